@@ -84,13 +84,15 @@ LINK = $(CC) -pthread $(MODE_LD) $(LDFLAGS)
 # ---- sources -----------------------------------------------------------------------------------------------------------
 PROTO := $(wildcard proto/*.proto)
 GEN_C := $(PROTO:proto/%.proto=$(B)/gen/%.pb.c)
-GEN_H := $(GEN_C:.c=.h)
+WORKER_PROTO := $(wildcard worker/*/*.proto)
+WORKER_GEN_C := $(patsubst %.proto,$(B)/gen/%.pb.c,$(notdir $(WORKER_PROTO)))
+GEN_H := $(GEN_C:.c=.h) $(WORKER_GEN_C:.c=.h)
 COMMON_C := $(wildcard common/*.c)
 NET_C := $(wildcard common/net/*.c)
 CLI_C := $(wildcard common/cli/*.c)
 PSD_MAIN := $(wildcard psd/main.c)
 PSD_C := $(filter-out psd/main.c,$(wildcard psd/*.c psd/*/*.c))
-WORKER_C := $(wildcard worker/*.c $(foreach d,api core files nn nn/kernels,worker/$d/*.c))
+WORKER_C := $(wildcard worker/*.c $(foreach d,api core files hooks nn nn/kernels,worker/$d/*.c))
 CPU_C := $(wildcard worker/nn/kernels/cpu/*.c)
 FAKE_C := $(wildcard tests/kernels/fake/*.c)
 CUDA_C := $(wildcard worker/nn/kernels/cuda/*.c)
@@ -98,7 +100,7 @@ EMULATED_C := $(wildcard tests/kernels/emulated/*.c)
 PSCTL_C := $(wildcard worker/psctl/*.c)
 PSTRAIN_C := $(wildcard worker/pstrain/*.c worker/pstrain/data/*.c)
 EXAMPLE_C := $(wildcard worker/examples/*.c)
-PUBLIC_H := $(wildcard common/ps_types.h worker/ps_cluster.h worker/ps.h worker/ps_queue.h worker/ps_nn.h psd/psd.h)
+PUBLIC_H := $(wildcard common/ps_types.h worker/ps_cluster.h worker/ps.h worker/ps_hooks.h worker/ps_queue.h worker/ps_monitored.h worker/ps_nn.h psd/psd.h)
 deep = $(wildcard tests/$1/test_*.c tests/$1/*/test_*.c tests/$1/*/*/test_*.c tests/$1/*/*/*/test_*.c)
 UNIT_C := $(call deep,unit)
 KERNELS_C := $(call deep,kernels)
@@ -115,18 +117,19 @@ REGRESS_C := $(wildcard tests/regress/*.c)
 MODEL_SCRIPTS := $(sort $(wildcard tests/models/test_*.py))
 SYSTEM_SCRIPTS := $(sort $(wildcard tests/system/test_*.sh tests/system/test_*.py))
 TESTLIB_C := $(wildcard tests/lib/*.c)
+SHIM_C := $(wildcard tests/lib/shim/*.c)
 SIMLIB_C := $(wildcard tests/sim/lib/*.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(filter-out tests/bench/bare.c,$(wildcard tests/bench/*.c))
 TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
 OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(CUDA_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
-	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(GPU_BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
+	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SHIM_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(GPU_BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
 COMMON_O := $(call obj,$(COMMON_C) $(GEN_C))
 NET_O := $(call obj,$(NET_C))
 PSD_O := $(call obj,$(PSD_C))
-WORKER_O := $(call obj,$(WORKER_C))
+WORKER_O := $(call obj,$(WORKER_C) $(WORKER_GEN_C))
 PSTRAIN_PARTS_O := $(call obj,$(filter-out %/main.c,$(PSTRAIN_C)))
 PSCTL_PARTS_O := $(call obj,$(filter-out %/main.c,$(PSCTL_C)))
 
@@ -139,6 +142,7 @@ PLUGIN = $(if $(CPU_C),$(B)/lib/libpsworker_cpu.so) $(if $(filter yes,$(CUDA)),$
 FAKE_PLUGIN := $(if $(FAKE_C),$(B)/tests/kernels/libpsworker_fake.so)
 EMULATED_PLUGIN := $(if $(EMULATED_C),$(B)/tests/kernels/libpsworker_emulated.so)
 TEST_PLUGINS := $(FAKE_PLUGIN) $(EMULATED_PLUGIN)
+SHIMS := $(patsubst %.c,$(B)/%.so,$(SHIM_C))
 COMMON_A := $(if $(COMMON_O),$(B)/obj/libcommon.a)
 CLI_A := $(if $(CLI_C),$(B)/obj/libcli.a)
 PARTS_A := $(if $(PSTRAIN_PARTS_O),$(B)/obj/libpstrain.a) $(if $(PSCTL_PARTS_O),$(B)/obj/libpsctl.a)
@@ -215,13 +219,18 @@ endif
 all: $(LIBPSD_A) $(LIBPSD_SO) $(LIBPSW_A) $(LIBPSW_SO) $(PLUGIN) $(PROGRAMS) $(EXAMPLES) ## libraries, programs, examples (default)
 
 .PHONY: proto
-proto: $(GEN_C) ## generate the C code of proto/*.proto
+proto: $(GEN_C) $(WORKER_GEN_C) ## generate the C code of the .proto files
 
-$(B)/gen/%.pb.c $(B)/gen/%.pb.h &: proto/%.proto proto/%.options
+define generate
 	@mkdir -p $(B)/gen
 	$(say) "  GEN   $<"
-	$(Q)$(NANOPB_GENERATOR) --error-on-unmatched -q -I proto -D $(B)/gen $<
+	$(Q)$(NANOPB_GENERATOR) --error-on-unmatched -q -I $(<D) -D $(B)/gen $<
 	@if grep -n pb_callback_t $(B)/gen/$*.pb.h; then echo "$<: a field has no bound in $(<:.proto=.options)" >&2; exit 1; fi
+endef
+$(B)/gen/%.pb.c $(B)/gen/%.pb.h &: proto/%.proto proto/%.options
+	$(generate)
+$(B)/gen/%.pb.c $(B)/gen/%.pb.h &: worker/hooks/%.proto worker/hooks/%.options
+	$(generate)
 
 define public_rule
 $(B)/include/$(notdir $1): $1
@@ -370,6 +379,12 @@ $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SI
 	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
 endif
 
+# what system tests have in processes that they start (LD_PRELOAD)
+$(SHIMS): $(B)/%.so: $(B)/obj/%.o $(B)/obj/link
+	@mkdir -p $(@D)
+	$(say) "  LD    $@"
+	$(Q)$(LINK) -shared -o $@ $(filter %.o,$^) -ldl
+
 $(KERNELS): | $(PLUGIN) $(TEST_PLUGINS)
 
 # what tests/system/test_bench.py and test_cuda_plugin.py run
@@ -379,7 +394,7 @@ RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
 REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))
 MODELS := $(if $(filter asan tsan,$(VARIANT)),,$(MODEL_SCRIPTS))
-check: all stage $(BENCH_LOADS) $(UNIT) $(KERNELS) $(TEST_PLUGINS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
+check: all stage $(BENCH_LOADS) $(UNIT) $(KERNELS) $(TEST_PLUGINS) $(SHIMS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name)
 	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) $(MODELS) $(SYSTEM_SCRIPTS)
 check-unit: $(UNIT) ## tests of single files
 	$(RUN_TESTS) $(UNIT)
@@ -393,10 +408,19 @@ check-sim: $(SIM) ## simulated clusters with faults
 	$(RUN_TESTS) $(SIM)
 check-models: ## models of the protocol, explored within bounds
 	$(RUN_TESTS) $(MODEL_SCRIPTS)
-check-system: all stage $(BENCH_LOADS) $(TEST_PLUGINS) $(SYSTEM) ## real processes
+check-system: all stage $(BENCH_LOADS) $(TEST_PLUGINS) $(SHIMS) $(SYSTEM) ## real processes
 	$(RUN_TESTS) $(SYSTEM) $(SYSTEM_SCRIPTS)
 check-fuzz: $(FUZZ) ## replay of the fuzz corpora
 	$(RUN_TESTS) $(FUZZ)
+
+.PHONY: soak soak-short
+SOAK = cd tests/system && PSD_BUILD=$(abspath $(B)) python3 -B -m unittest test_restore_training
+soak-short: all ## kill -9 of all of pstrain --local, 30 times: each start goes on from the newest checkpoint that was reported
+	@export PS_TEST_RUNS=15; $(SOAK).Restored.test_all_are_killed
+MINUTES ?= 60
+soak: all ## training under kill -9 of all tasks, of one, of the directory, again and again: MINUTES=60
+	@export PS_TEST_RUNS=10; end=$$(($$(date +%s) + 60 * $(MINUTES))); \
+	while [ "$$(date +%s)" -lt "$$end" ]; do ($(SOAK)) || exit 1; done
 
 .PHONY: sim
 sim: $(SIM) ## one simulator seed: make sim SEED=7 (T=word: only programs with that word)
@@ -458,6 +482,10 @@ bench-names: bench-programs ## 1,000 variables created, initialised, reset: seco
 .PHONY: bench-export
 bench-export: all ## psctl export of 1 GiB against dd to the same place (DIR=...)
 	@PSD_BUILD=$(B) python3 tests/bench/export.py $(if $(DIR),--dir $(DIR))
+
+.PHONY: bench-checkpoint
+bench-checkpoint: bench-programs ## a checkpoint of 1 GiB and its slots on /dev/shm against dd; what pushes pay beside it (MIB= ROUNDS=)
+	@PSD_BUILD=$(B) $(B)/tests/bench/checkpoints $(or $(MIB),1024) $(or $(ROUNDS),3)
 
 .PHONY: fuzz fuzz-programs
 SECONDS ?= 60
@@ -596,4 +624,4 @@ help: ## this list
 	@echo '  VARIANT=release|debug|asan|tsan   output in build/VARIANT (release when not given)'
 	@echo '  CC=clang  WERROR=1  V=1  JOBS=2   compiler, warnings are errors, show commands, test programs at a time'
 
--include $(patsubst %.o,%.d,$(call obj,$(OUR_C) $(GEN_C)) $(EMULATED_O) $(B)/obj/emulated/gpu.o) build/cuda/kernels.d
+-include $(patsubst %.o,%.d,$(call obj,$(OUR_C) $(GEN_C) $(WORKER_GEN_C)) $(EMULATED_O) $(B)/obj/emulated/gpu.o) build/cuda/kernels.d

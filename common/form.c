@@ -95,13 +95,14 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
     }
     if (parts && h->meta_bytes == sizeof(push)) {
         memcpy(&push, meta, sizeof(push));
-        if (push.version != 0 && form->op != PS_OP_PUSH && form->op != PS_OP_PUSHPULL) {
+        if (push.version != 0 && form->op != PS_OP_PUSH && form->op != PS_OP_PUSHPULL && form->op != PS_OP_ASSIGN) {
             return fail(err, form, "", "the version of its meta is set, which it does not use");
         }
-        uint32_t known = form->op == PS_OP_ASSIGN ? PS_ASSIGN_INIT_ONLY : 0;
-        return (push.assign_flags & ~known) == 0
-                   ? PS_OK
-                   : psi_fail(err, PS_INVALID_ARGUMENT, "%s: unknown assign flags 0x%x", form->name, push.assign_flags);
+        uint32_t known = form->op == PS_OP_ASSIGN ? PS_ASSIGN_INIT_ONLY | PS_ASSIGN_SLOT_1 | PS_ASSIGN_SLOT_2 : 0;
+        bool one = (push.assign_flags & (push.assign_flags - 1)) == 0;
+        return one && (push.assign_flags & ~known) == 0 ? PS_OK
+                                                        : psi_fail(err, PS_INVALID_ARGUMENT, "%s: %s assign flags 0x%x",
+                                                                   form->name, one ? "unknown" : "several", push.assign_flags);
     }
     return PS_OK;
 }

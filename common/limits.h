@@ -37,8 +37,11 @@ enum {
     PS_INIT_AT_ONCE_BYTES = 16 << 20,      /* value and slots: an INIT of more is made in slices, others are served in between */
     PS_INIT_SLICE_BYTES = 64 << 10,        /* some 2 ms */
     PS_ROUND_SLICE_BYTES = 8 << 20,        /* of a round's new values and what they are made of, some 2 ms */
+    PS_REST_BYTES_MAX = 1 << 20,           /* what came with a request that waits, unread: far above one read of a shell */
+    PS_CUT_SLICE_BYTES = 1 << 20,          /* of a checkpoint's copies and entries, some 0.5 ms */
     PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
+#define PS_CHIEFS_MAX 65536u                      /* containers that a task keeps the chief of */
 #define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: no task follows a higher one */
 #define PS_VARIABLE_BYTES_MAX ((uint64_t)1 << 44) /* value of a variable */
 
@@ -48,6 +51,7 @@ enum {
     PS_BEAT_MS = 2500,               /* likewise */
     PS_HELLO_DEADLINE_MS = 5000,     /* a connection without a whole HELLO is closed */
     PS_SEGMENT_DEADLINE_MS = 5000,   /* half a segment that does not move */
+    PS_CUT_STUCK_MS = 5000,          /* a checkpoint that has no room and of which nothing is written: it is given up */
     PS_RECONNECT_FIRST_MS = 50,      /* a client's back-off */
     PS_RECONNECT_MAX_MS = 1000,      /* ... doubled up to this */
     PS_SESSION_KEEP_MS = 600000,     /* default of psd --session_keep: a record without a connection */

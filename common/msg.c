@@ -47,6 +47,11 @@ static const struct message_name NAMES[] = {
     NAME(MemberAnswer),  NAME(AgeAnswer),
     NAME(RoundsItem),    NAME(MemberItem),
     NAME(MissingItem),   NAME(SetRate),
+    NAME(Chief),         NAME(SavedItem),
+    NAME(SaveItem),      NAME(FileItem),
+    NAME(StartItem),     NAME(CheckpointAnswer),
+    NAME(SavedNameItem), NAME(CheckpointRead),
+    NAME(BarItem),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)
@@ -112,35 +117,58 @@ ps_status psi_list_append(struct psi_buf *b, const pb_msgdesc_t *d, const void *
 }
 _Static_assert(PS_LIST_ITEM_BYTES_MAX < 1 << 14, "the length of a list's item takes two bytes at most");
 
-ps_status psi_list_next(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m, bool *out_end, struct psi_err *err)
+/* Of the next item of a list: the bytes of its length, and that; both 0: there is none, but padding perhaps. */
+static ps_status item_bytes(const uint8_t *at, size_t n, const char *of, size_t *out_head, size_t *out_length,
+                            struct psi_err *err)
 {
-    *out_end = false;
-    if (*n == 0) {
-        *out_end = true;
-        return PS_OK;
-    }
-    const uint8_t *at = *p;
-    if (at[0] == 0) {
-        if (*n > 7 || !all_zero(at, *n)) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: bytes after its end", name_of(d));
-        }
-        *p += *n;
-        *n = 0;
-        *out_end = true;
-        return PS_OK;
+    *out_head = *out_length = 0;
+    if (n == 0 || at[0] == 0) {
+        return n <= 7 && all_zero(at, n) ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: bytes after its end", of);
     }
     size_t length = at[0] & 0x7fu;
     size_t head = 1;
     if ((at[0] & 0x80u) != 0) {
-        if (*n < 2 || (at[1] & 0x80u) != 0 || at[1] == 0) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: bad length", name_of(d));
+        if (n < 2 || (at[1] & 0x80u) != 0 || at[1] == 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: bad length", of);
         }
         length |= (size_t)at[1] << 7;
         head = 2;
     }
-    if (length > PS_LIST_ITEM_BYTES_MAX || length > *n - head) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: an item of %zu bytes, %zu are left", name_of(d), length,
-                        *n - head);
+    if (length > PS_LIST_ITEM_BYTES_MAX || length > n - head) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "list of %s: an item of %zu bytes, %zu are left", of, length, n - head);
+    }
+    *out_head = head;
+    *out_length = length;
+    return PS_OK;
+}
+
+ps_status psi_list_measure(const uint8_t *p, size_t n, size_t most, size_t *out_bytes, uint32_t *out_count, struct psi_err *err)
+{
+    size_t head = 0, length = 0;
+    *out_bytes = 0;
+    for (*out_count = 0;; (*out_count)++) {
+        ps_status st = item_bytes(p, n, "items", &head, &length, err);
+        if (st != PS_OK || head == 0 || *out_bytes + head + length > most) {
+            return st;
+        }
+        *out_bytes += head + length;
+        p += head + length;
+        n -= head + length;
+    }
+}
+
+ps_status psi_list_next(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m, bool *out_end, struct psi_err *err)
+{
+    size_t head = 0, length = 0;
+    const uint8_t *at = *p;
+    ps_status st = item_bytes(at, *n, name_of(d), &head, &length, err);
+    *out_end = st == PS_OK && head == 0;
+    if (*out_end && *n > 0) {
+        *p += *n;
+        *n = 0;
+    }
+    if (st != PS_OK || *out_end) {
+        return st;
     }
     pb_istream_t stream = pb_istream_from_buffer(at + head, length);
     if (!pb_decode(&stream, d, m)) {

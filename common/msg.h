@@ -27,6 +27,11 @@ PSI_MUST ps_status psi_list_append(struct psi_buf *b, const pb_msgdesc_t *d, con
 PSI_MUST ps_status psi_list_next(const uint8_t **p, size_t *n, const pb_msgdesc_t *d, void *m, bool *out_end,
                                  struct psi_err *err);
 
+/** The items at the front of a list, whole ones only, that take `most` bytes at most, not decoded: how many, and their bytes
+ *  (padding is none of them). Errors as psi_list_next(). */
+PSI_MUST ps_status psi_list_measure(const uint8_t *p, size_t n, size_t most, size_t *out_bytes, uint32_t *out_count,
+                                    struct psi_err *err);
+
 /** Copy text s to a bytes field of at most cap bytes (PSI_BYTES_SET knows it); cut where it is longer. Returns the bytes set. */
 size_t psi_bytes_set(pb_bytes_array_t *field, size_t cap, const char *s);
 /** Copy a bytes field to dst as text with a NUL. Errors: PS_INVALID_ARGUMENT: a NUL in it, or no room (dst is "" then). */

@@ -129,6 +129,11 @@ ps_status psi_container_name_check(const char *name, size_t len, struct psi_err 
     return path_like_check("container name", name, len, PS_CONTAINER_BYTES_MAX, err);
 }
 
+ps_status psi_value_name_check(const char *name, size_t len, struct psi_err *err)
+{
+    return path_like_check("name of a value", name, len, PS_CONTAINER_BYTES_MAX, err);
+}
+
 ps_status psi_job_name_check(const char *name, size_t len, struct psi_err *err)
 {
     bool good = len > 0 && len <= PS_JOB_BYTES_MAX && is_letter(name[0]);

@@ -12,10 +12,12 @@
 /** Room for psi_quote() of the longest name: four bytes each, two quotes, NUL. */
 #define PSI_QUOTE_MAX 256
 
-/** Errors of the four: PS_INVALID_ARGUMENT that quotes the name and says what is allowed. */
+/** Errors of the five: PS_INVALID_ARGUMENT that quotes the name and says what is allowed. */
 PSI_MUST ps_status psi_variable_name_check(const char *name, size_t len, struct psi_err *err);
 PSI_MUST ps_status psi_container_name_check(const char *name, size_t len, struct psi_err *err);
 PSI_MUST ps_status psi_job_name_check(const char *name, size_t len, struct psi_err *err);
+/** Of what a step has measured; as that of a container. */
+PSI_MUST ps_status psi_value_name_check(const char *name, size_t len, struct psi_err *err);
 /** Letters, digits, . _ -; 1 to 63 bytes. */
 PSI_MUST ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *err);
 

@@ -16,7 +16,7 @@ enum psi_option_type {
     PSI_OPTION_DURATION = 3, /* the same, milliseconds; "250ms", "2.5s", "10min", "1h"; a bare number is in the row's unit */
     PSI_OPTION_BOOL = 4,     /* bool; "true" "false" "yes" "no" "on" "off" "1" "0" */
     PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines` */
-    PSI_OPTION_ENUM = 6,     /* int: index into choices */
+    PSI_OPTION_ENUM = 6,     /* int: index into choices; min < 0: numbers from 1 to -min, too, kept as -1 to min */
     PSI_OPTION_TEXT = 7,     /* const char *: the argument itself, of min bytes at least */
     PSI_OPTION_REAL = 8      /* double, finite */
 };

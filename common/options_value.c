@@ -178,6 +178,9 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
             int wrote = snprintf(buf + used, n - used, "%s%s", i == 0 ? "" : ", ", row->choices[i]);
             used += wrote > 0 ? (size_t)wrote : 0;
         }
+        if (row->min < 0 && used < n) {
+            PSI_IGNORE(snprintf(buf + used, n - used, ", a number from 1 to %" PRId64, -row->min)); /* cut is fine */
+        }
         break;
     }
 }
@@ -274,6 +277,10 @@ ps_status psi_option_parse(const struct psi_option *row, void *values, const cha
             number++;
         }
         good = row->choices[number] != NULL;
+        if (!good && row->min < 0) {
+            good = parse_number(text, no_suffixes, 1, &number) && number >= 1 && number <= -row->min;
+            number = -number;
+        }
         break;
     case PSI_OPTION_STRING:
         if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines)) {
@@ -311,6 +318,10 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
         PSI_IGNORE(snprintf(buf, n, "%.17g", *(const double *)(const void *)((const char *)values + row->offset)));
         break;
     case PSI_OPTION_ENUM:
+        if (psi_option_number(row, values) < 0) {
+            PSI_IGNORE(snprintf(buf, n, "%" PRId64, -psi_option_number(row, values))); /* fits */
+            break;
+        }
         PSI_IGNORE(snprintf(buf, n, "%s", row->choices[psi_option_number(row, values)]));
         break;
     }

@@ -177,6 +177,13 @@ typedef struct ps_optimizer {
     double epsilon;             /* Adam, >= 0 */
 } ps_optimizer;
 
+/** Of a checkpoint, as its directory sees it. */
+typedef enum ps_checkpoint_state {
+    PS_CHECKPOINT_WHOLE = 1,   /* all tasks have their part, and know that it is whole */
+    PS_CHECKPOINT_WRITING = 2, /* it is being made */
+    PS_CHECKPOINT_IN_PART = 3  /* it is decided; a task has not heard of that, or has no part of it */
+} ps_checkpoint_state;
+
 /* Constructors: pointers to constants or to one of a few thread-local slots, valid until 16 further calls of a
  * constructor on the same thread; the functions that take them copy at once. Any thread; never NULL. */
 PS_API const ps_initializer *ps_zeros(void);

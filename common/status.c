@@ -7,6 +7,7 @@
 
 #include "utf8.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,24 @@ ps_status psi_fail_as(struct psi_err *err, ps_status st, ps_reason reason, const
 ps_reason psi_reason(ps_reason reason, ps_status st)
 {
     return st == PS_OK ? PS_REASON_NONE : reason != PS_REASON_NONE ? reason : (ps_reason)st;
+}
+
+ps_status psi_fail_errno(struct psi_err *err, int why, const char *what, const char *path)
+{
+    ps_status st = why == ENOENT                                                            ? PS_NOT_FOUND
+                   : why == EACCES || why == EPERM || why == EROFS                          ? PS_PERMISSION_DENIED
+                   : why == ENOSPC || why == EDQUOT || why == EFBIG                         ? PS_RESOURCE_EXHAUSTED
+                   : why == EMFILE || why == ENFILE || why == ENOMEM                        ? PS_RESOURCE_EXHAUSTED
+                   : why == ENOTDIR || why == EISDIR || why == ENAMETOOLONG || why == ELOOP ? PS_INVALID_ARGUMENT
+                   : why == EIO                                                             ? PS_DATA_LOSS
+                                                                                            : PS_UNKNOWN;
+    const char *hint = why == EFBIG    ? " (a limit on the size of files, ulimit -f)"
+                       : why == ENOSPC ? " (the disk is full, or out of inodes)"
+                                       : "";
+    char text[256];
+    char shown[PSI_PATH_SHOWN];
+    return psi_fail(err, st, "%s%s%s: %s%s", psi_utf8_shorten(path == NULL ? "" : path, shown, sizeof(shown)),
+                    path == NULL ? "" : ": ", what, strerror_r(why, text, sizeof(text)), hint);
 }
 
 void psi_err_prefix(struct psi_err *err, const char *format, ...)

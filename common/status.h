@@ -33,6 +33,9 @@ ps_status psi_fail(struct psi_err *err, ps_status st, const char *format, ...) _
 /** The same with a reason that says more than st. */
 ps_status psi_fail_as(struct psi_err *err, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/** What a failed system call on path (NULL: the caller names it) means: its status, and a text for people. why: errno; what:
+ * "open", "write". Any thread. */
+ps_status psi_fail_errno(struct psi_err *err, int why, const char *what, const char *path);
 /** The reason of an end with status st: what st says where `reason` is 0; NONE where st is PS_OK. A number that this version does
  *  not know stays as it is. Any thread. */
 ps_reason psi_reason(ps_reason reason, ps_status st);

@@ -79,10 +79,16 @@ struct ps_push_meta {
     uint64_t total_elements; /* of the whole operation */
     float scale;             /* multiplies the gradient; finite, > 0; 1 for ASSIGN; +1 or -1 for ADD */
     uint32_t assign_flags;   /* PS_ASSIGN_*; 0 otherwise */
-    uint64_t version;        /* PUSH, PUSHPULL: 1 + that of the values it was computed from; 0: not said */
+    uint64_t version; /* PUSH, PUSHPULL: 1 + that of the values it was computed from; 0: not said. ASSIGN: number of the chief
+                         that gives it; 0: not as one; to a slot of Adam: bits of the power that goes with it, f64 */
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
-enum { PS_ASSIGN_INIT_ONLY = 1 }; /* swap in only if the variable is uninitialised then */
+/* one of them */
+enum {
+    PS_ASSIGN_INIT_ONLY = 1, /* swap in only if the variable is uninitialised then */
+    PS_ASSIGN_SLOT_1 = 2,    /* to the optimizer's first slot, in place of the value */
+    PS_ASSIGN_SLOT_2 = 4     /* to its second one */
+};
 
 /* Meta of the FIRST frame of CONTRIBUTE. */
 struct ps_contribute_meta {
@@ -170,6 +176,27 @@ enum ps_number_state {
     PS_NUMBER_IN_PROGRESS = 3,
     PS_NUMBER_ABANDONED = 4,
     PS_NUMBER_UNKNOWN = 5
+};
+
+/* What a task lists of a checkpoint. */
+enum ps_saved_state {
+    PS_SAVED_HEARD = 1,     /* the highest number that it has heard of, or 0: it has a directory for checkpoints */
+    PS_SAVED_UNDECIDED = 2, /* it has a part of it, or is at it, and no manifest */
+    PS_SAVED_WHOLE = 3,
+    PS_SAVED_BAR = 4 /* checkpoints up to it are barred for a container */
+};
+
+enum ps_file_kind {
+    PS_FILE_VALUES = 1,
+    PS_FILE_STATE = 2,
+    PS_FILE_MANIFEST = 3,
+    PS_FILE_NOTE = 4 /* TASK_CUT: no file, but a container of the task */
+};
+/* What it has of that container at the cut. */
+enum ps_file_notes {
+    PS_NOTE_SEALED = 1, /* a variable that is sealed */
+    PS_NOTE_BARE = 2,   /* ... that has no value */
+    PS_NOTE_DELETED = 4 /* nothing of some that were deleted */
 };
 
 #endif

@@ -77,13 +77,13 @@
        "waits: empty a container on all tasks") \
     OP(DELETE,       51, 0,               0,      0,     "Wait",         "NameItem",       NULL, \
        "waits: delete a variable") \
-    OP(CHIEF,        52, 0,               0,      0,     NULL,           NULL,             "ChiefAnswer", \
-       "take the chief lease: its number") \
+    OP(CHIEF,        52, 0,               0,      0,     "Chief",        "ContainerItem",  "ChiefAnswer", \
+       "take or claim the chief lease of a container: its number") \
     OP(WAIT_CLUSTER, 53, 0,               0,      MORE,  "Wait",         "TaskItem",       NULL, \
        "waits: until tasks are up") \
     OP(BARRIER,      54, 0,               0,      0,     "Barrier",      "NameItem",       NULL, \
        "waits: until all have come to it") \
-    OP(SYNC,         55, 0,               0,      0,     "Sync",         "NameItem",       NULL, \
+    OP(SYNC,         55, 0,               0,      MORE,  "Sync",         "NameItem",       NULL, \
        "waits: the chief puts variables in rounds, the step first, or takes them out") \
     OP(JOIN,         56, LIST,            0,      0,     "Join",         "ContainerItem",  "JoinAnswer", \
        "waits: become a member of a container's rounds") \
@@ -91,6 +91,14 @@
        "waits: a member is complete; until its round is closed, or until its lead is small enough") \
     OP(LEAVE,        58, 0,               0,      0,     "Leave",        "ContainerItem",  NULL, \
        "a member leaves") \
+    OP(JOB_DONE,     59, 0,               0,      0,     NULL,           NULL,             NULL, \
+       "a trainer is done: when all are, the job is") \
+    OP(CHECKPOINT,   60, 0,               0,      0,     "Wait",         NULL,             NULL, \
+       "waits: save all tasks of the directory's job; the result is its number") \
+    OP(CHECKPOINT_DELETE, 61, 0,          0,      0,     "Wait",         "SavedNameItem",  NULL, \
+       "waits: a checkpoint goes, its manifest at the directory first") \
+    OP(CHECKPOINT_RESTORE, 62, 0,         0,      0,     "Wait",         "SavedNameItem",  NULL, \
+       "waits: all tasks go back to a checkpoint, by its number") \
     /* administration */ \
     OP(INFO,         64, LIST,            0,      0,     NULL,           NULL,             "InfoAnswer", \
        "the state of a task") \
@@ -118,6 +126,10 @@
        "directory: containers in rounds or with bounded staleness, and their members") \
     OP(AGES,         76, LIST,            0,      0,     NULL,           NULL,             "AgeAnswer", \
        "ages of the pushes that it applied") \
+    OP(CHECKPOINTS,  77, LIST,            0,      0,     NULL,           NULL,             "CheckpointAnswer", \
+       "directory: checkpoints that are there, and the one that is made") \
+    OP(CHECKPOINT_READ, 78, 0,            0,      0,     "CheckpointRead", NULL,           "bytes", \
+       "bytes of a file of its part of a checkpoint; the result is their number, fewer at the file's end") \
     /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */ \
     OP(LIST,         80, 0,               0,      MORE,  NULL,           "ListItem",       NULL, \
        "task -> directory: all names the task holds") \
@@ -129,7 +141,7 @@
        "empty a container") \
     OP(TASK_DELETE,  84, 0,               0,      0,     NULL,           "NameItem",       NULL, \
        "delete a variable") \
-    OP(TASK_ROUNDS,  85, 0,               0,      0,     NULL,           "RoundsItem, TaskItem, NameItem", NULL, \
+    OP(TASK_ROUNDS,  85, 0,               0,      MORE,  NULL,           "RoundsItem, TaskItem, NameItem", NULL, \
        "put its variables of a group in rounds, or end the group") \
     OP(TASK_JOIN,    86, 0,               0,      0,     NULL,           "RoundsItem, MemberItem", NULL, \
        "a member, with room for what it contributes") \
@@ -138,7 +150,19 @@
     OP(PREPARE,      88, LIST,            0,      0,     NULL,           "RoundsItem, MemberItem", "MissingItem", \
        "build the new values of a round; answered when they are built, or with what is missing") \
     OP(COMMIT,       89, 0,               0,      0,     NULL,           "RoundsItem, MemberItem", NULL, \
-       "the round is closed: the new values are the values")
+       "the round is closed: the new values are the values") \
+    OP(TASK_DONE,    90, 0,               0,      0,     NULL,           NULL,             NULL, \
+       "the job is done") \
+    OP(TASK_CUT,     91, LIST,            0,      0,     NULL,           "SaveItem",       "FileItem", \
+       "write what the task has at this instant, as part of a checkpoint; answered with its files, when they are on its disk") \
+    OP(TASK_MANIFEST, 92, 0,              0,      MORE,  NULL,           "SaveItem, FileItem", NULL, \
+       "the checkpoint is whole: write its manifest; answered when it is on the task's disk") \
+    OP(TASK_DROP,    93, 0,               0,      0,     NULL,           "SaveItem",       NULL, \
+       "the checkpoint is not made, or not needed any more") \
+    OP(TASK_LOAD,    94, LIST,            0,      0,     NULL,           "StartItem",      "StartItem", \
+       "read the task's part of a checkpoint, and others' that follow, beside what lives; answered when all of it is verified") \
+    OP(TASK_PLACE,   95, 0,               0,      MORE,  NULL,           "StartItem",      NULL, \
+       "what was loaded lives from now on, in the containers that follow; the task lists again")
 /* clang-format on */
 
 #endif

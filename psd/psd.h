@@ -91,6 +91,25 @@ PS_API bool psd_call_cancelled(const psd_call *call);
         "How long a session that is away is remembered, so that it can go on without doing anything twice.")                     \
     ROW(bool, refuse_nonfinite, "refuse_nonfinite", BOOL, 0, 1, true, "true", true,                                              \
         "Refuse gradients with NaN or infinity, also when the push's scale makes it.")                                           \
+    ROW(bool, exit_when_done, "exit_when_done", BOOL, 0, 1, false, "false", false,                                               \
+        "End with status 0 when every trainer has said that the job is done (ps_session_job_done).")                             \
+    ROW(uint32_t, checkpoint_seconds, "checkpoint_seconds", COUNT, 0, 1000000, 600, "600", true,                                 \
+        "With checkpoint_dir, as the next six: seconds from one checkpoint to the next, the first one when a worker has said "   \
+        "a global step; 0: none by time. The directory task's counts, as for the next three.")                                   \
+    ROW(uint32_t, checkpoint_steps, "checkpoint_steps", COUNT, 0, 1000000000, 0, "0", true,                                      \
+        "A checkpoint after so many global steps as well; 0: none.")                                                             \
+    ROW(uint32_t, max_to_keep, "max_to_keep", COUNT, 2, 10000, 5, "5", true, "Checkpoints that are kept; older ones go.")        \
+    ROW(uint32_t, keep_checkpoint_every_hours, "keep_checkpoint_every_hours", COUNT, 0, 100000, 0, "0", true,                    \
+        "The last checkpoint of each span of so many hours is kept for good; 0: none.")                                          \
+    ROW(uint64_t, checkpoint_memory_bytes, "checkpoint_memory", BYTES, 1048576, INT64_C(1) << 50, 268435456, "256MiB", true,     \
+        "Copies that a checkpoint may take while it is written; pushes that need more of them wait for the disk.")               \
+    ROW(int, restore, "restore", RESTORE, -1000000000, 2, 0, "auto", true,                                                       \
+        "What the tasks begin with where nothing lives: auto: the newest checkpoint that is whole on all of them, or the next "  \
+        "older one, or nothing; latest: the newest one, or they do not begin; a number: that one, or they do not begin; none: "  \
+        "nothing. The directory task's counts.")                                                                                 \
+    ROW(int, recover, "recover", RECOVER, 0, 1, 0, "partial", true,                                                              \
+        "When a task comes back and others live: partial: it loads the newest checkpoint, the others keep what they have; cut: " \
+        "all go back to it, as in rounds always. The directory task's counts.")                                                  \
     ROW(int, log_level, "log_level", LEVEL, 0, 4, 1, "info", true, "Log lines on standard error from this level on.")
 #define PSD_SERVER_FIELD(type, field, ...) type field;
 enum { PSD_DAY_MS = 24 * 60 * 60 * 1000 };
@@ -124,6 +143,9 @@ typedef struct psd_server_options {
     /** A client wants to change a setting that may change (`psctl config set`): PS_OK when it is in force. NULL: none of
      * config_row may. On the task's thread; log level and limits go through psd_server_set(). */
     ps_status (*config_set)(void *ctx, psd_server *server, const char *name, const char *value, char *error, size_t error_bytes);
+    /** Directory for checkpoints: the task's part of it is JOB-INDEX below it, made where it is missing, and locked by the
+     * server. NULL or "": the task has none. */
+    const char *checkpoint_dir;
 } psd_server_options;
 /** Defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);
@@ -132,8 +154,9 @@ PS_API void psd_server_options_init(psd_server_options *options);
  * Start one task. When it returns the sockets listen and connections are taken; options borrows. Blocks for name look-ups.
  * error gets the reason, in words for the person who chose the options. *out_server is written on PS_OK only; owns:
  * psd_server_free. Any thread.
- * Errors: INVALID_ARGUMENT (option, address, job or task not in the cluster), ALREADY_EXISTS (address in use), PERMISSION_DENIED
- * (address not allowed), UNAVAILABLE (host name does not resolve), RESOURCE_EXHAUSTED.
+ * Errors: INVALID_ARGUMENT (option, address, job or task not in the cluster, a symbolic link in checkpoint_dir), ALREADY_EXISTS
+ * (address or checkpoint_dir in use), PERMISSION_DENIED (address not allowed, checkpoint_dir somebody else's), UNAVAILABLE (host
+ * name does not resolve), NOT_FOUND (where checkpoint_dir is to be), DATA_LOSS (its disk fails), RESOURCE_EXHAUSTED.
  */
 PS_API ps_status psd_server_start(const psd_server_options *options, psd_server **out_server, char *error, size_t error_bytes);
 /** Where it listens, with the real port: "127.0.0.1:2222", "[::1]:2222" or "unix:PATH"; until psd_server_free. Any thread. */
@@ -158,8 +181,9 @@ PS_API const char *psd_server_name(const psd_server *server);
 /** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of
  * times; the earliest end counts. */
 PS_API void psd_server_stop(psd_server *server, int64_t drain_ms);
-/** Block until it has ended, calls that run included (their cancel is called; a run() that goes on all the same delays it). Not
- * on the task's thread. */
+/** Block until it has ended, calls that run included (their cancel is called; a run() that goes on all the same delays it). A
+ * write that the disk does not finish delays it by 5 s at most: what it needs is left behind until the write has ended, and so is
+ * the lock of checkpoint_dir. Not on the task's thread. */
 PS_API void psd_server_wait(psd_server *server);
 /** What a server holds: as of the last 50 ms. turns counts on as long as its thread is alive and not stuck. */
 typedef struct psd_server_counts {

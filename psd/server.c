@@ -28,7 +28,8 @@ enum {
     GIVE_BACK_MS = 1000,
     DRAIN_TICK_MS = 10, /* while draining: how late the end is noticed */
     DIAL_MS = 5000,     /* to another task, look-up and all addresses */
-    FULL_LOG_INTERVAL_MS = 5000
+    FULL_LOG_INTERVAL_MS = 5000,
+    DISK_END_MS = 5000 /* for the operation that the disk carries out at the end */
 };
 
 uint64_t psd_server_now_ms(void)
@@ -98,6 +99,9 @@ static bool carry_out_effects(struct psd_server *s)
             break;
         case PSD_EFFECT_CALL_CANCEL:
             psd_calls_cancel(&s->calls, effect.call);
+            break;
+        case PSD_EFFECT_DISK:
+            psd_disk_run(s->disk, &effect.disk);
             break;
         }
     }
@@ -234,6 +238,7 @@ void psd_server_loop_close(struct psd_server *s)
     pthread_mutex_unlock(&s->mutex);
     psi_net_close(&s->net);
     psd_calls_close(&s->calls);
+    psd_disk_close(s->disk);
     uv_close((uv_handle_t *)&s->tick, NULL);
     uv_close((uv_handle_t *)&s->work, NULL);
     uv_close((uv_handle_t *)&s->wake, NULL);
@@ -324,6 +329,11 @@ void psd_server_stop(psd_server *s, int64_t drain_ms)
     pthread_mutex_unlock(&s->mutex);
 }
 
+static void free_task(void *task)
+{
+    psd_task_free(task);
+}
+
 void *psd_server_thread(void *server)
 {
     struct psd_server *s = server;
@@ -338,8 +348,15 @@ void *psd_server_thread(void *server)
     psi_net_settle(&s->net);                      /* what the core wants from the start: dial, log, ready */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
     psd_calls_join(&s->calls);                    /* their memory is the core's */
-    psd_task_free(s->task);
+    if (psd_disk_end(s->disk, DISK_END_MS, free_task, s->task)) {
+        psd_task_free(s->task);
+    } else {
+        psi_log_event(
+            &s->log, PSI_LOG_ERROR, "disk_left", PSI_KV("task", s->name),
+            PSI_KV("msg", "the disk does not end what it does: it is left behind, and the directory stays locked until then"));
+    }
     s->task = NULL;
+    s->disk = NULL;
     psi_net_fini(&s->net);
     PSI_ASSERT(uv_loop_close(&s->loop) == 0);
     pthread_mutex_lock(&s->mutex);

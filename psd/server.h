@@ -9,6 +9,7 @@
 #include "psd.h"
 
 #include "psd/shell/calls.h"
+#include "psd/shell/disk.h"
 #include "common/log.h"
 #include "common/net/conn.h"
 #include "common/net/listener.h"
@@ -37,6 +38,7 @@ struct psd_server {
     uv_loop_t loop;
     struct psi_net net;
     struct psd_calls calls;
+    struct psd_disk *disk; /* NULL: there is no directory for checkpoints */
     uv_timer_t tick;
     uv_idle_t work; /* runs while the core has something to compute */
     uv_async_t wake;

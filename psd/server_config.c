@@ -6,10 +6,12 @@
 #include "server_config.h"
 
 #include "psd/settings/settings.h"
+#include "psd/shell/disk.h"
 #include "psd/shell/machine.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PSD_DEVICE_TYPE_BYTES_MAX = 15, PSD_DEVICE_DIGITS_MAX = 4 };
@@ -118,13 +120,14 @@ ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_clus
 uint32_t psd_server_config_files(const psd_server_options *o)
 {
     uint32_t addresses = 1;
+    uint32_t disk = o->checkpoint_dir != NULL && o->checkpoint_dir[0] != '\0' ? PSD_DISK_DESCRIPTORS : 0;
     if (o->listen_fd_count > 0) {
-        return (uint32_t)o->listen_fd_count + 1; /* a spare one for each (listener.c) */
+        return (uint32_t)o->listen_fd_count + 1 + disk; /* a spare one for each (listener.c) */
     }
     for (const char *p = o->listen != NULL ? o->listen : ""; *p != '\0'; p++) {
         addresses += *p == ',' ? 1 : 0;
     }
-    return addresses * 2 + 1;
+    return addresses * 2 + 1 + disk;
 }
 
 psd_server_options psd_server_config_core(const psd_server_options *o)
@@ -140,6 +143,9 @@ void psd_server_config_limits(const psd_server_options *o, struct psd_task_confi
 {
     psd_server_options core = psd_server_config_core(o);
     psd_task_config_take(config, &core);
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    config->unix_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     config->pid = (uint32_t)getpid();
     if (gethostname(config->host, sizeof(config->host) - 1) != 0) {
         config->host[0] = '\0'; /* not known */

@@ -85,6 +85,25 @@ static void call_finished(void *ctx, uint64_t id, ps_status st, size_t out_bytes
     psi_net_settle(&s->net);
 }
 
+static void disk_over(void *ctx, uint64_t id, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_server *s = ctx;
+    psd_task_disk_done(s->task, id, st, bytes, error);
+    psi_net_settle(&s->net);
+}
+
+static ps_status open_disk(struct psd_server *s, struct psi_err *err)
+{
+    char who[PSI_TASK_NAME_MAX + PS_JOB_BYTES_MAX + 32];
+    if (s->o.checkpoint_dir == NULL || s->o.checkpoint_dir[0] == '\0') {
+        return PS_OK;
+    }
+    (void)snprintf(who, sizeof(who), "%s of cluster %s", s->name, s->o.cluster_name); /* fits: they were checked */
+    ps_status st = psd_disk_new(s->o.checkpoint_dir, s->o.job, s->o.task_index, who, &s->disk, err);
+    psi_err_prefix(st == PS_OK ? NULL : err, "checkpoint_dir");
+    return st;
+}
+
 static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, struct psi_err *err)
 {
     struct psd_task_config config;
@@ -97,6 +116,7 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
     config.call_check = call_check;
     config.config_set = s->o.config_set != NULL ? config_set : NULL;
     config.shell = s;
+    config.has_disk = s->disk != NULL;
     (void)snprintf(config.cluster_name, sizeof(config.cluster_name), "%s", c->name);
     (void)snprintf(config.address, sizeof(config.address), "%s", s->address);
     psd_server_config_limits(&s->o, &config);
@@ -134,6 +154,9 @@ static ps_status make_loop(struct psd_server *s, struct psi_err *err)
     PSI_IGNORE(uv_timer_start(&s->tick, psd_server_on_tick, PSD_TICK_MS, PSD_TICK_MS)); /* fails for closing handles only */
     psd_calls_open(&s->calls, &s->loop, call_finished, s);
     s->loop_open = true;
+    if (s->disk != NULL) {
+        st = psd_disk_start(s->disk, &s->loop, disk_over, s, err);
+    }
     for (size_t i = 0; i < s->listen.count && st == PS_OK; i++) {
         st = psi_listener_new(&s->net, psd_listen_take(&s->listen, i), &psd_server_listener_ops, s, &s->listeners[i], err);
     }
@@ -210,6 +233,9 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
         st = settle_addresses(s, c, err);
     }
     if (st == PS_OK) {
+        st = open_disk(s, err);
+    }
+    if (st == PS_OK) {
         st = make_task(s, c, err);
     }
     if (st == PS_OK) {
@@ -230,6 +256,7 @@ fail:
         psi_cluster_fini(c);
         psi_free(c);
     }
+    PSI_IGNORE(psd_disk_end(s->disk, UINT32_MAX, NULL, NULL)); /* it has nothing to do: no task has asked for anything */
     psd_task_free(s->task);
     if (calls) {
         psd_calls_fini(&s->calls);

@@ -62,10 +62,16 @@ struct psd_conn {
     uint64_t counted_out;                 /* of link->out.sent_bytes, in the task's counter already */
     uint64_t taken_bytes, stuck_since_ms; /* what the kernel had taken at the last tick; since when it takes nothing */
     struct psi_buf body;                  /* control frames */
+    struct psi_buf order;                 /* role directory: items of the frames before of a list that goes on */
+    uint64_t order_id;                    /* ... the request that it belongs to */
     const struct psd_row *row;            /* of the current frame, psd/rpc/requests.h; NULL: its operation is not known */
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
-    uint64_t next_id;                     /* of requests that we send on it */
-    char text[96];                        /* who, for logs */
+    struct psi_list held;                 /* of the task, while a push of it waits for the memory of a cut: it is not read */
+    uint64_t held_beat_ms;
+    struct psi_buf rest; /* not read: what had come behind that, from rest_at on: congruent to the stream modulo 8 */
+    size_t rest_at;
+    uint64_t next_id; /* of requests that we send on it */
+    char text[96];    /* who, for logs */
 };
 
 /* Another task of the cluster, as seen from here. */
@@ -75,8 +81,9 @@ struct psd_peer {
     uint32_t task, index;
     bool own_job; /* of the directory's job */
     bool self;
-    bool listed;           /* directory: its list on the current connection has been taken in */
-    bool heard;            /* directory: it has listed in this life of ours */
+    bool waits;  /* directory, and each task of itself: it serves nobody until it is told what it begins with, start.h */
+    bool listed; /* directory: its list on the current connection has been taken in */
+    bool heard;  /* directory: it has listed in this life of ours */
     uint64_t settled_life; /* directory: the process that listed last, when that list had nothing to drop; 0: another one */
     uint64_t missing_since_ms;
     uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */
@@ -87,6 +94,12 @@ struct psd_peer {
     struct psd_conn *conn;
     struct psi_list asks;                /* struct psd_ask, sent on the current connection */
     uint64_t conflict_ms, conflict_life; /* when that one came last, and who it is */
+    /* directory, rpc/job.c: a session of it has trained; the last such has said that the job is done; which one */
+    bool trained, done;
+    uint8_t done_session[16], newest_session[16]; /* ... and the last one that it began */
+    bool done_older;   /* ... an older process of it has said so, which counts when the newest one is gone */
+    bool counts_older; /* ... and does, until that one is heard again */
+    bool told_done;    /* directory: it knows that the job is done */
 };
 
 /* A request from the directory to a task that has not been answered. */
@@ -97,6 +110,8 @@ struct psd_ask {
     uint8_t op;
     struct psi_list waiters; /* psd/rpc/wait.h; empty: its client is gone, the answer is only recorded */
     uint32_t item, owner;    /* of the request's list; peer index */
+    uint64_t number;         /* of a checkpoint */
+    bool made_again;         /* TASK_DELETE: a creation of the name that was asked for after it has been answered before it */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
 };
@@ -146,8 +161,8 @@ struct psd_task {
     uint64_t position; /* of the last change */
     struct psd_store store;
     struct psi_map records; /* session -> struct psd_record */
-    uint64_t chief_number;  /* highest seen or given */
-    char chief_text[160];   /* who had it: for errors */
+    uint64_t chief_number;  /* highest seen or given, of all containers */
+    struct psi_map chiefs;  /* container -> struct psd_chief */
     struct psd_directory names;
     struct psi_list resets; /* directory */
     /* derived: */
@@ -189,19 +204,41 @@ struct psd_task {
     struct psi_map presences;     /* task of the cluster that one waits for -> struct psd_presence */
     struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;          /* who holds a lease has changed in this event */
+    uint64_t left_step;           /* highest global step of a session that has left, + 1; 0: the directory has seen it */
     struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
+    bool queues_held;             /* ... or waits for a cut */
     struct psi_list works;        /* calls that the shell has */
     uint32_t work_count;
     uint64_t work_next;
-    struct psi_list slow;     /* INITs of large variables (rpc/slow.c), the oldest first */
-    struct psi_list building; /* psd_rounds: new values are made (rpc/rounds.c) */
-    bool rounds_moved;        /* a group may have moved: the directory looks at all of them at the end of the event */
-    struct psi_list groups;   /* directory: struct psd_group of directory/rounds.h */
-    uint64_t attempts;        /* directory: of closing a round, so far */
+    struct psi_list disk_asks; /* operations that the shell has, the oldest first */
+    uint32_t disk_ask_count;
+    uint64_t disk_ask_next;
+    struct psi_list held; /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
+    struct psi_list slow; /* INITs of large variables (rpc/slow.c), the oldest first */
+    struct psi_list building;  /* psd_rounds: new values are made (rpc/rounds.c) */
+    bool rounds_moved;         /* a group may have moved: the directory looks at all of them at the end of the event */
+    struct psi_list groups;    /* directory: struct psd_group of directory/rounds.h */
+    struct psi_list trainings; /* directory: struct psd_training of directory/rounds_training.c */
+    uint32_t training_count;
+    uint64_t attempts;         /* directory: of closing a round, so far */
+    struct psd_save *save;     /* rpc/save.h; NULL: no disk */
+    struct psd_saves *saves;   /* directory/saves.h; NULL: not the directory, or no disk */
+    struct psd_start *start;   /* rpc/start.h; NULL: no disk */
+    struct psd_starts *starts; /* directory/starts.h; NULL: not the directory */
+    bool starting;             /* directory: tasks load what they begin with, or place it */
+    bool list_again;           /* at the end of the event: what this task has is another thing */
+    /* of task.c: a task like this one, empty, that nobody is served by; its end */
+    ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);
+    void (*beside_free)(struct psd_task *beside);
+    /* volatile: the end of a job (rpc/job.c) */
+    bool job_done, ending; /* and this task ends for it */
+    uint64_t job_done_ms;  /* since when, as this task has heard */
+    uint32_t dones;        /* directory: sessions that have said so */
     /* volatile: cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */
     bool is_directory;
+    uint64_t chief_own; /* directory: the last number that this life of it has made */
     /* volatile: other tasks: the connection to the directory */
     bool dialling, fenced;
     uint64_t dial_at_ms, directory_heard_ms;

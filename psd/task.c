@@ -7,9 +7,13 @@
  * Failure: a connection that misbehaves is closed (psd_conn_close), the task goes on; without memory a connection or request is
  * refused.
  */
+#include "psd/base/disk.h"
 #include "psd/directory/rounds.h"
+#include "psd/directory/saves.h"
+#include "psd/directory/starts.h"
 #include "psd/rpc/requests.h"
 #include "psd/rpc/rounds.h"
+#include "psd/store/cut.h"
 
 #include "common/hash.h"
 #include "common/mem.h"
@@ -31,6 +35,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->segment_buffers_max = PS_SEGMENT_BUFFERS_MAX;
     config->init_at_once_bytes = PS_INIT_AT_ONCE_BYTES;
     config->init_slice_bytes = PS_INIT_SLICE_BYTES;
+    config->cut_slice_bytes = PS_CUT_SLICE_BYTES;
     config->round_slice_bytes = PS_ROUND_SLICE_BYTES;
     config->calls_max = PS_CALLS_MAX;
     memcpy(config->devices, "CPU:0", 6);
@@ -66,6 +71,11 @@ static void settle(struct psd_task *t)
         }
         psd_barriers_look(t);
         psd_groups_turn(t);
+        psd_resets_turn(t);
+        psd_saves_turn(t);
+        psd_start_turn(t);
+        psd_starts_turn(t);
+        psd_task_link_turn(t);
     } while (!psi_list_empty(&t->ended));
 }
 
@@ -136,26 +146,32 @@ void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, siz
     settle(t);
 }
 
+void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t bytes, const char *error)
+{
+    psd_disk_done(t, id, st, bytes, error);
+    settle(t);
+}
+
 bool psd_task_has_work(const struct psd_task *t)
 {
-    return psd_slow_has_work(t) || psd_rounds_has_work(t);
+    return psd_slow_has_work(t) || psd_held_has_work(t) || psd_rounds_has_work(t) || psd_cut_has_work(t) ||
+           psd_queues_have_work(t);
 }
 
 void psd_task_work(struct psd_task *t)
 {
-    struct psi_buf rest;
-    size_t at = 0;
-    struct psd_conn *c = psd_slow_has_work(t) ? psd_slow_work(t, &rest, &at) : NULL;
+    struct psd_conn *c = psd_slow_has_work(t) ? psd_slow_work(t) : NULL;
     if (c != NULL) {
-        if (rest.len > 0) {
-            psd_dispatch(t, c, rest.data + at, rest.len - at);
-        }
-        psi_buf_fini(&rest);
-        psd_conn_balance(t, c);
+        psd_dispatch_rest(t, c);
+    }
+    if (psd_held_has_work(t)) {
+        psd_dispatch_rest(t, psd_held_work(t));
     }
     if (psd_rounds_has_work(t)) {
         psd_rounds_work(t);
     }
+    psd_cut_turn(t, t->config.cut_slice_bytes);
+    psd_save_work(t);
     settle(t);
 }
 
@@ -280,7 +296,12 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_barriers_look(t);
     psd_wait_tick(t);
     psd_slow_tick(t);
+    psd_held_tick(t);
     psd_task_link_tick(t);
+    psd_job_tick(t);
+    psd_save_tick(t);
+    psd_saves_tick(t);
+    psd_starts_tick(t);
     settle(t);
     if (now_ms - t->rate_at_ms >= 1000) {
         double seconds = (double)(now_ms - t->rate_at_ms) / 1000.0;
@@ -297,6 +318,8 @@ void psd_task_drain(struct psd_task *t)
 {
     t->draining = true;
     psd_queues_drain(t);
+    psd_save_drain(t);
+    psd_saves_last(t);
     settle(t);
 }
 
@@ -310,10 +333,23 @@ bool psd_task_drained(const struct psd_task *t)
             return false;
         }
     }
-    return t->work_count == 0;
+    return t->work_count == 0 && psd_save_drained(t) && psd_saves_drained(t);
 }
 
 /* ---- life ---- */
+
+/* Of the same cluster; nobody is served by it. */
+static ps_status beside_new(struct psd_task *t, struct psd_task **out, struct psi_err *err)
+{
+    struct psd_task_config config = t->config;
+    uint64_t seed[4];
+    config.cluster = &t->cluster;
+    config.has_disk = false;
+    for (size_t i = 0; i < sizeof(seed) / sizeof(seed[0]); i++) {
+        seed[i] = psd_random(t);
+    }
+    return psd_task_new(&config, (const uint8_t *)seed, t->now_ms, out, err);
+}
 
 ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[32], uint64_t now_ms, struct psd_task **out_task,
                        struct psi_err *err)
@@ -339,9 +375,12 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->free_pulls);
     psi_list_init(&t->resets);
     psi_list_init(&t->works);
+    psi_list_init(&t->disk_asks);
     psi_list_init(&t->slow);
+    psi_list_init(&t->held);
     psi_list_init(&t->building);
     psi_list_init(&t->groups);
+    psi_list_init(&t->trainings);
     psi_list_init(&t->moved_queues);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
@@ -349,6 +388,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_map_init(&t->presences, map_seed);
     psi_map_init(&t->barriers, map_seed);
     psd_directory_init(&t->names, map_seed);
+    psi_map_init(&t->chiefs, map_seed);
     psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
     psi_cluster_init(&t->cluster);
     t->next_link_name = 1;
@@ -358,6 +398,17 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     }
     if (st == PS_OK) {
         st = psd_peers_init(t, err);
+    }
+    if (st == PS_OK) {
+        t->beside_new = beside_new;
+        t->beside_free = psd_task_free;
+        st = psd_start_begin(t, err);
+    }
+    if (st == PS_OK) {
+        st = psd_starts_begin(t, err);
+    }
+    if (st == PS_OK) {
+        st = psd_saves_begin(t, err);
     }
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
@@ -380,6 +431,7 @@ void psd_task_free(struct psd_task *t)
     if (t == NULL) {
         return;
     }
+    psd_cut_end(t);
     t->consume = NULL; /* that a process ends changes nothing of what it remembers */
     struct psi_list *it = NULL;
     while ((it = psi_list_first(&t->conns)) != NULL) { /* with one others may end */
@@ -396,11 +448,17 @@ void psd_task_free(struct psd_task *t)
     psi_map_fini(&t->records);
     psd_wait_fini(t);
     psd_groups_fini(t);
+    psd_trainings_fini(t);
     psd_call_free_all(t);
+    psd_disk_free_all(t);
+    psd_starts_fini(t);
+    psd_start_fini(t);
+    psd_saves_fini(t);
     while ((it = psi_list_first(&t->resets)) != NULL) {
         psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
     }
     psd_directory_fini(&t->names);
+    psd_chiefs_fini(&t->chiefs);
     psd_store_fini(&t->store);
     psd_progress_free_all(t);
     psd_pull_free_all(t);
@@ -478,6 +536,10 @@ void psd_task_check_invariants(const struct psd_task *t)
     psd_presences_check_invariants(t);
     psd_barriers_check_invariants(t);
     psd_groups_check_invariants(t);
+    psd_save_check_invariants(t);
+    psd_saves_check_invariants(t);
+    psd_start_check_invariants(t);
+    psd_starts_check_invariants(t);
     psd_call_check_invariants(t);
     psd_queues_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);

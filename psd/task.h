@@ -12,6 +12,7 @@
 
 #include "../common/cluster.h"
 #include "../common/link.h"
+#include "disk.h"
 #include "psd.h"
 
 struct psd_task;
@@ -22,6 +23,8 @@ struct psd_task;
 #define PSD_TASK_TIME uint32_t
 #define PSD_TASK_COUNT uint32_t
 #define PSD_TASK_LEVEL int
+#define PSD_TASK_RESTORE int
+#define PSD_TASK_RECOVER int
 #define PSD_TASK_FIELD(type, field, name, kind, ...) PSD_TASK_##kind field;
 
 /* What a request needs, of each container that it is about or of the cluster. */
@@ -38,10 +41,12 @@ struct psd_task_config {
     uint32_t pushes_in_progress_max; /* of the task; above it a new push gets RESOURCE_EXHAUSTED */
     uint32_t segment_buffers_max;    /* 64 KiB buffers for cut segments, of all connections together */
     uint32_t pid;                    /* for status, with host */
+    uint64_t unix_ms;                /* what o'clock it is when the task begins, ms since 1970; 0: not known */
     char host[PS_JOB_BYTES_MAX + 2]; /* name of the machine; "" = not known */
     char devices[128];               /* what its calls can run on: "CPU:0,GPU:0" */
     uint64_t init_at_once_bytes;     /* an INIT with more to fill (value and slots) is made in slices ... */
     uint64_t init_slice_bytes;       /* ... of this: one for each psd_task_work() */
+    uint64_t cut_slice_bytes;        /* of a checkpoint's copies and entries, at a time */
     uint64_t round_slice_bytes;      /* likewise, of the memory that the new values of a round and their sources take */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
@@ -57,6 +62,7 @@ struct psd_task_config {
     const char *(*call_name)(void *shell, uint32_t row);
     ps_status (*call_check)(void *shell, uint32_t row, const void *in, size_t in_bytes, char *error, size_t error_bytes);
     uint32_t calls_max; /* that the shell has and has not ended; above it RESOURCE_EXHAUSTED */
+    bool has_disk;      /* the shell carries out PSD_EFFECT_DISK */
 };
 /** Defaults of DESIGN §1 for everything but cluster, job, task and address. */
 void psd_task_config_init(struct psd_task_config *config);
@@ -69,7 +75,8 @@ enum psd_effect_kind {
     PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task */
     PSD_EFFECT_READY,    /* the task serves: psd prints `ready:`; for ps:0 also while lists are missing */
     PSD_EFFECT_CALL, /* run row call_row of the call table; psd_task_call_finished() must follow, exactly once, never at once */
-    PSD_EFFECT_CALL_CANCEL /* nobody waits for `call` any more: end it soon. It may be over by now */
+    PSD_EFFECT_CALL_CANCEL, /* nobody waits for `call` any more: end it soon. It may be over by now */
+    PSD_EFFECT_DISK /* carry out `disk`, behind those before it; psd_task_disk_done() must follow, exactly once, never at once */
 };
 struct psd_effect {
     enum psd_effect_kind kind;
@@ -82,6 +89,7 @@ struct psd_effect {
     size_t call_in_bytes;
     void *call_out; /* likewise */
     size_t call_out_bytes;
+    struct psd_disk_op disk; /* DISK */
 };
 
 /**
@@ -110,6 +118,9 @@ void psd_task_closed(struct psd_task *task, struct psi_link *link);
 void psd_task_writable(struct psd_task *task, struct psi_link *link);
 /** The call of PSD_EFFECT_CALL is over: its memory is the core's again. error: where st is not PS_OK. */
 void psd_task_call_finished(struct psd_task *task, uint64_t call, ps_status st, size_t out_bytes, const char *error);
+/** The operation of PSD_EFFECT_DISK is over, the oldest first: its memory is the core's again. bytes: of LIST and READ. error:
+ * where st is not PS_OK. */
+void psd_task_disk_done(struct psd_task *task, uint64_t id, ps_status st, size_t bytes, const char *error);
 /** There is something to compute: psd_task_work() is to be called, each time after other events had their turn. */
 bool psd_task_has_work(const struct psd_task *task);
 /** A bounded piece of it, some 2 ms. An event as any other; nothing happens where there is none. */

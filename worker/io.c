@@ -104,11 +104,6 @@ bool psi_io_on_loop(const struct psi_io *io)
     return false;
 }
 
-bool psi_io_by_caller(const struct psi_io *io)
-{
-    return io->by_caller;
-}
-
 /* ---- events of common/net ---- */
 
 static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t n)

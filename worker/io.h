@@ -49,8 +49,6 @@ bool psi_io_on_loop(const struct psi_io *io);
  * It raises no SIGPIPE. by_caller only, one thread at a time, not on the loop thread.
  */
 void psi_io_turn(struct psi_io *io, int64_t timeout_ms);
-/** Has it no thread of its own? Any thread. */
-bool psi_io_by_caller(const struct psi_io *io);
 /** by_caller: a descriptor that is readable when psi_io_turn(io, 0) has something to do. Any thread. */
 int psi_io_fd(struct psi_io *io);
 /** by_caller: milliseconds until psi_io_turn() has something to do though the descriptor is silent. Not while it runs. */

@@ -95,7 +95,10 @@ PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *abou
 /** Wait for what is in flight (bounded by the operation timeout), say goodbye, free everything; parameters and variables too. A
  *  member of rounds (ps_session_sync) that has no error has finished: the others go on without it, which is no loss. With an
  *  error, and after ps_session_leave(), it is one.
- *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. */
+ *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. Calls of
+ *  training, of queues, work and accumulators that other threads are in end meanwhile, and are waited for; none may begin any
+ * more.
+ */
 PS_API int ps_session_close(ps_session *s);
 /** Say goodbye now, whatever other threads are doing with the session, so that the tasks forget it at once: for a program that is
  * told to end (SIGINT) and then ends. At most a second; calls from now on fail, those in flight end in their time, at the latest
@@ -104,7 +107,8 @@ PS_API void ps_session_leave(ps_session *s);
 
 /** The first error of the session: PS_OK when there is none. Any thread. */
 PS_API ps_status ps_session_status(ps_session *s);
-/** Text of the first error, "" when there is none; valid until close. Any thread. */
+/** Text of the first error, "" when there is none; valid until close, of a monitored session until the thread's next call of it.
+ *  Any thread. */
 PS_API const char *ps_session_error(ps_session *s);
 /** What the failed call did to the ps. */
 PS_API ps_applied ps_session_error_applied(ps_session *s);
@@ -186,7 +190,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * creates global_step. Blocks up to the operation timeout for what is yet to be got, then up to the ready timeout. Errors
  * (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief), DATA_LOSS (part of the model was lost; names it: some
  * variables are trained, sealed, or were given their values by another session, and these have none), ABORTED (a newer chief),
- * FAILED_PRECONDITION (hyperparameters differ; one side is in rounds and the other is not).
+ * FAILED_PRECONDITION (hyperparameters differ; the chief that is there has put them in rounds, and this program does not ask for
+ * that, or the other way round: what an earlier training has left counts for nothing until its chief has come).
  *
  * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member here: it
  * waits for the next round where others are in the middle of one, up to the ready timeout. Further errors: RESOURCE_EXHAUSTED (no
@@ -231,10 +236,11 @@ PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
  * next ps_pull() has the values to go on with. With a bound on staleness it adds one, then waits while this worker is too far
  * ahead.
  *
- * Both wait for the operation timeout at most; the first step for the ready timeout where that is longer, because workers may
- * be yet to start. Errors (sticky): DEADLINE_EXCEEDED naming who is missing and for how long, ABORTED (a worker was lost and the
+ * Both wait for the operation timeout at most; the first step for the ready timeout where that is longer, as long as workers
+ * are yet to start. Errors (sticky): DEADLINE_EXCEEDED naming who is missing and for how long, ABORTED (a worker was lost and the
  * policy is PS_LOSS_FAIL; a task was restarted without the group; the container was reset; another session of the same task has
- * taken this one's place), UNAVAILABLE (the directory cannot be reached).
+ * taken this one's place), UNAVAILABLE (the directory cannot be reached), OUT_OF_RANGE (in rounds: all others have finished while
+ * this worker was taken for lost, and it has been told so by an earlier step, which was dropped).
  */
 PS_API ps_status ps_step_done(ps_session *s);
 /** The global step that the last ps_step_done or ps_session_ready saw. */
@@ -254,6 +260,23 @@ PS_API uint64_t ps_seed(ps_session *s);
  * told the sessions that it knows. out_sessions (may be NULL): those of them that are connected or hold a lease; of several tasks
  * the most that one told. Blocks. */
 PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions);
+
+/**
+ * The end of a job: this trainer (a task of job worker, chief or master) is done. Waits for its pushes; a member of rounds leaves
+ * them as one that has finished. Afterwards ps_should_stop is true, and ps_push and ps_step_done are FAILED_PRECONDITION; values
+ * can be read as before.
+ *
+ * The job is done when every trainer that the cluster lists has said so; where it lists none, when one has, and no trainer that
+ * holds a lease has not. A trainer that opens another session is not done any more, until it says so again; what the others have
+ * said stays. Then ps_should_stop becomes true in every
+ * session within a beat, and tasks with exit_when_done end when no session is connected to them any more, a lease later at the
+ * latest: whoever needs the values (a test, an export) reads them before.
+ *
+ * Blocks. Errors, which do not stick: FAILED_PRECONDITION (no trainer), ABORTED (CONFLICT: another process began later
+ * as the same task and is not done: its word counts), UNAVAILABLE and DEADLINE_EXCEEDED (the directory cannot be reached: it may
+ * be said again); the session's own.
+ */
+PS_API ps_status ps_session_job_done(ps_session *s);
 
 /* ========================================= training in step with others ========================================= */
 
@@ -303,6 +326,9 @@ PS_API void ps_sync_options_init(ps_sync_options *options);
 PS_API ps_status ps_session_sync(ps_session *s, const ps_sync_options *options);
 /** How many of this session's steps were dropped in rounds: completed too late, or while it was taken for lost. Any thread. */
 PS_API int64_t ps_dropped(ps_session *s);
+/** This member has made its last step: the others do not wait for it any more, and its session goes on as that of no member.
+ * Blocks. PS_OK also for one that is none. Errors, which do not stick: those of ps_step_done() but for ABORTED. */
+PS_API ps_status ps_sync_finish(ps_session *s);
 
 /* ========================================= PS_PROGRESS_CALLER ========================================= */
 
@@ -320,7 +346,8 @@ PS_API int64_t ps_dropped(ps_session *s);
  *  a callback. FAILED_PRECONDITION: the session has a thread, or another thread is driving it. */
 PS_API ps_status ps_progress_run(ps_session *s, int64_t timeout_ms);
 /** A descriptor that polls readable when ps_progress_run() has something to do; -1 when the session has a thread or was never
- *  opened. Constant until close; only to be polled. */
+ *  opened. Only to be polled. Constant until close, but that a recovery of a monitored session (ps_monitored.h) makes another
+ *  one: ask again after each ps_should_stop(), ps_pull() and ps_session_ready(). */
 PS_API int ps_progress_fd(ps_session *s);
 /** Milliseconds until ps_progress_run() must be entered again though the descriptor is silent: >= 0, some tens at most; 1,000
  *  where there is nothing to do. */
@@ -550,6 +577,8 @@ typedef struct ps_file_options {
     const char *container; /* NULL: the session's */
     ps_copied_fn copied;   /* may be NULL */
     void *ctx;
+    bool slots;       /* import: those of the file, too */
+    bool reserved[7]; /* false */
 } ps_file_options;
 PS_API void ps_file_options_init(ps_file_options *options);
 /**
@@ -568,12 +597,18 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
 /**
  * Give the variables of a container the values of a safetensors file: of ps_export or of anybody. The file is checked whole and
  * compared with what exists before the first variable changes; a missing variable is created, in the order of the file, round
- * robin (with the optimizer that __metadata__ says). Values are assigned: versions of variables that have one go on, slots stay.
- * Memory: the largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets),
+ * robin (with the optimizer that __metadata__ says). Values are assigned: versions of variables that have one go on, slots stay,
+ * unless `slots` is set: then those that ps_checkpoint_export() has written are assigned behind all values, with Adam's powers;
+ * of a variable all of them are in the file, or none is, and one that exists has the optimizer that they are of. Memory: the
+ * largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets),
+ * FAILED_PRECONDITION (PS_REASON_IN_ROUNDS: a worker trains it in rounds, which is named: stop them first; so is an assign),
  * NOT_FOUND (no such file), and those of creation and assign, whose text then says how many variables had been given theirs and
  * how many were created and have none.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
+/** Would ps_import() take this file, as far as that can be said without a cluster? It is checked whole; out_variables (may be
+ *  NULL): how many it has. Any thread. Errors: INVALID_ARGUMENT naming the tensor, NOT_FOUND, PERMISSION_DENIED, ... */
+PS_API ps_status ps_file_check(const char *path, int *out_variables);
 
 /* ============================================== administration ============================================== */
 
@@ -604,6 +639,12 @@ typedef struct ps_task_info {
     char most[128];                                  /* that one: "/job:worker/task:1@host:42", "psctl@host:43"; "" */
     ps_status status;                                /* why it is not up; PS_OK and NONE when it is */
     ps_reason reason;
+    char not_done[256];      /* directory, where some trainers have said that the job is done: the others */
+    uint32_t done, trainers; /* directory: trainers that have, of so many; 0: the cluster lists none */
+    bool job_done;           /* the job is done (ps_session_job_done), as this task has heard */
+    uint8_t reserved_done[7];
+    char checkpoints[512]; /* directory that has a checkpoint_dir: the last one, how far the next one is, why the last attempt
+                              failed, and when it makes them; "" */
 } ps_task_info;
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
  * directory is connected with when this is first called. Blocks; -1 on error, which for a target that refuses connections
@@ -689,6 +730,9 @@ typedef struct ps_container_info {
     uint32_t variables, initialised;
     uint32_t names; /* directory: names that it has recorded, of all tasks; more than their variables: a task has lost some */
     uint32_t queues;
+    char chief[96]; /* directory: who holds the chief's lease; a task: whose number it follows; empty: nobody, or not known */
+    uint64_t chief_number;  /* highest that the task has seen; 0: none */
+    uint64_t chief_left_ms; /* directory: until the lease is over; 0: nobody holds it */
 } ps_container_info;
 typedef void (*ps_container_info_fn)(void *ctx, const ps_container_info *info);
 /** The containers of one task, by name; also empty ones that were used in its life. */
@@ -720,7 +764,8 @@ typedef enum ps_member_state {
     PS_MEMBER_WORKS = 1,
     PS_MEMBER_COMPLETE = 2, /* its step is done: waits for the others */
     PS_MEMBER_LOST = 3,
-    PS_MEMBER_ENTERS = 4 /* at the next round */
+    PS_MEMBER_ENTERS = 4, /* at the next round */
+    PS_MEMBER_WAITS = 5   /* bounded staleness: for those who are too far behind */
 } ps_member_state;
 typedef struct ps_member_info {
     size_t struct_bytes;
@@ -735,7 +780,8 @@ typedef struct ps_member_info {
 typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
 typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);
 /** The containers that are trained in rounds, or with bounded staleness, as the directory (ps_task_info.directory; `task`) has
- *  them: round for each, then member for each of its members, by task. Blocks; callbacks before it returns; either may be NULL.
+ *  them: round for each, then member for each of its members, by task; at last one in doubt, whose container is "", while a
+ *  directory that was restarted waits for tasks, which may have more. Blocks; callbacks before it returns; either may be NULL.
  */
 PS_API ps_status ps_task_rounds(ps_session *s, int task, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member,
                                 void *ctx);
@@ -750,6 +796,84 @@ typedef struct ps_age_info {
 typedef void (*ps_age_info_fn)(void *ctx, const ps_age_info *info);
 /** Of the containers of one task that had any, by name. Blocks; callbacks before it returns. */
 PS_API ps_status ps_task_ages(ps_session *s, int task, int64_t timeout_ms, ps_age_info_fn each, void *ctx);
+/* A checkpoint of the cluster: what all ps tasks had at one instant each, in files beneath the checkpoint_dir of each. */
+typedef struct ps_checkpoint_info {
+    size_t struct_bytes;
+    uint64_t number;
+    ps_checkpoint_state state;
+    uint64_t time_ms;      /* when it was begun, since 1970; 0: not known */
+    int64_t step;          /* the highest value of a variable global_step at the cut; -1: there was none */
+    uint64_t bytes;        /* of all files */
+    uint64_t milliseconds; /* that it took; so far */
+    uint32_t tasks, done;  /* that it is of; that have written their part */
+} ps_checkpoint_info;
+typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
+/** Those that the directory (ps_task_info.directory; `task`) knows, by number, and the one that is being made. Blocks; callbacks
+ *  before it returns. */
+PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
+/**
+ * Save what all ps tasks have now: the number of the checkpoint, which is on the disks of all of them when this returns. Training
+ * goes on meanwhile; in rounds it is what they had between two of them.
+ *
+ * out_number  may be NULL
+ * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task was lost meanwhile, or its disk is still at
+ * an older one: try again), ABORTED (a container was reset meanwhile), DEADLINE_EXCEEDED (it goes on), and what a disk says:
+ * RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any thread.
+ */
+PS_API ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number);
+/* A file of a checkpoint that is not as it was written, or cannot be read. */
+typedef struct ps_checkpoint_fault {
+    size_t struct_bytes;
+    char job[64]; /* whose */
+    uint32_t task;
+    ps_status status;
+    char file[32];  /* "state", "manifest", "model-00000.safetensors" */
+    char text[544]; /* what is wrong, and where in it */
+} ps_checkpoint_fault;
+typedef void (*ps_checkpoint_fault_fn)(void *ctx, const ps_checkpoint_fault *fault);
+typedef struct ps_checkpoint_options {
+    size_t struct_bytes;          /* filled by ps_checkpoint_options_init */
+    const char *container;        /* export; NULL: the session's */
+    uint64_t shard_bytes;         /* export: of values in a file; 0: one file */
+    bool slots;                   /* export: of the optimizers, too */
+    bool reserved[7];             /* false */
+    ps_copied_fn copied;          /* may be NULL; name is that of a file */
+    ps_checkpoint_fault_fn fault; /* verify; may be NULL. On the calling thread */
+    void *ctx;
+} ps_checkpoint_options;
+PS_API void ps_checkpoint_options_init(ps_checkpoint_options *options);
+/**
+ * Read each file of each task of a checkpoint and compare it with its CRCs and lengths. Blocks; the session's timeout holds for
+ * each range that is read. out_faults (may be NULL): how many files are bad. options NULL: defaults.
+ * Errors: DATA_LOSS (some are, the text names the first), NOT_FOUND (no task has a manifest of it), UNAVAILABLE (no task that
+ * may have one answers). Any thread.
+ */
+PS_API ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoint_options *options, uint32_t *out_faults);
+/**
+ * Write the variables of a container as a checkpoint has them into one safetensors file, which appears whole or not at all, as
+ * ps_export() does of live ones. With slots they have TensorFlow's names: w/Adagrad, w/Momentum, w/Adam, w/Adam_1, and
+ * beta1_power and beta2_power where all Adam variables have the same ones, else, and in several files, w/beta1_power. ps_import()
+ * gives them where it is asked to. With shard_bytes: PATH-00001-of-0000N.safetensors (PATH without its ".safetensors"), and then
+ * PATH.safetensors.index.json, which names them. What is written was verified. out_variables may be NULL. Blocks, as verify.
+ * Errors: those of verify (nothing is at path then) and of ps_export().
+ */
+PS_API ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path, const ps_checkpoint_options *options,
+                                      int *out_variables);
+/**
+ * Delete a checkpoint at all tasks that are connected; force: also the newest one that is whole.
+ * Errors: NOT_FOUND, FAILED_PRECONDITION (it is being made; it is the newest one; no checkpoint_dir), DATA_LOSS (the disk of the
+ * directory does not remove it), DEADLINE_EXCEEDED (it goes on). Any thread.
+ */
+PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force, int64_t timeout_ms);
+/**
+ * All ps tasks go back to a checkpoint, while they live: each container that it has, everywhere, with all that has happened to it
+ * since; containers that it has not stay. It is loaded beside what lives, and verified, before anything changes. Whoever trains
+ * there gets ABORTED. A checkpoint of it is made then.
+ * Errors: NOT_FOUND, FAILED_PRECONDITION (it is not whole on all tasks, or of tasks that are no more; all that it has was reset
+ * since; no checkpoint_dir), DATA_LOSS (a part of it is not as it was written), RESOURCE_EXHAUSTED (no memory for it beside what
+ * lives), UNAVAILABLE (a task is away); nothing has changed then. DEADLINE_EXCEEDED (it goes on, if it has begun). Any thread.
+ */
+PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms);
 /** Round-trip time of an empty request in microseconds. */
 PS_API ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us);
 /** Ask a task to drain and end. PS_OK: it has agreed. */
@@ -773,6 +897,9 @@ PS_API const char *ps_version(void);
 }
 #endif
 
+#include "ps_hooks.h"
 #include "ps_queue.h"
+
+#include "ps_monitored.h"
 
 #endif

@@ -5,7 +5,8 @@
  * A queue has a name like a variable (scopes, containers and devices hold for it), lies at one task, and is there until its
  * container is reset or it is deleted. Its elements are tuples of tensors. The semantics are TensorFlow's, but for two things: a
  * dequeue that fails gives back what it had taken, and what was taken by a session that ends before it has it (its lease, see
- * psd --lease) comes again. Nothing here is sticky: each call returns its own status, detail by ps_last_error().
+ * psd --lease) comes again. Nothing here is sticky: each call returns its own status, detail by ps_last_error(). Only in a
+ * monitored session a queue that is gone is the session's loss: see ps_monitored.h.
  *
  * Deadlines: timeout_ms <= 0 is the session's operation timeout. All calls block unless they are called _start; any thread, but
  * not in a callback. Calls of several threads are served in the order in which they began; so are those of other sessions.
@@ -164,7 +165,8 @@ typedef struct ps_work_item {
  * it must be there.
  *
  * items    [count] texts of at most PS_WORK_ITEM_BYTES_MAX; sizes NULL: they end at their NUL; borrows.
- * epochs   >= 1: how often each is to be done.
+ * epochs   >= 1: how often each is to be done. A monitored session that has not yet seen the end makes work again that another
+ *          one deletes (ps_monitored.h).
  * seed     of the order in each epoch; 0: as given.
  * Errors   INVALID_ARGUMENT (other items, epochs or seed than those that are there), NOT_FOUND (count 0), those of
  * ps_queue_get().
@@ -173,8 +175,9 @@ PS_API ps_status ps_work_get(ps_session *s, const char *name, const char *const 
                              uint32_t epochs, uint64_t seed, ps_work **out_work);
 /** The next item; waits while all that is left is with others. OUT_OF_RANGE: all epochs are done. */
 PS_API ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms);
-/** It is done. FAILED_PRECONDITION: it was taken away and another session, which the text names, works at it now. The item is
- * over in any case: its memory is the library's again. */
+/** It is done. FAILED_PRECONDITION: it was taken away and another session, which the text names, works at it now. ABORTED (LOST):
+ * the work that handed it out is gone, or has been made anew since. The item is over in any case: its memory is the library's
+ * again. */
 PS_API ps_status ps_work_done(ps_work *w, ps_work_item *item);
 /** It is not done, and comes again. Likewise. */
 PS_API ps_status ps_work_return(ps_work *w, ps_work_item *item);

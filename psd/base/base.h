@@ -44,6 +44,8 @@ struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
 /** This task has left that life of the directory. */
 bool psd_peers_left(const struct psd_task *t, uint64_t life);
+/** UNAVAILABLE while a task waits for what it begins with, or loads it: at the directory any of its job; elsewhere this one. */
+ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** Another process says that it is p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
 /** Which other process says that it is p: "" when none has for a while. */
@@ -93,6 +95,8 @@ void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_re
 uint64_t psd_ask_id(const struct psd_conn *c);
 /** A request of ours with one message in its body (between tasks). Without memory c is closed and everything asked on it ends. */
 void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
+/** ... with one as its meta. */
+void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
 
 /** Status and text of a reply to us. */
 ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_MUST;

@@ -39,7 +39,7 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     }
     t->count.bytes_out += q->sent_bytes - c->counted_out;
     c->counted_out = q->sent_bytes;
-    bool paused = c->paused_out || c->link->want_buffer || c->slow != NULL;
+    bool paused = c->paused_out || c->link->want_buffer || c->slow != NULL || psi_list_linked(&c->held);
     if (paused != c->link->paused) {
         c->link->paused = paused;
         c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
@@ -128,6 +128,8 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     c->role = role;
     c->opened_ms = c->heard_ms = c->beat_sent_ms = c->stuck_since_ms = t->now_ms;
     psi_buf_init(&c->body, PS_PREAUTH_BYTES_MAX);
+    psi_buf_init(&c->rest, PS_REST_BYTES_MAX);
+    psi_list_init(&c->held);
     PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
     psi_list_push_back(&t->conns, &c->all);
     t->conn_count++;
@@ -140,6 +142,7 @@ void psd_conn_end(struct psd_task *t, struct psd_conn *c)
     c->closing = true;
     psd_buffer_return(t, c);
     psi_list_remove(&c->all);
+    psi_list_remove(&c->held);
     t->conn_count--;
     psi_list_push_back(&t->ended, &c->all);
     c->link->owner = NULL;
@@ -173,6 +176,8 @@ void psd_conns_free(struct psd_task *t)
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&t->dead)) != NULL) {
         struct psd_conn *c = PSI_CONTAINER_OF(link, struct psd_conn, all);
+        psi_buf_fini(&c->rest);
+        psi_buf_fini(&c->order);
         psi_buf_fini(&c->body); /* not before: a handler may be reading it while its reply closes the connection */
         psi_free(c);
     }

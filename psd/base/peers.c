@@ -82,6 +82,17 @@ bool psd_peers_left(const struct psd_task *t, uint64_t life)
     return false;
 }
 
+ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err)
+{
+    bool waits = t->starting;
+    for (uint32_t i = 0; !waits && i < t->peer_count; i++) {
+        waits = t->peers[i].own_job && t->peers[i].waits;
+    }
+    return !waits ? PS_OK
+                  : psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "what the tasks of job %s begin with is not loaded yet",
+                                t->peers[t->directory].job);
+}
+
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life)
 {
     PSI_IGNORE(

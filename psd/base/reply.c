@@ -179,3 +179,22 @@ void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_ms
 {
     psd_list_one(t, c, op, 0, ++c->next_id, d, m);
 }
+
+void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
+{
+    _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t bytes = 0;
+    struct psi_err err;
+    ps_status st = psi_msg_encode(d, m, meta, sizeof(meta) - 8, &bytes, &err);
+    PSI_ASSERT(st == PS_OK); /* bounded by control.options */
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = op,
+                                .id = ++c->next_id,
+                                .meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes)};
+    if (psi_outq_push(&c->link->out, &h, meta, NULL) != PS_OK) {
+        psd_conn_close(t, c, false);
+        return;
+    }
+    psd_mark_dirty(t, c);
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The directory's requests: CREATE, FIND, DELETE, CHIEF.
+ * The directory's requests: CREATE, FIND, DELETE.
  *
  * Happy path of CREATE: the name is recorded (name -> task), then the owner is asked, and the client gets the owner's own answer.
  * Failure: an owner that is not connected, lists that are missing or a reset that is pending: UNAVAILABLE, nothing recorded, the
@@ -9,6 +9,8 @@
  * on.
  */
 #include "directory.h"
+
+#include "psd/rpc/save.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -26,17 +28,6 @@ static void item_end(struct psd_task *t, struct psd_wait *w, struct psd_create *
         psd_wait_item_refused(t, w, item, err);
         item->retry_after_ms = err->code == PS_UNAVAILABLE ? RETRY_MS : 0;
     }
-}
-
-bool psd_lists_missing(const struct psd_task *t, struct psd_names *names)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && !p->self && !p->heard) {
-            psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
-        }
-    }
-    return names->used > 0;
 }
 
 static ps_status choose_owner(const struct psd_task *t, const struct psd_create *item, struct psi_err *err)
@@ -95,6 +86,7 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
 static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_err *err)
 {
     ps_status st = psd_reset_check(t, item->container, err);
+    st = st == PS_OK ? psd_peers_begun(t, err) : st;
     if (st != PS_OK) {
         return st;
     }
@@ -180,12 +172,26 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     return st;
 }
 
+/* Its owner has made it: a delete of it that was asked for before, and is not noted on a disk yet, does not forget it. */
+static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &owner->asks) {
+        struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
+        if (a->op == PS_OP_TASK_DELETE && a->id < made->id && strcmp(a->container, made->container) == 0 &&
+            strcmp(a->name, made->name) == 0) {
+            a->made_again = true;
+        }
+    }
+}
+
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *a, bool created, const struct psi_err *err)
 {
     const struct psd_name *n = psd_directory_find(&t->names, a->container, a->name);
     if (n != NULL && n->owner == peer->index) {
         if (err == NULL) {
             psd_name_confirm(n, peer->life);
+            note_made(peer, a);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
             forget(t, n); /* the owner's own refusal */
         }
@@ -366,7 +372,7 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
     psd_wait_open(t, w);
 }
 
-/* ---- FIND, DELETE, CHIEF ---- */
+/* ---- FIND, DELETE ---- */
 
 static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1_CreateAnswer *a)
 {
@@ -418,6 +424,43 @@ void psd_rpc_find(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     psd_list_end(&l);
 }
 
+static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    struct psd_ask *a = ctx;
+    struct psd_wait *w = psd_wait_first(&a->waiters);
+    (void)id;
+    psi_list_remove(&a->link);
+    if (w != NULL && err != NULL) {
+        w->err = *err;
+        w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+    }
+    psd_wait_over(t, &a->waiters);
+    psi_free(a);
+}
+
+/* This task is the owner, too: it is deleted when our disk has noted that. */
+static ps_status wait_noted(struct psd_task *t, struct psd_wait *w, struct psd_need *need, const struct psd_create *item,
+                            struct psi_err *err)
+{
+    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    if (a == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: no memory to delete variable '%s'", item->name);
+    }
+    a->op = PS_OP_TASK_DELETE;
+    a->owner = t->self;
+    psi_list_init(&a->link);
+    psi_list_init(&a->waiters);
+    memcpy(a->name, item->name, sizeof(a->name));
+    ps_status st = psd_bars_wait(t, delete_noted, a, 0, err);
+    if (st != PS_OK) {
+        psi_free(a);
+        return st;
+    }
+    psi_list_push_back(&t->peers[t->self].asks, &a->link); /* with the task it goes */
+    psd_wait_hang(w, need, &a->waiters);
+    return PS_OK;
+}
+
 /* On PS_OK it is deleted, or its owner is asked. */
 static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_NameItem *m, struct psi_err *err)
 {
@@ -444,13 +487,16 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
     if (!p->self) {
         return ask(t, p, PS_OP_TASK_DELETE, w, 0, &item, err);
     }
-    const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, item.container), item.name);
-    if (v != NULL) {
-        psd_drop_here(t, v);
+    st = psd_delete_here(t, item.container, item.name, err);
+    if (st == PS_OK && psd_save_is_able(t) && psd_bars_pending(t)) {
+        st = wait_noted(t, w, need, &item, err);
+    } else {
+        need->met = true;
     }
-    forget(t, n);
-    need->met = true;
-    return PS_OK;
+    if (st == PS_OK) {
+        forget(t, n);
+    }
+    return st;
 }
 
 void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -490,22 +536,13 @@ void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct
     const struct psd_name *n = err == NULL ? psd_directory_find(&t->names, a->container, a->name) : NULL;
     if (n != NULL && made_again(peer, a)) {
         psd_name_unsure(n, peer->life); /* its owner goes on to make it anew */
-    } else if (n != NULL) {
+    } else if (n != NULL && !a->made_again) {
         forget(t, n);
     }
     struct psd_wait *w = psd_wait_first(&a->waiters);
     if (w != NULL && err != NULL) {
         w->err = *err;
+        w->retry_after_ms = err->reason == PS_REASON_OVERLOADED ? RETRY_MS : 0; /* as where it is ours */
     }
     psd_wait_over(t, &a->waiters);
-}
-
-void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    struct psd_change change = {.kind = PSD_CHANGE_CHIEF,
-                                .chief = {.record = c->record, .number = t->chief_number + 1, .text = c->text}};
-    psd_commit(t, &change);
-    psd_log(t, PSI_LOG_INFO, "chief", PSI_KV("peer", c->text), PSI_KV("number", t->chief_number));
-    ps_v1_ChiefAnswer a = {.number = t->chief_number};
-    psd_list_one(t, c, PS_OP_CHIEF, PS_FLAG_REPLY, r->header.id, &ps_v1_ChiefAnswer_msg, &a);
 }

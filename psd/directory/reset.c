@@ -8,8 +8,13 @@
  * until that task lists again; RESET goes out before its list is answered. Its client is told DEADLINE_EXCEEDED, with the names
  * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
  * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
+ *
+ * Where tasks have disks (psd/rpc/bars.h): before it begins our disk notes that it is open, so that a directory that dies begins
+ * it again; each task answers when its disk has noted it; before it is over our disk notes that. No cut meanwhile. A disk that
+ * fails before it begins: nothing is reset. Later: the client is told, and the disk is asked again each second.
  */
 #include "rounds.h"
+#include "saves.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -17,7 +22,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 100, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
+enum { RETRY_MS = 100, AGAIN_MS = 1000, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
 
 /* The pending reset of this container; NULL when there is none. */
 static struct psd_reset *find_pending(struct psd_task *t, const char *container)
@@ -55,6 +60,7 @@ static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset 
     memcpy(a->container, reset->container, sizeof(a->container));
     psi_list_push_back(&p->asks, &a->link);
     PSI_IGNORE(PSI_BYTES_SET(m.container, reset->container)); /* fits: checked name */
+    m.bar = p->own_job ? reset->bar : 0;
     a->id = psd_ask_id(p->conn);
     psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
 }
@@ -69,17 +75,67 @@ static bool is_answered(const struct psd_task *t, const struct psd_reset *reset)
     return true;
 }
 
-static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
+/* Who waits for it hears err; it goes on. */
+static void tell_waiters(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
-    if (!reset->pending || !is_answered(t, reset)) {
-        return;
+    struct psd_wait *w = NULL;
+    while ((w = psd_wait_first(&reset->waiters)) != NULL) {
+        w->err = *err;
+        w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+        psd_wait_done(t, w);
     }
+}
+
+static void finish(struct psd_task *t, struct psd_reset *reset)
+{
     struct psi_list waiters;
     struct psd_change c = {.kind = PSD_CHANGE_RESET_END, .reset = {.container = reset->container}};
     psi_list_init(&waiters);
     psi_list_move_all(&waiters, &reset->waiters); /* its record may go */
     psd_commit(t, &c);
     psd_wait_over(t, &waiters);
+}
+
+static void finish_if_done(struct psd_task *t, struct psd_reset *reset);
+
+static void note_failed(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
+{
+    PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* our disk says so still */
+    reset->noting = false;
+    reset->again_ms = t->now_ms + AGAIN_MS;
+    tell_waiters(t, reset, err);
+}
+
+static void over_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    struct psd_reset *reset = ctx;
+    (void)id;
+    if (err != NULL) {
+        note_failed(t, reset, err);
+        return;
+    }
+    reset->noting = false;
+    reset->noted = true;
+    finish_if_done(t, reset);
+}
+
+/* All have answered: our disk notes it, and then it is over. */
+static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
+{
+    struct psi_err err;
+    if (!reset->pending || reset->noting || !is_answered(t, reset)) {
+        return;
+    }
+    if (reset->bar == 0 || reset->noted) {
+        finish(t, reset);
+        return;
+    }
+    ps_status st = psd_bars_set(t, reset->container, reset->bar, false, &err);
+    st = st == PS_OK ? psd_bars_wait(t, over_noted, reset, 0, &err) : st;
+    reset->noting = st == PS_OK;
+    if (st != PS_OK) {
+        note_failed(t, reset, &err);
+    }
 }
 
 void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container)
@@ -107,6 +163,49 @@ void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
     }
 }
 
+void psd_reset_refused(struct psd_task *t, const struct psd_peer *peer, const char *container, const struct psi_err *err)
+{
+    struct psd_reset *reset = psd_reset_record(&t->resets, container);
+    psd_log(t, PSI_LOG_WARN, "reset_not_noted", PSI_KV("container", container), PSI_KV("peer", peer->conn->text),
+            PSI_KV("msg", err->text));
+    if (reset != NULL) {
+        reset->again_ms = t->now_ms + AGAIN_MS;
+        tell_waiters(t, reset, err);
+    }
+}
+
+static bool is_asked(const struct psd_peer *p, const char *container)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &p->asks) {
+        const struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
+        if (a->op == PS_OP_TASK_RESET && strcmp(a->container, container) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a disk has failed to note is tried again. */
+void psd_resets_tick(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets) {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        if (reset->again_ms == 0 || t->now_ms < reset->again_ms) {
+            continue;
+        }
+        reset->again_ms = 0;
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            struct psd_peer *p = &t->peers[i];
+            if ((reset->outstanding[i] || reset->owed[i]) && p->listed && !p->conn->closing && !is_asked(p, reset->container)) {
+                send_reset(t, p, reset);
+            }
+        }
+        finish_if_done(t, reset);
+    }
+}
+
 static void add_name(const struct psd_task *t, struct psd_names *n, const struct psd_peer *p)
 {
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
@@ -127,10 +226,16 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
     const struct psd_reset *reset = find_pending(t, container);
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
+    if (psd_saves_are_read(t, err) != PS_OK) {
+        return err->code; /* it may say that one goes on */
+    }
     if (reset == NULL) {
         return PS_OK;
     }
     add_outstanding(t, &missing, reset);
+    if (missing.used == 0) {
+        psd_names_add(&missing, "the disk of %s", t->name);
+    }
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "container '%s' is being reset: no answer yet from %s",
                        container, psd_names_text(&missing));
 }
@@ -174,6 +279,9 @@ static void describe_reset(const struct psd_task *t, const struct psd_wait *w, s
             psd_names_add(p->listed ? &here : &away, "/job:%s/task:%u", p->job, p->task);
         }
     }
+    if (here.used == 0 && away.used == 0) {
+        psd_names_add(&here, "the disk of %s", t->name);
+    }
     const char *waits = psd_names_text(&here), *lost = psd_names_text(&away);
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "empty: %s", reset->container)); /* fits */
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s%s%s%s", waits, waits[0] != '\0' ? " answers" : "",
@@ -188,6 +296,9 @@ static void expire_reset(struct psd_task *t, struct psd_wait *w)
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
     add_outstanding(t, &missing, reset);
+    if (missing.used == 0) {
+        psd_names_add(&missing, "the disk of %s", t->name);
+    }
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_RESET_PENDING,
                            "reset of container '%s' goes on: no answer yet from %s", reset->container,
                            psd_names_text(&missing))); /* answered by the caller */
@@ -200,11 +311,12 @@ static const struct psd_wait_kind of_reset = {.describe = describe_reset, .expir
 static ps_status check_record(const struct psd_task *t, const char *container, struct psi_err *err)
 {
     const struct psd_reset *reset = psd_reset_record(&t->resets, container);
+    bool begins = t->saves != NULL && psd_reset_record(&t->saves->resets, container) != NULL;
     uint32_t kept = 0;
     struct psi_list *it = NULL;
-    for (uint32_t i = 0; reset != NULL && i < t->peer_count; i++) {
+    for (uint32_t i = 0; (reset != NULL || begins) && i < t->peer_count; i++) {
         const struct psd_conn *conn = t->peers[i].conn;
-        if (reset->pending || (reset->owed[i] && conn != NULL && conn->list != PSD_LIST_NONE)) {
+        if (begins || reset->pending || (reset->owed[i] && conn != NULL && conn->list != PSD_LIST_NONE)) {
             return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "another reset of container '%s' is pending",
                                container);
         }
@@ -219,34 +331,159 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     return PS_OK;
 }
 
-static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, struct psi_err *err)
+/* A chief that was paused since it decided this empties nothing. */
+static ps_status check_as_chief(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, const char *container,
+                                struct psi_err *err)
 {
-    struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container}};
-    ps_status st = check_present(t, err);
-    if (st == PS_OK) {
-        st = check_record(t, container, err);
+    ps_v1_Wait m;
+    ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, err);
+    if (st == PS_OK && m.chief_number != 0) {
+        st = psd_chief_check(t, container, m.chief_number, err);
     }
-    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, err) : NULL;
-    if (st == PS_OK) {
-        st = need == NULL ? PS_RESOURCE_EXHAUSTED : psd_change_reserve(t, &c, err);
-    }
-    if (st != PS_OK) {
-        return st;
-    }
+    return st == PS_OK ? psd_chief_follow(t, container, m.chief_number, c->text, err) : st;
+}
+
+/* From now on it is pending. reset, made for it, is taken over. */
+static void carry_out(struct psd_task *t, struct psd_reset *made)
+{
+    struct psd_reset *owed = psd_reset_record(&t->resets, made->container);
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container, .reserved = owed == NULL ? made : NULL}};
+    memcpy(container, made->container, sizeof(container));
     psd_commit(t, &c);
     struct psd_reset *reset = find_pending(t, container);
-    psd_wait_hang(w, need, &reset->waiters);
+    if (owed != NULL) {
+        struct psd_wait *w = psd_wait_first(&made->waiters);
+        if (w != NULL) {
+            psi_list_remove(&w->needs[0].at);
+            psd_wait_hang(w, &w->needs[0], &reset->waiters);
+        }
+        reset->bar = made->bar;
+        reset->noting = reset->noted = false;
+        reset->again_ms = 0;
+        psd_reset_free(made);
+    }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        change_task(t, p, reset, p->listed, reset->owed[i] || (!p->self && !p->listed));
-        if (p->listed) {
+        bool waits = !p->self && (p->listed || p->own_job);
+        change_task(t, p, reset, waits, reset->owed[i] || (!p->self && !waits));
+        if (p->listed || (waits && p->conn != NULL && p->conn->list != PSD_LIST_NONE)) {
             send_reset(t, p, reset);
         }
     }
     psd_groups_reset(t, container);
     psd_reset_here(t, container);
     finish_if_done(t, reset);
+}
+
+/* Our disk has noted that it is open. */
+static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    struct psd_reset *made = ctx;
+    struct psi_err none;
+    (void)id;
+    psi_list_remove(&made->link);
+    made->noting = false;
+    if (err == NULL) {
+        carry_out(t, made);
+        return;
+    }
+    ps_status st = psd_bars_set(t, made->container, made->bar_before, false, &none);
+    PSI_ASSERT(st == PS_OK); /* it is there */
+    struct psd_wait *w = psd_wait_first(&made->waiters);
+    if (w != NULL) {
+        PSI_IGNORE(psi_fail(&w->err, err->code, "reset of container '%s' refused: %s", made->container, err->text)); /* told */
+        psd_wait_done(t, w);
+    }
+    psd_reset_free(made);
+}
+
+static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct psi_err *err)
+{
+    const struct psd_bar *before = psd_bars_find(t, made->container);
+    made->bar_before = before == NULL ? 0 : before->number;
+    ps_status st = psd_bars_set(t, made->container, made->bar, true, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    st = psd_bars_wait(t, open_noted, made, 0, err);
+    if (st != PS_OK) {
+        struct psi_err none;
+        PSI_IGNORE(psd_bars_set(t, made->container, made->bar_before, false, &none)); /* it is there */
+        return st;
+    }
+    made->noting = true;
+    psi_list_push_back(&t->saves->resets, &made->link);
     return PS_OK;
+}
+
+/* NULL: no memory. */
+static struct psd_reset *make(struct psd_task *t, const char *container, struct psi_err *err)
+{
+    struct psd_reset *made = psd_reset_new(t->peer_count);
+    if (made == NULL) {
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': memory", container)); /* NULL says it */
+        return NULL;
+    }
+    memcpy(made->container, container, strlen(container) + 1);
+    return made;
+}
+
+/* It is begun again. False: no memory. */
+static bool begin_again(struct psd_task *t, const struct psd_bar *bar)
+{
+    struct psi_err err;
+    struct psd_reset *made = make(t, bar->container, &err);
+    if (made == NULL) {
+        return false;
+    }
+    made->bar = bar->number;
+    psd_log(t, PSI_LOG_WARN, "reset_again", PSI_KV("container", made->container));
+    carry_out(t, made);
+    return true;
+}
+
+void psd_resets_turn(struct psd_task *t)
+{
+    const struct psd_bar *bar = NULL;
+    if (t->saves == NULL || !t->saves->ready || t->saves->resumed) {
+        return;
+    }
+    while ((bar = psd_bars_next_open(t, bar)) != NULL) {
+        if (psd_reset_record(&t->resets, bar->container) == NULL) {
+            if (!begin_again(t, bar)) {
+                return; /* or at the end of a later event; nobody resets or makes anything before */
+            }
+            bar = NULL; /* from the first one again: what is open may be another one now */
+        }
+    }
+    t->saves->resumed = true;
+}
+
+static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, struct psi_err *err)
+{
+    ps_status st = psd_saves_are_read(t, err);
+    st = st == PS_OK ? check_present(t, err) : st;
+    st = st == PS_OK ? psd_peers_begun(t, err) : st;
+    st = st == PS_OK ? check_record(t, container, err) : st;
+    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, err) : NULL;
+    struct psd_reset *made = need != NULL ? make(t, container, err) : NULL;
+    if (made == NULL) {
+        return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
+    }
+    psd_saves_reset(t, container);
+    made->bar = psd_saves_highest(t);
+    psd_wait_hang(w, need, &made->waiters);
+    if (made->bar == 0) {
+        carry_out(t, made);
+        return PS_OK;
+    }
+    st = note_open(t, made, err);
+    if (st != PS_OK) {
+        psi_list_remove(&need->at);
+        psd_reset_free(made);
+    }
+    return st;
 }
 
 void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -269,6 +506,9 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     if (st == PS_OK) {
         item.container.size = end ? 0 : item.container.size;
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &err);
+    }
+    if (st == PS_OK) {
+        st = check_as_chief(t, c, r, container, &err);
     }
     if (st == PS_OK) {
         st = begin(t, w, container, &err);

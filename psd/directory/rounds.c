@@ -10,6 +10,7 @@
  */
 #include "rounds.h"
 
+#include "common/hash.h"
 #include "common/mem.h"
 
 #include <string.h>
@@ -44,19 +45,32 @@ static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct
             return true;
         }
     }
-    w->rounds.result.flags = PS_STEP_LOST_PLACE;
     for (uint32_t i = 0; i < g->last_taken_count; i++) {
         w->rounds.result.taken |= g->last_taken[i] == w->rounds.member && w->rounds.round + 1 == g->round;
+    }
+    bool over = g->over && !g->used && g->options.mode == PSD_SYNC_ROUNDS;
+    if (over && w->rounds.round >= g->round) {
+        PSI_IGNORE(
+            psi_fail(&w->err, PS_OUT_OF_RANGE,
+                     "the training of container '%s' is over: all other workers have finished, after round %llu, while this "
+                     "session was lost; a new session begins the next one",
+                     g->container, (unsigned long long)(g->round - 1))); /* answered by this */
+    } else if (over) { /* it learns the step, by which most programs see that they are at their end */
+        w->rounds.result.round = g->round;
+        w->rounds.result.step = g->step;
+    } else {
+        w->rounds.result.flags = PS_STEP_LOST_PLACE;
     }
     return true;
 }
 
-static bool staleness_ends(struct psd_group *g, struct psd_group_member *m, struct psd_wait *w)
+static bool staleness_ends(const struct psd_task *t, struct psd_group *g, struct psd_group_member *m, struct psd_wait *w)
 {
     uint64_t slowest = psd_group_slowest(g), lead = m->steps - slowest;
     if (!g->opened || lead > g->options.staleness) {
         return false;
     }
+    m->since_ms = t->now_ms;
     g->leads[lead < PSD_LEADS ? lead : PSD_LEADS - 1]++;
     w->rounds.result = (struct ps_step_result){.round = slowest, .taken = 1};
     return true;
@@ -74,10 +88,10 @@ static bool step_ends(const struct psd_task *t, struct psd_group *g, struct psd_
         return true;
     }
     if (g->options.mode == PSD_SYNC_STALENESS) {
-        return staleness_ends(g, m, w);
+        return staleness_ends(t, g, m, w);
     }
-    if (w->rounds.round >= g->round) {
-        return false;
+    if (w->rounds.round >= g->round || g->phase == PSD_GROUP_COMMITTING) {
+        return false; /* the latter: a directory that has restarted knows but the step of the round that is being committed */
     }
     w->rounds.result = (struct ps_step_result){.round = g->round, .step = g->step, .taken = m->last_taken == w->rounds.round};
     g->dropped += w->rounds.result.taken == 0;
@@ -87,10 +101,10 @@ static bool step_ends(const struct psd_task *t, struct psd_group *g, struct psd_
 static bool join_ends(const struct psd_group *g, struct psd_wait *w)
 {
     const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
-    if (m != NULL && m->active) {
+    if (m != NULL && m->active && !m->vacant) {
         return true;
     }
-    if (m == NULL || m->gone) {
+    if (m == NULL || m->gone || m->vacant) {
         if (m != NULL && m->err.code != PS_OK) {
             w->err = m->err;
             w->retry_after_ms = m->err.code == PS_RESOURCE_EXHAUSTED || m->err.code == PS_UNAVAILABLE ? RETRY_MS : 0;
@@ -142,7 +156,7 @@ static bool ends(const struct psd_task *t, struct psd_group *g, struct psd_wait 
     if (w->op == PS_OP_LEAVE) {
         return is_over(g) || leave_ends(t, g, w);
     }
-    if (is_over(g)) {
+    if (is_over(g) || (g->failing && g->phase == PSD_GROUP_RECOVERING)) {
         if (g->failing) {
             w->err = g->failure;
         } else {
@@ -172,6 +186,15 @@ static void end(struct psd_task *t, struct psd_wait *w)
     }
 }
 
+/* The rounds have opened: no STEP waits for workers that are yet to start. */
+static void hurry(struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
+{
+    if (g->opened && w->rounds.open_timeout_ms != 0) {
+        psd_wait_hurry(t, w, t->now_ms + w->rounds.open_timeout_ms);
+        w->rounds.open_timeout_ms = 0;
+    }
+}
+
 static void end_waits(struct psd_task *t, struct psd_group *g)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -179,11 +202,18 @@ static void end_waits(struct psd_task *t, struct psd_group *g)
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         if (ends(t, g, w)) {
             end(t, w);
+        } else if (w->op == PS_OP_STEP) {
+            hurry(t, g, w);
         }
     }
 }
 
 /* ---- the end of an event ---- */
+
+static uint64_t process_of(const struct psd_record *r)
+{
+    return psi_fnv1a64(PSI_FNV1A64_START ^ r->pid, r->host, strlen(r->host)) | 1;
+}
 
 static void note_losses(const struct psd_task *t, struct psd_group *g)
 {
@@ -194,6 +224,12 @@ static void note_losses(const struct psd_task *t, struct psd_group *g)
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
         const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
+        if (r != NULL && m->process == 0) {
+            m->process = process_of(r);
+        } else if (r == NULL && m->process != 0 && !m->excused && psd_group_is_last(g, m)) {
+            m->excused = true;
+            m->grace_ms = t->now_ms + t->config.lease_ms;
+        }
         psd_group_seen(g, m, r != NULL && r->member, t->now_ms);
     }
 }
@@ -227,6 +263,14 @@ void psd_groups_turn(struct psd_task *t)
                 t->attempts = g->attempt > t->attempts ? g->attempt : t->attempts;
                 attempt = t->attempts + 1;
             }
+            if (g->anew) {
+                psd_training_over(t, g->container);
+                g->anew = false;
+            }
+            if (g->failing && !g->noted) { /* what the chief of now has made ready is no more */
+                psd_chief_note_failure(psd_chief_find(&t->chiefs, g->container));
+            }
+            g->noted = g->failing;
             end_waits(t, g);
             PSI_IGNORE(psd_group_tell(t, g)); /* what was done here has set t->rounds_moved */
             end_waits(t, g);                  /* a JOIN that was refused here hears why before its member is freed */
@@ -265,6 +309,9 @@ void psd_groups_reset(struct psd_task *t, const char *container)
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         PSI_IGNORE(psi_fail_as(&w->err, PS_ABORTED, PS_REASON_LOST, "container '%s' is reset, and its rounds with it",
                                container)); /* below */
+        if (w->op == PS_OP_LEAVE) {         /* it was not told that it has: it joins again */
+            PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task)); /* the group goes */
+        }
         end(t, w);
     }
     psd_group_free(g);
@@ -295,7 +342,7 @@ static void drop_join(struct psd_task *t, struct psd_wait *w)
     struct psd_group *g = psd_group_find(t, w->rounds.container);
     struct psd_group_member *m = g == NULL ? NULL : psd_group_member(g, w->rounds.member);
     if (m != NULL && !m->active && !m->gone) {
-        m->gone = true;
+        psd_group_give_up(g, m, t->now_ms);
         t->rounds_moved = true;
     }
 }
@@ -308,6 +355,7 @@ static void answer_join(struct psd_task *t, struct psd_conn *c, const struct psd
     a.member = w->rounds.member;
     a.round = g == NULL ? 1 : g->round; /* where it is none any more its STEP hears of it */
     a.steps = m == NULL ? 0 : m->steps;
+    a.training = psd_training_id(t, w->rounds.container);
     if (g != NULL) {
         a.step = g->step;
         a.generation = g->generation;
@@ -356,26 +404,23 @@ static ps_status find_group(struct psd_task *t, const struct psd_request *r, str
     if (*out != NULL) {
         return PS_OK;
     }
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && !p->self && !p->heard) {
-            return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
-                               "the directory waits for the list of /job:%s/task:%u: rounds of container '%s' may be there",
-                               p->job, p->task, container);
-        }
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    if (psd_lists_missing(t, &missing)) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                           "the directory waits for the list of %s: rounds of container '%s' may be there",
+                           psd_names_text(&missing), container);
     }
-    if (r->header.op == PS_OP_STEP) {
-        return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST,
-                           "the rounds of container '%s' are gone: a reset, or their chief, ended them", container);
-    }
-    return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds: its chief does not ask for them",
-                    container);
+    return r->header.op == PS_OP_LEAVE
+               ? psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variables in rounds", container)
+               : psi_fail_as(err, PS_ABORTED, PS_REASON_LOST,
+                             "container '%s' has no rounds: a reset, or their chief, has ended them", container);
 }
 
 /* It takes members and steps. */
 static ps_status check_group(const struct psd_group *g, struct psi_err *err)
 {
-    if (is_over(g) && g->failing) {
+    if (g->failing && (is_over(g) || g->phase == PSD_GROUP_RECOVERING)) {
         *err = g->failure;
         return err->code;
     }
@@ -389,12 +434,28 @@ static ps_status check_group(const struct psd_group *g, struct psi_err *err)
     return PS_OK;
 }
 
+/* Nobody is at work any more, and the chief of the next training may ask for something else. In rounds one that is left counts
+ * when it has closed one. */
+static bool is_between(const struct psd_group *g)
+{
+    struct psi_list *it = NULL;
+    bool works = false;
+    PSI_LIST_FOREACH(it, &g->members) {
+        works = works || (member_at(it)->active && !member_at(it)->lost);
+    }
+    return g->over && !(works && g->options.mode == PSD_SYNC_STALENESS);
+}
+
 static ps_status check_options(const struct psd_group *g, const ps_v1_SyncOptions *m, struct psi_err *err)
 {
     struct psd_sync_options o;
     char ours[128], theirs[128];
     ps_status st = psd_sync_options_parse(m, &o, err);
-    if (st == PS_OK && memcmp(&o, &g->options, sizeof(o)) != 0) {
+    bool differ = st == PS_OK && memcmp(&o, &g->options, sizeof(o)) != 0;
+    if (differ && is_between(g)) {
+        st = psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "the chief has not come yet; this worker asks for %s",
+                         psd_sync_options_text(&o, ours, sizeof(ours)));
+    } else if (differ) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "the chief asks for %s, this worker for %s",
                       psd_sync_options_text(&g->options, theirs, sizeof(theirs)), psd_sync_options_text(&o, ours, sizeof(ours)));
     }
@@ -413,8 +474,9 @@ static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_r
     if (st != PS_OK) {
         return st;
     }
-    if (record->job[0] == '\0') {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "a session without job and task has no place in rounds");
+    if (record->job[0] == '\0' || strcmp(record->job, "evaluator") == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s has no place in rounds",
+                        record->job[0] == '\0' ? "a session without job and task" : "an evaluator, which trains nothing,");
     }
     if (g->member_count >= PS_MEMBERS_MAX) {
         return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "rounds of container '%s': at most %d members",
@@ -427,12 +489,17 @@ static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_r
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': no memory for a member", g->container);
     }
     w->rounds.member = member->id;
+    member->process = process_of(record);
     st = psd_group_hang(t, g, w, err);
     if (st != PS_OK) {
         psd_group_member_free(g, member);
         return st;
     }
     psd_group_displace(g, member, t->now_ms);
+    bool again = psd_training_join(t, g->container, record->job, record->task);
+    if (again && !g->opened && g->gone > 0) {
+        psd_group_without(g, g->gone - 1);
+    }
     return PS_OK;
 }
 
@@ -458,6 +525,7 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
     w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
     w->rounds.member = m.member;
     w->rounds.round = m.round;
+    w->rounds.open_timeout_ms = m.open_timeout_ms < UINT32_MAX ? m.open_timeout_ms : 0;
     st = psd_group_hang(t, g, w, err);
     if (st != PS_OK || member == NULL || !member->active || member->vacant) {
         return st;
@@ -465,6 +533,8 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
     member->err = (struct psi_err){0}; /* of an earlier one */
     if (g->options.mode == PSD_SYNC_STALENESS) {
         member->steps = m.steps > member->steps ? m.steps : member->steps;
+        member->since_ms = t->now_ms;
+        member->unknown = false;
     } else if (m.round == g->round && !member->complete) {
         member->complete = true;
         member->since_ms = t->now_ms;
@@ -486,6 +556,9 @@ static ps_status leave(struct psd_task *t, struct psd_wait *w, const struct psd_
     w->rounds.member = m.member;
     if (member != NULL && memcmp(member->session, w->record->session, sizeof(member->session)) == 0 && !member->gone) {
         if (m.finished || !member->active) {
+            if (m.finished) {
+                psd_training_finish(t, g->container, member->job, member->task);
+            }
             psd_group_leave(g, member, t->now_ms);
         } else {
             member->resigned = true;

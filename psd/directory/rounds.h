@@ -43,10 +43,14 @@ struct psd_group_member {
     bool lost;           /* its session holds no lease */
     bool resigned;       /* LEAVE that is a loss */
     bool leaving;        /* goes as soon as what it contributed is in the values */
-    bool vacant;         /* its place is kept for a successor; nothing of it at the owners */
+    bool left;           /* ... of its own: its data are over */
+    bool vacant;         /* its place is kept for a successor, at the owners too, and nobody has it */
+    bool unknown;        /* staleness: it has not said its steps to this directory */
     bool gone;           /* freed when no owner has it any more */
+    bool excused;        /* its session was closed while it alone was at work: grace_ms, once, for its process to make another */
+    uint64_t process;    /* of its session, a hash; 0: not known */
     uint64_t since_ms;   /* when that last changed */
-    uint64_t grace_ms;   /* told by an owner: its session may take until then to come; 0: it has come */
+    uint64_t grace_ms;   /* told by an owner, or excused: its session may take until then to come; 0: it has come */
     uint64_t last_taken; /* round; 0: none */
     uint64_t steps;      /* staleness */
     bool *at;            /* [peer_count]: this owner has it */
@@ -62,6 +66,9 @@ struct psd_group_owner {
     bool told;            /* it was in the list that comes */
     bool prepared, ready; /* something is built there; ... and it is what the attempt needs */
     uint64_t committed;
+    uint32_t awaited; /* as it lists it; so over */
+    bool over;
+    bool lost;     /* it has listed, and its part is gone */
     uint8_t asked; /* op on its way, 0: none */
     uint64_t ask_id, asked_attempt, asked_member;
 };
@@ -74,15 +81,20 @@ struct psd_group {
     uint64_t generation;
     struct psd_sync_options options;
     enum psd_group_phase phase;
-    uint64_t round;     /* under way */
-    uint64_t step;      /* the global step of the round before, as far as it is known */
-    uint64_t next_step; /* as its owner said it last */
-    uint64_t attempt;   /* of PREPARING, COMMITTING */
-    uint32_t workers;   /* members until it opens */
-    bool used;          /* somebody has joined */
+    uint64_t round;   /* under way */
+    uint64_t step;    /* the global step, as its owner said it last: while COMMITTING it may be that of the round under way */
+    uint64_t attempt; /* of PREPARING, COMMITTING */
+    uint32_t workers; /* members until it opens */
+    uint32_t full;    /* ... where nobody has left before */
+    uint32_t gone;    /* of these; they will not come */
+    bool used;        /* somebody has joined, since it was to open */
+    bool over;        /* one has finished, and no round has been closed, or has begun anew, since */
     bool opened, failing;
+    bool anew;              /* all have left: the next training begins; to be noted */
     struct psi_err failure; /* failing, FAILED: why */
+    bool noted;             /* failing: psd_chief_note_failure() has been called */
     struct psi_list members;
+    struct psi_u64_map by_id;           /* of the same */
     uint32_t member_count, owner_count; /* owner_count: peers */
     struct psd_group_owner *owners;     /* [owner_count], by peer */
     struct psi_list waiters;            /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
@@ -96,7 +108,8 @@ struct psd_group {
 /* ---- rounds_group.c: decisions ---- */
 /** The group of this container; NULL: it has none. */
 struct psd_group *psd_group_find(const struct psd_task *t, const char *container);
-struct psd_group *psd_group_new(uint32_t owner_count, const char *container);
+/** seed: random, of its map. */
+struct psd_group *psd_group_new(uint32_t owner_count, const char *container, uint64_t seed);
 void psd_group_free(struct psd_group *g);
 /** Another generation in its place: no member, no owner. */
 void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_sync_options *o, uint32_t workers);
@@ -107,10 +120,21 @@ void psd_group_member_free(struct psd_group *g, struct psd_group_member *m);
 struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id);
 /** Who has this place besides m, and is not gone; NULL: nobody. */
 struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m);
+/** The next one of the place of m, gone or not, but m; after NULL: the first one. NULL: no more. */
+struct psd_group_member *psd_group_neighbour(const struct psd_group *g, const struct psd_group_member *m,
+                                             const struct psd_group_member *after);
 /** m, whose JOIN has come, takes the place of whoever has it, and ends what its session was before. */
 void psd_group_displace(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
+/** The JOIN of m has come to nothing. A place that it was to take stays open; with `fail` that is a loss. */
+void psd_group_give_up(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
+/** Members that it waits for until it opens; 0: it is open. */
+uint32_t psd_group_awaited(const struct psd_group *g);
+/** Before it opens: so many of its members will not come. */
+void psd_group_without(struct psd_group *g, uint32_t gone);
 /** It leaves for good, with what it contributed where that is complete. */
 void psd_group_leave(struct psd_group *g, struct psd_group_member *m, uint64_t now_ms);
+/** The others have finished and may have done so without m, which alone is at work: were it lost, all would begin anew. */
+bool psd_group_is_last(const struct psd_group *g, const struct psd_group_member *m);
 /** Its session holds a lease, or none. */
 void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms);
 /** It cannot go on: as soon as nothing that is decided is half done. The first reason counts. */
@@ -125,6 +149,8 @@ uint32_t psd_group_count(const struct psd_group *g, uint32_t *out_complete);
 uint32_t psd_group_needed(const struct psd_group *g);
 /** Staleness: steps of the slowest. */
 uint64_t psd_group_slowest(const struct psd_group *g);
+/** Staleness: it waits in its STEP, for it is too far ahead of the slowest. */
+bool psd_group_is_ahead(const struct psd_group *g, const struct psd_group_member *m);
 /** No owner has it, or is asked. */
 bool psd_group_is_nowhere(const struct psd_group *g);
 void psd_group_check_invariants(const struct psd_group *g);
@@ -156,6 +182,18 @@ void psd_groups_fini(struct psd_task *t);
 void psd_groups_check_invariants(const struct psd_task *t);
 /** w waits for g from now on. */
 ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
+
+/* ---- rounds_training.c: who has finished ---- */
+/** SYNC, which is w, begins a training, or goes on with the one that has this number. How many have finished it. */
+uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
+/** Its number; 0: none is known. */
+uint64_t psd_training_id(const struct psd_task *t, const char *container);
+/** It takes part. True: it had finished. */
+bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);
+void psd_training_finish(struct psd_task *t, const char *container, const char *job, uint32_t task);
+/** All have finished, or another one begins. */
+void psd_training_over(struct psd_task *t, const char *container);
+void psd_trainings_fini(struct psd_task *t);
 
 /* ---- rounds_text.c: in words, ROUNDS ---- */
 /** What the group waits for: "/job:worker/task:1, at work for 3.2 s". */

@@ -28,25 +28,26 @@ struct order {
     bool end; /* TASK_ROUNDS: the group ends; PREPARE: what is prepared is void */
 };
 
-/* A member that is to go there, or to come. */
+/* A member that is to go there, or to come: one that comes to a place takes it from whoever has it there, so that the place is
+ * never empty, whenever a directory dies. */
 static struct order next_member(const struct psd_group *g, uint32_t i)
 {
     struct psi_list *it = NULL;
+    struct psd_group_member *joins = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        if ((m->gone || m->vacant) && m->at[i] && !m->taken) {
-            return (struct order){.op = PS_OP_TASK_LEAVE, .member = m};
+        if (m->at[i] ? !m->gone || m->taken : m->gone || joins != NULL) {
+            continue;
+        }
+        const struct psd_group_member *other = psd_group_at_place(g, m);
+        if (m->at[i] && (other == NULL || other->at[i])) {
+            return (struct order){.op = PS_OP_TASK_LEAVE, .member = m}; /* first: it makes room */
+        }
+        if (!m->at[i] && (other == NULL || (!m->active && other->vacant))) { /* what that one contributed has gone */
+            joins = m;
         }
     }
-    PSI_LIST_FOREACH(it, &g->members) {
-        struct psd_group_member *m = member_at(it);
-        const struct psd_group_member *before = psd_group_at_place(g, m);
-        bool room = m->active || before == NULL || before->vacant; /* what it contributed has gone */
-        if (!m->gone && !m->vacant && !m->at[i] && room) {
-            return (struct order){.op = PS_OP_TASK_JOIN, .member = m};
-        }
-    }
-    return (struct order){0};
+    return joins == NULL ? (struct order){0} : (struct order){.op = PS_OP_TASK_JOIN, .member = joins};
 }
 
 static struct order next_order(const struct psd_group *g, uint32_t i)
@@ -94,6 +95,9 @@ static void joined(struct psd_group *g, uint32_t i, const struct psi_err *err)
     if (m == NULL || g->owners[i].asked != PS_OP_TASK_JOIN) {
         return;
     }
+    for (struct psd_group_member *old = psd_group_neighbour(g, m, NULL); old != NULL; old = psd_group_neighbour(g, m, old)) {
+        old->at[i] = old->at[i] && err != NULL;
+    }
     m->at[i] = err == NULL;
     if (err != NULL) {
         m->err = *err;
@@ -123,8 +127,7 @@ static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const stru
     const struct psd_peer *p = &t->peers[i];
     bool current = o->asked_attempt == g->attempt;
     t->rounds_moved = true;
-    g->next_step = err == NULL && step != UINT64_MAX ? step : g->next_step;
-    g->step = g->phase == PSD_GROUP_COMMITTING ? g->step : g->next_step; /* that of a round that is not over is nobody's */
+    g->step = err == NULL && step != UINT64_MAX ? step : g->step;
     switch (o->asked) {
     case PS_OP_TASK_ROUNDS:
         set_done(g, i, o->asked_member == 1, err);
@@ -244,6 +247,7 @@ static ps_status set_here(struct psd_task *t, const struct psd_group *g, bool en
         return psd_rounds_set_here(t, &spec, err);
     }
     spec.options = g->options;
+    spec.awaited = psd_group_awaited(g);
     struct psd_owner *owners = owners_of(t, g, &spec.owner_count);
     ps_status st = owners != NULL && names_at(t, g, t->self, &names, &spec.name_count, &spec.step)
                        ? PS_OK
@@ -298,13 +302,16 @@ static void order_here(struct psd_task *t, struct psd_group *g, struct order wha
         st = set_here(t, g, what.end, &err);
         break;
     case PS_OP_TASK_JOIN: {
-        struct psd_member_spec m = {
-            .id = what.member->id, .session = what.member->session, .job = what.member->job, .task = what.member->task};
+        struct psd_member_spec m = {.id = what.member->id,
+                                    .session = what.member->session,
+                                    .job = what.member->job,
+                                    .task = what.member->task,
+                                    .awaited = psd_group_awaited(g)};
         st = psd_rounds_join_here(t, g->container, g->generation, &m, &err);
         break;
     }
     case PS_OP_TASK_LEAVE:
-        psd_rounds_leave_here(t, g->container, g->generation, what.member->id);
+        psd_rounds_leave_here(t, g->container, g->generation, what.member->id, psd_group_awaited(g), g->over);
         break;
     case PS_OP_PREPARE:
         st = psd_rounds_prepare_here(t, &round, &err);
@@ -399,6 +406,7 @@ static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, stru
     ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked name */
     m.generation = g->generation;
+    m.awaited = what.end || what.op == PS_OP_PREPARE || what.op == PS_OP_COMMIT ? 0 : psd_group_awaited(g);
     psd_list_begin(&l, t, p->conn, what.op, 0, ++p->conn->next_id);
     if (what.op == PS_OP_TASK_ROUNDS && !what.end) {
         l.failed = !send_set(t, g, i, &l, &m) || l.failed;
@@ -406,6 +414,7 @@ static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, stru
         return;
     }
     m.has_options = what.op == PS_OP_TASK_ROUNDS;
+    m.over = what.op == PS_OP_TASK_LEAVE && g->over;
     m.round = what.op == PS_OP_TASK_JOIN && g->phase != PSD_GROUP_COLLECTING ? g->round + 1 : g->round;
     m.life = t->life;
     m.attempt = g->owners[i].asked_attempt;
@@ -518,7 +527,7 @@ static ps_status listed_group(struct psd_task *t, const struct psd_peer *p, cons
     if (g == NULL) {
         struct psd_sync_options options;
         ps_status st = psd_sync_options_parse(&m->options, &options, err);
-        g = st == PS_OK ? psd_group_new(t->peer_count, container) : NULL;
+        g = st == PS_OK ? psd_group_new(t->peer_count, container, psd_random(t)) : NULL;
         if (g == NULL) {
             return st != PS_OK ? st : psi_fail(err, PS_RESOURCE_EXHAUSTED, "a group of container '%s': no memory", container);
         }
@@ -532,10 +541,12 @@ static ps_status listed_group(struct psd_task *t, const struct psd_peer *p, cons
     o->told = true;
     o->at = same ? PSD_GROUP_THERE : PSD_GROUP_OTHER;
     o->committed = same ? m->round : 0;
+    o->awaited = m->awaited;
+    o->over = m->over;
+    o->lost = false;
     o->prepared = same && m->attempt != 0;
     o->ready = false;
-    g->next_step = m->step_value > g->next_step ? m->step_value : g->next_step;
-    g->step = g->phase == PSD_GROUP_RECOVERING ? g->next_step : g->step;
+    g->step = m->step_value > g->step ? m->step_value : g->step;
     return PS_OK;
 }
 
@@ -557,9 +568,8 @@ static ps_status listed_member(struct psd_task *t, const struct psd_peer *p, str
         have->grace_ms = t->now_ms + t->config.lease_ms;
     }
     have->at[p->index] = true;
-    uint64_t committed = g->owners[p->index].committed;
-    if (g->phase == PSD_GROUP_RECOVERING && m->taken && committed > have->last_taken) {
-        have->last_taken = committed;
+    if (g->phase == PSD_GROUP_RECOVERING && m->taken > have->last_taken) {
+        have->last_taken = m->taken;
     }
     return PS_OK;
 }
@@ -576,6 +586,7 @@ static ps_status listed_owner(struct psd_task *t, struct psd_group *g, const ps_
     o->part = o->part || g->phase == PSD_GROUP_RECOVERING;
     bool lost = o->part && g->phase == PSD_GROUP_RECOVERING && o->at != PSD_GROUP_THERE && (p->self || p->listed);
     if (lost) {
+        o->lost = true;
         broken(t, g, p, "has lost its part of them");
     }
     return PS_OK;
@@ -608,6 +619,7 @@ void psd_groups_list_end(struct psd_task *t, const struct psd_peer *p)
             o->at = PSD_GROUP_NOT_THERE;
         }
         if (o->part && o->at != PSD_GROUP_THERE && g->phase != PSD_GROUP_SETTING) {
+            o->lost = true;
             broken(t, g, p, "came back without its part of them");
         }
     }
@@ -625,6 +637,8 @@ static void add_group(const struct psd_rounds *g, struct psd_list *l)
     m.group.generation = g->generation;
     m.group.has_options = true;
     psd_sync_options_to_msg(&g->options, &m.group.options);
+    m.group.awaited = g->awaited;
+    m.group.over = g->over;
     m.group.round = g->committed;
     bool prepared = g->build == PSD_BUILD_READY || g->build == PSD_BUILD_GOES;
     m.group.life = prepared ? g->life : 0;
@@ -650,7 +664,7 @@ static void add_group(const struct psd_rounds *g, struct psd_list *l)
         memcpy(m.member.session.bytes, member->session, sizeof(member->session));
         m.member.round = member->round;
         m.member.complete = psd_member_is_complete(g, member);
-        m.member.taken = psd_member_was_taken(g, member->id);
+        m.member.taken = member->taken;
         psd_list_add(l, &ps_v1_ListItem_msg, &m);
     }
 }

@@ -2,8 +2,8 @@
 /*
  * SYNC: the chief makes the group of a container, changes it, or ends it (rounds.h).
  *
- * Happy path: the names are marked where the directory has them -> the group is SETTING: each owner is told its part -> all have
- * answered: SYNC is answered. The same again changes nothing.
+ * Happy path: names come in one frame or several -> they are marked where the directory has them -> the group is SETTING: each
+ * owner is told its part -> all have answered: SYNC is answered. The same again changes nothing.
  * Failure: another set, or other options, while a member lives: refused, both sides are named. An owner refuses: the group is
  * ended everywhere, and SYNC fails with what that owner said.
  */
@@ -12,11 +12,10 @@
 #include "common/mem.h"
 #include "common/name.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { RETRY_MS = 100, NAMES_BYTES_MAX = PS_CONTROL_BODY_MAX - (96 << 10) /* at one owner: an order is one frame */ };
-
-static const struct psd_wait_kind of_sync = {.describe = psd_group_describe, .expire = psd_group_expire};
+enum { RETRY_MS = 100 };
 
 /* What the names of a SYNC amount to. */
 struct set {
@@ -49,21 +48,42 @@ static ps_status add_name(const struct psd_task *t, struct set *s, const ps_v1_N
     if (n == NULL && !s->mode_none) {
         return psi_fail(err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);
     }
-    for (uint32_t i = 0; n != NULL && i < s->count; i++) {
-        if (s->names[i] == n) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names '%s' twice", name);
-        }
-    }
     s->names[s->count++] = n;
     return PS_OK;
 }
 
-static ps_status read_names(const struct psd_task *t, const struct psd_request *r, struct set *s, struct psi_err *err)
+static int by_address(const void *a, const void *b)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    s->names = psi_calloc(r->body_bytes / 2 + 1, sizeof(const struct psd_name *)); /* an item has two bytes at least */
-    ps_status st = s->names == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "SYNC: no memory for its names") : PS_OK;
+    const struct psd_name *const *x = a, *const *y = b;
+    return (uintptr_t)*x < (uintptr_t)*y ? -1 : (uintptr_t)*x > (uintptr_t)*y;
+}
+
+static ps_status check_twice(const struct set *s, struct psi_err *err)
+{
+    const struct psd_name **sorted = psi_calloc((size_t)s->count + 1, sizeof(*sorted));
+    ps_status st = sorted == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "SYNC: no memory for its names") : PS_OK;
+    if (st == PS_OK) {
+        memcpy(sorted, s->names, s->count * sizeof(*sorted));
+        qsort(sorted, s->count, sizeof(*sorted), by_address);
+    }
+    for (uint32_t i = 1; st == PS_OK && i < s->count; i++) {
+        if (sorted[i] != NULL && sorted[i] == sorted[i - 1]) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names '%s' twice", sorted[i]->name);
+        }
+    }
+    psi_free(sorted);
+    return st;
+}
+
+static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n, struct set *s, struct psi_err *err)
+{
+    size_t bytes = 0;
+    uint32_t count = 0;
+    ps_status st = psi_list_measure(p, n, n, &bytes, &count, err);
+    if (st == PS_OK) {
+        s->names = psi_calloc((size_t)count + 1, sizeof(const struct psd_name *));
+        st = s->names == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "SYNC: no memory for its names") : PS_OK;
+    }
     for (bool end = false; st == PS_OK && !end;) {
         ps_v1_NameItem item;
         st = psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, err);
@@ -74,24 +94,7 @@ static ps_status read_names(const struct psd_task *t, const struct psd_request *
     if (st == PS_OK && s->count < (s->mode_none ? 1 : 2)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names no trainable variable behind the global step");
     }
-    return st;
-}
-
-/* What an owner's order takes must fit one frame. */
-static ps_status check_sizes(const struct psd_task *t, const struct set *s, struct psi_err *err)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        size_t bytes = 0;
-        for (uint32_t k = 0; k < s->count; k++) {
-            bytes += s->names[k]->owner == i ? strlen(s->names[k]->name) + strlen(s->container) + 8 : 0;
-        }
-        if (bytes > NAMES_BYTES_MAX) {
-            return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE,
-                               "rounds: the names at /job:%s/task:%u take %zu bytes; most: %d", t->peers[i].job, t->peers[i].task,
-                               bytes, NAMES_BYTES_MAX);
-        }
-    }
-    return PS_OK;
+    return st == PS_OK ? check_twice(s, err) : st;
 }
 
 /* Is it the set that is in the group? *out_marked: names that are. */
@@ -171,10 +174,11 @@ static ps_status end_group(struct psd_task *t, struct psd_group *g, const struct
     return st;
 }
 
-static ps_status begin_group(struct psd_task *t, const struct set *s, const struct psd_sync_options *o, struct psd_group **group,
-                             struct psi_err *err)
+/* gone: members that it would wait for in vain. */
+static ps_status begin_group(struct psd_task *t, const struct set *s, const struct psd_sync_options *o, uint32_t gone,
+                             struct psd_group **group, struct psi_err *err)
 {
-    struct psd_group *g = *group != NULL ? *group : psd_group_new(t->peer_count, s->container);
+    struct psd_group *g = *group != NULL ? *group : psd_group_new(t->peer_count, s->container, psd_random(t));
     uint32_t workers = o->workers != 0 ? o->workers : psi_cluster_workers(&t->cluster);
     if (g == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': no memory", s->container);
@@ -183,6 +187,7 @@ static ps_status begin_group(struct psd_task *t, const struct set *s, const stru
         psi_list_push_back(&t->groups, &g->link);
     }
     psd_group_begin(g, psd_random(t), o, workers == 0 ? 1 : workers);
+    psd_group_without(g, gone);
     for (uint32_t i = 0; i < s->count; i++) {
         g->owners[s->names[i]->owner].part = true;
     }
@@ -193,7 +198,7 @@ static ps_status begin_group(struct psd_task *t, const struct set *s, const stru
 }
 
 static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct set *s, const struct psd_sync_options *o,
-                          struct psi_err *err)
+                          const ps_v1_Sync *m, struct psi_err *err)
 {
     struct psd_group *g = psd_group_find(t, s->container);
     uint32_t had = 0;
@@ -209,17 +214,15 @@ static ps_status sync_set(struct psd_task *t, struct psd_wait *w, const struct s
         st = end_group(t, g, o, had, err);
         return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
     }
-    st = check_sizes(t, s, err);
-    if (st != PS_OK) {
-        return st;
-    }
     bool same = is_same_set(t, s, &had) && g != NULL && memcmp(&g->options, o, sizeof(*o)) == 0;
     bool goes_on = g != NULL && g->phase != PSD_GROUP_FAILED && g->phase != PSD_GROUP_ENDING;
     char who[128];
     if (!(same && goes_on &&
           (!g->used || living(g, who, sizeof(who)) != NULL))) { /* all have gone: those who come open it anew */
         st = g == NULL ? PS_OK : check_free(g, o, had, s->count, err);
-        st = st == PS_OK ? begin_group(t, s, o, &g, err) : st;
+        if (st == PS_OK) {
+            st = begin_group(t, s, o, psd_training_begin(t, w, s->container, m->training, m->finished), &g, err);
+        }
     }
     return st == PS_OK ? psd_group_hang(t, g, w, err) : st;
 }
@@ -229,20 +232,48 @@ static ps_status sync_of(struct psd_task *t, struct psd_wait *w, const struct ps
     ps_v1_Sync m;
     struct psd_sync_options o;
     struct set s = {0};
+    const struct psi_buf *list = &w->rounds.list;
     ps_status st = psi_msg_decode(&ps_v1_Sync_msg, &m, r->meta, r->header.meta_bytes, err);
     st = st == PS_OK ? psd_sync_options_parse(&m.options, &o, err) : st;
-    if (st == PS_OK && m.chief_number < t->chief_number) {
-        st = psi_fail_as(err, PS_ABORTED, PS_REASON_NEWER_CHIEF, "another session is the chief now: %s", t->chief_text);
-    }
     if (st == PS_OK) {
         w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
         s.mode_none = o.mode == PSD_SYNC_NONE;
-        st = read_names(t, r, &s, err);
+        st = list->len > 0 ? read_names(t, list->data, list->len, &s, err) : read_names(t, r->body, r->body_bytes, &s, err);
     }
-    st = st == PS_OK ? sync_set(t, w, &s, &o, err) : st;
+    st = st == PS_OK ? psd_chief_check(t, s.container, m.chief_number, err) : st;
+    st = st == PS_OK ? sync_set(t, w, &s, &o, &m, err) : st;
     psi_free(s.names);
     return st;
 }
+
+/* ---- its frames ---- */
+
+static void drop_list(struct psd_task *t, struct psd_wait *w)
+{
+    psd_wait_give_back(t, w, w->rounds.list.capacity);
+    psi_buf_fini(&w->rounds.list);
+}
+
+/* The names of a list in several frames are looked up when all are here. */
+static ps_status collect(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
+{
+    struct psi_buf *list = &w->rounds.list;
+    size_t bytes = 0, had = list->capacity;
+    uint32_t count = 0;
+    ps_status st = psi_list_measure(r->body, r->body_bytes, r->body_bytes, &bytes, &count, err);
+    if (st == PS_OK && !psd_room(t, PSD_ROOM_LISTS, 2 * bytes)) {
+        st = psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "SYNC: no room for its names behind %zu bytes of them",
+                         list->len);
+    }
+    if (st == PS_OK) {
+        list->max = psd_wait_lists_most(t);
+        st = psi_buf_append(list, r->body, bytes, err);
+        psd_wait_take(t, w, list->capacity - had);
+    }
+    return st;
+}
+
+static const struct psd_wait_kind of_sync = {.describe = psd_group_describe, .expire = psd_group_expire, .drop = drop_list};
 
 void psd_rpc_sync(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
@@ -252,7 +283,13 @@ void psd_rpc_sync(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (w == NULL || old) {
         return;
     }
-    ps_status st = sync_of(t, w, r, &err);
+    bool more = (r->header.flags & PS_FLAG_MORE) != 0;
+    ps_status st = more || w->rounds.list.len > 0 ? collect(t, w, r, &err) : PS_OK;
+    if (st == PS_OK && more) {
+        return;
+    }
+    st = st == PS_OK ? sync_of(t, w, r, &err) : st;
+    drop_list(t, w);
     if (st != PS_OK) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE || st == PS_RESOURCE_EXHAUSTED ? RETRY_MS : 0);
     } else {

@@ -53,11 +53,19 @@ static struct psd_group_member *member_at(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_group_member, link);
 }
 
-enum { STATE_WORKS = 1, STATE_COMPLETE, STATE_LOST, STATE_ENTERS };
+enum { STATE_WORKS = 1, STATE_COMPLETE, STATE_LOST, STATE_ENTERS, STATE_WAITS };
 
-static uint32_t state_of(const struct psd_group_member *m)
+static uint32_t state_of(const struct psd_task *t, const struct psd_group *g, const struct psd_group_member *m)
 {
-    return m->lost || m->vacant ? STATE_LOST : !m->active ? STATE_ENTERS : m->complete ? STATE_COMPLETE : STATE_WORKS;
+    if (g->phase == PSD_GROUP_FAILED || g->phase == PSD_GROUP_ENDING) { /* nobody looks at them any more */
+        const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
+        return r != NULL && r->member ? STATE_WORKS : STATE_LOST;
+    }
+    return m->lost || m->vacant       ? STATE_LOST
+           : !m->active               ? STATE_ENTERS
+           : m->complete              ? STATE_COMPLETE
+           : psd_group_is_ahead(g, m) ? STATE_WAITS
+                                      : STATE_WORKS;
 }
 
 /* Owners that are away, or have built something and have not heard what becomes of it. */
@@ -73,14 +81,21 @@ static void add_owners(const struct psd_task *t, const struct psd_group *g, stru
     }
 }
 
+/* In rounds who has not completed it; with bounded staleness those with the least steps, where somebody waits for them. */
 static void add_missing(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
+    const bool staleness = g->options.mode == PSD_SYNC_STALENESS;
+    uint64_t slowest = psd_group_slowest(g);
+    bool held = !staleness;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
+        held = held || psd_group_is_ahead(g, member_at(it));
+    }
+    PSI_LIST_FOREACH(it, &g->members) {
         const struct psd_group_member *m = member_at(it);
-        if (m->active && !m->complete) {
+        if (held && m->active && !m->complete && (!staleness || m->steps == slowest)) {
             psd_names_add(names, "/job:%s/task:%u (%s for %.1f s)", m->job, m->task,
-                          state_of(m) == STATE_LOST ? "lost" : "at work", (double)(t->now_ms - m->since_ms) / 1000.0);
+                          state_of(t, g, m) == STATE_LOST ? "lost" : "at work", (double)(t->now_ms - m->since_ms) / 1000.0);
         }
     }
 }
@@ -89,10 +104,14 @@ static void add_missing(const struct psd_task *t, const struct psd_group *g, str
 static void add_absent(const struct psd_task *t, const struct psd_group *g, struct psd_names *names, uint32_t count)
 {
     uint32_t listed = psi_cluster_num_tasks(&t->cluster, "worker"), named = 0;
+    struct psi_list *it = g->members.next;
     for (uint32_t i = 0; i < listed && listed == g->workers; i++) {
-        struct psd_group_member place = {.id = 0, .job = "worker", .task = i};
-        const struct psd_group_member *m = psd_group_at_place(g, &place);
-        if (m == NULL || !m->active) {
+        bool there = false;
+        for (; it != &g->members && member_at(it)->task <= i; it = it->next) { /* by ascending task */
+            const struct psd_group_member *m = member_at(it);
+            there = there || (m->task == i && m->active && strcmp(m->job, "worker") == 0);
+        }
+        if (!there) {
             psd_names_add(names, "/job:worker/task:%u (not joined for %.1f s)", i, (double)(t->now_ms - g->since_ms) / 1000.0);
             named++;
         }
@@ -134,6 +153,13 @@ void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, stru
     }
     uint32_t complete = 0, active = psd_group_count(g, &complete);
     PSI_IGNORE(psd_group_missing_text(t, g, out->release, sizeof(out->release))); /* it is in release */
+    if (g->options.mode == PSD_SYNC_STALENESS && w->op == PS_OP_STEP && g->opened) {
+        const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "step %llu of '%s', at most %u ahead of the slowest, at %llu",
+                            (unsigned long long)(m == NULL ? 0 : m->steps), g->container, g->options.staleness,
+                            (unsigned long long)psd_group_slowest(g))); /* cut is fine */
+        return;
+    }
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: round %llu of '%s', %u of %u complete", verb(w),
                         (unsigned long long)g->round, g->container, complete, g->opened ? active : g->workers)); /* cut is fine */
 }
@@ -146,12 +172,21 @@ void psd_group_expire(struct psd_task *t, struct psd_wait *w)
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the rounds are gone")); /* answered by the caller */
         return;
     }
+    const char *missing = psd_group_missing_text(t, g, buffer, sizeof(buffer));
+    if (g->options.mode == PSD_SYNC_STALENESS && g->opened) {
+        PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY,
+                               "more than %u steps ahead of the slowest in container '%s', at step %llu: waits for %s",
+                               g->options.staleness, g->container, (unsigned long long)psd_group_slowest(g),
+                               missing)); /* answered by the caller */
+        return;
+    }
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY, "round %llu of container '%s' waits for %s",
-                           (unsigned long long)g->round, g->container,
-                           psd_group_missing_text(t, g, buffer, sizeof(buffer)))); /* answered by the caller */
+                           (unsigned long long)g->round, g->container, missing)); /* answered by the caller */
 }
 
 /* ---- ROUNDS ---- */
+
+enum { PHASE_IN_DOUBT = 5 };
 
 static uint32_t phase_of(const struct psd_group *g)
 {
@@ -164,19 +199,19 @@ static uint32_t phase_of(const struct psd_group *g)
         return 4;
     case PSD_GROUP_SETTING:
     case PSD_GROUP_RECOVERING:
-        return 5;
+        return PHASE_IN_DOUBT;
     default:
         return 6;
     }
 }
 
-static void list_member(const struct psd_task *t, const struct psd_group_member *m, struct psd_list *l)
+static void list_member(const struct psd_task *t, const struct psd_group *g, const struct psd_group_member *m, struct psd_list *l)
 {
     const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
     ps_v1_MemberAnswer a = ps_v1_MemberAnswer_init_zero;
     a.member = m->id;
     a.task = m->task;
-    a.state = state_of(m);
+    a.state = state_of(t, g, m);
     a.since_ms = t->now_ms - m->since_ms;
     a.steps = m->steps;
     PSI_IGNORE(PSI_BYTES_SET(a.job, m->job)); /* fits: checked name */
@@ -189,10 +224,37 @@ static void list_member(const struct psd_task *t, const struct psd_group_member 
     psd_list_add(l, &ps_v1_MemberAnswer_msg, &a);
 }
 
+/* Tasks have yet to list: whoever looks for a container that is not among those that are known must not take it for one without
+ * rounds. */
+static void list_unknown(const char *missing, struct psd_list *l)
+{
+    ps_v1_RoundAnswer a = ps_v1_RoundAnswer_init_zero;
+    char text[PSI_ERR_TEXT_MAX];
+    a.has_options = true;
+    a.options.mode = PSD_SYNC_ROUNDS;
+    a.phase = PHASE_IN_DOUBT;
+    PSI_IGNORE(
+        snprintf(text, sizeof(text), "the list of %s: rounds of other containers may be there", missing)); /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a.text, text));                                                               /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.owners, missing));                                                          /* likewise */
+    psd_list_add(l, &ps_v1_RoundAnswer_msg, &a);
+}
+
 void psd_rpc_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_list l;
     struct psi_list *it = NULL, *at = NULL;
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    const bool unknown = psd_lists_missing(t, &missing);
+    if (psi_list_empty(&t->groups) && unknown) { /* none is no answer: who exports would believe it */
+        struct psi_err err;
+        PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                               "the directory waits for the list of %s: rounds may be there",
+                               psd_names_text(&missing))); /* sent */
+        psd_reply(t, c, PS_OP_ROUNDS, 0, r->header.id, 0, &err, 0, NULL, NULL);
+        return;
+    }
     psd_list_begin(&l, t, c, PS_OP_ROUNDS, PS_FLAG_REPLY, r->header.id);
     PSI_LIST_FOREACH(it, &t->groups) {
         const struct psd_group *g = PSI_CONTAINER_OF(it, struct psd_group, link);
@@ -222,9 +284,12 @@ void psd_rpc_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_req
         psd_list_add(&l, &ps_v1_RoundAnswer_msg, &a);
         PSI_LIST_FOREACH(at, &g->members) {
             if (!member_at(at)->gone) {
-                list_member(t, member_at(at), &l);
+                list_member(t, g, member_at(at), &l);
             }
         }
+    }
+    if (unknown) {
+        list_unknown(psd_names_text(&missing), &l);
     }
     psd_list_end(&l);
 }

@@ -9,6 +9,8 @@
  * on every new connection, and never talks to a directory life that it has left.
  */
 #include "rounds.h"
+#include "saves.h"
+#include "starts.h"
 
 #include "common/form.h"
 #include "common/mem.h"
@@ -245,11 +247,47 @@ static ps_status take_group(struct psd_task *t, const struct psd_peer *p, const 
     return psd_groups_list_item(t, p, container, item, err);
 }
 
+/* A chief number that the task has seen. Without room for it the highest of all, which HELLO said, must do. */
+static ps_status take_chief(struct psd_task *t, const struct psd_conn *c, const ps_v1_ListItem *item, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    if (st != PS_OK || item->chief_number < psd_chief_number(&t->chiefs, container)) {
+        return st;
+    }
+    st = psd_chief_check(t, container, item->chief_number, err);
+    st = st == PS_OK ? psd_chief_follow(t, container, item->chief_number, "", err) : st;
+    if (st == PS_RESOURCE_EXHAUSTED) {
+        psd_log(t, PSI_LOG_WARN, "chief_forgotten", PSI_KV("peer", c->text), PSI_KV("container", container),
+                PSI_KV("msg", err->text));
+        st = PS_OK;
+    }
+    return st;
+}
+
+static ps_status take_item(struct psd_task *t, const struct psd_conn *c, const ps_v1_ListItem *item, bool *out_drop,
+                           struct psi_err *err)
+{
+    if (item->chief_number != 0) {
+        return take_chief(t, c, item, err);
+    }
+    if (item->has_saved) {
+        return psd_saves_list_item(t, c->peer, item, err);
+    }
+    if (item->has_start) {
+        return psd_starts_list_item(t, c->peer, item, err);
+    }
+    bool named = !item->has_group && !item->has_owner && !item->has_member;
+    return named ? take_name(t, c->peer, c->returned, item, out_drop, err) : take_group(t, c->peer, item, err);
+}
+
 void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_peer *p = c->peer;
     if (list_comes(c)) {
         psd_groups_list_begin(t, p);
+        psd_saves_list_begin(t, p);
+        psd_starts_list_begin(t, p);
         p->settled_life = p->settled_life == p->life ? p->life : 0;
         psd_reset_join(t, p); /* before its list is answered */
     }
@@ -269,8 +307,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             break;
         }
         if (st == PS_OK) {
-            bool named = !item.has_group && !item.has_owner && !item.has_member;
-            st = named ? take_name(t, p, c->returned, &item, &drop, &err) : take_group(t, p, &item, &err);
+            st = take_item(t, c, &item, &drop, &err);
         }
         if (st != PS_OK) {
             psd_log(t, PSI_LOG_ERROR, "list_rejected", PSI_KV("peer", c->text), PSI_KV("msg", err.text));
@@ -303,9 +340,22 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         p->listed = true;
         p->settled_life = p->life;
         psd_groups_list_end(t, p);
+        psd_saves_list_end(t, p);
+        psd_starts_list_end(t, p);
         psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
+        psd_job_tell(t, p);
         psd_presence_look(t, p->job, p->task);
     }
+}
+
+static bool is_save(uint8_t op)
+{
+    return op == PS_OP_TASK_CUT || op == PS_OP_TASK_MANIFEST || op == PS_OP_TASK_DROP;
+}
+
+static bool is_start(uint8_t op)
+{
+    return op == PS_OP_TASK_LOAD || op == PS_OP_TASK_PLACE;
 }
 
 /* r: the answer; NULL: the connection is gone. */
@@ -317,22 +367,48 @@ static void ask_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask 
         psd_create_answered(t, p, a, created, err);
     } else if (a->op == PS_OP_TASK_DELETE) {
         psd_delete_answered(t, p, a, err);
+    } else if (a->op == PS_OP_TASK_DONE) {
+        if (err == NULL) {
+            psd_job_told(p);
+        }
+    } else if (is_save(a->op)) {
+        psd_saves_answered(t, p, a, r, err);
+    } else if (is_start(a->op)) {
+        psd_starts_answered(t, p, a, r, err);
     } else if (a->op != PS_OP_TASK_RESET) {
         psd_group_answered(t, p, a, r, err);
     } else if (err == NULL) {
         psd_reset_answered(t, p, a->container);
+    } else if (r != NULL) {
+        psd_reset_refused(t, p, a->container, err);
     }
     psi_free(a);
 }
 
-/* The one that an answer is to: the oldest, but for those whose answers come when the work is done. */
+/* Its answer comes when the work is done, or a disk has noted it. */
+static bool takes_time(uint8_t op)
+{
+    switch (op) {
+    case PS_OP_PREPARE:
+    case PS_OP_COMMIT:
+    case PS_OP_TASK_CUT:
+    case PS_OP_TASK_MANIFEST:
+    case PS_OP_TASK_RESET:
+    case PS_OP_TASK_DELETE:
+    case PS_OP_TASK_LOAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The one that an answer is to: the oldest, but for those that take time. */
 static struct psd_ask *ask_of(const struct psd_peer *p, const struct ps_frame_header *h)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &p->asks) {
         struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
-        bool works = a->op == PS_OP_PREPARE || a->op == PS_OP_COMMIT;
-        if ((a->id == h->id && a->op == h->op) || !works) {
+        if ((a->id == h->id && a->op == h->op) || !takes_time(a->op)) {
             return a;
         }
     }
@@ -354,7 +430,13 @@ void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct ps
     bool created =
         st == PS_OK && r->header.meta_bytes > sizeof(struct ps_reply_meta) && r->meta[sizeof(struct ps_reply_meta)] == 1;
     if ((r->header.flags & PS_FLAG_MORE) != 0) { /* its list goes on */
-        psd_group_answered(t, p, a, r, st == PS_OK ? NULL : &err);
+        if (is_save(a->op)) {
+            psd_saves_answered(t, p, a, r, st == PS_OK ? NULL : &err);
+        } else if (is_start(a->op)) {
+            psd_starts_answered(t, p, a, r, st == PS_OK ? NULL : &err);
+        } else {
+            psd_group_answered(t, p, a, r, st == PS_OK ? NULL : &err);
+        }
         return;
     }
     ask_answered(t, p, a, r, created, st == PS_OK ? NULL : &err);
@@ -366,6 +448,8 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
     p->missing_since_ms = t->now_ms;
     psd_presence_look(t, p->job, p->task);
     psd_groups_owner_lost(t, p);
+    psd_saves_lost(t, p);
+    psd_starts_lost(t, p);
     struct psi_list *link = NULL;
     while ((link = psi_list_first(&p->asks)) != NULL) {
         struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
@@ -418,6 +502,8 @@ static void say_hello(struct psd_task *t, struct psd_conn *c)
 
 static void send_list(struct psd_task *t, struct psd_conn *c)
 {
+    t->list_again = false;
+    psd_start_drop(t); /* the directory decides anew */
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_LIST, 0, ++c->next_id);
     uint64_t cursor = 0;
@@ -437,7 +523,20 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
         psd_list_add(&l, &ps_v1_ListItem_msg, &item);
     }
+    cursor = 0;
+    while (psi_map_next(&t->chiefs, &cursor, NULL, NULL, &value)) {
+        const struct psd_chief *chief = value;
+        if (chief->number == 0) {
+            continue;
+        }
+        ps_v1_ListItem item = ps_v1_ListItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(item.container, chief->container)); /* fits: checked name */
+        item.chief_number = chief->number;
+        psd_list_add(&l, &ps_v1_ListItem_msg, &item);
+    }
     psd_groups_list_add(t, &l);
+    psd_save_list_add(t, &l);
+    psd_start_list_add(t, &l);
     psd_list_end(&l);
 }
 
@@ -507,6 +606,15 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
     send_list(t, c);
 }
 
+void psd_task_link_turn(struct psd_task *t)
+{
+    struct psd_conn *c = t->list_again ? t->peers[t->directory].conn : NULL;
+    t->list_again = false;
+    if (c != NULL && c->hello_done && !c->closing) {
+        send_list(t, c);
+    }
+}
+
 void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     const uint8_t *p = r->body;
@@ -569,6 +677,27 @@ void psd_rpc_task_create(struct psd_task *t, struct psd_conn *c, const struct ps
     psd_reply(t, c, PS_OP_TASK_CREATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, &m, created);
 }
 
+/* Our disk has noted what the directory asked for. id 0: that connection is gone. */
+static void answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi_err *err)
+{
+    struct psd_conn *c = t->peers[t->directory].conn;
+    if (id != 0 && c != NULL) {
+        psd_reply(t, c, op, 0, id, 0, err, 0, NULL, NULL);
+    }
+}
+
+static void reset_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    (void)ctx;
+    answer(t, PS_OP_TASK_RESET, id, err);
+}
+
+static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    (void)ctx;
+    answer(t, PS_OP_TASK_DELETE, id, err);
+}
+
 void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_ContainerItem item;
@@ -581,7 +710,15 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     if (st == PS_OK) {
         psd_reset_here(t, container);
     }
-    psd_reply(t, c, PS_OP_TASK_RESET, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
+    bool notes = st == PS_OK && psd_save_is_able(t);
+    uint64_t bar = notes && t->save->highest > item.bar ? t->save->highest : item.bar;
+    notes = notes && bar != 0 && bar < UINT64_MAX / 2;
+    st = notes ? psd_bars_set(t, container, bar, false, &err) : st;
+    st = notes && st == PS_OK ? psd_bars_wait(t, reset_noted, NULL, r->header.id, &err) : st;
+    if (!notes || st != PS_OK) {
+        answer(t, PS_OP_TASK_RESET, r->header.id, st == PS_OK ? NULL : &err);
+    }
+    (void)c;
 }
 
 void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -591,11 +728,13 @@ void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct ps
     struct psi_err err;
     ps_status st = psd_item_first(r, &ps_v1_NameItem_msg, &item, "variable", &err);
     st = st == PS_OK ? psd_name_parse(&item, container, name, &err) : st;
-    const struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
-    if (v != NULL) {
-        psd_drop_here(t, v);
+    st = st == PS_OK ? psd_delete_here(t, container, name, &err) : st;
+    bool notes = st == PS_OK && psd_save_is_able(t) && psd_bars_pending(t);
+    st = notes ? psd_bars_wait(t, delete_noted, NULL, r->header.id, &err) : st;
+    if (!notes || st != PS_OK) {
+        answer(t, PS_OP_TASK_DELETE, r->header.id, st == PS_OK ? NULL : &err);
     }
-    psd_reply(t, c, PS_OP_TASK_DELETE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
+    (void)c;
 }
 
 /* ---- both ---- */
@@ -622,6 +761,8 @@ void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
     if (c->role == PSD_ROLE_TASK) {
         lost_at_directory(t, p);
     } else {
+        psd_save_directory_lost(t);
+        psd_start_directory_lost(t);
         if (t->refusal_logged_ms == 0) { /* a refusal has its own line */
             psd_log(t, PSI_LOG_WARN, "directory_lost", PSI_KV("peer", c->text));
         }
@@ -669,11 +810,12 @@ void psd_task_link_tick(struct psd_task *t)
         psd_mark_dirty(t, c);
     }
     psd_groups_tick(t);
+    psd_resets_tick(t);
     if (t->is_directory || t->draining) {
         return;
     }
     const struct psd_peer *d = &t->peers[t->directory];
-    if (d->conn == NULL && !t->dialling && t->now_ms >= t->dial_at_ms) {
+    if (d->conn == NULL && !t->dialling && t->now_ms >= t->dial_at_ms && psd_save_is_listed(t)) {
         t->dialling = psd_effect(t, PSD_EFFECT_DIAL, psi_cluster_task_address(&t->cluster, d->job, d->task));
     }
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&

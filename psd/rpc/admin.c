@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What operators ask of a task as a whole: INFO, CONTAINERS, SHUTDOWN, and of the directory: TASKS. Sessions, waits and settings
+ * What operators ask of a task as a whole: CONTAINERS, SHUTDOWN, and of the directory: TASKS. INFO, sessions, waits and settings
  * are in files of their own. Failure: without memory for a list RESOURCE_EXHAUSTED.
  */
 #include "rpc.h"
@@ -13,74 +13,6 @@
 #include <string.h>
 
 enum { SHUTDOWN_RETRY_MS = 100 };
-
-/* What sessions hold, and which holds most. */
-static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
-{
-    char most[128];
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
-        const struct psd_record *record = value;
-        const struct psd_conn *conn = record->conn;
-        uint64_t staged = psd_session_staged_bytes(record) + (conn != NULL ? psd_slow_bytes(conn) : 0);
-        uint64_t copies = conn != NULL ? conn->copy_bytes : 0;
-        a->connected += conn != NULL;
-        a->staged_bytes += staged;
-        a->copies_bytes += copies;
-        if (staged + copies > a->most_bytes) {
-            a->most_bytes = staged + copies;
-            PSI_IGNORE(PSI_BYTES_SET(a->most, psd_record_text(record, most, sizeof(most)))); /* fits */
-        }
-    }
-    a->records_bytes = t->store.records_bytes;
-    a->in_progress = t->progress_count;
-}
-
-void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    ps_v1_InfoAnswer a = ps_v1_InfoAnswer_init_zero;
-    char buffer[sizeof(a.waiting_for.bytes)];
-    struct psd_names missing = PSD_NAMES_IN(buffer);
-    for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && !p->self && !p->listed) {
-            psd_names_add(&missing, "/job:%s/task:%u", p->job, p->task);
-        }
-    }
-    uint64_t variable_bytes = 0, cursor = 0, handle = 0;
-    void *value = NULL;
-    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
-        variable_bytes += ((const struct psd_variable *)value)->bytes;
-    }
-    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                    /* fits: checked name */
-    PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address));            /* fits: checked address */
-    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                   /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(a.waiting_for, psd_names_text(&missing))); /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices));            /* fits: checked at start */
-    a.task = t->config.task;
-    a.uptime_ms = t->now_ms - t->started_ms;
-    a.memory_bytes = t->store.arena.used_bytes;
-    a.variable_bytes = variable_bytes;
-    a.connections = t->conn_count;
-    a.sessions = psi_map_count(&t->records);
-    a.variables = t->store.variable_count - t->store.queue_count;
-    a.pushes_applied = t->count.pushes_applied;
-    a.pushes_torn = t->count.pushes_torn;
-    a.pushes_refused = t->count.pushes_refused;
-    a.nonfinite = t->count.nonfinite;
-    a.pulls = t->count.pulls;
-    a.bytes_in = t->count.bytes_in;
-    a.bytes_out = t->count.bytes_out;
-    a.pushes_per_second = t->pushes_per_second;
-    a.bytes_per_second = t->bytes_per_second;
-    a.life = t->life;
-    a.pid = t->config.pid;
-    a.budget_bytes = t->config.memory_budget_bytes;
-    a.directory = t->is_directory;
-    describe_held(t, &a);
-    psd_list_one(t, c, PS_OP_INFO, PS_FLAG_REPLY, r->header.id, &ps_v1_InfoAnswer_msg, &a);
-}
 
 /* Names recorded for a task whose process of now has not said that it has them. */
 struct lost {
@@ -156,8 +88,22 @@ static int by_name(const void *a, const void *b)
     return strcmp(x->name, y->name);
 }
 
-static void describe_container(const struct container_row *row, ps_v1_ContainerAnswer *a)
+static void describe_chief(const struct psd_task *t, const struct psd_chief *chief, ps_v1_ContainerAnswer *a)
 {
+    const struct psd_record *holder = psd_chief_holder(t, chief);
+    a->chief_number = chief->number;
+    a->chief_left_ms = holder != NULL ? holder->lease_until_ms - t->now_ms : 0;
+    if (holder != NULL || !t->is_directory) {
+        PSI_IGNORE(PSI_BYTES_SET(a->chief, chief->text)); /* fits */
+    }
+}
+
+static void describe_container(const struct psd_task *t, const struct container_row *row, ps_v1_ContainerAnswer *a)
+{
+    const struct psd_chief *chief = psd_chief_find(&t->chiefs, row->name);
+    if (chief != NULL) {
+        describe_chief(t, chief, a);
+    }
     uint64_t cursor = 0;
     void *value = NULL;
     PSI_IGNORE(PSI_BYTES_SET(a->container, row->name)); /* fits: checked name */
@@ -234,7 +180,7 @@ void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd
     psd_list_begin(&l, t, c, PS_OP_CONTAINERS, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_ContainerAnswer a = ps_v1_ContainerAnswer_init_zero;
-        describe_container(&rows[i], &a);
+        describe_container(t, &rows[i], &a);
         psd_list_add(&l, &ps_v1_ContainerAnswer_msg, &a);
     }
     psd_list_end(&l);

@@ -159,15 +159,36 @@ static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
     }
 }
 
+/* Of a connection that is not read any more; false: no memory. */
+static bool keep_rest(struct psd_conn *c, const uint8_t *p, size_t n)
+{
+    static const uint8_t zeros[8] = {0};
+    c->rest_at = (uintptr_t)p % sizeof(zeros);
+    return n == 0 ||
+           (psi_buf_append(&c->rest, zeros, c->rest_at, NULL) == PS_OK && psi_buf_append(&c->rest, p, n, NULL) == PS_OK);
+}
+
+void psd_dispatch_rest(struct psd_task *t, struct psd_conn *c)
+{
+    static const uint8_t nothing[1] = {0};
+    struct psi_buf rest = c->rest;
+    size_t at = c->rest_at;
+    psi_buf_init(&c->rest, rest.max);
+    psd_dispatch(t, c, rest.data == NULL ? nothing : rest.data + at, rest.len == 0 ? 0 : rest.len - at);
+    psi_buf_fini(&rest);
+    psd_conn_balance(t, c);
+}
+
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n)
 {
     struct psi_reader *in = &c->link->in;
     struct psi_err err;
     bool cold = t->store.variable_count >= WARM_VARIABLES;
     while (!c->closing) {
-        if (c->slow != NULL) {
-            if (!psd_slow_keep(c, p, n)) {
-                reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no memory for what came behind an INIT");
+        if (c->slow != NULL || psd_held_begins(t, c)) {
+            if (!keep_rest(c, p, n)) {
+                reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                          "no memory for what came behind a request that waits");
             }
             return;
         }

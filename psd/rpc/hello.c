@@ -6,7 +6,7 @@
  * go on with end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
  * session model its proof. Failure: a refused HELLO is answered, then the connection is closed.
  */
-#include "rpc.h"
+#include "start.h"
 
 #include "common/form.h"
 #include "common/mem.h"
@@ -291,6 +291,9 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     if (st == PS_OK && t->draining) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
+    if (st == PS_OK && hello->job.size > 0) { /* who names none may look */
+        st = psd_start_check(t, &err);
+    }
     if (st == PS_OK) {
         st = read_unresolved(r, &u, &err);
     }
@@ -315,6 +318,9 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     settle(t, record, &u, hello->next_number, known);
     answer(t, c, r, hello, &u, known);
     psd_lease_renew(t, record);
+    if (fresh) {
+        psd_job_session(t, record);
+    }
     psd_log(t, PSI_LOG_DEBUG, "session_up", PSI_KV("peer", c->text), PSI_KV("fresh", fresh), PSI_KV("unresolved", u.count));
 }
 
@@ -335,6 +341,26 @@ void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_conn_close(t, c, false);
 }
 
+/* What the directory says of the chief of a container; "": of all. */
+static void describe_chief(const struct psd_task *t, const char *container, ps_v1_BeatAnswer *a)
+{
+    if (container[0] == '\0') {
+        a->flags |= psd_chief_any(t) ? 1u : 0u;
+        a->chief_number = t->chief_number;
+        return;
+    }
+    const struct psd_chief *chief = psd_chief_find(&t->chiefs, container);
+    const struct psd_record *holder = chief == NULL ? NULL : psd_chief_holder(t, chief);
+    a->chief_number = chief == NULL ? 0 : chief->number;
+    if (holder != NULL) {
+        a->flags |= 1u;
+        a->chief_left_ms = holder->lease_until_ms - t->now_ms;
+        bool made = holder->conn != NULL && holder->chief_ready == chief->number && !psd_chief_has_failed(chief);
+        a->chief_ready = made ? chief->number : 0;
+        PSI_IGNORE(PSI_BYTES_SET(a->chief, chief->text)); /* fits */
+    }
+}
+
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
 {
     if (c->record == NULL || (!t->is_directory && !c->record->stopping)) {
@@ -344,8 +370,9 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
     ps_v1_BeatAnswer a = {.flags = c->record->stopping ? 4u : 0u};
     if (t->is_directory) {
         psd_lease_renew(t, c->record);
-        a.flags |= 2u | (psd_chief_alive(t) ? 1u : 0u);
-        a.chief_number = t->chief_number;
+        describe_chief(t, c->record->chief_of, &a);
+        a.flags |= 2u;
+        a.flags |= t->job_done ? 8u : 0u;
     }
     psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
 }
@@ -356,13 +383,25 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         return;
     }
     ps_v1_Beat beat;
+    char container[PS_CONTAINER_BYTES_MAX + 1] = "";
     struct psi_err err;
-    if (psi_msg_decode(&ps_v1_Beat_msg, &beat, r->meta, r->header.meta_bytes, &err) != PS_OK) {
+    ps_status st = psi_msg_decode(&ps_v1_Beat_msg, &beat, r->meta, r->header.meta_bytes, &err);
+    if (st == PS_OK && beat.container.size > 0) {
+        st = psd_container_parse((const pb_bytes_array_t *)(const void *)&beat.container, container, &err);
+    }
+    if (st != PS_OK) {
         psd_reply(t, c, PS_OP_BEAT, 0, r->header.id, 0, &err, 0, NULL, NULL);
         return;
     }
     if (c->record != NULL && beat.global_step != 0) {
         psd_record_beat(c->record, t->now_ms, beat.global_step - 1);
+    }
+    if (c->role == PSD_ROLE_TASK && t->save != NULL) {
+        t->save->job_ends = t->save->job_ends || beat.ends;
+    }
+    if (c->record != NULL) {
+        memcpy(c->record->chief_of, container, sizeof(container));
+        c->record->chief_ready = beat.ready;
     }
     psd_beat_answer(t, c, r->header.id);
 }

@@ -3,33 +3,12 @@
  * How a chief makes variables ready: INIT, carried out in one step (slow.c has what comes before it for large ones), and SEAL.
  *
  * INIT is a mutation like a push (sequence number, outcome kept). It and SEAL carry the number of the chief lease: one lower than
- * this task has seen is refused, so a chief that was paused and wakes up late changes nothing.
+ * this task has seen for the container is refused, so a chief that was paused and wakes up late changes nothing. A SEAL that is a
+ * fence does only that: a chief that reads the status of a model behind it knows that no older one changes that any more.
  */
 #include "rpc.h"
 
 #include "common/optimizer.h"
-
-static ps_status check_chief(const struct psd_task *t, uint64_t number, struct psi_err *err)
-{
-    if (number > PS_CHIEF_NUMBER_MAX) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "chief number %llu: no directory has given it", (unsigned long long)number);
-    }
-    if (number != 0 && number < t->chief_number) {
-        return psi_fail_as(
-            err, PS_ABORTED, PS_REASON_NEWER_CHIEF, "%s follows a newer chief: %s has number %llu, this session %llu", t->name,
-            t->chief_text[0] == '\0' ? "one" : t->chief_text, (unsigned long long)t->chief_number, (unsigned long long)number);
-    }
-    return PS_OK;
-}
-
-/* A number that has passed the check; 0: not as a chief. */
-static void follow_chief(struct psd_task *t, const struct psd_conn *c, uint64_t number)
-{
-    if (number > t->chief_number || (number != 0 && t->chief_text[0] == '\0')) {
-        struct psd_change change = {.kind = PSD_CHANGE_CHIEF, .chief = {.number = number, .text = c->text}};
-        psd_commit(t, &change);
-    }
-}
 
 ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, struct psd_init *out, struct psi_err *err)
 {
@@ -51,7 +30,7 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
         st = psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
     if (st == PS_OK) {
-        st = check_chief(t, m.chief_number, err);
+        st = m.chief_number == 0 ? PS_OK : psd_chief_check(t, v->container->name, m.chief_number, err);
     }
     if (st != PS_OK) {
         return st;
@@ -74,17 +53,27 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
     return st == PS_OK && out->force ? psd_round_check(t, v, err) : st;
 }
 
+bool psd_init_runs(const struct psd_init *m)
+{
+    const struct psd_variable *v = m->variable;
+    return !v->initialised || m->force || (psd_variable_is_provisional(v) && v->given && v->chief_value < m->chief_number);
+}
+
 /* What r says, decided: on PS_OK out is to be committed. */
 static ps_status decide_init(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made,
                              struct psd_change *out, struct psi_err *err)
 {
     struct psd_init m;
     ps_status st = psd_init_check(t, r, &m, err);
-    follow_chief(t, c, m.chief_number);
+    if (m.chief_number != 0) { /* also where the rest refuses it */
+        struct psi_err own;
+        ps_status followed = psd_chief_follow(t, m.variable->container->name, m.chief_number, c->text, st == PS_OK ? err : &own);
+        st = st == PS_OK ? followed : st;
+    }
     if (st != PS_OK) {
         return st;
     }
-    bool runs = !m.variable->initialised || m.force;
+    bool runs = psd_init_runs(&m);
     if (made->value == NULL) {
         *made = (struct psd_making){.init = m.initializer, .seed = m.seed, .optimizer = m.optimizer};
     }
@@ -123,8 +112,36 @@ void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd
     }
 }
 
-/* First pass checks, second sets: all or none of a frame. One that names nothing has asked for no right: it is refused. */
-static ps_status seal_items(struct psd_task *t, const struct psd_request *r, bool set, struct psi_err *err)
+/* One pass over the variables that a SEAL names. One that names nothing has asked for no right: it is refused. */
+enum seal_pass { SEAL_CHECK, SEAL_FOLLOW, SEAL_SET };
+
+static ps_status seal_one(struct psd_task *t, const struct psd_conn *c, const struct psd_variable *v, const ps_v1_Seal *m,
+                          enum seal_pass pass, struct psi_err *err)
+{
+    const char *container = v->container->name;
+    if (pass == SEAL_FOLLOW) {
+        return psd_chief_follow(t, container, m->chief_number, c->text, err);
+    }
+    if (pass == SEAL_SET && !v->sealed) {
+        struct psd_change change = {.kind = PSD_CHANGE_SEAL, .seal = {.variable = v, .chief_number = m->chief_number}};
+        psd_commit(t, &change);
+        psd_wait_look(t, psd_variable_waiters(v));
+    }
+    if (pass == SEAL_SET) {
+        return PS_OK;
+    }
+    ps_status st = psd_target_check(t, v, false, err);
+    if (st == PS_OK && m->chief_number != 0) {
+        st = psd_chief_check(t, container, m->chief_number, err);
+    }
+    return st != PS_OK || v->initialised || m->fence
+               ? st
+               : psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
+                             "UNINITIALIZED: variable '%s' at %s cannot be sealed", v->name, t->name);
+}
+
+static ps_status seal_items(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, const ps_v1_Seal *m,
+                            enum seal_pass pass, struct psi_err *err)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
@@ -142,36 +159,21 @@ static ps_status seal_items(struct psd_task *t, const struct psd_request *r, boo
         if (v == NULL || v->creation != item.creation) {
             return psd_fail_gone(t, item.handle, err);
         }
-        st = psd_target_check(t, v, false, err);
+        st = seal_one(t, c, v, m, pass, err);
         if (st != PS_OK) {
             return st;
-        }
-        if (!v->initialised) {
-            return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
-                               "UNINITIALIZED: variable '%s' at %s cannot be sealed", v->name, t->name);
-        }
-        if (set && !v->sealed) {
-            struct psd_change c = {.kind = PSD_CHANGE_SEAL, .variable = v};
-            psd_commit(t, &c);
-            psd_wait_look(t, psd_variable_waiters(v));
         }
     }
 }
 
+/* All or none of a frame. */
 void psd_rpc_seal(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_Seal m;
     struct psi_err err;
     ps_status st = psi_msg_decode(&ps_v1_Seal_msg, &m, r->meta, r->header.meta_bytes, &err);
-    if (st == PS_OK) {
-        st = check_chief(t, m.chief_number, &err);
-    }
-    if (st == PS_OK) {
-        st = seal_items(t, r, false, &err);
-    }
-    if (st == PS_OK) {
-        follow_chief(t, c, m.chief_number);
-        st = seal_items(t, r, true, &err);
+    for (enum seal_pass pass = SEAL_CHECK; st == PS_OK && pass <= (m.fence ? SEAL_FOLLOW : SEAL_SET); pass++) {
+        st = seal_items(t, c, r, &m, pass, &err);
     }
     psd_reply(t, c, PS_OP_SEAL, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
 }

@@ -94,13 +94,15 @@ void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t
     abandon(t, record, number, PS_OUTCOME_UNKNOWN);
 }
 
-static uint8_t op_of(uint8_t kind)
+uint8_t psd_push_op(uint8_t kind)
 {
     static const uint8_t ops[] = {[PSD_PUSH] = PS_OP_PUSH,
                                   [PSD_PUSH_PULL] = PS_OP_PUSHPULL,
                                   [PSD_ASSIGN] = PS_OP_ASSIGN,
                                   [PSD_ADD] = PS_OP_ADD,
-                                  [PSD_CONTRIBUTE] = PS_OP_CONTRIBUTE};
+                                  [PSD_CONTRIBUTE] = PS_OP_CONTRIBUTE,
+                                  [PSD_ASSIGN_SLOT_1] = PS_OP_ASSIGN,
+                                  [PSD_ASSIGN_SLOT_2] = PS_OP_ASSIGN};
     return ops[kind];
 }
 
@@ -109,7 +111,7 @@ static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool 
 {
     uint64_t cursor = 0;
     void *value = NULL;
-    while (v->refs > 1 && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+    while (v->refs > 1 + v->cut_refs && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         struct psd_record *record = value;
         struct psi_list *it = NULL, *tmp = NULL;
         PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
@@ -118,7 +120,7 @@ static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool 
                 continue;
             }
             struct psi_err err = *why;
-            psd_outcome_refuse_push(t, record, record->conn, op_of(p->kind), v->handle, p->number, &err);
+            psd_outcome_refuse_push(t, record, record->conn, psd_push_op(p->kind), v->handle, p->number, &err);
         }
     }
 }
@@ -139,8 +141,35 @@ ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable
                        v->name, t->name);
 }
 
+/* A session of a member of v's rounds that has a connection here, or a lease; NULL: nobody trains it. */
+static const struct psd_record *trainer_of(const struct psd_task *t, const struct psd_variable *v)
+{
+    const struct psd_rounds *g = psd_variable_in_group(v) ? v->container->rounds : NULL;
+    struct psi_list *it = NULL;
+    if (g == NULL || g->options.mode != PSD_SYNC_ROUNDS) {
+        return NULL;
+    }
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_member *m = PSI_CONTAINER_OF(it, struct psd_member, link);
+        const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
+        if (r != NULL && !r->away) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
 ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
 {
+    const struct psd_record *trainer = trainer_of(t, v);
+    char who[96];
+    if (trainer != NULL) {
+        return psi_fail_as(
+            err, PS_FAILED_PRECONDITION, PS_REASON_IN_ROUNDS,
+            "IN_ROUNDS: variable '%s' at %s is in rounds and %s trains it: others would get a model of two times; stop "
+            "the training first (psctl stop)",
+            v->name, t->name, psd_record_text(trainer, who, sizeof(who)));
+    }
     return psd_variable_is_built(v)
                ? psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_IN_ROUNDS,
                              "variable '%s' at %s: its round is being closed; what changes its value may come when it is",

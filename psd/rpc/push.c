@@ -12,19 +12,22 @@
 
 #include "common/blob.h"
 #include "common/mem.h"
+#include "common/optimizer.h"
 #include "common/shape.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static enum psd_push_kind kind_of(uint8_t op)
+static enum psd_push_kind kind_of(uint8_t op, uint32_t assign_flags)
 {
     switch (op) {
     case PS_OP_PUSHPULL:
         return PSD_PUSH_PULL;
     case PS_OP_ASSIGN:
-        return PSD_ASSIGN;
+        return assign_flags == PS_ASSIGN_SLOT_1   ? PSD_ASSIGN_SLOT_1
+               : assign_flags == PS_ASSIGN_SLOT_2 ? PSD_ASSIGN_SLOT_2
+                                                  : PSD_ASSIGN;
     case PS_OP_ADD:
         return PSD_ADD;
     case PS_OP_CONTRIBUTE:
@@ -44,11 +47,28 @@ void psd_progress_free_all(struct psd_task *t)
 
 /* ---- the first frame ---- */
 
+/* A slot that v has, with a power as Adam has it in v's dtype. */
+static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
+{
+    double power = 0;
+    memcpy(&power, &power_bits, sizeof(power));
+    if (slot > psd_optim_slot_count(v->optimizer.kind)) {
+        return psi_fail(err, PS_OUT_OF_RANGE, "assign to slot %u of '%s': its optimizer, %s, has %u", slot, v->name,
+                        psi_optimizer_name(v->optimizer.kind), psd_optim_slot_count(v->optimizer.kind));
+    }
+    bool fits = v->optimizer.kind == PS_OPT_ADAM
+                    ? power >= 0 && power <= 1 && (v->dtype != PS_F32 || (double)(float)power == power)
+                    : power_bits == 0;
+    return fits ? PS_OK
+                : psi_fail(err, PS_INVALID_ARGUMENT, "assign to slot %u of '%s': power %g; allowed: 0 to 1 in its dtype, of Adam",
+                           slot, v->name, power);
+}
+
 /* A kind of mutation that v does not take, or a scale that the kind does not have. */
 static ps_status check_kind(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, float scale,
                             struct psi_err *err)
 {
-    if (kind == PSD_ASSIGN) {
+    if (psd_push_is_assign(kind)) {
         return scale == 1.0F ? PS_OK
                              : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
     }
@@ -88,9 +108,8 @@ static ps_status check_strings(const struct psd_task *t, const struct psd_variab
 }
 
 static ps_status check_definition(const struct psd_task *t, const struct psd_variable *v, const struct ps_frame_header *h,
-                                  uint64_t total_elements, struct psi_err *err)
+                                  uint8_t kind, uint64_t total_elements, struct psi_err *err)
 {
-    uint8_t kind = (uint8_t)kind_of(h->op);
     if (h->dtype != (uint8_t)v->dtype && !(psd_push_is_gradient(kind) && psi_wire_fits(v->dtype, h->dtype))) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
                            "SHAPE_MISMATCH: variable '%s' at %s is %s, the request is %s (dtype %u)", v->name, t->name,
@@ -111,10 +130,13 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
 
 /* What the meta of a first frame says. */
 struct asked {
+    uint8_t kind; /* enum psd_push_kind */
     uint64_t total_elements;
     float scale;
     uint32_t assign_flags;
-    uint64_t from;          /* as ps_push_meta.version */
+    uint64_t from;          /* as ps_push_meta.version, but for ASSIGN */
+    uint64_t chief_number;  /* ASSIGN; 0: not as a chief */
+    uint64_t power_bits;    /* ASSIGN to a slot */
     uint64_t member, round; /* CONTRIBUTE */
 };
 
@@ -124,11 +146,18 @@ static struct asked parse(const struct psd_request *r)
     struct ps_push_meta m;
     if (r->header.op == PS_OP_CONTRIBUTE) {
         memcpy(&c, r->meta, sizeof(c));
-        return (struct asked){.total_elements = c.total_elements, .scale = c.scale, .member = c.member, .round = c.round};
+        return (struct asked){
+            .kind = PSD_CONTRIBUTE, .total_elements = c.total_elements, .scale = c.scale, .member = c.member, .round = c.round};
     }
     memcpy(&m, r->meta, sizeof(m));
-    return (struct asked){
-        .total_elements = m.total_elements, .scale = m.scale, .assign_flags = m.assign_flags, .from = m.version};
+    uint8_t kind = (uint8_t)kind_of(r->header.op, m.assign_flags);
+    return (struct asked){.kind = kind,
+                          .total_elements = m.total_elements,
+                          .scale = m.scale,
+                          .assign_flags = m.assign_flags,
+                          .from = psd_push_is_assign(kind) ? 0 : m.version,
+                          .chief_number = kind == PSD_ASSIGN ? m.version : 0,
+                          .power_bits = psd_push_slot(kind) != 0 ? m.version : 0};
 }
 
 /* A contribution that comes too late, or whose member has lost its place, is taken and dropped; everything else is refused. */
@@ -172,12 +201,26 @@ static ps_status check_rounds(const struct psd_task *t, const struct psd_record 
     return psd_round_check(t, v, err);
 }
 
+/* What a chief gives, before the model is declared ready: asked at the beginning, and again when it is to take effect. */
+static ps_status check_as_chief(const struct psd_task *t, const struct psd_variable *v, uint64_t number, struct psi_err *err)
+{
+    if (number == 0) {
+        return PS_OK;
+    }
+    ps_status st = psd_chief_check(t, v->container->name, number, err);
+    return st != PS_OK || !v->sealed
+               ? st
+               : psi_fail(err, PS_FAILED_PRECONDITION,
+                          "assign to '%s' at %s: the model is ready, no chief gives it its first value any more", v->name,
+                          t->name);
+}
+
 /* Everything that can be refused is refused here. */
 static ps_status admit(struct psd_task *t, const struct psd_record *record, const struct psd_request *r, const struct asked *m,
                        struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
-    uint8_t kind = (uint8_t)kind_of(h->op);
+    uint8_t kind = m->kind;
     const struct psd_variable *v = r->variable;
     if (v == NULL) { /* before anything that says: later. There is no later */
         return psd_fail_gone(t, h->handle, err);
@@ -190,7 +233,7 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
         return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: %u pushes in progress, %u of this session",
                            t->name, t->progress_count, record->progress_count);
     }
-    ps_status st = check_definition(t, v, h, m->total_elements, err);
+    ps_status st = check_definition(t, v, h, kind, m->total_elements, err);
     if (st == PS_OK && kind != PSD_ASSIGN && !v->initialised) {
         st = psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_UNINITIALIZED,
                          "UNINITIALIZED: variable '%s' at %s has no value yet", v->name, t->name);
@@ -198,6 +241,10 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     if (st == PS_OK) {
         st = check_kind(t, v, kind, m->scale, err);
     }
+    if (st == PS_OK && psd_push_slot(kind) != 0) {
+        st = check_slot(v, psd_push_slot(kind), m->power_bits, err);
+    }
+    st = st == PS_OK ? check_as_chief(t, v, m->chief_number, err) : st;
     return st == PS_OK ? check_rounds(t, record, v, kind, m, err) : st;
 }
 
@@ -224,6 +271,11 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         return st;
     }
     uint32_t unit = psi_wire_unit((ps_dtype)h->dtype);
+    char who[96];
+    st = psd_chief_follow(t, v->container->name, m->chief_number, psd_record_text(record, who, sizeof(who)), err);
+    if (st != PS_OK) {
+        return st;
+    }
     *out_payload = frame_payload(h, m->total_elements * unit);
     if (*out_payload == 0) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
@@ -235,12 +287,13 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "push to '%s': memory", v->name);
     }
     p->number = h->id;
-    p->kind = (uint8_t)kind_of(h->op);
+    p->kind = m->kind;
     p->wire = h->dtype;
     p->unit = unit;
     p->total = m->total_elements;
     p->scale = m->scale;
     p->from = m->from;
+    p->chief_number = psd_push_slot(p->kind) != 0 ? m->power_bits : m->chief_number;
     p->init_only = (m->assign_flags & PS_ASSIGN_INIT_ONLY) != 0;
     p->member = m->member;
     p->round = m->round;
@@ -250,7 +303,8 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         if (p->staging == NULL) {
             st = psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                              "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
-                             p->kind == PSD_ASSIGN ? "assign" : "push", v->name, (unsigned long long)p->staging_bytes, t->name);
+                             psd_push_is_assign(p->kind) ? "assign" : "push", v->name, (unsigned long long)p->staging_bytes,
+                             t->name);
             psd_progress_free(t, p);
             return st;
         }
@@ -323,7 +377,7 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         c->resend = first;
         return;
     }
-    if (n->offset != h->offset || first != (h->offset == 0) || kind_of(h->op) != n->progress->kind) {
+    if (n->offset != h->offset || first != (h->offset == 0) || h->op != psd_push_op(n->progress->kind)) {
         psd_outcome_gap(t, c, "GAP: not where this number stands");
         return;
     }
@@ -408,7 +462,8 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
         st = check_blob(n, p, take, &err);
     }
     if (st == PS_OK && change.segment.last && !psd_push_is_gradient(g->kind)) {
-        st = psd_round_check(t, v, &err);
+        st = check_as_chief(t, v, g->kind == PSD_ASSIGN ? g->chief_number : 0, &err);
+        st = st == PS_OK ? psd_round_check(t, v, &err) : st;
     }
     if (st == PS_OK && change.segment.last && !v->initialised) {
         st = psd_change_reserve(t, &change, &err);
@@ -426,7 +481,8 @@ void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, 
         return;
     }
     c->number = NULL;
-    t->count.pushes_applied += psd_push_is_gradient((uint8_t)kind_of(h->op));
+    bool dropped = h->op == PS_OP_CONTRIBUTE && n->result[0] != 0;
+    t->count.pushes_applied += (h->op == PS_OP_PUSH || h->op == PS_OP_PUSHPULL || h->op == PS_OP_CONTRIBUTE) && !dropped;
     psd_age_note(v, n->version, from);
     if (h->op == PS_OP_PUSHPULL) {
         send_values(t, c, v, wire, n);

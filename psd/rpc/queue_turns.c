@@ -4,10 +4,13 @@
  *
  * Two lines, as they came: of ENQUEUEs and QUEUE_CLOSEs, and of DEQUEUEs. The heads of the first have their turn until one has to
  * wait, then those of the second, until nothing moves. A head that has to wait holds up those behind it. Elements move one by
- * one, so a request may be half done: what is inserted stays, what is taken lies in its attempt.
- * Failure: no memory to move one: the request ends with that.
+ * one, so a request may be half done: what is inserted stays, what is taken lies in its attempt. While a cut holds as much memory
+ * as it may, what it would have to encode first stands still, and has its turn at the end of a later event. Failure: no memory to
+ * move one: the request ends with that.
  */
 #include "queue.h"
+
+#include "psd/store/cut.h"
 
 #include <string.h>
 
@@ -38,6 +41,13 @@ static struct psd_change change_of(const struct psd_wait *w, enum psd_change_kin
 {
     return (struct psd_change){.kind = kind,
                                .attempt = {.record = w->record, .id = w->id, .variable = v, .reserved = w->queue.attempt}};
+}
+
+/* The next element of w has to wait for a cut. Items of work go in together. */
+static bool is_held(const struct psd_task *t, const struct psd_wait *w, const struct psd_variable *v)
+{
+    bool begun = w->queue.fill && w->queue.attempt != NULL;
+    return !begun && w->op != PS_OP_QUEUE_CLOSE && psd_cut_holds_move(&t->store, v, w->record);
 }
 
 /* ---- in ---- */
@@ -72,7 +82,7 @@ static enum turn enqueue_turn(struct psd_task *t, struct psd_wait *w, const stru
     if (k->fill && psd_queue_reserve(&t->store, v->queue, k->count, err) != PS_OK) { /* all of it goes in, or nothing */
         return DONE;
     }
-    while (psd_queue_has_room(v->queue)) {
+    while (psd_queue_has_room(v->queue) && !is_held(t, w, v)) {
         struct psi_list *link = psi_list_pop_front(&k->elements);
         struct psd_element *e = PSI_CONTAINER_OF(link, struct psd_element, link);
         struct psd_change c = change_of(w, PSD_CHANGE_ENQUEUE, v);
@@ -122,7 +132,7 @@ static enum turn take_turn(struct psd_task *t, struct psd_wait *w, const struct 
 {
     struct psd_change c = change_of(w, PSD_CHANGE_DEQUEUE, v);
     c.attempt.last = true;
-    if (!psd_accumulator_has(v->queue, w->queue.count)) {
+    if (!psd_accumulator_has(v->queue, w->queue.count) || is_held(t, w, v)) {
         return NOTHING;
     }
     PSI_IGNORE(move(t, w, &c, err)); /* the caller sees it */
@@ -144,7 +154,7 @@ static enum turn dequeue_turn(struct psd_task *t, struct psd_wait *w, const stru
     if (q->closed && q->size < missing(w) && too_few(t, w, v, err)) {
         return DONE;
     }
-    while (psd_queue_available(q) > 0) {
+    while (psd_queue_available(q) > 0 && !is_held(t, w, v)) {
         struct psd_change c = change_of(w, PSD_CHANGE_DEQUEUE, v);
         c.attempt.index = psd_queue_draw(q, q->spec.kind == PSI_QUEUE_SHUFFLE && q->spec.seed == 0 ? psd_random(t) : 0);
         c.attempt.last = missing(w) == 1;
@@ -168,8 +178,8 @@ static enum turn one_turn(struct psd_task *t, struct psd_wait *w, const struct p
                                     : close_turn(t, v, err);
 }
 
-/* The heads of a line, until one has to wait. True when something moved. */
-static bool line_turn(struct psd_task *t, const struct psd_variable *v, const struct psi_list *line)
+/* The heads of a line, until one has to wait. True when something moved. *held: also where one waits for a cut. */
+static bool line_turn(struct psd_task *t, const struct psd_variable *v, const struct psi_list *line, bool *held)
 {
     bool moved = false;
     struct psd_wait *w = NULL;
@@ -178,6 +188,7 @@ static bool line_turn(struct psd_task *t, const struct psd_variable *v, const st
         enum turn turn = one_turn(t, w, v, &err);
         moved = moved || turn != NOTHING;
         if (turn != DONE) {
+            *held = *held || is_held(t, w, v);
             return moved;
         }
         if (err.code == PS_OK) {
@@ -189,18 +200,30 @@ static bool line_turn(struct psd_task *t, const struct psd_variable *v, const st
     return moved;
 }
 
+bool psd_queues_have_work(const struct psd_task *t)
+{
+    return !psi_list_empty(&t->moved_queues) && !psd_cut_is_full(&t->store);
+}
+
 void psd_queues_turn(struct psd_task *t)
 {
-    struct psi_list *link = NULL;
+    struct psi_list *link = NULL, waiting;
+    psi_list_init(&waiting);
     while ((link = psi_list_first(&t->moved_queues)) != NULL) {
         const struct psd_queue *q = PSI_CONTAINER_OF(link, struct psd_queue, dirty);
-        bool moved = true;
+        bool moved = true, held = false;
         while (moved) {
-            moved = line_turn(t, q->variable, &q->enqueuers);
-            moved = line_turn(t, q->variable, &q->dequeuers) || moved;
+            held = false;
+            moved = line_turn(t, q->variable, &q->enqueuers, &held);
+            moved = line_turn(t, q->variable, &q->dequeuers, &held) || moved;
         }
         psi_list_remove(link);
+        if (held) {
+            psi_list_push_back(&waiting, link);
+        }
     }
+    t->queues_held = !psi_list_empty(&waiting);
+    psi_list_move_all(&t->moved_queues, &waiting);
 }
 
 static void check_line(const struct psd_task *t, const struct psd_queue *q, const struct psi_list *line)
@@ -220,7 +243,7 @@ void psd_queues_check_invariants(const struct psd_task *t)
 {
     uint64_t cursor = 0, handle = 0;
     void *value = NULL;
-    PSI_ASSERT(psi_list_empty(&t->moved_queues));
+    PSI_ASSERT(psi_list_empty(&t->moved_queues) || t->queues_held);
     while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
         const struct psd_variable *v = value;
         const struct psd_queue *q = v->queue;
@@ -230,6 +253,9 @@ void psd_queues_check_invariants(const struct psd_task *t)
         psd_queue_check_invariants(q);
         check_line(t, q, &q->enqueuers);
         check_line(t, q, &q->dequeuers);
+        if (psi_list_linked(&q->dirty)) {
+            continue; /* who waits for a cut could go */
+        }
         const struct psd_wait *in = psd_wait_first(&q->enqueuers), *out = psd_wait_first(&q->dequeuers);
         PSI_ASSERT(in == NULL ||
                    (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* it would wait for nothing */

@@ -46,5 +46,7 @@ bool psd_request_is_in_parts(const struct psd_row *row);
 /* ---- dispatch.c ---- */
 /** Bytes of c: frames, and what they ask for, until they are used up or c is closed. */
 void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size_t n);
+/** What was kept of a connection that is read again. */
+void psd_dispatch_rest(struct psd_task *t, struct psd_conn *c);
 
 #endif

@@ -13,9 +13,13 @@
 
 #include "rpc.h"
 
+#include "psd/store/cut.h"
+
 #include "common/mem.h"
 
 #include <stdlib.h>
+
+enum { ORDER_BYTES_MAX = 128 << 20 /* of a list in several frames */ };
 
 /* ---- what there is ---- */
 
@@ -57,11 +61,12 @@ static void answer_prepare(struct psd_task *t, struct psd_conn *c, const struct 
     psd_list_end(&l);
 }
 
-static void answer_commit(struct psd_task *t, struct psd_conn *c, const struct psd_rounds *g, uint64_t id)
+/* With the global step, where it is here. */
+static void answer_step(struct psd_task *t, struct psd_conn *c, const struct psd_rounds *g, uint8_t op, uint64_t id)
 {
     uint64_t step = g->step == NULL ? 0 : psd_step_value(g->step);
     struct ps_reply_meta m = {.position = t->position, .result_bytes = g->step == NULL ? 0 : sizeof(step)};
-    psd_reply(t, c, PS_OP_COMMIT, 0, id, 0, NULL, 0, &m, (const uint8_t *)&step);
+    psd_reply(t, c, op, 0, id, 0, NULL, 0, &m, (const uint8_t *)&step);
 }
 
 /* Whatever is asked of g has no answer any more but err. */
@@ -92,7 +97,7 @@ static void look(struct psd_task *t, struct psd_rounds *g)
     g->ask_conn = NULL;
     if (g->ask_op == PS_OP_COMMIT) {
         PSI_ASSERT(g->build == PSD_BUILD_NONE); /* it flips as soon as it is READY */
-        answer_commit(t, c, g, g->ask_id);
+        answer_step(t, c, g, PS_OP_COMMIT, g->ask_id);
     } else {
         answer_prepare(t, c, g, g->ask_id);
     }
@@ -225,6 +230,7 @@ ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': memory", spec->container);
     }
     struct psd_rounds_def d = {.options = spec->options,
+                               .awaited = spec->awaited,
                                .generation = spec->generation,
                                .creations = creations,
                                .count = spec->name_count,
@@ -240,39 +246,11 @@ ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *
 
 /* ---- members ---- */
 
-ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
-                               struct psi_err *err)
+/* c takes a member out, who may be one of the round that is built: who asked for that hears of it. */
+static void withdraw(struct psd_task *t, struct psd_rounds *g, const struct psd_change *c, uint64_t member)
 {
-    struct psd_rounds *g = NULL;
-    ps_status st = find(t, container, generation, &g, err);
-    if (st != PS_OK || psd_member_find(g, m->id) != NULL) {
-        return st;
-    }
-    if (g->member_count >= PS_MEMBERS_MAX) {
-        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "rounds of container '%s': at most %d members",
-                           container, PS_MEMBERS_MAX);
-    }
-    PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_member_memory_bytes(g))); /* psd_change_reserve() says what is missing */
-    struct psd_change c = {
-        .kind = PSD_CHANGE_ROUND_JOIN,
-        .member = {.container = g->container, .id = m->id, .session = m->session, .job = m->job, .task = m->task}};
-    st = psd_change_reserve(t, &c, err);
-    if (st == PS_OK) {
-        psd_commit(t, &c);
-    }
-    return st;
-}
-
-void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member)
-{
-    struct psd_rounds *g = NULL;
-    struct psi_err err;
-    if (find(t, container, generation, &g, &err) != PS_OK || psd_member_find(g, member) == NULL) {
-        return;
-    }
     bool built = g->source_count > 0, decided = g->decided;
-    struct psd_change c = {.kind = PSD_CHANGE_ROUND_LEAVE, .member = {.container = g->container, .id = member}};
-    psd_commit(t, &c);
+    psd_commit(t, c);
     if (!built || g->source_count > 0) {
         return;
     }
@@ -283,6 +261,49 @@ void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t g
     g->missing_count = 1;
     g->missing[0] = (struct psd_missing){.member = member};
     look(t, g);
+}
+
+ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
+                               struct psi_err *err)
+{
+    struct psd_rounds *g = NULL;
+    ps_status st = find(t, container, generation, &g, err);
+    if (st != PS_OK || psd_member_find(g, m->id) != NULL) {
+        return st;
+    }
+    const struct psd_member *before = psd_member_at(g, m->job, m->task);
+    if (before == NULL && g->member_count >= PS_MEMBERS_MAX) {
+        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "rounds of container '%s': at most %d members",
+                           container, PS_MEMBERS_MAX);
+    }
+    if (before == NULL) {
+        PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_member_memory_bytes(g))); /* psd_change_reserve() says what is missing */
+    }
+    struct psd_change c = {.kind = PSD_CHANGE_ROUND_JOIN,
+                           .member = {.container = g->container,
+                                      .id = m->id,
+                                      .awaited = m->awaited,
+                                      .session = m->session,
+                                      .job = m->job,
+                                      .task = m->task}};
+    st = psd_change_reserve(t, &c, err);
+    if (st == PS_OK) {
+        withdraw(t, g, &c, before == NULL ? 0 : before->id);
+    }
+    return st;
+}
+
+void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member, uint32_t awaited,
+                           bool over)
+{
+    struct psd_rounds *g = NULL;
+    struct psi_err err;
+    if (find(t, container, generation, &g, &err) != PS_OK || psd_member_find(g, member) == NULL) {
+        return;
+    }
+    struct psd_change c = {.kind = PSD_CHANGE_ROUND_LEAVE,
+                           .member = {.container = g->container, .id = member, .awaited = awaited, .over = over}};
+    withdraw(t, g, &c, member);
 }
 
 /* ---- a round closes ---- */
@@ -388,7 +409,7 @@ ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec
 
 bool psd_rounds_has_work(const struct psd_task *t)
 {
-    return !psi_list_empty(&t->building);
+    return !psi_list_empty(&t->building) && !psd_cut_is_full(&t->store); /* what is built may lie where a cut has to copy first */
 }
 
 void psd_rounds_work(struct psd_task *t)
@@ -475,7 +496,8 @@ static ps_status parse_names(struct body *b, struct psd_rounds_spec *spec, struc
     }
 }
 
-static ps_status set_by(struct psd_task *t, const struct psd_request *r, struct psi_err *err)
+/* *out: what is there then; NULL: nothing. */
+static ps_status set_by(struct psd_task *t, const struct psd_request *r, const struct psd_rounds **out, struct psi_err *err)
 {
     ps_v1_RoundsItem group;
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -487,9 +509,14 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, struct 
     if (st != PS_OK) {
         return st;
     }
-    size_t most = b.n; /* an item takes a byte at least */
-    struct spec_memory m = {.names = psi_calloc(most + 1, sizeof(*m.names)),
-                            .pointers = psi_calloc(most + 1, sizeof(*m.pointers)),
+    size_t bytes = 0;
+    uint32_t most = 0;
+    st = psi_list_measure(b.p, b.n, b.n, &bytes, &most, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct spec_memory m = {.names = psi_calloc((size_t)most + 1, sizeof(*m.names)),
+                            .pointers = psi_calloc((size_t)most + 1, sizeof(*m.pointers)),
                             .owners = psi_calloc((size_t)group.owner_count + 1, sizeof(*m.owners))};
     struct psd_rounds_spec spec = {.container = container,
                                    .generation = group.generation,
@@ -498,6 +525,7 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, struct 
                                                .replicas = group.options.replicas,
                                                .on_loss = group.options.on_loss,
                                                .staleness = group.options.staleness},
+                                   .awaited = group.awaited,
                                    .names = m.pointers,
                                    .owners = m.owners,
                                    .owner_count = group.owner_count};
@@ -512,6 +540,7 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, struct 
     }
     if (st == PS_OK) {
         st = psd_rounds_set_here(t, &spec, err);
+        *out = psd_rounds_here(t, container);
     }
     psi_free(m.names);
     psi_free(m.pointers);
@@ -519,11 +548,45 @@ static ps_status set_by(struct psd_task *t, const struct psd_request *r, struct 
     return st;
 }
 
+/* Items of a list in several frames, until all are here. */
+static ps_status collect(struct psd_conn *c, const struct psd_request *r, struct psi_err *err)
+{
+    size_t bytes = 0;
+    uint32_t count = 0;
+    if (c->order.len > 0 && c->order_id != r->header.id) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the list of order %llu has no end", (unsigned long long)c->order_id);
+    }
+    c->order_id = r->header.id;
+    c->order.max = ORDER_BYTES_MAX;
+    ps_status st = psi_list_measure(r->body, r->body_bytes, r->body_bytes, &bytes, &count, err);
+    return st == PS_OK ? psi_buf_append(&c->order, r->body, bytes, err) : st;
+}
+
 void psd_rpc_task_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psi_err err;
-    ps_status st = set_by(t, r, &err);
-    answer(t, c, r, st, &err);
+    const struct psd_rounds *g = NULL;
+    bool more = (r->header.flags & PS_FLAG_MORE) != 0;
+    ps_status st = more || c->order.len > 0 ? collect(c, r, &err) : PS_OK;
+    if (st != PS_OK) {
+        psd_conn_fault(t, c, st, err.reason, err.text); /* its other frames mean nothing */
+        return;
+    }
+    if (more) {
+        return;
+    }
+    struct psd_request whole = *r;
+    if (c->order.len > 0) {
+        whole.body = c->order.data;
+        whole.body_bytes = c->order.len;
+    }
+    st = set_by(t, &whole, &g, &err);
+    psi_buf_fini(&c->order);
+    if (st == PS_OK && g != NULL) {
+        answer_step(t, c, g, r->header.op, r->header.id);
+    } else {
+        answer(t, c, r, st, &err);
+    }
 }
 
 static ps_status join_by(struct psd_task *t, const struct psd_request *r, struct psi_err *err)
@@ -546,7 +609,8 @@ static ps_status join_by(struct psd_task *t, const struct psd_request *r, struct
     if (st != PS_OK) {
         return st;
     }
-    struct psd_member_spec m = {.id = item.member, .session = item.session.bytes, .job = job, .task = item.task};
+    struct psd_member_spec m = {
+        .id = item.member, .session = item.session.bytes, .job = job, .task = item.task, .awaited = group.awaited};
     return psd_rounds_join_here(t, container, group.generation, &m, err);
 }
 
@@ -587,7 +651,7 @@ void psd_rpc_task_leave(struct psd_task *t, struct psd_conn *c, const struct psd
         st = parse_members(&b, members, &count, &err);
     }
     for (uint32_t i = 0; st == PS_OK && i < count; i++) {
-        psd_rounds_leave_here(t, container, group.generation, members[i]);
+        psd_rounds_leave_here(t, container, group.generation, members[i], group.awaited, group.over);
     }
     answer(t, c, r, st, &err);
 }
@@ -622,7 +686,7 @@ static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     if (spec.round <= g->committed && r->header.op == PS_OP_COMMIT) { /* now or before */
-        answer_commit(t, c, g, r->header.id);
+        answer_step(t, c, g, PS_OP_COMMIT, r->header.id);
         return;
     }
     if (spec.round <= g->committed) {

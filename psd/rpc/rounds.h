@@ -18,6 +18,7 @@ struct psd_rounds_spec {
     const char *container;
     uint64_t generation;
     struct psd_sync_options options; /* mode 0: the group ends, whichever it is */
+    uint32_t awaited;                /* members until it opens; 0: it is open. To be remembered, here and below */
     const char *const *names;        /* of its variables at this task */
     uint32_t name_count;
     const char *step; /* NULL: the variable of the global step is at another task */
@@ -31,6 +32,7 @@ struct psd_member_spec {
     const uint8_t *session; /* 16 bytes */
     const char *job;
     uint32_t task;
+    uint32_t awaited;
 };
 /* The round that closes. */
 struct psd_round_spec {
@@ -48,11 +50,14 @@ const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *c
  * its variables end (FAILED_PRECONDITION). NOT_FOUND: a variable; FAILED_PRECONDITION, INVALID_ARGUMENT: it cannot be in rounds;
  * RESOURCE_EXHAUSTED: the copy of values and slots. */
 ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *spec, struct psi_err *err) PSI_MUST;
-/** The same id again is OK. ABORTED (LOST): the group is not here. RESOURCE_EXHAUSTED: its gradients. */
+/** The same id again is OK. Who had its place, job and task the same, leaves. ABORTED (LOST): the group is not here.
+ * RESOURCE_EXHAUSTED: its gradients. */
 ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
                                struct psi_err *err) PSI_MUST;
-/** What it contributed is dropped; values that are being built of it too. OK where there is no such member or group. */
-void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member);
+/** What it contributed is dropped; values that are being built of it too. OK where there is no such member or group. over: one
+ * has finished, and no round has been closed since; to be remembered. */
+void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t generation, uint64_t member, uint32_t awaited,
+                           bool over);
 /** Build it. PS_OK: psd_rounds_here()->build says what came of it: READY, MISSING, GOES (later one of these); without members:
  * NONE, what was built is dropped. A round that is committed already is OK: ->committed says so. ABORTED (LOST): the group is not
  * here, or not in the round before. */

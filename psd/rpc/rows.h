@@ -46,13 +46,17 @@
     ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, VARIABLE, READ),            psd_rpc_find) \
     ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(ADMINISTER),               psd_rpc_reset) \
     ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, ADMINISTER),      psd_rpc_delete) \
-    ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                       psd_rpc_chief) \
+    ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CONTAINERS(WRITE),                    psd_rpc_chief) \
     ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                        psd_rpc_wait_cluster) \
     ROW(BARRIER,      AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(WRITE),                       psd_rpc_barrier) \
     ROW(SYNC,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, WRITE),           psd_rpc_sync) \
     ROW(JOIN,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_join) \
     ROW(STEP,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_step) \
     ROW(LEAVE,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_leave) \
+    ROW(JOB_DONE,     AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                       psd_rpc_job_done) \
+    ROW(CHECKPOINT,   AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(ADMINISTER),                  psd_rpc_checkpoint) \
+    ROW(CHECKPOINT_DELETE, AT_CLIENT | ONLY_DIRECTORY | WAITS,      CLUSTER(ADMINISTER),          psd_rpc_checkpoint_delete) \
+    ROW(CHECKPOINT_RESTORE, AT_CLIENT | ONLY_DIRECTORY | WAITS,     CLUSTER(ADMINISTER),          psd_rpc_checkpoint_restore) \
     ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_info) \
     ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_vars) \
     ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_config) \
@@ -66,6 +70,8 @@
     ROW(ROUNDS,       AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_rounds) \
     ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_queues) \
     ROW(AGES,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_ages) \
+    ROW(CHECKPOINTS,  AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_checkpoints) \
+    ROW(CHECKPOINT_READ, AT_CLIENT,                                 CLUSTER(ADMINISTER),            psd_rpc_checkpoint_read) \
     ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \
     ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_list_answer) \
     ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_create) \
@@ -76,6 +82,12 @@
     ROW(TASK_LEAVE,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_leave) \
     ROW(PREPARE,      AT_DIRECTORY,                                 NONE,                                 psd_rpc_prepare) \
     ROW(COMMIT,       AT_DIRECTORY,                                 NONE,                                 psd_rpc_commit) \
+    ROW(TASK_DONE,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_done) \
+    ROW(TASK_CUT,     AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_cut) \
+    ROW(TASK_MANIFEST, AT_DIRECTORY,                                NONE,                                 psd_rpc_task_manifest) \
+    ROW(TASK_DROP,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_drop) \
+    ROW(TASK_LOAD,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_load) \
+    ROW(TASK_PLACE,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_place) \
     ROW(TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_RESET,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
@@ -83,7 +95,13 @@
     ROW(TASK_JOIN,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_LEAVE,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(PREPARE,      AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
-    ROW(COMMIT,       AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)
+    ROW(COMMIT,       AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_DONE,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_CUT,     AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_MANIFEST, AT_TASK | REPLIES,                           NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_DROP,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_LOAD,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_PLACE,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)
 /* clang-format on */
 
 #endif

@@ -43,6 +43,8 @@ void psd_outcome_gap(struct psd_task *t, struct psd_conn *c, const char *why);
 bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r) PSI_MUST;
 /** number, new or in progress, ends refused; part of it may be in: err says so then. */
 void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
+/** PS_OP_* of a mutation with a body of this kind (enum psd_push_kind). */
+uint8_t psd_push_op(uint8_t kind);
 /** The same for one with a body; c, which may be NULL, is told. */
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err);
@@ -65,8 +67,10 @@ ps_status psd_round_check(const struct psd_task *t, const struct psd_variable *v
 void psd_lease_renew(struct psd_task *t, struct psd_record *record);
 /** It is none any more. */
 void psd_lease_end(struct psd_task *t, struct psd_record *record);
-/** Directory: a session holds the chief's lease. */
-bool psd_chief_alive(const struct psd_task *t);
+/** Directory: the session that holds this lease; NULL: it is over, or free. */
+const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct psd_chief *chief);
+/** Directory: somebody holds one. */
+bool psd_chief_any(const struct psd_task *t);
 /** c is, or is about to be, closed: its session, if it has one, is without a connection. */
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
 /** The clock moves on to now_ms: what fell silent since it last moved may have been heard until now. */
@@ -90,6 +94,20 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
 void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
 /** The answer to a BEAT of c's session, which has come or is taken as said; renews its lease. */
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
+
+/* ---- job.c: the end of a job ---- */
+/** Directory: trainers that are done, of how many (0: the cluster lists none), and who is not. */
+void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing);
+/** A session has begun: if it is a trainer's, that one is not done any more. */
+void psd_job_session(struct psd_task *t, struct psd_record *record);
+/** It holds a lease again: if the word of an older process counted while it was away, it does not any more. */
+void psd_job_session_back(struct psd_task *t, const struct psd_record *record);
+/** The task at p, which has listed, hears of it if the job is done. */
+void psd_job_tell(struct psd_task *t, struct psd_peer *p);
+/** It has. */
+void psd_job_told(struct psd_peer *p);
+/** Time has passed: the end of this task may have come. */
+void psd_job_tick(struct psd_task *t);
 
 /* ---- room.c: what gives way when something is short ---- */
 enum psd_room { PSD_ROOM_PUSHES, PSD_ROOM_MEMORY, PSD_ROOM_LISTS };
@@ -129,22 +147,43 @@ struct psd_init {
     uint64_t seed, chief_number;
     bool force;
 };
+/* ---- follow.c: the numbers of chiefs ---- */
+/** Is `number` (0: lower than any) followed here? ABORTED where a higher one is known for the container: names it. */
+ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err) PSI_MUST;
+/** A number that has passed the check, of who is called text; 0: not as a chief. RESOURCE_EXHAUSTED. */
+ps_status psd_chief_follow(struct psd_task *t, const char *container, uint64_t number, const char *text,
+                           struct psi_err *err) PSI_MUST;
+/** The highest number of the container is this one, of who is called text; record: it is given the lease with it, or NULL.
+ * RESOURCE_EXHAUSTED. */
+ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_record *record, uint64_t number, const char *text,
+                        struct psi_err *err) PSI_MUST;
+
+/* ---- init.c ---- */
 /** Everything that refuses an INIT; changes nothing. out->chief_number is set once it has passed. */
 ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, struct psd_init *out,
                          struct psi_err *err) PSI_MUST;
+/** It has passed the check: does its initializer run? */
+bool psd_init_runs(const struct psd_init *m);
 /** made: what its initializer gives, or NULL: it is run here. */
 void psd_init_carry_out(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, struct psd_making *made);
+
+/* ---- held.c: pushes that wait for the memory of a cut ---- */
+/** Before the next piece of a frame: true: its push waits, nothing more of the connection is carried out. */
+bool psd_held_begins(struct psd_task *t, struct psd_conn *c);
+bool psd_held_has_work(const struct psd_task *t);
+/** A connection whose push waits no longer: what was kept is to be dispatched. */
+struct psd_conn *psd_held_work(struct psd_task *t);
+/** As psd_slow_tick(). */
+void psd_held_tick(struct psd_task *t);
 
 /* ---- slow.c: INIT, that of a large variable in slices ---- */
 /** There is one to go on with. */
 bool psd_slow_has_work(const struct psd_task *t);
-/** One slice of the oldest. Returns its connection when it has been carried out, and what came behind it, from *out_at on, which
- * the caller carries out and frees; NULL: there is more of it to make. */
-struct psd_conn *psd_slow_work(struct psd_task *t, struct psi_buf *out_rest, size_t *out_at);
+/** One slice of the oldest. Returns its connection when it has been carried out: what came behind it is to be dispatched; NULL:
+ * there is more of it to make. */
+struct psd_conn *psd_slow_work(struct psd_task *t);
 /** c ends: as if its INIT had not come. */
 void psd_slow_drop(struct psd_task *t, struct psd_conn *c);
-/** What follows the INIT in the bytes that came with it; false: no memory. */
-bool psd_slow_keep(struct psd_conn *c, const uint8_t *p, size_t n) PSI_MUST;
 /** Memory that it holds for the INIT of c. */
 uint64_t psd_slow_bytes(const struct psd_conn *c);
 /** Sessions whose connection is not read for it are told that this task is alive, and stay alive here. */
@@ -154,6 +193,9 @@ void psd_slow_tick(struct psd_task *t);
 /** Local create: make it or find it with the same definition; item->created says which. */
 ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct psi_err *err) PSI_MUST;
 void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
+/** ... for good, if it is there: no checkpoint brings it back, once psd_bars_pending() is over. RESOURCE_EXHAUSTED: nothing is
+ * done. */
+ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
 void psd_reset_here(struct psd_task *t, const char *container);
 
 /* ---- call.c: CALL ---- */
@@ -165,6 +207,8 @@ void psd_call_check_invariants(const struct psd_task *t);
 /* ---- queue_turns.c, queue_ends.c: ENQUEUE, DEQUEUE, QUEUE_CLOSE ---- */
 /** The end of an event: everybody whose turn has come at a queue has it. */
 void psd_queues_turn(struct psd_task *t);
+/** Some of them waited for a cut, and need not any more. */
+bool psd_queues_have_work(const struct psd_task *t);
 /** v, a queue, is about to go: who waits there ends CANCELLED. */
 void psd_queue_abort(struct psd_task *t, const struct psd_variable *v);
 /** r has had no connection for a lease: its requests to queues end, and what it took goes back. */

@@ -16,6 +16,7 @@ void psd_lease_renew(struct psd_task *t, struct psd_record *record)
         t->barriers_stale = true;
         t->rounds_moved = true;
         psd_presence_look(t, record->job, record->task);
+        psd_job_session_back(t, record);
     }
 }
 
@@ -29,13 +30,18 @@ void psd_lease_end(struct psd_task *t, struct psd_record *record)
     }
 }
 
-bool psd_chief_alive(const struct psd_task *t)
+const struct psd_record *psd_chief_holder(const struct psd_task *t, const struct psd_chief *chief)
+{
+    const struct psd_record *r = psi_map_find(&t->records, chief->session, sizeof(chief->session));
+    return r != NULL && r->lease_until_ms > t->now_ms ? r : NULL;
+}
+
+bool psd_chief_any(const struct psd_task *t)
 {
     uint64_t cursor = 0;
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
-        const struct psd_record *r = value;
-        if (r->chief_number != 0 && r->chief_number == t->chief_number && r->lease_until_ms > t->now_ms) {
+    while (psi_map_next(&t->chiefs, &cursor, NULL, NULL, &value)) {
+        if (psd_chief_holder(t, value) != NULL) {
             return true;
         }
     }
@@ -123,6 +129,8 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
         psd_outcome_tear(t, record, psd_record_find(record, number));
     }
+    uint64_t step = psd_record_step(record);
+    t->left_step = step > t->left_step ? step : t->left_step;
     psd_queue_session_end(t, record);
     psd_session_end_waits(t, record, false);
     psd_lease_end(t, record);

@@ -1,32 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The INIT of a large variable: its values are made in slices, so that everybody else is served meanwhile.
+ * An INIT that takes its time: the values of a large variable are made in slices, so that everybody else is served meanwhile; and
+ * one in place of a value that a cut would have to keep, while the cut holds as much memory as it may, waits (psd_cut_is_full()).
  *
  * Happy path: psd_rpc_init() -> its connection is not read, everything is as if the INIT had not come -> psd_slow_work(), one
- * slice a turn of the shell's loop, the oldest INIT first -> all is made: the INIT is carried out in one step, with all checks ->
- * what came behind it is read, then its connection.
- * Failure: its connection ends: nothing has happened, the session says the INIT again. What would refuse it now, a first value
- * by ASSIGN and a task that shuts down end the work, the INIT is carried out at once and finds out. The same where there is no
- * memory: a first value is refused, a forced one is made in the memory of the old one, in one step.
+ * slice a turn of the shell's loop, the oldest INIT first of those that do not wait for a cut -> all is made: the INIT is carried
+ * out in one step, with all checks -> what came behind it is read, then its connection. Failure: its connection ends: nothing has
+ * happened, the session says the INIT again. What would refuse it now, a first value by ASSIGN and a task that shuts down end the
+ * work, the INIT is carried out at once and finds out. The same where there is no memory: a first value is refused, a forced one
+ * is made in the memory of the old one, in one step.
  */
 #include "rpc.h"
+
+#include "psd/store/cut.h"
 
 #include "common/mem.h"
 
 #include <string.h>
-
-enum { REST_BYTES_MAX = 1 << 20 }; /* far above one read of a shell */
 
 struct psd_slow {
     struct psi_list link; /* task->slow */
     struct psd_conn *conn;
     const struct psd_variable *variable; /* one reference */
     struct psd_making making;
+    bool sliced; /* otherwise it is made in the step that carries it out */
     uint64_t beat_ms;
     struct ps_frame_header header;
     uint8_t meta[PS_META_BYTES_MAX];
-    struct psi_buf rest; /* from rest_at on: congruent to the stream modulo 8 */
-    size_t rest_at;
 };
 
 static struct psd_request request_of(const struct psd_slow *s)
@@ -38,15 +38,24 @@ static struct psd_request request_of(const struct psd_slow *s)
 static bool runs(const struct psd_task *t, const struct psd_request *r, struct psd_init *out)
 {
     struct psi_err err;
-    return psd_init_check(t, r, out, &err) == PS_OK && (!out->variable->initialised || out->force);
+    return psd_init_check(t, r, out, &err) == PS_OK && psd_init_runs(out);
+}
+
+/* The old value, or a part of it, would have to be kept, and there is no room for it. */
+static bool is_held(const struct psd_task *t, const struct psd_variable *v)
+{
+    return psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0;
 }
 
 static bool slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     struct psd_init in;
     bool begins = psd_record_find(c->record, r->header.id) == NULL && r->header.id > c->last_first;
-    if (!begins || !runs(t, r, &in) || in.variable->dtype == PS_STRING ||
-        psd_variable_promised_bytes(in.variable) <= t->config.init_at_once_bytes) {
+    if (!begins || !runs(t, r, &in)) {
+        return false;
+    }
+    bool sliced = in.variable->dtype != PS_STRING && psd_variable_promised_bytes(in.variable) > t->config.init_at_once_bytes;
+    if (!sliced && !is_held(t, in.variable)) {
         return false;
     }
     struct psd_slow *s = psi_calloc(1, sizeof(*s));
@@ -58,25 +67,13 @@ static bool slow_begin(struct psd_task *t, struct psd_conn *c, const struct psd_
     s->making.init = in.initializer;
     s->making.seed = in.seed;
     s->making.optimizer = in.optimizer;
+    s->sliced = sliced;
     s->beat_ms = t->now_ms;
     s->header = r->header;
     memcpy(s->meta, r->meta, r->header.meta_bytes);
-    psi_buf_init(&s->rest, REST_BYTES_MAX);
     psi_list_push_back(&t->slow, &s->link);
     c->slow = s;
     return true;
-}
-
-bool psd_slow_keep(struct psd_conn *c, const uint8_t *p, size_t n)
-{
-    static const uint8_t zeros[8] = {0};
-    struct psd_slow *s = c->slow;
-    struct psi_err err;
-    s->rest_at = (uintptr_t)p % sizeof(zeros);
-    if (n == 0) {
-        return true;
-    }
-    return psi_buf_append(&s->rest, zeros, s->rest_at, &err) == PS_OK && psi_buf_append(&s->rest, p, n, &err) == PS_OK;
 }
 
 /* Nothing refers to it any more. */
@@ -84,7 +81,6 @@ static void release(struct psd_task *t, struct psd_slow *s)
 {
     psd_variable_make_end(&t->store, s->variable, &s->making);
     psd_variable_unref(&t->store, s->variable);
-    psi_buf_fini(&s->rest);
     psi_free(s);
 }
 
@@ -141,7 +137,7 @@ static bool go_on(struct psd_task *t, struct psd_slow *s, bool *out_made)
         return false;
     }
     if (m->value != NULL && !m->replaces && s->variable->initialised) {
-        psd_variable_make_end(&t->store, s->variable, m); /* forced, and an ASSIGN came first: its slots are in use */
+        psd_variable_make_end(&t->store, s->variable, m); /* it replaces, and an ASSIGN came first: its slots are in use */
     }
     if (m->value == NULL && !begin(t, s)) {
         return false;
@@ -150,24 +146,38 @@ static bool go_on(struct psd_task *t, struct psd_slow *s, bool *out_made)
     return !*out_made;
 }
 
-static struct psd_slow *oldest(const struct psd_task *t)
+static bool waits(const struct psd_task *t, const struct psd_slow *s)
 {
-    struct psi_list *link = psi_list_first(&t->slow);
-    return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psd_slow, link);
+    struct psd_request r = request_of(s);
+    struct psd_init in;
+    return is_held(t, s->variable) && runs(t, &r, &in);
+}
+
+/* The oldest one that does not wait for a cut. */
+static struct psd_slow *next(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->slow) {
+        struct psd_slow *s = PSI_CONTAINER_OF(it, struct psd_slow, link);
+        if (!waits(t, s)) {
+            return s;
+        }
+    }
+    return NULL;
 }
 
 bool psd_slow_has_work(const struct psd_task *t)
 {
-    const struct psd_slow *s = oldest(t);
+    const struct psd_slow *s = next(t);
     return s != NULL && !s->conn->link->want_buffer; /* what came behind it may need one */
 }
 
-struct psd_conn *psd_slow_work(struct psd_task *t, struct psi_buf *out_rest, size_t *out_at)
+struct psd_conn *psd_slow_work(struct psd_task *t)
 {
     bool made = false;
-    struct psd_slow *s = oldest(t);
+    struct psd_slow *s = next(t);
     struct psd_conn *c = s->conn;
-    if (go_on(t, s, &made)) {
+    if (s->sliced && go_on(t, s, &made)) {
         return NULL;
     }
     leave(s);
@@ -176,9 +186,6 @@ struct psd_conn *psd_slow_work(struct psd_task *t, struct psi_buf *out_rest, siz
         psd_variable_make_end(&t->store, s->variable, &s->making); /* it may need that memory itself */
     }
     psd_init_carry_out(t, c, &r, made ? &s->making : NULL);
-    *out_rest = s->rest;
-    *out_at = s->rest_at;
-    psi_buf_init(&s->rest, 0);
     release(t, s);
     return c;
 }

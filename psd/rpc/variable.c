@@ -4,7 +4,9 @@
  * OPEN is answered with its own status; a list that is not understood is refused as a whole.
  */
 #include "rounds.h"
-#include "rpc.h"
+#include "save.h"
+
+#include "psd/store/cut.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -88,6 +90,23 @@ void psd_drop_here(struct psd_task *t, const struct psd_variable *v)
     psd_commit(t, &c);
 }
 
+ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
+{
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
+    if (v != NULL && psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) {
+        return psi_fail_as(
+            err, PS_UNAVAILABLE, PS_REASON_OVERLOADED,
+            "variable '%s' at %s: a checkpoint that has it holds as much memory as it may (psd --checkpoint_memory)", name,
+            t->name);
+    }
+    bool notes = psd_save_is_able(t) && t->save->highest != 0;
+    ps_status st = notes ? psd_bars_delete(t, container, name, err) : PS_OK;
+    if (st == PS_OK && v != NULL) {
+        psd_drop_here(t, v);
+    }
+    return st;
+}
+
 void psd_reset_here(struct psd_task *t, const char *container)
 {
     const struct psd_container *in = psd_container_find(&t->store, container);
@@ -107,7 +126,7 @@ void psd_reset_here(struct psd_task *t, const char *container)
 
 /* ---- OPEN ---- */
 
-static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
+static void describe(const struct psd_task *t, const struct psd_variable *v, ps_v1_OpenAnswer *a)
 {
     a->handle = v->handle;
     a->incarnation = v->container->incarnation;
@@ -133,12 +152,17 @@ static void describe(const struct psd_variable *v, ps_v1_OpenAnswer *a)
     a->init_a = v->init.a;
     a->init_b = v->init.b;
     a->chief_number = v->chief_number;
+    a->provisional = v->sealed ? 0 : v->chief_value;
+    a->seal_number = v->sealed ? v->chief_value : 0;
+    a->container_chief = psd_chief_number(&t->chiefs, v->container->name);
     a->atomic = v->atomic;
     a->rate = v->rate;
     a->rounds = v->part == NULL ? 0 : v->part->rounds->generation;
     a->rounds_mode = v->part == NULL ? PSD_SYNC_NONE : v->part->rounds->options.mode;
     a->giver.size = v->given ? sizeof(v->giver) : 0;
     memcpy(a->giver.bytes, v->giver, a->giver.size);
+    a->checkpoint = v->checkpoint;
+    a->checkpoint_version = v->checkpoint == 0 ? 0 : v->checkpoint_version;
 }
 
 static void bad_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
@@ -169,8 +193,9 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         a.index = index;
         ps_status st = psd_name_parse(&item, container, name, &err);
         const struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
-        if (v != NULL && !t->fenced) {
-            describe(v, &a);
+        st = st == PS_OK ? psd_peers_begun(t, &err) : st;
+        if (st == PS_OK && v != NULL && !t->fenced) {
+            describe(t, v, &a);
         } else if (st == PS_OK) {
             st = psi_fail(&err, PS_NOT_FOUND, "%s has no variable '%s'", t->name, name);
         }

@@ -81,6 +81,17 @@ uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms)
     return timeout_ms == 0 || timeout_ms > UINT32_MAX ? 0 : t->now_ms + timeout_ms;
 }
 
+void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms)
+{
+    if (w->deadline_ms != 0 && w->deadline_ms <= deadline_ms) {
+        return;
+    }
+    w->deadline_ms = deadline_ms;
+    if (w->stage == PSD_WAIT_OPEN) {
+        heap_settle(t, w->place != 0 ? w->place : ++t->deadline_count, w);
+    }
+}
+
 /* ---- their lists: what a peer sends as a few bytes takes up to 600 here, and stays until its ACK ---- */
 
 uint64_t psd_wait_lists_most(const struct psd_task *t)
@@ -111,7 +122,7 @@ void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
     w->bytes += bytes;
 }
 
-static void give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
+void psd_wait_give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
 {
     t->wait_list_bytes -= bytes;
     w->bytes -= bytes;
@@ -128,7 +139,7 @@ void psd_wait_item_refused(struct psd_task *t, struct psd_wait *w, struct psd_cr
 static void free_needs(struct psd_task *t, struct psd_wait *w)
 {
     if (w->need_capacity > 1) { /* the first is counted with w */
-        give_back(t, w, (w->need_capacity - 1) * sizeof(*w->needs));
+        psd_wait_give_back(t, w, (w->need_capacity - 1) * sizeof(*w->needs));
         psi_free(w->needs);
     }
     w->needs = NULL;
@@ -138,12 +149,12 @@ static void free_needs(struct psd_task *t, struct psd_wait *w)
 static void free_creates(struct psd_task *t, struct psd_wait *w)
 {
     for (uint32_t i = 0; i < w->create_count; i++) {
-        give_back(t, w, w->creates[i].text == NULL ? 0 : strlen(w->creates[i].text) + 1);
-        give_back(t, w, w->creates[i].queue == NULL ? 0 : sizeof(*w->creates[i].queue));
+        psd_wait_give_back(t, w, w->creates[i].text == NULL ? 0 : strlen(w->creates[i].text) + 1);
+        psd_wait_give_back(t, w, w->creates[i].queue == NULL ? 0 : sizeof(*w->creates[i].queue));
         psi_free(w->creates[i].text);
         psi_free(w->creates[i].queue);
     }
-    give_back(t, w, w->create_capacity * sizeof(*w->creates));
+    psd_wait_give_back(t, w, w->create_capacity * sizeof(*w->creates));
     psi_free(w->creates);
     w->creates = NULL;
     w->create_count = w->create_capacity = 0;

@@ -29,6 +29,8 @@ struct psd_names {
 void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** "w, b and 3 more", "" without any; the last call. */
 const char *psd_names_text(struct psd_names *names);
+/** Tasks of the directory's job whose list has not come in since this directory began: a name that is not known may be there. */
+bool psd_lists_missing(const struct psd_task *t, struct psd_names *names);
 
 /* One thing that a waiting request waits for. */
 struct psd_need {
@@ -88,7 +90,9 @@ struct psd_rounds_wait {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t member; /* JOIN: the one that it makes */
     uint64_t round;
+    uint64_t open_timeout_ms;     /* STEP: its deadline from the opening on; 0: no other one, or it has that already */
     struct ps_step_result result; /* STEP, done */
+    struct psi_buf list;          /* SYNC: items of the frames before the last one */
 };
 
 struct psd_wait {
@@ -138,6 +142,8 @@ void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, siz
 /* ---- wait.c ---- */
 /** When a client's timeout ends; 0: it has none. */
 uint64_t psd_wait_deadline(const struct psd_task *t, uint64_t timeout_ms);
+/** w, which is not done, ends at that time, if not before. */
+void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms);
 /** n, of w, waits for what has this list of waiters. */
 void psd_wait_hang(struct psd_wait *w, struct psd_need *n, struct psi_list *waiters);
 /** All needs that are not met hang: from now on it waits. It is done at once when all are met. */
@@ -166,6 +172,8 @@ struct psd_wait *psd_wait_new(struct psd_task *t);
 bool psd_wait_reserve(struct psd_task *t) PSI_MUST;
 /** w has this many bytes of the budget for lists from now on. */
 void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
+/** ... and these no more. */
+void psd_wait_give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
 /** What all lists may take; by how much n more bytes are too many; what those of r take. */
 uint64_t psd_wait_lists_most(const struct psd_task *t);
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);

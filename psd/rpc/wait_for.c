@@ -64,6 +64,10 @@ static void describe_variables(const struct psd_task *t, const struct psd_wait *
     char buffer[PSD_NAMES_HALF];
     struct psd_names names = PSD_NAMES_IN(buffer);
     bool seal = w->condition == CONDITION_SEALED;
+    const struct psd_chief *chief = NULL;
+    for (uint32_t i = 0; i < w->need_count && chief == NULL; i++) {
+        chief = w->needs[i].met ? NULL : psd_chief_find(&t->chiefs, variable_of(&w->needs[i])->container->name);
+    }
     add_variables(w, &names);
     const char *text = psd_names_text(&names);
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: %s", seal ? "sealed" : "initialised", text)); /* cut is fine */
@@ -71,9 +75,8 @@ static void describe_variables(const struct psd_task *t, const struct psd_wait *
         PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody initialises %s", text)); /* likewise */
     } else if (!t->is_directory) {
         PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the chief seals %s", text)); /* likewise */
-    } else if (psd_chief_alive(t)) {
-        PSI_IGNORE(
-            snprintf(out->release, sizeof(out->release), "the chief (%.80s) seals %s", t->chief_text, text)); /* likewise */
+    } else if (chief != NULL && psd_chief_holder(t, chief) != NULL) {
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the chief (%.80s) seals %s", chief->text, text)); /* likewise */
     } else {
         PSI_IGNORE(
             snprintf(out->release, sizeof(out->release), "the chief seals %s; no chief is connected", text)); /* likewise */

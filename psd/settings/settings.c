@@ -21,12 +21,16 @@
 enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20 };
 
 static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
+static const char *const restores[] = {"auto", "latest", "none", NULL};              /* enum psd_restore */
+static const char *const recovers[] = {"partial", "cut", NULL};                      /* enum psd_recover */
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
 #define KIND_BOOL .type = PSI_OPTION_BOOL
 #define KIND_BYTES .type = PSI_OPTION_BYTES
 #define KIND_TIME .type = PSI_OPTION_DURATION, .unit = "s"
 #define KIND_COUNT .type = PSI_OPTION_INT
+#define KIND_RESTORE .type = PSI_OPTION_ENUM, .choices = restores
+#define KIND_RECOVER .type = PSI_OPTION_ENUM, .choices = recovers
 #define KIND_LEVEL .type = PSI_OPTION_ENUM, .choices = levels
 #define AS_ROW(type_, field_, name_, kind_, min_, max_, number_, default_, live_, help_)                                         \
     {.name = (name_),                                                                                                            \
@@ -103,6 +107,14 @@ static const struct psi_option rows[] = {
      .metavar = "MODE",
      .help = "Permissions of Unix sockets, octal.",
      FIELD(unix_mode)},
+    {.name = "checkpoint_dir",
+     .type = PSI_OPTION_STRING,
+     .max = 767,
+     .default_text = "",
+     .metavar = "DIR",
+     .help = "Directory for checkpoints. Each task has one of its own in it, JOB-INDEX, made with permissions 0700 where it is "
+             "missing, and locked while the task runs.",
+     FIELD(checkpoint_dir)},
     PSD_SERVER_SETTINGS(AS_ROW){.name = "config",
                                 .type = PSI_OPTION_STRING,
                                 .max = 1023,
@@ -376,6 +388,7 @@ void psd_settings_options(const struct psd_settings *s, uint32_t i, const char *
     out->task_index = s->tasks[i];
     out->unix_mode = s->mode;
     out->listen = listen;
+    out->checkpoint_dir = s->checkpoint_dir;
 #define COPY(type_, field_, ...) out->field_ = s->server.field_;
     PSD_SERVER_SETTINGS(COPY)
 #undef COPY
@@ -469,7 +482,7 @@ ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, st
 {
     const struct psi_option *r = &numbers[row];
     bool choice = r->type == PSI_OPTION_BOOL || r->type == PSI_OPTION_ENUM;
-    int64_t least = r->min > 0 ? 1 : 0;
+    int64_t least = r->type == PSI_OPTION_ENUM && r->min < 0 ? r->min : r->min > 0 ? 1 : 0;
     int64_t most = choice ? r->max : r->type == PSI_OPTION_INT ? UINT32_MAX : r->type == PSI_OPTION_BYTES ? INT64_MAX : INT32_MAX;
     if (value < least || value > most) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is %lld: it must be between %lld and %lld", fields[row], (long long)value,

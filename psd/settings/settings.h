@@ -22,7 +22,7 @@ enum {
 #define PSD_ROW_OF(type, field, ...) PSD_ROW_##field,
 enum psd_row { PSD_SERVER_SETTINGS(PSD_ROW_OF) PSD_ROWS };
 /* All rows: texts, those, and flags that are no settings. */
-enum { PSD_TEXTS = 8, PSD_FLAGS = 4, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
+enum { PSD_TEXTS = 9, PSD_FLAGS = 4, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
 
 /* Values as the table stores them. Empty strings: not given. */
 struct psd_settings {
@@ -36,6 +36,7 @@ struct psd_settings {
     char job_name[PS_JOB_BYTES_MAX + 1];
     char task_index[1024];
     char unix_mode[5];
+    char checkpoint_dir[768];
     bool help, version, print_config;
     /* derived */
     uint32_t tasks[PSD_OWN_TASKS_MAX];

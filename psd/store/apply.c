@@ -86,11 +86,34 @@ static void finish_assign(struct psd_store *s, const struct psd_record *record, 
     if (g->init_only && !first) {
         return;
     }
-    psd_variable_swap_in(s, v, g->staging, g->staging_bytes);
+    psd_variable_swap_in(s, v, g->staging, g->staging_bytes, &g->kept);
     g->staging = NULL;
-    if (first) {
+    if (first || psd_variable_is_provisional(v) || g->chief_number != 0) {
         v->given = true;
         memcpy(v->giver, record->session, sizeof(v->giver));
+    }
+    if (!v->sealed) {
+        v->chief_value = g->chief_number;
+    }
+}
+
+/* With the power of Adam that goes with it. */
+static void finish_slot(struct psd_store *s, struct psd_progress *g, struct psd_variable *v)
+{
+    uint32_t slot = psd_push_slot(g->kind);
+    psd_variable_swap_slot_in(s, v, slot, g->staging, &g->kept);
+    g->staging = NULL;
+    if (v->optimizer.kind == PS_OPT_ADAM) {
+        double *power = slot == 1 ? &v->optim_state.beta1_power : &v->optim_state.beta2_power;
+        memcpy(power, &g->chief_number, sizeof(*power));
+    }
+}
+
+/* Somebody has changed the value of a chief that was not declared ready: it is no longer for a chief to replace. */
+static void changed_by_others(struct psd_variable *v)
+{
+    if (!v->sealed) {
+        v->chief_value = 0;
     }
 }
 
@@ -109,10 +132,14 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
     struct psd_variable *v = psd_variable_own(g->variable);
     if (g->kind == PSD_ASSIGN) {
         finish_assign(s, record, g, v);
+    } else if (psd_push_slot(g->kind) != 0) {
+        finish_slot(s, g, v);
+        changed_by_others(v);
     } else if (g->kind == PSD_CONTRIBUTE) {
         finish_contribution(g, n);
     } else {
         v->version++;
+        changed_by_others(v);
     }
     if (psd_push_is_applied(g->kind)) {
         if (g->staging != NULL) { /* all of it now */
@@ -137,5 +164,6 @@ bool psd_apply_torn(const struct psd_number *n)
         return false;
     }
     psd_variable_own(g->variable)->version++;
+    changed_by_others(psd_variable_own(g->variable));
     return true;
 }

@@ -105,6 +105,17 @@ void psd_arena_fini(struct psd_arena *a)
     free_blocks(&a->spare);
 }
 
+void psd_arena_take(struct psd_arena *a, struct psd_arena *from)
+{
+    for (uint32_t i = 0; i < PSD_ARENA_CLASSES; i++) {
+        psi_list_move_all(&a->classes[i], &from->classes[i]);
+    }
+    psi_list_move_all(&a->full, &from->full);
+    a->used_bytes += from->used_bytes;
+    psd_arena_fini(from); /* what nobody uses */
+    psd_arena_init(from);
+}
+
 static struct block *block_new(struct psd_arena *a)
 {
     struct psi_list *link = psi_list_pop_front(&a->spare);

@@ -34,6 +34,8 @@ struct psd_arena {
 void psd_arena_init(struct psd_arena *a);
 /** Every piece must have been freed, or is lost with the blocks. */
 void psd_arena_fini(struct psd_arena *a);
+/** All of `from`, used or not, is of `a` from now on; `from` is empty. */
+void psd_arena_take(struct psd_arena *a, struct psd_arena *from);
 /** bytes > 0, zeroed; NULL when the system has no more. */
 void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes);
 /** The same, with whatever is in it. */

@@ -7,7 +7,7 @@
  * ones: NULL), bytes and NUL, a record as its session's id, a variable as its creation number; a segment's bytes begin at a
  * multiple of 8, and so does the next change. Failure: bytes that are no change, or not of this task: DATA_LOSS, nothing is done.
  */
-#include "commit.h"
+#include "codec.h"
 
 #include "mutate.h"
 #include "psd/state.h"
@@ -37,7 +37,7 @@ struct psd_progress *psd_progress_new(struct psd_task *t, const struct psd_varia
 void psd_progress_free(struct psd_task *t, struct psd_progress *p)
 {
     if (p->staging != NULL) {
-        psd_variable_unstage(&t->store, p->variable, p->staging, p->staging_bytes);
+        psd_variable_unstage_kept(&t->store, p->variable, p->staging, p->staging_bytes, &p->kept);
     }
     PSI_IGNORE(psd_area_end(p, false)); /* nothing of it is there, unless it ended before */
     psd_variable_unref(&t->store, p->variable);
@@ -121,6 +121,10 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
         return c->init.runs && c->init.making->value == NULL
                    ? psd_variable_make_at_once(&t->store, c->init.variable, c->init.making, err)
                    : PS_OK;
+    case PSD_CHANGE_CHIEF:
+        return c->chief.container != NULL && psd_chief_find(&t->chiefs, c->chief.container) == NULL
+                   ? psd_chief_reserve(&t->chiefs, c->chief.container, c->chief.forgotten != NULL, &c->chief.reserved, err)
+                   : PS_OK;
     case PSD_CHANGE_SESSION:
         return reserve_record(t, c, err);
     case PSD_CHANGE_BEGIN:
@@ -144,245 +148,54 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
                    ? PS_OK
                    : psd_rounds_reserve(&t->store, c->rounds.container, c->rounds.def, &c->rounds.reserved, err);
     case PSD_CHANGE_ROUND_JOIN:
-        return psd_member_reserve(&t->store, c->member.container->rounds, &c->member.reserved, err);
+        return psd_member_at(c->member.container->rounds, c->member.job, c->member.task) != NULL
+                   ? PS_OK
+                   : psd_member_reserve(&t->store, c->member.container->rounds, &c->member.reserved, err);
     default:
         return PS_OK;
     }
 }
 
-/* ---- both directions ---- */
-
-/* What a change that is read points to. */
-struct storage {
-    struct psd_definition definition;
-    struct psi_queue_spec queue;
-    struct psd_making making;
-    struct psd_optim_scalars scalars;
-    struct psd_rounds_def rounds;
-};
-
-struct codec {
-    struct psi_buf *out; /* NULL: it reads */
-    const uint8_t *in;
-    size_t left;
-    struct psd_task *task; /* where it is resolved; NULL while it writes */
-    struct storage *storage;
-    ps_status st;
-    struct psi_err *err;
-};
-
-static void wrong(struct codec *k, const char *what)
-{
-    if (k->st == PS_OK) {
-        k->st = psi_fail(k->err, PS_DATA_LOSS, "a recorded change: %s", what);
-    }
-}
-
-static void raw(struct codec *k, void *p, size_t n)
-{
-    if (k->st != PS_OK) {
-        return;
-    }
-    if (k->out != NULL) {
-        k->st = psi_buf_append(k->out, p, n, k->err);
-    } else if (n > k->left) {
-        wrong(k, "its end is missing");
-    } else {
-        memcpy(p, k->in, n);
-        k->in += n;
-        k->left -= n;
-    }
-}
-#define MEMBER(k, x) raw(k, &(x), sizeof(x))
-
-static void flag(struct codec *k, bool *x)
-{
-    uint8_t byte = k->out != NULL && *x;
-    MEMBER(k, byte);
-    *x = byte == 1;
-    if (byte > 1) {
-        wrong(k, "neither yes nor no");
-    }
-}
-
-static void align(struct codec *k)
-{
-    uint8_t zeros[8] = {0};
-    size_t at = k->out != NULL ? k->out->len : (uintptr_t)k->in;
-    raw(k, zeros, (sizeof(zeros) - at % sizeof(zeros)) % sizeof(zeros));
-}
-
-/* At most max bytes and a NUL; NULL is written as such. */
-static void text(struct codec *k, const char **s, size_t max)
-{
-    uint16_t n = k->out != NULL ? (uint16_t)(*s == NULL ? UINT16_MAX : strlen(*s)) : 0;
-    MEMBER(k, n);
-    if (k->st != PS_OK || n == UINT16_MAX) {
-        return;
-    }
-    if (k->out != NULL) {
-        k->st = psi_buf_append(k->out, *s, (size_t)n + 1, k->err);
-    } else if (n > max || n + 1u > k->left || memchr(k->in, 0, n + 1u) != k->in + n) {
-        wrong(k, "a text that is none");
-    } else {
-        *s = (const char *)k->in;
-        k->in += n + 1u;
-        k->left -= n + 1u;
-    }
-}
-
-static void name_of(struct codec *k, const char **s, size_t max)
-{
-    text(k, s, max);
-    if (k->st == PS_OK && *s == NULL) {
-        wrong(k, "a name is missing");
-    }
-}
-
-static void record(struct codec *k, struct psd_record **r)
-{
-    uint8_t session[sizeof((*r)->session)] = {0};
-    if (k->out != NULL) {
-        memcpy(session, (*r)->session, sizeof(session));
-    }
-    raw(k, session, sizeof(session));
-    if (k->out == NULL && k->st == PS_OK) {
-        *r = psi_map_find(&k->task->records, session, sizeof(session));
-        if (*r == NULL) {
-            wrong(k, "its session is not known");
-        }
-    }
-}
-
-static void variable(struct codec *k, const struct psd_variable **v)
-{
-    uint64_t creation = k->out != NULL ? (*v)->creation : 0;
-    MEMBER(k, creation);
-    if (k->out == NULL && k->st == PS_OK) {
-        *v = psd_variable_by_creation(&k->task->store, creation);
-        if (*v == NULL) {
-            wrong(k, "its variable is not known");
-        }
-    }
-}
-
-/* A container that is there. */
-static void container_of(struct codec *k, const struct psd_container **c)
-{
-    const char *name = k->out != NULL ? (*c)->name : NULL;
-    name_of(k, &name, PS_CONTAINER_BYTES_MAX);
-    if (k->out == NULL && k->st == PS_OK) {
-        *c = psd_container_find(&k->task->store, name);
-        if (*c == NULL) {
-            wrong(k, "its container is not known");
-        }
-    }
-}
-
-/* n things of `each` bytes, aligned; read where they lie. */
-static const void *array(struct codec *k, const void *p, uint64_t n, size_t each)
-{
-    align(k);
-    if (k->st != PS_OK) {
-        return NULL;
-    }
-    if (k->out != NULL) {
-        k->st = psi_buf_append(k->out, p, n * each, k->err);
-        return p;
-    }
-    if (n > k->left / each) {
-        wrong(k, "its end is missing");
-        return NULL;
-    }
-    p = k->in;
-    k->in += n * each;
-    k->left -= n * each;
-    return p;
-}
-
-static void definition(struct codec *k, const struct psd_definition **d)
-{
-    struct psd_definition *own = &k->storage->definition;
-    if (k->out != NULL) {
-        *own = **d;
-    }
-    uint32_t dtype = (uint32_t)own->dtype;
-    MEMBER(k, dtype);
-    MEMBER(k, own->shape);
-    MEMBER(k, own->optimizer);
-    flag(k, &own->atomic);
-    flag(k, &own->queue);
-    own->dtype = (ps_dtype)dtype;
-    *d = own;
-}
-
-static void queue_spec(struct codec *k, const struct psi_queue_spec **spec)
-{
-    struct psi_queue_spec *own = &k->storage->queue;
-    if (k->out != NULL) {
-        *own = **spec;
-    }
-    MEMBER(k, own->kind);
-    MEMBER(k, own->component_count);
-    MEMBER(k, own->capacity);
-    MEMBER(k, own->min_after_dequeue);
-    MEMBER(k, own->seed);
-    MEMBER(k, own->epochs);
-    MEMBER(k, own->reduction);
-    if (own->component_count > PSI_QUEUE_COMPONENTS_MAX) {
-        wrong(k, "too many components");
-    }
-    for (uint32_t i = 0; k->st == PS_OK && i < own->component_count; i++) {
-        struct psi_queue_component *part = &own->components[i];
-        uint32_t dtype = (uint32_t)part->dtype;
-        MEMBER(k, dtype);
-        flag(k, &part->shaped);
-        MEMBER(k, part->shape);
-        part->dtype = (ps_dtype)dtype;
-    }
-    *spec = own;
-}
-
 /* ---- kind by kind ---- */
 
-static void container(struct codec *k, struct psd_change *c)
+static void container(struct psd_codec *k, struct psd_change *c)
 {
-    name_of(k, &c->container.name, PS_CONTAINER_BYTES_MAX);
-    MEMBER(k, c->container.incarnation);
+    psd_code_name(k, &c->container.name, PS_CONTAINER_BYTES_MAX);
+    PSD_CODE(k, c->container.incarnation);
 }
 
-static void create(struct codec *k, struct psd_change *c)
+static void create(struct psd_codec *k, struct psd_change *c)
 {
     const char *where = k->out != NULL ? c->create.container->name : NULL;
-    name_of(k, &where, PS_CONTAINER_BYTES_MAX);
-    name_of(k, &c->create.name, PS_NAME_BYTES_MAX);
-    definition(k, &c->create.definition);
+    psd_code_name(k, &where, PS_CONTAINER_BYTES_MAX);
+    psd_code_name(k, &c->create.name, PS_NAME_BYTES_MAX);
+    psd_code_definition(k, &c->create.definition);
     if (c->create.definition->queue) {
-        queue_spec(k, &c->create.queue);
+        psd_code_queue_spec(k, &c->create.queue);
     }
-    MEMBER(k, c->create.creation);
+    PSD_CODE(k, c->create.creation);
     if (k->out == NULL && k->st == PS_OK) {
         c->create.container = psd_container_find(&k->task->store, where);
     }
 }
 
-static void init(struct codec *k, struct psd_change *c)
+static void init(struct psd_codec *k, struct psd_change *c)
 {
     if (k->out == NULL) {
         c->init.making = &k->storage->making;
     }
     struct psd_making *m = c->init.making;
-    record(k, &c->init.record);
-    MEMBER(k, c->init.number);
-    variable(k, &c->init.variable);
-    MEMBER(k, c->init.chief_number);
-    flag(k, &c->init.runs);
-    MEMBER(k, m->init);
-    MEMBER(k, m->seed);
-    MEMBER(k, m->optimizer);
+    psd_code_record(k, &c->init.record);
+    PSD_CODE(k, c->init.number);
+    psd_code_variable(k, &c->init.variable);
+    PSD_CODE(k, c->init.chief_number);
+    psd_code_flag(k, &c->init.runs);
+    PSD_CODE(k, m->init);
+    PSD_CODE(k, m->seed);
+    PSD_CODE(k, m->optimizer);
 }
 
-static void session(struct codec *k, struct psd_change *c)
+static void session(struct psd_codec *k, struct psd_change *c)
 {
     const uint8_t *id = c->session.session;
     uint8_t session[sizeof(((struct psd_record *)NULL)->session)] = {0};
@@ -391,15 +204,15 @@ static void session(struct codec *k, struct psd_change *c)
     } else {
         c->session.session = k->in; /* read below */
     }
-    raw(k, session, sizeof(session));
-    MEMBER(k, c->session.name);
+    psd_code_raw(k, session, sizeof(session));
+    PSD_CODE(k, c->session.name);
 }
 
-static void begin(struct codec *k, struct psd_change *c)
+static void begin(struct psd_codec *k, struct psd_change *c)
 {
     const struct psd_variable *v = k->out != NULL ? c->begin.reserved->variable : NULL;
-    record(k, &c->begin.record);
-    variable(k, &v);
+    psd_code_record(k, &c->begin.record);
+    psd_code_variable(k, &v);
     if (k->st != PS_OK) {
         return;
     }
@@ -408,16 +221,19 @@ static void begin(struct codec *k, struct psd_change *c)
         k->st = psi_fail(k->err, PS_RESOURCE_EXHAUSTED, "a recorded change: memory");
         return;
     }
-    MEMBER(k, p->number);
-    MEMBER(k, p->kind);
-    MEMBER(k, p->wire);
-    flag(k, &p->init_only);
-    MEMBER(k, p->scale);
-    MEMBER(k, p->total);
-    MEMBER(k, p->scalars);
+    PSD_CODE(k, p->number);
+    PSD_CODE(k, p->kind);
+    PSD_CODE(k, p->wire);
+    psd_code_flag(k, &p->init_only);
+    PSD_CODE(k, p->scale);
+    PSD_CODE(k, p->total);
+    PSD_CODE(k, p->scalars);
+    if (psd_push_is_assign(p->kind)) {
+        PSD_CODE(k, p->chief_number);
+    }
     if (p->kind == PSD_CONTRIBUTE) {
-        MEMBER(k, p->member);
-        MEMBER(k, p->round);
+        PSD_CODE(k, p->member);
+        PSD_CODE(k, p->round);
     }
     if (k->out == NULL) {
         c->begin.reserved = p; /* freed by whoever does not commit it */
@@ -426,36 +242,36 @@ static void begin(struct codec *k, struct psd_change *c)
     }
 }
 
-static void segment(struct codec *k, struct psd_change *c)
+static void segment(struct psd_codec *k, struct psd_change *c)
 {
     bool has_scalars = c->segment.scalars != NULL;
     uint64_t number = k->out != NULL ? c->segment.number->number : 0;
-    record(k, &c->segment.record);
-    MEMBER(k, number);
-    MEMBER(k, c->segment.count);
-    flag(k, &c->segment.last);
-    flag(k, &has_scalars);
+    psd_code_record(k, &c->segment.record);
+    PSD_CODE(k, number);
+    PSD_CODE(k, c->segment.count);
+    psd_code_flag(k, &c->segment.last);
+    psd_code_flag(k, &has_scalars);
     if (has_scalars) {
         if (k->out != NULL) {
             k->storage->scalars = *c->segment.scalars;
         }
-        MEMBER(k, k->storage->scalars);
+        PSD_CODE(k, k->storage->scalars);
         c->segment.scalars = &k->storage->scalars;
     }
-    align(k);
+    psd_code_align(k);
     if (k->st != PS_OK) {
         return;
     }
     const struct psd_number *n = k->out != NULL ? c->segment.number : psd_record_find(c->segment.record, number);
     if (n == NULL || n->progress == NULL || c->segment.count > n->progress->total - n->offset) {
-        wrong(k, "a segment of nothing in progress");
+        psd_code_wrong(k, "a segment of nothing in progress");
         return;
     }
     size_t bytes = c->segment.count * n->progress->unit;
     if (k->out != NULL) {
         k->st = psi_buf_append(k->out, c->segment.bytes, bytes, k->err);
     } else if (bytes > k->left) {
-        wrong(k, "its end is missing");
+        psd_code_wrong(k, "its end is missing");
     } else {
         c->segment.number = n;
         c->segment.bytes = k->in;
@@ -464,20 +280,20 @@ static void segment(struct codec *k, struct psd_change *c)
     }
 }
 
-static void end(struct codec *k, struct psd_change *c)
+static void end(struct psd_codec *k, struct psd_change *c)
 {
     uint32_t status = (uint32_t)c->end.status, reason = (uint32_t)c->end.reason, applied = (uint32_t)c->end.applied;
-    record(k, &c->end.record);
-    MEMBER(k, c->end.number);
-    MEMBER(k, applied);
+    psd_code_record(k, &c->end.record);
+    PSD_CODE(k, c->end.number);
+    PSD_CODE(k, applied);
     c->end.applied = (ps_applied)applied;
     if (c->kind == PSD_CHANGE_ABANDON) {
         return;
     }
     const char *why = c->end.text;
-    MEMBER(k, status);
-    MEMBER(k, reason);
-    text(k, &why, PSI_ERR_TEXT_MAX);
+    PSD_CODE(k, status);
+    PSD_CODE(k, reason);
+    psd_code_text(k, &why, PSI_ERR_TEXT_MAX);
     c->end.status = (ps_status)status;
     c->end.reason = (ps_reason)reason;
     if (k->out == NULL && k->st == PS_OK && why != NULL) {
@@ -485,45 +301,57 @@ static void end(struct codec *k, struct psd_change *c)
     }
 }
 
-static void names(struct codec *k, struct psd_change *c)
+static void names(struct psd_codec *k, struct psd_change *c)
 {
-    name_of(k, &c->name.container, PS_CONTAINER_BYTES_MAX);
-    name_of(k, &c->name.name, PS_NAME_BYTES_MAX);
+    psd_code_name(k, &c->name.container, PS_CONTAINER_BYTES_MAX);
+    psd_code_name(k, &c->name.name, PS_NAME_BYTES_MAX);
     if (c->kind == PSD_CHANGE_NAME) {
-        definition(k, &c->name.definition);
-        name_of(k, &c->name.job, PS_JOB_BYTES_MAX);
-        MEMBER(k, c->name.task);
+        psd_code_definition(k, &c->name.definition);
+        psd_code_name(k, &c->name.job, PS_JOB_BYTES_MAX);
+        PSD_CODE(k, c->name.task);
     }
 }
 
-static void reset(struct codec *k, struct psd_change *c)
+static void reset(struct psd_codec *k, struct psd_change *c)
 {
-    name_of(k, &c->reset.container, PS_CONTAINER_BYTES_MAX);
+    psd_code_name(k, &c->reset.container, PS_CONTAINER_BYTES_MAX);
     if (c->kind == PSD_CHANGE_RESET_TASK) {
-        name_of(k, &c->reset.job, PS_JOB_BYTES_MAX);
-        MEMBER(k, c->reset.task);
-        flag(k, &c->reset.outstanding);
-        flag(k, &c->reset.owed);
+        psd_code_name(k, &c->reset.job, PS_JOB_BYTES_MAX);
+        PSD_CODE(k, c->reset.task);
+        psd_code_flag(k, &c->reset.outstanding);
+        psd_code_flag(k, &c->reset.owed);
     }
 }
 
-static void chief(struct codec *k, struct psd_change *c)
+static void chief(struct psd_codec *k, struct psd_change *c)
 {
     bool given = k->out != NULL && c->chief.record != NULL;
-    flag(k, &given);
-    if (given) {
-        record(k, &c->chief.record);
+    PSD_CODE(k, c->chief.number);
+    psd_code_text(k, &c->chief.container, PS_CONTAINER_BYTES_MAX);
+    if (c->chief.container == NULL) {
+        return;
     }
-    MEMBER(k, c->chief.number);
-    text(k, &c->chief.text, sizeof(k->task->chief_text) - 1);
+    psd_code_name(k, &c->chief.text, sizeof(((struct psd_chief *)NULL)->text) - 1);
+    psd_code_flag(k, &given);
+    if (given) {
+        psd_code_record(k, &c->chief.record);
+    }
+    const char *forgotten = k->out != NULL && c->chief.forgotten != NULL ? c->chief.forgotten->container : NULL;
+    psd_code_text(k, &forgotten, PS_CONTAINER_BYTES_MAX);
+    if (k->out == NULL && k->st == PS_OK && forgotten != NULL) {
+        c->chief.forgotten = psd_chief_find(&k->task->chiefs, forgotten);
+        if (c->chief.forgotten == NULL) {
+            psd_code_wrong(k, "the chief that it forgets is not known");
+        }
+    }
 }
 
-static void enqueue(struct codec *k, struct psd_change *c)
+static void enqueue(struct psd_codec *k, struct psd_change *c)
 {
     struct psd_element *e = c->attempt.element;
     uint64_t bytes = k->out != NULL ? e->bytes : 0;
-    MEMBER(k, bytes);
-    align(k);
+    PSD_CODE(k, bytes);
+    psd_code_align(k);
     if (k->st != PS_OK) {
         return;
     }
@@ -532,7 +360,7 @@ static void enqueue(struct codec *k, struct psd_change *c)
         return;
     }
     if (bytes > k->left) {
-        wrong(k, "its end is missing");
+        psd_code_wrong(k, "its end is missing");
         return;
     }
     e = psd_element_new(&k->task->store, bytes); /* freed by whoever does not commit it */
@@ -541,58 +369,58 @@ static void enqueue(struct codec *k, struct psd_change *c)
         return;
     }
     c->attempt.element = e;
-    raw(k, e->data, bytes);
+    psd_code_raw(k, e->data, bytes);
 }
 
-static void attempt(struct codec *k, struct psd_change *c)
+static void attempt(struct psd_codec *k, struct psd_change *c)
 {
-    record(k, &c->attempt.record);
-    MEMBER(k, c->attempt.id);
+    psd_code_record(k, &c->attempt.record);
+    PSD_CODE(k, c->attempt.id);
     if (c->kind == PSD_CHANGE_ATTEMPT_END) {
-        flag(k, &c->attempt.give_back);
+        psd_code_flag(k, &c->attempt.give_back);
     }
     if (c->kind != PSD_CHANGE_ENQUEUE && c->kind != PSD_CHANGE_DEQUEUE) {
         return;
     }
-    variable(k, &c->attempt.variable);
-    flag(k, &c->attempt.last);
+    psd_code_variable(k, &c->attempt.variable);
+    psd_code_flag(k, &c->attempt.last);
     if (c->kind == PSD_CHANGE_ENQUEUE) {
         enqueue(k, c);
     } else {
-        MEMBER(k, c->attempt.index);
+        PSD_CODE(k, c->attempt.index);
     }
 }
 
-static void filled(struct codec *k, struct psd_change *c)
+static void filled(struct psd_codec *k, struct psd_change *c)
 {
-    variable(k, &c->filled.variable);
-    MEMBER(k, c->filled.hash);
+    psd_code_variable(k, &c->filled.variable);
+    PSD_CODE(k, c->filled.hash);
 }
 
-static void work_end(struct codec *k, struct psd_change *c)
+static void work_end(struct psd_codec *k, struct psd_change *c)
 {
-    record(k, &c->work_end.record);
-    MEMBER(k, c->work_end.number);
-    variable(k, &c->work_end.variable);
-    MEMBER(k, c->work_end.serial);
-    flag(k, &c->work_end.give_back);
-    flag(k, &c->work_end.repeated);
+    psd_code_record(k, &c->work_end.record);
+    PSD_CODE(k, c->work_end.number);
+    psd_code_variable(k, &c->work_end.variable);
+    PSD_CODE(k, c->work_end.serial);
+    psd_code_flag(k, &c->work_end.give_back);
+    psd_code_flag(k, &c->work_end.repeated);
 }
 
-static void set_step(struct codec *k, struct psd_change *c)
+static void set_step(struct psd_codec *k, struct psd_change *c)
 {
-    record(k, &c->set_step.record);
-    MEMBER(k, c->set_step.number);
-    variable(k, &c->set_step.variable);
-    MEMBER(k, c->set_step.step);
+    psd_code_record(k, &c->set_step.record);
+    PSD_CODE(k, c->set_step.number);
+    psd_code_variable(k, &c->set_step.variable);
+    PSD_CODE(k, c->set_step.step);
 }
 
-static void rounds(struct codec *k, struct psd_change *c)
+static void rounds(struct psd_codec *k, struct psd_change *c)
 {
     struct psd_rounds_def *own = &k->storage->rounds;
     bool begins = c->rounds.def != NULL;
-    container_of(k, &c->rounds.container);
-    flag(k, &begins);
+    psd_code_container(k, &c->rounds.container);
+    psd_code_flag(k, &begins);
     if (!begins) {
         return;
     }
@@ -601,53 +429,57 @@ static void rounds(struct codec *k, struct psd_change *c)
     }
     c->rounds.def = own;
     bool step = own->step != NULL;
-    MEMBER(k, own->options);
-    MEMBER(k, own->generation);
-    flag(k, &step);
+    PSD_CODE(k, own->options);
+    PSD_CODE(k, own->awaited);
+    PSD_CODE(k, own->generation);
+    psd_code_flag(k, &step);
     if (step) {
-        variable(k, &own->step);
+        psd_code_variable(k, &own->step);
     }
-    MEMBER(k, own->count);
-    own->creations = array(k, own->creations, own->count, sizeof(*own->creations));
-    MEMBER(k, own->owner_count);
-    own->owners = array(k, own->owners, own->owner_count, sizeof(*own->owners));
+    PSD_CODE(k, own->count);
+    own->creations = psd_code_array(k, own->creations, own->count, sizeof(*own->creations));
+    PSD_CODE(k, own->owner_count);
+    own->owners = psd_code_array(k, own->owners, own->owner_count, sizeof(*own->owners));
 }
 
-static void member(struct codec *k, struct psd_change *c)
+static void member(struct psd_codec *k, struct psd_change *c)
 {
-    container_of(k, &c->member.container);
-    MEMBER(k, c->member.id);
+    psd_code_container(k, &c->member.container);
+    PSD_CODE(k, c->member.id);
+    PSD_CODE(k, c->member.awaited);
     if (c->kind == PSD_CHANGE_ROUND_JOIN) {
-        c->member.session = array(k, c->member.session, 1, sizeof(((struct psd_member *)NULL)->session));
-        name_of(k, &c->member.job, PS_JOB_BYTES_MAX);
-        MEMBER(k, c->member.task);
+        c->member.session = psd_code_array(k, c->member.session, 1, sizeof(((struct psd_member *)NULL)->session));
+        psd_code_name(k, &c->member.job, PS_JOB_BYTES_MAX);
+        PSD_CODE(k, c->member.task);
+    } else {
+        psd_code_flag(k, &c->member.over);
     }
 }
 
-static void flip(struct codec *k, struct psd_change *c)
+static void flip(struct psd_codec *k, struct psd_change *c)
 {
-    container_of(k, &c->flip.container);
+    psd_code_container(k, &c->flip.container);
     if (k->st == PS_OK && c->flip.container->rounds == NULL) {
-        wrong(k, "a round of no group");
+        psd_code_wrong(k, "a round of no group");
         return;
     }
-    MEMBER(k, c->flip.round);
-    MEMBER(k, c->flip.count);
-    c->flip.members = array(k, c->flip.members, c->flip.count, sizeof(*c->flip.members));
+    PSD_CODE(k, c->flip.round);
+    PSD_CODE(k, c->flip.count);
+    c->flip.members = psd_code_array(k, c->flip.members, c->flip.count, sizeof(*c->flip.members));
     uint32_t parts = k->st == PS_OK ? c->flip.container->rounds->part_count : 0;
-    c->flip.scalars = array(k, c->flip.scalars, parts, sizeof(*c->flip.scalars));
+    c->flip.scalars = psd_code_array(k, c->flip.scalars, parts, sizeof(*c->flip.scalars));
 }
 
-static void rate(struct codec *k, struct psd_change *c)
+static void rate(struct psd_codec *k, struct psd_change *c)
 {
-    variable(k, &c->rate.variable);
-    MEMBER(k, c->rate.rate);
+    psd_code_variable(k, &c->rate.variable);
+    PSD_CODE(k, c->rate.rate);
 }
 
-static void walk(struct codec *k, struct psd_change *c)
+static void walk(struct psd_codec *k, struct psd_change *c)
 {
     uint8_t kind = (uint8_t)c->kind;
-    MEMBER(k, kind);
+    PSD_CODE(k, kind);
     c->kind = (enum psd_change_kind)kind;
     switch (c->kind) {
     case PSD_CHANGE_CONTAINER:
@@ -658,9 +490,12 @@ static void walk(struct codec *k, struct psd_change *c)
         create(k, c);
         break;
     case PSD_CHANGE_DROP:
-    case PSD_CHANGE_SEAL:
     case PSD_CHANGE_QUEUE_CLOSE:
-        variable(k, &c->variable);
+        psd_code_variable(k, &c->variable);
+        break;
+    case PSD_CHANGE_SEAL:
+        psd_code_variable(k, &c->seal.variable);
+        PSD_CODE(k, c->seal.chief_number);
         break;
     case PSD_CHANGE_INIT:
         init(k, c);
@@ -672,7 +507,7 @@ static void walk(struct codec *k, struct psd_change *c)
         session(k, c);
         break;
     case PSD_CHANGE_SESSION_END:
-        record(k, &c->record);
+        psd_code_record(k, &c->record);
         break;
     case PSD_CHANGE_BEGIN:
         begin(k, c);
@@ -722,17 +557,17 @@ static void walk(struct codec *k, struct psd_change *c)
         rate(k, c);
         break;
     default:
-        wrong(k, "its kind is not known");
+        psd_code_wrong(k, "its kind is not known");
         break;
     }
-    align(k);
+    psd_code_align(k);
 }
 
 ps_status psd_change_encode(const struct psd_change *c, struct psi_buf *out, struct psi_err *err)
 {
     struct psd_change copy = *c;
-    struct storage storage;
-    struct codec k = {.out = out, .storage = &storage, .err = err};
+    struct psd_code_storage storage;
+    struct psd_codec k = {.out = out, .storage = &storage, .what = "a recorded change", .err = err};
     size_t before = out->len;
     walk(&k, &copy);
     if (k.st != PS_OK) {
@@ -756,11 +591,11 @@ static void release(struct psd_task *t, const struct psd_change *c)
 ps_status psd_replay(struct psd_task *t, const uint8_t **p, size_t *n, struct psi_err *err)
 {
     struct psd_change c = {0};
-    struct storage storage = {0};
-    struct codec k = {.in = *p, .left = *n, .task = t, .storage = &storage, .err = err};
+    struct psd_code_storage storage = {0};
+    struct psd_codec k = {.in = *p, .left = *n, .task = t, .storage = &storage, .what = "a recorded change", .err = err};
     walk(&k, &c);
     if (k.st == PS_OK && !psd_change_fits(t, &c)) {
-        wrong(&k, "it cannot be the next one of this task");
+        psd_code_wrong(&k, "it cannot be the next one of this task");
     }
     if (k.st == PS_OK) {
         k.st = psd_change_reserve(t, &c, err);

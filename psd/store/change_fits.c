@@ -44,14 +44,11 @@ static bool init_fits(const struct psd_change *c)
            psi_initializer_check(&m->init, v->dtype, &v->shape, NULL) == PS_OK;
 }
 
-static bool begin_fits(const struct psd_change *c)
+bool psd_progress_fits(const struct psd_progress *p)
 {
-    const struct psd_progress *p = c->begin.reserved;
     const struct psd_variable *v = p->variable;
     bool strings = v->dtype == PS_STRING;
-    bool gradient = psd_push_is_gradient(p->kind);
-    if (!fresh(c->begin.record, p->number) || v->queue != NULL ||
-        (gradient ? !psi_wire_fits(v->dtype, p->wire) : p->wire != v->dtype)) {
+    if (v->queue != NULL || (psd_push_is_gradient(p->kind) ? !psi_wire_fits(v->dtype, p->wire) : p->wire != v->dtype)) {
         return false;
     }
     if (strings ? psi_blob_size_check(p->total, v->elements, NULL) != PS_OK : p->total != v->elements) {
@@ -67,9 +64,17 @@ static bool begin_fits(const struct psd_change *c)
     }
     case PSD_ADD:
         return v->initialised && v->bytes <= PS_RESULT_BYTES_MAX && v->dtype != PS_BOOL && !strings;
+    case PSD_ASSIGN_SLOT_1:
+    case PSD_ASSIGN_SLOT_2:
+        return v->initialised && psd_push_slot(p->kind) <= psd_optim_slot_count(v->optimizer.kind) && !p->init_only;
     default:
         return p->kind == PSD_ASSIGN;
     }
+}
+
+static bool begin_fits(const struct psd_change *c)
+{
+    return fresh(c->begin.record, c->begin.reserved->number) && psd_progress_fits(c->begin.reserved);
 }
 
 static bool segment_fits(const struct psd_change *c)
@@ -157,7 +162,8 @@ static bool rounds_fit(const struct psd_task *t, const struct psd_change *c)
     }
     for (uint32_t i = 0; i < d->count; i++) {
         const struct psd_variable *v = psd_variable_by_creation(&t->store, d->creations[i]);
-        if (v == NULL || v->container != in || v == step || v->in_progress > 0 || psd_part_check(v, NULL) != PS_OK ||
+        bool pushed = v != NULL && v->in_progress > 0 && d->options.mode == PSD_SYNC_ROUNDS;
+        if (v == NULL || v->container != in || v == step || pushed || psd_part_check(v, NULL) != PS_OK ||
             (i > 0 && d->creations[i - 1] >= d->creations[i])) {
             return false;
         }
@@ -173,7 +179,8 @@ static bool rounds_fit(const struct psd_task *t, const struct psd_change *c)
 static bool join_fits(const struct psd_change *c)
 {
     const struct psd_rounds *g = c->member.container->rounds;
-    return g != NULL && g->member_count < PS_MEMBERS_MAX && psd_member_find(g, c->member.id) == NULL;
+    return g != NULL && psd_member_find(g, c->member.id) == NULL &&
+           (g->member_count < PS_MEMBERS_MAX || psd_member_at(g, c->member.job, c->member.task) != NULL);
 }
 
 static bool flip_fits(const struct psd_change *c)
@@ -220,9 +227,9 @@ bool psd_change_fits(const struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_INIT:
         return init_fits(c);
     case PSD_CHANGE_SEAL:
-        return c->variable->initialised;
+        return c->seal.variable->initialised;
     case PSD_CHANGE_CHIEF:
-        return true;
+        return c->chief.forgotten == NULL || psd_chief_find(&t->chiefs, c->chief.container) == NULL;
     case PSD_CHANGE_SESSION:
         return psi_map_find(&t->records, c->session.session, sizeof(c->session.reserved->session)) == NULL;
     case PSD_CHANGE_SESSION_END:

@@ -42,6 +42,13 @@ static void init(struct psd_task *t, const struct psd_change *c)
     if (c->init.runs) {
         psd_variable_initialise(&t->store, v, c->init.making);
     }
+    if (c->init.runs && psd_variable_is_provisional(v)) { /* nobody has given this one */
+        v->given = false;
+        memset(v->giver, 0, sizeof(v->giver));
+    }
+    if (!v->sealed && (c->init.runs || (v->chief_value != 0 && c->init.chief_number > v->chief_value))) {
+        v->chief_value = c->init.chief_number; /* also what an older one gave: this one declares it ready */
+    }
     n->state = PS_NUMBER_APPLIED;
     n->position = t->position;
     n->version = v->version;
@@ -50,12 +57,37 @@ static void init(struct psd_task *t, const struct psd_change *c)
 
 static void chief(struct psd_task *t, const struct psd_change *c)
 {
-    t->chief_number = c->chief.number;
-    if (c->chief.record != NULL) {
-        c->chief.record->chief_number = c->chief.number;
+    t->chief_number = c->chief.number > t->chief_number ? c->chief.number : t->chief_number;
+    if (c->chief.container == NULL) {
+        return;
     }
-    if (c->chief.text != NULL) {
-        PSI_IGNORE(snprintf(t->chief_text, sizeof(t->chief_text), "%s", c->chief.text)); /* cut is fine */
+    struct psd_chief *chief = c->chief.reserved;
+    if (c->chief.forgotten != NULL) {
+        const char *forgotten = c->chief.forgotten->container;
+        psi_free(psi_map_remove(&t->chiefs, forgotten, strlen(forgotten)));
+    }
+    if (chief != NULL) {
+        memcpy(chief->container, c->chief.container, strlen(c->chief.container) + 1);
+        ps_status st = psi_map_put(&t->chiefs, chief->container, strlen(chief->container), chief, NULL, NULL);
+        PSI_ASSERT(st == PS_OK); /* reserved */
+    } else {
+        chief = psi_map_find(&t->chiefs, c->chief.container, strlen(c->chief.container));
+    }
+    if (c->chief.record != NULL) {
+        memcpy(chief->session, c->chief.record->session, sizeof(chief->session));
+    } else if (c->chief.number > chief->number) {
+        memset(chief->session, 0, sizeof(chief->session)); /* whoever was given the lease has a lower number: it claims anew */
+    }
+    chief->number = c->chief.number;
+    PSI_IGNORE(snprintf(chief->text, sizeof(chief->text), "%s", c->chief.text)); /* cut is fine */
+}
+
+static void seal(const struct psd_change *c)
+{
+    struct psd_variable *v = psd_variable_own(c->seal.variable);
+    if (!v->sealed) {
+        v->sealed = true;
+        v->chief_value = c->seal.chief_number;
     }
 }
 
@@ -202,17 +234,26 @@ static void rounds(struct psd_task *t, const struct psd_change *c)
 
 static void round_join(const struct psd_change *c)
 {
+    struct psd_rounds *g = c->member.container->rounds;
     struct psd_member *m = c->member.reserved;
+    g->awaited = c->member.awaited;
+    if (m == NULL) {
+        m = psd_member_own(psd_member_at(g, c->member.job, c->member.task));
+        psd_member_succeed(g, m, c->member.id, c->member.session);
+        return;
+    }
     m->id = c->member.id;
     memcpy(m->session, c->member.session, sizeof(m->session));
     memcpy(m->job, c->member.job, strlen(c->member.job) + 1);
     m->task = c->member.task;
-    psd_member_add(c->member.container->rounds, m);
+    psd_member_add(g, m);
 }
 
 static void round_leave(struct psd_task *t, const struct psd_change *c)
 {
     struct psd_rounds *g = c->member.container->rounds;
+    g->awaited = c->member.awaited;
+    g->over = c->member.over;
     psd_member_leave(&t->store, g, psd_member_own(psd_member_find(g, c->member.id)));
 }
 
@@ -265,6 +306,9 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
     if (t->consume != NULL) {
         t->consume(t->consume_ctx, t->position, c);
     }
+    if (t->store.cut_before != NULL) {
+        t->store.cut_before(t, c);
+    }
     switch (c->kind) {
     case PSD_CHANGE_CONTAINER:
         psd_container_add(&t->store, c->container.reserved, c->container.incarnation);
@@ -283,7 +327,7 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         init(t, c);
         break;
     case PSD_CHANGE_SEAL:
-        psd_variable_own(c->variable)->sealed = true;
+        seal(c);
         break;
     case PSD_CHANGE_CHIEF:
         chief(t, c);

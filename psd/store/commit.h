@@ -16,6 +16,7 @@
 #ifndef PSD_COMMIT_H
 #define PSD_COMMIT_H
 
+#include "chiefs.h"
 #include "common/buf.h"
 #include "names.h"
 #include "queue.h"
@@ -30,7 +31,7 @@ enum psd_change_kind {
     PSD_CHANGE_DROP,            /* a variable goes, to which nothing is in progress any more */
     PSD_CHANGE_INIT,            /* a number is applied, with what it does to its variable */
     PSD_CHANGE_SEAL,
-    PSD_CHANGE_CHIEF,       /* the highest chief's number, and who has it */
+    PSD_CHANGE_CHIEF,       /* the highest chief's number, of a container or of all, and who has it */
     PSD_CHANGE_SESSION,     /* a record is made */
     PSD_CHANGE_SESSION_END, /* it goes; nothing of it is in progress any more */
     PSD_CHANGE_BEGIN,       /* a number is in progress */
@@ -50,7 +51,7 @@ enum psd_change_kind {
     PSD_CHANGE_WORK_FILLED, /* a work queue has all its items */
     PSD_CHANGE_WORK_END,    /* a number is applied: an item is done, or goes back; the last one done begins the next epoch */
     PSD_CHANGE_ROUNDS,      /* variables of a container are in rounds; or none is any more, and what was contributed is dropped */
-    PSD_CHANGE_ROUND_JOIN,  /* a member takes part */
+    PSD_CHANGE_ROUND_JOIN,  /* a member takes part, instead of who had its place */
     PSD_CHANGE_ROUND_LEAVE, /* ... no longer: what it contributed to the round that is collected is dropped */
     PSD_CHANGE_ROUND_FLIP,  /* a round: new values and slots, the step counts, all contributions are dropped */
     PSD_CHANGE_RATE,        /* a learning rate in place of the optimizer's, or that one again */
@@ -78,7 +79,11 @@ struct psd_change {
             uint64_t creation;
             struct psd_variable *reserved;
         } create;
-        const struct psd_variable *variable; /* DROP, SEAL, QUEUE_CLOSE: open, no WORK, no ACCUMULATOR */
+        const struct psd_variable *variable; /* DROP, QUEUE_CLOSE: open, no WORK, no ACCUMULATOR */
+        struct {
+            const struct psd_variable *variable;
+            uint64_t chief_number; /* 0: not as a chief */
+        } seal;
         struct {
             struct psd_record *record;
             uint64_t number;
@@ -88,9 +93,13 @@ struct psd_change {
             bool runs;                 /* the initializer; otherwise a chief's hyperparameters are all that changes */
         } init;
         struct {
-            struct psd_record *record; /* of the session that it was given to; NULL: another directory did that */
+            const char *container;     /* NULL: only the highest of all is known, the next three are not set */
+            struct psd_record *record; /* of the session that it is given to; NULL: whoever was given it last keeps it as long as
+                                          no number is higher */
+            const char *text;          /* who has it; empty: not known */
+            const struct psd_chief *forgotten; /* whose place it gets; NULL: there is room */
+            struct psd_chief *reserved;        /* NULL: the container is known */
             uint64_t number;
-            const char *text; /* NULL: as it is */
         } chief;
         struct {
             const uint8_t *session; /* 16 bytes */
@@ -168,11 +177,13 @@ struct psd_change {
         struct {
             const struct psd_container *container; /* with a group */
             uint64_t id;
+            uint32_t awaited;       /* the group's, from now on */
+            bool over;              /* likewise; LEAVE */
             const uint8_t *session; /* ROUND_JOIN, as the rest; 16 bytes */
             const char *job;
             uint32_t task;
-            struct psd_member *reserved;
-        } member; /* ROUND_JOIN, ROUND_LEAVE */
+            struct psd_member *reserved; /* NULL: somebody has the place, and what he has reserved */
+        } member;                        /* ROUND_JOIN, ROUND_LEAVE */
         struct {
             const struct psd_container *container; /* with a group of mode ROUNDS; maybe the values are built */
             uint64_t round;                        /* that is collected */

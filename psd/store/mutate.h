@@ -41,6 +41,8 @@ struct psd_change;
 struct psd_task;
 /** Whatever its bytes said, psd_commit() may be asked to do c, which was read. */
 bool psd_change_fits(const struct psd_task *t, const struct psd_change *c);
+/** Its variable can have such a push in progress. */
+bool psd_progress_fits(const struct psd_progress *p);
 
 /* ---- variable.c ---- */
 /** c, from psd_container_reserve(). */
@@ -55,8 +57,10 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
  *  (forced) it counts on, so that a read that straddles it is not taken for exact. */
 void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct psd_making *m);
 /** Take `value`, staged memory of `bytes` (v->bytes, but for strings), as the value; the old one is freed and its promise given
- * back: that of the staging is the value's now. Slots, reserved, are filled if it was uninitialised. */
-void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes);
+ * back: that of the staging is the value's now. Slots, reserved, are filled if it was uninitialised. kept: of the staging. */
+void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept);
+/** The same for a slot, from 1 on, of a variable that has a value. */
+void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept);
 
 /* ---- apply.c: what a push in progress does to its variable ---- */
 /** count elements at p, from n's offset on. */
@@ -105,6 +109,8 @@ void psd_rounds_set(struct psd_container *c, struct psd_rounds *g);
 void psd_rounds_end(struct psd_store *s, struct psd_container *c);
 /** m, from psd_member_reserve(), filled in. */
 void psd_member_add(struct psd_rounds *g, struct psd_member *m);
+/** A session takes the place of m, with its memory; what m has contributed goes. */
+void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id, const uint8_t session[16]);
 /** m goes with what it has contributed. */
 void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m);
 /** The new values, built here unless they are READY, take the place of the old ones. */

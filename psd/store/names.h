@@ -21,6 +21,7 @@ struct psd_name {
     uint64_t life;  /* of the process of the owner that said so last; 0: none */
     uint64_t asked; /* of the one that was asked for it last, when none has said so since */
     uint8_t rounds; /* of its container's group: 1 trainable, 2 the global step */
+    uint64_t cut;   /* the last one that has it: cut.h */
 };
 
 struct psd_directory {
@@ -38,6 +39,10 @@ struct psd_reset {
     bool *owed;        /* per peer: was not connected and will be told when it lists; behind outstanding in one block */
     /* volatile: */
     struct psi_list waiters; /* psd/rpc/wait.h; empty: nobody waits any more */
+    /* volatile: where tasks have disks, psd/rpc/bars.h */
+    uint64_t bar, bar_before; /* 0: none is kept */
+    bool noting, noted;       /* that it is open, or over, is on its way to our disk; that it is over is there */
+    uint64_t again_ms;        /* after a failure: 0: none */
 };
 
 void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2]);

@@ -152,6 +152,7 @@ struct psd_element *psd_element_new(struct psd_store *s, uint64_t bytes)
         e->bytes = bytes;
         e->deliveries = 0;
         e->state = PSD_ELEMENT_QUEUED;
+        e->cut = 0;
     }
     return e;
 }
@@ -221,11 +222,15 @@ static void lose(struct psd_store *s, struct psd_queue *q, struct psd_element *e
 void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
 {
     struct psi_list *it = NULL, *tmp = NULL;
+    psi_list_remove(&q->dirty);
     PSI_LIST_FOREACH_SAFE(it, tmp, &q->attempts) {
         struct psd_attempt *a = PSI_CONTAINER_OF(it, struct psd_attempt, of_queue);
         if (a->held) {
             psd_attempt_free(s, a);
         }
+    }
+    if (q->kept != NULL) {
+        return; /* a cut needs them: cleared with the queue */
     }
     for (uint64_t i = 0; shuffles(q) && i < q->size; i++) {
         lose(s, q, q->array[i]);
@@ -245,7 +250,6 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
     q->size = 0;
     q->done = 0;
     array_free(s, q);
-    psi_list_remove(&q->dirty);
 }
 
 void psd_queue_free(struct psd_store *s, struct psd_queue *q)
@@ -452,7 +456,6 @@ static void begin_epoch(struct psd_queue *q)
     psi_list_init(&q->elements);
     for (uint64_t i = 0; i < items; i++) {
         order[i]->state = PSD_ELEMENT_QUEUED;
-        order[i]->deliveries = 0;
         psi_list_push_back(&q->elements, &order[i]->link);
     }
     q->size = items;
@@ -479,6 +482,7 @@ void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t ser
     } else {
         give_up(a, e);
         e->state = PSD_ELEMENT_DONE;
+        e->deliveries = 0; /* in the next epoch it is a new one */
         q->done++;
     }
     if (a->element_count == 0 && a->held) {

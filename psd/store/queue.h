@@ -36,8 +36,9 @@ struct psd_element {
     /* remembered: */
     uint64_t serial;     /* from 1 on, by insertion; ACCUMULATOR: gradients in it */
     uint64_t bytes;      /* of data: common/tuple.h */
-    uint32_t deliveries; /* how often it came back after a request that took it was done; WORK: in this epoch */
+    uint32_t deliveries; /* how often it came back after a request that took it was done; WORK: in this epoch; DONE: 0 */
     uint32_t state;      /* derived: enum psd_element_state */
+    uint64_t cut;        /* volatile: the last one that has it: cut.h */
     uint8_t data[];      /* remembered: 8-aligned */
 };
 
@@ -56,6 +57,13 @@ struct psd_attempt {
     /* derived: */
     uint64_t element_count;
     uint64_t bytes; /* of the data of its elements */
+};
+
+/* What is said of a queue that is loaded: then its elements come. */
+struct psd_queue_expects {
+    /* volatile: */
+    uint64_t size, done, taken;
+    uint64_t placed; /* SHUFFLE: in array, and for now in elements; `size` is 0 */
 };
 
 struct psd_queue {
@@ -83,6 +91,8 @@ struct psd_queue {
     uint64_t dropped;                     /* ACCUMULATOR: gradients that came too late */
     struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/rpc/wait.h, the longest waiting first */
     struct psi_list dirty;                /* link of whoever looks at it at the end of the event */
+    struct psd_cut_queue *kept;           /* a cut has not all of its elements: psd/store/cut.c; NULL: none */
+    struct psd_queue_expects expects;     /* when it has been loaded */
     const struct psd_variable *variable;  /* on which it hangs */
 };
 

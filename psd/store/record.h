@@ -12,7 +12,7 @@
 #include "proto/frame.h"
 #include "variable.h"
 
-enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD, PSD_CONTRIBUTE };
+enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD, PSD_CONTRIBUTE, PSD_ASSIGN_SLOT_1, PSD_ASSIGN_SLOT_2 };
 
 struct psd_area;
 
@@ -23,16 +23,19 @@ struct psd_progress {
     const struct psd_variable *variable; /* one reference */
     struct psd_optim_scalars scalars;
     uint64_t total; /* elements; strings: bytes of the blob. Everything that counts elements here counts these */
-    void *staging;  /* ASSIGN, and gradients of an atomic variable: what has come, in the variable's dtype; behind it nobody's */
+    void *staging;  /* ASSIGN, to slots as well, and gradients of an atomic variable: what has come, in the variable's dtype;
+                       behind it nobody's */
     uint64_t staging_bytes;
     uint64_t number;
     float scale;
     uint8_t kind; /* enum psd_push_kind */
     uint8_t wire; /* ps_dtype of its frames */
     bool init_only;
+    uint64_t chief_number;  /* ASSIGN: under which it is given; 0: not as a chief. To a slot of Adam: bits of its power, f64 */
     uint64_t member, round; /* CONTRIBUTE */
     /* volatile: */
-    uint64_t from; /* as ps_push_meta.version */
+    uint64_t from;         /* as ps_push_meta.version */
+    struct psd_kept *kept; /* of staging: kept.h; NULL: nobody */
     /* derived: */
     struct psd_area *area; /* CONTRIBUTE: of rounds.h, where it goes; NULL: it is dropped */
     uint32_t unit;         /* bytes of an element as it travels */
@@ -65,7 +68,6 @@ struct psd_record {
     /* remembered: */
     uint8_t session[16];
     uint64_t name;                        /* random, never 0 */
-    uint64_t chief_number;                /* directory: the chief lease it was given; 0 none */
     struct psi_list progress;             /* struct psd_progress */
     struct psi_list attempts;             /* struct psd_attempt of queue.h, the oldest first */
     struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
@@ -73,6 +75,7 @@ struct psd_record {
     uint64_t highest; /* number seen */
     uint32_t progress_count;
     uint32_t text_bytes; /* of refusals */
+    uint64_t cut;        /* volatile: the last one that has it: cut.h */
     /* volatile: its connection, and who it is */
     uint64_t connection;    /* highest connection number */
     void *conn;             /* its connection now, NULL when there is none */
@@ -83,6 +86,7 @@ struct psd_record {
     bool guest;                  /* let in above the limit: the record goes with its connection */
     uint64_t begun_ms, heard_ms; /* made; last heard of, while it has no connection */
     bool stopping;               /* it is told so in the answer to its next beat */
+    bool done;                   /* directory: it has said that the job is done */
     uint32_t step_count;         /* of steps, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
     struct psi_u64_map waits; /* request number -> struct psd_wait of psd/rpc/wait.h */
@@ -90,8 +94,10 @@ struct psd_record {
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];
     uint32_t task, pid;
-    uint64_t lease_until_ms; /* directory: membership */
-    bool member;             /* ... as of the last tick: its task counts as up */
+    uint64_t lease_until_ms;                   /* directory: membership */
+    bool member;                               /* ... as of the last tick: its task counts as up */
+    char chief_of[PS_CONTAINER_BYTES_MAX + 1]; /* directory: container that its last beat asked about; empty: none */
+    uint64_t chief_ready;                      /* ... as whose chief of this number it has made the model ready; 0: it has not */
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
 /* what a record takes at most */
@@ -107,6 +113,16 @@ static inline bool psd_push_is_applied(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
 }
+/** Kind ASSIGN_SLOT_n: n; 0: another kind. */
+static inline uint32_t psd_push_slot(uint8_t kind)
+{
+    return kind == PSD_ASSIGN_SLOT_1 ? 1 : kind == PSD_ASSIGN_SLOT_2 ? 2 : 0;
+}
+/** Kind ASSIGN, or to a slot: nothing of it is in the variable before its end. */
+static inline bool psd_push_is_assign(uint8_t kind)
+{
+    return kind == PSD_ASSIGN || psd_push_slot(kind) != 0;
+}
 /** Gradients of it are in the variable before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
 {
@@ -117,7 +133,7 @@ static inline bool psd_progress_streams(const struct psd_progress *p)
 static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
-    if (p->kind == PSD_ASSIGN) {
+    if (psd_push_is_assign(p->kind)) {
         return v->dtype == PS_STRING ? p->total : v->bytes;
     }
     return psd_push_is_applied(p->kind) && v->atomic ? v->bytes : 0;
@@ -136,6 +152,8 @@ bool psd_record_admits(const struct psd_record *r, uint64_t number);
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** A beat has come that says this global step. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step);
+/** The global step that the session said last, + 1; 0: none, or one that no global step can be (anybody may say anything). */
+uint64_t psd_record_step(const struct psd_record *r);
 /**
  * How fast the global step rises that the session says, per second: from the first to the last of the beats kept (the last
  * PSD_STEPS_KEPT that said one). 0 with fewer than two, and when the last is more than stale_ms old. A step that is lower than

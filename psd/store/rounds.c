@@ -6,6 +6,8 @@
  */
 #include "mutate.h"
 
+#include "kept.h"
+
 #include "common/mem.h"
 #include "common/shape.h"
 
@@ -78,6 +80,18 @@ const struct psd_member *psd_member_find(const struct psd_rounds *g, uint64_t me
     return NULL;
 }
 
+const struct psd_member *psd_member_at(const struct psd_rounds *g, const char *job, uint32_t task)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_member *m = PSI_CONTAINER_OF(it, struct psd_member, link);
+        if (m->task == task && strcmp(m->job, job) == 0) {
+            return m;
+        }
+    }
+    return NULL;
+}
+
 bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member *m)
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
@@ -86,16 +100,6 @@ bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member 
         }
     }
     return true;
-}
-
-bool psd_member_was_taken(const struct psd_rounds *g, uint64_t member)
-{
-    for (uint32_t i = 0; i < g->taken_count; i++) {
-        if (g->taken[i] == member) {
-            return true;
-        }
-    }
-    return false;
 }
 
 struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, uint64_t round)
@@ -125,10 +129,10 @@ uint64_t psd_rounds_memory_bytes(const struct psd_rounds *g)
     return bytes;
 }
 
-static void unstage(struct psd_store *s, void *p, uint64_t bytes)
+static void unstage(struct psd_store *s, void *p, uint64_t bytes, struct psd_kept **kept)
 {
     if (p != NULL) {
-        psd_store_unstage(s, p, bytes);
+        psd_store_unstage_kept(s, p, bytes, kept);
     }
 }
 
@@ -143,9 +147,9 @@ void psd_rounds_free(struct psd_store *s, struct psd_rounds *g)
         if (p->variable == NULL) {
             break; /* half built */
         }
-        unstage(s, p->value, p->variable->bytes);
+        unstage(s, p->value, p->variable->bytes, &p->kept[0]);
         for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
-            unstage(s, p->slots[k], p->variable->bytes);
+            unstage(s, p->slots[k], p->variable->bytes, &p->kept[1 + k]);
         }
         psd_sums_reset(&p->sums);
     }
@@ -189,6 +193,7 @@ static struct psd_rounds *new_group(const struct psd_container *c, const struct 
     g->container = c;
     g->generation = def->generation;
     g->options = def->options;
+    g->awaited = def->awaited;
     g->step = def->step;
     g->part_count = def->count;
     g->owner_count = def->owner_count;
@@ -231,7 +236,8 @@ void psd_member_free(struct psd_store *s, const struct psd_rounds *g, struct psd
         return;
     }
     for (uint32_t i = 0; m->areas != NULL && i < g->part_count; i++) {
-        unstage(s, m->areas[i].memory, g->parts[i].variable->bytes);
+        struct psd_kept *nobody = NULL;
+        unstage(s, m->areas[i].memory, g->parts[i].variable->bytes, &nobody);
     }
     psi_free(m->areas);
     psi_free(m);
@@ -317,7 +323,8 @@ static void drop_areas(const struct psd_rounds *g, struct psd_member *m)
     }
 }
 
-void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m)
+/* Nothing that it contributed counts any more. */
+static void withdraw(struct psd_rounds *g, struct psd_member *m)
 {
     for (uint32_t i = 0; i < g->source_count; i++) {
         if (g->sources[i] == m) {
@@ -325,6 +332,22 @@ void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_memb
         }
     }
     drop_areas(g, m);
+}
+
+void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id, const uint8_t session[16])
+{
+    withdraw(g, m);
+    m->id = id;
+    memcpy(m->session, session, sizeof(m->session));
+    m->round = m->taken = 0;
+    psi_list_remove(&m->link);
+    g->member_count--;
+    psd_member_add(g, m);
+}
+
+void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m)
+{
+    withdraw(g, m);
     psi_list_remove(&m->link);
     g->member_count--;
     psd_member_free(s, g, m);
@@ -491,6 +514,9 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
     }
     psd_sum_average(v->dtype, sum, g->source_count, count);
     void *slots[PSD_OPTIM_SLOTS_MAX] = {NULL};
+    for (uint32_t k = 0; k <= PSD_OPTIM_SLOTS_MAX; k++) {
+        psd_kept_change(p->kept[k], at, bytes);
+    }
     memcpy((uint8_t *)p->value + at, (const uint8_t *)v->value + at, bytes);
     for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX && p->slots[k] != NULL; k++) {
         slots[k] = (uint8_t *)p->slots[k] + at;
@@ -547,6 +573,9 @@ static void flip_part(struct psd_part *p)
     for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
         swap_memory(&v->slots[k], &p->slots[k]);
     }
+    for (uint32_t k = 0; k <= PSD_OPTIM_SLOTS_MAX; k++) {
+        psd_kept_swap(&v->kept[k], &p->kept[k]);
+    }
     v->sums = p->sums;
     p->sums = sums;
     psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
@@ -579,11 +608,12 @@ void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t cou
         count_step(psd_variable_own(g->step));
     }
     g->committed++;
-    g->taken_count = count;
-    memcpy(g->taken, members, count * sizeof(*members));
+    g->over = false;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
-        drop_areas(g, PSI_CONTAINER_OF(it, struct psd_member, link));
+        struct psd_member *m = PSI_CONTAINER_OF(it, struct psd_member, link);
+        m->taken = among(members, count, m->id) ? g->committed : m->taken;
+        drop_areas(g, m);
     }
     psd_rounds_build_end(g);
 }
@@ -595,7 +625,7 @@ void psd_rounds_check_invariants(const struct psd_rounds *g)
     const struct psd_member *before = NULL;
     uint32_t count = 0;
     struct psi_list *it = NULL;
-    PSI_ASSERT(g->container->rounds == g && g->taken_count <= PS_MEMBERS_MAX && g->source_count <= g->member_count);
+    PSI_ASSERT(g->container->rounds == g && g->source_count <= g->member_count);
     for (uint32_t i = 0; i < g->part_count; i++) {
         const struct psd_part *p = &g->parts[i];
         PSI_ASSERT(p->rounds == g && p->variable->part == p && p->variable->container == g->container);

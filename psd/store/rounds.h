@@ -10,7 +10,7 @@
  * once, and all that was contributed is dropped. A replay, which has built nothing, builds at the FLIP.
  *
  * Memory is reserved where it can be refused: one copy of values and slots with ROUNDS, one gradient of each variable with
- * ROUND_JOIN. No contribution and no round needs any.
+ * ROUND_JOIN; a member that takes another's place takes its memory. No contribution and no round needs any.
  *
  * Bits: the sum starts with the first member's gradient times its scale, each further one is multiplied and added, in the
  * variable's dtype; then one division, then the optimizer with scale 1. Slices, segments and the order of arrival do not show.
@@ -62,6 +62,7 @@ struct psd_member {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     uint64_t round;         /* of the last contribution that came whole; 0: none has */
+    uint64_t taken;         /* the last round that took what it contributed; 0: none */
     struct psd_area *areas; /* [part_count] */
 };
 
@@ -72,6 +73,7 @@ struct psd_part {
     /* volatile: the other copy, where the next values are built */
     void *value;
     void *slots[PSD_OPTIM_SLOTS_MAX];
+    struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX]; /* of these, which were in use at the instant of a cut: kept.h */
     struct psd_sums sums;
 };
 
@@ -95,12 +97,12 @@ struct psd_rounds {
     /* remembered: */
     uint64_t generation; /* random, by the directory */
     struct psd_sync_options options;
+    uint32_t awaited;                /* as the directory said it last: members until it opens; 0: it is open */
+    bool over;                       /* likewise: somebody has finished, and no round has been closed since */
     uint64_t committed;              /* round, 0: none; the one that is collected is the next */
     const struct psd_variable *step; /* of the global step; NULL: it is at another task */
-    uint32_t taken_count;            /* members whose contributions the last one took; their ids as they ascend */
-    uint64_t taken[PS_MEMBERS_MAX];
-    struct psi_list members; /* struct psd_member */
-    struct psd_part *parts;  /* by ascending creation of their variables */
+    struct psi_list members;         /* struct psd_member */
+    struct psd_part *parts;          /* by ascending creation of their variables */
     uint32_t part_count;
     uint32_t owner_count; /* tasks of the group, this one too */
     struct psd_owner *owners;
@@ -138,10 +140,10 @@ ps_status psd_step_check(const struct psd_variable *v, struct psi_err *err) PSI_
 uint64_t psd_step_value(const struct psd_variable *v);
 /** NULL: it is not one of the group. */
 const struct psd_member *psd_member_find(const struct psd_rounds *g, uint64_t member);
+/** Who has this place, of which there is one for each job and task; NULL: nobody. */
+const struct psd_member *psd_member_at(const struct psd_rounds *g, const char *job, uint32_t task);
 /** It has contributed to all variables of the group here, in the round that is collected. */
 bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member *m);
-/** The last round took what it contributed. */
-bool psd_member_was_taken(const struct psd_rounds *g, uint64_t member);
 /** Where the member's contribution to v, in rounds, goes now; NULL: nowhere, it is dropped: its round is over, or the member is
  * not one of the group. A round that has not begun is the caller's to refuse. */
 struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, uint64_t round);
@@ -155,6 +157,7 @@ uint64_t psd_member_memory_bytes(const struct psd_rounds *g);
 struct psd_rounds_def {
     /* volatile: on a stack */
     struct psd_sync_options options;
+    uint32_t awaited;
     uint64_t generation;
     const uint64_t *creations; /* of its variables, ascending; none of them is in another one */
     uint32_t count;

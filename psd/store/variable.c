@@ -5,6 +5,8 @@
  */
 #include "mutate.h"
 
+#include "kept.h"
+
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
@@ -186,9 +188,9 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
     }
     PSI_ASSERT(psi_list_empty(&v->waiters));
     psd_sums_reset(&v->sums);
-    psd_arena_free(&s->arena, v->value, v->bytes);
+    psd_kept_let_go(s, &v->kept[0], v->value, v->bytes);
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-        psd_arena_free(&s->arena, v->slots[i], v->bytes);
+        psd_kept_let_go(s, &v->kept[1 + i], v->slots[i], v->bytes);
     }
     s->promised_bytes -= psd_variable_promised_bytes(v);
     psd_queue_free(s, v->queue);
@@ -287,6 +289,12 @@ void psd_store_unstage(struct psd_store *s, void *p, uint64_t n)
     s->promised_bytes -= n;
 }
 
+void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept)
+{
+    psd_kept_let_go(s, kept, p, n);
+    s->promised_bytes -= n;
+}
+
 void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes)
 {
     s->budget_lowered = s->promised_bytes > budget_bytes;
@@ -302,14 +310,20 @@ void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v
     return v->first_value;
 }
 
-void psd_variable_unstage(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes)
+void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes, struct psd_kept **kept)
 {
     if (p != v->first_value) {
-        psd_store_unstage(s, p, bytes);
+        psd_store_unstage_kept(s, p, bytes, kept);
         return;
     }
-    psd_arena_free(&s->arena, p, bytes);
+    psd_kept_let_go(s, kept, p, bytes);
     psd_variable_own(v)->first_value = NULL;
+}
+
+void psd_variable_unstage(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes)
+{
+    struct psd_kept *nobody = NULL;
+    psd_variable_unstage_kept(s, v, p, bytes, &nobody);
 }
 
 ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_variable *v, struct psi_err *err)
@@ -360,6 +374,7 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
     psi_map_fini(&c->variables);
     psi_map_init(&c->variables, s->map_seed);
     c->incarnation = incarnation;
+    c->start = c->next = 0;
     memset(c->ages, 0, sizeof(c->ages));
 }
 
@@ -474,7 +489,7 @@ static void count_value(struct psd_variable *v)
 static void take_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
 {
     if (v->first_value == NULL) {
-        psd_arena_free(&s->arena, v->value, v->bytes);
+        psd_kept_let_go(s, &v->kept[0], v->value, v->bytes);
         s->promised_bytes -= v->bytes;
     }
     psd_sums_reset(&v->sums);
@@ -483,14 +498,24 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
     v->bytes = bytes;
 }
 
-void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
+void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept)
 {
     PSI_ASSERT(v->dtype == PS_STRING || bytes == v->bytes);
     if (!v->initialised) {
         make_slots(v);
     }
     take_value(s, v, value, bytes);
+    psd_kept_move(&v->kept[0], kept);
     count_value(v);
+}
+
+void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept)
+{
+    PSI_ASSERT(v->initialised && slot > 0 && slot <= psd_optim_slot_count(v->optimizer.kind));
+    psd_kept_let_go(s, &v->kept[slot], v->slots[slot - 1], v->bytes);
+    s->promised_bytes -= v->bytes;
+    v->slots[slot - 1] = values;
+    psd_kept_move(&v->kept[slot], kept);
 }
 
 /* ---- initial values, at once or in slices ---- */
@@ -574,7 +599,7 @@ static void take_empty_strings(struct psd_store *s, struct psd_variable *v, void
 {
     uint64_t bytes = psi_blob_bytes_min(v->elements);
     PSI_ASSERT(v->bytes >= bytes);
-    psd_arena_free(&s->arena, v->value, v->bytes);
+    psd_kept_let_go(s, &v->kept[0], v->value, v->bytes);
     s->promised_bytes -= v->bytes - bytes;
     v->value = value;
     v->bytes = bytes;
@@ -585,7 +610,7 @@ static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_ma
     while (!psd_variable_make(v, m, UINT64_MAX)) {
     }
     for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(v->optimizer.kind); i++) {
-        psd_store_unstage(s, v->slots[i], v->bytes); /* the promise of the new one stays */
+        psd_store_unstage_kept(s, v->slots[i], v->bytes, &v->kept[1 + i]); /* the promise of the new one stays */
         v->slots[i] = m->slots[i];
         m->slots[i] = NULL;
     }
@@ -606,6 +631,7 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
     m->value = NULL;
     v->init = m->init;
     v->seed = m->seed;
+    v->checkpoint = v->checkpoint_version = 0;
     count_value(v);
 }
 

@@ -16,10 +16,14 @@
 
 #include <stddef.h>
 
+struct psd_change;
 struct psd_container;
+struct psd_cut;
+struct psd_kept;
 struct psd_part;
 struct psd_queue;
 struct psd_rounds;
+struct psd_task;
 
 /* What each push and pull looks at comes first, in PSD_VARIABLE_HOT_BYTES: with many variables none of it is in cache. */
 struct psd_variable {
@@ -32,7 +36,7 @@ struct psd_variable {
     uint64_t pushes;                  /* applied in full */
     ps_dtype dtype;
     bool initialised, sealed, restored;
-    bool given;  /* its first value came by ASSIGN: somebody's model, also at version 0 */
+    bool given;  /* its first value, or a chief's, came by ASSIGN: somebody's model, also at version 0 */
     bool atomic; /* pushes are staged, reads are copies */
     /* volatile: */
     bool gone; /* reset or deleted: lives on for those who hold it */
@@ -52,13 +56,18 @@ struct psd_variable {
     ps_initializer init; /* what the last INIT said */
     uint64_t seed;
     uint64_t chief_number; /* highest that an INIT or SEAL carried */
+    uint64_t chief_value;  /* not sealed: number under which a chief gave the value; sealed: under which that was done; 0: none */
     uint8_t giver[8];      /* given: the first bytes of that session's id */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psd_queue *queue; /* psd/store/queue.h; NULL: a variable. A queue has no dtype, no elements and never a value */
     struct psd_part *part;   /* derived: psd/store/rounds.h; NULL: it is in no group */
     /* volatile: */
-    void *first_value; /* staged in the memory that is promised to `value`, which is NULL then */
+    void *first_value;                              /* staged in the memory that is promised to `value`, which is NULL then */
+    uint64_t checkpoint, checkpoint_version;        /* out of which its value came (place.h), and its version then; 0: of none */
+    uint64_t cut;                                   /* the last cut that has it: psd/store/cut.h */
+    uint32_t cut_refs;                              /* of refs: that cut's, which stand for nothing in progress */
+    struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX]; /* of value and slots: psd/store/kept.h; NULL: nobody */
 };
 enum { PSD_VARIABLE_HOT_BYTES = 256 };
 _Static_assert(offsetof(struct psd_variable, creation) <= PSD_VARIABLE_HOT_BYTES, "what requests look at");
@@ -71,6 +80,11 @@ struct psd_container {
     struct psi_map variables;  /* name -> struct psd_variable */
     struct psd_rounds *rounds; /* psd/store/rounds.h; NULL: none */
     /* volatile: */
+    uint64_t cut;            /* the last one that has it: psd/store/cut.h ... */
+    uint32_t cut_file;       /* ... and the newest file of its values; 0: none */
+    uint32_t cut_notes;      /* ... and what it has of it: PS_NOTE_SEALED, PS_NOTE_BARE */
+    uint64_t cut_step;       /* ... and its global_step, + 1; 0: none that counts */
+    uint64_t start, next;    /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
 
@@ -91,6 +105,9 @@ struct psd_store {
                                 and calls too */
     bool budget_lowered;     /* below what was promised then */
     struct psi_list free_attempts;
+    uint64_t cut_serial;                                                /* of the last cut */
+    struct psd_cut *cut;                                                /* that goes; NULL: none does, as the next */
+    void (*cut_before)(struct psd_task *t, const struct psd_change *c); /* a change is about to be carried out */
 };
 
 /* What a creation fixes. */
@@ -133,6 +150,11 @@ const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, u
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v);
 /** The same, also while it is uninitialised. */
 uint64_t psd_variable_promised_bytes(const struct psd_variable *v);
+/** It has a value that a chief gave and nobody has changed, and is not sealed: a higher chief may give it another one. */
+static inline bool psd_variable_is_provisional(const struct psd_variable *v)
+{
+    return !v->sealed && v->chief_value != 0;
+}
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
 /** What a push that begins now captures: psd_optim_begin() with the optimizer, state and learning rate that are in force. */
 void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out);
@@ -178,6 +200,9 @@ void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, st
  * else stages there; NULL: that is not to be had. psd_variable_unstage() gives it back, and any other staging for v. */
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes);
 void psd_variable_unstage(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes);
+/** The same, where *kept is of p. */
+void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes,
+                               struct psd_kept **kept);
 /** From now on; what was promised stays, nothing is promised above it. */
 void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes);
 enum { PSD_RECORDS_FREE_BYTES = 16 << 20 }; /* of records beside the budget, so that variables that fill it lock nobody out */
@@ -191,6 +216,7 @@ uint64_t psd_store_record_missing(const struct psd_store *s, uint64_t n);
 void *psd_store_stage(struct psd_store *s, uint64_t n);
 void *psd_store_stage_raw(struct psd_store *s, uint64_t n);
 void psd_store_unstage(struct psd_store *s, void *p, uint64_t n);
+void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept);
 void psd_store_check_invariants(const struct psd_store *s);
 
 #endif

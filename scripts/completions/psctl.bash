@@ -31,7 +31,7 @@ _psctl() {
     prev=${_psctl_words[${#_psctl_words[@]} - 2]}
     for ((i = 1; i < ${#_psctl_words[@]} - 1; i++)); do
         case ${_psctl_words[i]} in
-            -t | --target | --timeout | --npy | --container | --task) ((i++)) ;;
+            -t | --target | --timeout | --npy | --container | --task | --shard) ((i++)) ;;
             -*) ;;
             *)
                 verb=${_psctl_words[i]}
@@ -41,7 +41,7 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue import delete reset stop shutdown help completion"
+            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         status)
@@ -108,6 +108,10 @@ _psctl() {
             words="queue_name put take close cancel"
             flags=" --target --timeout --json --help --version --container"
             ;;
+        checkpoint)
+            words="save list verify restore export import delete latest"
+            flags=" --target --timeout --json --help --version --container --yes --slots --shard --force"
+            ;;
         import)
             words=""
             flags=" --target --timeout --json --help --version --container --yes"
@@ -129,7 +133,7 @@ _psctl() {
             flags=" --target --timeout --json --help --version --all --yes"
             ;;
         help)
-            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue import delete reset stop shutdown help completion"
+            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown help completion"
             flags=" --target --timeout --json --help --version"
             ;;
         completion)
@@ -153,6 +157,7 @@ _psctl() {
         --npy) words="" ;;
         --container) words="container" ;;
         --task) words="task" ;;
+        --shard) words="" ;;
     esac
     COMPREPLY=($(compgen -W "$(for word in $words; do _psctl_candidates "$word"; done)" -- "$cur"))
     local before=${cur%"${cur##*:}"}

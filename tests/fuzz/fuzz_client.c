@@ -35,6 +35,7 @@ struct slot {
     uint8_t *dst; /* of its own, exact: the sanitizer sees a byte too much */
     ps_task_info info;
     uint32_t told;
+    struct psi_readied readied;
 };
 
 struct scene {
@@ -354,15 +355,17 @@ static void start(struct input *in)
     slot->req.src = slot->req.kind == PSI_REQ_DELETE         ? (const void *)&slot->name
                     : slot->req.kind == PSI_REQ_BARRIER      ? (const void *)&slot->barrier
                     : slot->req.kind == PSI_REQ_RESET        ? NULL
+                    : slot->req.kind == PSI_REQ_READY        ? NULL
                     : slot->req.kind == PSI_REQ_CONFIG_SET   ? (const void *)&setting
                     : slot->req.kind == PSI_REQ_WAIT_CLUSTER ? (const void *)"ps"
                     : text                                   ? (const void *)strings
                                                              : source;
     bool stops = slot->req.kind == PSI_REQ_STOP || slot->req.kind == PSI_REQ_STOP_AT;
-    slot->req.dst = slot->req.kind == PSI_REQ_INFO ? (void *)&slot->info
-                    : stops                        ? (void *)&slot->told
-                    : is_list(slot->req.kind)      ? (void *)&sink
-                                                   : slot->dst;
+    slot->req.dst = slot->req.kind == PSI_REQ_INFO    ? (void *)&slot->info
+                    : slot->req.kind == PSI_REQ_READY ? (void *)&slot->readied
+                    : stops                           ? (void *)&slot->told
+                    : is_list(slot->req.kind)         ? (void *)&sink
+                                                      : slot->dst;
     slot->started_ms = s.task->now;
     slot->busy = true;
     struct psi_err err;

@@ -98,6 +98,8 @@ static void add_rounds_item(struct wire *body, uint8_t kind, bool first, uint8_t
     } else {
         ps_v1_ListItem m = ps_v1_ListItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(m.container, container_of(b))); /* these fit */
+        m.has_saved = b == UINT8_MAX;
+        m.saved = (ps_v1_SavedItem){.number = a % 5, .state = a / 5 % 5};
         m.has_group = a % 3 == 0;
         m.has_owner = a % 3 == 1;
         m.has_member = a % 3 == 2;
@@ -107,6 +109,47 @@ static void add_rounds_item(struct wire *body, uint8_t kind, bool first, uint8_t
         PSI_IGNORE(PSI_BYTES_SET(m.owner.job, job_of(b / 4)));
         wire_item(body, &ps_v1_ListItem_msg, &m);
     }
+}
+
+static bool is_save(uint8_t op)
+{
+    return op == PS_OP_TASK_CUT || op == PS_OP_TASK_MANIFEST || op == PS_OP_TASK_DROP || op == PS_OP_CHECKPOINT_DELETE ||
+           op == PS_OP_CHECKPOINT_RESTORE;
+}
+
+/* Of checkpoints: as the directory asks, as a task answers. */
+static void add_save_item(struct wire *body, bool first, struct input *in)
+{
+    uint8_t a = byte(in), b = byte(in);
+    if (first) {
+        ps_v1_SaveItem m = ps_v1_SaveItem_init_zero;
+        m.number = a % 5;
+        m.file_count = b % 4;
+        PSI_IGNORE(PSI_BYTES_SET(m.cluster_name, b < 200 ? "psd" : "other")); /* fits */
+        wire_item(body, &ps_v1_SaveItem_msg, &m);
+    } else {
+        ps_v1_FileItem m = ps_v1_FileItem_init_zero;
+        m.kind = a % 4;
+        m.index = b;
+        PSI_IGNORE(PSI_BYTES_SET(m.container, container_of(b))); /* fits */
+        wire_item(body, &ps_v1_FileItem_msg, &m);
+    }
+}
+
+static bool is_start(uint8_t op)
+{
+    return op == PS_OP_TASK_LOAD || op == PS_OP_TASK_PLACE;
+}
+
+static void add_start_item(struct wire *body, struct input *in)
+{
+    uint8_t a = byte(in), b = byte(in);
+    ps_v1_StartItem m = ps_v1_StartItem_init_zero;
+    m.number = a % 5;
+    m.start = b % 3;
+    m.state_bytes = (uint64_t)(b % 4) * 65536;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, b < 100 ? "" : container_of(b))); /* fits */
+    wire_item(body, &ps_v1_StartItem_msg, &m);
 }
 
 /* One message of a list, its fields from the input. */
@@ -229,7 +272,17 @@ static void send_frame(struct scene *s, int which, struct input *in)
     struct wire w, body;
     uint8_t meta[PS_META_BYTES_MAX] = {0};
     size_t meta_bytes = 0;
-    uint8_t op = which <= SAME_CLIENT ? client_ops[byte(in) % sizeof(client_ops)] : task_ops[byte(in) % sizeof(task_ops)];
+    uint8_t what = byte(in);
+    uint8_t op = which <= SAME_CLIENT ? client_ops[what % sizeof(client_ops)] : task_ops[what % sizeof(task_ops)];
+    if (what == UINT8_MAX) { /* the last: what older seeds say stays */
+        op = which <= SAME_CLIENT ? PS_OP_JOB_DONE : PS_OP_TASK_DONE;
+    } else if (what >= UINT8_MAX - 6) { /* likewise */
+        static const uint8_t saves[][2] = {
+            {PS_OP_CHECKPOINT, PS_OP_TASK_CUT},          {PS_OP_CHECKPOINTS, PS_OP_TASK_MANIFEST},
+            {PS_OP_CHECKPOINT, PS_OP_TASK_DROP},         {PS_OP_CHECKPOINT_READ, PS_OP_TASK_LOAD},
+            {PS_OP_CHECKPOINT_DELETE, PS_OP_TASK_PLACE}, {PS_OP_CHECKPOINT_RESTORE, PS_OP_TASK_LOAD}};
+        op = saves[UINT8_MAX - 1 - what][which <= SAME_CLIENT ? 0 : 1];
+    }
     uint8_t flags = byte(in), id = byte(in), mix = byte(in), count = byte(in);
     if (c->conn == NULL || shell_is_closed(c->conn)) {
         return;
@@ -258,7 +311,13 @@ static void send_frame(struct scene *s, int which, struct input *in)
             meta[1] = mix % 3;
         }
         for (uint8_t i = 0; i < count % 8; i++) {
-            add_item(&body, count / 8, i == 0, in);
+            if (is_save(op)) {
+                add_save_item(&body, i == 0 && (flags & PS_FLAG_REPLY) == 0, in);
+            } else if (is_start(op)) {
+                add_start_item(&body, in);
+            } else {
+                add_item(&body, count / 8, i == 0, in);
+            }
         }
     }
     struct wire_frame f = {.op = op,
@@ -340,6 +399,20 @@ static void little_room(struct psd_task_config *config)
     config->segment_buffers_max = 2;
     config->pushes_in_progress_max = 6;
     config->sessions_max = 2;
+    config->has_disk = true;
+    config->checkpoint_memory_bytes = 1 << 20;
+}
+
+/* Whatever was asked of the disks has ended so; there is nothing on them. */
+static void end_disk_operations(const struct scene *s, ps_status st)
+{
+    struct shell_task *tasks[] = {s->directory, s->other};
+    for (int i = 0; i < 2; i++) {
+        while (tasks[i]->disk_count > 0) {
+            bool list = tasks[i]->disk[0].kind == PSD_DISK_LIST;
+            shell_disk_done(tasks[i], list ? PS_OK : st, 0, st == PS_OK ? "" : "full");
+        }
+    }
 }
 
 static void serves(struct shell_task *t, uint8_t id)
@@ -367,6 +440,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
     for (int i = 0; i < CONNS; i++) {
         fc_init(&s.ends[i], i == DIRECTORY ? s.other : s.directory, 7);
     }
+    shell_run(&s.net);
+    end_disk_operations(&s, PS_OK);
     shell_tick(&s.net, 1100);
     /* the first byte: who is there to begin with */
     uint8_t begin = byte(&in);
@@ -386,7 +461,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             uint8_t which = byte(&in);
             reopen(&s, which % CONNS, which / CONNS);
         } else if (kind == 5) {
-            shell_tick(&s.net, s.directory->now + 20u * byte(&in));
+            uint8_t ticks = byte(&in);
+            shell_tick(&s.net, s.directory->now + 20u * ticks);
+            end_disk_operations(&s, ticks % 8 == 7 ? PS_RESOURCE_EXHAUSTED : PS_OK);
         } else if (kind == 6) {
             uint8_t which = byte(&in);
             change_pace(s.ends[which % CONNS].conn, byte(&in));
@@ -395,6 +472,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
         }
     }
     psi_mem_fail_after(-1);
+    end_disk_operations(&s, PS_OK);
     for (int i = 0; i < CONNS; i++) { /* nobody holds a segment buffer any more */
         fc_cut(&s.ends[i]);
     }

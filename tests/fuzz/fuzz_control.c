@@ -47,7 +47,15 @@ static const pb_msgdesc_t *const messages[] = {&ps_v1_Hello_msg,
                                                &ps_v1_AgeAnswer_msg,
                                                &ps_v1_RoundsItem_msg,
                                                &ps_v1_MemberItem_msg,
-                                               &ps_v1_MissingItem_msg};
+                                               &ps_v1_MissingItem_msg,
+                                               &ps_v1_Chief_msg,
+                                               &ps_v1_SaveItem_msg,
+                                               &ps_v1_FileItem_msg,
+                                               &ps_v1_CheckpointAnswer_msg,
+                                               &ps_v1_SavedNameItem_msg,
+                                               &ps_v1_CheckpointRead_msg,
+
+                                               &ps_v1_BarItem_msg};
 
 /* any of them; zeroed by the decoder */
 static union {
@@ -75,6 +83,10 @@ static union {
     ps_v1_RoundsItem rounds;
     ps_v1_MemberItem member;
     ps_v1_MissingItem missing;
+    ps_v1_SaveItem save;
+    ps_v1_FileItem file;
+    ps_v1_CheckpointAnswer checkpoint;
+    ps_v1_BarItem bar;
 } one;
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

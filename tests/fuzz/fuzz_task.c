@@ -58,7 +58,7 @@ static void close_round(struct shell_task *t, uint8_t how)
                                   .members = members,
                                   .member_count = how % 8 == 7 ? 0 : 1};
     if (how % 8 == 6) {
-        psd_rounds_leave_here(t->core, PSI_CONTAINER_DEFAULT, 1, 1);
+        psd_rounds_leave_here(t->core, PSI_CONTAINER_DEFAULT, 1, 1, 0, false);
     } else {
         PSI_IGNORE((how % 2 == 0 ? psd_rounds_commit_here : psd_rounds_prepare_here)(t->core, &spec, NULL)); /* or MISSING */
     }
@@ -161,7 +161,8 @@ static void send_frame(struct fc *c, struct input *in)
     static uint8_t zeros[3 * PS_SEGMENT_BYTES];
     struct wire w;
     size_t meta_bytes = 0, body_bytes = 0;
-    uint8_t op = ops[byte(in) % sizeof(ops)];
+    uint8_t what = byte(in);
+    uint8_t op = what == UINT8_MAX ? PS_OP_JOB_DONE : ops[what % sizeof(ops)]; /* the last: what older seeds say stays */
     uint8_t flags = byte(in) & PS_FLAG_KNOWN;
     uint8_t dtype = byte(in);
     uint8_t id = byte(in);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Golden frames of administration: CONFIG_SET, and what SESSIONS, WAITS, CONTAINERS, TASKS and STOP answer. */
+/* Golden frames of administration: CONFIG_SET, and what SESSIONS, WAITS, CONTAINERS, TASKS and STOP answer; the end
+ * of a job. */
 #ifndef TESTS_GOLDEN_ADMIN_FRAMES_H
 #define TESTS_GOLDEN_ADMIN_FRAMES_H
 
@@ -101,6 +102,18 @@ static inline void stop_answer(struct wire *out)
 {
     ps_v1_StopAnswer m = {.sessions = 4};
     list_frame(out, PS_OP_STOP, PS_FLAG_REPLY, 25, &ps_v1_StopAnswer_msg, &m, sizeof(m), 1);
+}
+
+static inline void job_done(struct wire *out)
+{
+    struct ps_frame_header h = header_of(PS_OP_JOB_DONE, 0, 28, 0);
+    control(out, &h, NULL, NULL, NULL);
+}
+
+static inline void task_done(struct wire *out)
+{
+    struct ps_frame_header h = header_of(PS_OP_TASK_DONE, 0, 64, 0);
+    control(out, &h, NULL, NULL, NULL);
 }
 
 static inline void config_set(struct wire *out)

@@ -240,6 +240,12 @@ def open_answer(f):
     same(second, index=2, status=5, text=b"/job:ps/task:0 has no variable 'b'")
 
 
+def open_answer_restored(f):
+    is_frame(f, "OPEN", "CRC REPLY", id=12)
+    (answer,) = items(f.payload, "OpenAnswer")
+    same(answer, index=1, version=1876, initialised=1, sealed=1, restored=1, checkpoint=12, checkpoint_version=1800)
+
+
 def create_more(f):
     is_frame(f, "CREATE", "CRC MORE", id=13)
     (item,) = items(f.payload, "CreateItem")
@@ -302,6 +308,11 @@ def assign_plain(f):
     is_frame(f, "ASSIGN", "SEQ FIRST LAST", id=17, handle=6, dtype=1)
     same(f.push_meta(), total=3, scale=1.0, assign=1)
     check(f.floats(3) == [1.0, -2.0, 0.5] and f.payload[12:] == bytes(4), "values and padding")
+
+
+def assign_slot(f):
+    is_frame(f, "ASSIGN", "CRC SEQ FIRST LAST", id=17, handle=6, dtype=1)
+    same(f.push_meta(), total=3, scale=1.0, assign=2, version=struct.unpack("<Q", struct.pack("<d", 0.75))[0])
 
 
 def add_reply(f):
@@ -372,6 +383,14 @@ def tasks_answer(f):
 def stop_answer(f):
     is_frame(f, "STOP", "CRC REPLY", id=25)
     check(items(f.payload, "StopAnswer") == [{"sessions": 4}], "sessions told")
+
+
+def alone(op, number):
+    """A frame that says nothing but its operation."""
+    def check_it(f):
+        is_frame(f, op, "CRC", id=number)
+        check(f.meta == b"" and f.payload == b"", "nothing more")
+    return check_it
 
 
 def config_set(f):
@@ -530,7 +549,7 @@ def ack_given_up(f):
     is_frame(f, "ACK", "CRC", id=44, offset=1, meta=b"", payload=b"")
 
 
-MEMBER, GENERATION = 0x8877665544332211, 0x0102030405060708
+MEMBER, GENERATION, TRAINING = 0x8877665544332211, 0x0102030405060708, 0x1122334455667788
 SYNC = {"mode": 1, "workers": 3, "replicas": 2, "on_loss": 1, "staleness": 4}
 GOLDEN_MEMBER = {"member": MEMBER, "job": b"worker", "task": 2, "session": bytes(range(8)) + bytes([9]) * 8}
 
@@ -547,9 +566,21 @@ def sync(f):
     check(items(f.payload, "NameItem") == [{"name": b"global_step"}, {"name": b"w"}], "names")
 
 
-def of_member(op, number, kind, **want):
+def sync_more(f):
+    is_frame(f, "SYNC", "CRC MORE", id=51)
+    check(message("Sync", f.meta) == {"timeout_ms": 60000, "options": SYNC, "chief_number": 3}, "SYNC")
+    check(items(f.payload, "NameItem") == [{"name": b"global_step"}], "names")
+
+
+def sync_again(f):
+    is_frame(f, "SYNC", "CRC", id=57)
+    check(message("Sync", f.meta) == {"options": SYNC, "finished": 1, "training": TRAINING}, "SYNC")
+    check(items(f.payload, "NameItem") == [{"name": b"global_step"}], "names")
+
+
+def of_member(op, id_, kind, **want):
     def read(f):
-        is_frame(f, op, "CRC", id=number)
+        is_frame(f, op, "CRC", id=id_)
         check(message(kind, f.meta) == want, op)
         check(items(f.payload, "ContainerItem") == [{"container": b"localhost"}], "the container")
     return read
@@ -559,6 +590,12 @@ def join_answer(f):
     is_frame(f, "JOIN", "CRC REPLY", id=52)
     check(items(f.payload, "JoinAnswer") == [
         {"member": MEMBER, "round": 7, "step": 106, "options": SYNC, "generation": GENERATION, "steps": 9}], "JOIN's answer")
+
+
+def join_answer_again(f):
+    is_frame(f, "JOIN", "CRC REPLY", id=52)
+    check(items(f.payload, "JoinAnswer") == [
+        {"member": MEMBER, "round": 1, "generation": GENERATION, "training": TRAINING}], "JOIN's answer")
 
 
 def step_reply(f):
@@ -589,6 +626,23 @@ def task_rounds(f):
         {"name": b"global_step"}], "TASK_ROUNDS")
 
 
+def task_rounds_more(f):
+    is_frame(f, "TASK_ROUNDS", "CRC MORE", id=60)
+    check(items(f.payload, "NameItem") == [{"name": b"w"}], "names")
+
+
+def task_join(f):
+    is_frame(f, "TASK_JOIN", "CRC", id=61)
+    check(items(f.payload, "RoundsItem", "MemberItem") == [
+        {"container": b"localhost", "generation": GENERATION, "round": 1, "life": 0x99, "awaited": 3}, GOLDEN_MEMBER], "TASK_JOIN")
+
+
+def task_leave(f):
+    is_frame(f, "TASK_LEAVE", "CRC", id=63)
+    check(items(f.payload, "RoundsItem", "MemberItem") == [
+        {"container": b"localhost", "generation": GENERATION, "round": 7, "life": 0x99, "over": 1}, GOLDEN_MEMBER], "TASK_LEAVE")
+
+
 def prepare(f):
     is_frame(f, "PREPARE", "CRC", id=61)
     check(items(f.payload, "RoundsItem", "MemberItem") == [
@@ -608,25 +662,193 @@ def list_group(f):
         {"container": b"localhost", "member": {**GOLDEN_MEMBER, "round": 7, "complete": 1, "taken": 1}}], "a group")
 
 
-MEANINGS = {"hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "create_more": create_more,
+CHIEF = b"/job:worker/task:0@here:4000"
+
+
+def of_chief(op, id_, **answer):
+    def meaning(f):
+        is_frame(f, op, "CRC REPLY", id=id_)
+        check(items(f.payload, op.capitalize() + "Answer") == [answer], "answer")
+    return meaning
+
+
+def chief_beat(f):
+    is_frame(f, "BEAT", "CRC", id=72)
+    same(message("Beat", f.meta), global_step=1876, container=b"localhost")
+
+
+def chief_beat_ready(f):
+    is_frame(f, "BEAT", "CRC", id=76)
+    same(message("Beat", f.meta), container=b"localhost", ready=301)
+
+
+def seal_fence(f):
+    is_frame(f, "SEAL", "CRC", id=73)
+    same(message("Seal", f.meta), chief_number=301, fence=1)
+    check(items(f.payload, "HandleItem") == [{"handle": 5, "creation": 78}], "handle")
+
+
+def list_chief(f):
+    is_frame(f, "LIST", "CRC", id=75)
+    check(items(f.payload, "ListItem") == [{"container": b"localhost", "chief_number": 301}], "a chief")
+
+
+SAVED = {"number": 12, "time_ms": 1700000000000, "step": 1201, "milliseconds": 250, "task_count": 2, "bytes": 66336}
+FILES = [{"task": 1, "kind": 2, "bytes": 65536, "sum": 0xe3069283},
+         {"task": 1, "kind": 1, "index": 3, "container": b"localhost", "bytes": 800, "sum": 0x01020304}]
+
+
+def without(item, *names):
+    return {k: v for k, v in item.items() if k not in names}
+
+
+def checkpoints_answer(f):
+    is_frame(f, "CHECKPOINTS", "CRC REPLY", id=81)
+    check(items(f.payload, "CheckpointAnswer") == [{**SAVED, "state": 1, "done": 2}, {
+        "number": 13, "state": 2, "milliseconds": 40, "task_count": 2, "done": 1}], "checkpoints")
+
+
+def of_number(op, id_):
+    def meaning(f):
+        is_frame(f, op, "CRC", id=id_)
+        check(items(f.payload, "SaveItem") == [{"number": 12}], op)
+    return meaning
+
+
+def task_cut_answer(f):
+    is_frame(f, "TASK_CUT", "CRC REPLY", id=82)
+    check(items(f.payload, "FileItem") == [without(file, "task") for file in FILES], "files")
+
+
+def task_manifest(f):
+    is_frame(f, "TASK_MANIFEST", "CRC", id=83)
+    check(items(f.payload, "SaveItem", "FileItem") == [
+        {**SAVED, "cluster_name": b"psd", "file_count": 2}] + [{"job": b"ps", **file} for file in FILES], "a manifest")
+
+
+def list_saved(f):
+    is_frame(f, "LIST", "CRC", id=85)
+    check(items(f.payload, "ListItem") == [{"saved": {"number": 12, "state": 1}}, {"saved": {"number": 11, "state": 3}}], "saved")
+
+
+def checkpoint_read(f):
+    is_frame(f, "CHECKPOINT_READ", "CRC", id=86, payload=b"")
+    same(message("CheckpointRead", f.meta), number=12, kind=1, index=3, offset=262144, bytes=65536)
+
+
+def checkpoint_delete(f):
+    is_frame(f, "CHECKPOINT_DELETE", "CRC", id=87)
+    same(message("Wait", f.meta), timeout_ms=60000)
+    check(items(f.payload, "SavedNameItem") == [{"number": 12, "force": 1}], "which one")
+
+
+def task_cut_note(f):
+    is_frame(f, "TASK_CUT", "CRC REPLY", id=90)
+    check(items(f.payload, "FileItem") == [without(FILES[0], "task"), {
+        "kind": 4, "container": b"localhost", "notes": 5, "step": 1201}], "a note")
+
+
+def list_bar(f):
+    is_frame(f, "LIST", "CRC", id=91)
+    check(items(f.payload, "ListItem") == [{"container": b"localhost", "saved": {"number": 12, "state": 4}}], "a bar")
+
+
+def task_reset_bar(f):
+    is_frame(f, "TASK_RESET", "CRC", id=92)
+    check(items(f.payload, "ContainerItem") == [{"container": b"localhost", "bar": 12}], "a reset")
+
+
+def checkpoint_restore(f):
+    is_frame(f, "CHECKPOINT_RESTORE", "CRC", id=89)
+    same(message("Wait", f.meta), timeout_ms=60000)
+    check(items(f.payload, "SavedNameItem") == [{"number": 12}], "which one")
+
+
+START = 0x1122334455667788
+
+
+def task_load(f):
+    is_frame(f, "TASK_LOAD", "CRC", id=86)
+    check(items(f.payload, "StartItem") == [{"number": 12, "start": START, "state_bytes": 65536}], "a load")
+
+
+def task_load_others(f):
+    is_frame(f, "TASK_LOAD", "CRC", id=93)
+    check(items(f.payload, "StartItem") == [{"number": 12, "start": START, "state_bytes": 65536, "state_sum": 0x0badf00d}, {
+        "state_bytes": 131072, "writer": 3, "state_sum": 7}], "a load of two parts")
+
+
+def list_part(f):
+    is_frame(f, "LIST", "CRC", id=94)
+    check(items(f.payload, "ListItem") == [{"start": {"number": 12, "waits": 1, "writer": 3}}], "another task's part")
+
+
+def task_place_gone(f):
+    is_frame(f, "TASK_PLACE", "CRC", id=95)
+    check(items(f.payload, "StartItem") == [{"number": 12, "start": START}, {"start": START, "container": b"localhost"}, {
+        "number": 14, "start": START, "container": b"localhost", "name": b"w"}], "a place without a variable")
+
+
+def list_gone(f):
+    is_frame(f, "LIST", "CRC", id=96)
+    check(items(f.payload, "ListItem") == [{"container": b"localhost", "name": b"w", "start": {"number": 14, "waits": 1}}], "what was deleted")
+
+
+def task_load_answer(f):
+    is_frame(f, "TASK_LOAD", "CRC REPLY", id=86)
+    check(items(f.payload, "StartItem") == [{"container": b"localhost"}], "what is loaded")
+
+
+def task_place(f):
+    is_frame(f, "TASK_PLACE", "CRC", id=87)
+    check(items(f.payload, "StartItem") == [{"number": 12, "start": START}, {"start": START, "container": b"localhost"}], "a place")
+
+
+def list_start(f):
+    is_frame(f, "LIST", "CRC", id=88)
+    check(items(f.payload, "ListItem") == [{"start": {"waits": 1}}, {
+        "start": {"start": START, "next": 5, "container": b"localhost"}}], "what a task began with")
+
+
+def checkpoint(f):
+    is_frame(f, "CHECKPOINT", "CRC", id=80, payload=b"")
+    same(message("Wait", f.meta), timeout_ms=60000)
+
+
+MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_delete, "checkpoint": checkpoint, "checkpoints_answer": checkpoints_answer,
+            "task_cut_note": task_cut_note, "list_bar": list_bar, "task_reset_bar": task_reset_bar,
+            "task_cut": of_number("TASK_CUT", 82), "task_cut_answer": task_cut_answer, "task_manifest": task_manifest,
+            "task_drop": of_number("TASK_DROP", 84), "list_saved": list_saved,
+            "checkpoint_restore": checkpoint_restore, "task_load": task_load, "task_load_others": task_load_others, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
+            "task_load_answer": task_load_answer, "task_place": task_place, "list_start": list_start,
+            "hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
-            "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "add_reply": add_reply, "pull": pull,
+            "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "assign_slot": assign_slot, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
             "sessions_answer": sessions_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
-            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "config_set": config_set, "set_rate": set_rate, "push_bf16": push_bf16,
+            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "job_done": alone("JOB_DONE", 28), "task_done": alone("TASK_DONE", 64), "config_set": config_set, "set_rate": set_rate, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,
             "create_queue": create_queue, "queues_answer": queues_answer, "enqueue": enqueue, "put_part": put_part, "dequeue": dequeue,
             "dequeue_reply": dequeue_reply, "get_part": get_part, "queue_close": queue_close, "work_end": work_end,
             "create_accumulator": create_accumulator, "apply_grad": apply_grad, "set_step": set_step,
             "accumulators_answer": accumulators_answer,
-            "ack_given_up": ack_given_up, "contribute": contribute, "sync": sync,
-            "join": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC), "join_answer": join_answer,
+            "ack_given_up": ack_given_up, "contribute": contribute, "sync": sync, "sync_more": sync_more, "sync_again": sync_again,
+            "join": of_member("JOIN", 52, "Join", timeout_ms=60000, options=SYNC), "join_answer": join_answer, "join_answer_again": join_answer_again,
             "step": of_member("STEP", 53, "Step", timeout_ms=60000, member=MEMBER, round=7, steps=12), "step_reply": step_reply,
+            "step_first": of_member("STEP", 78, "Step", timeout_ms=600000, member=MEMBER, round=1, open_timeout_ms=60000),
             "leave": of_member("LEAVE", 54, "Leave", member=MEMBER, finished=1), "rounds_answer": rounds_answer,
-            "ages_answer": ages_answer, "task_rounds": task_rounds, "prepare": prepare, "prepare_missing": prepare_missing,
-            "list_group": list_group}
+            "ages_answer": ages_answer, "task_rounds": task_rounds, "task_rounds_more": task_rounds_more, "task_join": task_join, "task_leave": task_leave, "prepare": prepare,
+            "prepare_missing": prepare_missing,
+            "list_group": list_group, "chief_claim": of_member("CHIEF", 70, "Chief", claim=1, number=300, preferred=1, renew=1),
+            "chief_answer": of_chief("CHIEF", 70, left_ms=7500, holder=CHIEF),
+            "chief_granted": of_chief("CHIEF", 71, number=301, granted=1), "chief_beat": chief_beat,
+            "chief_beat_ready": chief_beat_ready,
+            "chief_ready_answer": of_chief("BEAT", 77, flags=3, chief_number=301, chief_left_ms=7500, chief=CHIEF, chief_ready=301),
+            "chief_beat_answer": of_chief("BEAT", 72, flags=3, chief_number=301, chief_left_ms=7500, chief=CHIEF),
+            "seal_fence": seal_fence, "chief_reset": of_member("RESET", 74, "Wait", timeout_ms=60000, chief_number=301),
+            "list_chief": list_chief}
 
 
 def main():

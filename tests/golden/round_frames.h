@@ -7,6 +7,7 @@
 
 #define ROUND_MEMBER UINT64_C(0x8877665544332211)
 #define ROUND_GENERATION UINT64_C(0x0102030405060708)
+#define ROUND_TRAINING UINT64_C(0x1122334455667788)
 
 static inline void contribute(struct wire *out)
 {
@@ -48,6 +49,30 @@ static inline void sync_request(struct wire *out)
     round_frame(out, PS_OP_SYNC, 0, 51, &ps_v1_Sync_msg, &m, &body);
 }
 
+/* Its list goes on. */
+static inline void sync_more(struct wire *out)
+{
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "global_step")); /* fits */
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_NameItem_msg, &name);
+    ps_v1_Sync m = {.timeout_ms = 60000, .has_options = true, .options = golden_sync(), .chief_number = 3};
+    round_frame(out, PS_OP_SYNC, PS_FLAG_MORE, 51, &ps_v1_Sync_msg, &m, &body);
+}
+
+/* Of a chief that has finished, whose session was made anew. */
+static inline void sync_again(struct wire *out)
+{
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "global_step")); /* fits */
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_NameItem_msg, &name);
+    ps_v1_Sync m = {.has_options = true, .options = golden_sync(), .finished = true, .training = ROUND_TRAINING};
+    round_frame(out, PS_OP_SYNC, 0, 57, &ps_v1_Sync_msg, &m, &body);
+}
+
 /* The list of one container that JOIN, STEP and LEAVE have. */
 static inline void container_list(struct psi_buf *body)
 {
@@ -77,12 +102,26 @@ static inline void join_answer(struct wire *out)
     list_frame(out, PS_OP_JOIN, PS_FLAG_REPLY, 52, &ps_v1_JoinAnswer_msg, &m, sizeof(m), 1);
 }
 
+static inline void join_answer_again(struct wire *out)
+{
+    ps_v1_JoinAnswer m = {.member = ROUND_MEMBER, .round = 1, .generation = ROUND_GENERATION, .training = ROUND_TRAINING};
+    list_frame(out, PS_OP_JOIN, PS_FLAG_REPLY, 52, &ps_v1_JoinAnswer_msg, &m, sizeof(m), 1);
+}
+
 static inline void step_request(struct wire *out)
 {
     struct psi_buf body;
     container_list(&body);
     ps_v1_Step m = {.timeout_ms = 60000, .member = ROUND_MEMBER, .round = 7, .steps = 12};
     round_frame(out, PS_OP_STEP, 0, 53, &ps_v1_Step_msg, &m, &body);
+}
+
+static inline void step_first(struct wire *out)
+{
+    struct psi_buf body;
+    container_list(&body);
+    ps_v1_Step m = {.timeout_ms = 600000, .member = ROUND_MEMBER, .round = 1, .open_timeout_ms = 60000};
+    round_frame(out, PS_OP_STEP, 0, 78, &ps_v1_Step_msg, &m, &body);
 }
 
 static inline void step_reply(struct wire *out)
@@ -196,6 +235,42 @@ static inline void task_rounds(struct wire *out)
     round_frame(out, PS_OP_TASK_ROUNDS, 0, 60, NULL, NULL, &body);
 }
 
+/* A frame of its list that is not the first one, and not the last. */
+static inline void task_rounds_more(struct wire *out)
+{
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "w")); /* fits */
+    list_frame(out, PS_OP_TASK_ROUNDS, PS_FLAG_MORE, 60, &ps_v1_NameItem_msg, &name, sizeof(name), 1);
+}
+
+static inline void task_join(struct wire *out)
+{
+    ps_v1_RoundsItem m = golden_group();
+    m.round = 1;
+    m.life = 0x99;
+    m.awaited = 3;
+    ps_v1_MemberItem member = golden_member();
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_RoundsItem_msg, &m);
+    list_add(&body, &ps_v1_MemberItem_msg, &member);
+    round_frame(out, PS_OP_TASK_JOIN, 0, 61, NULL, NULL, &body);
+}
+
+static inline void task_leave(struct wire *out)
+{
+    ps_v1_RoundsItem m = golden_group();
+    m.round = 7;
+    m.life = 0x99;
+    m.over = true;
+    ps_v1_MemberItem member = golden_member();
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_RoundsItem_msg, &m);
+    list_add(&body, &ps_v1_MemberItem_msg, &member);
+    round_frame(out, PS_OP_TASK_LEAVE, 0, 63, NULL, NULL, &body);
+}
+
 static inline void prepare(struct wire *out)
 {
     ps_v1_RoundsItem m = golden_group();
@@ -239,7 +314,7 @@ static inline void list_group(struct wire *out)
     m[2].member = golden_member();
     m[2].member.round = 7;
     m[2].member.complete = true;
-    m[2].member.taken = true;
+    m[2].member.taken = 1;
     list_frame(out, PS_OP_LIST, 0, 62, &ps_v1_ListItem_msg, m, sizeof(m[0]), 3);
 }
 

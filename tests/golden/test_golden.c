@@ -14,9 +14,11 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "chief_frames.h"
 #include "dtypes.h"
 #include "queue_frames.h"
 #include "round_frames.h"
+#include "save_frames.h"
 
 #include "common/cluster.h"
 
@@ -120,6 +122,22 @@ static void open_request(struct wire *out)
     PSI_IGNORE(PSI_BYTES_SET(m.name, "b"));              /* fits */
     list_add(&body, &ps_v1_NameItem_msg, &m);
     struct ps_frame_header h = header_of(PS_OP_OPEN, 0, 12, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
+static void open_answer_restored(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    a.index = 1;
+    a.version = 1876;
+    a.initialised = a.sealed = a.restored = true;
+    a.checkpoint = 12;
+    a.checkpoint_version = 1800;
+    list_add(&body, &ps_v1_OpenAnswer_msg, &a);
+    struct ps_frame_header h = header_of(PS_OP_OPEN, PS_FLAG_REPLY, 12, 0);
     control(out, &h, NULL, NULL, &body);
     psi_buf_fini(&body);
 }
@@ -244,6 +262,22 @@ static void assign_plain(struct wire *out)
     drain(&q, out);
 }
 
+/* To the first slot of Adam, with its power. */
+static void assign_slot(struct wire *out)
+{
+    static const float v[3] = {1, -2, 0.5F};
+    const double power = 0.75;
+    struct psi_outq q;
+    struct ps_push_meta m = {.total_elements = 3, .scale = 1, .assign_flags = PS_ASSIGN_SLOT_1};
+    struct ps_frame_header h = header_of(PS_OP_ASSIGN, PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 17, 6);
+    memcpy(&m.version, &power, sizeof(power));
+    h.dtype = PS_F32;
+    h.meta_bytes = sizeof(m);
+    psi_outq_init(&q);
+    assert_int_equal(psi_outq_push_body(&q, &h, &m, v, sizeof(v), true), PS_OK);
+    drain(&q, out);
+}
+
 static void pull_request(struct wire *out)
 {
     struct psi_outq q;
@@ -352,6 +386,7 @@ static const struct golden {
     {"hello_answer", hello_answer},
     {"open", open_request},
     {"open_answer", open_answer},
+    {"open_answer_restored", open_answer_restored},
     {"create_more", create_request},
     {"create_answer", create_answer},
     {"init", init_request},
@@ -363,6 +398,7 @@ static const struct golden {
     {"push_refused", push_refused},
     {"pushpull_reply", pushpull_reply},
     {"assign_plain", assign_plain},
+    {"assign_slot", assign_slot},
     {"add_reply", add_reply},
     {"pull", pull_request},
     {"pull_reply", pull_reply},
@@ -373,6 +409,29 @@ static const struct golden {
     {"containers_answer", containers_answer},
     {"tasks_answer", tasks_answer},
     {"stop_answer", stop_answer},
+    {"job_done", job_done},
+    {"task_done", task_done},
+    {"checkpoint", checkpoint},
+    {"checkpoints_answer", checkpoints_answer},
+    {"task_cut", task_cut},
+    {"task_cut_answer", task_cut_answer},
+    {"task_manifest", task_manifest},
+    {"task_drop", task_drop},
+    {"checkpoint_read", checkpoint_read},
+    {"checkpoint_delete", checkpoint_delete},
+    {"list_saved", list_saved},
+    {"task_cut_note", task_cut_note},
+    {"list_bar", list_bar},
+    {"task_reset_bar", task_reset_bar},
+    {"checkpoint_restore", checkpoint_restore},
+    {"task_load", task_load},
+    {"task_load_others", task_load_others},
+    {"list_part", list_part},
+    {"list_gone", list_gone},
+    {"task_place_gone", task_place_gone},
+    {"task_load_answer", task_load_answer},
+    {"task_place", task_place},
+    {"list_start", list_start},
     {"config_set", config_set},
     {"set_rate", set_rate},
     {"push_bf16", push_bf16},
@@ -397,17 +456,34 @@ static const struct golden {
     {"ack_given_up", ack_given_up},
     {"contribute", contribute},
     {"sync", sync_request},
+    {"sync_more", sync_more},
+    {"sync_again", sync_again},
     {"join", join_request},
     {"join_answer", join_answer},
+    {"join_answer_again", join_answer_again},
     {"step", step_request},
+    {"step_first", step_first},
     {"step_reply", step_reply},
     {"leave", leave_request},
     {"rounds_answer", rounds_answer},
     {"ages_answer", ages_answer},
     {"task_rounds", task_rounds},
+    {"task_rounds_more", task_rounds_more},
+    {"task_join", task_join},
+    {"task_leave", task_leave},
     {"prepare", prepare},
     {"prepare_missing", prepare_missing},
     {"list_group", list_group},
+    {"chief_claim", chief_claim},
+    {"chief_answer", chief_answer},
+    {"chief_granted", chief_granted},
+    {"chief_beat", chief_beat},
+    {"chief_beat_answer", chief_beat_answer},
+    {"chief_beat_ready", chief_beat_ready},
+    {"chief_ready_answer", chief_ready_answer},
+    {"seal_fence", seal_fence},
+    {"chief_reset", chief_reset},
+    {"list_chief", list_chief},
 };
 enum { GOLDENS = sizeof(goldens) / sizeof(goldens[0]) };
 

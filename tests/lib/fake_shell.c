@@ -239,7 +239,26 @@ static void carry_out_effect(struct shell_task *t, const struct psd_effect *e)
     case PSD_EFFECT_CALL_CANCEL:
         shell_call_effect(t, e);
         break;
+    case PSD_EFFECT_DISK:
+        if (t->disk_count == PSD_DISK_OPS_MAX) {
+            broken("more operations of the disk than there may be");
+        }
+        t->disk[t->disk_count++] = e->disk;
+        break;
     }
+}
+
+void shell_disk_done(struct shell_task *t, ps_status st, size_t bytes, const char *error)
+{
+    if (t->disk_count == 0) {
+        broken("the test ends an operation of the disk that there is not");
+    }
+    uint64_t id = t->disk[0].id;
+    t->disk_count--;
+    memmove(&t->disk[0], &t->disk[1], t->disk_count * sizeof(t->disk[0]));
+    psd_task_disk_done(t->core, id, st, bytes, error);
+    shell_settle(t);
+    shell_run(t->net);
 }
 
 void shell_settle(struct shell_task *t)
@@ -259,7 +278,10 @@ void shell_settle(struct shell_task *t)
             break;
         }
     }
-    psd_task_check_invariants(t->core);
+    if (++t->net->unchecked >= t->net->check_every) {
+        t->net->unchecked = 0;
+        psd_task_check_invariants(t->core);
+    }
 }
 
 /* ---- events ---- */

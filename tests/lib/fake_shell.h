@@ -54,6 +54,8 @@ struct shell_conn {
 struct shell_net {
     struct shell_task *tasks[SHELL_TASKS_MAX];
     uint32_t task_count;
+    uint32_t check_every; /* so many events the invariants of a task are looked at; 0: after each */
+    uint32_t unchecked;
     uint8_t *scratch;
 };
 
@@ -80,6 +82,8 @@ struct shell_task {
     bool lists_held;                          /* of the next one that dials it arrives the HELLO only */
     struct shell_call calls[SHELL_CALLS_MAX]; /* the oldest first */
     uint32_t call_count;
+    struct psd_disk_op disk[PSD_DISK_OPS_MAX]; /* operations that it has asked for, the oldest first; the test ends them */
+    uint32_t disk_count;
     char log[SHELL_LOG_BYTES]; /* "event text\n" ..., the newest that fit */
     size_t log_bytes;
 };
@@ -113,6 +117,8 @@ void shell_settle(struct shell_task *t);
 void shell_call_effect(struct shell_task *t, const struct psd_effect *e);
 /** Call `index` is over; out [out_bytes] is its result. */
 void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void *out, size_t out_bytes, const char *error);
+/** Its oldest operation of the disk is over. */
+void shell_disk_done(struct shell_task *t, ps_status st, size_t bytes, const char *error);
 /** In steps of 100 ms. */
 void shell_pass(struct shell_net *net, uint64_t ms);
 /** The connection breaks: what is on its way is lost, both ends learn it at once. Safe when it is closed already. */

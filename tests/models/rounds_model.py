@@ -17,7 +17,10 @@ Promised, at every step:
     round; they differ by at most one round, and have every round of which a STEP or JOIN was answered;
   - a flip was decided: every owner was ready for it; an owner can carry out every COMMIT;
   - who is told *taken* was taken everywhere, who is told that he was not, nowhere;
-  - with on_loss `wait` and all replicas no round is decided without a member that has joined and not left.
+  - with on_loss `wait` and all replicas no round is decided without a member that has joined and not left;
+  - when all have left, or are lost where the others have left, the next round waits for as many as the first one did, also with
+    another directory; not where the last one's session is only made anew by its process, within a lease;
+  - where a group has lost an owner, those that are left end with the same round.
 And from every state there is a way without a further fault to one where nothing is under way, no owner holds what is prepared or
 the areas of members that are gone, and only those wait whose round needs a place that is open."""
 import sys
@@ -27,7 +30,7 @@ from explore import Violation, main
 CUT, LINK, LEASE, DIE, OWNER, DIRECTORY = range(6)
 FAULTS = ('cut', 'link', 'lease', 'die', 'owner', 'directory')
 # scenario: the index of each session (a later one of an index may start at any time), owners, R (0: all), policy, faults; rounds: 2;
-# each: rounds of each session; at_most 1: one fault of all of these; opens: they have not joined yet; forgets: (session, owner) that
+# each: rounds of each session; again: session: the one of which its process makes it anew; at_most 1: one fault of all of these; opens: they have not joined yet; forgets: (session, owner) that
 # lacks its contribution of round 1
 SCENARIOS = {
     'link':      dict(workers=(0, 1), faults=dict(link=1, cut=1)),
@@ -37,6 +40,7 @@ SCENARIOS = {
     'shrink':    dict(workers=(0, 1), on_loss='shrink', faults=dict(die=1, directory=1)),
     'lost':      dict(workers=(0, 1), on_loss='shrink', faults=dict(die=1, directory=1, link=1), rounds=1),
     'stops':     dict(workers=(0, 1), on_loss='shrink', faults=dict(lease=1, link=1)),
+    'stop':      dict(workers=(0, 1), on_loss='shrink', faults=dict(lease=2)),
     'fail':      dict(workers=(0, 1), on_loss='fail', faults=dict(die=1, link=1)),
     'backup':    dict(workers=(0, 1, 2), replicas=2, faults=dict(directory=1), rounds=2),
     'forgets':   dict(workers=(0, 1, 2), replicas=1, forgets=(1, 1), on_loss='shrink', faults=dict(link=1), rounds=1),
@@ -48,6 +52,15 @@ SCENARIOS = {
     'backup_2':  dict(workers=(0, 1, 2), replicas=2, on_loss='shrink', faults=dict(die=1, directory=1)),
     'opens':     dict(workers=(0, 1), opens=True, faults=dict(cut=1, directory=1), rounds=1),
     'twice':     dict(workers=(0, 1, 1), replicas=1, faults=dict(lease=1), rounds=1),
+    'anew':      dict(workers=(0, 1, 0, 1), each=(1, 1, 2, 2), faults=dict()),
+    'anew_lost': dict(workers=(0, 1, 1, 0), each=(1, 2, 2, 2), owners=1, replicas=1, faults=dict(die=1)),
+    'anew_lost_d': dict(workers=(0, 1, 1), each=(1, 2, 1), owners=1, replicas=1, faults=dict(die=1, directory=1)),
+    'again':     dict(workers=(0, 1, 1), each=(1, 2, 2), again={2: 1}, replicas=1, faults=dict(link=1)),
+    'again_s':   dict(workers=(0, 1, 1), each=(1, 2, 2), again={2: 1}, on_loss='shrink', faults=dict()),
+    'anew_2':    dict(workers=(0, 1, 0, 1), each=(1, 1, 2, 2), faults=dict(directory=1)),
+    'apart':     dict(workers=(0,), owners=3, faults=dict(owner=1, link=1), rounds=1),
+    'apart_d':   dict(workers=(0,), owners=3, faults=dict(owner=1, directory=1), rounds=1),
+    'apart_2':   dict(workers=(0,), owners=3, faults=dict(owner=1, directory=1, link=1), rounds=1),
 }
 # rule that is left out, or mistake: (where it shows first, what it is)
 MUTANTS = {
@@ -72,24 +85,35 @@ MUTANTS = {
     'no_void':           ('missing', "an attempt that is given up is not ended at the owners"),
     'fail_at_once':      ('fail', "a group fails while a COMMIT is on its way"),
     'opened_forgotten':  ('shrink', "a restarted directory takes a group that was open for one that waits for its first members"),
-    'next_only':         ('stops', "who joins while nobody is a member waits for a round that does not end"),
+    'stays_open':        ('anew', "who comes when all have left begins alone"),
+    'alone':             ('anew_lost', "who takes the place of one that was lost while the others finished goes on alone"),
+    'over_forgotten':    ('anew_lost_d', "a restarted directory does not know that somebody has finished in the round under way"),
+    'anew_waits':        ('again', "the last one's session is made anew, and taken for lost at once"),
+    'broken_at_once':    ('apart', "a group that has lost an owner ends while a COMMIT is on its way"),
+    'broken_unasked':    ('apart_d', "a restarted directory ends a group that has lost an owner where the last COMMIT is missing"),
+    'next_only':         ('stop', "who joins while nobody is a member waits for a round that does not end"),
 }
 
 # session: phase, member, round, on the way to each owner
 PHASE, MID, ROUND, FLIGHT = range(4)
 #   '-' not started, 'J' 'S' 'L' has a request to send, 'j' 's' 'l' it is at the directory, 'C' contributes; ended: 'D' well, 'F', 'X' dead
 # owner: lives, life of the directory that it is connected to, orders unread, group: 'g' has it, 'e' was told to end it, '-' lost;
-# committed, what each flip took, member of each index (member, session, contribution: (round, session), last taken), prepared, opened
-ALIVE, CONN, CHAN, GROUP, DONE, HIST, MEM, PREP, OPEN = range(9)
+# committed, what each flip took, member of each index (member, session, contribution: (round, session), last taken), prepared, opened,
+# the round in which somebody has left
+ALIVE, CONN, CHAN, GROUP, DONE, HIST, MEM, PREP, OPEN, OVER = range(10)
 # prepared: life, attempt, list, built, what of
-# directory: life (0: down), connected owners, phase, round, attempt, list, ready, flipped, places, waits, leaves, last list, opened, failing
-LIFE, UP, STATE, NOW, ATT, LIST, READY, FLIPPED, PLACES, WAITS, LEAVES, LAST, OPENED, FAILING = range(14)
+# directory: life (0: down), connected owners, phase, round, attempt, list, ready, flipped, places, waits, leaves, last list, opened, failing: True, or 'b';
+# the round in which somebody has left last, with `finished`
+LIFE, UP, STATE, NOW, ATT, LIST, READY, FLIPPED, PLACES, WAITS, LEAVES, LAST, OPENED, FAILING, LEFT = range(15)
 # place: member (0: nobody), session, lost, first round, complete, owners that know it, answered, last taken
 P_MID, P_WHO, P_LOST, P_FIRST, P_COMPLETE, P_OKS, P_ANSWERED, P_TAKEN = range(8)
-GHOSTS = ('mids', 'lives', 'answered', 'decided', 'seats')
+GHOSTS = ('mids', 'lives', 'answered', 'decided', 'over', 'fresh', 'seats')
 
 
 NOTHING = (0, 0)
+DROPPED = (-1, False)   # seat of one that was lost when all began anew
+KEPT = -1   # last taken, of one that is to take a place that was kept for it
+SAME = -2   # ... and whose process had the session before it
 
 
 def index_of(mid):
@@ -129,6 +153,7 @@ class Model:
         self.replicas, self.policy = sc.get('replicas', 0), sc.get('on_loss', 'wait')
         self.faults, self.budget = sc['faults'], sc.get('at_most', 99)
         self.rounds = sc.get('each', (sc.get('rounds', 2),) * len(self.index))
+        self.again = sc.get('again', {})
         self.opens, self.forgets = sc.get('opens', False), sc.get('forgets')
         self.all = (True,) * self.owners
         self.none = (False,) * self.owners
@@ -140,12 +165,12 @@ class Model:
         sess = tuple(('-', 0, 0, ()) if k not in first else ('J', 0, 0, ()) if self.opens else
                      ('C', mids[i], 1, self.flights(k, 1)) for k, i in enumerate(self.index))
         mem = tuple((mids[i], first[i], NOTHING, 0) if joined else None for i in range(self.places))
-        own = ((True, 1, (), 'g', 0, (), mem, None, joined),) * self.owners
+        own = ((True, 1, (), 'g', 0, (), mem, None, False, 0),) * self.owners
         places = tuple((mids[i], first[i], False, 1, False, self.all, True, 0) if joined else None for i in range(self.places))
         d = (1, self.all, 'c', 1, 0, (), self.none, self.none, places, (None,) * len(self.index), (None,) * self.places, (), joined,
-             False)
+             False, 0)
         left = tuple(min(self.faults.get(f, 0), self.budget) for f in FAULTS)
-        return (sess, own, d, left, (2 if joined else 1,) * self.places, 1, 0, (0, ()), tuple((first[i], True) if joined else None for i in range(self.places)))
+        return (sess, own, d, left, (2 if joined else 1,) * self.places, 1, 0, (0, ()), 0, False, tuple((first[i], True) if joined else None for i in range(self.places)))
 
     def flights(self, k, r):
         return tuple(2 if self.forgets == (k, o) and r == 1 else 1 for o in range(self.owners))
@@ -208,14 +233,13 @@ class Model:
                 self.flip(w, o, r, mids)
             self.flipped(w, o, r)
         elif kind == 'J':
-            _, i, mid, k, opened = msg
-            own[OPEN] = own[OPEN] or opened
+            _, i, mid, k, own[OPEN] = msg
             if own[MEM][i] is None or own[MEM][i][0] != mid:
                 self.drops(w, o, i)
                 own[MEM] = swap(own[MEM], i, (mid, k, NOTHING, 0))
             self.joined(w, o, i, mid)
         elif kind == 'X':
-            _, i, mid = msg
+            _, i, mid, own[OPEN], own[OVER] = msg
             if own[MEM][i] is not None and own[MEM][i][0] == mid:
                 self.drops(w, o, i)
                 own[MEM] = swap(own[MEM], i, None)
@@ -303,6 +327,8 @@ class Model:
         for o, own in enumerate(w.own):
             if own[GROUP] == 'g' and (own[PREP] is None or own[PREP][2:4] != (d[LIST], True)) and 'commit_early' not in self.off:
                 raise Violation('round %d is decided with %r, and owner %d has prepared %r' % (d[NOW], d[LIST], o, own[PREP]))
+        if w.fresh:
+            raise Violation('all have left, and round %d takes but %r' % (d[NOW], d[LIST]))
         w.decided = (d[NOW], d[LIST])
         d[STATE], d[FLIPPED] = 'm', self.none
         if 'early_answer' in self.off:
@@ -330,7 +356,10 @@ class Model:
         if not self.hears(w, o) or d[STATE] != 'm' or r != d[NOW]:
             return
         d[FLIPPED] = swap(d[FLIPPED], o, True)
-        if all(d[FLIPPED]):
+        self.look_flipped(w)
+
+    def look_flipped(self, w):
+        if all(w.d[FLIPPED]):
             self.end_round(w)
 
     def answer_round(self, w, r):
@@ -349,7 +378,7 @@ class Model:
         self.answer_round(w, r)
         d[LIST] = ()
         if d[FAILING]:
-            self.fail(w)
+            (self.broken if d[FAILING] == 'b' else self.fail)(w)
             return
         for i, p in enumerate(d[PLACES]):
             if p and p[P_LOST] and self.policy == 'shrink':
@@ -396,11 +425,63 @@ class Model:
                 raise Violation('member %d is told %staken in round %d, and owner %d took %r' % (
                     mid, '' if taken else 'not ', r, o, own[HIST][r - 1]))
 
-    def remove(self, w, i):
+    def remove(self, w, i, left=False):
         """for good; its areas go"""
-        self.orders(w, 'X', i, w.d[PLACES][i][P_MID])
-        w.d[PLACES][i] = None
+        d = w.d
+        mid, d[PLACES][i] = d[PLACES][i][P_MID], None
+        if left:
+            d[LEFT] = w.over = d[NOW]
+        self.look_over(w)
+        self.orders(w, 'X', i, mid, d[OPENED], d[LEFT])
         self.settle_joins(w)
+
+    def lacks_some(self):
+        """the others may have finished without one that is lost"""
+        return self.replicas or self.policy == 'shrink'
+
+    def is_last(self, w, i):
+        """the others have finished, and the member of index i alone is at work"""
+        d = w.d
+        works = [k for k, p in enumerate(d[PLACES]) if p and p[P_ANSWERED] and p[P_FIRST] <= d[NOW] and not p[P_LOST]]
+        return works == [i] and d[LEFT] == d[NOW] and self.lacks_some() and 'anew_waits' not in self.off
+
+    def made_anew(self, w, k, j, closed):
+        """the process of session k makes j in its place; closed: it says that k is gone"""
+        fresh = w.fresh
+        w.sess[k][PHASE], w.sess[j][PHASE] = 'X', 'J'
+        if closed and w.d[LIFE] and w.d[STATE] != 'r' and not self.is_last(w, self.index[k]):
+            self.lease_ends(w, k)
+        if w.fresh and not fresh:
+            raise Violation('all begin anew because session %d is made anew' % k)
+
+    def look_over(self, w):
+        """the last one has left, and who is lost has closed no round since: all begin anew"""
+        d = w.d
+        new = [p is not None and (not p[P_ANSWERED] or (p[P_FIRST] > d[NOW] and not p[P_LOST])) for p in d[PLACES]]
+        lacks = self.lacks_some()
+        if d[STATE] != 'c' or any(p and (p[P_TAKEN] == SAME or (p[P_TAKEN] == KEPT and not lacks) if n else
+                                         not (p[P_LOST] and lacks)) for p, n in zip(d[PLACES], new)):
+            return
+        w.fresh = w.fresh or w.over == d[NOW]
+        if d[LEFT] != d[NOW]:
+            return
+        w.fresh = True
+        come = any(new)
+        if come and 'alone' in self.off:
+            return
+        d[OPENED] = d[OPENED] and 'stays_open' in self.off
+        for i, p in enumerate(d[PLACES]):
+            if new[i]:
+                p[P_FIRST] = d[NOW]
+            elif p:
+                d[PLACES][i] = None
+                w.seats = swap(w.seats, i, DROPPED)
+                for o, own in enumerate(w.own):     # of a place that is kept since a restart each may have another member
+                    has = own[MEM][i]
+                    mid = p[P_MID] or (has[0] if has else 0)
+                    if mid:
+                        self.order(w, o, 'X', i, mid, d[OPENED], d[LEFT])
+        d[LEFT] = w.over = 0 if come else d[LEFT]
 
     def lease_ends(self, w, k):
         d, s, i = w.d, w.sess[k], self.index[k]
@@ -421,9 +502,10 @@ class Model:
             self.try_close(w)
         elif 'wait_leaves' in self.off and not p[P_COMPLETE]:
             p[P_LOST] = True
-            self.orders(w, 'X', i, p[P_MID])
+            self.orders(w, 'X', i, p[P_MID], d[OPENED], d[LEFT])
         else:
             p[P_LOST] = True
+            self.look_over(w)
 
     def fail(self, w):
         d = w.d
@@ -433,6 +515,15 @@ class Model:
         for k, x in enumerate(d[WAITS]):
             if x:
                 self.answer(w, k, 'L' if x[0] == 'L' else 'F')
+
+    def lacks_part(self, w, o):
+        """it has listed, and has lost its part"""
+        d = w.d
+        if d[STATE] == 'm' and 'broken_at_once' not in self.off:
+            d[FAILING], d[FLIPPED] = 'b', swap(d[FLIPPED], o, True)
+            self.look_flipped(w)
+        else:
+            self.broken(w)
 
     def broken(self, w):
         self.fail(w)
@@ -460,8 +551,10 @@ class Model:
             if x and p and x[0] == 'S' and x[1] == p[P_MID]:
                 self.answer(w, j, 'F')
         w.seats = swap(w.seats, i, (k, bool(w.seats[i] and w.seats[i][1])))
-        d[PLACES][i] = [mid, k, False, d[NOW] if at_once else d[NOW] + 1, False, self.none, False, 0]
-        self.orders(w, 'J', i, mid, k, d[OPENED] or all(d[PLACES]))
+        d[PLACES][i] = [mid, k, False, d[NOW] if at_once else d[NOW] + 1, False, self.none, False,
+                          0 if not p else SAME if p[P_WHO] in (k, self.again.get(k)) and 'anew_waits' not in self.off else KEPT]
+        self.look_over(w)
+        self.orders(w, 'J', i, mid, k, d[OPENED])
 
     def joined(self, w, o, i, mid):
         p = w.d[PLACES][i]
@@ -474,7 +567,7 @@ class Model:
         if d[STATE] != 'c':
             return
         if not d[OPENED] and all(p and all(p[P_OKS]) for p in d[PLACES]):
-            d[OPENED] = True
+            d[OPENED], w.fresh = True, False
             self.try_close(w)
             if d[STATE] != 'c':
                 return
@@ -484,6 +577,8 @@ class Model:
         for p in d[PLACES]:
             if p and not p[P_ANSWERED] and all(p[P_OKS]) and p[P_FIRST] <= d[NOW]:
                 p[P_ANSWERED] = True
+                if not d[OPENED]:
+                    d[LEFT] = w.over = 0
                 x = d[WAITS][p[P_WHO]]
                 if x and x[0] == 'J':
                     self.answer(w, p[P_WHO], 'J', d[NOW], p[P_MID])
@@ -510,7 +605,7 @@ class Model:
         if w.seats[i] and w.seats[i][0] == k:
             w.seats = swap(w.seats, i, (k, False))
         if p and p[P_MID] == mid:
-            self.remove(w, i)
+            self.remove(w, i, True)
             d[LEAVES] = swap(d[LEAVES], i, (mid, k, self.none))
             if 'leave_early' in self.off:
                 self.answer(w, k, 'L')
@@ -550,7 +645,7 @@ class Model:
                 self.recovers(w)
         elif d[STATE] == 'b' or own[GROUP] != 'g':
             if d[STATE] != 'b':
-                self.broken(w)
+                self.lacks_part(w, o)
             elif own[GROUP] == 'g':
                 self.order(w, o, 'E')
         else:
@@ -558,8 +653,9 @@ class Model:
 
     def recovers(self, w):
         d = w.d
-        up = [own for o, own in enumerate(w.own) if d[UP][o]]
-        if any(own[GROUP] != 'g' for own in up):
+        up = [own for o, own in enumerate(w.own) if d[UP][o] and own[GROUP] == 'g']
+        lost = any(own[GROUP] != 'g' for o, own in enumerate(w.own) if d[UP][o])
+        if lost and ('broken_unasked' in self.off or len({own[DONE] for own in up}) < 2):
             d[STATE] = 'c'
             self.broken(w)
             return
@@ -567,7 +663,8 @@ class Model:
         d[LAST] = tuple(mid for mid, _, _ in top[HIST][-1]) if top[HIST] else ()
         behind = any(own[DONE] < top[DONE] for own in up) and 'no_catch_up' not in self.off
         d[STATE], d[NOW], d[LIST] = ('m', top[DONE], d[LAST]) if behind else ('c', top[DONE] + 1, ())
-        d[FLIPPED] = d[READY] = self.none
+        d[READY], d[FAILING] = self.none, 'b' if lost else False
+        d[FLIPPED] = tuple(own[GROUP] != 'g' for own in w.own)
         for i in range(self.places):
             told = [own[MEM][i] for own in up]
             whole = len({m and m[0] for m in told}) == 1
@@ -576,9 +673,15 @@ class Model:
             elif whole:
                 mid, who, _, _ = told[0]
                 d[PLACES][i] = [mid, who, False, 1, False, self.none, True, max(m[3] for m in told)]
+                # a JOIN that was not answered is forgotten; who was dropped as lost, and no owner has heard of it, is there again
+                w.seats = swap(w.seats, i, (who, True) if w.seats[i] == DROPPED else w.seats[i] and (who, w.seats[i][1]))
             else:
                 d[PLACES][i] = [0, -1, True, 1, False, self.all, True, 0] if self.policy == 'wait' else None
-        d[OPENED] = top[DONE] > 0 or any(own[OPEN] for own in up) and 'opened_forgotten' not in self.off
+        told = [own[OPEN] for own in up]
+        d[OPENED] = all(d[PLACES]) or (any if any(d[PLACES]) else all)(told) and 'opened_forgotten' not in self.off
+        w.fresh = w.fresh and not (d[OPENED] and any(d[PLACES]))
+        left = max(own[OVER] for own in up) if 'over_forgotten' not in self.off else 0
+        d[LEFT] = left if left == d[NOW] and not behind and (d[OPENED] or not any(d[PLACES])) else 0
         for o in range(self.owners):
             if d[UP][o]:
                 self.corrects(w, o)
@@ -592,9 +695,9 @@ class Model:
         for i, p in enumerate(d[PLACES]):
             has = own[MEM][i]
             if has and (not p or (p[P_MID] and p[P_MID] != has[0])):
-                self.order(w, o, 'X', i, has[0])
+                self.order(w, o, 'X', i, has[0], d[OPENED], d[LEFT])
             if p and p[P_MID] and (not has or has[0] != p[P_MID]):
-                self.order(w, o, 'J', i, p[P_MID], p[P_WHO], d[OPENED] or all(d[PLACES]))
+                self.order(w, o, 'J', i, p[P_MID], p[P_WHO], d[OPENED])
             elif p and p[P_MID]:
                 self.joined(w, o, i, p[P_MID])
             if d[LEAVES][i] and (not has or has[0] != d[LEAVES][i][0]):
@@ -611,12 +714,13 @@ class Model:
     # ---- faults ----------------------------------------------------------------------------------
     def directory_dies(self, w):
         n, k = self.places, len(self.index)
-        w.d = [0, self.none, 'r', 0, 0, (), self.none, self.none, [None] * n, (None,) * k, (None,) * n, (), False, False]
+        w.d = [0, self.none, 'r', 0, 0, (), self.none, self.none, [None] * n, (None,) * k, (None,) * n, (), False, False, 0]
         for s in w.sess:
             s[PHASE] = s[PHASE].upper()
+        w.over = max(own[OVER] for own in w.own)    # what nobody has heard of was not answered
 
     def owner_dies(self, w, o):
-        w.own[o] = [False, 0, (), '-', 0, (), (None,) * self.places, None, False]
+        w.own[o] = [False, 0, (), '-', 0, (), (None,) * self.places, None, False, 0]
         w.d[UP] = swap(w.d[UP], o, False)
 
     def starts(self, w):
@@ -661,7 +765,7 @@ class Model:
             for o, f in enumerate(s[FLIGHT]):
                 if f == 1 and own[o][ALIVE]:
                     go('owner %d gets the contribution of %s' % (o, name), None, self.contribution, k, o)
-            if ph == '-':
+            if ph == '-' and k not in self.again:
                 go('%s starts' % name, None, self.phase, k, 'J')
             elif ph in 'JSL' and life and d[STATE] != 'r':
                 go('%s sends %s' % (name, ph), None, self.sends, k)
@@ -669,6 +773,10 @@ class Model:
                 go('%s loses its connection' % name, CUT, self.phase, k, ph.upper())
             if ph in 'JSLjslC' and left[DIE]:
                 go('%s dies' % name, DIE, self.phase, k, 'X')
+            for j, before in self.again.items():
+                if before == k and ph in 'JSLjslC' and sess[j][PHASE] == '-':
+                    go('%s is made anew' % name, None, self.made_anew, k, j, True)
+                    go('%s is made anew without a word' % name, None, self.made_anew, k, j, False)
             place = d[PLACES][self.index[k]]
             if life and place and place[P_WHO] == k and not place[P_LOST] and (ph in 'XFD' or left[LEASE]):
                 go('the lease of %s ends' % name, None if ph in 'XFD' else LEASE, self.lease_ends, k)
@@ -715,18 +823,19 @@ class Model:
                 raise Violation('round %d was answered, and owner %d has not flipped it' % (w.answered, o))
 
     def quiet(self, key):
-        sess, own, d, seats = *key[:3], key[-1]
+        sess, own, d, fresh, seats = *key[:3], *key[-2:]
         if not d[LIFE] or d[STATE] not in 'cbf':
             return False
         for o in own:
             if o[CHAN] or o[CONN] != d[LIFE] or o[PREP] or (d[STATE] == 'b' and o[GROUP] == 'g'):
                 return False
-        if not all(d[UP]) or (d[STATE] == 'f' and len({o[DONE] for o in own}) > 1):
+        if not all(d[UP]) or (d[STATE] in 'bf' and len({o[DONE] for o in own if o[GROUP] != '-'}) > 1):
             return False
         here = [p for p in d[PLACES] if p and p[P_FIRST] <= d[NOW]]
         need = self.replicas if self.replicas else len(here)
         opened = any(p and p[P_LOST] and p[P_FIRST] <= d[NOW] and seat for p, seat in zip(d[PLACES], seats))
         needs_open = self.policy == 'wait' and opened and sum(p[P_COMPLETE] for p in here) < need
+        needs_open = needs_open or (fresh and not d[OPENED] and not all(p and p[P_ANSWERED] for p in d[PLACES]))
         for k, s in enumerate(sess):
             if s[PHASE] in '-DFX' or (s[PHASE] in 'sj' and needs_open):
                 continue

@@ -4,7 +4,7 @@
 SIM_FRAME_BODY_MAX := 131072
 SIM_SMALL := $(B)/tests/sim/test_sim
 SIM_SMALL_C := $(COMMON_C) $(SIMLIB_C) tests/sim/test_sim.c \
-	$(filter psd/task.c psd/base/% psd/rpc/% psd/directory/% psd/store/% psd/optim/%,$(PSD_C)) $(filter worker/core/%,$(WORKER_C))
+	$(filter psd/task.c psd/base/% psd/rpc/% psd/directory/% psd/store/% psd/optim/% psd/durable/%,$(PSD_C)) $(filter worker/core/%,$(WORKER_C))
 sim_small_obj = $(patsubst %.c,$(B)/sim/%.o,$1)
 
 $(B)/sim/%.o: %.c $(B)/obj/flags tests/sim/flags.mk | $(GEN_H) $(PUBLIC)

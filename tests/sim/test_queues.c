@@ -39,6 +39,7 @@ static void test_queues(void **state)
         sum.back += one.back;
         sum.again += one.again;
         sum.compared += one.compared;
+        sum.held += one.held;
         sum.shares_done += one.shares_done;
         sum.shares_back += one.shares_back;
         sum.shares_over += one.shares_over;
@@ -53,17 +54,19 @@ static void test_queues(void **state)
     }
     print_message(
         "%llu schedules: %llu elements, %llu of them came to a program, %llu went back, %llu came again; %llu comparisons "
-        "with the reference; %llu items of work done, %llu taken from a session, all epochs over %llu times; "
+        "with the reference, %llu while elements waited for a cut; %llu items of work done, %llu taken from a session, all "
+        "epochs over %llu times; "
         "%llu gradients count, %llu came too late, %llu results, %llu came back; "
         "%llu calls OK, %llu not, %llu cuts, %llu changes replayed\n",
         (unsigned long long)seeds, (unsigned long long)sum.elements, (unsigned long long)sum.taken, (unsigned long long)sum.back,
-        (unsigned long long)sum.again, (unsigned long long)sum.compared, (unsigned long long)sum.shares_done,
-        (unsigned long long)sum.shares_back, (unsigned long long)sum.shares_over, (unsigned long long)sum.gradients,
-        (unsigned long long)sum.stale, (unsigned long long)sum.results, (unsigned long long)sum.results_back,
-        (unsigned long long)sum.ok, (unsigned long long)sum.failed, (unsigned long long)sum.cuts,
-        (unsigned long long)sum.replayed);
+        (unsigned long long)sum.again, (unsigned long long)sum.compared, (unsigned long long)sum.held,
+        (unsigned long long)sum.shares_done, (unsigned long long)sum.shares_back, (unsigned long long)sum.shares_over,
+        (unsigned long long)sum.gradients, (unsigned long long)sum.stale, (unsigned long long)sum.results,
+        (unsigned long long)sum.results_back, (unsigned long long)sum.ok, (unsigned long long)sum.failed,
+        (unsigned long long)sum.cuts, (unsigned long long)sum.replayed);
     if (only == 0 && seeds >= 100) { /* what it is about did happen */
         assert_true(sum.elements >= 20 * seeds && sum.taken >= 5 * seeds && sum.back >= seeds / 4 && sum.again > 0);
+        assert_true(sum.held > 0);
         assert_true(sum.gradients >= 5 * seeds && sum.stale >= seeds && sum.results >= seeds && sum.results_back >= seeds / 10);
         assert_true(sum.shares_done >= 2 * seeds && sum.shares_back >= seeds / 4 && sum.shares_over >= seeds / 50);
     }

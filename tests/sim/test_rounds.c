@@ -36,6 +36,8 @@ static void test_rounds(void **state)
         sum.steps += one.steps;
         sum.dropped += one.dropped;
         sum.places_lost += one.places_lost;
+        sum.ahead += one.ahead;
+        sum.no_room += one.no_room;
         sum.late += one.late;
         sum.recovered += one.recovered;
         sum.forgot += one.forgot;
@@ -47,15 +49,16 @@ static void test_rounds(void **state)
     }
     print_message("%llu schedules: %llu flips at owners, %llu steps answered, %llu of them not taken, %llu places lost, %llu "
                   "answered by another directory than was asked, %llu not in time, %llu refused because "
-                  "something was not pushed; %llu calls OK, %llu not, %llu cuts, %llu restarts, %llu changes replayed\n",
+                  "something was not pushed, %llu joins and groups without room, %llu times a step "
+                  "before another worker's; %llu calls OK, %llu not, %llu cuts, %llu restarts, %llu changes replayed\n",
                   (unsigned long long)seeds, (unsigned long long)sum.flips, (unsigned long long)sum.steps,
                   (unsigned long long)sum.dropped, (unsigned long long)sum.places_lost, (unsigned long long)sum.recovered,
-                  (unsigned long long)sum.late, (unsigned long long)sum.forgot, (unsigned long long)sum.ok,
-                  (unsigned long long)sum.failed, (unsigned long long)sum.cuts, (unsigned long long)sum.restarts,
-                  (unsigned long long)sum.replayed);
+                  (unsigned long long)sum.late, (unsigned long long)sum.forgot, (unsigned long long)sum.no_room,
+                  (unsigned long long)sum.ahead, (unsigned long long)sum.ok, (unsigned long long)sum.failed,
+                  (unsigned long long)sum.cuts, (unsigned long long)sum.restarts, (unsigned long long)sum.replayed);
     if (only == 0 && seeds >= 100) { /* what it is about did happen */
         assert_true(sum.steps >= 20 * seeds && sum.dropped >= seeds && sum.places_lost > 0 && sum.recovered > 0 && sum.late > 0 &&
-                    sum.forgot > 0);
+                    sum.forgot > 0 && sum.no_room > 0 && sum.ahead > seeds);
     }
 }
 

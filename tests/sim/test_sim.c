@@ -56,6 +56,7 @@ static void run_seed(uint64_t seed, bool verbose, struct sim_summary *total)
     total->gave_way += one.gave_way;
     total->slices += one.slices;
     total->replayed += one.replayed;
+    total->loaded += one.loaded;
     total->virtual_ms += one.virtual_ms;
 }
 
@@ -75,13 +76,13 @@ static void test_seeds(void **state)
         }
     }
     print_message("%llu seeds: %llu events, %llu calls ended OK, %llu otherwise, %llu connections cut, %llu tasks restarted, "
-                  "%llu sessions gave way, %llu changes replayed, %llu s of virtual time\n",
+                  "%llu sessions gave way, %llu changes replayed, %llu checkpoints loaded, %llu s of virtual time\n",
                   (unsigned long long)seeds, (unsigned long long)total.events, (unsigned long long)total.ok,
                   (unsigned long long)total.failed, (unsigned long long)total.cuts, (unsigned long long)total.restarts,
-                  (unsigned long long)total.gave_way, (unsigned long long)total.replayed,
+                  (unsigned long long)total.gave_way, (unsigned long long)total.replayed, (unsigned long long)total.loaded,
                   (unsigned long long)total.virtual_ms / 1000);
     assert_true(seeds < 50 || (total.ok > 1000 && total.cuts > 100 && total.restarts > 10)); /* the world is not idle */
-    assert_true(seeds < 200 || (total.gave_way > 10 && total.slices > 1000 && total.replayed > 10000));
+    assert_true(seeds < 200 || (total.gave_way > 10 && total.slices > 1000 && total.replayed > 10000 && total.loaded > 20));
 }
 
 /* One call is cut at every boundary of its bytes, in both directions, and a byte beside each. */

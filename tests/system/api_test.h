@@ -30,7 +30,7 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
     (void)line;
 }
 
-static ps_session *open_session(int64_t timeout_ms)
+static inline ps_session *open_session(int64_t timeout_ms)
 {
     ps_session_options o;
     ps_session *s = NULL;
@@ -60,7 +60,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static ps_variable *get(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const ps_optimizer *optimizer)
+static inline ps_variable *get(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const ps_optimizer *optimizer)
 {
     ps_variable_spec spec;
     ps_variable *v = NULL;

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 
 BUILD = os.environ.get("PSD_BUILD", "build/release")
 SANITIZED = any(word in BUILD for word in ("asan", "tsan"))
@@ -86,6 +87,25 @@ def run(*argv, env=None, timeout=60, stdin=subprocess.DEVNULL):
     done = subprocess.run(argv, env=full, stdin=stdin, capture_output=True, text=True, timeout=timeout, check=False,
                           preexec_fn=die_with_parent)
     return done.returncode, done.stdout, done.stderr
+
+
+def creep(there, *pids):
+    """Processes run for moments and stand still in between, until there() is true: then they stand still, for go_on(). However
+    fast they are, and however late the test is, they are no further than that."""
+    end = time.monotonic() + 150
+    while True:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        if there():
+            return
+        assert time.monotonic() < end, "they do not get there"
+        go_on(*pids)
+        time.sleep(0.01)  # sleep: how long they run between two looks
+
+
+def go_on(*pids):
+    for pid in pids:
+        os.kill(pid, signal.SIGCONT)
 
 
 def main(unittest):

@@ -28,9 +28,11 @@ cat >"$root/usr/local/bin/psd-test" <<'TEST'
 # in the container: start, look, kill, look, stop
 set -u
 {
+    mkdir -p /usr/local/etc/default
+    echo PSD_FLAGS=--checkpoint_dir=/var/lib/psd >/usr/local/etc/default/psd
     systemctl start psd@0; echo "start $?"
     systemctl show psd@0 -p ActiveState -p StatusText -p User
-    ls -ld /run/psd | cut -d' ' -f1,3
+    ls -ld /run/psd /var/lib/psd/ps-0 | cut -d' ' -f1,3
     before=$(systemctl show psd@0 -p MainPID --value)
     kill -9 "$before"
     while [ "$(systemctl show psd@0 -p NRestarts --value)" != 1 ] || ! systemctl -q is-active psd@0; do
@@ -40,7 +42,6 @@ set -u
     journalctl -q -u psd@0 -p info -o cat | grep -c ev=listening
     systemctl stop psd@0; echo "stop $?"
     systemctl show psd@0 -p Result
-    mkdir -p /usr/local/etc/default
     echo PSD_FLAGS=--lease=never >/usr/local/etc/default/psd
     systemctl start psd@1 2>/dev/null; echo "wrong setting: start $?"
     systemctl show psd@1 -p NRestarts -p ExecMainStatus
@@ -75,6 +76,7 @@ ActiveState=active
 StatusText=serving /job:ps/task:0 at 127.0.0.1:2222, 0 variables, 0 sessions
 User=psd
 drwxr-xr-x psd
+drwx------ psd
 restarted
 2
 stop 0

@@ -21,11 +21,12 @@
 /* after setjmp.h and stdarg.h */
 #include <cmocka.h>
 
-enum { APPLIERS = 6, CLIENTS = 8, ELEMENTS = 20480, CALL_MS = 300, LATER = 1 << 30, PER_KILL = 40 };
+enum { APPLIERS = 6, CLIENTS = 8, ELEMENTS = 20480, CALL_MS = 300, LATER = 1 << 30, PER_KILL = 40, AHEAD = 300 };
 
 /* Memory that outlives the processes. */
 struct shared {
     _Atomic int64_t begun, counted; /* gradients: calls begun, and those that were said to count */
+    _Atomic int64_t most;           /* that may be begun until the next kill */
     _Atomic int64_t taken;          /* gradients in sums that a call has returned */
     atomic_bool stop;
     atomic_bool torn;
@@ -76,6 +77,10 @@ static void apply(ps_accumulator *a)
     }
     while (!atomic_load(&shared->stop)) {
         bool accepted = false;
+        if (atomic_load(&shared->begun) >= atomic_load(&shared->most)) {
+            usleep(200); /* sleep: until the next kill; the kernel may take seconds to clear away one that was killed */
+            continue;
+        }
         atomic_fetch_add(&shared->begun, 1);
         must(ps_accumulator_apply_grad(a, ones, LATER, 60000, &accepted), "ps_accumulator_apply_grad");
         atomic_fetch_add(&shared->counted, accepted);
@@ -143,6 +148,7 @@ static void gradients_count_once_and_whole(void **state)
     }
     for (int64_t k = 1; k <= kills; k++) {
         int64_t until = atomic_load(&shared->taken) + PER_KILL;
+        atomic_store(&shared->most, atomic_load(&shared->begun) + AHEAD);
         while (atomic_load(&shared->taken) < until) {
             usleep(200); /* sleep: other processes work, and nothing tells this one */
         }

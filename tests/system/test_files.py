@@ -24,6 +24,16 @@ SANITIZED = path("").rstrip("/").endswith(("asan", "tsan"))  # these reserve add
 SIZES = {"F32": 4, "F64": 8, "I32": 4, "I64": 8, "BOOL": 1, "I8": 1, "U8": 1}
 
 
+def links_of(pid):
+    """What a process has open; descriptors come and go meanwhile."""
+    where = "/proc/%d/fd" % pid
+    for fd in os.listdir(where):
+        try:
+            yield os.readlink(os.path.join(where, fd))
+        except FileNotFoundError:
+            pass
+
+
 def read_safetensors(name, aligned=True):
     """(metadata, {tensor: (dtype, shape, bytes)}) with nothing but struct and json; checks what the format promises."""
     with open(name, "rb") as file:
@@ -359,8 +369,7 @@ class Refused(unittest.TestCase):
             deadline = time.monotonic() + 20
             opened = False
             while not opened and time.monotonic() < deadline:  # until it has its new file
-                links = "/proc/%d/fd" % export.pid
-                opened = any(self.folder in os.readlink(os.path.join(links, fd)) for fd in os.listdir(links))
+                opened = any(self.folder in link for link in links_of(export.pid))
                 try:
                     self.fail("the export ended with %d" % export.wait(0.01))
                 except subprocess.TimeoutExpired:

@@ -13,7 +13,7 @@ from cluster import SANITIZED, Cluster, main, path
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-HEADERS = ("common/ps_types.h", "worker/ps_cluster.h", "worker/ps.h", "worker/ps_queue.h", "worker/ps_nn.h", "psd/psd.h")
+HEADERS = ("common/ps_types.h", "worker/ps_cluster.h", "worker/ps.h", "worker/ps_hooks.h", "worker/ps_queue.h", "worker/ps_monitored.h", "worker/ps_nn.h", "psd/psd.h")
 OBJECTS = ("ps_session", "ps_variable", "ps_param", "ps_placer", "ps_cluster_spec", "ps_tensor", "psd_server")
 ENDS = ("ps_session_close", "ps_task_shutdown", "ps_placer_free", "ps_cluster_spec_free", "ps_tensor_free", "psd_server_free",
         "psd_server_join", "psd_server_wait")  # of their object, or they wait for its end
@@ -28,7 +28,7 @@ class Shape(c.Structure):
 NUMBERS = {"size_t": c.c_size_t, "int": c.c_int, "bool": c.c_bool, "float": c.c_float, "double": c.c_double,
            "int32_t": c.c_int32, "uint32_t": c.c_uint32, "int64_t": c.c_int64, "uint64_t": c.c_uint64, "ps_status": c.c_int,
            "ps_dtype": c.c_int, "ps_reuse": c.c_int, "ps_applied": c.c_int, "ps_reason": c.c_int, "ps_activation": c.c_int,
-           "ps_reduction": c.c_int, "ps_shape": Shape}
+           "ps_reduction": c.c_int, "ps_nan_action": c.c_int, "ps_shape": Shape}
 
 
 def kind(text):

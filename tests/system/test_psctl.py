@@ -346,6 +346,9 @@ class Live(unittest.TestCase):
         # values and the slot of adagrad, float32; global_step has none
         self.assertEqual([r["bytes"] for r in rows], [640 * 4 * 2 + 8, 10 * 4 * 2])
         self.assertEqual(len(self.psctl("containers").splitlines()), 3)
+        # the chief that made it is known to both, only the directory knows what is left of its lease
+        self.assertEqual(*(r["chief_number"] for r in rows))
+        self.assertTrue(rows[1]["chief"] != "" and "chief_left_ms" not in rows[1], rows)
 
 
     def test_devices(self):
@@ -637,9 +640,10 @@ class Watch(unittest.TestCase):
             for how in (signal.SIGINT, signal.SIGTERM):
                 child = rounds(cluster, "--watch", "0.05", "--json")
                 seen = [json.loads(child.stdout.readline()) for _ in range(10)]
-                self.assertTrue(all(s["total"]["up"] == 2 for s in seen))
+                while seen[-1]["total"]["up"] != 2:  # one that stands still for a moment is not up in that round
+                    seen.append(json.loads(child.stdout.readline()))
                 self.assertRegex(seen[0]["time"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d{4}$")
-                self.assertLessEqual(seen[9]["tasks"][0]["connections"], 3)  # one session for all rounds
+                self.assertLessEqual(seen[-1]["tasks"][0]["connections"], 3)  # one session for all rounds
                 self.end(child, how)
             # between rounds that are an hour apart
             child = rounds(cluster, "--watch", "3600")
@@ -904,27 +908,34 @@ class HalfDead(unittest.TestCase):
                 cluster.kill(1)
                 if refuse:
                     cluster.refuse(1)  # else: accepted by nobody, the worse case
-                code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.7", "--json", "status")
+                verbs = ("ping", "vars", "config", "containers", "waits", "devices")
+                # all at once, since each takes the whole timeout, which is long: the others are to answer within it
+                children = [subprocess.Popen([PSCTL, "-t", address, "--timeout", "6", *args], stdin=subprocess.DEVNULL,
+                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=die_with_parent)
+                            for address, args in [(cluster.addresses[0], ("--json", "status")), (cluster.addresses[2], ("status",)),
+                                                  *((cluster.addresses[0], args) for v in verbs for args in ((v,), (v, "--json")))]]
+                said = [(*child.communicate(timeout=60), child.returncode) for child in children]
+                out, err, code = said.pop(0)
                 self.assertEqual(code, 1, out + err)
                 tasks = json.loads(out)["tasks"]
                 self.assertEqual([t["up"] for t in tasks], [True, False, True])
                 self.assertNotEqual(tasks[1]["error"], "")
                 self.assertIn("/job:ps/task:1", err)
                 self.assertIn(cluster.addresses[1], err)
-                for verb in ("ping", "vars", "config", "containers", "waits", "devices"):
-                    code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.5", verb)
+                self.assertIn("down", said.pop(0)[0])
+                for verb in verbs:
+                    out, err, code = said.pop(0)
                     self.assertEqual(code, 1, verb + out + err)
                     self.assertEqual(err.count("/job:ps/task:1 (%s) is down: " % cluster.addresses[1]), 1)
                     self.assertEqual(len(err.splitlines()), 1)
                     if verb in ("devices", "ping", "config"):
                         self.assertIn("/job:ps/task:0", out)
                         self.assertIn("/job:ps/task:2", out)
-                    code, out, _ = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "0.5", verb, "--json")
+                    out, _, code = said.pop(0)
                     self.assertEqual(code, 1)
                     if verb != "ping":
                         self.assertEqual([(d["task"], d["address"], d["error"] != "") for d in json.loads(out)["down"]],
                                          [("/job:ps/task:1", cluster.addresses[1], True)])
-                self.assertIn("down", run(PSCTL, "-t", cluster.addresses[2], "--timeout", "0.5", "status")[1])
 
     def test_refused_connections_do_not_take_the_whole_timeout(self):
         with Cluster(2) as cluster:
@@ -988,7 +999,7 @@ class HalfDead(unittest.TestCase):
     def test_stopped_task(self):
         with Cluster(2) as cluster:
             cluster.tasks[1].send_signal(signal.SIGSTOP)
-            code, out, _ = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "1", "--json", "status")
+            code, out, _ = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "6", "--json", "status")
             self.assertEqual(code, 1)
             self.assertEqual([t["up"] for t in json.loads(out)["tasks"]], [True, False])
             cluster.tasks[1].send_signal(signal.SIGCONT)
@@ -1029,7 +1040,7 @@ class Shutdown(unittest.TestCase):
             self.assertEqual(cluster.tasks[2].wait(15), 0)
             cluster.refuse(2)
             self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "shutdown", "/job:ps/task:7", "--yes")[0], 2)
-            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "1", "--json", "shutdown", "--all", "--yes")
+            code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "60", "--json", "shutdown", "--all", "--yes")
             self.assertEqual(code, 1, out + err)  # one was down already
             done = {t["name"]: t["ok"] for t in json.loads(out)["tasks"]}
             self.assertEqual(done, {"/job:ps/task:0": True, "/job:ps/task:1": True, "/job:ps/task:2": False})

@@ -5,6 +5,7 @@
 
 Real processes on free ports of 127.0.0.1; PSD_BUILD names the build directory.
 """
+import fcntl
 import json
 import os
 import re
@@ -17,6 +18,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -266,6 +268,27 @@ class Refusals(Directory):
             code, _, err = run("-c", spec, "--task_index", "0-1", "--log_level", "off")
             self.assertEqual(code, 1)
             self.assertIn(address, err)
+
+
+    def test_checkpoint_dir_of_another(self):
+        """The process that has it is named; a killed one leaves no lock."""
+        flags = ("--listen", "127.0.0.1:0", "--checkpoint_dir", self.path("saved"))
+        with Psd(*flags) as psd:
+            self.assertEqual(os.stat(self.path("saved/ps-0")).st_mode & 0o777, 0o700)
+            self.refused(*flags, status=1, words=["checkpoint_dir", "saved/ps-0 is in use by process",
+                                                  f"{psd.process.pid} (/job:ps/task:0 of cluster psd)", "another checkpoint_dir"])
+            psd.process.kill()
+            psd.process.wait()
+        with Psd(*flags) as psd:
+            self.assertEqual(psd.stop(), 0)
+        with open(self.path("saved/ps-0/lock"), "w") as dying:  # as one that was killed, and that the system is not done with
+            fcntl.flock(dying, fcntl.LOCK_EX)
+            gone = threading.Timer(0.5, fcntl.flock, (dying, fcntl.LOCK_UN))
+            gone.start()
+            with Psd(*flags) as psd:
+                gone.join()
+                self.assertEqual(psd.stop(), 0)
+        self.refused("--listen", "127.0.0.1:0", "--checkpoint_dir", self.path("no/saved"), status=1, words=["checkpoint_dir", "no/saved", "No such"])
 
 
 class UnixSockets(Directory):

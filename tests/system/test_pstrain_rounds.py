@@ -12,16 +12,17 @@ import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import unittest
 
 import cluster
-from test_pstrain import ENDLESS, GOOD, PSCTL, SLOW, WAIT_S, Case, children, wait_until
+from test_pstrain import ENDLESS, GOOD, SLOW, Case, child, psctl, psctl_of, step_of, tasks_of, wait_until
 
 DIGITS = 1437  # training examples
 WHOLE = os.environ.get("PS_TEST_WHOLE", "") != ""
+MATRIX = [(ps, workers, "--optimizer", rule, "--seed", seed) for workers in (1, 2, 4) for ps in (1, 2)
+          for rule in ("sgd", "momentum", "adam") for seed in ("0", "7")]
 
 
 def tensors(path):
@@ -118,20 +119,17 @@ class Sync(Case):
 
     def test_rounds_are_what_serial_computes(self):
         """Some of the matrix; all of it with PS_TEST_WHOLE set."""
-        whole = [(ps, workers, "--optimizer", rule, "--seed", seed) for workers in (1, 2, 4) for ps in (1, 2)
-                 for rule in ("sgd", "momentum", "adam") for seed in ("0", "7")]
         some = [(1, 1, "--optimizer", "adam", "--seed", "7"), (2, 2, "--optimizer", "momentum", "--seed", "0"),
                 (1, 4, "--optimizer", "sgd", "--seed", "0"), (2, 4, "--optimizer", "adam", "--seed", "7")]
-        for case in whole if WHOLE else some:
+        for case in MATRIX if WHOLE else some:
             with self.subTest(case=case):
                 self.compare(*case)
 
     def test_connections_that_are_cut(self):
         """One of ten frames between anybody and anybody breaks off in its middle, and its connection with it."""
-        for ps, workers in ((1, 2), (2, 4)) if WHOLE else ((2, 2),):
-            for rule in ("sgd", "momentum", "adam") if WHOLE else ("adam",):
-                with self.subTest(ps=ps, workers=workers, rule=rule):
-                    self.cut(ps, workers, "--epochs", "1", "--batch_size", "64", "--optimizer", rule)
+        for ps, workers, *args in MATRIX if WHOLE else ((2, 2, "--optimizer", "adam"),):
+            with self.subTest(ps=ps, workers=workers, args=args):
+                self.cut(ps, workers, "--epochs", "1", "--batch_size", "64", *args)
 
     def cut(self, ps, workers, *args):
         with Cutting(ps) as tasks:
@@ -149,9 +147,12 @@ class Sync(Case):
         """Rounds of two: one that stood still for 5 s has missed its rounds, which is counted and said, and goes on with the others."""
         p = self.start("--local", "ps=1,workers=3", "--sync", "--replicas_to_aggregate", "2", *GOOD, "--steps", str(6000 // SLOW),
                        "--report", self.path("report.json"))
-        p.wait_line(r"worker/task:2\] 4 variables", "err")
-        pid = next(pid for line, pid in children(p.pid).items() if "--job_name=worker --task_index=2 " in line)
-        os.kill(pid, signal.SIGSTOP)
+        tasks = tasks_of(p, 4)
+        workers = [child(tasks, "worker", i) for i in range(3)]
+        cluster.creep(lambda: "worker/task:2] 4 variables" in p.text("err") and
+                      step_of(psctl_of(tasks, "get", "global_step")) > 10, *workers)
+        pid = workers.pop()
+        cluster.go_on(*workers)
         select.select([], [], [], 5)  # less than a lease; the others may have finished meanwhile
         os.kill(pid, signal.SIGCONT)
         self.assertEqual(p.end(), 0, p.lines)
@@ -164,15 +165,18 @@ class Sync(Case):
 
     def test_bounded_staleness(self):
         """Nobody gets more than two steps ahead of the slowest, which stands still again and again."""
-        p = self.start("--local", "ps=2,workers=3", "--staleness", "2", *GOOD, "--epochs", str(60 // SLOW), "--report",
+        p = self.start("--local", "ps=2,workers=3", "--staleness", "2", *GOOD, "--epochs", ENDLESS, "--report",
                        self.path("report.json"))
         p.wait_line(r"worker/task:2\] 4 variables", "err")
-        pid = next(pid for line, pid in children(p.pid).items() if "--job_name=worker --task_index=2 " in line)
+        tasks = tasks_of(p, 5)
+        pid = child(tasks, "worker", 2)
         for _ in range(10):
             os.kill(pid, signal.SIGSTOP)
             select.select([], [], [], 0.05)
             os.kill(pid, signal.SIGCONT)
             select.select([], [], [], 0.05)
+        wait_until("enough steps", lambda: step_of(psctl_of(tasks, "get", "global_step")) > 60 // SLOW * 45)
+        psctl_of(tasks, "stop")
         self.assertEqual(p.end(), 0, p.lines)
         r = self.report()
         self.assertEqual(r["mode"], "staleness")
@@ -189,8 +193,7 @@ class Sync(Case):
             p = self.start("--local", "ps=1,workers=3", "--sync", "--on_worker_loss", policy, "--epochs", ENDLESS)
             p.wait_line(r"worker/task:1\] 4 variables", "err")
             p.wait_line(r"worker/task:2\] 4 variables", "err")
-            pid = next(pid for line, pid in children(p.pid).items() if "--job_name=worker --task_index=1 " in line)
-            os.kill(pid, signal.SIGKILL)
+            os.kill(child(tasks_of(p, 4), "worker", 1), signal.SIGKILL)
             self.assertIn(words, p.wait_line(r"/job:worker/task:1 .* was killed by signal 9", "err"))
             if policy == "shrink":
                 step = int(re.search(r"global_step (\d+)", p.wait_line("global_step")).group(1))
@@ -198,10 +201,6 @@ class Sync(Case):
                 self.assertEqual(p.end(signal.SIGTERM), 128 + signal.SIGTERM)
             else:
                 self.assertEqual(p.end(), 1)
-
-    def global_step(self, ps):
-        out = subprocess.run([PSCTL, "-t", ps.addresses[0], "--json", "get", "global_step"], check=True, timeout=WAIT_S, capture_output=True, text=True)
-        return int(re.search(r'"values":\s*\[?\s*(\d+)', out.stdout).group(1))
 
     def test_a_worker_that_comes_back(self):
         """One of two separate processes is told to end and started again: its place has waited, and the run ends where serial does."""
@@ -215,10 +214,12 @@ class Sync(Case):
                     return self.start(*hosts, "--job_name", "worker", "--task_index", str(i), *args, *more)
 
                 workers = [worker(0), worker(1)]
-                for w in workers:
-                    w.first_line()
-                wait_until("rounds are under way", lambda: self.global_step(ps) > 2)
-                self.assertEqual(workers[who].end(signal.SIGTERM), 128 + signal.SIGTERM)
+                pids = [w.pid for w in workers]
+                cluster.creep(lambda: all("4 variables" in w.text() for w in workers) and
+                              step_of(psctl(ps.addresses[0], "get", "global_step")) > 2, *pids)
+                os.kill(pids[who], signal.SIGTERM)
+                cluster.go_on(*pids)
+                self.assertEqual(workers[who].end(), 128 + signal.SIGTERM)
                 workers[who] = worker(who)
                 self.assertEqual([w.end() for w in workers], [0, 0], [w.lines for w in workers])
                 r = self.report()

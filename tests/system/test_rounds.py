@@ -133,6 +133,11 @@ class Rounds(unittest.TestCase):
         team.end(worker)
         return team.step()
 
+    def states(self, team, state, count):
+        """Of the members, when so many are in this one."""
+        states = [m["state"] for m in team.rounds()["members"]]
+        return states if states.count(state) == count else None
+
     def test_shrink(self):
         with Team(2, 3, "--sync", "--on_worker_loss", "shrink", *FOR_EVER) as team:
             team.past(self.killed(team) + 20)
@@ -162,7 +167,7 @@ class Rounds(unittest.TestCase):
                 self.ended(team, worker, 0)
 
     def test_wait_ends(self):
-        with Team(1, 2, "--sync", "--timeout", "2s", *FOR_EVER) as team:
+        with Team(1, 2, "--sync", "--timeout", "6s", *FOR_EVER) as team:
             self.killed(team)
             self.assertIn("/job:worker/task:1", self.ended(team, 0, DEADLINE_EXCEEDED))
 
@@ -199,11 +204,47 @@ class Rounds(unittest.TestCase):
             team.psctl("stop")
             self.ended(team, 0, 0)
 
+    def ended_all(self, team):
+        for worker in sorted(team.children):
+            self.ended(team, worker, 0)
+
+    def test_workers_before_their_chief(self):
+        """What an earlier training has left is not what the chief of this one asks for."""
+        with Team(2, 3) as team:
+            for flags in (("--sync",), (), ("--staleness", "3"), ("--sync", "--on_worker_loss", "shrink"), ()):
+                team.start_all("--steps", str(team.step() + 30), *(() if flags else ("--sync",)))
+                self.ended_all(team)
+                goal = team.step() + 30
+                for worker in (1, 2):
+                    team.start(worker, "--steps", str(goal), *flags)
+                until(lambda: team.psctl("workers").count("/job:worker/task:") == 2)  # they are here, and wait
+                team.start(0, "--steps", str(goal), *flags)
+                self.ended_all(team)
+                self.assertGreaterEqual(team.step(), goal)
+
+    def test_all_again_after_a_failure(self):
+        with Team(2, 3, "--sync", "--on_worker_loss", "fail") as team:
+            team.start_all(*FOR_EVER)
+            self.killed(team, 2)
+            for worker in (0, 1):
+                self.assertIn("/job:worker/task:2", self.ended(team, worker, ABORTED))
+            for worker in (1, 2, 0):
+                team.start(worker, "--steps", str(team.step() + 30))
+            self.ended_all(team)
+
     def test_staleness(self):
         with Team(2, 3, "--staleness", "2", *FOR_EVER) as team:
             team.start_all()
             team.past(100)
-            team.children[0].send_signal(signal.SIGSTOP)  # for less than its lease: it is not lost
+            team.children[0].send_signal(signal.SIGSTOP)
+            states = until(lambda: self.states(team, "waits", 2))
+            self.assertIn(states[0], ("works", "lost"))
+            waits_for = team.rounds()["rounds"][0]["waits_for"]
+            self.assertIn("/job:worker/task:0 (", waits_for)
+            self.assertNotIn("/job:worker/task:1", waits_for)
+            waits = [w for w in json.loads(team.psctl("waits", "--json"))["waits"] if w["request"] == "STEP"]
+            self.assertEqual(len(waits), 2)
+            self.assertRegex(waits[0]["what"], r"^step \d+ of 'localhost', at most 2 ahead of the slowest, at \d+$")
             team.children[0].send_signal(signal.SIGCONT)
             team.past(team.step() + 300)
             leads = team.rounds()["rounds"][0]["leads"]

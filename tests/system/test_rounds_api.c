@@ -16,6 +16,9 @@ struct worker {
     ps_session *s;
     ps_param *w, *b;
 };
+static struct {
+    int64_t ready_ms, operation_ms;
+} times;
 
 static ps_sync_options sync_of(uint32_t workers, uint32_t replicas)
 {
@@ -38,8 +41,8 @@ static struct worker begin(uint32_t task, const ps_sync_options *sync)
     o.cluster_spec = spec;
     o.job = "worker";
     o.task_index = task;
-    o.operation_timeout_ms = TIMEOUT_MS;
-    o.ready_timeout_ms = TIMEOUT_MS;
+    o.operation_timeout_ms = times.operation_ms;
+    o.ready_timeout_ms = times.ready_ms;
     o.log = no_log;
     o.progress = API_PROGRESS;
     assert_int_equal(ps_session_open(&o, &k.s, error, sizeof(error)), PS_OK);
@@ -114,6 +117,37 @@ static void one_worker(void **state)
     assert_int_equal(ps_dropped(k.s), 0);
     assert_int_equal(ps_session_sync(k.s, &sync), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_session_close(k.s), PS_FAILED_PRECONDITION);
+}
+
+/* What is in rounds takes several frames to say, to the directory and to each owner. */
+static void many_names(void **state)
+{
+    enum { NAMES = 3000 };
+    static ps_param *params[NAMES];
+    (void)state;
+    const ps_sync_options sync = sync_of(1, 0);
+    struct worker k = begin(0, &sync);
+    for (int i = 0; i < NAMES; i++) {
+        char name[256];
+        (void)snprintf(name, sizeof(name), "%0250d", i);
+        params[i] = ps_param_get(k.s, name, PS_SHAPE(1), ps_zeros(), ps_sgd(1)); /* what fails sticks */
+    }
+    if (ps_session_ready(k.s) != PS_OK) {
+        print_error("%s\n", ps_session_error(k.s));
+    }
+    assert_int_equal(ps_session_status(k.s), PS_OK);
+    push_both(&k, 1);
+    for (int i = 0; i < NAMES; i++) {
+        float *g = ps_param_grad(params[i]);
+        assert_non_null(g);
+        g[0] = 1;
+        (void)ps_push(k.s, params[i]); /* what fails sticks */
+    }
+    assert_int_equal(ps_step_done(k.s), PS_OK);
+    assert_values(&k, -1);
+    assert_true(((float *)ps_param_value(params[0]))[0] == -1);
+    assert_true(((float *)ps_param_value(params[NAMES - 1]))[0] == -1);
+    assert_int_equal(ps_session_close(k.s), PS_OK);
 }
 
 static void too_many_and_too_few(void **state)
@@ -198,12 +232,12 @@ static void who_is_no_member(void **state)
     assert_int_equal(ps_variable_push_pull(w, values, got, sizeof(values), 1), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_last_reason(), PS_REASON_IN_ROUNDS);
     assert_int_equal(ps_variable_delete(s, "w"), PS_FAILED_PRECONDITION);
-    assert_int_equal(ps_variable_assign(w, values, sizeof(values)), PS_OK); /* that is allowed between rounds */
+    assert_int_equal(ps_variable_assign(w, values, sizeof(values)), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_last_reason(), PS_REASON_IN_ROUNDS);
     push_both(&k, 1);
     assert_int_equal(ps_step_done(k.s), PS_OK);
     assert_int_equal(ps_variable_read(w, got, sizeof(got)), PS_OK);
-    assert_true(got[0] == 0 && got[N - 1] == 0);
-    assert_int_equal(ps_session_close(s), 0);
+    assert_true(got[0] == -1 && got[N - 1] == -1);
     struct worker other = begin(1, NULL); /* a worker that does not ask for rounds */
     assert_int_equal(ps_session_ready(other.s), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_session_reason(other.s), PS_REASON_IN_ROUNDS);
@@ -213,6 +247,8 @@ static void who_is_no_member(void **state)
     assert_int_equal(ps_session_ready(other.s), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_session_close(other.s), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_session_close(k.s), 0);
+    assert_int_equal(ps_variable_assign(w, values, sizeof(values)), PS_OK); /* nobody trains it any more */
+    assert_int_equal(ps_session_close(s), 0);
 }
 
 /* The newer session of a worker has its place. */
@@ -260,6 +296,11 @@ static void an_error_is_a_loss(void **state)
     }
 }
 
+static void see_round(void *ctx, const ps_round_info *r)
+{
+    *(ps_round_phase *)ctx = r->phase;
+}
+
 static void see_member(void *ctx, const ps_member_info *m)
 {
     *(int *)ctx += m->state == PS_MEMBER_COMPLETE ? 1 : 0;
@@ -271,6 +312,58 @@ static void await_step(ps_session *s)
     for (int waiting = 0; waiting == 0;) {
         assert_int_equal(ps_task_rounds(s, 0, TIMEOUT_MS, NULL, see_member, &waiting), PS_OK);
     }
+}
+
+/* One of two closes each round. The other one is lost, the first one finishes: a new session of the lost one does not train
+ * alone. */
+static void lost_before_the_end(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(2, 1);
+    struct worker a = ready(0, &sync);
+    struct worker b = ready(1, &sync);
+    assert_int_equal(ps_session_fail(b.s, PS_DATA_LOSS, "its data are gone"), PS_DATA_LOSS);
+    assert_int_equal(ps_session_close(b.s), PS_DATA_LOSS);
+    push_both(&a, 1);
+    assert_int_equal(ps_step_done(a.s), PS_OK);
+    assert_int_equal(ps_session_close(a.s), 0);
+    b = ready(1, &sync);
+    pthread_t thread;
+    push_both(&b, 1);
+    assert_int_equal(pthread_create(&thread, NULL, step_thread, &b), 0);
+    ps_session *s = open_session(TIMEOUT_MS);
+    await_step(s);
+    ps_round_phase phase = PS_ROUND_FAILED;
+    assert_int_equal(ps_task_rounds(s, 0, TIMEOUT_MS, see_round, NULL, &phase), PS_OK);
+    assert_int_equal(phase, PS_ROUND_OPENING);
+    assert_int_equal(ps_session_close(s), 0);
+    a = ready(0, &sync);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_values(&b, -2);
+    assert_int_equal(ps_session_close(a.s), 0);
+    assert_int_equal(ps_session_close(b.s), 0);
+}
+
+/* Workers that are yet to start are waited for until the ready timeout, those that are there for as long as in any round. */
+static void nobody_is_yet_to_start(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(2, 0);
+    times.ready_ms = 24 * 3600 * 1000;
+    times.operation_ms = 1000;
+    struct worker a = ready(0, &sync);
+    struct worker b = ready(1, &sync);
+    push_both(&a, 1);
+    assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(ps_session_error(a.s), "round 1 of container 'localhost' waits for /job:worker/task:1 (at work for"));
+    assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
+    assert_int_equal(ps_session_close(b.s), 0);
+}
+
+static int usual(void **state)
+{
+    times.ready_ms = times.operation_ms = TIMEOUT_MS;
+    return setup(state);
 }
 
 static void reset_while_somebody_waits(void **state)
@@ -299,14 +392,17 @@ static void reset_while_somebody_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(one_worker, setup, teardown),
-        cmocka_unit_test_setup_teardown(too_many_and_too_few, setup, teardown),
-        cmocka_unit_test_setup_teardown(averages, setup, teardown),
-        cmocka_unit_test_setup_teardown(late_ones_are_dropped, setup, teardown),
-        cmocka_unit_test_setup_teardown(who_is_no_member, setup, teardown),
-        cmocka_unit_test_setup_teardown(displaced, setup, teardown),
-        cmocka_unit_test_setup_teardown(an_error_is_a_loss, setup, teardown),
-        cmocka_unit_test_setup_teardown(reset_while_somebody_waits, setup, teardown),
+        cmocka_unit_test_setup_teardown(one_worker, usual, teardown),
+        cmocka_unit_test_setup_teardown(many_names, usual, teardown),
+        cmocka_unit_test_setup_teardown(too_many_and_too_few, usual, teardown),
+        cmocka_unit_test_setup_teardown(averages, usual, teardown),
+        cmocka_unit_test_setup_teardown(late_ones_are_dropped, usual, teardown),
+        cmocka_unit_test_setup_teardown(who_is_no_member, usual, teardown),
+        cmocka_unit_test_setup_teardown(displaced, usual, teardown),
+        cmocka_unit_test_setup_teardown(an_error_is_a_loss, usual, teardown),
+        cmocka_unit_test_setup_teardown(lost_before_the_end, usual, teardown),
+        cmocka_unit_test_setup_teardown(nobody_is_yet_to_start, usual, teardown),
+        cmocka_unit_test_setup_teardown(reset_while_somebody_waits, usual, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

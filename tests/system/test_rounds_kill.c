@@ -390,6 +390,19 @@ static bool is_typed(const struct end *e)
            (e->status == PS_DATA_LOSS && strstr(e->text, "WRONG VALUE") == NULL) || e->status == PS_FAILED_PRECONDITION;
 }
 
+/* Who ended by its deadline is a loss, of which those hear under `fail` who wait a little longer. */
+static bool heard_of_another(const struct end *e)
+{
+    bool before = false;
+    for (int i = 0; i < WORKERS; i++) {
+        const struct end *other = &shared->worker[i];
+        char name[64];
+        (void)snprintf(name, sizeof(name), "/job:worker/task:%d is lost", i);
+        before = before || (other->status != PS_ABORTED && strstr(e->text, name) != NULL);
+    }
+    return before && plan.on_loss == PS_LOSS_FAIL && e->status == PS_ABORTED;
+}
+
 /* What those say who were there at the kill, once a round had been answered. */
 static void check_survivor(const struct end *e, int i, bool goes_on)
 {
@@ -408,7 +421,8 @@ static void check_survivor(const struct end *e, int i, bool goes_on)
         ends_here(e->status == PS_ABORTED && (e->reason == PS_REASON_LOST || plan.on_loss == PS_LOSS_FAIL),
                   "worker %d does not say that variables are lost", i);
     } else {
-        ends_here(e->status == PS_DEADLINE_EXCEEDED || e->status == PS_UNAVAILABLE, "worker %d does not say who is missing", i);
+        ends_here(e->status == PS_DEADLINE_EXCEEDED || e->status == PS_UNAVAILABLE || heard_of_another(e),
+                  "worker %d does not say who is missing", i);
     }
 }
 
@@ -496,8 +510,8 @@ static void draw_plan(int number, enum victim victim, int index)
     plan.who = (int)draw(WORKERS);
     plan.early = draw(5) == 0;
     plan.us = (int64_t)draw(plan.early ? 150000 : 60000);
-    bool ends = victim == WORKER ? !plan.again : !plan.again || victim == OWNER || !plan.bare;
-    plan.ms = ends ? OVER_MS : ON_MS;
+    bool waits = victim != WORKER || (plan.on_loss == PS_LOSS_WAIT && plan.replicas == 0); /* for who does not come back */
+    plan.ms = plan.again ? ON_MS : waits ? OVER_MS : plan.early ? 3 * OVER_MS /* it may not have joined */ : ON_MS;
 }
 
 static void kill_many(enum victim victim, int64_t count, int first)

@@ -78,7 +78,7 @@ static void test_rows_of_the_library(void **state)
         assert_string_equal(out, text);
     }
     assert_int_equal(config(server, NULL, NULL, NULL), 0);
-    says("sessions_max      17");
+    says("sessions_max                 17");
     says("4096     yes   Sessions per task.");
     assert_null(strstr(out, "lease"));
     assert_int_equal(config(server, "set", "sessions_max", "0"), 1);

@@ -56,7 +56,7 @@ class SimpleClient(unittest.TestCase):
         with Cluster(2) as cluster:
             self.prints("1.0\n", cluster.addresses[0], "init")
             cluster.kill(1)
-            code, out, err = run(CLIENT, cluster.addresses[0], "--reset", "--timeout", "2")
+            code, out, err = run(CLIENT, cluster.addresses[0], "--reset", "--timeout", "6")
             self.assertEqual((code, out), (1, ""), err)
             self.assertIn("UNAVAILABLE", err)
             self.assertIn("/job:ps/task:1", err)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from cluster import Cluster, die_with_parent, free_port, main, path, run
+from cluster import Cluster, creep, die_with_parent, free_port, go_on, main, path, run
 
 SOFTMAX = path("examples/softmax")
 
@@ -72,6 +72,33 @@ class Softmax(unittest.TestCase):
     def test_prefetched(self):
         with Cluster(1) as cluster:
             self.learned([run(SOFTMAX, "--prefetch", env={"PSD_TARGET": cluster.addresses[0]})[:2]])
+
+    def test_monitored(self):
+        """The same loop goes on when its ps are killed and started again in the middle of it."""
+        with Cluster(2) as cluster:
+            child = subprocess.Popen([path("examples/monitored"), "--target", cluster.addresses[0]], stdout=subprocess.PIPE,
+                                     stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent)
+            psctl = [path("bin/psctl"), "-t", cluster.addresses[0], "get", "global_step", "--json"]
+
+            def trains():
+                code, out, _ = run(*psctl)
+                return code == 0 and json.loads(out)["values"][0] >= 50
+            creep(trains, child.pid)
+            for i in (0, 1):
+                cluster.kill(i)
+            for i in (0, 1):
+                cluster.start(i)
+            go_on(child.pid)
+            out, err = child.communicate(timeout=120)
+            self.assertEqual(child.returncode, 0, err)
+            self.assertEqual(err.count("ev=recovered"), 1, err)
+            self.assertEqual(self.steps(cluster), 2000)
+            found = re.fullmatch(r"loss 0\.\d+, test accuracy (0\.\d+)\n", out)
+            self.assertIsNotNone(found, out)
+            self.assertGreaterEqual(float(found.group(1)), 0.90)
+            code, out, err = run(path("examples/monitored"), env={"PSD_TARGET": cluster.addresses[1], "PS_DATA_DIR": "/nonexistent"})
+            self.assertEqual((code, out), (5, ""))
+            self.assertIn("cannot read the digits: PS_DATA_DIR", err)
 
     def test_two_containers(self):
         with Cluster(2) as cluster:

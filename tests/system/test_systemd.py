@@ -231,7 +231,7 @@ class Installed(unittest.TestCase):
         trace = os.path.join(self.folder.name, "trace")
         conf = os.path.join(self.folder.name, "psd.conf")
         with open(conf, "w", encoding="utf-8") as text:
-            text.write("drain = 1s\n")
+            text.write(f"drain = 1s\ncheckpoint_dir = {self.folder.name}/checkpoints\n")
         with Manager("") as manager, \
                 start("--listen", f"localhost:0,unix:{self.folder.name}/socket", "--config", conf, program="strace", env={
                     "NOTIFY_SOCKET": manager.name, "WATCHDOG_USEC": "400000"}, before=("-f", "-qq", "-o", trace, PSD)) as strace:
@@ -249,7 +249,7 @@ class Installed(unittest.TestCase):
         with open(trace, encoding="utf-8", errors="replace") as text:
             lines = text.read()
         called = set(re.findall(r"(?m)^\d+ +(\w+)\(", lines))
-        self.assertGreaterEqual(called, {"epoll_wait", "socket", "sendto", "signalfd4"})
+        self.assertGreaterEqual(called, {"epoll_wait", "socket", "sendto", "signalfd4", "flock"})
         self.assertEqual(called - allowed - {"execve"}, set())
         self.assertEqual(set(re.findall(r"socket\((AF_\w+)", lines)) - set(families), set())
         self.assertEqual(re.findall(r".*PROT_WRITE\|PROT_EXEC.*|.*mprotect\(.*PROT_EXEC.*", lines), [])

@@ -62,6 +62,8 @@ ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, int
     if (check(a, gradient, "the gradient", &err) != PS_OK) {
         return psi_api_result(&err, err.code);
     }
+    ps_session *s = a->queue.variable.session;
+    psi_api_begin(s);
     ps_tuple *t = borrow(a, &err);
     ps_status st = t == NULL ? err.code : psi_tuple_gather(t, &gradient, 1, &err);
     st = st == PS_OK ? psi_tuple_to_put(t, &err) : st;
@@ -78,6 +80,7 @@ ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, int
         *out_accepted = accepted != 0;
     }
     psi_tuple_return(&a->queue, t);
+    psi_api_end(s);
     return psi_api_result(&err, st);
 }
 
@@ -92,6 +95,8 @@ ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient,
     if (st != PS_OK) {
         return psi_api_result(&err, st);
     }
+    ps_session *s = a->queue.variable.session;
+    psi_api_begin(s);
     ps_tuple *t = borrow(a, &err);
     st = t == NULL ? err.code : PS_OK;
     if (st == PS_OK) {
@@ -105,6 +110,7 @@ ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient,
         }
     }
     psi_tuple_return(&a->queue, t);
+    psi_api_end(s);
     return psi_api_result(&err, st);
 }
 

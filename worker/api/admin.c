@@ -128,6 +128,34 @@ ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
     return psi_api_result(&err, st);
 }
 
+ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number)
+{
+    struct psi_err err = {0};
+    uint64_t number = 0;
+    const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT, .dst = &number};
+    ps_status st = psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err);
+    if (st == PS_OK && out_number != NULL) {
+        *out_number = number;
+    }
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    const struct psi_saved_name of = {.number = number, .force = force};
+    const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT_DELETE, .src = &of};
+    return psi_api_result(&err, psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err));
+}
+
+ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    const struct psi_saved_name of = {.number = number};
+    const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT_RESTORE, .src = &of};
+    return psi_api_result(&err, psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err));
+}
+
 static int64_t now_us(void)
 {
     struct timespec t;

@@ -12,6 +12,7 @@
 
 #include "common/log.h"
 #include "compute.h"
+#include "hooks.h"
 #include "scope.h"
 #include "worker/io.h"
 
@@ -75,18 +76,20 @@ struct ps_variable {
 };
 
 struct ps_session {
-    struct psi_io *io; /* NULL: it was never opened; every call gets `error` */
-    pid_t pid;         /* of the process that opened it */
-    unsigned forks;    /* as at its opening: psi_api_here() */
-    bool is_static;    /* the object for when there is no memory */
+    struct psi_io *_Atomic io; /* NULL: not opened, or closed; that of a monitored session changes with a recovery: see below */
+    pid_t pid;                 /* of the process that opened it */
+    unsigned forks;            /* as at its opening: psi_api_here() */
+    bool is_static;            /* the object for when there is no memory */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes */
+    pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes; that it closes. Monotonic clock */
     /* under the lock */
     struct psi_err error; /* the first error, sticky; PS_OK: none */
     bool closing;
-    bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn() */
+    bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or the io is not there to be driven */
     bool stopping;      /* --help, or the cluster asks this session to stop */
+    bool job_done;      /* it has said that the job is done */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
+    uint32_t users;     /* public calls between psi_api_begin() and psi_api_end() */
     uint32_t inside;    /* calls whose threads are not out of psi_api_call_wait() yet, and batches of gets */
     struct psi_list variables, params, queues;
     struct psi_list aside; /* struct psi_api_get of parameters: they go with the next get, or at first use */
@@ -106,14 +109,20 @@ struct ps_session {
     int64_t global_step, found_global_step;
     int found;
     int64_t steps;
-    bool steps_fixed;        /* the command line gave them */
-    bool goal_noted;         /* that they had been made before this session: logged */
-    ps_sync_options sync;    /* mode NONE: on its own */
-    bool member;             /* of rounds, or with a bound on staleness: ps_session_ready() has joined */
-    bool stepped;            /* one of its steps as a member is over: all workers have joined */
-    int64_t dropped;         /* steps in rounds */
+    bool steps_fixed;     /* the command line gave them */
+    bool goal_noted;      /* that they had been made before this session: logged */
+    ps_sync_options sync; /* mode NONE: on its own */
+    bool finished;        /* it has left for good, as ps_sync_finish() says: made anew it asks for the same, and does not join */
+    uint64_t training;    /* of which it is, or was before it was made anew, a member; 0: of none */
+    bool member;          /* of rounds, or with a bound on staleness: ps_session_ready() has joined */
+    bool stepped;         /* one of its steps as a member is over: all workers have joined */
+    int64_t dropped;      /* steps in rounds */
+    struct psi_hooks hooks;
     struct psk_place *place; /* under the lock: that computes; NULL: the CPU, not used yet */
     /* constant after open */
+    bool opened;                 /* false: every call gets `error` */
+    bool by_caller;              /* PS_PROGRESS_CALLER */
+    struct psi_monitor *monitor; /* NULL: a loss ends it */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     int64_t operation_timeout_ms, ready_timeout_ms;
@@ -129,19 +138,63 @@ struct ps_session {
     ps_param spare;           /* the dummy for when there is no memory for one */
 };
 
+/*
+ * io and threads: it is there from the opening to the close, so whoever has been counted in in_flight or inside may use it
+ * without the lock. A recovery (monitored.c) first bars everybody else (psi_api_barred), then waits until nobody is counted, and
+ * only then changes it.
+ */
+
+/* ---- session.c ---- */
+struct psi_opening; /* what a session is opened with */
+/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. No effect without an io. */
+void psi_api_hurry(ps_session *s, int64_t ms);
+void psi_api_say_goodbye(ps_session *s, int64_t ms);
+/** Wait until nobody is inside, and end the io. Nothing is in flight. */
+void psi_api_io_close(ps_session *s);
+/** Another one, of the same options. */
+ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, struct psi_err *err) PSI_MUST;
+void psi_opening_free(struct psi_opening *opening);
+/** ps_session_open(), monitored where it is not NULL: takes it, also when it fails. Texts to *err. */
+ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *monitor, ps_session **out_session,
+                       struct psi_err *err) PSI_MUST;
+
+/* ---- args.c ---- */
+/** ps_session_open_args(), likewise. */
+ps_session *psi_api_open_args(int *argc, char **argv, const char *about, struct psi_monitor *monitor);
+
 /* ---- object.c ---- */
 /** As a session begins, all zero before. */
 void psi_api_session_init(ps_session *s);
+/* ---- here.c ---- */
+/** It is this process's. */
+void psi_api_be_here(ps_session *s);
 /** The calling process is the one that opened it, not a child of it. No system call. */
 bool psi_api_here(const ps_session *s);
 /* ---- errors.c; psi_api_broken(): object.c ---- */
 /** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
  * INVALID_ARGUMENT. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
+/** FAILED_PRECONDITION: a request of this kind would change a value, and an evaluator changes none. */
+ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err) PSI_MUST;
+/** It reads only. */
+bool psi_api_evaluates(const ps_session *s);
 /** A session that was never opened: err is its error (PS_OK: --help; NULL: there is no session). Never NULL. */
 ps_session *psi_api_broken(const struct psi_err *err);
-/** Make *err the session's first error unless there is one, and log it then. Returns the code of the first error. Any thread. */
+/** Make *err the session's first error unless there is one, and log it then; of a hook's thread with its name. Returns the code
+ * of the first error. Any thread. */
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
+/** The same of an error that no recovery mends, whatever its code. */
+ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
+/** Under the lock: PS_OK, or what a call of this thread that may not be made now has to return, in *err: the session closes, or
+ * another thread makes it anew. */
+ps_status psi_api_may_start(ps_session *s, struct psi_err *err) PSI_MUST;
+/** A call of several steps, which keeps records of the core between them: no recovery until it is outside again. */
+ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;
+void psi_api_go_outside(ps_session *s);
+/** A public call that looks at the session, or an object of it, after it has waited: the session is there until the call is over,
+ * whoever closes it meanwhile. NULL is fine. */
+void psi_api_begin(ps_session *s);
+void psi_api_end(ps_session *s);
 /** PS_OK, or a copy of the first error in *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
 /** A log event of the library; fields as in psi_log_event. Any thread, no lock held. */
@@ -157,6 +210,8 @@ void psi_api_log_core(void *session, int level, const char *event, const char *f
 /** Wait for something that the loop does: returns when cond was signalled or broadcast, or for no reason. Under s->lock, which it
  * gives up meanwhile. Without a thread of the session's own it drives the loop, or waits for the thread that does. */
 void psi_api_wait(ps_session *s, pthread_cond_t *cond);
+/** Until so many milliseconds are over, or the session closes. Without a thread of its own the session is driven meanwhile. */
+void psi_api_pause(ps_session *s, int64_t ms);
 
 /* ---- cluster.c ---- */
 /** Know the cluster: fills s->tasks and the counts. Blocks. */
@@ -182,6 +237,7 @@ struct psi_api_call {
     void (*finish)(struct psi_api_call *call);                            /* likewise */
     void *arg;                                                            /* for both */
     ps_variable *variable;                                                /* what it is about; may be NULL */
+    const ps_variable *on;                                                /* req.var is this one's; NULL: as req says */
     int64_t timeout_ms;                                                   /* <= 0: the operation timeout */
     bool when_closing;                                                    /* made by ps_session_close() itself */
     struct psi_request req;
@@ -189,6 +245,8 @@ struct psi_api_call {
     bool ended; /* under the session's lock */
     struct psi_err err;
 };
+/** Loop thread: v->var is there; not so where a recovery did not come to its end: FAILED_PRECONDITION. */
+ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err) PSI_MUST;
 /** Start a call whose fields up to req are set; psi_api_call_wait() must follow where it is PS_OK. */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
 /** Start those whose work.link is in the list, which is empty then, in one event of the loop: what they ask of a task travels
@@ -205,6 +263,11 @@ void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
 /** Keep *err as the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
+/** That error: all zero where no call has failed. */
+void psi_api_last_error_get(struct psi_err *err);
+/** *err is why a function of the program's, before which that error was none, returned st, which is not PS_OK: true: that error,
+ *  if it has this status; false: that it says so by itself; INTERNAL where st is no status. */
+bool psi_api_returned(ps_status st, struct psi_err *err);
 /** What a public call returns: st, whose text *err is kept for ps_last_error() unless st is PS_OK. */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
@@ -225,9 +288,15 @@ struct psi_api_get {
     enum psi_scope_how how;
     bool queue; /* it is a queue: v is that of a ps_queue */
     struct psi_queue_spec elements;
-    bool sticks;       /* a failure is the session's */
-    ps_variable *v;    /* its public record, until the session has it */
-    ps_variable **out; /* gets that, after a success only */
+    bool sticks;         /* a failure is the session's */
+    bool only_reads;     /* an evaluator's: what is not there is not made */
+    bool got;            /* the session has v */
+    bool deleted;        /* ... and has deleted it, or the queue: nobody is to make it again */
+    bool differs;        /* got again: it is not as it was */
+    uint64_t creation;   /* as it was last got */
+    uint64_t checkpoint; /* ... anew in this recovery, and out of this one; 0: not so */
+    ps_variable *v;      /* its public record; the get's own until the session has it */
+    ps_variable **out;   /* gets that, after a success only */
 };
 /** Name, place and public record of a variable to be got, in the session's scopes; its definition is checked. given: of any
  * header. *out_variable is kept until it is got. */
@@ -240,6 +309,19 @@ void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
 /** Get what was put aside. Blocks. The session's first error. */
 ps_status psi_api_settle(ps_session *s);
 void psi_api_aside_free(ps_session *s);
+/** Those of a monitored session, of s->monitor->gets: all of them once more, in their order, at a client that knows none of them;
+ * their records stay. waits: a queue that was found must be there again. Blocks. The first error that time does not mend, else
+ * the first. */
+ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
+/** The program has deleted this one: it is not got again, unless it is a parameter. */
+void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped);
+/** That client is about to go: no record leads to it any more. Nothing is in flight. */
+void psi_api_gets_forget(ps_session *s);
+/** A recovery comes to its end: the newest checkpoint out of which variables came back in it; 0: none did. *out_all: all of them
+ * did. What comes back later is of the next one. */
+uint64_t psi_api_gets_restored(ps_session *s, bool *out_all);
+/** Of a session that is freed. */
+void psi_api_gets_free(struct psi_list *gets);
 /** get-or-create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
@@ -298,10 +380,32 @@ ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err) PSI_MUST;
 /** A member's step is complete: until it may go on. *out_step: the global step, of rounds. Blocks. Nothing to do where it is no
  * member. */
 ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err) PSI_MUST;
+/** It has finished: a member leaves. Blocks. */
+ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
 /** The session closes: it has finished, unless it has failed. Blocks for a second at most. */
 void psi_api_sync_leave(ps_session *s);
 
+/* ---- job.c ---- */
+/** FAILED_PRECONDITION: gradients and steps of this session do not count. */
+ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
+
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);
+/* What ps_session_ready() found. */
+struct psi_found {
+    int variables;                  /* of the program, that had a value before */
+    int64_t step;                   /* the global step */
+    int64_t model_step;             /* the one that the model began with: anew, or out of a checkpoint */
+    uint64_t incarnation, creation; /* of the global step: another model has others */
+    bool restored, initialised;     /* by this session, as the chief: the restore function gave the values, or initialisers */
+};
+/* ready.c */
+void psi_api_set_global_step(ps_session *s, int64_t step);
+/** ps_session_ready() once: *err is what sticks. Blocks for timeout_ms, and for what is yet to be got. ready.c */
+ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
+/** Its goal is reached, or the cluster asks it to stop. */
+bool psi_api_is_over(ps_session *s);
+/** A recovery: no values are on their way, none of them has been read. Nothing is in flight. */
+void psi_api_params_forget(ps_session *s);
 
 #endif

@@ -7,7 +7,7 @@
  * a session that only has the error (already logged), so a program needs no check here. --help prints to standard output and
  * gives a session that says stop and closes with 0.
  */
-#include "api.h"
+#include "monitored.h"
 
 #include "common/mem.h"
 #include "common/msg.h"
@@ -353,7 +353,7 @@ static ps_status balance(ps_session *s, const char *cluster_spec)
 static ps_status keep_step(ps_session *s, const struct args *a, bool staleness)
 {
     ps_sync_options o;
-    if ((!a->sync && !staleness) || strcmp(s->job, "evaluator") == 0) {
+    if ((!a->sync && !staleness) || psi_api_evaluates(s)) {
         return PS_OK;
     }
     ps_sync_options_init(&o);
@@ -374,8 +374,9 @@ static ps_status prepare(ps_session *s, const struct args *a, const uint8_t *fro
     return st == PS_OK ? PS_OK : ps_session_fail(s, st, ps_last_error());
 }
 
+/* monitor: taken where a session is tried. */
 static ps_status open_place(const struct args *a, const uint8_t *from, struct place *place, const char *program,
-                            ps_session **out_session, struct psi_err *err)
+                            struct psi_monitor **monitor, ps_session **out_session, struct psi_err *err)
 {
     struct psi_buf spec;
     ps_session_options options;
@@ -390,7 +391,6 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         }
     }
     if (st == PS_OK) {
-        char text[PSI_ERR_TEXT_MAX];
         options.target = given(from, ROW_TARGET) ? a->target : NULL;
         options.cluster_name = given(from, ROW_CLUSTER_NAME) ? a->cluster_name : options.cluster_name;
         options.job = place->job;
@@ -406,10 +406,8 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         options.compute_device = a->device;
         options.compute_threads = given(from, ROW_THREADS) ? (uint32_t)a->threads : 0;
         options.prefetch = a->prefetch;
-        st = ps_session_open(&options, out_session, text, sizeof(text));
-        if (st != PS_OK) {
-            st = psi_fail(err, st, "%s", text);
-        }
+        st = psi_api_open(&options, *monitor, out_session, err);
+        *monitor = NULL;
     }
     if (st == PS_OK) {
         PSI_IGNORE(prepare(*out_session, a, from, options.cluster_spec)); /* its error sticks to the session */
@@ -424,8 +422,8 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path != NULL ? path : "program";
 }
 
-static ps_status open_args(struct args *a, int *argc, char **argv, const char *about, ps_session **out_session,
-                           struct psi_err *err)
+static ps_status open_args(struct args *a, int *argc, char **argv, const char *about, struct psi_monitor **monitor,
+                           ps_session **out_session, struct psi_err *err)
 {
     uint8_t from[ROW_COUNT];
     struct psi_options o;
@@ -444,7 +442,7 @@ static ps_status open_args(struct args *a, int *argc, char **argv, const char *a
     psi_cluster_init(&place.cluster);
     st = find_place(a, from, &place, err);
     if (st == PS_OK) {
-        st = open_place(a, from, &place, program, out_session, err);
+        st = open_place(a, from, &place, program, monitor, out_session, err);
     }
     psi_cluster_fini(&place.cluster);
     if (st == PS_OK) {
@@ -456,6 +454,11 @@ static ps_status open_args(struct args *a, int *argc, char **argv, const char *a
 
 ps_session *ps_session_open_args(int *argc, char **argv, const char *about)
 {
+    return psi_api_open_args(argc, argv, about, NULL);
+}
+
+ps_session *psi_api_open_args(int *argc, char **argv, const char *about, struct psi_monitor *monitor)
+{
     struct psi_err err = {0};
     ps_session *s = NULL;
     struct args *a = psi_calloc(1, sizeof(*a));
@@ -466,7 +469,15 @@ ps_session *ps_session_open_args(int *argc, char **argv, const char *about)
     argc = any ? argc : &one;
     argv = any ? argv : none;
     ps_status st = a == NULL ? psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the command line")
-                             : open_args(a, argc, argv, about, &s, &err);
+                             : open_args(a, argc, argv, about, &monitor, &s, &err);
     psi_free(a);
+    psi_monitor_free(monitor);
     return st == PS_OK ? s : psi_api_broken(&err);
+}
+
+ps_session *ps_monitored_open_args(int *argc, char **argv, const char *about, const ps_monitored_options *o)
+{
+    struct psi_err err = {0};
+    struct psi_monitor *m = NULL;
+    return psi_monitor_new(o, &m, &err) == PS_OK ? psi_api_open_args(argc, argv, about, m) : psi_api_broken(&err);
 }

@@ -7,7 +7,7 @@
  * prepare() or the core refuses, or the request fails: err is what psi_api_call_wait() returns. There is no other way out of the
  * wait, because the core's deadline ends every request; the core also logs what takes longer than 5 s.
  */
-#include "api.h"
+#include "monitored.h"
 
 #include <string.h>
 
@@ -25,6 +25,7 @@ static void call_end(struct psi_api_call *call, const struct psi_err *err)
     (void)pthread_mutex_lock(&s->lock);
     if (err != NULL) {
         call->err = *err;
+        psi_monitor_cut(s, &call->err);
     }
     call->ended = true;
     s->in_flight--;
@@ -57,7 +58,12 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     struct psi_api_call *call = PSI_CONTAINER_OF(work, struct psi_api_call, work);
     struct psi_err err = {0};
     call->client = c;
-    ps_status st = call->prepare != NULL ? call->prepare(call, &err) : PS_OK;
+    ps_status st = PS_OK;
+    if (call->on != NULL) {
+        call->req.var = call->on->var;
+        st = psi_api_has_var(call->on, &err);
+    }
+    st = st == PS_OK && call->prepare != NULL ? call->prepare(call, &err) : st;
     if (st == PS_OK && call->req.kind != PSI_REQ_NONE) {
         call->req.done = request_done;
         call->req.ctx = call;
@@ -83,16 +89,25 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
         return st;
     }
     PSI_LIST_FOREACH(it, works) {
-        when_closing = PSI_CONTAINER_OF(it, struct psi_api_call, work.link)->when_closing;
+        const struct psi_api_call *call = PSI_CONTAINER_OF(it, struct psi_api_call, work.link);
+        when_closing = call->when_closing;
         count++;
+        st = st == PS_OK ? psi_api_may_change(s, call->req.kind, err) : st;
+    }
+    if (st != PS_OK) {
+        return st;
     }
     (void)pthread_mutex_lock(&s->lock);
-    bool refused = s->closing && !when_closing;
-    s->in_flight += refused ? 0 : count;
-    s->inside += refused ? 0 : count;
+    st = psi_api_may_start(s, err);
+    if (when_closing && s->closing && s->io != NULL && !psi_monitor_bars(s, NULL)) {
+        st = PS_OK;
+    }
+    const uint64_t chief_number = psi_monitor_chief_number(s);
+    s->in_flight += st == PS_OK ? count : 0;
+    s->inside += st == PS_OK ? count : 0;
     (void)pthread_mutex_unlock(&s->lock);
-    if (refused) {
-        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
+    if (st != PS_OK) {
+        return st;
     }
     PSI_LIST_FOREACH(it, works) {
         struct psi_api_call *call = PSI_CONTAINER_OF(it, struct psi_api_call, work.link);
@@ -100,6 +115,9 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
         memset(&call->err, 0, sizeof(call->err));
         call->ended = false;
         call->work.run = begin;
+        if (call->req.kind == PSI_REQ_ASSIGN || call->req.kind == PSI_REQ_INIT_FROM) {
+            call->req.chief_number = chief_number;
+        }
     }
     psi_io_submit_all(s->io, works, true);
     return PS_OK;

@@ -59,7 +59,7 @@ static void finish_know(struct psi_api_call *call)
     if (psi_cluster_directory(cluster, &directory, &directory_task)) {
         k->ps_tasks = psi_cluster_num_tasks(cluster, directory);
     }
-    k->chief = psi_client_is_chief(c);
+    k->chief = psi_client_leads(c);
 }
 
 static ps_status know(ps_session *s, bool looks, int64_t timeout_ms, struct psi_err *err)
@@ -140,14 +140,29 @@ int ps_task_count(ps_session *s)
     return (int)(count > s->task ? count : s->task + 1);
 }
 
+static void finish_leads(struct psi_api_call *call)
+{
+    ps_session *s = call->session;
+    (void)pthread_mutex_lock(&s->lock);
+    s->chief = psi_client_leads(call->client);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 bool ps_is_chief(ps_session *s)
 {
     struct psi_err err = {0};
-    if (s == NULL || s->job[0] == '\0') {
+    if (s == NULL || (s->job[0] == '\0' && s->monitor == NULL)) {
         return true;
     }
     if (psi_api_know_cluster(s, 0, &err) == PS_OK) {
-        return s->chief;
+        struct psi_api_call call = {.session = s, .finish = finish_leads};
+        if (s->monitor != NULL) {
+            PSI_IGNORE(psi_api_call_run(&call, &err)); /* as it was last known */
+        }
+        (void)pthread_mutex_lock(&s->lock);
+        const bool chief = s->chief;
+        (void)pthread_mutex_unlock(&s->lock);
+        return chief;
     }
     return strcmp(s->job, "chief") == 0 || strcmp(s->job, "master") == 0 || (strcmp(s->job, "worker") == 0 && s->task == 0);
 }

@@ -3,7 +3,7 @@
  * What every file of the public API leans on: log lines, the calling thread's last error, the session's first one, and what every
  * call looks for before all else. Happy path: nothing is wrong. Failure: this is where it is kept.
  */
-#include "api.h"
+#include "monitored.h"
 
 #include "common/log.h"
 
@@ -75,6 +75,11 @@ ps_status psi_api_result(const struct psi_err *err, ps_status st)
     return st == PS_OK ? PS_OK : psi_api_last_error_set(err);
 }
 
+void psi_api_last_error_get(struct psi_err *err)
+{
+    *err = last_error;
+}
+
 const char *ps_last_error(void)
 {
     return last_error.text;
@@ -90,6 +95,25 @@ ps_reason ps_last_reason(void)
     return psi_reason(last_error.reason, last_error.code);
 }
 
+static bool is_status(ps_status st)
+{
+    return (unsigned)st <= PS_UNAUTHENTICATED;
+}
+
+bool psi_api_returned(ps_status st, struct psi_err *err)
+{
+    const bool by_a_call = last_error.code == st;
+    *err = (struct psi_err){0};
+    if (by_a_call) {
+        *err = last_error;
+    } else if (is_status(st)) {
+        (void)psi_fail(err, st, "it returned %s", ps_status_name(st));
+    } else {
+        (void)psi_fail(err, PS_INTERNAL, "it returned %d, which is no status", (int)st);
+    }
+    return by_a_call;
+}
+
 /* ---- the first error of a session ---- */
 
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
@@ -100,7 +124,7 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
     if (!psi_api_here(s)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED, (long)s->pid);
     }
-    if (s->io == NULL) {
+    if (!s->opened) {
         ps_status st = psi_api_sticky(s, err);
         return st != PS_OK ? st : psi_fail(err, PS_CANCELLED, "--help was given: nothing is done");
     }
@@ -108,6 +132,20 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
         return psi_fail(err, PS_FAILED_PRECONDITION, "a call that blocks cannot be made in a callback of the library");
     }
     return PS_OK;
+}
+
+bool psi_api_evaluates(const ps_session *s)
+{
+    return strcmp(s->job, "evaluator") == 0;
+}
+
+ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err)
+{
+    const bool changes = kind == PSI_REQ_PUSH || kind == PSI_REQ_PUSH_PULL || kind == PSI_REQ_ASSIGN ||
+                         kind == PSI_REQ_INIT_FROM || kind == PSI_REQ_ADD || kind == PSI_REQ_INIT;
+    return changes && psi_api_evaluates(s)
+               ? psi_fail(err, PS_FAILED_PRECONDITION, "an evaluator reads the model and changes no value of it")
+               : PS_OK;
 }
 
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
@@ -121,28 +159,125 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
     if (st != PS_OK && err != NULL) {
         *err = s->error;
     }
+    if (st == PS_OK && psi_monitor_bars(s, err)) {
+        st = s->monitor->cause.code;
+    }
     (void)pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+/* What becomes of an error that is to stick. */
+enum stuck {
+    STUCK_NOT,   /* there is one already, or it comes of what a recovery ends */
+    STUCK_FIRST, /* of a session that ends with it */
+    STUCK_LOSS,  /* ... that a recovery may mend */
+    STUCK_TRY    /* of a recovery, which says what becomes of it */
+};
+
+/* Under the lock. */
+static enum stuck take_error(ps_session *s, const struct psi_err *err, bool final)
+{
+    struct psi_monitor *m = s->monitor;
+    const bool mended = m != NULL && !final && psi_monitor_mends(s, err);
+    if (err->code == PS_OK || (m != NULL && !final && (m->draining || psi_monitor_bars(s, NULL)))) {
+        return STUCK_NOT; /* of the core that is lost: what is in flight then ends as it may */
+    }
+    if (s->error.code != PS_OK && (m == NULL || m->final || !final)) {
+        return STUCK_NOT;
+    }
+    s->error = *err;
+    if (m == NULL) {
+        return STUCK_FIRST;
+    }
+    m->final = !mended;
+    return m->recovering ? STUCK_TRY : mended ? STUCK_LOSS : STUCK_FIRST;
+}
+
+static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
+{
+    if (!psi_api_here(s)) {
+        return err->code;
+    }
+    struct psi_err named = *err;
+    const bool on_loop = s->io != NULL && psi_io_on_loop(s->io); /* of a request that somebody made */
+    (void)pthread_mutex_lock(&s->lock);
+    if (!on_loop && s->hooks.calls && pthread_equal(s->hooks.caller, pthread_self())) {
+        psi_err_prefix(&named, "hook '%s', %s", s->hooks.name, s->hooks.at);
+    }
+    const enum stuck how = take_error(s, &named, final);
+    ps_status st = s->error.code != PS_OK || s->monitor == NULL ? s->error.code : s->monitor->cause.code;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (how == STUCK_FIRST || how == STUCK_LOSS) {
+        psi_api_log(s, how == STUCK_LOSS ? PS_LOG_WARN : PS_LOG_ERROR, how == STUCK_LOSS ? "session_lost" : "session_failed",
+                    PSI_KV("st", ps_status_name(err->code)), PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
+                    PSI_KV("applied", psi_applied_name(err->applied)), PSI_KV("msg", named.text));
+    }
     return st;
 }
 
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
 {
-    if (!psi_api_here(s)) {
-        return err->code;
+    return stick(s, err, false);
+}
+
+ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err)
+{
+    return stick(s, err, true);
+}
+
+ps_status psi_api_may_start(ps_session *s, struct psi_err *err)
+{
+    if (psi_monitor_bars(s, err)) {
+        return s->monitor->cause.code;
     }
+    if (s->closing) {
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
+    }
+    if (s->monitor == NULL || !s->monitor->given_up) {
+        return PS_OK;
+    }
+    if (err != NULL) {
+        *err = s->error;
+    }
+    return s->error.code;
+}
+
+ps_status psi_api_go_inside(ps_session *s, struct psi_err *err)
+{
     (void)pthread_mutex_lock(&s->lock);
-    bool first = s->error.code == PS_OK && err->code != PS_OK;
-    if (first) {
-        s->error = *err;
-    }
-    ps_status st = s->error.code;
+    const ps_status st = psi_api_may_start(s, err);
+    s->inside += st == PS_OK ? 1 : 0;
     (void)pthread_mutex_unlock(&s->lock);
-    if (first) {
-        psi_api_log(s, PS_LOG_ERROR, "session_failed", PSI_KV("st", ps_status_name(err->code)),
-                    PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
-                    PSI_KV("applied", psi_applied_name(err->applied)), PSI_KV("msg", err->text));
-    }
     return st;
+}
+
+void psi_api_go_outside(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->inside--;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void psi_api_begin(ps_session *s)
+{
+    if (s != NULL && psi_api_here(s)) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->users++;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void psi_api_end(ps_session *s)
+{
+    if (s != NULL && psi_api_here(s)) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->users--;
+        if (s->closing) {
+            (void)pthread_cond_broadcast(&s->changed);
+        }
+        (void)pthread_mutex_unlock(&s->lock);
+    }
 }
 
 ps_status ps_session_status(ps_session *s)
@@ -152,7 +287,13 @@ ps_status ps_session_status(ps_session *s)
 
 const char *ps_session_error(ps_session *s)
 {
-    return s == NULL ? "the session is NULL" : s->error.text; /* written once, before its code is seen */
+    if (s == NULL || s->monitor == NULL) {
+        return s == NULL ? "the session is NULL" : s->error.text; /* written once, before its code is seen */
+    }
+    static _Thread_local struct psi_err shown; /* a recovery takes the session's own away */
+    memset(&shown, 0, sizeof(shown));
+    PSI_IGNORE(psi_api_sticky(s, &shown)); /* "" where there is none */
+    return shown.text;
 }
 
 ps_applied ps_session_error_applied(ps_session *s)
@@ -177,6 +318,12 @@ ps_status ps_session_fail(ps_session *s, ps_status st, const char *text)
     if (s == NULL || st == PS_OK) {
         return s == NULL ? PS_INVALID_ARGUMENT : ps_session_status(s);
     }
-    (void)psi_fail(&err, st, "%s", text == NULL ? "" : text);
-    return psi_api_stick(s, &err);
+    if (psi_monitor_says(s, st)) {
+        return st;
+    }
+    (void)psi_fail(&err, is_status(st) ? st : PS_INTERNAL, "%s", text == NULL ? "" : text);
+    if (!is_status(st)) {
+        psi_err_prefix(&err, "%d, which is no status", (int)st);
+    }
+    return psi_api_stick_final(s, &err);
 }

@@ -8,6 +8,7 @@
  * but for its version. Failure modes: a get that fails has its own error, the others go on. Its name counts as
  * not got and its record is freed; the core keeps its own until the session closes. That of a parameter sticks to the session.
  */
+#include "monitored.h"
 #include "queue.h"
 
 #include "common/abi.h"
@@ -42,7 +43,7 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
 
 static void finish_get(struct psi_api_call *call)
 {
-    const struct psi_api_get *get = call->arg;
+    struct psi_api_get *get = call->arg;
     ps_variable *v = get->v;
     const struct psi_var *var = v->var;
     const char *task = psi_client_task_name(call->client, var->owner);
@@ -53,6 +54,7 @@ static void finish_get(struct psi_api_call *call)
     v->shape = var->shape;
     v->bytes = var->elements * ps_dtype_bytes(var->dtype);
     v->version = var->version;
+    get->creation = var->creation;
     if (get->queue) {
         PSI_CONTAINER_OF(v, ps_queue, variable)->spec = var->queue->spec;
     }
@@ -149,8 +151,56 @@ ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi
 
 static void get_free(struct psi_api_get *get)
 {
-    psi_free(get->v);
+    if (!get->got) {
+        psi_free(get->v);
+    }
     psi_free(get);
+}
+
+/* Is it to be got again when the session is lost? Those that it has are, and parameters, which their program holds already, that
+ * a loss kept from being got. */
+static bool is_kept(ps_session *s, const struct psi_api_get *get, const struct psi_err *err)
+{
+    if (s->monitor == NULL) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool kept = err->code == PS_OK || (get->sticks && psi_monitor_mends(s, err));
+    (void)pthread_mutex_unlock(&s->lock);
+    return kept;
+}
+
+static bool is_same_name(const struct psi_scoped *a, const struct psi_scoped *b)
+{
+    return strcmp(a->container, b->container) == 0 && strcmp(a->name, b->name) == 0;
+}
+
+/* Under the lock: the session has a queue now; one of that name that is made otherwise was deleted by somebody. */
+static void forget_older(ps_session *s, const struct psi_api_get *get)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->monitor->gets) {
+        struct psi_api_get *old = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        const bool made = get->got && get->queue && old->queue && get->how == PSI_SCOPE_GET && old->how == PSI_SCOPE_GET;
+        old->deleted = old->deleted || (made && is_same_name(&old->scoped, &get->scoped) &&
+                                        !psi_queue_spec_equal(&old->elements, &get->elements));
+    }
+}
+
+/* Its batch is over: it is kept, or there is none of it any more. */
+static void get_over(ps_session *s, struct psi_api_get *get, bool kept)
+{
+    if (!kept) {
+        get_free(get);
+        return;
+    }
+    get->spec.name = NULL; /* its caller's: the scopes have made of them what counts */
+    get->spec.device = NULL;
+    get->spec.type = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    forget_older(s, get);
+    psi_list_push_back(&s->monitor->gets, &get->link);
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 /* The device that was asked for does not exist: which ones do. */
@@ -165,7 +215,7 @@ static void add_devices(ps_session *s, struct psi_err *err)
 }
 
 /* Its call has ended with *err: the variable is the session's, or there is none. */
-static void get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
+static void get_end(ps_session *s, struct psi_api_get *get, bool kept, struct psi_err *err)
 {
     if (err->code == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
@@ -175,16 +225,21 @@ static void get_end(ps_session *s, struct psi_api_get *get, struct psi_err *err)
             psi_api_log_placement(s, get->v, get->spec.type);
         }
         *get->out = get->v;
-        get->v = NULL;
+        get->got = true;
         return;
     }
     if (err->reason == PS_REASON_NO_DEVICE) {
         add_devices(s, err);
     }
-    if (err->code == PS_NOT_FOUND && get->scoped.must_exist && get->how == PSI_SCOPE_GET) {
+    if (err->code == PS_NOT_FOUND && get->only_reads) {
+        err->code = PS_FAILED_PRECONDITION;
+        psi_err_prefix(err, "an evaluator makes no variable");
+    } else if (err->code == PS_NOT_FOUND && get->scoped.must_exist && get->how == PSI_SCOPE_GET) {
         psi_err_prefix(err, "its scope says PS_REUSE_ALWAYS");
     }
-    psi_api_unscope(s, &get->scoped);
+    if (!kept) {
+        psi_api_unscope(s, &get->scoped);
+    }
 }
 
 /* ---- a batch ---- */
@@ -215,7 +270,8 @@ static void run_batch(ps_session *s, struct psi_list *gets, struct psi_err *err)
         if (started) {
             PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* it is in own */
         }
-        get_end(s, get, &own);
+        const bool kept = is_kept(s, get, &own);
+        get_end(s, get, kept, &own);
         if (own.code != PS_OK && get->sticks) {
             psi_err_prefix(&own, "ps_param_get");
             PSI_IGNORE(psi_api_last_error_set(&own)); /* likewise */
@@ -223,6 +279,17 @@ static void run_batch(ps_session *s, struct psi_list *gets, struct psi_err *err)
         } else if (own.code != PS_OK && err->code == PS_OK) {
             *err = own;
         }
+        get_over(s, get, kept);
+    }
+}
+
+/* They are not even tried. */
+static void give_up(ps_session *s, struct psi_list *gets)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_pop_front(gets)) != NULL) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        psi_api_unscope(s, &get->scoped);
         get_free(get);
     }
 }
@@ -235,6 +302,11 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     (void)pthread_mutex_lock(&s->lock);
     while (s->settling) {
         psi_api_wait(s, &s->changed);
+    }
+    if (psi_monitor_bars(s, err)) { /* what was put aside is the recovery's */
+        (void)pthread_mutex_unlock(&s->lock);
+        give_up(s, gets);
+        return;
     }
     bool settles = !psi_list_empty(&s->aside);
     s->settling = settles;
@@ -271,12 +343,150 @@ void psi_api_put_aside(ps_session *s, struct psi_api_get *get)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void psi_api_aside_free(ps_session *s)
+void psi_api_gets_free(struct psi_list *gets)
 {
     struct psi_list *it = NULL;
-    while ((it = psi_list_pop_front(&s->aside)) != NULL) {
+    while ((it = psi_list_pop_front(gets)) != NULL) {
         get_free(PSI_CONTAINER_OF(it, struct psi_api_get, link));
     }
+}
+
+void psi_api_aside_free(ps_session *s)
+{
+    psi_api_gets_free(&s->aside);
+}
+
+/* ---- once more ---- */
+
+void psi_api_gets_forget(ps_session *s)
+{
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->monitor->gets) {
+        ps_variable *v = PSI_CONTAINER_OF(it, struct psi_api_get, link)->v;
+        v->var = NULL;
+        v->from = 0;
+        v->exact = false;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t psi_api_gets_restored(ps_session *s, bool *out_all)
+{
+    struct psi_list *it = NULL;
+    uint64_t newest = 0;
+    *out_all = true;
+    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* nobody else comes near it */
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        newest = get->checkpoint > newest ? get->checkpoint : newest;
+        *out_all = *out_all && (get->checkpoint != 0 || get->queue || get->deleted);
+        get->checkpoint = 0;
+    }
+    return newest;
+}
+
+/* What programs have been told of it does not change, but for its place, and that is only written where it does: they read it
+ * without a lock. */
+static void finish_again(struct psi_api_call *call)
+{
+    struct psi_api_get *get = call->arg;
+    ps_variable *v = get->v;
+    const struct psi_var *var = v->var;
+    char device[sizeof(v->device)];
+    if (!get->got) {
+        finish_get(call);
+        return;
+    }
+    if (get->creation != var->creation) {
+        get->creation = var->creation;
+        get->checkpoint = var->checkpoint;
+    }
+    get->differs = get->queue ? !psi_queue_spec_equal(&PSI_CONTAINER_OF(v, ps_queue, variable)->spec, &var->queue->spec)
+                              : v->dtype != var->dtype || !psi_shape_equal(&v->shape, &var->shape);
+    (void)snprintf(device, sizeof(device), "%s/device:CPU:0", psi_client_task_name(call->client, var->owner));
+    if (!get->differs && strcmp(device, v->device) != 0) {
+        finish_get(call);
+    }
+}
+
+/* Found queues are waited for no longer: calls on such a one say that it is not there. */
+static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, struct psi_err *err)
+{
+    if (err->code == PS_NOT_FOUND && get->queue && !waits) {
+        *err = (struct psi_err){0};
+        return;
+    }
+    if (err->code == PS_OK && !get->got) {
+        get_end(s, get, true, err);
+    } else if (err->code == PS_OK && get->differs) {
+        PSI_IGNORE(psi_fail(err, PS_FAILED_PRECONDITION, "another dtype or shape than before the session was lost"));
+    } else if (err->code == PS_NOT_FOUND && get->scoped.must_exist) {
+        err->code = PS_UNAVAILABLE; /* somebody else may make it */
+    }
+}
+
+/* No later try mends it. */
+static bool is_for_good(ps_session *s, const struct psi_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool mends = psi_monitor_mends(s, err);
+    (void)pthread_mutex_unlock(&s->lock);
+    return err->code != PS_OK && err->code != PS_DEADLINE_EXCEEDED && !mends;
+}
+
+void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped)
+{
+    struct psi_list *it = NULL;
+    if (s->monitor == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->monitor->gets) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        get->deleted = get->deleted || (is_same_name(&get->scoped, scoped) && !get->sticks);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err)
+{
+    struct psi_list works;
+    struct psi_list *it = NULL;
+    bool for_good = false;
+    psi_list_init(&works);
+    *err = (struct psi_err){0};
+    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* nobody else comes near it */
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        get->call = (struct psi_api_call){.session = s,
+                                          .prepare = prepare_get,
+                                          .finish = finish_again,
+                                          .arg = get,
+                                          .variable = get->v,
+                                          .timeout_ms = timeout_ms};
+        if (!get->deleted) {
+            psi_list_push_back(&works, &get->call.work.link);
+        }
+    }
+    ps_status st = psi_list_empty(&works) ? PS_OK : psi_api_calls_start(s, &works, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    PSI_LIST_FOREACH(it, &s->monitor->gets) {
+        struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        struct psi_err own = {0};
+        if (get->deleted) {
+            continue;
+        }
+        PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* it is in own */
+        get_end_again(s, get, waits, &own);
+        const bool good = is_for_good(s, &own);
+        if (own.code != PS_OK && (err->code == PS_OK || (good && !for_good))) {
+            psi_err_prefix(&own, "%s '%s'", get->queue ? "queue" : "variable", get->v->name);
+            *err = own;
+            for_good = good;
+        }
+    }
+    return err->code;
 }
 
 /* ---- for programs ---- */
@@ -290,12 +500,22 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
     return err->code;
 }
 
+/* An evaluator's is only looked up. */
+static void only_look_up(const ps_session *s, struct psi_api_get *get)
+{
+    get->only_reads = !get->scoped.must_exist && psi_api_evaluates(s);
+    get->scoped.must_exist = get->scoped.must_exist || get->only_reads;
+}
+
 /* Get or create, or look up, as the scopes of the session say, and publish. given: of any header. *err is PS_OK before. */
 static ps_status get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                          struct psi_err *err)
 {
     struct psi_api_get *get = NULL;
     ps_status st = psi_api_get_new(s, given, how, out_variable, &get, err);
+    if (st == PS_OK && how == PSI_SCOPE_GET) {
+        only_look_up(s, get);
+    }
     return st == PS_OK ? psi_api_get_run(s, get, err) : st;
 }
 
@@ -372,6 +592,7 @@ ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t 
         out_variables[i] = NULL;
         st = psi_api_get_new(s, spec_at(specs, i), PSI_SCOPE_GET, &out_variables[i], &get, &err);
         if (st == PS_OK) {
+            only_look_up(s, get);
             psi_list_push_back(&gets, &get->link);
         } else if (refused.code == PS_OK) {
             psi_err_prefix(&err, "spec %zu", i);

@@ -7,9 +7,8 @@
 
 #include "common/mem.h"
 
-#include <stdatomic.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <time.h>
 
 /* value and gradient of the session's spare dummy: one element each, shared, never written by the library */
 static _Alignas(PSI_PARAM_ALIGN) float spare_buffers[2][PSI_PARAM_ALIGN / sizeof(float)];
@@ -25,42 +24,24 @@ static void spare_init(ps_session *s)
     (void)snprintf(s->spare.name, sizeof(s->spare.name), "none");
 }
 
-/* fork() so far, in this process and those that it came from: a session's process is the one where this is as at its opening. A
- * child that is made without fork() (the system call itself) has no use of the library, as it has none of libc's locks. */
-static atomic_uint forks;
-static bool forks_counted;
-static pthread_once_t forks_once = PTHREAD_ONCE_INIT;
-
-static void on_fork(void)
-{
-    atomic_fetch_add(&forks, 1);
-}
-
-static void count_forks(void)
-{
-    forks_counted = pthread_atfork(NULL, NULL, on_fork) == 0;
-}
-
-bool psi_api_here(const ps_session *s)
-{
-    return forks_counted ? s->forks == atomic_load_explicit(&forks, memory_order_relaxed) : s->pid == getpid();
-}
-
 void psi_api_session_init(ps_session *s)
 {
-    (void)pthread_once(&forks_once, count_forks);
-    s->forks = atomic_load(&forks);
-    s->pid = getpid();
+    psi_api_be_here(s);
     s->log_level = PS_LOG_INFO;
     s->operation_timeout_ms = PS_OPERATION_TIMEOUT_MS;
     s->ready_timeout_ms = PS_READY_TIMEOUT_MS;
     (void)pthread_mutex_init(&s->lock, NULL); /* cannot fail with default attributes */
     (void)pthread_mutex_init(&s->log_lock, NULL);
-    (void)pthread_cond_init(&s->changed, NULL);
+    pthread_condattr_t monotonic;
+    (void)pthread_condattr_init(&monotonic);
+    (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&s->changed, &monotonic);
+    (void)pthread_condattr_destroy(&monotonic);
     psi_list_init(&s->variables);
     psi_list_init(&s->params);
     psi_list_init(&s->queues);
     psi_list_init(&s->aside);
+    psi_api_hooks_init(&s->hooks);
     psi_scopes_init(&s->scopes);
     spare_init(s);
 }

@@ -10,7 +10,7 @@
  * on every call returns it and does nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait
  * ends because the core's deadlines end what is waited for.
  */
-#include "api.h"
+#include "monitored.h"
 
 #include "common/mem.h"
 #include "common/shape.h"
@@ -63,6 +63,22 @@ static void param_free(ps_param *p)
         psk_block_fini(&p->grad);
         psi_free(p);
     }
+}
+
+void psi_api_params_forget(ps_session *s)
+{
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->params) {
+        ps_param *p = PSI_CONTAINER_OF(it, ps_param, link);
+        while (p->pushing || p->pulling) { /* another thread is about to be refused (refused()) */
+            psi_api_wait(s, &s->changed);
+        }
+        p->pushed = false;
+        p->exact = false;
+        p->next_state = PSI_NEXT_NONE;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 void psi_api_params_free(ps_session *s)
@@ -120,6 +136,9 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
     if (s == NULL) {
         return &psi_api_broken(NULL)->spare;
     }
+    if (s->monitor != NULL && psi_api_sticky(s, &err) != PS_OK) {
+        PSI_IGNORE(psi_api_stick_final(s, &err)); /* nothing makes it a parameter later */
+    }
     if (!s->is_static && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
         p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float), NULL);
     }
@@ -165,11 +184,13 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
     return PS_OK;
 }
 
-ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init, const ps_optimizer *optimizer)
+static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
+                           const ps_optimizer *optimizer)
 {
     struct psi_err err = {0};
     ps_variable_spec spec;
     ps_param *p = NULL;
+    PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the next line says */
     if (enter(s, true) != PS_OK) {
         return dummy(s, name, &shape);
     }
@@ -184,6 +205,14 @@ ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps
         return dummy(s, name, &shape);
     }
     param_keep(s, p);
+    return p;
+}
+
+ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init, const ps_optimizer *optimizer)
+{
+    psi_api_begin(s);
+    ps_param *p = param_get(s, name, shape, init, optimizer);
+    psi_api_end(s);
     return p;
 }
 
@@ -218,15 +247,28 @@ void *ps_param_value(ps_param *p)
     return p->value.host;
 }
 
+/* A monitored session that is to be made anew: its program goes on to the end of its step. */
+static bool is_lost(ps_session *s)
+{
+    struct psi_err err = {0};
+    if (s->monitor == NULL || psi_api_check(s, true, &err) != PS_OK) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool lost = !s->monitor->final;
+    (void)pthread_mutex_unlock(&s->lock);
+    return lost;
+}
+
 void *ps_param_grad(ps_param *p)
 {
     void *memory = NULL;
     struct psi_err err = {0};
-    if (p == NULL || enter(p->session, true) != PS_OK) {
+    if (p == NULL || (enter(p->session, true) != PS_OK && !is_lost(p->session))) {
         return NULL;
     }
     wait_for(p, &p->pushing);
-    if (psi_api_sticky(p->session, NULL) != PS_OK) {
+    if (psi_api_sticky(p->session, NULL) != PS_OK && !is_lost(p->session)) {
         return NULL;
     }
     ps_status st = psk_block_read(&p->grad, p->bytes, &memory, &err);
@@ -447,13 +489,13 @@ static ps_param *param_next(ps_session *s, ps_param *p)
     return end ? NULL : PSI_CONTAINER_OF(it, ps_param, link);
 }
 
-ps_status ps_pull(ps_session *s)
+static ps_status pull_all(ps_session *s)
 {
     ps_status st = enter_settled(s);
     for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
         st = pull_begin(p);
     }
-    if (s == NULL || s->io == NULL || !psi_api_here(s)) {
+    if (s == NULL || !s->opened || !psi_api_here(s)) {
         return st;
     }
     for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {
@@ -466,7 +508,20 @@ ps_status ps_pull(ps_session *s)
     return st;
 }
 
-ps_status ps_pull_param(ps_param *p)
+ps_status ps_pull(ps_session *s)
+{
+    psi_api_begin(s);
+    PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the pull says */
+    psi_monitor_pulls(s);
+    ps_status st = pull_all(s);
+    while (st != PS_OK && psi_api_recover(s)) {
+        st = pull_all(s);
+    }
+    psi_api_end(s);
+    return st;
+}
+
+static ps_status pull_param(ps_param *p)
 {
     ps_status st = enter_settled(ps_param_session(p));
     if (st == PS_OK) {
@@ -478,6 +533,15 @@ ps_status ps_pull_param(ps_param *p)
     pull_end(p);
     st = psi_api_sticky(p->session, NULL);
     return st == PS_OK ? prefetch_begin(p) : st;
+}
+
+ps_status ps_pull_param(ps_param *p)
+{
+    ps_session *s = ps_param_session(p);
+    psi_api_begin(s);
+    const ps_status st = pull_param(p);
+    psi_api_end(s);
+    return st;
 }
 
 /* The gradient is on the host. Its values come back where they are wanted. */
@@ -512,6 +576,9 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
 {
     struct psi_err err = {0};
     ps_status st = enter_settled(s);
+    if (s != NULL && psi_monitor_push(s, &err) != PS_OK && st == PS_OK) {
+        st = psi_api_last_error_set(&err);
+    }
     if (st != PS_OK) {
         return st;
     }
@@ -519,10 +586,10 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
         (void)psi_fail(&err, PS_INVALID_ARGUMENT, "the parameter is %s", p == NULL ? "NULL" : "of another session");
         return stick(s, &err, what);
     }
-    if (p->variable == NULL) {
+    if (p->variable == NULL || psi_api_step_skips(s)) {
         return PS_OK;
     }
-    if (psi_api_sync_pushed(p, &err) != PS_OK) {
+    if (psi_api_trains(s, &err) != PS_OK || psi_api_sync_pushed(p, &err) != PS_OK) {
         return stick(s, &err, what);
     }
     bring = bring && !psi_api_in_rounds(s); /* the new values are there when the round is over */
@@ -551,22 +618,21 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
 
 ps_status ps_push(ps_session *s, ps_param *p)
 {
-    return push(s, p, false, "ps_push");
+    psi_api_begin(s);
+    const ps_status st = push(s, p, false, "ps_push");
+    psi_api_end(s);
+    return st;
 }
 
 ps_status ps_push_pull(ps_session *s, ps_param *p)
 {
-    return push(s, p, true, "ps_push_pull");
+    psi_api_begin(s);
+    const ps_status st = push(s, p, true, "ps_push_pull");
+    psi_api_end(s);
+    return st;
 }
 
 /* ---- steps ---- */
-
-static void set_global_step(ps_session *s, int64_t step)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    s->global_step = step;
-    (void)pthread_mutex_unlock(&s->lock);
-}
 
 static ps_status stick_last(ps_session *s, ps_status st, const char *what)
 {
@@ -589,12 +655,22 @@ static ps_status count_step(ps_session *s, int64_t *out_value)
     return st == PS_OK ? PS_OK : stick_last(s, st, "ps_step_done");
 }
 
-ps_status ps_step_done(ps_session *s)
+/* *out_counted: it is one of the steps that count. */
+static ps_status step_done(ps_session *s, bool *out_counted)
 {
     struct psi_err err = {0};
     ps_status st = enter(s, true);
     if (st != PS_OK) {
         return st;
+    }
+    if (psi_monitor_step(s, &err) != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    if (psi_api_step_skipped(s)) {
+        return PS_OK;
+    }
+    if (psi_api_trains(s, &err) != PS_OK) {
+        return stick(s, &err, "ps_step_done");
     }
     (void)pthread_mutex_lock(&s->lock);
     while (s->pushes > 0) {
@@ -615,79 +691,73 @@ ps_status ps_step_done(ps_session *s)
     if (st != PS_OK) {
         return stick(s, &err, "ps_step_done");
     }
-    set_global_step(s, value);
+    psi_api_set_global_step(s, value);
+    *out_counted = true;
     return PS_OK;
 }
 
-struct ready {
-    struct psi_sync sync;
-    bool step_found;
-    uint32_t found, total;
-};
-
-static ps_status prepare_ready(struct psi_api_call *call, struct psi_err *err)
+ps_status ps_step_done(ps_session *s)
 {
-    struct ready *r = call->arg;
-    (void)err;
-    r->step_found = call->variable->var->initialised;
-    r->sync = psi_api_sync_of(call->session, call->variable->var);
-    call->req.kind = PSI_REQ_READY;
-    call->req.src = &r->sync;
-    return PS_OK;
+    bool counted = false;
+    psi_api_begin(s);
+    ps_status st = step_done(s, &counted);
+    if (s != NULL) {
+        psi_monitor_step_over(s, counted);
+    }
+    st = counted ? psi_api_hooks_step_done(s) : st;
+    psi_api_end(s);
+    return st;
 }
 
-static void finish_ready(struct psi_api_call *call)
-{
-    struct ready *r = call->arg;
-    psi_client_found(call->client, &r->found, &r->total);
-}
-
-ps_status ps_session_ready(ps_session *s)
+/* Ready, or made anew until it is. */
+static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 {
     struct psi_err err = {0};
+    ps_status st = psi_api_ready(s, s->ready_timeout_ms, out_found, &err);
+    if (st == PS_OK) {
+        return PS_OK;
+    }
+    if (psi_api_sticky(s, NULL) == PS_OK) {
+        PSI_IGNORE(stick(s, &err, "ps_session_ready")); /* it is returned below */
+    }
+    return psi_api_recover(s) ? psi_monitor_found(s, out_found) : psi_api_sticky(s, NULL);
+}
+
+static ps_status session_ready(ps_session *s)
+{
+    struct psi_found found = {0};
+    PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the next line says */
     ps_status st = enter(s, true);
     if (st != PS_OK) {
         return st;
     }
-    ps_variable *step = NULL;
-    st = psi_api_global_step(s, &step, &err); /* with what was put aside, which fails first */
-    if (st != PS_OK) {
-        return stick(s, &err, "ps_session_ready");
+    if (psi_monitor_in_restore(s)) { /* which would be called again in it */
+        struct psi_err err = {0};
+        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "ps_session_ready() cannot be called in the restore function");
+        return psi_api_last_error_set(&err);
     }
-    st = psi_api_settle(s); /* nothing is left of it, unless global_step was there already */
+    st = psi_api_hooks_begin(s);
     if (st != PS_OK) {
         return st;
     }
-    struct ready r = {0};
-    const uint64_t deadline_ms = psi_api_deadline_ms(s, s->ready_timeout_ms);
-    struct psi_api_call call = {.session = s,
-                                .prepare = prepare_ready,
-                                .finish = finish_ready,
-                                .arg = &r,
-                                .variable = step,
-                                .timeout_ms = s->ready_timeout_ms};
-    st = psi_api_call_run(&call, &err);
-    const uint64_t now_ms = psi_io_now_ms();
-    st = st == PS_OK ? psi_api_sync_join(s, deadline_ms > now_ms ? (int64_t)(deadline_ms - now_ms) : 1, &err) : st;
+    psi_monitor_to_be_ready(s);
+    st = ready_at_last(s, &found);
     if (st != PS_OK) {
-        return stick(s, &err, "ps_session_ready");
+        return st;
     }
-    int64_t value = 0;
-    st = ps_variable_read(step, &value, sizeof(value));
-    if (st != PS_OK) {
-        return stick_last(s, st, "ps_session_ready");
-    }
-    /* global_step is one of the core's variables, but none of the program's */
-    uint32_t found = r.found > 0 && (r.step_found || r.found == r.total) ? r.found - 1 : r.found;
     (void)pthread_mutex_lock(&s->lock);
-    s->found = (int)found;
-    s->found_global_step = value;
-    s->global_step = value;
+    s->found = found.variables;
+    s->found_global_step = found.step;
     (void)pthread_mutex_unlock(&s->lock);
-    if (ps_is_chief(s)) {
-        psi_api_log_balance(s);
-    }
-    return PS_OK;
+    return psi_api_hooks_created(s);
+}
+
+ps_status ps_session_ready(ps_session *s)
+{
+    psi_api_begin(s);
+    const ps_status st = session_ready(s);
+    psi_api_end(s);
+    return st;
 }
 
 int ps_session_found(ps_session *s, int64_t *out_global_step)
@@ -717,13 +787,10 @@ int64_t ps_global_step(ps_session *s)
     return step;
 }
 
-bool ps_should_stop(ps_session *s)
+bool psi_api_is_over(ps_session *s)
 {
-    if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
-        return true;
-    }
     (void)pthread_mutex_lock(&s->lock);
-    bool stop = s->stopping || (s->steps > 0 && s->global_step >= s->steps);
+    bool stop = s->stopping || s->hooks.stop_asked || (s->steps > 0 && s->global_step >= s->steps);
     int64_t steps = s->steps;
     int64_t found = s->found_global_step;
     bool note = steps > 0 && found >= steps && !s->goal_noted; /* it was there before this program made a step */
@@ -733,6 +800,32 @@ bool ps_should_stop(ps_session *s)
         psi_api_log(s, PS_LOG_INFO, "goal_reached", PSI_KV("global_step", found), PSI_KV("steps", steps),
                     PSI_KV("remedy", "a higher --steps goes on, --fresh starts over"));
     }
+    return stop;
+}
+
+static bool should_stop(ps_session *s)
+{
+    do {                                /* again where a hook failed in a way that can be put right */
+        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
+        if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
+            return true;
+        }
+        psi_monitor_step_over(s, false);
+        if (psi_api_is_over(s)) {
+            return true;
+        }
+        if (psi_api_hooks_step_begins(s)) {
+            return false;
+        }
+    } while (psi_api_sticky(s, NULL) != PS_OK);
+    return true; /* a hook asked for it */
+}
+
+bool ps_should_stop(ps_session *s)
+{
+    psi_api_begin(s);
+    const bool stop = should_stop(s);
+    psi_api_end(s);
     return stop;
 }
 

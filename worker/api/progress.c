@@ -8,7 +8,9 @@
  * ps_progress_run() does not wait for its turn: FAILED_PRECONDITION. Failure modes: nobody drives for longer than the lease: a
  * log line (io.c), and the core reconnects and resumes.
  */
-#include "api.h"
+#include "monitored.h"
+
+#include <time.h>
 
 enum { TURN_MS = 1000 }; /* a waiting thread looks around at least so often */
 
@@ -25,7 +27,7 @@ static void drive(ps_session *s, int64_t timeout_ms)
 
 void psi_api_wait(ps_session *s, pthread_cond_t *cond)
 {
-    if (!psi_io_by_caller(s->io)) {
+    if (!s->by_caller) {
         (void)pthread_cond_wait(cond, &s->lock);
     } else if (s->driving) {
         (void)pthread_cond_wait(&s->changed, &s->lock); /* every end is told there, and that the driver leaves */
@@ -34,18 +36,35 @@ void psi_api_wait(ps_session *s, pthread_cond_t *cond)
     }
 }
 
+void psi_api_pause(ps_session *s, int64_t ms)
+{
+    const uint64_t end = psi_io_now_ms() + (uint64_t)ms;
+    const struct timespec until = {.tv_sec = (time_t)(end / 1000), .tv_nsec = (long)(end % 1000) * 1000000};
+    (void)pthread_mutex_lock(&s->lock);
+    for (uint64_t now = psi_io_now_ms(); now < end && !s->closing; now = psi_io_now_ms()) {
+        if (s->by_caller && !s->driving) {
+            drive(s, (int64_t)(end - now));
+        } else {
+            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* what it says is looked at above */
+        }
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
 {
     struct psi_err err = {0};
     ps_status st = psi_api_check(s, true, &err);
-    if (st == PS_OK && !psi_io_by_caller(s->io)) {
+    if (st == PS_OK && !s->by_caller) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "the session has a thread: ps_progress_run() is for PS_PROGRESS_CALLER");
     }
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
     (void)pthread_mutex_lock(&s->lock);
-    if (s->driving || s->closing) {
+    if (psi_monitor_bars(s, &err)) {
+        st = s->monitor->cause.code;
+    } else if (s->driving || s->closing) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
                       s->closing ? "the session is closing" : "another thread drives the session: one at a time");
     } else {
@@ -58,17 +77,21 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
 int ps_progress_fd(ps_session *s)
 {
     struct psi_err err = {0};
-    if (psi_api_check(s, false, &err) != PS_OK || !psi_io_by_caller(s->io)) {
+    if (psi_api_check(s, false, &err) != PS_OK || !s->by_caller) {
         return -1;
     }
-    return psi_io_fd(s->io);
+    (void)pthread_mutex_lock(&s->lock);
+    struct psi_io *io = s->io;
+    const int fd = io != NULL ? psi_io_fd(io) : -1;
+    (void)pthread_mutex_unlock(&s->lock);
+    return fd;
 }
 
 int64_t ps_progress_timeout_ms(ps_session *s)
 {
     struct psi_err err = {0};
     int64_t due = TURN_MS; /* nothing is to be done: it has a thread, or somebody drives it */
-    if (psi_api_check(s, false, &err) != PS_OK || !psi_io_by_caller(s->io)) {
+    if (psi_api_check(s, false, &err) != PS_OK || !s->by_caller) {
         return due;
     }
     (void)pthread_mutex_lock(&s->lock);

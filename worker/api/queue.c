@@ -6,6 +6,7 @@
  * one, and is scattered. Nothing is allocated once a queue has its spare tuples. Failure modes: every error is returned and kept
  * for ps_last_error(); how many elements of several are in is said with it.
  */
+#include "monitored.h"
 #include "queue.h"
 
 #include "common/abi.h"
@@ -151,10 +152,43 @@ const ps_queue_spec *ps_queue_spec_of(const ps_queue *q)
 
 ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeout_ms, struct psi_err *err)
 {
-    struct psi_api_call call = {.session = q->variable.session, .timeout_ms = timeout_ms, .req = *req};
-    call.req.var = q->variable.var;
-    ps_status st = psi_api_call_run(&call, err);
+    struct psi_api_call call = {.session = q->variable.session, .timeout_ms = timeout_ms, .on = &q->variable, .req = *req};
+    psi_api_begin(call.session);
+    const uint32_t life = psi_monitor_life(call.session);
+    ps_status st = psi_api_queue_ended(&q->variable, life, psi_api_call_run(&call, err), err);
+    psi_api_end(call.session);
     *req = call.req;
+    return st;
+}
+
+ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st, struct psi_err *err)
+{
+    ps_session *s = v->session;
+    if (s->monitor == NULL || (st != PS_ABORTED && st != PS_CANCELLED) || err->reason != PS_REASON_LOST) {
+        return st;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool own = st == PS_CANCELLED && psi_monitor_deletes(s, v);
+    err->code = own ? PS_CANCELLED : PS_ABORTED; /* who waited when it was reset or deleted hears CANCELLED */
+    const bool mends = !own && psi_monitor_mends(s, err) && s->monitor->last.count == life;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (mends) {
+        PSI_IGNORE(psi_api_stick(s, err)); /* the caller returns *err itself */
+    }
+    return err->code;
+}
+
+ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->queues) { /* nobody else comes near it */
+        ps_queue *q = PSI_CONTAINER_OF(PSI_CONTAINER_OF(it, ps_variable, link), ps_queue, variable);
+        if (st == PS_OK && q->items != NULL && q->variable.var != NULL) { /* NULL: the program has deleted it */
+            struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &q->items->put};
+            st = psi_api_queue_run(q, &req, timeout_ms, err);
+        }
+    }
     return st;
 }
 
@@ -215,6 +249,8 @@ static ps_status put_values(ps_queue *q, const void *const *values, uint32_t cou
 {
     struct psi_err err = {0};
     ps_tuple *t = NULL;
+    ps_session *s = q != NULL ? q->variable.session : NULL;
+    psi_api_begin(s);
     ps_status st = check_elements(q, &err);
     if (out_inserted != NULL) {
         *out_inserted = 0;
@@ -227,6 +263,7 @@ static ps_status put_values(ps_queue *q, const void *const *values, uint32_t cou
     if (q != NULL) {
         psi_tuple_return(q, t);
     }
+    psi_api_end(s);
     return psi_api_result(&err, st);
 }
 
@@ -245,6 +282,8 @@ static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, b
 {
     struct psi_err err = {0};
     ps_tuple *t = NULL;
+    ps_session *s = q != NULL ? q->variable.session : NULL;
+    psi_api_begin(s);
     ps_status st = check_elements(q, &err);
     st = st == PS_OK ? psi_tuple_arrays_check(q, values, &err) : st;
     if (st == PS_OK && (t = psi_tuple_borrow(q)) == NULL) {
@@ -257,6 +296,7 @@ static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, b
     if (q != NULL) {
         psi_tuple_return(q, t);
     }
+    psi_api_end(s);
     return psi_api_result(&err, st);
 }
 
@@ -350,11 +390,13 @@ static ps_status state(ps_queue *q, struct state *out, struct psi_err *err)
     if (st != PS_OK) {
         return st;
     }
-    struct psi_api_call call = {.session = q->variable.session,
-                                .finish = finish_state,
-                                .arg = out,
-                                .req = {.kind = PSI_REQ_STATUS, .var = q->variable.var}};
-    return psi_api_call_run(&call, err);
+    struct psi_api_call call = {
+        .session = q->variable.session, .finish = finish_state, .arg = out, .on = &q->variable, .req = {.kind = PSI_REQ_STATUS}};
+    psi_api_begin(call.session);
+    const uint32_t life = psi_monitor_life(call.session);
+    st = psi_api_queue_ended(&q->variable, life, psi_api_call_run(&call, err), err);
+    psi_api_end(call.session);
+    return st;
 }
 
 ps_status ps_queue_size(ps_queue *q, uint64_t *out_size)

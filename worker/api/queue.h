@@ -18,6 +18,7 @@ struct ps_tuple {
     uint64_t seen_at;
     struct psi_enqueue put;
     struct psi_dequeue take;
+    uint64_t incarnation, creation; /* an item that is worked at: of the work that handed it out */
 };
 
 struct ps_queue {
@@ -27,6 +28,7 @@ struct ps_queue {
     struct psi_list spare; /* under the session's lock: struct ps_tuple */
     struct psi_list lent;  /* likewise: for a call, or an item that is worked at */
     uint32_t spare_count;
+    ps_tuple *items; /* lent: the work of a monitored session is filled with it again */
 };
 struct ps_work {
     ps_queue queue; /* all of it: get.c makes all three alike */
@@ -45,6 +47,11 @@ ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum ps
 void psi_api_queues_free(ps_session *s);
 /** Run req (kind, src, dst, bytes) at q; it has its result then. Blocks. */
 ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+/** A call or request at v, a queue, begun in this psi_monitor_life(), has ended with st and *err. That it is gone is the
+ * monitored session's loss, which a recovery mends: ABORTED, also where who waited was told CANCELLED. Returns its status. */
+ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st, struct psi_err *err) PSI_MUST;
+/** All queues have been got again: work that was lost gets its items, of its first epoch. Blocks. */
+ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 /** ps_push_start() and the others after their checks. request.c */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);

@@ -61,7 +61,8 @@ static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_o
                                                .finish = psi_api_finish_status,
                                                .arg = &of[i].initialised,
                                                .variable = all[i],
-                                               .req = {.kind = PSI_REQ_STATUS, .var = all[i]->var}};
+                                               .on = all[i],
+                                               .req = {.kind = PSI_REQ_STATUS}};
             first = psi_api_call_start(&of[i].call, err);
             of[i].started = first == PS_OK;
         }

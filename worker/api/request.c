@@ -7,6 +7,7 @@
  * Failure modes: what can be seen at once (size, scale, session) is returned and the callback never runs; everything else, also
  * what the core refuses, comes to the callback.
  */
+#include "monitored.h"
 #include "queue.h"
 
 #include <string.h>
@@ -62,6 +63,14 @@ static void request_done(struct psi_request *req)
     }
     err.code = req->status;
     err.applied = req->applied;
+    ps_session *s = ((const ps_variable *)r->core.ctx2)->session;
+    (void)pthread_mutex_lock(&s->lock);
+    psi_monitor_cut(s, &err);
+    (void)pthread_mutex_unlock(&s->lock);
+    if (req->kind == PSI_REQ_ENQUEUE || req->kind == PSI_REQ_DEQUEUE) {
+        PSI_IGNORE(psi_api_queue_ended(r->core.ctx2, psi_monitor_life(s), err.code,
+                                       &err)); /* err has it; one that a recovery ends is not heard (take_error) */
+    }
     end(r, &err);
 }
 
@@ -69,7 +78,10 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
 {
     struct psi_api_request *r = PSI_CONTAINER_OF(work, struct psi_api_request, work);
     struct psi_err err = {0};
-    ps_status st = psi_client_start(c, &r->core, &err);
+    const ps_variable *v = r->core.ctx2;
+    r->core.var = v->var;
+    ps_status st = psi_api_has_var(v, &err);
+    st = st == PS_OK ? psi_client_start(c, &r->core, &err) : st;
     if (st != PS_OK) {
         err.code = st;
         end(r, &err);
@@ -92,6 +104,7 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
     ps_status st = req == NULL || done == NULL
                        ? psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", req == NULL ? "the request" : "done")
                        : psi_api_check(v->session, false, &err);
+    st = st == PS_OK ? psi_api_may_change(v->session, what->kind, &err) : st;
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
@@ -106,7 +119,6 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
     r->core.ctx = ctx;
     r->core.ctx2 = v;
     r->core.kind = what->kind;
-    r->core.var = v->var;
     r->core.src = what->src;
     r->core.dst = what->dst;
     r->core.bytes = what->bytes;
@@ -115,15 +127,15 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
     r->work.run = begin;
     psi_list_init(&r->work.link);
     (void)pthread_mutex_lock(&s->lock);
-    if (s->closing) {
-        (void)pthread_mutex_unlock(&s->lock);
+    st = psi_api_may_start(s, &err);
+    s->in_flight += st == PS_OK ? 1 : 0;
+    r->core.from = v->from;
+    r->core.chief_number = what->kind == PSI_REQ_ASSIGN ? psi_monitor_chief_number(s) : 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (st != PS_OK) {
         __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
-        (void)psi_fail_as(&err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
         return psi_api_last_error_set(&err);
     }
-    s->in_flight++;
-    r->core.from = v->from;
-    (void)pthread_mutex_unlock(&s->lock);
     psi_io_submit(s->io, &r->work);
     return PS_OK;
 }

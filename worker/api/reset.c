@@ -6,7 +6,7 @@
  * tasks which containers they have first. Failure modes: a bad name: nothing is done; a reset that fails ends the row, and the
  * error says which were reset before it.
  */
-#include "api.h"
+#include "monitored.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -151,7 +151,12 @@ ps_status ps_variable_delete(ps_session *s, const char *name)
     if (st == PS_OK) {
         struct psi_var_name full = {.container = scoped.container, .name = scoped.name};
         struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_DELETE, .src = &full}};
+        psi_monitor_deleting(s, 1);
         st = psi_api_call_run(&call, &err);
+        if (st == PS_OK) {
+            psi_api_get_deleted(s, &scoped);
+        }
+        psi_monitor_deleting(s, -1);
     }
     return psi_api_result(&err, st);
 }

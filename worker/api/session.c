@@ -3,10 +3,12 @@
  * Sessions: options, opening and closing.
  *
  * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c) -> calls ->
- * ps_session_close() refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything. Failure
- * modes: bad options (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is
- * the parent's; with no memory for a session object ps_session_open_args() gives a static one that only has an error.
+ * ps_session_close() refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything. A
+ * monitored session keeps what it was opened with, and a recovery (monitored.c) ends its io and opens another. Failure modes: bad
+ * options (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is the
+ * parent's; with no memory for a session object ps_session_open_args() gives a static one that only has an error.
  */
+#include "monitored.h"
 #include "queue.h"
 
 #include "common/abi.h"
@@ -167,11 +169,17 @@ static void session_free(ps_session *s)
     psi_api_aside_free(s);
     psi_api_params_free(s);
     psi_api_compute_close(s);
+    if (s->monitor != NULL) {
+        psi_api_gets_free(&s->monitor->gets);
+    }
     struct psi_list *it;
     while ((it = psi_list_pop_front(&s->variables)) != NULL) {
         psi_free(PSI_CONTAINER_OF(it, ps_variable, link));
     }
     psi_api_queues_free(s);
+    psi_opening_free(s->monitor != NULL ? s->monitor->opening : NULL);
+    psi_monitor_free(s->monitor);
+    psi_api_hooks_free(&s->hooks);
     psi_free(s->tasks);
     psi_scopes_fini(&s->scopes);
     (void)pthread_cond_destroy(&s->changed);
@@ -189,27 +197,49 @@ static void on_stop_asked(void *ctx)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_cluster *cluster, struct psi_err *err)
-{
+/* The config, and what it points at. */
+struct psi_opening {
+    struct psi_cluster cluster;
     char target[PS_ADDRESS_BYTES_MAX + 1];
+    char cluster_name[PS_JOB_BYTES_MAX + 1];
     char program[64];
-    char host[PS_HOST_BYTES_MAX + 1] = "";
-    ps_status st = options_where(o, cluster, target, sizeof(target), err);
+    char host[PS_HOST_BYTES_MAX + 1];
+    struct psi_io_config config;
+};
+
+void psi_opening_free(struct psi_opening *opening)
+{
+    if (opening != NULL) {
+        psi_cluster_fini(&opening->cluster);
+        psi_free(opening);
+    }
+}
+
+static ps_status opening_new(ps_session *s, const ps_session_options *o, struct psi_opening **out_opening, struct psi_err *err)
+{
+    struct psi_opening *opening = psi_calloc(1, sizeof(*opening));
+    if (opening == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
+    }
+    psi_cluster_init(&opening->cluster);
+    ps_status st = options_where(o, &opening->cluster, opening->target, sizeof(opening->target), err);
     if (st != PS_OK) {
+        psi_opening_free(opening);
         return st;
     }
-    program_name(o, program, sizeof(program));
-    if (gethostname(host, sizeof(host) - 1) != 0) {
-        (void)snprintf(host, sizeof(host), "unknown");
+    (void)snprintf(opening->cluster_name, sizeof(opening->cluster_name), "%s", o->cluster_name == NULL ? "" : o->cluster_name);
+    program_name(o, opening->program, sizeof(opening->program));
+    if (gethostname(opening->host, sizeof(opening->host) - 1) != 0) {
+        (void)snprintf(opening->host, sizeof(opening->host), "unknown");
     }
-    struct psi_io_config config = {
-        .client = {.cluster = cluster->job_count > 0 ? cluster : NULL,
-                   .target = target[0] == '\0' ? NULL : target,
-                   .cluster_name = o->cluster_name == NULL ? "" : o->cluster_name,
+    opening->config = (struct psi_io_config){
+        .client = {.cluster = opening->cluster.job_count > 0 ? &opening->cluster : NULL,
+                   .target = opening->target[0] == '\0' ? NULL : opening->target,
+                   .cluster_name = opening->cluster_name,
                    .job = s->job,
                    .task = s->task,
-                   .host = host,
-                   .program = program,
+                   .host = opening->host,
+                   .program = opening->program,
                    .pid = (uint32_t)s->pid,
                    .operation_timeout_ms = s->operation_timeout_ms,
                    .ready_timeout_ms = s->ready_timeout_ms,
@@ -219,29 +249,63 @@ static ps_status io_open(ps_session *s, const ps_session_options *o, struct psi_
         .log = psi_api_log_core,
         .log_ctx = s,
         .stop = on_stop_asked,
-        .by_caller = o->progress == PS_PROGRESS_CALLER,
+        .by_caller = s->by_caller,
         .spin_us = o->spin_us,
     };
-    return psi_io_open(&config, &s->io, err);
+    *out_opening = opening;
+    return PS_OK;
 }
 
-static ps_status session_open(const ps_session_options *options, ps_session **out_session, struct psi_err *err)
+ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, struct psi_err *err)
+{
+    struct psi_io *io = NULL;
+    struct psi_io_config config = opening->config;
+    config.client.chief_mode = s->monitor != NULL ? PSI_CHIEF_LEASE : PSI_CHIEF_STATIC;
+    config.client.chief_number = s->monitor != NULL ? s->monitor->chief_number : 0;
+    ps_status st = psi_io_open(&config, &io, err);
+    if (st == PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->io = io;
+        s->driving = false;
+        (void)pthread_cond_broadcast(&s->changed);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return st;
+}
+
+/* With what is to be opened: the first io; a monitored session keeps it. */
+static ps_status open_first(ps_session *s, const ps_session_options *o, struct psi_err *err)
+{
+    struct psi_opening *opening = NULL;
+    ps_status st = opening_new(s, o, &opening, err);
+    st = st == PS_OK ? psi_api_io_open(s, opening, err) : st;
+    s->opened = st == PS_OK;
+    if (s->monitor != NULL) {
+        s->monitor->opening = opening;
+    } else {
+        psi_opening_free(opening);
+    }
+    return st;
+}
+
+ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *monitor, ps_session **out_session,
+                       struct psi_err *err)
 {
     ps_session_options o;
     ps_status st = options_copy(options, &o, err);
     if (st == PS_OK) {
         st = options_check(&o, err);
     }
-    if (st != PS_OK) {
-        return st;
-    }
-    ps_session *s = psi_calloc(1, sizeof(*s));
+    ps_session *s = st == PS_OK ? psi_calloc(1, sizeof(*s)) : NULL;
     if (s == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
+        psi_monitor_free(monitor);
+        return st != PS_OK ? st : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a session");
     }
     psi_api_session_init(s);
+    s->monitor = monitor;
     (void)snprintf(s->job, sizeof(s->job), "%s", o.job == NULL ? "" : o.job);
     s->task = o.task_index;
+    s->by_caller = o.progress == PS_PROGRESS_CALLER;
     s->operation_timeout_ms = o.operation_timeout_ms;
     s->ready_timeout_ms = o.ready_timeout_ms;
     s->log_level = o.log_level;
@@ -256,11 +320,8 @@ static ps_status session_open(const ps_session_options *options, ps_session **ou
     if (o.container != NULL) {
         (void)snprintf(s->scopes.container, sizeof(s->scopes.container), "%s", o.container);
     }
-    struct psi_cluster cluster;
-    psi_cluster_init(&cluster);
     st = psi_api_compute_open(s, o.compute_device, o.compute_threads, err);
-    st = st == PS_OK ? io_open(s, &o, &cluster, err) : st;
-    psi_cluster_fini(&cluster);
+    st = st == PS_OK ? open_first(s, &o, err) : st;
     if (st != PS_OK) {
         session_free(s);
         return st;
@@ -273,7 +334,21 @@ ps_status ps_session_open(const ps_session_options *options, ps_session **out_se
 {
     struct psi_err err = {0};
     ps_status st = out_session == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_session is NULL")
-                                       : session_open(options, out_session, &err);
+                                       : psi_api_open(options, NULL, out_session, &err);
+    if (error != NULL && error_bytes > 0) {
+        (void)snprintf(error, error_bytes, "%s", err.text);
+    }
+    return psi_api_result(&err, st);
+}
+
+ps_status ps_monitored_open(const ps_session_options *options, const ps_monitored_options *o, ps_session **out_session,
+                            char *error, size_t error_bytes)
+{
+    struct psi_err err = {0};
+    struct psi_monitor *m = NULL;
+    ps_status st =
+        out_session == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_session is NULL") : psi_monitor_new(o, &m, &err);
+    st = st == PS_OK ? psi_api_open(options, m, out_session, &err) : st;
     if (error != NULL && error_bytes > 0) {
         (void)snprintf(error, error_bytes, "%s", err.text);
     }
@@ -283,23 +358,59 @@ ps_status ps_session_open(const ps_session_options *options, ps_session **out_se
 struct hasten {
     struct psi_io_work work;
     ps_session *session;
+    int64_t ms;
 };
 
 static void hasten(struct psi_io_work *work, struct psi_client *c)
 {
-    ps_session *s = PSI_CONTAINER_OF(work, struct hasten, work)->session;
-    psi_client_hasten(c, psi_api_deadline_ms(s, 0));
+    const struct hasten *h = PSI_CONTAINER_OF(work, struct hasten, work);
+    ps_session *s = h->session;
+    psi_client_hasten(c, psi_api_deadline_ms(s, h->ms));
     (void)pthread_mutex_lock(&s->lock);
     s->in_flight--;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-static void say_goodbye(ps_session *s)
+void psi_api_hurry(ps_session *s, int64_t ms)
 {
-    struct psi_api_call call = {
-        .session = s, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true, .req = {.kind = PSI_REQ_GOODBYE}};
+    struct hasten work = {.work.run = hasten, .session = s, .ms = ms};
+    psi_list_init(&work.work.link);
+    (void)pthread_mutex_lock(&s->lock);
+    const bool there = s->io != NULL;
+    s->in_flight += there ? 1 : 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (there) {
+        psi_io_submit(s->io, &work.work);
+        (void)pthread_mutex_lock(&s->lock);
+        while (s->in_flight > 0 || s->fetching > 0) {
+            psi_api_wait(s, &s->changed);
+        }
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void psi_api_say_goodbye(ps_session *s, int64_t ms)
+{
+    struct psi_api_call call = {.session = s, .timeout_ms = ms, .when_closing = true, .req = {.kind = PSI_REQ_GOODBYE}};
     PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
+}
+
+void psi_api_io_close(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->in_flight > 0 || s->inside > 0 || s->driving) {
+        if (s->in_flight > 0) {
+            psi_api_wait(s, &s->changed); /* a goodbye, or that of somebody who leaves */
+        } else {
+            (void)pthread_cond_wait(&s->changed, &s->lock); /* what they waited for has ended: they only leave */
+        }
+    }
+    struct psi_io *io = s->io;
+    s->io = NULL;
+    s->driving = true; /* there is nothing to be driven */
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_io_close(io);
 }
 
 void ps_session_leave(ps_session *s)
@@ -310,8 +421,26 @@ void ps_session_leave(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     s->closing = true;
     s->member = false; /* it does not say that it has finished */
+    (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    say_goodbye(s);
+    psi_api_say_goodbye(s, PSI_GOODBYE_MS);
+}
+
+/* It closes: what is in flight ends, a recovery soon. Until the calls of other threads have returned. */
+static void wait_for_users(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool used = s->users > 0;
+    const bool recovering = s->monitor != NULL && s->monitor->recovering;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (used) {
+        psi_api_hurry(s, recovering ? PSI_GOODBYE_MS : 0);
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->users > 0) {
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 int ps_session_close(ps_session *s)
@@ -319,33 +448,29 @@ int ps_session_close(ps_session *s)
     if (s == NULL) {
         return 0;
     }
-    if (!psi_api_here(s) || (s->io != NULL && psi_io_on_loop(s->io))) {
+    if (!psi_api_here(s) || psi_io_on_loop(s->io)) {
         struct psi_err err = {0};
         PSI_IGNORE(psi_api_check(s, true, &err)); /* says which of the two it is */
         return (int)psi_api_last_error_set(&err);
     }
+    const bool restores = psi_monitor_in_restore(s);
+    if (restores || psi_api_in_hook(s)) {
+        struct psi_err err = {0};
+        (void)psi_fail(&err, PS_FAILED_PRECONDITION, "ps_session_close() cannot be called in %s",
+                       restores ? "the restore function" : "a hook");
+        return (int)psi_api_last_error_set(&err);
+    }
+    psi_api_hooks_end(s);
+    (void)pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+    wait_for_users(s);
     if (s->io != NULL) {
-        struct hasten work = {.work.run = hasten, .session = s};
-        psi_list_init(&work.work.link);
-        (void)pthread_mutex_lock(&s->lock);
-        s->closing = true;
-        s->in_flight++;
-        (void)pthread_mutex_unlock(&s->lock);
-        psi_io_submit(s->io, &work.work);
-        (void)pthread_mutex_lock(&s->lock);
-        while (s->in_flight > 0 || s->fetching > 0) {
-            psi_api_wait(s, &s->changed);
-        }
-        (void)pthread_mutex_unlock(&s->lock);
+        psi_api_hurry(s, 0);
         psi_api_sync_leave(s);
-        say_goodbye(s);
-        (void)pthread_mutex_lock(&s->lock);
-        while (s->inside > 0 || s->driving) { /* what they waited for has ended: they only leave */
-            (void)pthread_cond_wait(&s->changed, &s->lock);
-        }
-        (void)pthread_mutex_unlock(&s->lock);
-        psi_io_close(s->io);
-        s->io = NULL;
+        psi_api_say_goodbye(s, PSI_GOODBYE_MS);
+        psi_api_io_close(s);
     }
     int code = (int)s->error.code;
     if (!s->is_static) {

@@ -7,7 +7,7 @@
  * leaves. Failure modes: options that contradict each other, or the session's; a parameter that was pushed twice, or not at all;
  * what the directory says. Like all errors of training they stick to the session.
  */
-#include "api.h"
+#include "monitored.h"
 
 #include "common/abi.h"
 
@@ -60,9 +60,13 @@ ps_status psi_api_sync_set(ps_session *s, const ps_sync_options *options, struct
     if (st != PS_OK) {
         return st;
     }
+    if (psi_api_evaluates(s)) {
+        return PS_OK; /* no member: it gets the program of the others, and trains nothing */
+    }
     (void)pthread_mutex_lock(&s->lock);
     bool late = s->member;
     s->sync = late ? s->sync : o;
+    s->finished = late && s->finished;
     (void)pthread_mutex_unlock(&s->lock);
     return late ? psi_fail(err, PS_FAILED_PRECONDITION,
                            "the session is a member of rounds already: call it before ps_session_ready()")
@@ -99,8 +103,12 @@ struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step)
 {
     (void)pthread_mutex_lock(&s->lock);
     const ps_sync_options o = s->sync;
+    const bool finished = s->finished;
+    const uint64_t training = s->training;
     (void)pthread_mutex_unlock(&s->lock);
     return (struct psi_sync){.mode = o.mode,
+                             .finished = finished,
+                             .training = training,
                              .workers = o.workers,
                              .replicas = o.replicas_to_aggregate,
                              .on_loss = o.on_worker_loss,
@@ -125,12 +133,14 @@ static void finish_join(struct psi_api_call *call)
     (void)pthread_mutex_lock(&s->lock);
     s->member = true;
     s->stepped = false;
+    s->training = psi_client_member(call->client)->training;
     (void)pthread_mutex_unlock(&s->lock);
 }
 
 ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err)
 {
-    if (psi_api_sync_of(s, NULL).mode == PS_SYNC_NONE) {
+    const struct psi_sync how = psi_api_sync_of(s, NULL);
+    if (how.mode == PS_SYNC_NONE || how.finished) {
         return PS_OK;
     }
     struct psi_api_call call = {.session = s, .finish = finish_join, .timeout_ms = timeout_ms, .req = {.kind = PSI_REQ_JOIN}};
@@ -190,7 +200,7 @@ static void finish_step(struct psi_api_call *call)
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
     s->stepped = true;
-    s->dropped = (int64_t)psi_client_member(call->client)->dropped;
+    s->dropped = psi_monitor_dropped(s) + (int64_t)psi_client_member(call->client)->dropped;
     PSI_LIST_FOREACH(it, &s->params) {
         PSI_CONTAINER_OF(it, ps_param, link)->pushed = false;
     }
@@ -222,6 +232,28 @@ ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *er
         *out_step = stepped.step;
     }
     return st;
+}
+
+ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err)
+{
+    if (member_of(s) == PS_SYNC_NONE) {
+        return PS_OK;
+    }
+    struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_LEAVE, .bytes = 1}};
+    ps_status st = psi_api_call_run(&call, err);
+    (void)pthread_mutex_lock(&s->lock);
+    s->member = s->member && st != PS_OK;
+    s->finished = st == PS_OK;
+    (void)pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
+ps_status ps_sync_finish(ps_session *s)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, true, &err);
+    st = st == PS_OK ? psi_api_sticky(s, &err) : st;
+    return psi_api_result(&err, st == PS_OK ? psi_api_sync_finish(s, &err) : st);
 }
 
 void psi_api_sync_leave(ps_session *s)

@@ -89,6 +89,13 @@ void psi_api_note_version(ps_variable *v, const struct psi_request *req)
     }
 }
 
+ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err)
+{
+    return v->var != NULL
+               ? PS_OK
+               : psi_fail(err, PS_FAILED_PRECONDITION, "'%s': the session was lost, and it has not been got again", v->name);
+}
+
 static void finish_version(struct psi_api_call *call)
 {
     psi_api_note_version(call->variable, &call->req);
@@ -96,8 +103,7 @@ static void finish_version(struct psi_api_call *call)
 
 ps_status psi_api_operate(ps_variable *v, struct psi_request *req, struct psi_err *err)
 {
-    struct psi_api_call call = {.session = v->session, .finish = finish_version, .variable = v, .req = *req};
-    call.req.var = v->var;
+    struct psi_api_call call = {.session = v->session, .finish = finish_version, .variable = v, .on = v, .req = *req};
     (void)pthread_mutex_lock(&v->session->lock);
     call.req.from = v->from;
     (void)pthread_mutex_unlock(&v->session->lock);
@@ -197,7 +203,8 @@ ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized)
                                 .finish = psi_api_finish_status,
                                 .arg = &initialised,
                                 .variable = v,
-                                .req = {.kind = PSI_REQ_STATUS, .var = v->var}};
+                                .on = v,
+                                .req = {.kind = PSI_REQ_STATUS}};
     ps_status st = psi_api_call_run(&call, &err);
     if (st == PS_OK && out_initialized != NULL) {
         *out_initialized = initialised;

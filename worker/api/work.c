@@ -6,6 +6,7 @@
  * An item's bytes lie in a spare tuple of the queue until it is done or returned. Failure modes: other items than those that are
  * there are refused by the task, which compares their number and a hash.
  */
+#include "monitored.h"
 #include "queue.h"
 
 #include "common/hash.h"
@@ -33,6 +34,27 @@ static ps_status put_items(ps_tuple *t, const char *const *items, const size_t *
     return PS_OK;
 }
 
+/* It has been filled with t: what work of that name was filled with before, in another life of it, is not filled in again. */
+static void keep(ps_queue *q, ps_tuple *t)
+{
+    struct psi_list *it = NULL;
+    ps_queue *before = q; /* one at most has items */
+    ps_tuple *old = NULL;
+    (void)pthread_mutex_lock(&q->variable.session->lock);
+    PSI_LIST_FOREACH(it, &q->variable.session->queues) {
+        const ps_variable *v = PSI_CONTAINER_OF(it, ps_variable, link);
+        if (strcmp(v->container, q->variable.container) == 0 && strcmp(v->name, q->variable.name) == 0) {
+            ps_queue *of = PSI_CONTAINER_OF(it, ps_queue, variable.link);
+            before = of->items != NULL ? of : before;
+            old = of->items != NULL ? of->items : old;
+            of->items = NULL;
+        }
+    }
+    q->items = t;
+    (void)pthread_mutex_unlock(&q->variable.session->lock);
+    psi_tuple_return(before, old);
+}
+
 static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes, uint32_t count, struct psi_err *err)
 {
     uint64_t hash = PSI_FNV1A64_START;
@@ -49,7 +71,30 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
         t->put.fill_hash = hash;
         st = psi_api_queue_run(q, &req, 0, err);
     }
-    psi_tuple_return(q, t);
+    if (st == PS_OK && q->variable.session->monitor != NULL) {
+        keep(q, t); /* inside: no recovery looks at it meanwhile */
+    } else {
+        psi_tuple_return(q, t);
+    }
+    return st;
+}
+
+/* Get it, and fill it where there are items. */
+static ps_status get(ps_session *s, const ps_variable_spec *like, const struct psi_queue_spec *spec, const char *const *items,
+                     const size_t *sizes, uint32_t count, ps_queue **out_queue, struct psi_err *err)
+{
+    ps_queue *q = *out_queue; /* not NULL: that was lost with its session while it was filled, and is there again */
+    ps_status st = q != NULL
+                       ? PS_OK
+                       : psi_api_queue_get(s, like, count > 0 ? PSI_SCOPE_GET : PSI_SCOPE_FIND, count > 0 ? spec : NULL, &q, err);
+    if (st == PS_OK && q->spec.kind != PSI_QUEUE_WORK) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "queue '%s' is of kind %s", like->name, psi_queue_kind_name(q->spec.kind));
+    }
+    if (st == PS_OK && count > 0 && (st = psi_api_go_inside(s, err)) == PS_OK) {
+        st = fill(q, items, sizes, count, err);
+        psi_api_go_outside(s);
+    }
+    *out_queue = q;
     return st;
 }
 
@@ -72,13 +117,13 @@ ps_status ps_work_get(ps_session *s, const char *name, const char *const *items,
         return psi_api_result(
             &err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", name == NULL ? "the name of the work" : "out_work"));
     }
-    ps_status st = psi_api_queue_get(s, &like, count > 0 ? PSI_SCOPE_GET : PSI_SCOPE_FIND, count > 0 ? &spec : NULL, &q, &err);
-    if (st == PS_OK && q->spec.kind != PSI_QUEUE_WORK) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "queue '%s' is of kind %s", name, psi_queue_kind_name(q->spec.kind));
-    }
-    if (st == PS_OK && count > 0) {
-        st = fill(q, items, sizes, count, &err);
-    }
+    ps_status st = PS_OK;
+    psi_api_begin(s);
+    do {
+        err = (struct psi_err){0};
+        st = get(s, &like, &spec, items, sizes, count, &q, &err);
+    } while (st != PS_OK && psi_api_recover(s)); /* the session was lost meanwhile */
+    psi_api_end(s);
     if (st == PS_OK) {
         *out_work = PSI_CONTAINER_OF(q, ps_work, queue);
     }
@@ -99,6 +144,14 @@ static ps_status item_of(ps_tuple *t, ps_work_item *item, struct psi_err *err)
     return PS_OK;
 }
 
+/* Loop thread: of which work the item is. */
+static void finish_next(struct psi_api_call *call)
+{
+    ps_tuple *t = call->arg;
+    t->incarnation = call->req.var->incarnation;
+    t->creation = call->req.var->creation;
+}
+
 ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms)
 {
     struct psi_err err = {0};
@@ -106,19 +159,42 @@ ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms)
         return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "the %s is NULL", w == NULL ? "work" : "item"));
     }
     ps_queue *q = &w->queue;
+    ps_session *s = q->variable.session;
+    psi_api_begin(s);
     ps_tuple *t = psi_tuple_borrow(q);
     memset(item, 0, sizeof(*item));
     ps_status st = t != NULL ? PS_OK : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for an item");
     if (st == PS_OK) {
-        struct psi_request req = {.kind = PSI_REQ_DEQUEUE, .dst = &t->take};
+        struct psi_api_call call = {.session = s,
+                                    .finish = finish_next,
+                                    .arg = t,
+                                    .timeout_ms = timeout_ms,
+                                    .on = &q->variable,
+                                    .req = {.kind = PSI_REQ_DEQUEUE, .dst = &t->take}};
+        const uint32_t life = psi_monitor_life(call.session);
         psi_tuple_to_take(t, 1, false, false);
-        st = psi_api_queue_run(q, &req, timeout_ms, &err);
+        st = psi_api_queue_ended(&q->variable, life, psi_api_call_run(&call, &err), &err);
         st = st == PS_OK ? item_of(t, item, &err) : st;
     }
     if (st != PS_OK) {
         psi_tuple_return(q, t);
     }
+    psi_api_end(s);
     return psi_api_result(&err, st);
+}
+
+/* Loop thread. Serials and epochs of work that was made anew begin with 1 again. */
+static ps_status prepare_end(struct psi_api_call *call, struct psi_err *err)
+{
+    const ps_tuple *t = call->arg;
+    const struct psi_var *var = call->on->var;
+    if (t->incarnation == var->incarnation && t->creation == var->creation) {
+        return PS_OK;
+    }
+    call->arg = NULL;
+    return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST,
+                       "work queue '%s': it was lost, reset or deleted, and has been made anew since it handed out this item",
+                       var->name);
 }
 
 static ps_status item_end(ps_work *w, ps_work_item *item, bool give_back)
@@ -132,12 +208,22 @@ static ps_status item_end(ps_work *w, ps_work_item *item, bool give_back)
                                                             : "this is no item that is worked at"));
     }
     const struct psi_work_end end = {.serial = item->serial, .epoch = item->epoch, .give_back = give_back};
-    struct psi_request req = {.kind = PSI_REQ_WORK_END, .src = &end};
-    ps_status st = psi_api_queue_run(&w->queue, &req, 0, &err);
-    if (st == PS_OK && req.result_bytes == sizeof(before)) {
-        memcpy(&before, req.result, sizeof(before));
+    struct psi_api_call call = {.session = w->queue.variable.session,
+                                .prepare = prepare_end,
+                                .arg = item->opaque,
+                                .on = &w->queue.variable,
+                                .req = {.kind = PSI_REQ_WORK_END, .src = &end}};
+    psi_api_begin(call.session);
+    const uint32_t life = psi_monitor_life(call.session);
+    ps_status st = psi_api_call_run(&call, &err);
+    if (call.arg != NULL) { /* the work of now, not that of the item */
+        st = psi_api_queue_ended(&w->queue.variable, life, st, &err);
+    }
+    if (st == PS_OK && call.req.result_bytes == sizeof(before)) {
+        memcpy(&before, call.req.result, sizeof(before));
     }
     psi_tuple_return(&w->queue, item->opaque);
+    psi_api_end(call.session);
     item->data = NULL;
     item->bytes = 0;
     item->opaque = NULL;

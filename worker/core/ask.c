@@ -32,6 +32,9 @@ static const struct op_row {
     [PS_OP_SYNC] = {.waits = true},
     [PS_OP_JOIN] = {.waits = true},
     [PS_OP_STEP] = {.waits = true},
+    [PS_OP_CHECKPOINT] = {.waits = true},
+    [PS_OP_CHECKPOINT_DELETE] = {.waits = true},
+    [PS_OP_CHECKPOINT_RESTORE] = {.waits = true, .once = true},
     [PS_OP_SHUTDOWN] = {.once = true},
     [PS_OP_SEAL] = {.handles = true},
 };
@@ -54,6 +57,7 @@ static struct psi_ask *take_spare(struct psi_client *c)
     c->spare_ask_count--;
     memset(ask, 0, sizeof(*ask));
     ask->body = body;
+    ask->body.max = PS_CONTROL_BODY_MAX; /* SYNC's was more */
     return ask;
 }
 
@@ -128,6 +132,26 @@ void psi_ask_start(struct psi_ask *ask)
     psi_client_kick(ask->peer);
 }
 
+/* In as many frames as it takes. */
+static void send_body(struct psi_peer *peer, const struct psi_ask *ask, struct ps_frame_header *h)
+{
+    const uint8_t *p = ask->body.data;
+    size_t n = ask->body.len, bytes = 0;
+    uint32_t count = 0;
+    h->flags = PS_FLAG_MORE;
+    while (n > PS_CONTROL_BODY_MAX && !peer->doomed) {
+        ps_status st = psi_list_measure(p, n, PS_CONTROL_BODY_MAX, &bytes, &count, NULL);
+        PSI_ASSERT(st == PS_OK && count > 0); /* items of ours, far smaller */
+        psi_peer_send(peer, h, ask->meta, p, (uint32_t)bytes);
+        p += bytes;
+        n -= bytes;
+    }
+    h->flags = 0;
+    if (!peer->doomed) {
+        psi_peer_send(peer, h, ask->meta, p, (uint32_t)n);
+    }
+}
+
 static void send_call(struct psi_peer *peer, struct psi_ask *ask)
 {
     if (!ask->waits || ask->number == 0) {
@@ -142,7 +166,7 @@ static void send_call(struct psi_peer *peer, struct psi_ask *ask)
     if (ask->once && !ask->takes && ask->req != NULL) {
         ask->req->flags |= PSI_REQUEST_SENT;
     }
-    psi_peer_send(peer, &h, ask->meta, ask->body.data, (uint32_t)ask->body.len);
+    send_body(peer, ask, &h);
     psi_queue_sent(ask);
 }
 
@@ -167,16 +191,28 @@ void psi_ask_send(struct psi_peer *peer, bool reopen)
     }
 }
 
+ps_v1_Beat psi_ask_beat_of(const struct psi_peer *peer)
+{
+    const struct psi_client *c = peer->c;
+    ps_v1_Beat m = {.global_step = c->step};
+    if (c->known && peer->index == c->directory) {
+        PSI_BYTES_SET(m.container, c->chief.container);
+        m.ready = c->chief.readied && psi_client_is_chief(c) ? c->chief.number : 0;
+    }
+    return m;
+}
+
 void psi_ask_beat(struct psi_peer *peer)
 {
-    ps_v1_Beat m = {.global_step = peer->c->step};
-    _Alignas(8) uint8_t meta[16] = {0};
+    const ps_v1_Beat m = psi_ask_beat_of(peer);
+    _Alignas(8) uint8_t meta[(ps_v1_Beat_size + 7) / 8 * 8] = {0};
     size_t bytes = 0;
     struct ps_frame_header h;
     ps_status st = psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL);
-    PSI_ASSERT(st == PS_OK); /* one number: 11 bytes at most */
+    PSI_ASSERT(st == PS_OK); /* meta has its bound */
     psi_peer_header(peer, PS_OP_BEAT, peer->next_request++, &h);
     h.meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
+    peer->beat_sent_ms = peer->c->now_ms;
     psi_peer_send(peer, &h, meta, NULL, 0);
 }
 
@@ -266,10 +302,20 @@ static void beaten(struct psi_peer *peer, const struct psi_reply *r)
     if (r->status != PS_OK || !peer->c->known || psi_list_next(&p, &n, &ps_v1_BeatAnswer_msg, &m, &end, NULL) != PS_OK || end) {
         return;
     }
-    peer->c->chief_connected = peer->index == peer->c->directory ? (m.flags & 1u) != 0 : peer->c->chief_connected;
+    if (peer->index == peer->c->directory) {
+        peer->c->chief_connected = (m.flags & 1u) != 0;
+        peer->c->chief.ready = m.chief_ready;
+        peer->c->chief.told = m.chief_number;
+        psi_chief_beaten(peer->c, &m);
+    }
     if ((m.flags & 4u) != 0 && !peer->c->stop_asked) {
         peer->c->stop_asked = true;
         psi_client_log(peer->c, PSI_LOG_INFO, "stop_asked", PSI_KV("task", peer->name));
+    }
+    if ((m.flags & 8u) != 0 && !peer->c->job_done) {
+        peer->c->job_done = true;
+        peer->c->stop_asked = true;
+        psi_client_log(peer->c, PSI_LOG_INFO, "job_done", PSI_KV("task", peer->name));
     }
 }
 

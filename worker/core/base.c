@@ -55,19 +55,6 @@ struct psi_peer *psi_client_directory(struct psi_client *c)
     return c->peers[c->directory];
 }
 
-bool psi_client_is_chief(const struct psi_client *c)
-{
-    const char *job = NULL;
-    uint32_t task = 0;
-    if (c->job[0] == '\0' || (c->known && !psi_cluster_chief(&c->cluster, &job, &task))) {
-        return true;
-    }
-    if (!c->known) {
-        return c->task == 0;
-    }
-    return c->task == task && strcmp(c->job, job) == 0;
-}
-
 /* ---- errors ---- */
 
 static struct psi_err *new_err(struct psi_client *c)

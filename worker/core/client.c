@@ -44,6 +44,8 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->seed = config->seed;
     c->fail_fast = config->fail_fast;
     c->wire_dtype = config->wire_dtype;
+    c->chief_mode = config->chief_mode;
+    c->chief.number = config->chief_number;
     memcpy(c->session_id, random, sizeof(c->session_id));
     memcpy(&c->random, random + sizeof(c->session_id), sizeof(c->random));
     c->now_ms = now_ms;
@@ -149,6 +151,7 @@ static void pump(struct psi_client *c)
 {
     bool again = true;
     while (again) {
+        psi_chief_pump(c);
         psi_ready_pump(c);
         psi_var_pump(c);
         struct psi_list *link = NULL;
@@ -240,6 +243,9 @@ static void pass(struct psi_client *c, uint64_t now_ms)
         struct psi_peer *peer = c->peers[i];
         peer->heard_ms += gap > PS_LEASE_MS / 4 ? gap : 0; /* nothing could be heard meanwhile */
         peer->slept = gap >= peer->lease_ms ? peer->connection : peer->slept;
+    }
+    if (c->known && gap >= psi_client_directory(c)->lease_ms) {
+        psi_chief_doubt(c);
     }
 }
 

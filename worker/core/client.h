@@ -31,6 +31,7 @@ enum {
 };
 #define PSI_PULL_BYTES_MAX ((uint64_t)32 << 20) /* asked for and not here yet, per connection */
 #define PSI_BATCH_BYTES_MAX (240u << 10)        /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
+#define PSI_SYNC_BYTES_MAX ((size_t)64 << 20)   /* of the names of a SYNC, in as many frames as they take */
 
 struct psi_peer;
 struct psi_ask;
@@ -95,7 +96,8 @@ enum {
     PSI_KIND_NO_VALUE = 256, /* DATA: no value travels */
     PSI_KIND_OTHERS = 512,   /* the directory waits for other tasks to answer it: its texts name them */
     PSI_KIND_LOOKS = 1024,   /* ends when its task cannot be reached for a while */
-    PSI_KIND_STAYS = 2048    /* does not end with a task that refuses the session; needs no cluster */
+    PSI_KIND_STAYS = 2048,   /* does not end with a task that refuses the session; needs no cluster */
+    PSI_KIND_DISK = 4096     /* no room is a disk's: to wait makes none */
 };
 /* A row of the table of requests (kinds.c). */
 struct psi_kind {
@@ -113,7 +115,7 @@ struct psi_kind {
     const char *(*subject)(const struct psi_request *req);
     void (*failed)(struct psi_request *req);
     void (*expire)(struct psi_request *req);
-    void (*slow)(struct psi_request *req);
+    bool (*slow)(struct psi_request *req); /* COMPOSITE, ASKED: the line is its own; false: the usual one */
 };
 extern const struct psi_kind psi_kinds[PSI_REQ_KINDS]; /* kinds.c; for client.c, everybody else has psi_kind_of() */
 
@@ -128,6 +130,30 @@ enum psi_var_step {
     PSI_VAR_STEPS
 };
 
+/* What this session is to the lease of a chief; the ways between them are a table in chief.c. */
+enum psi_chief_state {
+    PSI_CHIEF_NONE,    /* nobody has needed to know; STATIC: always */
+    PSI_CHIEF_ASKING,  /* not known: the directory is to say */
+    PSI_CHIEF_WAITING, /* not the chief; it claims the lease at until_ms */
+    PSI_CHIEF_HELD,    /* the chief, as far as it knows */
+    PSI_CHIEF_NEVER,   /* an evaluator, a session that may not, or one that ends */
+    PSI_CHIEF_STATES
+};
+struct psi_chief {
+    enum psi_chief_state state;
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* whose chief */
+    uint64_t number;                            /* HELD, or ASKING for it again; STATIC: of the last READY; 0: none */
+    uint64_t seen;                              /* the highest that a task knows */
+    bool asked;                                 /* a claim is out */
+    bool renew;                                 /* an owner knows a higher number: this one is of no use any more */
+    uint64_t until_ms;                          /* the next claim; UINT64_MAX: when something says so */
+    char holder[sizeof(((ps_v1_ChiefAnswer *)0)->holder.bytes) + 1]; /* who else has it, as the directory said last; "": nobody */
+    char why[PSI_ERR_TEXT_MAX];                                      /* ASKING: why it has not been told */
+    uint64_t told;  /* the highest number of all chiefs, as the last beat's answer said */
+    bool readied;   /* this session's last READY was OK */
+    uint64_t ready; /* number of the chief that is there and has made the model ready, as the last beat's answer said; 0: none */
+};
+
 /* A number of the window. */
 struct psi_entry {
     struct psi_out out; /* its streamed frame */
@@ -138,7 +164,7 @@ struct psi_entry {
     uint64_t total;        /* elements; strings: bytes of the blob, everything here counts these then */
     uint64_t next;         /* first element that is not queued */
     uint64_t frame_first;  /* first element of the frame in out */
-    uint64_t chief_number; /* INIT */
+    uint64_t chief_number; /* INIT, ASSIGN */
     uint64_t creation;     /* of the variable that it is meant for */
     uint32_t handle;       /* in the life it was last sent in */
     ps_dtype wire;         /* as it travels */
@@ -201,7 +227,7 @@ struct psi_ask {
     uint32_t handle;
     uint64_t offset; /* GET_PART: of its bytes */
     _Alignas(8) uint8_t meta[128];
-    struct psi_buf body;
+    struct psi_buf body;   /* a list where it takes more than a frame */
     struct psi_buf answer; /* for the caller's use */
     struct psi_var **vars; /* items of the list, in order; NULL where there are none */
     uint32_t var_count;
@@ -301,10 +327,12 @@ struct psi_client {
     uint32_t peer_count;
     uint32_t directory; /* index */
     struct psi_placement placement;
-    bool chief_connected;  /* as the directory's last beat said */
-    uint64_t chief_number; /* ours, 0 none */
-    bool stop_asked;       /* by the directory's beat */
-    uint64_t step;         /* global step + 1, as last learned; 0: not known */
+    bool chief_connected; /* as the directory's last beat said */
+    enum psi_chief_mode chief_mode;
+    struct psi_chief chief;
+    bool stop_asked;          /* by a beat */
+    bool job_done, done_said; /* the directory has said so; this session has said that it is done */
+    uint64_t step;            /* global step + 1, as last learned; 0: not known */
     uint32_t found, found_total;
     struct psi_sync sync;     /* as the last READY was told */
     struct psi_member member; /* of it */
@@ -537,6 +565,8 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record);
 void psi_ask_acknowledge_again(struct psi_peer *peer);
 void psi_ask_fail_all(struct psi_peer *peer, ps_status st, ps_reason reason, const char *text);
 void psi_ask_beat(struct psi_peer *peer);
+/** What a beat to this task says. */
+ps_v1_Beat psi_ask_beat_of(const struct psi_peer *peer);
 void psi_ask_abandon(struct psi_peer *peer, uint64_t number);
 /** The end of an answered DEQUEUE whose parts are all here: what it took is the program's. */
 void psi_ask_taken(struct psi_ask *ask);
@@ -582,7 +612,40 @@ void psi_ready_go(struct psi_request *req); /* READY, WAIT_READY, STATUS */
 void psi_ready_pump(struct psi_client *c);
 void psi_ready_free_all(struct psi_client *c);
 void psi_ready_expire(struct psi_request *req);
-void psi_ready_slow(struct psi_request *req);
+bool psi_ready_slow(struct psi_request *req);
+
+/* ---- chief.c ---- */
+/** Somebody needs to know whether this session is the chief of the model in this container. */
+void psi_chief_want(struct psi_client *c, const char *container);
+/** It is known, as far as it can be. */
+bool psi_chief_settled(const struct psi_client *c);
+/** What a beat of the directory says of the container. */
+void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m);
+/** The directory is up again, maybe in another life: it is told what this session holds. */
+void psi_chief_confirm(struct psi_client *c);
+/** This process stood still for a lease: not known. */
+void psi_chief_doubt(struct psi_client *c);
+/** A task knows this number. */
+void psi_chief_seen(struct psi_client *c, uint64_t number);
+/** A task follows a newer chief than this number. */
+void psi_chief_refused(struct psi_client *c, uint64_t number);
+/** The session ends. */
+void psi_chief_leave(struct psi_client *c);
+/* ... of claim.c */
+enum { PSI_CHIEF_RETRY_MS = 100 };
+bool psi_chief_preferred(const struct psi_client *c); /* the cluster spec names it */
+/** To another state, and the time of the next claim. A table says which ways there are. */
+void psi_chief_move(struct psi_chief *h, enum psi_chief_state to, uint64_t until_ms);
+void psi_chief_granted(struct psi_client *c, uint64_t number);
+void psi_chief_not_granted(struct psi_client *c, const ps_v1_ChiefAnswer *m);
+/** Somebody else has it: what this session gave as chief is refused from now on. */
+void psi_chief_lost(struct psi_client *c, const char *why);
+
+/* ---- claim.c ---- */
+/** The list and meta of CHIEF. RESOURCE_EXHAUSTED. */
+ps_status psi_chief_build(struct psi_ask *ask, const char *container, const ps_v1_Chief *m) PSI_MUST;
+/** A claim that is due goes out. */
+void psi_chief_pump(struct psi_client *c);
 
 /* ---- control.c: columns of kinds.c ---- */
 void psi_control_go(struct psi_request *req); /* one ask to the task of its row */
@@ -598,14 +661,18 @@ ps_status psi_control_check_jobs(const struct psi_request *req, struct psi_err *
 ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_barrier(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_time(struct psi_ask *ask, struct psi_err *err) PSI_MUST; /* a Wait, and no body */
 ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_control_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
-void psi_control_rate(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+void psi_control_u64(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+void psi_control_job_done(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+/** The directory has forgotten what this session said to it: it hears again that it is done. */
+void psi_control_done_again(struct psi_peer *peer);
 const char *psi_control_container(const struct psi_request *req);
 const char *psi_control_name(const struct psi_request *req);
 void psi_control_info_failed(struct psi_request *req);
@@ -627,9 +694,14 @@ ps_status psi_sync_build(struct psi_ask *ask, struct psi_var *const *vars, uint3
 ps_status psi_sync_build_join(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_sync_build_leave(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_sync_step_go(struct psi_request *req);
+bool psi_sync_step_slow(struct psi_request *req);
 void psi_sync_joined(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_sync_left(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 /* ---- call.c: columns ---- */
+ps_status psi_control_range_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
+ps_status psi_control_build_range(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
+void psi_control_range(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+ps_status psi_control_build_saved_name(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *err) PSI_MUST;
 ps_status psi_control_call_build(struct psi_ask *ask, struct psi_err *err) PSI_MUST;
 void psi_control_call(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);

@@ -333,8 +333,12 @@ static void settle(struct psi_peer *peer)
     psi_ask_settle(peer, false, new_record);
     if (new_record) {
         peer->ack_count = 0; /* nothing is kept there */
+        psi_control_done_again(peer);
     }
     psi_ask_acknowledge_again(peer);
+    if (peer->index == peer->c->directory) {
+        psi_chief_confirm(peer->c);
+    }
     psi_buf_clear(&peer->hello);
     psi_client_kick(peer);
 }
@@ -431,7 +435,6 @@ void psi_peer_tick(struct psi_peer *peer)
         return;
     }
     if (peer->state != PSI_PEER_HELLO && now - peer->beat_sent_ms >= peer->beat_ms) {
-        peer->beat_sent_ms = now;
         psi_ask_beat(peer);
     }
 }

@@ -58,7 +58,8 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
 {
     struct psi_request *req = ask->req;
     char where[PSI_WHERE_MAX];
-    if (psi_reply_repeatable(r) && ask->peer->state != PSI_PEER_REFUSED) {
+    bool full = r->status == PS_RESOURCE_EXHAUSTED && psi_request_is(req, PSI_KIND_DISK);
+    if (psi_reply_repeatable(r) && !full && ask->peer->state != PSI_PEER_REFUSED) {
         req->flags &= (uint8_t)~PSI_REQUEST_SENT;
         psi_request_refused(req, r->status, r->reason, r->text);
         psi_request_delay(req, r->retry_after_ms);
@@ -120,7 +121,7 @@ void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct ps
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
-void psi_control_rate(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+void psi_control_u64(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
     uint64_t count = 0;
@@ -131,6 +132,31 @@ void psi_control_rate(struct psi_client *c, struct psi_ask *ask, const struct ps
     } else {
         memcpy(ask->req->dst, r->result, sizeof(count)); /* little-endian */
         psi_request_end(ask->req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    }
+}
+
+/* ---- JOB_DONE ---- */
+
+void psi_control_job_done(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    c->done_said = c->done_said || r->status == PS_OK;
+    psi_control_plain(c, ask, r);
+}
+
+static void on_done_again(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    (void)c;
+    (void)ask;
+    (void)r; /* it has heard it, or forgets it again and hears it then */
+}
+
+void psi_control_done_again(struct psi_peer *peer)
+{
+    struct psi_client *c = peer->c;
+    struct psi_ask *ask =
+        c->done_said && peer->index == c->directory ? psi_ask_new(peer, PS_OP_JOB_DONE, NULL, on_done_again, 0) : NULL;
+    if (ask != NULL) { /* without memory the job ends by psctl */
+        psi_ask_start(ask);
     }
 }
 
@@ -204,7 +230,7 @@ static ps_status append_jobs(struct psi_client *c, struct psi_ask *ask, const ch
     return tasks > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "no jobs are given");
 }
 
-static ps_status give_time(struct psi_ask *ask, struct psi_err *err)
+ps_status psi_control_build_time(struct psi_ask *ask, struct psi_err *err)
 {
     ps_v1_Wait m = {.timeout_ms = psi_time_to_give(ask->req->owner, ask->req->deadline_ms)};
     return psi_ask_meta(ask, &ps_v1_Wait_msg, &m, err);
@@ -212,7 +238,7 @@ static ps_status give_time(struct psi_ask *ask, struct psi_err *err)
 
 ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err)
 {
-    ps_status st = give_time(ask, err);
+    ps_status st = psi_control_build_time(ask, err);
     return st == PS_OK ? append_jobs(ask->req->owner, ask, ask->req->src, err) : st;
 }
 
@@ -222,7 +248,9 @@ ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err)
 {
     ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
     PSI_BYTES_SET(m.container, psi_control_container(ask->req));
-    ps_status st = give_time(ask, err);
+    ps_v1_Wait time = {.timeout_ms = psi_time_to_give(ask->req->owner, ask->req->deadline_ms),
+                       .chief_number = ask->req->chief_number};
+    ps_status st = psi_ask_meta(ask, &ps_v1_Wait_msg, &time, err);
     return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err) : st;
 }
 
@@ -239,7 +267,7 @@ static ps_status give_name(struct psi_ask *ask, struct psi_err *err)
 
 ps_status psi_control_build_delete(struct psi_ask *ask, struct psi_err *err)
 {
-    ps_status st = give_time(ask, err);
+    ps_status st = psi_control_build_time(ask, err);
     return st == PS_OK ? give_name(ask, err) : st;
 }
 
@@ -279,8 +307,62 @@ ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err)
 
 ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err)
 {
-    ps_v1_Beat m = {.global_step = ask->req->owner->step};
+    const ps_v1_Beat m = psi_ask_beat_of(ask->peer);
     return psi_ask_meta(ask, &ps_v1_Beat_msg, &m, err);
+}
+
+/* ---- files of checkpoints ---- */
+
+ps_status psi_control_range_check(const struct psi_request *req, struct psi_err *err)
+{
+    const struct psi_saved_range *range = req->dst;
+    return range->out != NULL && range->bytes > 0 && range->bytes <= PS_CONTROL_BODY_MAX
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "checkpoint_read: %zu bytes; 1 to %d at a time", range->bytes,
+                          PS_CONTROL_BODY_MAX);
+}
+
+ps_status psi_control_build_range(struct psi_ask *ask, struct psi_err *err)
+{
+    const struct psi_saved_range *range = ask->req->dst;
+    ps_v1_CheckpointRead m = {.number = range->number,
+                              .kind = range->kind,
+                              .index = range->index,
+                              .offset = range->offset,
+                              .bytes = (uint32_t)range->bytes};
+    return psi_ask_meta(ask, &ps_v1_CheckpointRead_msg, &m, err);
+}
+
+void psi_control_range(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    (void)c;
+    struct psi_saved_range *range = ask->req->dst;
+    uint64_t bytes = 0;
+    if (r->status != PS_OK) {
+        psi_control_refused(ask, r);
+        return;
+    }
+    if (r->result_bytes == sizeof(bytes)) {
+        memcpy(&bytes, r->result, sizeof(bytes)); /* little-endian */
+    }
+    if (r->more || r->result_bytes != sizeof(bytes) || bytes > range->bytes || r->body_bytes < bytes ||
+        r->body_bytes - bytes > 7) {
+        psi_control_not_understood(ask);
+        return;
+    }
+    if (bytes > 0) {
+        memcpy(range->out, r->body, (size_t)bytes);
+    }
+    range->out_bytes = (size_t)bytes;
+    psi_request_end(ask->req, PS_OK, PS_NOTHING_APPLIED, NULL);
+}
+
+ps_status psi_control_build_saved_name(struct psi_ask *ask, struct psi_err *err)
+{
+    const struct psi_saved_name *of = ask->req->src;
+    ps_v1_SavedNameItem m = {.number = of->number, .force = of->force};
+    ps_status st = psi_control_build_time(ask, err);
+    return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_SavedNameItem_msg, &m, err) : st;
 }
 
 /* ---- GOODBYE ---- */
@@ -301,9 +383,13 @@ void psi_control_goodbye(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
     psi_request_move(req, PSI_STAGE_ASKED);
+    psi_chief_leave(c);
     for (uint32_t i = 0; i < c->peer_count; i++) {
         struct psi_peer *peer = c->peers[i];
         psi_peer_leave(peer);
+        if (peer->state == PSI_PEER_UP && c->known && i == c->directory && c->step != 0) {
+            psi_ask_beat(peer); /* how far it has come, of a training that was shorter than the time between two */
+        }
         struct psi_ask *ask = peer->state == PSI_PEER_UP ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
         if (ask != NULL) {
             req->counter++;

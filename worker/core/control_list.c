@@ -110,6 +110,16 @@ static bool take_round_rest(const struct psi_peer *peer, const ps_v1_RoundAnswer
            take_histogram(m->leads, m->leads_count, info->leads);
 }
 
+static bool take_checkpoint(const struct psi_peer *peer, const ps_v1_CheckpointAnswer *m, ps_checkpoint_info *info)
+{
+    (void)peer;
+    info->step = m->step == 0 ? -1 : (int64_t)(m->step - 1);
+    info->tasks = m->task_count;
+    info->done = m->done;
+    info->state = (ps_checkpoint_state)m->state;
+    return m->state >= PS_CHECKPOINT_WHOLE && m->state <= PS_CHECKPOINT_IN_PART;
+}
+
 /* ---- a message to an entry, for each row of lists.h ---- */
 
 #define SAME(field) info.field = m->field;
@@ -139,7 +149,7 @@ static bool give_member(const struct psi_list_sink *sink, const ps_v1_MemberAnsw
     memset(&info, 0, sizeof(info));
     PSI_MEMBER_FIELDS(TEXT, SAME)
     info.state = (ps_member_state)m->state;
-    good = good && m->state >= PS_MEMBER_WORKS && m->state <= PS_MEMBER_ENTERS &&
+    good = good && m->state >= PS_MEMBER_WORKS && m->state <= PS_MEMBER_WAITS &&
            (m->session.size == 0 || take_id(m->session.bytes, m->session.size, info.id));
     if (good && sink->member != NULL) {
         sink->member(sink->ctx, &info);

@@ -23,6 +23,12 @@
 struct psi_client;
 struct psi_request;
 
+/* Who initialises the model. */
+enum psi_chief_mode {
+    PSI_CHIEF_STATIC, /* the one whom the cluster spec names, whoever else is there */
+    PSI_CHIEF_LEASE   /* he, or another trainer when his lease is over (chief.c) */
+};
+
 struct psi_client_config {
     const struct psi_cluster *cluster; /* NULL: learn it from the target's HELLO */
     const char *target;                /* any address; NULL: from the cluster */
@@ -35,6 +41,8 @@ struct psi_client_config {
     uint64_t seed;       /* of initializers */
     bool fail_fast;      /* a task that cannot be reached ends what was asked of it before the deadline */
     ps_dtype wire_dtype; /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
+    enum psi_chief_mode chief_mode;
+    uint64_t chief_number; /* LEASE: of a session that was lost and is made anew: it claims one above it at once; 0: none */
 };
 
 /** session id, reconnect jitter and all else random derive from `random`. Copies config. */
@@ -96,12 +104,13 @@ enum psi_request_kind {
     PSI_REQ_DELETE,
     PSI_REQ_WAIT_CLUSTER,
     PSI_REQ_BARRIER,
-    PSI_REQ_JOIN,    /* become a member of the rounds that READY has found or made */
-    PSI_REQ_STEP,    /* this session's step is complete: until it may go on */
-    PSI_REQ_LEAVE,   /* it is no member any more */
-    PSI_REQ_CLUSTER, /* know the cluster (HELLO with any task) */
-    PSI_REQ_LOOK,    /* the same for somebody who only looks: ends when connections are refused, as INFO */
-    PSI_REQ_GOODBYE, /* to all tasks it talked to; always ends OK, bounded by its deadline */
+    PSI_REQ_JOIN,     /* become a member of the rounds that READY has found or made */
+    PSI_REQ_STEP,     /* this session's step is complete: until it may go on */
+    PSI_REQ_LEAVE,    /* it is no member any more */
+    PSI_REQ_JOB_DONE, /* this trainer is done; said again to a directory that has forgotten it */
+    PSI_REQ_CLUSTER,  /* know the cluster (HELLO with any task) */
+    PSI_REQ_LOOK,     /* the same for somebody who only looks: ends when connections are refused, as INFO */
+    PSI_REQ_GOODBYE,  /* to all tasks it talked to; always ends OK, bounded by its deadline */
     /* administration, to one task */
     PSI_REQ_INFO,
     PSI_REQ_SHUTDOWN,
@@ -109,9 +118,13 @@ enum psi_request_kind {
     PSI_REQ_CALL,
     PSI_REQ_CONFIG_SET,
     PSI_REQ_SET_RATE,
+    PSI_REQ_CHECKPOINT_READ,
     PSI_REQ_STOP_AT, /* as STOP, of a task that is not the directory */
     /* administration, to the directory */
     PSI_REQ_STOP,
+    PSI_REQ_CHECKPOINT,
+    PSI_REQ_CHECKPOINT_DELETE,
+    PSI_REQ_CHECKPOINT_RESTORE,
 /* the lists of lists.h: PSI_REQ_VARS and so on */
 #define PSI_LIST_KIND(kind, ...) PSI_REQ_##kind,
     PSI_LISTS(PSI_LIST_KIND, PSI_LIST_KIND)
@@ -153,9 +166,17 @@ struct psi_var {
     bool created; /* this session's get-or-create made it */
     /* state at the owner when last asked (OPEN) */
     bool initialised, sealed, restored;
-    bool given;          /* its first value came by ASSIGN, and not from this session */
+    bool given;           /* its first value came by ASSIGN, and not from this session */
+    bool assigned;        /* the same, or from this one */
+    bool left;            /* to the chief: a value of another chief, which came not to seal it, and no part of what is live */
+    uint64_t provisional; /* not sealed: number of the chief whose value it is: no sign that the model is live; 0: of none */
+    uint64_t seal_number; /* sealed: by this one; 0: not said */
+    uint64_t checkpoint;  /* its value came out of this one, with this version; 0: of none */
+    uint64_t checkpoint_version;
     ps_sync_mode rounds; /* of the group that it is in; NONE: of none */
-    uint64_t version, chief_number;
+    uint64_t version;
+    uint64_t chief_number; /* of the chief whose hyperparameters are in force */
+    uint64_t chief_seen;   /* the highest that its task knows */
     ps_optimizer in_force;
     struct psi_list link;    /* all variables of the session, creation order */
     struct psi_list waiting; /* requests for this variable that are not on the wire yet, call order */
@@ -189,10 +210,12 @@ struct psi_request {
     void *dst;           /* PULL, PUSH_PULL: kept; INFO..: the caller's struct */
     uint64_t bytes;
     uint64_t part_first, part_elements; /* PULL: these elements of it; part_elements 0: all */
-    uint64_t from;                      /* PUSH, PUSH_PULL: 1 + the version of the values that it came from; 0: not said */
+    uint64_t from;                      /* PUSH, PUSH_PULL: 1 + the version of the values that it came from; 0: not said.
+                                           ASSIGN to a slot of Adam: bits of the power that goes with it, a double */
+    uint64_t chief_number;              /* READY, ASSIGN, INIT_FROM, RESET: that it is given under; 0: none */
     float scale;
     uint32_t task;        /* administration: table index */
-    uint32_t slot;        /* PULL: from 1 on, that slot of its optimizer in place of the value */
+    uint32_t slot;        /* PULL, ASSIGN: from 1 on, that slot of its optimizer in place of the value */
     uint64_t deadline_ms; /* absolute, never 0 */
     uint64_t started_ms;
     /* result, valid in done() */
@@ -263,14 +286,17 @@ const struct psi_cluster *psi_client_cluster(const struct psi_client *c); /* NUL
 uint32_t psi_client_task_count(const struct psi_client *c);
 const char *psi_client_task_name(const struct psi_client *c, uint32_t task); /* "/job:ps/task:0" */
 const char *psi_client_task_address(const struct psi_client *c, uint32_t task);
+/** This session initialises. LEASE: it holds the lease as far as it knows now; any event may change that. Never an evaluator. */
 bool psi_client_is_chief(const struct psi_client *c);
+/** It is the chief, or, before its first READY asks for the lease, would be: the one whom the cluster spec names. */
+bool psi_client_leads(const struct psi_client *c);
 struct psi_list *psi_client_variables(struct psi_client *c); /* of struct psi_var.link */
 uint32_t psi_client_pending(const struct psi_client *c);     /* requests not done */
 /* READY's findings: variables that were sealed or initialised before it, and in all */
 void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t *out_total);
 /** As the last JOIN, STEP or LEAVE left it. */
 const struct psi_member *psi_client_member(const struct psi_client *c);
-/** The directory has told this session to stop: true from then on. */
+/** A task has told this session to stop, or that the job is done: true from then on. */
 bool psi_client_stop_asked(const struct psi_client *c);
 /** The global step that an ADD to, or a PULL of, the int64 scalar `global_step` brought last, which beats tell; -1: none yet. */
 int64_t psi_client_global_step(const struct psi_client *c);
@@ -323,6 +349,7 @@ struct psi_list_sink {
  *   CONFIG_SET      src = struct psi_setting *
  *   SET_RATE        src = const struct psi_rate *, kept with its texts; dst = uint64_t *, how many variables have it
  *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
+ *   CHECKPOINT      dst = uint64_t *, its number
  *   VARS and others of lists.h
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"
@@ -335,14 +362,34 @@ struct psi_list_sink {
  *   SET_STEP        src = const int64_t *, kept; result: i64, the step before
  *   STATUS          of a queue: var->queue has size and closed then
  *   READY           src = const struct psi_sync *: how it is to train with others, copied; NULL: on its own
+ *                   dst = struct psi_readied *, kept, filled also when it fails, or NULL
+ *                   bytes != 0: it stops where this session is the chief and nothing is live, before any INIT; the variables are
+ *                   used from then on: what is lost of them later is ABORTED, never made anew
+ *                   chief_number: after a stop, what it said: it goes on with what was given under it meanwhile
+ *                   and initialises the rest; ABORTED, NEWER_CHIEF when the session has another number by now, or none
+ *   ASSIGN, INIT_FROM
+ *                   chief_number: of a READY that stopped: as that chief, to a variable that is not sealed; ABORTED, NEWER_CHIEF
  *   JOIN            after that READY; its answer is psi_client_member()
  *   PUSH            of a member of rounds, to a variable in rounds: its contribution to the round that psi_client_member() says;
  *                   result: u64, 1 when it was too late and dropped
  *   STEP            dst = struct psi_stepped *
  *   LEAVE           bytes != 0: it has finished, which is no loss
  *   RESET           src = the container's name, NULL: PSI_CONTAINER_DEFAULT; checked; kept
+ *                   chief_number: of the READY that found half a model: nothing is done when there is a newer chief
  *   DELETE          src = const struct psi_var_name *, kept with its texts
  */
+/* Bytes of a task's file of a checkpoint. */
+struct psi_saved_range {
+    uint64_t number;
+    uint32_t kind, index; /* enum ps_file_kind */
+    uint64_t offset;
+    void *out;
+    size_t bytes, out_bytes; /* bytes: at most PS_CONTROL_BODY_MAX; out_bytes: fewer at the file's end */
+};
+struct psi_saved_name {
+    uint64_t number;
+    bool force; /* CHECKPOINT_DELETE */
+};
 struct psi_call_io {
     const char *name;
     const void *in;
@@ -385,6 +432,13 @@ struct psi_sync {
     ps_worker_loss on_loss;
     uint32_t staleness;
     struct psi_var *step; /* the global step: its container is that of the rounds */
+    bool finished;        /* it trains no more: as the chief it asks for the same, and nobody waits for it */
+    uint64_t training;    /* of which this process was a member, as psi_member had it; 0: of none */
+};
+/* How a READY ended. */
+struct psi_readied {
+    uint64_t chief_number; /* it was the chief, under this number; 0: it was not */
+    bool nothing;          /* it stopped: nothing is live */
 };
 struct psi_stepped {
     int64_t step; /* global step; staleness: as it was */
@@ -394,9 +448,10 @@ struct psi_stepped {
 struct psi_member {
     ps_sync_mode mode; /* NONE: it is no member */
     uint64_t id;
-    uint64_t round;   /* that its pushes are for */
-    uint64_t steps;   /* staleness: its own */
-    uint64_t dropped; /* steps whose contribution was not taken */
+    uint64_t round;    /* that its pushes are for */
+    uint64_t steps;    /* staleness: its own */
+    uint64_t dropped;  /* steps whose contribution was not taken */
+    uint64_t training; /* 0: not known */
 };
 struct psi_var_name {
     const char *container; /* NULL: PSI_CONTAINER_DEFAULT */

@@ -89,8 +89,8 @@ void psi_request_expire(struct psi_request *req)
 
 void psi_request_slow(struct psi_request *req)
 {
-    if (req->stage == PSI_STAGE_COMPOSITE) {
-        psi_kind_of(req)->slow(req);
+    bool may = req->stage == PSI_STAGE_COMPOSITE || (req->stage == PSI_STAGE_ASKED && psi_kind_of(req)->slow != NULL);
+    if (may && psi_kind_of(req)->slow(req)) {
         return;
     }
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];

@@ -21,7 +21,8 @@
          TEXT(container) TEXT(name) SAME(version) SAME(pushes) SAME(initialised) SAME(sealed) SAME(in_progress) SAME(atomic) \
          SAME(bytes) SAME(rate) OTHER(take_definition)) \
     LIST(CONTAINERS, "containers", OF_TASK, container, ps_container_info, NULL, ContainerAnswer, \
-         TEXT_OF(name, container) SAME(incarnation) SAME(bytes) SAME(variables) SAME(initialised) SAME(names) SAME(queues)) \
+         TEXT_OF(name, container) SAME(incarnation) SAME(bytes) SAME(variables) SAME(initialised) SAME(names) SAME(queues) \
+         TEXT(chief) SAME(chief_number) SAME(chief_left_ms)) \
     LIST(SESSIONS, "sessions", OF_TASK, session, ps_session_info, NULL, SessionAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) SAME(connected) SAME(stopping) SAME(heard_ms) SAME(age_ms) \
          SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) OTHER(take_session_rest)) \
@@ -31,6 +32,8 @@
          TEXT(container) TEXT(name) SAME(size) SAME(taken) SAME(bytes) SAME(enqueuers) SAME(dequeuers) SAME(closed) SAME(epoch) \
          SAME(items) SAME(done) SAME(step) SAME(dropped) OTHER(take_queue)) \
     LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \
+    LIST(CHECKPOINTS, "checkpoints", OF_TASK, checkpoint, ps_checkpoint_info, NULL, CheckpointAnswer, \
+         SAME(number) SAME(time_ms) SAME(bytes) SAME(milliseconds) OTHER(take_checkpoint)) \
     OWN(ROUNDS, "rounds", OF_TASK, round, ps_round_info, NULL, RoundAnswer, \
         TEXT(container) SAME(generation) SAME(round) SAME(step) SAME(workers) SAME(replicas) SAME(dropped) \
         TEXT_OF(waits_for, text) TEXT(owners) OTHER(take_round_rest)) \
@@ -44,11 +47,12 @@
     TEXT(job) SAME(task) TEXT(host) SAME(pid) SAME(member) SAME(since_ms) SAME(steps)
 /* The fields of INFO's answer, which is no list but one message for the caller's ps_task_info. */
 #define PSI_INFO_FIELDS(TEXT, SAME) \
-    TEXT(version) TEXT(waiting_for) TEXT(devices) TEXT(most) SAME(directory) SAME(pid) SAME(life) SAME(uptime_ms) \
+    TEXT(version) TEXT(waiting_for) TEXT(devices) TEXT(most) TEXT(not_done) TEXT(checkpoints) SAME(directory) SAME(pid) \
+    SAME(life) SAME(uptime_ms) \
     SAME(memory_bytes) SAME(budget_bytes) SAME(variable_bytes) SAME(records_bytes) SAME(staged_bytes) SAME(copies_bytes) \
     SAME(most_bytes) SAME(connections) SAME(sessions) SAME(connected) SAME(variables) SAME(pushes_applied) SAME(pushes_torn) \
     SAME(pushes_refused) SAME(nonfinite) SAME(pulls) SAME(bytes_in) SAME(bytes_out) SAME(pushes_per_second) \
-    SAME(bytes_per_second) SAME(in_progress)
+    SAME(bytes_per_second) SAME(in_progress) SAME(job_done) SAME(done) SAME(trainers)
 /* clang-format on */
 
 #endif

@@ -76,8 +76,13 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
     }
     m->push.total_elements = e->total;
     m->push.scale = e->op == PS_OP_ASSIGN ? 1.0f : req->scale;
+    if (e->op == PS_OP_ASSIGN && req->slot != 0) {
+        m->push.assign_flags = req->slot == 1 ? PS_ASSIGN_SLOT_1 : PS_ASSIGN_SLOT_2;
+        m->push.version = req->from;
+        return sizeof(m->push);
+    }
     m->push.assign_flags = req->kind == PSI_REQ_INIT_FROM ? PS_ASSIGN_INIT_ONLY : 0;
-    m->push.version = e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL ? req->from : 0;
+    m->push.version = e->op == PS_OP_ASSIGN ? e->chief_number : e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL ? req->from : 0;
     return sizeof(m->push);
 }
 
@@ -101,7 +106,7 @@ static void queue_init(struct psi_entry *e, struct ps_frame_header *h)
     m.a = var->init.a;
     m.b = var->init.b;
     m.seed = var->seed;
-    uint64_t known = var->chief_number > c->chief_number ? var->chief_number : c->chief_number;
+    uint64_t known = var->chief_seen > c->chief.number ? var->chief_seen : c->chief.number;
     m.chief_number = e->chief_number != 0 ? e->chief_number : known;
     m.force = e->req->bytes != 0;
     m.has_optimizer = true;

@@ -65,7 +65,7 @@ ps_status psi_queue_check(const struct psi_request *req, struct psi_err *err)
     if (var == NULL || var->queue == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %s", kind, var == NULL ? "no queue is given" : "a variable is no queue");
     }
-    if (var->owner == UINT32_MAX) {
+    if (var->owner == UINT32_MAX || var->creation == 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "%s of '%s': get or find the queue first", kind, var->name);
     }
     if ((req->kind == PSI_REQ_ENQUEUE && req->src == NULL) || (req->kind == PSI_REQ_DEQUEUE && req->dst == NULL)) {

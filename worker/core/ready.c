@@ -5,9 +5,10 @@
  * Happy path: every variable is got -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT
  * for each variable, then SYNC at the directory where they are in rounds or should be, then SEAL; every other session WAITs at
  * the owners for "sealed", asks for the status again and compares its hyperparameters, and whether it is in rounds, with what is
- * in force. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before
- * this session has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an error
- * that names them. Each step starts asks or inner requests; psi_ready_pump() goes on when none of them is left.
+ * in force; where they are not in rounds as it asks, what there is may be of an earlier training: it waits for what a chief makes
+ * of it that is there. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes
+ * before this session has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an
+ * error that names them. Each step starts asks or inner requests; psi_ready_pump() goes on when none of them is left.
  */
 #include "ready.h"
 
@@ -17,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 100, TRIES_MAX = 5 };
+enum { RETRY_MS = 100, TRIES_MAX = 5, MODE_MS = 250 /* between two beats that ask for the chief */ };
 
 static void ready_free(struct psi_ready *r)
 {
@@ -37,6 +38,18 @@ void psi_ready_free_all(struct psi_client *c)
     }
 }
 
+/* Whose chief is meant: of the global step's container where there is one, so that all programs of a model say the same. Of a
+ * model in several its number is good for all of them. */
+static const char *container_of(const struct psi_ready *r)
+{
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        if (strcmp(r->vars[i]->name, "global_step") == 0) {
+            return r->vars[i]->container;
+        }
+    }
+    return r->var_count > 0 ? r->vars[0]->container : PSI_CONTAINER_DEFAULT;
+}
+
 /* Everything of it stops; the request ends with r->err, or OK. */
 static void end(struct psi_ready *r)
 {
@@ -50,6 +63,9 @@ static void end(struct psi_ready *r)
     }
     struct psi_err err = r->err;
     bool failed = r->failed;
+    if (req->kind == PSI_REQ_READY && req->dst != NULL) {
+        *(struct psi_readied *)req->dst = (struct psi_readied){.chief_number = r->chief_number, .nothing = r->nothing && !failed};
+    }
     ready_free(r);
     if (failed) {
         psi_request_end_as(req, err.code, err.reason, err.applied, "%s", err.text);
@@ -100,6 +116,10 @@ void psi_ready_go(struct psi_request *req)
     if (req->kind == PSI_REQ_READY) {
         const struct psi_sync *sync = req->src;
         c->sync = sync != NULL ? *sync : (struct psi_sync){.mode = PS_SYNC_NONE, .step = c->sync.step};
+        c->chief.readied = false;
+    }
+    if (req->kind == PSI_REQ_READY && r->var_count > 0) {
+        psi_chief_want(c, container_of(r));
     }
     psi_request_move(req, PSI_STAGE_COMPOSITE);
     req->extra = r;
@@ -136,7 +156,7 @@ static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind k
     inner->deadline_ms = r->req->deadline_ms; /* READY's own, which is looked at first, ends it */
     psi_request_prepare(c, inner);
     inner->flags |= PSI_REQUEST_INNER | PSI_REQUEST_SLOW_LOGGED;
-    inner->counter = r->chief_number;
+    inner->chief_number = r->chief_number;
     r->pending++;
     psi_request_go(inner);
 }
@@ -154,6 +174,9 @@ static void again_later(struct psi_ready *r, const struct psi_peer *peer, const 
 static void call_failed(struct psi_ready *r, const struct psi_ask *ask, const struct psi_reply *reply)
 {
     char where[PSI_WHERE_MAX];
+    if (reply->reason == PS_REASON_NEWER_CHIEF) {
+        psi_chief_refused(r->req->owner, r->chief_number);
+    }
     if (psi_reply_repeatable(reply) && ask->peer->state != PSI_PEER_REFUSED) {
         again_later(r, ask->peer, reply->text, reply->retry_after_ms);
     } else if (reply->status == PS_ABORTED && r->tries < TRIES_MAX) {
@@ -217,7 +240,17 @@ static void on_chief(struct psi_client *c, struct psi_ask *ask, const struct psi
         psi_ready_fail(r, PS_INTERNAL, PS_REASON_NONE, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
     } else {
         r->chief_number = m.number;
-        c->chief_number = m.number;
+        c->chief.number = m.number;
+    }
+}
+
+static void on_fenced(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply)
+{
+    struct psi_ready *r = ask->req->extra;
+    (void)c;
+    r->pending--;
+    if (reply->status != PS_OK) {
+        call_failed(r, ask, reply);
     }
 }
 
@@ -324,10 +357,26 @@ static void start_seal(struct psi_ready *r)
     start_calls(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
 }
 
+static void beat(struct psi_client *c)
+{
+    struct psi_peer *directory = psi_client_directory(c);
+    if (directory->state == PSI_PEER_UP) {
+        psi_ask_beat(directory);
+    }
+}
+
+/* The end of it, and all is well. Who waits for the chief learns at once that it has made the model ready. */
 static void ready(struct psi_ready *r)
 {
+    struct psi_client *c = r->req->owner;
     for (uint32_t i = 0; i < r->var_count; i++) {
         r->vars[i]->used = true;
+    }
+    if (r->req->kind == PSI_REQ_READY && !r->nothing) {
+        c->chief.readied = true;
+        if (psi_client_is_chief(c)) {
+            beat(c);
+        }
     }
     end(r);
 }
@@ -341,10 +390,31 @@ static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
     return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
 }
 
+/* Of the chief: what becomes of values that chiefs before it gave and did not seal. Beside sealed ones those count that were
+ * given under the number that sealed first, and are as they are to be; a chief seals when all have their values. STATIC:
+ * so do first values of a newer one. No fence kept that seal from coming after its look, and INIT makes what it finds its own. */
+static void weigh(struct psi_ready *r)
+{
+    const bool chief = psi_ready_is_chief(r);
+    uint64_t first = UINT64_MAX;
+    r->complete = chief && psi_ready_any(r, psi_var_is_sealed);
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        const struct psi_var *var = r->vars[i];
+        first = var->sealed && var->seal_number < first ? var->seal_number : first;
+    }
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        struct psi_var *var = r->vars[i];
+        bool newer = r->req->owner->chief_mode == PSI_CHIEF_STATIC && var->provisional > first && !var->assigned;
+        bool others = r->complete ? var->provisional != first && !newer : var->provisional != r->chief_number && var->assigned;
+        var->left = chief && var->provisional != 0 && others;
+    }
+}
+
 /* The first such variable where another one lacks its value; NULL: it is no half of a model. */
 static const struct psi_var *half_a_model(const struct psi_ready *r)
 {
-    for (uint32_t i = 0; i < r->var_count && psi_ready_any(r, psi_var_lacks); i++) {
+    bool half = psi_ready_any(r, psi_var_lacks) || psi_ready_any(r, psi_var_is_left);
+    for (uint32_t i = 0; half && i < r->var_count; i++) {
         if (is_sign(r, r->vars[i])) {
             return r->vars[i];
         }
@@ -377,10 +447,50 @@ static void await_seals(struct psi_ready *r)
     start_calls(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
 }
 
+/* STATIC: the chief's number, above those that the owners have: a directory without a clock may not know of them. What goes on
+ * after a stop has it already, and so has whoever holds the lease. */
+static void take_number(struct psi_ready *r)
+{
+    struct psi_client *c = r->req->owner;
+    r->step = READY_CHIEF;
+    if (c->chief_mode == PSI_CHIEF_LEASE || r->req->chief_number != 0 || r->fenced) {
+        return;
+    }
+    ps_v1_Chief m = {.claim = false};
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        m.number = r->vars[i]->chief_seen > m.number ? r->vars[i]->chief_seen : m.number;
+    }
+    struct psi_ask *ask = psi_ask_new(psi_client_directory(c), PS_OP_CHIEF, r->req, on_chief, 0);
+    if (ask == NULL || psi_chief_build(ask, container_of(r), &m) != PS_OK) {
+        psi_ask_free(ask);
+        no_memory(r);
+        end(r);
+        return;
+    }
+    r->pending++;
+    psi_ask_start(ask);
+}
+
+static void fail_half(struct psi_ready *r, const struct psi_var *live)
+{
+    char names[336], trained[64]; /* the former beside what the text says of them */
+    psi_utf8_shorten(live->name, trained, sizeof(trained));
+    psi_ready_name(r, psi_ready_any(r, psi_var_lacks) ? psi_var_lacks : psi_var_is_left, names, sizeof(names) - strlen(trained));
+    psi_ready_fail(r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
+                   "part of the model is lost: %s; the rest is %s, as '%s' is; start over or restore all of it; if this is "
+                   "another model, give it a container of its own",
+                   names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", trained);
+}
+
+/* The chief may start over or restore the model. So may this session, once it is the chief. */
+static bool is_others_to_mend(const struct psi_ready *r)
+{
+    return r->req->kind == PSI_REQ_READY && r->req->owner->chief_mode == PSI_CHIEF_LEASE && !psi_ready_is_chief(r);
+}
+
 static void decide(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
-    char names[336]; /* beside what the text says of them */
     if (r->rounds == 1 && r->req->kind == PSI_REQ_READY) {
         c->found = 0;
         c->found_total = r->var_count;
@@ -393,28 +503,34 @@ static void decide(struct psi_ready *r)
         return;
     }
     for (uint32_t i = 0; r->chief_number != 0 && i < r->var_count; i++) {
-        if (r->vars[i]->chief_number > r->chief_number) {
+        if (r->vars[i]->chief_seen > r->chief_number && c->chief_mode == PSI_CHIEF_LEASE) {
+            psi_chief_refused(c, r->chief_number);
+            r->step = READY_GET;
+            return;
+        }
+        if (r->vars[i]->chief_seen > r->chief_number) {
             psi_ready_fail(r, PS_ABORTED, PS_REASON_NEWER_CHIEF, PS_NOTHING_APPLIED,
                            "a newer chief (number %llu, this one has %llu) initialises '%s' at %s",
-                           (unsigned long long)r->vars[i]->chief_number, (unsigned long long)r->chief_number, r->vars[i]->name,
+                           (unsigned long long)r->vars[i]->chief_seen, (unsigned long long)r->chief_number, r->vars[i]->name,
                            c->peers[r->vars[i]->owner]->name);
             end(r);
             return;
         }
     }
+    weigh(r);
     const struct psi_var *live = half_a_model(r);
     if (live != NULL && !still_live(r)) {
         get(r); /* answers of different moments: a chief may have finished in between */
         return;
     }
+    r->half = live != NULL;
+    if (live != NULL && is_others_to_mend(r)) {
+        r->step = READY_WAIT;
+        await_seals(r);
+        return;
+    }
     if (live != NULL) {
-        char trained[64];
-        psi_utf8_shorten(live->name, trained, sizeof(trained));
-        psi_ready_name(r, psi_var_lacks, names, sizeof(names) - strlen(trained));
-        psi_ready_fail(r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
-                       "part of the model is lost: %s; the rest is %s, as '%s' is; start over or restore all of it; if this is "
-                       "another model, give it a container of its own",
-                       names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", trained);
+        fail_half(r, live);
         end(r);
         return;
     }
@@ -426,21 +542,20 @@ static void decide(struct psi_ready *r)
         return;
     }
     if (psi_ready_is_chief(r)) {
-        struct psi_ask *ask = psi_ask_new(psi_client_directory(c), PS_OP_CHIEF, r->req, on_chief, 0);
-        if (ask == NULL) {
-            no_memory(r);
-            end(r);
-            return;
-        }
-        r->step = READY_CHIEF;
-        r->pending++;
-        psi_ask_start(ask);
+        take_number(r);
         return;
     }
     if (!psi_ready_any(r, psi_var_is_unsealed)) {
-        if (r->req->kind == PSI_REQ_READY) {
+        const struct psi_var *other = r->req->kind == PSI_REQ_READY ? psi_ready_other_mode(r) : NULL;
+        if (other != NULL && (r->judged == 0 || r->judged != c->chief.ready)) {
+            c->chief.ready = 0; /* of before, maybe of one that is gone */
+            r->step = READY_MODE;
+            return;
+        }
+        if (other != NULL) {
+            psi_ready_fail_mode(r, other);
+        } else if (r->req->kind == PSI_REQ_READY) {
             psi_ready_compare(r);
-            psi_ready_compare_rounds(r);
         }
         if (r->failed) {
             end(r);
@@ -458,6 +573,33 @@ static void decide(struct psi_ready *r)
 
 /* ---- steps ---- */
 
+/* All are open: STATUS. A chief that has its number tells the owners ahead of it, so that nobody before it can change what it
+ * sees: it may give values, or have the container emptied, by that. */
+static void look(struct psi_ready *r)
+{
+    struct psi_client *c = r->req->owner;
+    bool lease = r->req->kind == PSI_REQ_READY && c->chief_mode == PSI_CHIEF_LEASE && r->var_count > 0;
+    r->claims = lease && !psi_chief_settled(c);
+    if (r->claims) {
+        return;
+    }
+    r->chief_number = lease || r->req->chief_number != 0 ? c->chief.number : r->chief_number;
+    if (r->req->chief_number != 0 && r->req->chief_number != r->chief_number) {
+        psi_ready_fail(r, PS_ABORTED, PS_REASON_NEWER_CHIEF, PS_MAYBE_PARTLY_APPLIED,
+                       "this session is not the chief any more that began to restore the model (number %llu)%s%s",
+                       (unsigned long long)r->req->chief_number, c->chief.holder[0] != '\0' ? "; it is " : "", c->chief.holder);
+        end(r);
+        return;
+    }
+    if ((lease && r->chief_number != 0) || r->fenced) {
+        const ps_v1_Seal fence = {.chief_number = r->chief_number, .fence = true};
+        start_calls(r, PS_OP_SEAL, on_fenced, &ps_v1_Seal_msg, &fence);
+    }
+    r->step = READY_DECIDE;
+    r->rounds++;
+    start_calls(r, PS_OP_OPEN, on_status, NULL, NULL);
+}
+
 static void get(struct psi_ready *r)
 {
     char names[440];
@@ -474,10 +616,15 @@ static void get(struct psi_ready *r)
         }
     }
     if (r->pending == 0) {
-        r->step = READY_DECIDE;
-        r->rounds++;
-        start_calls(r, PS_OP_OPEN, on_status, NULL, NULL);
+        look(r);
     }
+}
+
+/* Before the first INIT, which takes nothing of a live model away. */
+static void stop(struct psi_ready *r)
+{
+    r->nothing = true;
+    ready(r);
 }
 
 /* Nothing is pending: the next step. r may be freed. */
@@ -505,9 +652,22 @@ static void advance(struct psi_ready *r)
         decide(r);
         break;
     case READY_CHIEF:
+        if (c->chief_mode == PSI_CHIEF_STATIC && r->req->chief_number == 0 && !r->fenced &&
+            psi_ready_any(r, psi_var_is_unsealed)) { /* what it has seen may have been sealed since */
+            r->fenced = true;
+            r->step = READY_GET;
+            get(r);
+            break;
+        }
+        if (r->req->bytes != 0 && r->req->chief_number == 0 && !psi_ready_any(r, psi_var_is_live)) {
+            stop(r);
+            break;
+        }
         r->step = READY_INIT;
         for (uint32_t i = 0; i < r->var_count; i++) {
-            start_inner(r, i, PSI_REQ_INIT);
+            if (!r->complete || r->vars[i]->provisional == 0) {
+                start_inner(r, i, PSI_REQ_INIT);
+            }
         }
         break;
     case READY_INIT:
@@ -532,6 +692,30 @@ static void advance(struct psi_ready *r)
             r->step = READY_GET;
         }
         break;
+    case READY_MODE:
+        r->judged = c->chief.ready;
+        if (r->judged != 0 || r->told != c->chief.told || r->connected != c->chief_connected) {
+            r->told = c->chief.told;
+            r->connected = c->chief_connected; /* one that came and went between two beats has changed what there is */
+            r->step = READY_GET;
+        } else {
+            beat(c);
+            r->again_ms = c->now_ms + MODE_MS;
+        }
+        break;
+    }
+}
+
+/* It waits for another session's seal, and is the chief itself now. */
+static void break_wait(struct psi_ready *r)
+{
+    struct psi_client *c = r->req->owner;
+    bool chief = r->req->kind == PSI_REQ_READY && c->chief_mode == PSI_CHIEF_LEASE && psi_client_is_chief(c);
+    if ((r->step == READY_WAIT || r->step == READY_MODE) && chief && !r->failed) {
+        psi_ask_drop(c, r->req);
+        r->pending = 0;
+        r->again_ms = 0;
+        r->step = READY_GET;
     }
 }
 
@@ -541,6 +725,10 @@ void psi_ready_pump(struct psi_client *c)
     while (it != &c->composites) {
         struct psi_ready *r = PSI_CONTAINER_OF(it, struct psi_ready, link);
         it = it->next;
+        break_wait(r);
+        if (r->claims && !psi_chief_settled(c)) {
+            continue;
+        }
         if (r->pending == 0 && (r->failed || r->again_ms <= c->now_ms)) {
             advance(r);
             it = c->composites.next; /* r may be gone */
@@ -555,6 +743,10 @@ void psi_ready_expire(struct psi_request *req)
     struct psi_ready *r = req->extra;
     char text[420];
     const char *subject = psi_request_subject(req);
+    const struct psi_var *live = r->step == READY_WAIT && r->half ? half_a_model(r) : NULL;
+    if (live != NULL) {
+        fail_half(r, live);
+    }
     ps_reason reason = psi_ready_explain(r, text, sizeof(text));
     ps_applied applied =
         r->step == READY_INIT || r->step == READY_SYNC || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
@@ -564,10 +756,11 @@ void psi_ready_expire(struct psi_request *req)
     end(r);
 }
 
-void psi_ready_slow(struct psi_request *req)
+bool psi_ready_slow(struct psi_request *req)
 {
     char text[420];
     (void)psi_ready_explain(req->extra, text, sizeof(text));
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", psi_kind_of(req)->name),
                    PSI_KV("seconds", PSI_SLOW_MS / 1000), PSI_KV("why", text));
+    return true;
 }

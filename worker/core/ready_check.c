@@ -31,7 +31,8 @@ void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_appl
 
 bool psi_ready_is_chief(const struct psi_ready *r)
 {
-    return r->req->kind == PSI_REQ_READY && psi_client_is_chief(r->req->owner);
+    const struct psi_client *c = r->req->owner;
+    return r->req->kind == PSI_REQ_READY && (c->chief_mode == PSI_CHIEF_LEASE ? r->chief_number != 0 : psi_client_is_chief(c));
 }
 
 /* "one, another and 3 more" in dst [n]: the first whole, shortened where it does not fit alone; others whole or counted. */
@@ -81,6 +82,16 @@ bool psi_var_lacks(const struct psi_var *var)
     return !var->initialised || (var->restored && var->version == 0 && !var->given);
 }
 
+bool psi_var_is_left(const struct psi_var *var)
+{
+    return var->left;
+}
+
+bool psi_var_is_sealed(const struct psi_var *var)
+{
+    return var->sealed;
+}
+
 bool psi_var_is_lost(const struct psi_var *var)
 {
     return var->lost;
@@ -108,12 +119,12 @@ bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *)
 
 bool psi_var_is_trained(const struct psi_var *var)
 {
-    return !psi_var_lacks(var) && (var->version > 0 || var->sealed);
+    return !psi_var_lacks(var) && var->provisional == 0 && (var->version > 0 || var->sealed);
 }
 
 bool psi_var_is_live(const struct psi_var *var)
 {
-    return psi_var_is_trained(var) || (var->initialised && var->given);
+    return psi_var_is_trained(var) || (var->initialised && var->given && var->provisional == 0);
 }
 
 /* A chief with other hyperparameters than ours. */
@@ -140,21 +151,26 @@ static const char *mode_text(ps_sync_mode mode)
     return texts[mode];
 }
 
-void psi_ready_compare_rounds(struct psi_ready *r)
+const struct psi_var *psi_ready_other_mode(const struct psi_ready *r)
 {
     const struct psi_client *c = r->req->owner;
-    bool looks = c->sync.mode == PS_SYNC_NONE && strcmp(c->job, "evaluator") == 0; /* it pushes nothing */
+    bool looks = c->sync.finished || (c->sync.mode == PS_SYNC_NONE && strcmp(c->job, "evaluator") == 0); /* it pushes nothing */
     for (uint32_t i = 0; i < r->var_count && !looks; i++) {
-        const struct psi_var *var = r->vars[i];
-        if (psi_sync_is_trained(var) && var->rounds != c->sync.mode) {
-            psi_ready_fail(r, PS_FAILED_PRECONDITION, var->rounds == PS_SYNC_ROUNDS ? PS_REASON_IN_ROUNDS : PS_REASON_NONE,
-                           PS_NOTHING_APPLIED,
-                           "'%s' at %s: this program asks for %s, the chief has asked for %s; start all with the "
-                           "same flags, the chief first",
-                           var->name, c->peers[var->owner]->name, mode_text(c->sync.mode), mode_text(var->rounds));
-            return;
+        if (psi_sync_is_trained(r->vars[i]) && r->vars[i]->rounds != c->sync.mode) {
+            return r->vars[i];
         }
     }
+    return NULL;
+}
+
+void psi_ready_fail_mode(struct psi_ready *r, const struct psi_var *var)
+{
+    const struct psi_client *c = r->req->owner;
+    psi_ready_fail(r, PS_FAILED_PRECONDITION, var->rounds == PS_SYNC_ROUNDS ? PS_REASON_IN_ROUNDS : PS_REASON_NONE,
+                   PS_NOTHING_APPLIED,
+                   "'%s' at %s: this program asks for %s, the chief has asked for %s%s; start all with the same flags", var->name,
+                   c->peers[var->owner]->name, mode_text(c->sync.mode), mode_text(var->rounds),
+                   var->rounds == PS_SYNC_NONE ? ", or what it asked for has failed" : "");
 }
 
 void psi_ready_one_container(struct psi_ready *r)
@@ -176,6 +192,10 @@ void psi_ready_one_container(struct psi_ready *r)
 static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
 {
     struct psi_list *it = NULL;
+    const bool directory = peer->index == r->req->owner->directory;
+    if (directory && ((r->claims && r->req->owner->chief.asked) || (r->step == READY_MODE && psi_peer_down(peer)))) {
+        return true;
+    }
     bool in_time = r->step == READY_WAIT && !psi_peer_down(peer) && r->req->owner->now_ms < r->wait_ms + PSI_EARLY_MIN_MS;
     PSI_LIST_FOREACH(it, &peer->asks) {
         if (PSI_CONTAINER_OF(it, struct psi_ask, link)->req == r->req && !in_time) {
@@ -224,9 +244,23 @@ ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
     }
     if (r->step == READY_WAIT) {
         psi_ready_name(r, psi_var_is_unsealed, names, sizeof(names));
-        snprintf(dst, n, "waiting for a chief to initialise %s; %s", names,
-                 c->chief_connected ? "a chief is connected" : "no chief is connected");
+        snprintf(dst, n, "waiting for a chief to initialise %s; %s%s", names,
+                 c->chief.holder[0] != '\0' ? "the chief is "
+                 : c->chief_connected       ? "a chief is connected"
+                                            : "no chief is connected",
+                 c->chief.holder);
         return c->chief_connected ? PS_REASON_NOT_READY : PS_REASON_NO_CHIEF;
+    }
+    if (r->step == READY_MODE) {
+        const struct psi_var *var = psi_ready_other_mode(r);
+        snprintf(dst, n, "waiting for a chief that asks for %s: '%s' is in %s since an earlier training; %s",
+                 mode_text(c->sync.mode), var != NULL ? var->name : "", mode_text(var != NULL ? var->rounds : c->sync.mode),
+                 c->chief_connected ? "a chief is connected, and has not made the model ready yet" : "no chief is connected");
+        return c->chief_connected ? PS_REASON_NOT_READY : PS_REASON_NO_CHIEF;
+    }
+    if (r->claims) {
+        snprintf(dst, n, "waiting to be told who is the chief: %s", c->chief.why);
+        return PS_REASON_NONE;
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
         if (psi_var_is_closed(r->vars[i]) && r->inner[i].why != NULL) {

@@ -326,6 +326,9 @@ void psi_request_ended(struct psi_request *req)
     struct psi_client *c = req->owner;
     PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0);
     learn_step(c, req);
+    if (req->err != NULL && req->err->reason == PS_REASON_NEWER_CHIEF) {
+        psi_chief_refused(c, req->chief_number);
+    }
     psi_request_move(req, PSI_STAGE_DONE);
     req->extra = NULL;
     psi_list_remove(&req->all);

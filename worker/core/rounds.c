@@ -66,14 +66,22 @@ ps_status psi_sync_build(struct psi_ask *ask, struct psi_var *const *vars, uint3
     const ps_v1_Sync m = {.timeout_ms = psi_time_to_give(c, ask->req->deadline_ms),
                           .has_options = true,
                           .options = options_of(c),
-                          .chief_number = c->chief_number};
+                          .chief_number = c->chief.number,
+                          .finished = c->sync.finished,
+                          .training = c->sync.training};
     ps_status st = psi_ask_meta(ask, &ps_v1_Sync_msg, &m, err);
     const struct psi_var *first = c->sync.step;
+    ask->body.max = PSI_SYNC_BYTES_MAX;
     st = st == PS_OK && first != NULL ? give_var(ask, first, err) : st;
     for (uint32_t i = 0; st == PS_OK && i < count; i++) {
         if (psi_sync_is_trained(vars[i]) && vars[i] != first) {
             st = give_var(ask, vars[i], err);
         }
+    }
+    if (st != PS_OK && ask->body.len + PS_LIST_ITEM_BYTES_MAX > PSI_SYNC_BYTES_MAX) {
+        st = psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_TOO_LARGE,
+                         "the names of what is trained take more than %zu bytes: fewer variables, or shorter names",
+                         PSI_SYNC_BYTES_MAX);
     }
     return st;
 }
@@ -100,8 +108,11 @@ static ps_status check_member(const struct psi_ask *ask, struct psi_err *err)
 
 static ps_status build_step(struct psi_ask *ask, struct psi_err *err)
 {
-    const struct psi_member *member = &ask->peer->c->member;
-    const ps_v1_Step m = {.timeout_ms = psi_time_to_give(ask->peer->c, ask->req->deadline_ms),
+    const struct psi_client *c = ask->peer->c;
+    const struct psi_member *member = &c->member;
+    const uint64_t usual_ms = c->now_ms + (uint64_t)c->operation_timeout_ms;
+    const ps_v1_Step m = {.timeout_ms = psi_time_to_give(c, ask->req->deadline_ms),
+                          .open_timeout_ms = usual_ms < ask->req->deadline_ms ? psi_time_to_give(c, usual_ms) : 0,
                           .member = member->id,
                           .round = member->round,
                           .steps = member->mode == PS_SYNC_STALENESS ? member->steps + 1 : 0};
@@ -135,6 +146,7 @@ static bool joined(struct psi_ask *ask, const struct psi_reply *r, ps_v1_JoinAns
     c->member.id = m->member;
     c->member.round = m->round;
     c->member.steps = m->steps;
+    c->member.training = m->training;
     return true;
 }
 
@@ -172,7 +184,8 @@ static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct 
     }
     psi_client_log(c, PSI_LOG_WARN, "place_lost", PSI_KV("member", m.member), PSI_KV("round", m.round), PSI_KV("taken", taken),
                    PSI_KV("why", "the directory had not heard of this session for a lease"));
-    step_over(ask->req, (int64_t)m.step, taken, true);
+    int64_t step = (int64_t)m.step + 1 < (int64_t)c->step ? (int64_t)c->step - 1 : (int64_t)m.step;
+    step_over(ask->req, step, taken, true); /* a directory that has restarted may not have heard of the step yet */
 }
 
 enum { STEPS, REJOINS }; /* counter of a STEP; counter2: its contribution was taken */
@@ -215,6 +228,44 @@ void psi_sync_step_go(struct psi_request *req)
     } else {
         psi_control_ask(req, PS_OP_STEP, build_step, on_stepped);
     }
+}
+
+/* ---- one that takes long ---- */
+
+/* The first frame of ROUNDS: what the session's container waits for, if its STEP still does. */
+static void on_missing(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_RoundAnswer round;
+    char container[PS_CONTAINER_BYTES_MAX + 1], text[sizeof(round.text.bytes) + 1];
+    struct psi_list *it = NULL;
+    bool end = r->status != PS_OK || ask->var_count != 0;
+    ask->var_count = UINT32_MAX; /* said */
+    while (!end && psi_list_next(&p, &n, &ps_v1_RoundAnswer_msg, &round, &end, NULL) == PS_OK && !end) {
+        bool ours = PSI_BYTES_TEXT(round.container, container, sizeof(container)) == PS_OK && c->sync.step != NULL &&
+                    strcmp(container, c->sync.step->container) == 0 && PSI_BYTES_TEXT(round.text, text, sizeof(text)) == PS_OK;
+        ps_v1_MemberAnswer member;
+        for (uint32_t i = 0; !end && i < round.member_count; i++) {
+            end = psi_list_next(&p, &n, &ps_v1_MemberAnswer_msg, &member, &end, NULL) != PS_OK || end;
+        }
+        PSI_LIST_FOREACH(it, &c->all) {
+            if (ours && PSI_CONTAINER_OF(it, struct psi_request, all)->kind == PSI_REQ_STEP) {
+                psi_client_log(c, PSI_LOG_WARN, "waiting", PSI_KV("what", "step"), PSI_KV("seconds", PSI_SLOW_MS / 1000),
+                               PSI_KV("why", text));
+            }
+        }
+    }
+}
+
+bool psi_sync_step_slow(struct psi_request *req)
+{
+    struct psi_peer *directory = psi_client_directory(req->owner);
+    struct psi_ask *ask = psi_peer_down(directory) ? NULL : psi_ask_new(directory, PS_OP_ROUNDS, NULL, on_missing, 0);
+    if (ask != NULL) {
+        psi_ask_start(ask);
+    }
+    return ask != NULL;
 }
 
 void psi_sync_left(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)

@@ -390,6 +390,13 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
                  (a->giver.size > sizeof(peer->c->session_id) || memcmp(a->giver.bytes, peer->c->session_id, a->giver.size) != 0);
     var->version = a->version;
     var->chief_number = a->chief_number;
+    var->chief_seen = a->container_chief > a->chief_number ? a->container_chief : a->chief_number;
+    psi_chief_seen(peer->c, var->chief_seen);
+    var->seal_number = a->sealed ? a->seal_number : 0;
+    var->provisional = a->provisional;
+    var->assigned = a->giver.size != 0;
+    var->checkpoint = a->checkpoint;
+    var->checkpoint_version = a->checkpoint_version;
     var->in_force = optimizer;
     var->rounds = a->rounds_mode <= PS_SYNC_STALENESS ? (ps_sync_mode)a->rounds_mode : PS_SYNC_NONE;
     return PS_OK;

@@ -56,7 +56,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->wire = psi_request_wire(req);
     e->unit = e->wire != PS_DTYPE_NONE ? psi_wire_unit(e->wire) : 1; /* a queue has no values */
     e->multi = e->total * e->unit > PS_FRAME_BODY_MAX;
-    e->chief_number = req->counter;
+    e->chief_number = req->chief_number;
     e->creation = req->var->creation;
     e->handle = req->var->handle;
     peer->multi += e->multi ? 1 : 0;
@@ -160,8 +160,8 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         req->err = psi_client_err(peer->c, r->status, r->reason, r->applied, "%s of '%s' at %s: %s", psi_kind_of(req)->name,
                                   var->name, psi_peer_where(peer, where, sizeof(where)), r->text);
     }
-    bool gone = r->status == PS_ABORTED && e->op != PS_OP_INIT && (var->queue == NULL || r->reason == PS_REASON_LOST) &&
-                peer->state == PSI_PEER_UP;
+    bool gone = r->status == PS_ABORTED && r->reason != PS_REASON_NEWER_CHIEF && e->op != PS_OP_INIT &&
+                (var->queue == NULL || r->reason == PS_REASON_LOST) && peer->state == PSI_PEER_UP;
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
         e->queued = false;
     }

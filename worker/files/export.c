@@ -399,6 +399,9 @@ static void on_round(void *ctx, const ps_round_info *info)
         r->generation = info->generation;
         r->round = info->round;
         r->phase = info->phase;
+    } else if (info->container[0] == '\0' && !r->there) { /* a directory that was restarted: it does not know them all yet */
+        r->there = true;
+        r->phase = info->phase;
     }
 }
 
@@ -506,7 +509,11 @@ ps_status ps_export(ps_session *s, const char *path, const ps_file_options *opti
     struct exporter e = {.session = s, .target = {.fd = -1, .directory_fd = -1}};
     ps_status st = psi_files_options(s, path, options, &e.options, &err);
     psi_buf_init(&e.header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
-    st = st == PS_OK ? run(&e, path, &err) : st;
+    st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
+    if (st == PS_OK) {
+        st = run(&e, path, &err);
+        psi_api_go_outside(s);
+    }
     psi_file_target_close(&e.target);
     psi_buf_fini(&e.header);
     psi_free(e.slots);

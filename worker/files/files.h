@@ -26,12 +26,16 @@
 
 /* A variable that goes into a file or comes out of one. */
 struct psi_file_var {
-    ps_variable_info info; /* as its task listed it */
-    uint32_t task;         /* entry in session->tasks */
-    uint32_t handle;       /* rises with the order of creation at its task; 0: not open */
-    bool missing;          /* to be created from spec, in info.container, as info.name */
-    bool given;            /* it has its value from the file */
-    bool any_shape;        /* strings of a file that does not say how they are arranged: their number counts */
+    ps_variable_info info;    /* as its task listed it */
+    uint32_t task;            /* entry in session->tasks */
+    uint32_t handle;          /* rises with the order of creation at its task; 0: not open */
+    bool missing;             /* to be created from spec, in info.container, as info.name */
+    bool given;               /* it has its value from the file */
+    bool any_shape;           /* strings of a file that does not say how they are arranged: their number counts */
+    bool slot;                /* of a file: it is a slot ... */
+    char *slot_of;            /* ... of this variable, or a power; psi_free */
+    const char *const *slots; /* [slot_count] tensors that are its slots; to be described */
+    size_t slot_count;
     ps_variable_spec spec;
     ps_optimizer optimizer; /* spec's */
     struct psi_var *var;    /* loop thread only, but for its address */
@@ -50,15 +54,13 @@ ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count,
 ps_status psi_files_cluster_name(ps_session *s, char *name, size_t n, struct psi_err *err) PSI_MUST;
 /** For a request that moves so many bytes: the session's timeout, and a second more for each 64 MiB. */
 int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes);
-/** What a failed system call on path (NULL: the caller names it) means. what: "open", "write". */
-ps_status psi_files_errno(struct psi_err *err, int why, const char *what, const char *path);
 
 /* ---- file_metadata.c ---- */
 /** JSON for PSI_FILES_KEY_VARIABLES; free(). NULL: no memory. */
 char *psi_files_describe(const struct psi_file_var *vars, size_t count);
 /**
- * What such a text says of the variables, each vars[i] by info.name: fills optimizer and spec.optimizer, spec.atomic, and of
- * strings spec.shape.
+ * What such a text says of the variables, each vars[i] by info.name: fills optimizer and spec.optimizer, spec.atomic, slot with
+ * slot_of, and of strings spec.shape.
  * Errors  INVALID_ARGUMENT naming the variable.
  */
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err) PSI_MUST;
@@ -78,6 +80,10 @@ struct psi_file_target {
 ps_status psi_file_target_open(struct psi_file_target *t, const char *path, struct psi_err *err) PSI_MUST;
 ps_status psi_file_target_write(struct psi_file_target *t, const void *p, size_t bytes, uint64_t offset,
                                 struct psi_err *err) PSI_MUST;
+/** A write beyond RLIMIT_FSIZE fails with EFBIG and ends no program, in this thread, until psi_files_release_signal(). true: it
+ * is held by this call. */
+bool psi_files_hold_signal(void);
+void psi_files_release_signal(bool held);
 /** To disk, then to its place, then the directory to disk. */
 ps_status psi_file_target_commit(struct psi_file_target *t, struct psi_err *err) PSI_MUST;
 /** What was not committed is gone. The same thread as open. */

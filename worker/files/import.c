@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_import(): values of a safetensors file into the variables of a container.
+ * ps_import(): values of a safetensors file into the variables of a container, and slots where they are asked for.
  *
  * Happy path: the whole file is checked (file_source.c) -> VARS of all tasks: each tensor's variable exists with the same dtype
  * and shape, or is missing -> records of those that exist -> the missing ones are created, in the order of the header -> ASSIGN,
  * several on their way. An assign to a variable without a value is its initialisation (version 0, fresh slots), so nobody else's
- * can come in between. Failure modes: before the first ASSIGN nothing has a new value; afterwards the error says how many have.
+ * can come in between. Slots and Adam's powers are found by the names that export gives them, compared before anything changes,
+ * and go behind all values. Failure modes: before the first ASSIGN nothing has a new value; afterwards the error says how many
+ * have.
  */
 #include "files.h"
 #include "source.h"
 
 #include "common/map.h"
 #include "common/mem.h"
+#include "common/optimizer.h"
+#include "common/saved.h"
 #include "common/shape.h"
 #include "common/utf8.h"
 
@@ -21,9 +25,25 @@
 
 enum { SLOTS = 4 };
 
+enum { OF_OPTIMIZER_MAX = 2 /* slots */ };
+
+/* Slots of one variable in the file. */
+struct slots {
+    struct psi_file_item items[OF_OPTIMIZER_MAX]; /* bytes 0: it is not there */
+    double powers[OF_OPTIMIZER_MAX];              /* of Adam; below 0: not there */
+};
+
+/* One ASSIGN. */
+struct gift {
+    const struct psi_file_item *item;
+    struct psi_file_var *var;
+    uint32_t slot; /* 0: its value */
+    double power;
+};
+
 struct slot {
     struct psi_api_call call;
-    struct psi_file_var *var;
+    const struct gift *gift;
     uint64_t bytes;
     uint8_t *memory;
     uint64_t capacity;
@@ -35,6 +55,10 @@ struct importer {
     ps_file_options options;
     struct psi_file_source source;
     struct psi_file_var *vars; /* [source.item_count], in the order of the header */
+    struct slots *of_vars;     /* likewise; NULL: they are not asked for */
+    struct gift *gifts;        /* values first */
+    size_t gift_count, value_count;
+    uint64_t total_bytes;
     struct slot slots[SLOTS];
     size_t head, flying;
     uint64_t flying_bytes, done_bytes;
@@ -107,6 +131,181 @@ static ps_status define(struct importer *m, struct psi_err *err)
     return st;
 }
 
+/* Those that are slots, and are not asked for, are passed over. */
+static ps_status leave_slots(struct importer *m, struct psi_err *err)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < m->source.item_count; i++) {
+        if (m->vars[i].slot) {
+            psi_free(m->vars[i].slot_of);
+            continue;
+        }
+        m->source.items[kept] = m->source.items[i];
+        m->vars[kept] = m->vars[i];
+        m->vars[kept].spec.optimizer = m->vars[i].spec.optimizer != NULL ? &m->vars[kept].optimizer : NULL;
+        if (m->of_vars != NULL) {
+            m->of_vars[kept] = m->of_vars[i];
+        }
+        kept++;
+    }
+    m->source.item_count = kept;
+    return kept > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots only");
+}
+
+/* ---- slots ---- */
+
+/* 1, 2: beta1_power, beta2_power; 0: another name. */
+static uint32_t power_of(const char *name)
+{
+    return strcmp(name, "beta1_power") == 0 ? 1 : strcmp(name, "beta2_power") == 0 ? 2 : 0;
+}
+
+static ps_status read_power(const struct importer *m, const struct psi_file_item *item, double *out, struct psi_err *err)
+{
+    union {
+        float narrow;
+        double wide;
+    } value = {.wide = 0};
+    bool fits = item->shape.rank == 0 && (item->dtype == PS_F32 || item->dtype == PS_F64);
+    ps_status st = fits ? psi_file_source_read(&m->source, item, &value, err)
+                        : psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s': a power is one F32 or F64", item->name);
+    *out = item->dtype == PS_F32 ? (double)value.narrow : value.wide;
+    return st;
+}
+
+/* Tensor i is a slot, or a power, of v. */
+static ps_status note_slot(const struct importer *m, size_t i, const struct psi_file_var *v, struct slots *of,
+                           struct psi_err *err)
+{
+    const struct psi_file_item *item = &m->source.items[i];
+    size_t n = strlen(v->info.name);
+    const char *ending = strncmp(item->name, v->info.name, n) == 0 && item->name[n] == '/' ? item->name + n + 1 : "";
+    uint32_t slot = 0;
+    if (power_of(ending) != 0 && v->optimizer.kind == PS_OPT_ADAM) {
+        return read_power(m, item, &of->powers[power_of(ending) - 1], err);
+    }
+    for (uint32_t k = 0; k < OF_OPTIMIZER_MAX && slot == 0; k++) {
+        const char *name = psi_saved_slot_tf_name(v->optimizer.kind, k);
+        slot = name != NULL && strcmp(name, ending) == 0 ? k + 1 : 0;
+    }
+    if (slot == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is no slot of %s, the optimizer that the file says of '%s'",
+                        item->name, psi_optimizer_name(v->optimizer.kind), v->info.name);
+    }
+    if (item->dtype != v->spec.dtype || !psi_shape_equal(&item->shape, &v->spec.shape)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s': a slot has the dtype and the shape of its variable, '%s'",
+                        item->name, v->info.name);
+    }
+    of->items[slot - 1] = *item;
+    return PS_OK;
+}
+
+/* All of what the optimizer of v has, or nothing. */
+static ps_status check_slots(const struct psi_file_var *v, const struct slots *of, struct psi_err *err)
+{
+    bool any = false;
+    for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
+        any = any || of->items[k].bytes > 0;
+    }
+    for (uint32_t k = 0; any && k < OF_OPTIMIZER_MAX; k++) {
+        const char *name = psi_saved_slot_tf_name(v->optimizer.kind, k);
+        if (name != NULL && of->items[k].bytes == 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks '%s/%s'", v->info.name, v->info.name,
+                            name);
+        }
+    }
+    for (uint32_t k = 0; any && k < OF_OPTIMIZER_MAX; k++) {
+        if (v->optimizer.kind == PS_OPT_ADAM && of->powers[k] < 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks beta%u_power", v->info.name, k + 1);
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status find_slots(struct importer *m, struct psi_err *err)
+{
+    static const uint64_t seed[2] = {0, 0}; /* each name is in the file once */
+    double shared[OF_OPTIMIZER_MAX] = {-1, -1};
+    size_t count = m->source.item_count;
+    struct psi_map names;
+    ps_status st = PS_OK;
+    m->of_vars = psi_calloc(count + 1, sizeof(*m->of_vars));
+    if (m->of_vars == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the slots of %zu tensors", count);
+    }
+    psi_map_init(&names, seed);
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        const char *name = m->vars[i].info.name;
+        m->of_vars[i].powers[0] = m->of_vars[i].powers[1] = -1;
+        if (!m->vars[i].slot) {
+            st = psi_map_put(&names, name, strlen(name), &m->vars[i], NULL, err);
+        } else if (power_of(name) != 0) {
+            st = read_power(m, &m->source.items[i], &shared[power_of(name) - 1], err);
+        }
+    }
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        const char *of = m->vars[i].slot_of;
+        if (!m->vars[i].slot || power_of(m->vars[i].info.name) != 0) {
+            continue;
+        }
+        const struct psi_file_var *v = psi_map_find(&names, of, strlen(of));
+        st = v == NULL ? psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is a slot of '%s', which the file does not have",
+                                  m->source.items[i].name, of)
+                       : note_slot(m, i, v, &m->of_vars[v - m->vars], err);
+    }
+    psi_map_fini(&names);
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
+            double *power = &m->of_vars[i].powers[k];
+            *power = *power < 0 ? shared[k] : *power;
+        }
+        st = check_slots(&m->vars[i], &m->of_vars[i], err);
+    }
+    return st;
+}
+
+/* Those of a variable that is there fit its optimizer. */
+static ps_status compare_optimizers(const struct importer *m, struct psi_err *err)
+{
+    for (size_t i = 0; m->of_vars != NULL && i < m->source.item_count; i++) {
+        const struct psi_file_var *v = &m->vars[i];
+        if (!v->missing && m->of_vars[i].items[0].bytes > 0 && v->info.optimizer.kind != v->optimizer.kind) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of %s for '%s'; the variable on /job:%s/task:%u has %s",
+                            psi_optimizer_name(v->optimizer.kind), v->info.name, v->info.job, v->info.task,
+                            psi_optimizer_name(v->info.optimizer.kind));
+        }
+    }
+    return PS_OK;
+}
+
+/* What is given, in this order. */
+static ps_status list_gifts(struct importer *m, struct psi_err *err)
+{
+    size_t count = m->source.item_count;
+    m->gifts = psi_calloc(count * (1 + OF_OPTIMIZER_MAX) + 1, sizeof(*m->gifts));
+    if (m->gifts == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        m->gifts[m->gift_count++] = (struct gift){.item = &m->source.items[i], .var = &m->vars[i]};
+    }
+    m->value_count = m->gift_count;
+    for (size_t i = 0; m->of_vars != NULL && i < count; i++) {
+        for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
+            const struct slots *of = &m->of_vars[i];
+            if (of->items[k].bytes > 0) {
+                bool adam = m->vars[i].optimizer.kind == PS_OPT_ADAM;
+                m->gifts[m->gift_count++] =
+                    (struct gift){.item = &of->items[k], .var = &m->vars[i], .slot = k + 1, .power = adam ? of->powers[k] : 0};
+            }
+        }
+    }
+    for (size_t i = 0; i < m->gift_count; i++) {
+        m->total_bytes += m->gifts[i].item->bytes + m->gifts[i].item->text_bytes;
+    }
+    return PS_OK;
+}
+
 /* The definitions of those that are to be created, all before the first is. */
 static ps_status check_missing(struct importer *m, struct psi_err *err)
 {
@@ -171,19 +370,25 @@ static ps_status room(struct slot *slot, const struct psi_file_item *item, struc
 
 static ps_status give(struct importer *m, size_t i, struct psi_err *err)
 {
-    const struct psi_file_item *item = &m->source.items[i];
+    const struct gift *gift = &m->gifts[i];
+    const struct psi_file_item *item = gift->item;
     struct slot *slot = &m->slots[(m->head + m->flying) % SLOTS];
     ps_status st = room(slot, item, err);
     st = st == PS_OK ? psi_file_source_read(&m->source, item, slot->memory, err) : st;
     if (st != PS_OK) {
         return st;
     }
-    slot->var = &m->vars[i];
+    slot->gift = gift;
     slot->bytes = item->bytes + item->text_bytes;
-    slot->call = (struct psi_api_call){
-        .session = m->session,
-        .timeout_ms = psi_files_timeout_ms(m->session, slot->bytes),
-        .req = {.kind = PSI_REQ_ASSIGN, .var = slot->var->var, .src = slot->memory, .bytes = slot->bytes, .scale = 1}};
+    slot->call = (struct psi_api_call){.session = m->session,
+                                       .timeout_ms = psi_files_timeout_ms(m->session, slot->bytes),
+                                       .req = {.kind = PSI_REQ_ASSIGN,
+                                               .var = gift->var->var,
+                                               .src = slot->memory,
+                                               .bytes = slot->bytes,
+                                               .scale = 1,
+                                               .slot = gift->slot}};
+    memcpy(&slot->call.req.from, &gift->power, sizeof(gift->power));
     st = psi_api_call_start(&slot->call, err);
     if (st == PS_OK) {
         m->flying++;
@@ -201,11 +406,11 @@ static ps_status take(struct importer *m, struct psi_err *err)
     m->flying_bytes -= slot->bytes;
     m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* one large value after the other uses the same memory */
     if (st == PS_OK) {
-        m->done++;
-        slot->var->given = true;
+        m->done += slot->gift->slot == 0;
+        slot->gift->var->given = true;
         m->done_bytes += slot->bytes;
         if (m->options.copied != NULL) {
-            m->options.copied(m->options.ctx, slot->var->info.name, m->done_bytes, m->source.value_bytes);
+            m->options.copied(m->options.ctx, slot->gift->item->name, m->done_bytes, m->total_bytes);
         }
     }
     return st;
@@ -213,16 +418,17 @@ static ps_status take(struct importer *m, struct psi_err *err)
 
 static bool fits(const struct importer *m, size_t i)
 {
-    return m->flying == 0 || (m->flying < SLOTS && m->flying_bytes + m->source.items[i].bytes + m->source.items[i].text_bytes <=
-                                                       PSI_FILES_FLIGHT_BYTES);
+    const struct psi_file_item *item = m->gifts[i].item;
+    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* all values are there before the first slot */
+                              m->flying_bytes + item->bytes + item->text_bytes <= PSI_FILES_FLIGHT_BYTES);
 }
 
 static ps_status assign_all(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
     size_t next = 0;
-    while (st == PS_OK && (next < m->source.item_count || m->flying > 0)) {
-        bool more = next < m->source.item_count && fits(m, next);
+    while (st == PS_OK && (next < m->gift_count || m->flying > 0)) {
+        bool more = next < m->gift_count && fits(m, next);
         st = more ? give(m, next, err) : take(m, err);
         next += more ? 1 : 0;
     }
@@ -230,7 +436,7 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
         PSI_IGNORE(take(m, NULL)); /* the first error counts */
     }
     if (st != PS_OK) {
-        psi_err_prefix(err, "%zu of %zu variables had been given their values", m->done, m->source.item_count);
+        psi_err_prefix(err, "%zu of %zu variables had been given their values", m->done, m->value_count);
         err->applied = m->done > 0 && err->applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err->applied;
     }
     return st;
@@ -268,10 +474,32 @@ static ps_status run(struct importer *m, struct psi_err *err)
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", m->source.item_count);
     }
     st = define(m, err);
+    st = st == PS_OK && m->options.slots ? find_slots(m, err) : st;
+    st = st == PS_OK ? leave_slots(m, err) : st;
     st = st == PS_OK ? match(m, err) : st;
+    st = st == PS_OK ? compare_optimizers(m, err) : st;
     st = st == PS_OK ? check_missing(m, err) : st;
     st = st == PS_OK ? open_all(m, err) : st;
+    st = st == PS_OK ? list_gifts(m, err) : st;
     return st == PS_OK ? assign_all(m, err) : st;
+}
+
+ps_status ps_file_check(const char *path, int *out_variables)
+{
+    struct psi_err err = {0};
+    struct psi_file_source source = {.fd = -1};
+    ps_status st = path == NULL || path[0] == '\0'
+                       ? psi_fail(&err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty")
+                       : psi_file_source_open(&source, path, &err);
+    if (st == PS_OK && out_variables != NULL) {
+        *out_variables = (int)source.item_count;
+    }
+    psi_file_source_close(&source);
+    if (st != PS_OK) {
+        char shown[PSI_PATH_SHOWN];
+        psi_err_prefix(&err, "%s", psi_utf8_shorten(path == NULL ? "a file" : path, shown, sizeof(shown)));
+    }
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables)
@@ -285,9 +513,12 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     }
     *m = (struct importer){.session = s, .path = path, .source = {.fd = -1}};
     st = psi_files_options(s, path, options, &m->options, &err);
+    st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before it makes variables */
+    st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
         PSI_IGNORE(psi_api_settle(s)); /* parameters of the program before those of the file; a failure is the session's */
         st = run(m, &err);
+        psi_api_go_outside(s);
     }
     if (st == PS_OK && out_variables != NULL) {
         *out_variables = (int)m->done;
@@ -298,8 +529,13 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     if (st != PS_OK) {
         tell_created(m, &err);
     }
+    for (size_t i = 0; m->vars != NULL && i < m->source.item_count; i++) {
+        psi_free(m->vars[i].slot_of);
+    }
     psi_file_source_close(&m->source);
     psi_free(m->vars);
+    psi_free(m->of_vars);
+    psi_free(m->gifts);
     psi_free(m);
     if (st != PS_OK) {
         char shown[PSI_PATH_SHOWN];

@@ -3,12 +3,14 @@
  * What an exported file says of its variables besides their values, so that an empty cluster can have them again: JSON in one
  * text of __metadata__,
  *   {"NAME":{"optimizer":{"kind":"adagrad","learning_rate":0.1,"initial_accumulator":0.1},"atomic":true,"version":7},...}
- * "atomic" only where it is, "shape":[2,3] of strings, whose tensors do not have it; unknown keys are passed over, so that later
- * versions can say more. Failure modes: a text that is not of this form, named with the variable.
+ * "slots":["w/Adagrad"] where the file has tensors that are its slots, "atomic" only where it is, "shape":[2,3] of strings, whose
+ * tensors do not have it; unknown keys are passed over, so that later versions can say more. Failure modes: a text that is not of
+ * this form, named with the variable.
  */
 #include "files.h"
 
 #include "common/json.h"
+#include "common/mem.h"
 #include "common/optimizer.h"
 
 #include <stdlib.h>
@@ -47,14 +49,32 @@ static json_t *shape_json(const ps_shape *shape)
     return list;
 }
 
-static bool describe_one(json_t *root, const ps_variable_info *info)
+static json_t *slots_json(const struct psi_file_var *v)
 {
+    json_t *list = json_pack("[]");
+    bool good = list != NULL;
+    for (size_t i = 0; good && i < v->slot_count; i++) {
+        good = json_array_append_new(list, json_string(v->slots[i])) == 0;
+    }
+    if (!good) {
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+static bool describe_one(json_t *root, const struct psi_file_var *v)
+{
+    const ps_variable_info *info = &v->info;
     json_t *optimizer = optimizer_json(&info->optimizer);
     if (optimizer == NULL) {
         return false;
     }
     json_t *entry = json_pack("{s:o, s:I}", "optimizer", optimizer, "version", (json_int_t)info->version);
     bool good = entry != NULL && (!info->atomic || json_object_set_new(entry, "atomic", json_true()) == 0);
+    if (good && v->slot_count > 0) {
+        good = json_object_set_new(entry, "slots", slots_json(v)) == 0;
+    }
     if (good && info->dtype == PS_STRING) {
         good = json_object_set_new(entry, "shape", shape_json(&info->shape)) == 0;
     }
@@ -70,7 +90,7 @@ char *psi_files_describe(const struct psi_file_var *vars, size_t count)
     json_t *root = json_pack("{}");
     bool good = root != NULL;
     for (size_t i = 0; good && i < count; i++) {
-        good = describe_one(root, &vars[i].info);
+        good = describe_one(root, &vars[i]);
     }
     char *text = good ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
@@ -140,6 +160,34 @@ static ps_status understand_one(const json_t *entry, struct psi_file_var *var, s
     return st;
 }
 
+/* Tensors that are slots of one of these. */
+static bool mark_slots(const json_t *root, struct psi_file_var *vars, size_t count)
+{
+    json_t *names = json_pack("{}");
+    const char *key = NULL;
+    json_t *entry = NULL;
+    bool good = names != NULL;
+    json_object_foreach((json_t *)(uintptr_t)root, key, entry)
+    {
+        const json_t *list = json_object_get(entry, "slots");
+        for (size_t i = 0; good && i < json_array_size(list); i++) {
+            const char *name = json_string_value(json_array_get(list, i));
+            good = name == NULL || json_object_set_new(names, name, json_string(key)) == 0;
+        }
+    }
+    for (size_t i = 0; good && i < count; i++) {
+        const char *of = json_string_value(json_object_get(names, vars[i].info.name));
+        vars[i].slot = of != NULL;
+        vars[i].slot_of = of != NULL ? psi_malloc(strlen(of) + 1) : NULL;
+        good = of == NULL || vars[i].slot_of != NULL;
+        if (vars[i].slot_of != NULL) {
+            memcpy(vars[i].slot_of, of, strlen(of) + 1);
+        }
+    }
+    json_decref(names);
+    return good;
+}
+
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err)
 {
     json_error_t error = {0};
@@ -155,6 +203,9 @@ ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         const json_t *entry = json_object_get(root, vars[i].info.name);
         st = entry == NULL ? PS_OK : understand_one(entry, &vars[i], err);
+    }
+    if (st == PS_OK && !mark_slots(root, vars, count)) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the slots");
     }
     json_decref(root);
     return st;

@@ -36,7 +36,7 @@ static ps_status read_at(const struct psi_file_source *s, void *dst, uint64_t by
             continue;
         }
         if (n < 0) {
-            return psi_files_errno(err, errno, "read", NULL);
+            return psi_fail_errno(err, errno, "read", NULL);
         }
         if (n == 0) {
             return psi_fail(err, PS_DATA_LOSS, "the file became shorter while it was read: it ends at byte %llu",
@@ -54,7 +54,7 @@ static ps_status open_file(struct psi_file_source *s, struct psi_err *err)
     struct stat st;
     s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang it */
     if (s->fd < 0 || fstat(s->fd, &st) != 0) {
-        return psi_files_errno(err, errno, "open", NULL);
+        return psi_fail_errno(err, errno, "open", NULL);
     }
     if (!S_ISREG(st.st_mode)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "is no regular file");

@@ -26,38 +26,22 @@
 
 enum { HINT_BYTES = 8 << 20 }; /* the kernel is asked to begin with the disk so early */
 
-ps_status psi_files_errno(struct psi_err *err, int why, const char *what, const char *path)
-{
-    ps_status st = why == ENOENT                                                            ? PS_NOT_FOUND
-                   : why == EACCES || why == EPERM || why == EROFS                          ? PS_PERMISSION_DENIED
-                   : why == ENOSPC || why == EDQUOT || why == EFBIG                         ? PS_RESOURCE_EXHAUSTED
-                   : why == EMFILE || why == ENFILE || why == ENOMEM                        ? PS_RESOURCE_EXHAUSTED
-                   : why == ENOTDIR || why == EISDIR || why == ENAMETOOLONG || why == ELOOP ? PS_INVALID_ARGUMENT
-                   : why == EIO                                                             ? PS_DATA_LOSS
-                                                                                            : PS_UNKNOWN;
-    const char *hint = why == EFBIG ? " (a limit on the size of files, ulimit -f)" : why == ENOSPC ? " (the disk is full)" : "";
-    char text[256];
-    char shown[PSI_PATH_SHOWN];
-    return psi_fail(err, st, "%s%s%s: %s%s", psi_utf8_shorten(path == NULL ? "" : path, shown, sizeof(shown)),
-                    path == NULL ? "" : ": ", what, strerror_r(why, text, sizeof(text)), hint);
-}
-
 /* ---- SIGXFSZ ---- */
 
-static void hold_signal(struct psi_file_target *t)
+bool psi_files_hold_signal(void)
 {
     sigset_t one;
     sigset_t before;
     sigemptyset(&one);
     sigaddset(&one, SIGXFSZ);
-    t->held = pthread_sigmask(SIG_BLOCK, &one, &before) == 0 && sigismember(&before, SIGXFSZ) == 0;
+    return pthread_sigmask(SIG_BLOCK, &one, &before) == 0 && sigismember(&before, SIGXFSZ) == 0;
 }
 
-static void release_signal(struct psi_file_target *t)
+void psi_files_release_signal(bool held)
 {
     sigset_t one;
     const struct timespec now = {0};
-    if (!t->held) {
+    if (!held) {
         return;
     }
     sigemptyset(&one);
@@ -66,7 +50,6 @@ static void release_signal(struct psi_file_target *t)
         /* one of ours, raised while it was blocked; EFBIG has said it */
     }
     PSI_IGNORE(pthread_sigmask(SIG_UNBLOCK, &one, NULL)); /* cannot fail with these arguments */
-    t->held = false;
 }
 
 /* ---- open ---- */
@@ -103,10 +86,10 @@ static ps_status split(struct psi_file_target *t, const char *real, struct psi_e
                                    : psi_strndup(real, (size_t)(slash - real));
     t->name = psi_strndup(name, strlen(name));
     if (t->directory == NULL || t->name == NULL) {
-        return psi_files_errno(err, ENOMEM, "open", t->path);
+        return psi_fail_errno(err, ENOMEM, "open", t->path);
     }
     if (name[0] == '\0') {
-        return psi_files_errno(err, EISDIR, "open", t->path);
+        return psi_fail_errno(err, EISDIR, "open", t->path);
     }
     return PS_OK;
 }
@@ -144,7 +127,7 @@ ps_status psi_file_target_open(struct psi_file_target *t, const char *path, stru
         char shown[PSI_PATH_SHOWN];
         return errno == ENOTSUP ? psi_fail(err, PS_INVALID_ARGUMENT, "%s is there and is no regular file: name another",
                                            psi_utf8_shorten(path, shown, sizeof(shown)))
-                                : psi_files_errno(err, errno, "open", path);
+                                : psi_fail_errno(err, errno, "open", path);
     }
     ps_status st = split(t, real, err);
     free(real);
@@ -153,7 +136,7 @@ ps_status psi_file_target_open(struct psi_file_target *t, const char *path, stru
     }
     t->directory_fd = open(t->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (t->directory_fd < 0) {
-        return psi_files_errno(err, errno, "its directory", path);
+        return psi_fail_errno(err, errno, "its directory", path);
     }
     if (access("/proc/self/fd", X_OK) == 0) {
         t->fd = openat(t->directory_fd, ".", O_WRONLY | O_TMPFILE | O_CLOEXEC, 0666);
@@ -162,12 +145,12 @@ ps_status psi_file_target_open(struct psi_file_target *t, const char *path, stru
         t->fd = open_named(t);
     }
     if (t->fd < 0) {
-        return psi_files_errno(err, errno, "a new file in its directory", path);
+        return psi_fail_errno(err, errno, "a new file in its directory", path);
     }
     if (mode >= 0) {
         PSI_IGNORE(fchmod(t->fd, (mode_t)mode)); /* a file system without permissions: they are what they are */
     }
-    hold_signal(t);
+    t->held = psi_files_hold_signal();
     return PS_OK;
 }
 
@@ -183,7 +166,7 @@ ps_status psi_file_target_write(struct psi_file_target *t, const void *p, size_t
             continue;
         }
         if (n <= 0) {
-            return psi_files_errno(err, n < 0 ? errno : ENOSPC, "write", t->path);
+            return psi_fail_errno(err, n < 0 ? errno : ENOSPC, "write", t->path);
         }
         at += n;
         bytes -= (size_t)n;
@@ -220,11 +203,11 @@ static ps_status put_in_place(struct psi_file_target *t, struct psi_err *err)
         }
         if (linked != 0) {
             t->temporary[0] = '\0';
-            return psi_files_errno(err, errno, "link", t->path);
+            return psi_fail_errno(err, errno, "link", t->path);
         }
     }
     if (renameat(t->directory_fd, t->temporary, t->directory_fd, t->name) != 0) {
-        return psi_files_errno(err, errno, "rename", t->path);
+        return psi_fail_errno(err, errno, "rename", t->path);
     }
     t->temporary[0] = '\0';
     return PS_OK;
@@ -233,18 +216,19 @@ static ps_status put_in_place(struct psi_file_target *t, struct psi_err *err)
 ps_status psi_file_target_commit(struct psi_file_target *t, struct psi_err *err)
 {
     if (fdatasync(t->fd) != 0 && errno != EINVAL) { /* EINVAL: a file system that keeps nothing on disk */
-        return psi_files_errno(err, errno, "fdatasync", t->path);
+        return psi_fail_errno(err, errno, "fdatasync", t->path);
     }
     ps_status st = put_in_place(t, err);
     if (st == PS_OK && fsync(t->directory_fd) != 0 && errno != EINVAL) {
-        return psi_files_errno(err, errno, "the file is there, but fsync of its directory", t->path);
+        return psi_fail_errno(err, errno, "the file is there, but fsync of its directory", t->path);
     }
     return st;
 }
 
 void psi_file_target_close(struct psi_file_target *t)
 {
-    release_signal(t);
+    psi_files_release_signal(t->held);
+    t->held = false;
     if (t->temporary[0] != '\0') {
         PSI_IGNORE(unlinkat(t->directory_fd, t->temporary, 0)); /* nothing can be done about it */
     }

@@ -415,10 +415,10 @@ static ps_status run(const struct call *c)
 
 /* ---- dense ---- */
 
-/* The outcome of a call with a parameter: into its session too. */
+/* The outcome of a call with a parameter: into its session too, unless it comes of an error that is there already. */
 static ps_status settle_param(ps_param *p, ps_tensor *out, ps_status st)
 {
-    if (st != PS_OK) {
+    if (st != PS_OK && ps_session_status(ps_param_session(p)) == PS_OK) {
         PSI_IGNORE(ps_param_fail(p, st, ps_nn_error())); /* the session keeps its first error */
     }
     return settle(out, st);

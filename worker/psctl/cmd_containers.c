@@ -102,6 +102,21 @@ static bool has_names(const void *row)
     return ((const struct container_on *)row)->info.names > 0;
 }
 
+static bool has_number(const void *row)
+{
+    return ((const struct container_on *)row)->info.chief_number > 0;
+}
+
+static bool has_chief(const void *row)
+{
+    return ((const struct container_on *)row)->info.chief[0] != '\0';
+}
+
+static bool has_lease(const void *row)
+{
+    return ((const struct container_on *)row)->info.chief_left_ms > 0;
+}
+
 #define FIELD(kind_, field_) CLI_FIELD(kind_, struct container_on, field_)
 static const struct cli_column columns[] = {
     {"CONTAINER", "name", FIELD(CLI_TEXT, info.name)},
@@ -112,6 +127,9 @@ static const struct cli_column columns[] = {
     {"BYTES", "bytes", FIELD(CLI_BYTES, info.bytes)},
     {NULL, "names", FIELD(CLI_U32, info.names), .has = has_names},
     {"INCARNATION", "incarnation", FIELD(CLI_HEX, info.incarnation)},
+    {"CHIEF", "chief", FIELD(CLI_TEXT, info.chief), .has = has_chief},
+    {"NUMBER", "chief_number", FIELD(CLI_U64, info.chief_number), .has = has_number},
+    {"LEASE", "chief_left_ms", FIELD(CLI_TIME, info.chief_left_ms), .has = has_lease},
 };
 
 /* The directory knows more names than the tasks have variables. */
@@ -154,5 +172,6 @@ const struct psctl_verb psctl_verb_containers = {
     .words = "",
     .show = show,
     .help = "What each container holds on each task; BYTES are values, slots and elements of queues. INCARNATION changes\n"
-            "with every reset.\n",
+            "with every reset. CHIEF is who makes the model ready, as far as the task knows; LEASE, at the directory, is what\n"
+            "is left of its lease, and NUMBER the highest that a chief of the container has had there.\n",
 };

@@ -180,7 +180,7 @@ static bool has_session(const void *row)
 
 static const char *state_cell(const void *row, char *buf, size_t n)
 {
-    static const char *const states[] = {"", "works", "complete", "lost", "enters next"};
+    static const char *const states[] = {"", "works", "complete", "lost", "enters next", "waits"};
     (void)buf;
     (void)n;
     return has_session(row) ? states[((const struct member *)row)->m.state] : "missing";
@@ -314,8 +314,9 @@ const struct psctl_verb psctl_verb_rounds = {
     .words = "",
     .show = show,
     .help = "Each container that is trained in rounds (--sync) or with bounded staleness (--staleness), and its workers: who\n"
-            "`works` has not completed the round, for so long; who is `complete` waits for the others; `lost` is who died or\n"
-            "is silent, `missing` a place that nobody has. A task in doubt has built a round's values and waits to hear what\n"
-            "became of it. Then the steps by their lead over the slowest worker, and the gradients by their age: by how many\n"
+            "`works` has not completed the round, for so long; who is `complete` waits for the others, with --staleness who\n"
+            "`waits`; `lost` is who died or is silent, `missing` a place that nobody has. A task in doubt has built a\n"
+            "round's values and waits to hear what became of it. Then the steps by their lead over the slowest worker, and the "
+            "gradients by their age: by how many\n"
             "updates their variable had had since the values that they were computed from.\n",
 };

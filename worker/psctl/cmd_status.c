@@ -33,6 +33,12 @@ static bool is_down(const void *row)
     return !is_up(row);
 }
 
+static bool is_directory(const void *row)
+{
+    const struct row *r = row;
+    return r->t.up && r->t.directory;
+}
+
 static const char *state_cell(const void *row, char *buf, size_t n)
 {
     const struct row *r = row;
@@ -107,6 +113,11 @@ static const struct cli_column columns[] = {
     {NULL, "copies_bytes", FIELD(CLI_U64, t.copies_bytes), .has = is_up},
     {NULL, "holds_most", FIELD(CLI_TEXT, t.most), .has = is_up},
     {NULL, "holds_most_bytes", FIELD(CLI_U64, t.most_bytes), .has = is_up},
+    {NULL, "job_done", FIELD(CLI_BOOL, t.job_done), .has = is_up},
+    {NULL, "trainers_done", FIELD(CLI_U32, t.done), .has = is_directory},
+    {NULL, "trainers", FIELD(CLI_U32, t.trainers), .has = is_directory},
+    {NULL, "trainers_not_done", FIELD(CLI_TEXT, t.not_done), .has = is_directory},
+    {NULL, "checkpoints", FIELD(CLI_TEXT, t.checkpoints), .has = is_directory},
 };
 static const struct cli_column sum_columns[] = {
     {NULL, "tasks", FIELD(CLI_INT, tasks)},
@@ -156,6 +167,25 @@ static void print_held(const char *name, const ps_task_info *t)
     (void)putchar('\n');
 }
 
+/* How far its end is, once a trainer has said that it is done. */
+static void print_job(const ps_task_info *t)
+{
+    if (t->job_done) {
+        (void)printf("the job is done\n");
+    } else if (t->done > 0 && t->trainers > 0) {
+        (void)printf("job done, say %" PRIu32 " of %" PRIu32 " trainers; not yet: %s\n", t->done, t->trainers, t->not_done);
+    } else if (t->done > 0) {
+        (void)printf("job done, say %" PRIu32 " trainers, of which the cluster lists none\n", t->done);
+    }
+}
+
+static void print_checkpoints(const ps_task_info *t)
+{
+    if (t->checkpoints[0] != '\0') {
+        (void)printf("checkpoints: %s\n", t->checkpoints);
+    }
+}
+
 static void print(const struct psctl *c, int only)
 {
     struct cli_list list;
@@ -182,6 +212,10 @@ static void print(const struct psctl *c, int only)
         }
         if (psctl_is_meant(only, i)) {
             print_held(ps_cluster_task_name(c->session, i), &c->infos[i]);
+        }
+        if (psctl_is_meant(only, i) && is_directory(&(struct row){.t = c->infos[i]})) {
+            print_job(&c->infos[i]);
+            print_checkpoints(&c->infos[i]);
         }
     }
 }
@@ -221,10 +255,14 @@ const struct psctl_verb psctl_verb_status = {
     .flags = PSCTL_FLAG(WATCH),
     .words = "task",
     .show = show,
-    .help = "One line per task and the total, or one TASK. RESTARTS are the processes that were the task before, since the\n"
-            "directory began; LOST are variables that it had and its process of now has not. DATA is what its variables,\n"
-            "their slots and values on their way take of its memory budget, not the size of the process. PUSHES/S and\n"
-            "BYTES/S are of the last seconds. Exit status 1 when a task is down or has lost variables, or when two\n"
-            "processes say that they are the same task. --watch asks again and again, on one session, and draws over the\n"
-            "last round on a terminal; an interrupt ends it with exit status 0.\n",
+    .help =
+        "One line per task and the total, or one TASK. RESTARTS are the processes that were the task before, since the\n"
+        "directory began; LOST are variables that it had and its process of now has not. DATA is what its variables,\n"
+        "their slots and values on their way take of its memory budget, not the size of the process. PUSHES/S and\n"
+        "BYTES/S are of the last seconds. A last line says which trainers have not said yet that the job is done, once one has,\n"
+        "and when it is. Where the directory has a checkpoint_dir, a line says which checkpoint is the last one, how far the\n"
+        "next one is, why the last attempt failed, and when they are made. Exit status 1 when a task is down or has lost "
+        "variables, or when two\n"
+        "processes say that they are the same task. --watch asks again and again, on one session, and draws over the\n"
+        "last round on a terminal; an interrupt ends it with exit status 0.\n",
 };

@@ -54,7 +54,7 @@ enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out)
 
 enum psctl_exit psctl_find(struct psctl *c, ps_variable **out, ps_queue **out_queue)
 {
-    enum psctl_exit code = psctl_connect(c);
+    enum psctl_exit code = c->session != NULL ? PSCTL_OK : psctl_connect(c);
     if (code != PSCTL_OK || (out_queue != NULL && ps_queue_find(c->session, c->argv[0], out_queue) == PS_OK)) {
         return code;
     }

@@ -50,6 +50,16 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                    .help = "everything: all tasks (shutdown), all containers (reset), all variables (set-lr)",
                    FIELD(all)},
     [PSCTL_YES] = {.name = "yes", .letter = 'y', ON, .help = "do not ask", FIELD(yes)},
+    [PSCTL_SLOTS] = {.name = "slots", ON, .help = "slots of the optimizers, too, under TensorFlow's names", FIELD(slots)},
+    [PSCTL_SHARD] = {.name = "shard",
+                     .type = PSI_OPTION_BYTES,
+                     .flag_only = true,
+                     .min = 1,
+                     .max = INT64_MAX,
+                     .metavar = "BYTES",
+                     .help = "several files of at most so many bytes of values each (512M, 2GiB), and an index of them",
+                     FIELD(shard_bytes)},
+    [PSCTL_FORCE] = {.name = "force", ON, .help = "also the newest checkpoint that is whole", FIELD(force)},
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
 };
 

@@ -23,8 +23,9 @@ struct psctl {
     const char *container; /* --container NAME; NULL: the default one */
     const char *task;      /* --task TASK */
     int64_t timeout_ms;
-    int64_t watch_ms; /* --watch: time between rounds; 0: once */
-    bool json, all, yes, fill, clear, help, version;
+    int64_t watch_ms;    /* --watch: time between rounds; 0: once */
+    int64_t shard_bytes; /* --shard; 0: not given */
+    bool json, all, yes, fill, clear, slots, force, help, version;
     const struct psctl_verb *const *verbs; /* all of them, then NULL */
     const struct psctl_verb *verb;
     /* what is left, behind the verb */
@@ -60,7 +61,7 @@ struct psctl_verb {
 #define PSCTL_VERBS(VERB) \
     VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(rounds) VERB(waits) VERB(get) \
     VERB(export) VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(set) VERB(set_lr) VERB(queue) \
-    VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) VERB(help) VERB(completion)
+    VERB(checkpoint) VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) VERB(help) VERB(completion)
 /* clang-format on */
 #define PSCTL_VERB_ROW(name) extern const struct psctl_verb psctl_verb_##name;
 PSCTL_VERBS(PSCTL_VERB_ROW)
@@ -83,6 +84,9 @@ enum psctl_flag {
     PSCTL_ALL,
     PSCTL_YES,
     PSCTL_CLEAR,
+    PSCTL_SLOTS,
+    PSCTL_SHARD,
+    PSCTL_FORCE,
     PSCTL_FLAG_COUNT
 };
 #define PSCTL_FLAG(name) (1u << (PSCTL_##name))
@@ -114,7 +118,8 @@ void psctl_disconnect(struct psctl *c);
 void psctl_leave_begin(void);
 /** Which session; NULL before it is closed. */
 void psctl_leave_session(ps_session *s);
-/** psctl_connect(), and the variable that argv[0] names; says what failed, and what was likely meant. find.c */
+/** psctl_connect() where that was not done, and the variable that argv[0] names; says what failed, and what was likely meant.
+ * find.c */
 enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out);
 /** The same, or the queue of that name: of its kind one is written. */
 enum psctl_exit psctl_find(struct psctl *c, ps_variable **out, ps_queue **out_queue);
@@ -177,6 +182,24 @@ bool psctl_list_begin(struct psctl_list *l, struct psctl *c, const char *text, c
 bool psctl_list_next(struct psctl_list *l);
 /** The answer's end, and who is down. */
 enum psctl_exit psctl_list_end(struct psctl_list *l);
+
+/* ---- cmd_files.c: values that are copied, and how far that is ---- */
+struct psctl_copy {
+    bool bar;   /* standard error is a terminal */
+    bool drawn; /* the bar is on it */
+    int64_t started_ms, drawn_ms;
+    uint64_t bytes; /* so far */
+};
+struct psctl_copy psctl_copy_begin(const struct psctl *c);
+/** ps_copied_fn of a struct psctl_copy. */
+void psctl_copied(void *copy, const char *name, uint64_t done_bytes, uint64_t total_bytes);
+/** The bar goes: something else is printed. */
+void psctl_copy_wipe(const struct psctl_copy *copy);
+/** The line, or the object, that says what was done; left_out < 0: that is not said. */
+void psctl_copy_report(const struct psctl *c, const struct psctl_copy *copy, const char *path, const char *past, int variables,
+                       int64_t left_out);
+/** Values of a file, of the files of an index, or of a .npy file into live variables; asks first. */
+enum psctl_exit psctl_import(struct psctl *c, const char *path);
 
 /* ---- watch.c ---- */
 /** Connect, ask the tasks and show what they say; with --watch again and again until interrupted. show prints one answer, with

@@ -68,6 +68,26 @@ void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t coun
     b->rows = 0;
 }
 
+/* This worker's share of an epoch. */
+static void begin_epoch(struct batches *b, int64_t epoch)
+{
+    b->epoch = epoch;
+    b->at = 0;
+    data_share(b->data->train_count, (uint64_t)b->f->seed, (uint64_t)epoch, b->c->trainer, b->c->trainer_count, b->order,
+               &b->first, &b->count);
+}
+
+int64_t batches_back(struct batches *b, int64_t steps)
+{
+    int64_t each = batches_epoch_steps(b, b->c->trainer);
+    int64_t done = b->epoch * each + (b->at + b->f->batch_size - 1) / b->f->batch_size - (b->rows > 0 ? 1 : 0);
+    int64_t back = steps < done ? steps : done;
+    b->rows = 0;
+    begin_epoch(b, (done - back) / each);
+    b->at = (done - back) % each * b->f->batch_size;
+    return back;
+}
+
 int batches_next(struct batches *b)
 {
     if (b->at == b->count) {
@@ -75,10 +95,7 @@ int batches_next(struct batches *b)
         if (b->f->by_shards || (b->f->steps == 0 && b->epoch + 1 == b->f->epochs)) {
             return 0;
         }
-        b->epoch++;
-        b->at = 0;
-        data_share(b->data->train_count, (uint64_t)b->f->seed, (uint64_t)b->epoch, b->c->trainer, b->c->trainer_count, b->order,
-                   &b->first, &b->count);
+        begin_epoch(b, b->epoch + 1);
     }
     int64_t rows = b->count - b->at < b->f->batch_size ? b->count - b->at : b->f->batch_size;
     int64_t from = b->first + b->at;

@@ -32,6 +32,9 @@ void batches_fini(struct batches *b);
 int64_t batches_epoch_steps(const struct batches *b, int trainer);
 /** Gather the batch after this one; b->rows is 0 when all epochs are done, or the shard. 0, or -1: ps_nn_error(). */
 int batches_next(struct batches *b);
+/** By epochs: what was gathered last, and `steps` batches before it, come again, from the first one on at most; b->rows is 0
+ * until batches_next(). Returns how many before it. */
+int64_t batches_back(struct batches *b, int64_t steps);
 /** These examples come next: b->rows is 0 until batches_next(). */
 void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t count);
 /** In rounds: gather what worker `trainer` computes with at this global step. It depends on the step, the seed and the shares

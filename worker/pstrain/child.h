@@ -17,12 +17,13 @@ enum { CHILD_FD = 3 };
 
 /** What one worker did. */
 struct work {
-    int64_t steps;   /* its own */
-    int64_t samples; /* examples */
-    int64_t dropped; /* of its steps: in rounds, because it was too late */
-    double epochs;   /* passes over its share */
-    double seconds;  /* of training */
-    double loss;     /* mean over its last epoch, or what there was of it; NaN without a step */
+    int64_t steps;                  /* its own */
+    int64_t samples;                /* examples */
+    int64_t dropped;                /* of its steps: in rounds, because it was too late */
+    int64_t recoveries, lost_steps; /* its session was made anew so often; global steps that were lost then */
+    double epochs;                  /* passes over its share */
+    double seconds;                 /* of training */
+    double loss;                    /* mean over its last epoch, or what there was of it; NaN without a step */
 };
 
 /* ---- in the child ---- */

@@ -181,6 +181,19 @@ static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluste
     return 0;
 }
 
+static int fill_evaluator(ps_cluster_spec *spec, int64_t index, struct cluster *out, char *err)
+{
+    bool listed = count_of(spec, "evaluator") > 0;
+    if (count_of(spec, "ps") == 0) {
+        return cli_error(err, "the cluster has no job ps: where are the ps tasks?");
+    }
+    if (listed && ps_cluster_spec_task_address(spec, "evaluator", (int)index) == NULL) {
+        return cli_error(err, "--task_index %lld: the cluster lists no such evaluator", (long long)index);
+    }
+    *out = (struct cluster){.evaluator = true, .job = "evaluator", .task = (uint32_t)index, .trainer = -1, .spec = text_of(spec)};
+    return out->spec != NULL ? 0 : cli_error(err, "no memory for the cluster");
+}
+
 int cluster_find(const struct flags *f, const char *tf_config, struct cluster *out, char *err)
 {
     struct source s = {.index = -1};
@@ -189,7 +202,7 @@ int cluster_find(const struct flags *f, const char *tf_config, struct cluster *o
         const char *job = flags_given(f, "job_name") ? f->job_name : s.type;
         int64_t index = flags_given(f, "task_index") || s.index < 0 ? f->task_index : s.index;
         if (strcmp(job, "evaluator") == 0 && !f->serve) {
-            *out = (struct cluster){.evaluator = true}; /* no trainer, whether it is listed or not */
+            result = fill_evaluator(s.spec, index, out, err); /* no trainer, whether it is listed or not */
         } else {
             result = check_task(f, &s, job, index, err);
             result = result == 0 ? fill(s.spec, job, (int)index, out, err) : result;

@@ -9,13 +9,13 @@ enum { CLUSTER_JOB_BYTES = 64 };
 
 struct cluster {
     char *spec;                  /* "ps=h:p,h:p;worker=1@h:p" */
-    bool evaluator;              /* it only tests: everything else is 0 */
-    char job[CLUSTER_JOB_BYTES]; /* "ps", "worker", "chief" or "master" */
+    bool evaluator;              /* it only tests: but for job and task the rest is 0 */
+    char job[CLUSTER_JOB_BYTES]; /* "ps", "worker", "chief", "master" or "evaluator" */
     uint32_t task;
     int ps_count;
     int trainer_count; /* tasks of jobs chief and worker */
     int trainer;       /* this one among them, the chief's job first; -1 for a ps */
-    bool chief;        /* initialises, waits for the others, tests */
+    bool chief;        /* who is to be chief: initialises, waits for the others, tests */
     char *target;      /* address of the first ps task */
 };
 

@@ -144,26 +144,22 @@ static int test(struct model *m, const struct dataset *data, float *scores, stru
     return status;
 }
 
-/* Read the model, test it, print the line. Returns the exit status. */
-static int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r)
+/* Test m, whose global step is in r, and print the line. Returns the exit status. */
+static int test_and_say(struct model *m, const struct dataset *data, struct report *r)
 {
     char auc[40] = "";
-    struct model m;
     bool binary = data->classes == 2;
     float *scores = binary ? malloc((size_t)data->test_count * sizeof(*scores)) : NULL;
-    bool room = model_init(&m, spec, TEST_ROWS) == 0 && (!binary || scores != NULL);
-    int status = room ? read_model(s, &m) : say_error("test: no memory");
-    if (status == EXIT_DONE && test(&m, data, scores, r) != 0) {
+    int status = !binary || scores != NULL ? EXIT_DONE : say_error("test: no memory");
+    if (status == EXIT_DONE && test(m, data, scores, r) != 0) {
         status = say_error("test: %s", ps_nn_error());
     }
-    model_fini(&m);
     free(scores);
-    status = status == EXIT_DONE ? read_step(s, &r->global_step) : status;
     if (status != EXIT_DONE) {
         return status;
     }
-    r->variables = model_variable_count(spec);
-    r->values = model_value_count(spec);
+    r->variables = model_variable_count(&m->spec);
+    r->values = model_value_count(&m->spec);
     if (!isnan(r->test_auc)) {
         (void)snprintf(auc, sizeof(auc), "  test auc %.4f", r->test_auc);
     }
@@ -172,10 +168,42 @@ static int evaluate(ps_session *s, const struct model_spec *spec, const struct d
     return EXIT_DONE;
 }
 
+/* Read the model, test it, print the line. Returns the exit status. */
+static int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r)
+{
+    struct model m;
+    int status = model_init(&m, spec, TEST_ROWS) == 0 ? read_model(s, &m) : say_error("test: no memory");
+    status = status == EXIT_DONE ? read_step(s, &r->global_step) : status;
+    status = status == EXIT_DONE ? test_and_say(&m, data, r) : status;
+    model_fini(&m);
+    return status;
+}
+
 /* Of the report only: it takes a while. */
 static int digest(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
 {
     return f->report[0] == '\0' || digest_params(s, spec, r->params_sha256) == 0 ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* ---- of an evaluator ---- */
+
+int evaluate_init(struct model *m, const struct model_spec *spec)
+{
+    return model_init(m, spec, TEST_ROWS);
+}
+
+int evaluate_params(ps_session *s, struct model *m, const struct dataset *data, struct report *r)
+{
+    int status = test_and_say(m, data, r);
+    r->ps = ps_ps_count(s);
+    return status;
+}
+
+int evaluate_report(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
+{
+    r->train_loss = r->samples_per_second = r->seconds = r->epochs = NAN; /* it has not trained */
+    int status = digest(s, f, spec, r);
+    return status == EXIT_DONE ? report_write(s, f, r) : status;
 }
 
 /* ---- after a run ---- */
@@ -199,6 +227,8 @@ static void fill(struct report *r, const struct flags *f, const struct cluster *
     r->mode = f->in_rounds ? PS_SYNC_ROUNDS : f->with.mode;
     r->rounds = f->in_rounds ? r->global_step - totals->first_step : 0;
     r->dropped = w->dropped;
+    r->recoveries = w->recoveries;
+    r->lost_steps = w->lost_steps;
 }
 
 /* What the directory has counted of all workers: more than this process knows, and lost when it was restarted. */
@@ -237,7 +267,7 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
 }
 
 int evaluate_after(const struct flags *f, const struct cluster *c, const struct model_spec *spec, const struct dataset *data,
-                   const struct totals *totals)
+                   struct totals *totals)
 {
     struct report r = {.ps = 0};
     int64_t timeout_ms = f->timeout_s * 1000 < TIMEOUT_MS ? f->timeout_s * 1000 : TIMEOUT_MS;
@@ -246,6 +276,8 @@ int evaluate_after(const struct flags *f, const struct cluster *c, const struct 
         return EXIT_FAILED;
     }
     int status = evaluate(s, spec, data, &r);
+    totals->test_accuracy = r.test_accuracy;
+    totals->test_loss = r.test_loss;
     fill(&r, f, c, totals);
     r.ps = ps_ps_count(s);
     r.container = f->container[0] != '\0' ? f->container : "localhost";
@@ -263,7 +295,7 @@ int evaluate_after(const struct flags *f, const struct cluster *c, const struct 
 
 static int evaluate_there(const struct flags *f, ps_session *s, const struct dataset *data)
 {
-    struct report r = {.train_loss = NAN, .samples_per_second = NAN, .seconds = NAN, .epochs = NAN};
+    struct report r = {.ps = ps_ps_count(s)};
     struct model_spec spec;
     if (model_spec_parse(f->model, data->features, data->classes, &spec) != 0) {
         return say_error("--model %s is not understood", f->model);
@@ -271,14 +303,12 @@ static int evaluate_there(const struct flags *f, ps_session *s, const struct dat
     if (data->note[0] != '\0') {
         (void)printf("%s\n", data->note);
     }
-    r.ps = ps_ps_count(s);
     if (r.ps == 0) {
         (void)session_call_failed(PS_UNAVAILABLE, "--eval: the cluster cannot be reached");
         return EXIT_FAILED;
     }
     int status = evaluate(s, &spec, data, &r);
-    status = status == EXIT_DONE ? digest(s, f, &spec, &r) : status;
-    return status == EXIT_DONE ? report_write(s, f, &r) : status;
+    return status == EXIT_DONE ? evaluate_report(s, f, &spec, &r) : status;
 }
 
 int evaluate_run(const struct flags *f)

@@ -7,12 +7,14 @@
 #include "cluster.h"
 #include "data/data.h"
 #include "model.h"
+#include "report.h"
 
 /** What is known of the run. */
 struct totals {
     struct work work; /* of all workers when `complete`, else of this one */
     bool complete;
-    int64_t first_step; /* not complete: the global step at its start, from which the others' share is estimated */
+    int64_t first_step;              /* not complete: the global step at its start, from which the others' share is estimated */
+    double test_accuracy, test_loss; /* set by evaluate_after() */
 };
 
 /** How many examples the others have had while the global step rose by `steps`. */
@@ -23,7 +25,13 @@ int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_
  * Returns the exit status.
  */
 int evaluate_after(const struct flags *f, const struct cluster *c, const struct model_spec *spec, const struct dataset *data,
-                   const struct totals *totals);
+                   struct totals *totals);
+/** Buffers for tests of parameters: model_params() comes next, model_fini() at the end. 0, or -1 without memory. */
+int evaluate_init(struct model *m, const struct model_spec *spec);
+/** Test the parameters of m as they were pulled, of the step in r, print the line. Returns the exit status. */
+int evaluate_params(ps_session *s, struct model *m, const struct dataset *data, struct report *r);
+/** The end of that: --export, --report. Returns the exit status. */
+int evaluate_report(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r);
 /** --eval: against tasks that run already. Returns the exit status. */
 int evaluate_run(const struct flags *f);
 

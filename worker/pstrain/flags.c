@@ -17,7 +17,11 @@ enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */
  * % accuracy, on the second 0.5 gains 2 %. */
 #define SPARSE_RATE 0.1
 
-enum { TO_WORKERS = 1 }; /* tag: --local hands it on */
+static const char *const restores[] = {"auto", "latest", "none", NULL}; /* of PSD_SERVER_SETTINGS, as the next */
+static const char *const recovers[] = {"partial", "cut", NULL};
+
+/* tag: whom --local hands it on to */
+enum { TO_WORKERS = 1, TO_PS };
 
 /* FLAG(name, field, type, default, what its value is called, help, more of struct psi_option) */
 #define FLAG(name_, field_, type_, default_, metavar_, help_, ...)                                                               \
@@ -47,6 +51,29 @@ static const struct psi_option rows[] = {
     FLAG("insecure_any_peer", insecure_any_peer, BOOL, NULL, NULL,
          "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port can "
          "read and change everything"),
+    FLAG("exit_when_done", exit_when_done, BOOL, NULL, NULL,
+         "A ps task ends, with status 0, when every trainer has said that it is done"),
+    FLAG("checkpoint_dir", checkpoint_dir, TEXT, "", "DIR",
+         "Of ps tasks, those that --local starts too, as the next seven: each writes checkpoints beneath DIR/JOB-INDEX",
+         .tag = TO_PS),
+    FLAG("checkpoint_seconds", checkpoint_seconds, INT, "600", "N",
+         "From one checkpoint to the next, the first one when the model is ready; 0: none by time", .tag = TO_PS, .max = 1000000),
+    FLAG("checkpoint_steps", checkpoint_steps, INT, "0", "N", "A checkpoint after so many global steps as well; 0: none",
+         .tag = TO_PS, .max = 1000000000),
+    FLAG("max_to_keep", max_to_keep, INT, "5", "N", "Checkpoints that are kept; older ones go", .tag = TO_PS, .min = 2,
+         .max = 10000),
+    FLAG("keep_checkpoint_every_hours", keep_every_hours, INT, "0", "N",
+         "The last checkpoint of each span of so many hours is kept for good; 0: none", .tag = TO_PS, .max = 100000),
+    FLAG("checkpoint_memory", checkpoint_memory, BYTES, "256MiB", "BYTES",
+         "Copies that a checkpoint may take while it is written; pushes that need more of them wait for the disk", .tag = TO_PS,
+         .min = 1 << 20, .max = INT64_C(1) << 50),
+    FLAG("restore_checkpoint", restore_checkpoint, ENUM, "auto", "WHICH",
+         "What ps tasks begin with where nothing lives (psd --restore; --restore here is of workers)", .tag = TO_PS,
+         .choices = restores, .min = -1000000000),
+    FLAG("recover", recover, ENUM, "partial", "WAY",
+         "When a ps task comes back and others live: partial, it loads the newest checkpoint and the others keep what they have; "
+         "or cut, all go back to it",
+         .tag = TO_PS, .choices = recovers),
     FLAG("data", data, TEXT, "digits", "DATA",
          "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text "
          "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
@@ -110,6 +137,18 @@ static const struct psi_option rows[] = {
          "A device that a task lacks becomes its CPU:0; where --device is not there the CPU computes", .tag = TO_WORKERS),
     FLAG("device", device, TEXT, "cpu", "cpu|gpu:N", "Where a worker computes", .tag = TO_WORKERS),
     FLAG("threads", threads, INT, "1", "N", "Of a worker, that compute on the CPU", .tag = TO_WORKERS, .min = 1, .max = 1024),
+    FLAG("max_recoveries", max_recoveries, INT, "10", "N",
+         "A worker goes on when ps tasks were lost or restarted, so many times without a step between them; 0: it ends",
+         .tag = TO_WORKERS, .max = UINT32_MAX),
+    FLAG("restore", restore, TEXT, "", "FILE",
+         "A file of --export: its values are given to a model that has none, at the start or after a loss", .tag = TO_WORKERS),
+    FLAG("start_over", start_over, BOOL, NULL, NULL,
+         "Where part of the model is lost and there is no --restore: the chief gives up the rest, too, and initialises",
+         .tag = TO_WORKERS),
+    FLAG("summaries", summaries, TEXT, "", "DIR",
+         "The chief writes loss, accuracy and speed there for TensorBoard, every 10 global steps", .tag = TO_WORKERS),
+    FLAG("eval_every", eval_every, INT, "100", "N", "A task of job evaluator tests again when the global step is N higher",
+         .min = 1, .max = INT64_MAX),
     FLAG("eval", eval, BOOL, NULL, NULL,
          "Do not train: test the model that is on the ps tasks (of --ps_hosts, else TF_CONFIG, else PSD_TARGET, else "
          "127.0.0.1:2222)"),
@@ -138,7 +177,9 @@ static const char end_text[] =
     "the\n"
     "task of job chief or master): it initialises the model, waits at the end for the others, tests the model. A model that is "
     "on\n"
-    "the ps tasks already is trained on; the first line says so. A task of job evaluator tests once, as --eval does.\n"
+    "the ps tasks already is trained on; the first line says so. When the chief is gone for a lease another worker is chief. A "
+    "task\n"
+    "of job evaluator tests what is there, again every --eval_every steps, until all trainers are done, and pushes nothing.\n"
     "`--job_name ps`, and any task with --serve, serves until SIGINT, SIGTERM, SIGHUP (unless nohup has it ignored) or `psctl\n"
     "shutdown`. With --local a worker that dies is reported and the others finish; the end of a ps task ends everything. A "
     "signal\n"
@@ -170,8 +211,8 @@ static int local_part(struct flags *f, const char **p)
 
 static int check_local(struct flags *f, char *err)
 {
-    static const char *const others[] = {"cluster",  "ps_hosts",   "worker_hosts",      "cluster_name",
-                                         "job_name", "task_index", "insecure_any_peer", "serve"};
+    static const char *const others[] = {"cluster",    "ps_hosts",          "worker_hosts", "cluster_name",  "job_name",
+                                         "task_index", "insecure_any_peer", "serve",        "exit_when_done"};
     const char *p = f->local;
     if (!flags_given(f, "local")) {
         return 0;
@@ -192,8 +233,9 @@ static int check_local(struct flags *f, char *err)
 
 static int check_eval(const struct flags *f, char *err)
 {
-    static const char *const others[] = {"local", "serve",  "job_name",      "task_index", "epochs",   "steps",
-                                         "fresh", "serial", "status_at_end", "sync",       "staleness"};
+    static const char *const others[] = {"local",     "serve",     "job_name",      "task_index",    "epochs",
+                                         "steps",     "fresh",     "serial",        "status_at_end", "sync",
+                                         "staleness", "summaries", "checkpoint_dir"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
@@ -262,8 +304,9 @@ static int check_sync(struct flags *f, char *err)
 
 static int check_serial(struct flags *f, char *err)
 {
-    static const char *const others[] = {"local", "worker_hosts",      "job_name", "task_index", "serve",
-                                         "work",  "insecure_any_peer", "prefetch", "sync",       "staleness"};
+    static const char *const others[] = {"local",          "worker_hosts",      "job_name",   "task_index",    "serve",
+                                         "work",           "insecure_any_peer", "prefetch",   "sync",          "staleness",
+                                         "max_recoveries", "restore",           "start_over", "checkpoint_dir"};
     f->in_rounds = flags_given(f, "serial");
     for (size_t i = 0; f->in_rounds && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
@@ -273,10 +316,41 @@ static int check_serial(struct flags *f, char *err)
     return 0;
 }
 
+/* Files and directories. */
+static int check_names(const struct flags *f, char *err)
+{
+    const struct {
+        const char *name, *value, *what;
+    } names[] = {{"report", f->report, "a file"},
+                 {"export", f->export_file, "a file"},
+                 {"restore", f->restore, "a file"},
+                 {"summaries", f->summaries, "a directory"},
+                 {"checkpoint_dir", f->checkpoint_dir, "a directory"}};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (flags_given(f, names[i].name) && names[i].value[0] == '\0') {
+            return cli_error(err, "--%s is empty: name %s", names[i].name, names[i].what);
+        }
+    }
+    return 0;
+}
+
+/* Of --checkpoint_dir, and what needs it. */
+static int check_checkpoints(const struct flags *f, char *err)
+{
+    static const char *const of_it[] = {"checkpoint_seconds", "checkpoint_steps",   "max_to_keep", "keep_checkpoint_every_hours",
+                                        "checkpoint_memory",  "restore_checkpoint", "recover"};
+    for (size_t i = 0; f->checkpoint_dir[0] == '\0' && i < sizeof(of_it) / sizeof(of_it[0]); i++) {
+        if (flags_given(f, of_it[i])) {
+            return cli_error(err, "--%s: give --checkpoint_dir too", of_it[i]);
+        }
+    }
+    return 0;
+}
+
 static int check(struct flags *f, char *err)
 {
     struct model_spec spec;
-    if (check_local(f, err) != 0 || check_eval(f, err) != 0 || check_serial(f, err) != 0) {
+    if (check_local(f, err) != 0 || check_eval(f, err) != 0 || check_serial(f, err) != 0 || check_checkpoints(f, err) != 0) {
         return -1;
     }
     if (flags_given(f, "epochs") && flags_given(f, "steps")) {
@@ -312,11 +386,7 @@ static int check(struct flags *f, char *err)
             "--model '%.100s': must be softmax (or logistic), or mlp: and 1 to %d layer sizes from 1 to %d, such as mlp:512,512",
             f->model, MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
     }
-    if ((flags_given(f, "report") && f->report[0] == '\0') || (flags_given(f, "export") && f->export_file[0] == '\0')) {
-        return cli_error(err, "--%s is empty: name a file",
-                         flags_given(f, "report") && f->report[0] == '\0' ? "report" : "export");
-    }
-    return 0;
+    return check_names(f, err);
 }
 
 /* ---- the command line ---- */
@@ -353,11 +423,11 @@ bool flags_given(const struct flags *f, const char *name)
     return false;
 }
 
-int flags_for_workers(const struct flags *f, char **texts)
+int flags_for_child(const struct flags *f, bool worker, char **texts)
 {
     int count = 0;
     for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].tag != TO_WORKERS || f->from[i] == PSI_FROM_DEFAULT) {
+        if (rows[i].tag != (worker ? TO_WORKERS : TO_PS) || f->from[i] == PSI_FROM_DEFAULT) {
             continue;
         }
         const char *text = "";

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_COUNT = 48, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
+enum { FLAGS_COUNT = 60, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
 
 struct flags {
     /* the cluster */
@@ -27,6 +27,15 @@ struct flags {
     int64_t serial; /* 0: not; the workers whose rounds are computed one after the other */
     bool insecure_any_peer;
     bool serve;
+    bool exit_when_done;
+    const char *checkpoint_dir; /* "" or a directory */
+    int64_t checkpoint_seconds;
+    int64_t checkpoint_steps;
+    int64_t max_to_keep;
+    int64_t keep_every_hours;
+    int64_t checkpoint_memory; /* bytes */
+    int restore_checkpoint;    /* as the settings restore and recover of psd_server_options */
+    int recover;
     /* what is trained */
     const char *data;
     const char *model;
@@ -57,6 +66,11 @@ struct flags {
     bool prefetch;
     bool fresh;
     bool eval;
+    int64_t eval_every;
+    int64_t max_recoveries;
+    const char *restore; /* "" or a file */
+    bool start_over;
+    const char *summaries;   /* "" or a directory */
     const char *export_file; /* "" or a file */
     const char *report;      /* "" or a file */
     bool status_at_end;
@@ -76,12 +90,12 @@ int flags_parse(int argc, char **argv, struct flags *out, char *err);
 /** True if the command line has the flag. */
 bool flags_given(const struct flags *f, const char *name);
 /**
- * The flags that a worker of --local gets from this command line, as "--name=value" texts.
+ * The flags that a worker of --local, or a ps task, gets from this command line, as "--name=value" texts.
  *
  * texts    [FLAGS_COUNT], gives each (free()).
  * Returns  how many, -1 without memory.
  */
-int flags_for_workers(const struct flags *f, char **texts);
+int flags_for_child(const struct flags *f, bool worker, char **texts);
 /** The optimizer that the flags ask for; valid until 16 further constructor calls. */
 const ps_optimizer *flags_optimizer(const struct flags *f);
 /** Writes --help to standard output; 0, or -1 if it could not be written. */

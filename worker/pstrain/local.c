@@ -14,6 +14,7 @@
 #include "evaluate.h"
 #include "report.h"
 #include "say.h"
+#include "serve.h"
 #include "stop.h"
 
 #include <arpa/inet.h>
@@ -30,7 +31,7 @@
 
 enum {
     WORKERS_END_MS = 2000, /* after SIGTERM: to finish a step */
-    PS_END_MS = 4000,      /* after SIGTERM: to finish what is in progress; more than their own bound */
+    PS_END_MS = 3000,      /* likewise, more than their own bound (serve.h) */
     CHILDREN_MAX = 2 * FLAGS_LOCAL_MAX,
     HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24, /* as the addresses of struct child */
     LISTEN_BACKLOG = 128
@@ -104,25 +105,28 @@ static int take_signals(struct local *l)
     return l->signal_fd >= 0 ? EXIT_DONE : say_error("--local: %s", strerror(errno));
 }
 
-static int start_all(struct local *l)
+static int start_one(struct local *l, int i, char *const *flags, int count)
+{
+    struct child *c = &l->children[i];
+    char program[] = "pstrain";
+    char job[32];
+    char task[40];
+    char *argv[FLAGS_COUNT + 8] = {program, l->ps_hosts, l->worker_hosts, job, task};
+    (void)snprintf(job, sizeof(job), "--job_name=%s", c->worker ? "worker" : "ps");
+    (void)snprintf(task, sizeof(task), "--task_index=%d", c->worker ? i - l->ps : i);
+    memcpy(argv + 5, flags, (size_t)count * sizeof(*argv));
+    return child_start(c, argv, l->output.bar, &l->mask) == 0
+               ? EXIT_DONE
+               : say_error("--local: %s cannot be started: %s", c->name, strerror(errno));
+}
+
+static int start_group(struct local *l, bool workers)
 {
     char *texts[FLAGS_COUNT] = {NULL};
-    int given = flags_for_workers(l->f, texts);
+    int given = flags_for_child(l->f, workers, texts);
     int status = given >= 0 ? EXIT_DONE : say_error("--local: no memory");
-    for (int i = 0; i < l->count && status == EXIT_DONE; i++) {
-        struct child *c = &l->children[i];
-        char program[] = "pstrain";
-        char job[32];
-        char task[40];
-        char *argv[FLAGS_COUNT + 8] = {program, l->ps_hosts, l->worker_hosts, job, task};
-        (void)snprintf(job, sizeof(job), "--job_name=%s", c->worker ? "worker" : "ps");
-        (void)snprintf(task, sizeof(task), "--task_index=%d", c->worker ? i - l->ps : i);
-        for (int k = 0; k < given && c->worker; k++) {
-            argv[5 + k] = texts[k];
-        }
-        if (child_start(c, argv, l->output.bar, &l->mask) != 0) {
-            status = say_error("--local: %s cannot be started: %s", c->name, strerror(errno));
-        }
+    for (int i = workers ? l->ps : 0; i < (workers ? l->count : l->ps) && status == EXIT_DONE; i++) {
+        status = start_one(l, i, texts, given);
     }
     for (int k = 0; k < FLAGS_COUNT; k++) {
         free(texts[k]);
@@ -246,6 +250,8 @@ static int finish(struct local *l, const struct dataset *data)
         all->steps += w->steps;
         all->samples += w->samples;
         all->dropped += w->dropped;
+        all->recoveries += w->recoveries;
+        all->lost_steps = w->lost_steps > all->lost_steps ? w->lost_steps : all->lost_steps;
         all->seconds = w->seconds > all->seconds ? w->seconds : all->seconds;
         loss += w->steps > 0 ? w->loss * (double)w->samples : 0;
     }
@@ -277,7 +283,8 @@ static int run(struct local *l, const struct dataset *data)
     if (status != EXIT_DONE) {
         return status;
     }
-    status = start_all(l);
+    status = start_group(l, false);
+    status = status == EXIT_DONE ? start_group(l, true) : status;
     while (status == EXIT_DONE && !l->stop && alive(l, true) > 0) {
         pump(l, -1);
     }
@@ -288,7 +295,7 @@ static int run(struct local *l, const struct dataset *data)
     l->stopping = true;
     end_group(l, true, WORKERS_END_MS);
     l->output.mute = true; /* the ps tasks see each other go */
-    end_group(l, false, PS_END_MS);
+    end_group(l, false, serve_drain_ms(l->f, true) + PS_END_MS);
     if (l->signal != 0) {
         say_note("stopped by signal %d (%s)", l->signal, strsignal(l->signal));
         return EXIT_SIGNAL + l->signal;

@@ -3,12 +3,13 @@
  * pstrain, a ready training program: ps or worker of a cluster by four flags or TF_CONFIG, or a whole cluster by --local.
  *
  * Happy path: command line -> --local: a process per task (local.c) | job ps or --serve: serve (serve.c) | job worker: train
- * (train.c) | --serial (serial.c) | --eval (evaluate.c). Failure modes: a command line that makes no sense: what is wrong and
- * what is allowed, exit 2.
+ * (train.c) | job evaluator: follow (follow.c) | --serial (serial.c) | --eval (evaluate.c). Failure modes: a command line that
+ * makes no sense: what is wrong and what is allowed, exit 2.
  */
 #include "cluster.h"
 #include "evaluate.h"
 #include "flags.h"
+#include "follow.h"
 #include "local.h"
 #include "report.h"
 #include "say.h"
@@ -40,7 +41,7 @@ static int task_run(const struct flags *f)
         return usage(err);
     }
     if (c.evaluator) {
-        status = evaluate_run(f);
+        status = follow_run(f, &c);
     } else if (c.trainer < 0 || f->serve) {
         status = serve_run(f, &c, link.child);
     } else {

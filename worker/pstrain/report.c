@@ -56,14 +56,15 @@ static json_t *object_of(const struct report *r, const ps_task_info *tasks)
     for (int i = 0; i < PS_HISTOGRAM; i++) {
         (void)json_array_append_new(leads, json_integer((json_int_t)r->leads[i])); /* to null it does nothing */
     }
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:o, s:i, s:i, s:i, s:I, s:s, s:o, s:I}",
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:i, s:i, s:I, s:s, s:o, s:I}",
                      "test_accuracy", cli_json_f64(r->test_accuracy), "test_auc", cli_json_f64(r->test_auc), "test_loss",
                      cli_json_f64(r->test_loss), "train_loss", cli_json_f64(r->train_loss), "global_step",
                      (json_int_t)r->global_step, "epochs", cli_json_f64(r->epochs), "samples_per_second",
                      cli_json_f64(r->samples_per_second), "seconds", cli_json_f64(r->seconds), "mode", modes[r->mode], "rounds",
-                     (json_int_t)r->rounds, "dropped", (json_int_t)r->dropped, "leads", leads, "ps", r->ps, "workers", r->workers,
-                     "variables", r->variables, "values", (json_int_t)r->values, "params_sha256", r->params_sha256,
-                     "pushes_applied", pushes, "pushes_applied_total", (json_int_t)total);
+                     (json_int_t)r->rounds, "dropped", (json_int_t)r->dropped, "recoveries", (json_int_t)r->recoveries,
+                     "lost_steps", (json_int_t)r->lost_steps, "leads", leads, "ps", r->ps, "workers", r->workers, "variables",
+                     r->variables, "values", (json_int_t)r->values, "params_sha256", r->params_sha256, "pushes_applied", pushes,
+                     "pushes_applied_total", (json_int_t)total);
 }
 
 static int write_report(const char *path, const struct report *r, const ps_task_info *tasks)

@@ -16,8 +16,9 @@ struct report {
     double samples_per_second; /* of all workers */
     double seconds;            /* of training */
     ps_sync_mode mode;
-    int64_t rounds;  /* of this run; 0 where there are none */
-    int64_t dropped; /* contributions to them, as far as this process knows */
+    int64_t rounds;                 /* of this run; 0 where there are none */
+    int64_t dropped;                /* contributions to them, as far as this process knows */
+    int64_t recoveries, lost_steps; /* its session was made anew so often; --local: all workers' sessions, and the most steps */
     const char *container;
     uint64_t leads[PS_HISTOGRAM]; /* with bounded staleness: steps by how many the worker was ahead of the slowest */
     int ps, workers;

@@ -89,7 +89,7 @@ static size_t inherited(bool local, int fds[LISTEN_MAX])
     return count > 0 ? (size_t)count : 0;
 }
 
-static int wait_for_end(psd_server *server, int signal_fd, int64_t drain_ms)
+static int wait_for_end(psd_server *server, int signal_fd, int drain_ms)
 {
     struct pollfd polls[2] = {{.fd = signal_fd, .events = POLLIN}, {.fd = ended_fd, .events = POLLIN}};
     int64_t first_ms = 0;
@@ -108,6 +108,11 @@ static int wait_for_end(psd_server *server, int signal_fd, int64_t drain_ms)
         }
     }
     return at_once ? EXIT_AT_ONCE : EXIT_DONE;
+}
+
+int serve_drain_ms(const struct flags *f, bool local)
+{
+    return local && f->checkpoint_dir[0] == '\0' ? LOCAL_DRAIN_MS : DRAIN_MS;
 }
 
 int serve_run(const struct flags *f, const struct cluster *c, bool local)
@@ -132,6 +137,15 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
     o.job = c->job;
     o.task_index = c->task;
     o.insecure_any_peer = f->insecure_any_peer;
+    o.exit_when_done = f->exit_when_done;
+    o.checkpoint_dir = f->checkpoint_dir;
+    o.checkpoint_seconds = (uint32_t)f->checkpoint_seconds;
+    o.checkpoint_steps = (uint32_t)f->checkpoint_steps;
+    o.max_to_keep = (uint32_t)f->max_to_keep;
+    o.keep_checkpoint_every_hours = (uint32_t)f->keep_every_hours;
+    o.checkpoint_memory_bytes = (uint64_t)f->checkpoint_memory;
+    o.restore = f->restore_checkpoint;
+    o.recover = f->recover;
     o.listen_fds = fds;
     o.listen_fd_count = inherited(local, fds);
     o.listen_fds = o.listen_fd_count > 0 ? fds : NULL;
@@ -145,7 +159,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
         (void)say_error("%s", error);
         return st == PS_INVALID_ARGUMENT || st == PS_PERMISSION_DENIED ? EXIT_USAGE : EXIT_FAILED;
     }
-    int status = wait_for_end(server, signal_fd, local ? LOCAL_DRAIN_MS : DRAIN_MS);
+    int status = wait_for_end(server, signal_fd, serve_drain_ms(f, local));
     psd_server_free(server);
     return status;
 }

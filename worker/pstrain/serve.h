@@ -14,5 +14,7 @@
  * Returns  the exit status.
  */
 int serve_run(const struct flags *f, const struct cluster *c, bool local);
+/** How long it waits for what is in progress: with a --checkpoint_dir the last checkpoint is, too. */
+int serve_drain_ms(const struct flags *f, bool local);
 
 #endif

@@ -5,6 +5,9 @@
 #include "say.h"
 #include "stop.h"
 
+#include <stdint.h>
+#include <stdio.h>
+
 /* The library's lines; what it says about the end of the session is said by this program with a remedy. */
 static void on_log(void *ctx, ps_log_level level, const char *line)
 {
@@ -14,7 +17,45 @@ static void on_log(void *ctx, ps_log_level level, const char *line)
     }
 }
 
-ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet)
+static session_gate_fn gate;
+static void *gate_ctx;
+
+void session_gate(session_gate_fn ask, void *ctx)
+{
+    gate = ask;
+    gate_ctx = ctx;
+}
+
+/* The chief has found nothing live. */
+static ps_status restore(void *ctx, ps_session *s)
+{
+    const struct flags *f = ctx;
+    int count = 0;
+    if (gate != NULL && !gate(gate_ctx)) {
+        return ps_session_fail(s, PS_ABORTED, "the model was reset: another run has begun");
+    }
+    ps_status st = ps_import(s, f->restore, NULL, &count);
+    if (st == PS_OK) {
+        say_note("--restore: %d variables of %s", count, f->restore);
+    }
+    return st;
+}
+
+/* A trainer, or an evaluator: it goes on when ps tasks were restarted. */
+static ps_status open_monitored(const struct flags *f, const ps_session_options *o, ps_session **out_session, char *error,
+                                size_t error_bytes)
+{
+    ps_monitored_options m;
+    ps_monitored_options_init(&m);
+    m.max_recoveries = (uint32_t)f->max_recoveries;
+    m.max_recovery_ms = o->operation_timeout_ms;
+    m.restore = f->restore[0] != '\0' ? restore : NULL;
+    m.restore_ctx = (void *)(uintptr_t)f; /* it only reads */
+    m.start_over = f->start_over;
+    return ps_monitored_open(o, &m, out_session, error, error_bytes);
+}
+
+static ps_session *open_any(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet)
 {
     const char *job = trains && c->job[0] != '\0' ? c->job : NULL;
     char error[1024] = "";
@@ -37,24 +78,62 @@ ps_session *session_open(const struct flags *f, const struct cluster *c, bool tr
     o.log_device_placement = f->log_device_placement && trains; /* not again at the end */
     o.compute_device = trains ? f->device : NULL;               /* the test at the end is the CPU's */
     o.compute_threads = flags_given(f, "threads") || f->in_rounds ? (uint32_t)f->threads : 0;
-    o.prefetch = f->prefetch && trains; /* a test is of the values of its time */
-    if (ps_session_open(&o, &s, error, sizeof(error)) != PS_OK) {
+    o.prefetch = f->prefetch && trains && !c->evaluator; /* a test is of the values of its time */
+    ps_status st = job != NULL ? open_monitored(f, &o, &s, error, sizeof(error)) : ps_session_open(&o, &s, error, sizeof(error));
+    if (st != PS_OK) {
         (void)say_error("cannot open a session: %s", error);
         return NULL;
     }
-    if (trains && f->with.mode != PS_SYNC_NONE && ps_session_sync(s, &f->with) != PS_OK) {
+    return s;
+}
+
+ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet)
+{
+    ps_session *s = open_any(f, c, trains, timeout_ms, quiet);
+    bool in_step = s != NULL && trains && !c->evaluator && f->with.mode != PS_SYNC_NONE;
+    if (in_step && ps_session_sync(s, &f->with) != PS_OK) {
         (void)session_failed(s, f->sync ? "--sync" : "--staleness");
         (void)ps_session_close(s);
         return NULL;
     }
-    stop_session(s);
+    if (s != NULL) {
+        stop_session(s);
+    }
     return s;
+}
+
+ps_session *session_open_aside(const struct flags *f, const struct cluster *c)
+{
+    return open_any(f, c, false, f->timeout_s * 1000, true);
 }
 
 int session_close(ps_session *s)
 {
     stop_session(NULL);
     return ps_session_close(s);
+}
+
+bool session_is_whole(ps_session *s, ps_status st)
+{
+    char text[512];
+    (void)snprintf(text, sizeof(text), "%s", ps_last_error());
+    const bool mends = st == PS_ABORTED || st == PS_UNAVAILABLE || st == PS_DATA_LOSS || st == PS_DEADLINE_EXCEEDED ||
+                       st == PS_CANCELLED; /* of a queue that was reset */
+    if (ps_pull(s) == PS_OK && mends) {
+        return true;
+    }
+    (void)ps_session_fail(s, st, text); /* the first error stays */
+    return false;
+}
+
+static bool is_other_model(ps_reason reason)
+{
+    return reason == PS_REASON_SHAPE_MISMATCH || reason == PS_REASON_OPTIMIZER_MISMATCH || reason == PS_REASON_ATOMIC_MISMATCH;
+}
+
+bool session_met_other_model(ps_session *s)
+{
+    return ps_session_status(s) == PS_INVALID_ARGUMENT && is_other_model(ps_session_reason(s));
 }
 
 /* What a person can do about an error of a training session; "" where the error's own text says it. */
@@ -76,10 +155,8 @@ static const char *remedy(ps_status st, ps_reason reason)
         return "; is that ps task running and its address right?";
     case PS_INVALID_ARGUMENT:
         return reason == PS_REASON_NOT_FINITE ? "; a smaller --learning_rate may help"
-               : reason == PS_REASON_SHAPE_MISMATCH || reason == PS_REASON_OPTIMIZER_MISMATCH ||
-                       reason == PS_REASON_ATOMIC_MISMATCH
-                   ? other_model
-                   : "";
+               : is_other_model(reason)       ? other_model
+                                              : "";
     default:
         return "";
     }

@@ -9,11 +9,23 @@
 
 enum { SESSION_READY_TIMEOUT_MS = 600000 };
 
-/** A session with the options that all of them have; trains: as the task of c, if it has one, and it computes where --device
- * says. A signal that ends this process says goodbye for it (stop.h). Said on failure; NULL then. */
+/** A session with the options that all of them have; trains: as the task of c, if it has one, which goes on when ps tasks were
+ * restarted, and it computes where --device says. A signal that ends this process says goodbye for it (stop.h). Said on failure;
+ * NULL then. */
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
+/** May the chief give --restore to a model that is not there? */
+typedef bool (*session_gate_fn)(void *ctx);
+/** Of sessions that train, from now on; NULL: nobody is asked. */
+void session_gate(session_gate_fn ask, void *ctx);
+/** One beside that, which a signal does not know of; ps_session_close() ends it. Said on failure; NULL then. */
+ps_session *session_open_aside(const struct flags *f, const struct cluster *c);
 /** Its status; NULL is fine. */
 int session_close(ps_session *s);
+/** It has failed because variables of these names are there with other definitions. */
+bool session_met_other_model(ps_session *s);
+/** After a call of the session that trains failed with st: a pull notices where a ps task was lost or restarted, and makes the
+ * session anew. True: it may be made again; false: it is the session's error now. */
+bool session_is_whole(ps_session *s, ps_status st);
 /** Say that a call failed, ps_last_error() and what a person can do about it. Returns -1. */
 int session_call_failed(ps_status st, const char *what);
 /** The same of the session's own error. */

@@ -5,7 +5,9 @@
  *
  * Happy path: next -> the worker trains its batches -> all pushes are acknowledged -> done; an epoch ends when all its shards are
  * done, then the next one begins. Failure modes: a worker that ends without a word: the task hands its shard out again when its
- * lease is over, which is said, and rows that it had trained are trained twice; one that is told to stop returns it at once.
+ * lease is over, which is said, and rows that it had trained are trained twice; one that is told to stop returns it at once. The
+ * queue is lost with a ps task: the sessions of all trainers, which are made anew, make it again, and it begins with its first
+ * epoch; what they had of the old one is over.
  */
 #include "shards.h"
 
@@ -25,6 +27,7 @@ enum {
     SHARDS_MAX = 1024,
     ITEM_BYTES = 64,
     NEXT_SLICE_MS = 500 /* a signal is looked for in between */,
+    REFUSED_MAX = 20, /* times for one shard; once is a session that was made anew */
     END_MS = 1000
 };
 
@@ -41,7 +44,7 @@ static int64_t shard_rows(int64_t row_count, int64_t batch_size)
     return (each > SHARD_BATCHES ? each : SHARD_BATCHES) * batch_size;
 }
 
-static ps_status make(struct shards *s, const struct flags *f, const char *name)
+static ps_status get(struct shards *s, const struct flags *f, const char *name)
 {
     int64_t rows = shard_rows(s->row_count, f->batch_size);
     uint32_t count = (uint32_t)((s->row_count + rows - 1) / rows);
@@ -63,32 +66,47 @@ static ps_status make(struct shards *s, const struct flags *f, const char *name)
     return st;
 }
 
-int shards_open(struct shards *s, ps_session *session, const struct flags *f, const char *who, int64_t chief, int64_t row_count,
-                bool fill)
+/* Is it there? Asked in a session of its own: what the one that trains has found it would wait for after a loss. */
+static ps_status look(const struct flags *f, const struct cluster *c, const char *name)
+{
+    ps_work *work = NULL;
+    ps_session *aside = session_open_aside(f, c);
+    ps_status st = ps_work_get(aside, name, NULL, NULL, 0, 1, 0, &work);
+    if (st == PS_NOT_FOUND) {
+        (void)say_error("--work shards: the chief hands out none: start it with --work shards too");
+    } else if (st != PS_OK) {
+        (void)session_call_failed(st, "--work shards");
+    }
+    (void)ps_session_close(aside);
+    return st;
+}
+
+int shards_open(struct shards *s, ps_session *session, const struct flags *f, const struct cluster *c, const char *who,
+                int64_t chief, int64_t row_count, bool make)
 {
     char name[SHARDS_NAME_BYTES];
     *s = (struct shards){.session = session, .who = who, .row_count = row_count, .log = f->log_shards};
-    ps_status st = fill ? make(s, f, shards_name(chief, name))
-                        : ps_work_get(session, shards_name(chief, name), NULL, NULL, 0, 1, 0, &s->work);
-    if (st == PS_NOT_FOUND) {
-        (void)say_error("--work shards: the chief hands out none: start it with --work shards too");
+    if (!make && look(f, c, shards_name(chief, name)) != PS_OK) {
         return -1;
     }
+    ps_status st = get(s, f, shards_name(chief, name));
     return st == PS_OK ? 0 : session_call_failed(st, "--work shards");
 }
 
-void shards_forget(ps_session *session, int64_t chief)
+void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief)
 {
     char name[SHARDS_NAME_BYTES];
     ps_work *work = NULL;
     ps_work_item item;
-    ps_status st = ps_work_get(session, shards_name(chief, name), NULL, NULL, 0, 1, 0, &work);
+    ps_session *aside = session_open_aside(f, c);
+    ps_status st = ps_work_get(aside, shards_name(chief, name), NULL, NULL, 0, 1, 0, &work);
     st = st == PS_OK ? ps_work_next(work, &item, END_MS) : st;
     if (st == PS_OK) {
         (void)ps_work_return(work, &item); /* an earlier chief died, and its workers go on: one of them gets it */
     } else if (st == PS_OUT_OF_RANGE) {
-        (void)ps_variable_delete(session, name); /* else it is left: it disturbs nobody */
+        (void)ps_variable_delete(aside, name); /* else it is left: it disturbs nobody */
     }
+    (void)ps_session_close(aside);
 }
 
 static void say_shard(const struct shards *s, const char *what)
@@ -106,7 +124,9 @@ static void over(struct shards *s, ps_status st, const char *what)
     if (st == PS_FAILED_PRECONDITION) {
         say_note("%s: its shard had been handed out again: %s", s->who, ps_last_error());
     } else if (st != PS_OK) {
-        (void)ps_session_fail(s->session, st, ps_last_error());
+        if (session_is_whole(s->session, st)) { /* the queue was lost with a ps task */
+            say_note("%s: its shard is lost with a ps task", s->who);
+        }
     } else if (s->item.done_before) {
         say_note("%s: its shard, rows %" PRId64 " to %" PRId64 " of epoch %" PRId64
                  ", had been handed out again, and another worker has done it",
@@ -145,13 +165,20 @@ static bool parse(struct shards *s)
 bool shards_next(struct shards *s)
 {
     ps_status st = PS_DEADLINE_EXCEEDED;
-    while (st == PS_DEADLINE_EXCEEDED && stop_signal() == 0 && !ps_should_stop(s->session)) {
+    int refused = 0;
+    while (st != PS_OK && st != PS_OUT_OF_RANGE && stop_signal() == 0 && !ps_should_stop(s->session)) {
         st = ps_work_next(s->work, &s->item, NEXT_SLICE_MS);
+        bool other = st != PS_OK && st != PS_OUT_OF_RANGE && st != PS_DEADLINE_EXCEEDED;
+        if (other && !session_is_whole(s->session, st)) {
+            return false;
+        }
+        if (other && ++refused == REFUSED_MAX) {
+            (void)ps_session_fail(s->session, st, ps_last_error());
+            return false;
+        }
+        clock_wait(other ? NEXT_SLICE_MS : 0);
     }
     if (st != PS_OK) {
-        if (st != PS_OUT_OF_RANGE && st != PS_DEADLINE_EXCEEDED) {
-            (void)ps_session_fail(s->session, st, ps_last_error());
-        }
         return false;
     }
     s->has = true;
@@ -160,6 +187,10 @@ bool shards_next(struct shards *s)
         (void)ps_session_fail(s->session, PS_INVALID_ARGUMENT, "--work shards: the chief has other --data");
         return false;
     }
+    if (s->shard.epoch < s->epoch) {
+        say_note("%s: the queue of shards was lost with a ps task: it begins again", s->who);
+    }
+    s->epoch = s->shard.epoch;
     if (s->item.again > 0) {
         say_note("%s: rows %" PRId64 " to %" PRId64 " of epoch %" PRId64
                  " come again: a worker had them and ended; what it had trained of them is trained twice",

@@ -3,7 +3,7 @@
 #ifndef PSTRAIN_SHARDS_H
 #define PSTRAIN_SHARDS_H
 
-#include "flags.h"
+#include "cluster.h"
 
 #include <ps_queue.h>
 
@@ -22,21 +22,22 @@ struct shards {
     ps_work_item item;
     struct shard shard; /* of it */
     bool has;           /* an item */
+    int64_t epoch;      /* of the last one that it had */
 };
 
 enum { SHARDS_NAME_BYTES = 48 };
 /** The queue of the run that this session, as the sign of its chief names it, leads. 0: of --local. Returns name. */
 const char *shards_name(int64_t chief, char name[SHARDS_NAME_BYTES]);
 /**
- * The queue of the run.
+ * The queue of the run. Where it is lost with a ps task the session, made anew, makes it again, from its first epoch.
  *
- * fill      make it, unless another worker has; otherwise it must be there.
+ * make      unless another worker has; otherwise it must be there.
  * Returns   0, or -1: said.
  */
-int shards_open(struct shards *s, ps_session *session, const struct flags *f, const char *who, int64_t chief, int64_t row_count,
-                bool fill);
+int shards_open(struct shards *s, ps_session *session, const struct flags *f, const struct cluster *c, const char *who,
+                int64_t chief, int64_t row_count, bool make);
 /** The queue of an earlier run goes, when all of it is done; others may still work at it otherwise. */
-void shards_forget(ps_session *session, int64_t chief);
+void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief);
 /** The shard that this worker has is trained. Errors stick to the session. */
 void shards_done(struct shards *s);
 /** It is not, and another worker gets it. NULL in work is fine. */

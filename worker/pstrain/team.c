@@ -2,8 +2,9 @@
 /*
  * What the workers of a model know of each other: the sessions that the directory lists, and a barrier at their end.
  *
- * `pstrain/chief`: the session that made the model ready, in a container of its own beside the model's, so that an export of the
- * model does not have it, as does `pstrain/goal`, the global step that ends a run in rounds. With --fresh the chief empties both
+ * `pstrain/chief`: the session of the chief of now, in a container of its own beside the model's, so that an export of the
+ * model does not have it; beside it `pstrain/run`, that of the chief that began the run, and `pstrain/goal`, the global step that
+ * ends a run in rounds. With --fresh the chief empties both
  * before it creates variables, and the others must not take the old model for the new one, and must take a new one that is there
  * already: a model is taken when the session that signed it is connected. One that is not was a chief's that is gone: the reset
  * that the next one makes is waited for, for --timeout at most.
@@ -27,7 +28,10 @@
 #define END_NAME "pstrain/end"
 #define CHIEF_NAME "pstrain/chief"
 #define GOAL_NAME "pstrain/goal"
+#define RUN_NAME "pstrain/run"
+#define FRESH_NAME "pstrain/fresh"
 #define SIGNS_SUFFIX ".pstrain"
+#define FRESH_SUFFIX ".pstrain.fresh"
 
 enum {
     CONTAINER_BYTES = 64,
@@ -35,7 +39,8 @@ enum {
     LOOK_TRAINING_MS = 200,
     END_SLICE_MS = 500, /* a signal is looked for in between */
     NOTE_FIRST_MS = 5000,
-    NOTE_EVERY_MS = 60000
+    NOTE_EVERY_MS = 60000,
+    LEASE_MS = 10000 /* of a ps task that is not told another one */
 };
 enum {
     STILL_MS = 10000,
@@ -43,9 +48,14 @@ enum {
     ALONE_LOOKS = 3 /* a worker that starts over, after a reset, has no session for a moment */
 };
 
-void team_init(struct team *t, ps_session *s, const char *container)
+const char *team_container(const struct flags *f)
 {
-    *t = (struct team){.session = s, .container = container};
+    return f->container[0] != '\0' ? f->container : "localhost";
+}
+
+void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c)
+{
+    *t = (struct team){.f = f, .c = c, .session = s, .container = team_container(f)};
 }
 
 /* ---- who is there ---- */
@@ -85,14 +95,15 @@ static ps_status look(const struct team *t, struct sight *seen)
 /* ---- --fresh ---- */
 
 /* "localhost.pstrain". Returns name. */
-static const char *signs_container(const struct team *t, char name[CONTAINER_BYTES])
+static const char *signs_container(const struct team *t, bool fresh, char name[CONTAINER_BYTES])
 {
-    (void)snprintf(name, CONTAINER_BYTES, "%.*s" SIGNS_SUFFIX, CONTAINER_BYTES - (int)sizeof(SIGNS_SUFFIX), t->container);
+    (void)snprintf(name, CONTAINER_BYTES, "%.*s%s", CONTAINER_BYTES - (int)sizeof(FRESH_SUFFIX), t->container,
+                   fresh ? FRESH_SUFFIX : SIGNS_SUFFIX);
     return name;
 }
 
-/* The chief's sign of this name: got (make), or only found. */
-static ps_status sign(const struct team *t, const char *name, bool make, ps_variable **out)
+/* A sign, got (make) or only found, in the session aside. */
+static ps_status sign(const struct team *t, ps_session *aside, const char *name, bool make, ps_variable **out)
 {
     ps_variable_spec spec;
     char container[CONTAINER_BYTES];
@@ -100,44 +111,115 @@ static ps_status sign(const struct team *t, const char *name, bool make, ps_vari
     spec.name = name;
     spec.dtype = PS_I64;
     spec.shape = PS_SCALAR;
-    ps_status st = ps_container_push(t->session, signs_container(t, container));
+    ps_status st = ps_container_push(aside, signs_container(t, strcmp(name, FRESH_NAME) == 0, container));
     if (st != PS_OK) {
         return st;
     }
-    st = make ? ps_variable_get(t->session, &spec, out) : ps_variable_find(t->session, name, out);
-    ps_status popped = ps_container_pop(t->session);
+    st = make ? ps_variable_get(aside, &spec, out) : ps_variable_find(aside, name, out);
+    ps_status popped = ps_container_pop(aside);
     return st == PS_OK ? popped : st;
+}
+
+/* NOT_FOUND, FAILED_PRECONDITION: there is none, or it has no value. */
+static ps_status sign_read(const struct team *t, ps_session *aside, const char *name, int64_t *out)
+{
+    ps_variable *v = NULL;
+    ps_status st = sign(t, aside, name, false, &v);
+    return st == PS_OK ? ps_variable_read(v, out, sizeof(*out)) : st;
+}
+
+static ps_status sign_write(const struct team *t, ps_session *aside, const char *name, int64_t value)
+{
+    ps_variable *v = NULL;
+    ps_status st = sign(t, aside, name, true, &v);
+    return st == PS_OK ? ps_variable_assign(v, &value, sizeof(value)) : st;
+}
+
+static bool is_unsigned(ps_status st)
+{
+    return st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION;
 }
 
 ps_status team_reset(const struct team *t)
 {
     char signs[CONTAINER_BYTES];
-    const char *const both[] = {t->container, signs_container(t, signs)};
+    const char *const both[] = {t->container, signs_container(t, false, signs)};
     return ps_reset_containers(t->session, both, 2);
+}
+
+int team_note_fresh(struct team *t, bool begins)
+{
+    struct sight own = {.job = t->c->job, .task = t->c->task};
+    ps_session *aside = session_open_aside(t->f, t->c);
+    if (aside == NULL) {
+        return -1;
+    }
+    ps_status st = begins ? look(t, &own) : PS_OK;
+    st = begins && st == PS_OK ? sign_write(t, aside, FRESH_NAME, own.newest) : st;
+    t->fresh = own.newest;
+    st = begins ? st : sign_read(t, aside, FRESH_NAME, &t->fresh);
+    int result = st == PS_OK || is_unsigned(st) ? 0 : session_call_failed(st, "the last run with --fresh (" FRESH_NAME ")");
+    (void)ps_session_close(aside);
+    return result;
+}
+
+/* The sign is there, and another one; otherwise it went with a ps task. */
+static bool differs(const struct team *t, const char *name, int64_t own)
+{
+    int64_t now = own;
+    ps_session *aside = session_open_aside(t->f, t->c);
+    bool known = aside != NULL && sign_read(t, aside, name, &now) == PS_OK;
+    (void)ps_session_close(aside);
+    return known && now != own;
+}
+
+bool team_is_replaced(const struct team *t)
+{
+    return differs(t, FRESH_NAME, t->fresh);
+}
+
+bool team_is_over(const struct team *t)
+{
+    return t->run != 0 && differs(t, RUN_NAME, t->run);
 }
 
 ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s)
 {
     const char *what = fresh ? "--fresh" : "--work shards", *over = fresh ? " over" : "";
-    ps_variable *v = NULL;
     int64_t first = 0;
     bool looked = false;
     int64_t note_ms = cli_clock_ms() + NOTE_FIRST_MS;
+    ps_session *aside = session_open_aside(t->f, t->c);
+    if (aside == NULL) {
+        return PS_UNAVAILABLE;
+    }
     while (cli_clock_ms() < deadline_ms) {
         struct sight seen = {.wanted = 0};
-        ps_status st = v == NULL ? sign(t, CHIEF_NAME, false, &v) : PS_OK;
-        st = st == PS_OK ? ps_variable_read(v, &seen.wanted, sizeof(seen.wanted)) : st;
+        if (!fresh && ps_is_chief(t->session)) { /* there is none any more */
+            (void)ps_session_close(aside);
+            return PS_OK;
+        }
+        ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
         bool found = st == PS_OK;
         st = found ? look(t, &seen) : st;
         bool came = looked && found && seen.wanted != first && !fresh; /* while this worker waited: its shards are there */
         first = looked ? first : seen.wanted;
         looked = true;
-        if (st == PS_ABORTED || (found && st == PS_OK && (seen.there || came))) {
+        if (found && st == PS_OK && (seen.there || came)) {
             t->chief = seen.wanted;
+            st = sign_read(t, aside, RUN_NAME, &t->run);
+            if (!is_unsigned(st)) {
+                (void)ps_session_close(aside);
+                return st;
+            }
+        }
+        if (st == PS_ABORTED) {
+            (void)ps_session_close(aside);
             return st;
         }
-        if (st != PS_OK && st != PS_NOT_FOUND && st != PS_FAILED_PRECONDITION) { /* not yet there, or without a value */
+        if (st != PS_OK && !is_unsigned(st)) {
             (void)session_call_failed(st, "waiting for the chief");
+            (void)ps_session_close(aside);
             return st;
         }
         if (cli_clock_ms() >= note_ms) {
@@ -147,6 +229,7 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
         }
         clock_wait(LOOK_MS);
     }
+    (void)ps_session_close(aside);
     (void)say_error("%s: no chief has started%s within %" PRId64 " s (--timeout): start the chief with %s too", what, over,
                     timeout_s, what);
     return PS_DEADLINE_EXCEEDED;
@@ -154,39 +237,40 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
 
 /* ---- the chief and the others ---- */
 
-int team_begin(struct team *t, int others, const char *job, uint32_t task)
+int team_begin(struct team *t, int others)
 {
-    struct sight own = {.job = job, .task = task};
+    struct sight own = {.job = t->c->job, .task = t->c->task};
     ps_status st = look(t, &own);
     if (st != PS_OK) {
         return session_call_failed(st, "the sessions that there are");
     }
     t->chief = own.newest;
     t->others = others;
-    t->self = strcmp(job, "worker") == 0 ? 1 : 0;
-    t->seen = own.workers > t->self; /* who waited for the chief is here already */
+    t->self = strcmp(t->c->job, "worker") == 0 ? 1 : 0;
+    t->seen = t->seen || own.workers > t->self; /* who waited for the chief is here already */
     return 0;
 }
 
-int team_sign(const struct team *t, int64_t *out_before)
+int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before)
 {
-    ps_variable *v = NULL;
-    ps_status st = sign(t, CHIEF_NAME, true, &v);
-    *out_before = 0;
-    if (st == PS_OK) {
-        ps_status read = ps_variable_read(v, out_before, sizeof(*out_before));
-        st = read == PS_FAILED_PRECONDITION ? PS_OK : read; /* nobody */
+    ps_session *aside = session_open_aside(t->f, t->c);
+    int64_t run = 0;
+    if (aside == NULL) {
+        return -1;
     }
-    st = st == PS_OK ? ps_variable_assign(v, &t->chief, sizeof(t->chief)) : st;
-    return st == PS_OK ? 0 : session_call_failed(st, "the chief's sign (" CHIEF_NAME ")");
-}
-
-int team_set_goal(const struct team *t, int64_t goal)
-{
-    ps_variable *v = NULL;
-    ps_status st = sign(t, GOAL_NAME, true, &v);
-    st = st == PS_OK ? ps_variable_assign(v, &goal, sizeof(goal)) : st;
-    return st == PS_OK ? 0 : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
+    ps_status st = sign_read(t, aside, RUN_NAME, &run);
+    st = is_unsigned(st) ? PS_OK : st;
+    *out_before = run;
+    const int64_t own = t->run != 0 ? t->run : run; /* its sign may be lost with a ps task */
+    t->run = begins || own == 0 ? t->chief : own;
+    if (begins || run == 0) { /* a sign of a later run stays: this trainer is of one that may be over, team_is_over() */
+        st = st == PS_OK ? sign_write(t, aside, RUN_NAME, t->run) : st;
+    }
+    st = st == PS_OK && goal > 0 ? sign_write(t, aside, GOAL_NAME, goal) : st;
+    st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* last: who sees it finds the others */
+    int result = st == PS_OK ? 0 : session_call_failed(st, "the chief's signs (" CHIEF_NAME ")");
+    (void)ps_session_close(aside);
+    return result;
 }
 
 /* Are rounds of the container under way? */
@@ -203,20 +287,41 @@ static void on_round(void *ctx, const ps_round_info *info)
 
 int team_goal(const struct team *t, int64_t *goal)
 {
-    ps_variable *chief = NULL, *v = NULL;
     struct sight seen = {.wanted = 0};
     struct going going = {.container = t->container};
     int64_t there = 0;
-    ps_status st = sign(t, CHIEF_NAME, false, &chief);
-    st = st == PS_OK ? ps_variable_read(chief, &seen.wanted, sizeof(seen.wanted)) : st;
+    ps_session *aside = session_open_aside(t->f, t->c);
+    if (aside == NULL) {
+        return -1;
+    }
+    ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
     st = st == PS_OK ? look(t, &seen) : st;
     st = st == PS_OK ? ps_task_rounds(t->session, 0, 0, on_round, NULL, &going) : st;
-    st = st == PS_OK && (seen.there || going.on) ? sign(t, GOAL_NAME, false, &v) : st; /* otherwise it is of an earlier run */
-    st = st == PS_OK && v != NULL ? ps_variable_read(v, &there, sizeof(there)) : st;
+    st = st == PS_OK && (seen.there || going.on) ? sign_read(t, aside, GOAL_NAME, &there) : st; /* otherwise of an earlier run */
     *goal = st == PS_OK && there > ps_global_step(t->session) ? there : *goal;
-    return st == PS_OK || st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION /* without a value yet */
-               ? 0
-               : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
+    int result = st == PS_OK || is_unsigned(st) ? 0 : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
+    (void)ps_session_close(aside);
+    return result;
+}
+
+bool team_succeeds(const struct team *t)
+{
+    struct sight seen = {.wanted = 0};
+    ps_session *aside = session_open_aside(t->f, t->c);
+    int64_t end_ms = cli_clock_ms() + 2 * LEASE_MS, read_ms = 0;
+    bool chief = false, there = aside == NULL;
+    while (!there && !chief && stop_signal() == 0 && cli_clock_ms() < end_ms) {
+        if (cli_clock_ms() >= read_ms) { /* a chief whose session was made anew signs again */
+            there = sign_read(t, aside, CHIEF_NAME, &seen.wanted) != PS_OK;
+            read_ms = cli_clock_ms() + NOTE_FIRST_MS / 5;
+        }
+        seen.there = false;
+        there = there || look(t, &seen) != PS_OK || seen.there;
+        chief = ps_is_chief(t->session);
+        clock_wait(there || chief ? 0 : LOOK_MS);
+    }
+    (void)ps_session_close(aside);
+    return chief;
 }
 
 void team_step(struct team *t)
@@ -244,8 +349,7 @@ int team_wait(struct team *t, int64_t goal, bool by_step)
         int64_t step = 0;
         ps_status st = read_step(t, &step);
         ps_status end = st == PS_OK ? ps_barrier_within(t->session, END_NAME, 0, END_SLICE_MS) : st;
-        if (end != PS_OK && end != PS_DEADLINE_EXCEEDED) {
-            (void)ps_session_fail(t->session, end, ps_last_error());
+        if (end != PS_OK && end != PS_DEADLINE_EXCEEDED && !session_is_whole(t->session, end)) {
             return -1;
         }
         team_step(t);
@@ -263,7 +367,7 @@ int team_wait(struct team *t, int64_t goal, bool by_step)
             }
             return 0;
         }
-        clock_wait(end == PS_OK ? LOOK_MS : 0);
+        clock_wait(end == PS_DEADLINE_EXCEEDED ? 0 : LOOK_MS);
     }
     return 0;
 }

@@ -4,9 +4,15 @@
  * its share of the examples, batch by batch (model_step() is one step, and the next batch is gathered while its gradients are on
  * their way) -> as the chief: wait for the others, test, report.
  *
- * --fresh: the chief empties the container before it creates variables; the others wait for that (team.c). A reset that hits a
- * worker before it has begun is no failure: it starts over. In --local the process that started us does what comes after
- * training. Failure modes: an error of the session ends it with the task named and a remedy; a signal lets it finish the step.
+ * The chief is who holds the lease: where it dies another worker takes over, tells the others (pstrain/chief, team.c) and is the
+ * one that tests at the end. A ps task that was restarted breaks a step, which is not counted; the session is made anew inside
+ * the library. By epochs that batch is computed again, and those of this worker's steps that the model has lost (repeat());
+ * otherwise the global step says how far it is.
+ *
+ * --fresh: the task that is to be chief empties the container before it creates variables; the others wait for that (team.c). A
+ * reset that hits a worker before it has begun is no failure: it starts over. In --local the process that started us does what
+ * comes after training. Failure modes: an error of the session ends it with the task named and a remedy; a signal lets it finish
+ * the step.
  */
 #include "train.h"
 
@@ -26,7 +32,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STEP_END_MS = 1000 /* in rounds, after a signal: to finish a step for which others may be missing */ };
+enum {
+    STEP_END_MS = 1000, /* in rounds, after a signal: to finish a step for which others may be missing */
+    LEAD_AGAIN_MS = 1000,
+    SUMMARY_STEPS = 10
+};
 
 struct trainer {
     const struct flags *f;
@@ -38,10 +48,16 @@ struct trainer {
     struct batches batch;
     struct average average; /* --serial */
     ps_session *session;
+    bool chief;         /* the model's chief of now, as far as its session knows */
+    bool leads;         /* ... and the others know */
+    int64_t lead_at_ms; /* when to try that again */
+    bool finished;      /* its work is done: nobody told it to stop before */
     struct team team;
     struct shards shards;
     char who[CLUSTER_JOB_BYTES + 32]; /* for messages */
     int64_t first_step;               /* the global step that was found */
+    int64_t known_step;               /* ... behind the last step that was completed */
+    uint32_t replacements;            /* of the model, that are known */
     int64_t goal;                     /* in rounds: the one that ends this run */
     bool reached;                     /* --steps is reached already */
     struct work work;
@@ -54,6 +70,9 @@ static int prepare(struct trainer *t)
     char err[CLI_ERR_BYTES];
     struct model_spec spec;
     int64_t batch = t->f->batch_size;
+    if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL) != PS_OK) { /* now, and not when all is lost */
+        return say_error("--restore: %s", ps_last_error());
+    }
     if (data_load(t->f->data, &t->data, err) != 0) {
         return say_error("--data: %s", err);
     }
@@ -100,13 +119,16 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks */
     ps_session *s = session_open(t->f, t->c, true, t->f->timeout_s * 1000, t->alone);
     t->session = s;
-    team_init(&t->team, s, t->f->container[0] != '\0' ? t->f->container : "localhost");
+    team_init(&t->team, s, t->f, t->c);
     if (s == NULL) {
         return -1;
     }
     ps_status st = ps_session_wait_cluster(s, "ps", SESSION_READY_TIMEOUT_MS);
     if (st != PS_OK) {
         return session_call_failed(st, "waiting for the ps tasks");
+    }
+    if (!t->alone && team_note_fresh(&t->team, fresh && t->c->chief) != 0) {
+        return -1;
     }
     if (fresh && t->c->chief) {
         st = team_reset(&t->team);
@@ -123,11 +145,23 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
         return -1;
     }
     model_params(&t->model, s, flags_optimizer(t->f));
-    st = ps_session_ready(s); /* the chief initialises, the others wait */
-    if (st == PS_ABORTED && fresh && !t->c->chief) {
-        return 1;
+    if (t->f->summaries[0] != '\0' && ps_add_summary_hook(s, t->f->summaries, SUMMARY_STEPS) != PS_OK) {
+        return session_failed(s, "--summaries");
     }
-    return st == PS_OK ? 0 : session_failed(s, "the model is not ready");
+    st = ps_session_ready(s); /* the chief initialises, the others wait */
+    bool behind = t->c->chief ? session_met_other_model(s) : st == PS_ABORTED;
+    if (fresh && behind) {
+        return 1; /* of the chief: a trainer of the older run has made its model again, and ends now */
+    }
+    if (st != PS_OK) {
+        return session_failed(s, "the model is not ready");
+    }
+    t->chief = t->alone || t->f->serial > 0 ? t->c->chief : ps_is_chief(s);
+    if (t->f->by_shards && !t->alone && !t->chief && t->team.run == 0) { /* who was to be chief has lost the lease */
+        st = team_wait_for_chief(&t->team, false, deadline_ms, t->f->timeout_s);
+        t->chief = st == PS_OK && ps_is_chief(s);
+    }
+    return st == PS_OK ? 0 : st == PS_ABORTED ? 1 : -1;
 }
 
 /* The first line. */
@@ -138,9 +172,9 @@ static void say_found(const struct trainer *t, int found)
         say_result("%d variables, global_step %" PRId64 ": the goal of --steps %" PRId64
                    " is already reached; --fresh starts over\n",
                    variables, t->first_step, t->f->steps);
-    } else if (found == variables && (t->c->chief || (t->first_step > 0 && !t->alone))) { /* alone: the chief was only faster */
+    } else if (found == variables && (t->chief || (t->first_step > 0 && !t->alone))) { /* alone: the chief was only faster */
         say_result("%d variables, global_step %" PRId64 ": continuing\n", variables, t->first_step);
-    } else if (!t->c->chief) {
+    } else if (!t->chief) {
         say_result("%d variables, made ready by the chief\n", variables);
     } else if (found > 0) {
         say_result("%d variables created, %d more were there: an earlier chief had begun\n", variables - found, found);
@@ -149,20 +183,87 @@ static void say_found(const struct trainer *t, int found)
     }
 }
 
-/* The chief tells the others of the model and, before that, of the shards. */
-static int lead(struct trainer *t)
+/* The chief tells the others of the model and, before that, of the shards; begins: of a run that it begins. */
+static int lead(struct trainer *t, bool begins)
 {
     int64_t before = 0;
     int others = t->f->by_shards ? 1 : t->c->trainer_count - 1; /* by shards any number may come */
-    if (team_begin(&t->team, others, t->c->job, t->c->task) != 0 ||
-        (t->f->by_shards && shards_open(&t->shards, t->session, t->f, t->who, t->team.chief, t->data.train_count, true) != 0) ||
-        (t->f->sync && team_set_goal(&t->team, t->goal) != 0) || team_sign(&t->team, &before) != 0) {
+    if (team_begin(&t->team, others) != 0) {
         return -1;
     }
-    if (t->f->by_shards && before != 0) {
-        shards_forget(t->session, before);
+    if (begins && t->f->by_shards &&
+        shards_open(&t->shards, t->session, t->f, t->c, t->who, t->team.chief, t->data.train_count, true) != 0) {
+        return -1;
     }
+    if (team_sign(&t->team, begins, t->f->sync ? t->goal : 0, &before) != 0) {
+        return -1;
+    }
+    if (begins && t->f->by_shards && before != 0) {
+        shards_forget(t->f, t->c, before);
+    }
+    t->leads = true;
     return 0;
+}
+
+/* The model that was lost is this run's. */
+static bool may_make(void *trainer)
+{
+    const struct trainer *t = trainer;
+    return t->alone || !team_is_replaced(&t->team);
+}
+
+/* How many of its own steps the model has not that was made anew: all, but for what was restored of this run's: of that as many
+ * are this worker's as of all. */
+static int64_t lost_steps(const struct trainer *t, const ps_recovery *last)
+{
+    int64_t made = t->known_step - t->first_step;
+    int64_t kept = last->model_step - t->first_step;
+    if (kept <= 0 || made <= 0) {
+        return t->work.steps;
+    }
+    return kept < made ? (t->work.steps * (made - kept) + made - 1) / made : 0;
+}
+
+/* What has become of the session since the last step: it may have been made anew, and another one may be chief. How many of its
+ * own steps it has lost. */
+static int64_t watch(struct trainer *t)
+{
+    ps_recovery last = {.struct_bytes = sizeof(last)};
+    int64_t lost = 0;
+    if (t->f->serial > 0) {
+        return 0;
+    }
+    if (ps_monitored_last_recovery(t->session, &last) == PS_OK && last.count != (uint32_t)t->work.recoveries) {
+        const bool another = last.replacements != t->replacements; /* by this recovery, or one before it */
+        t->work.recoveries = last.count;
+        t->work.lost_steps = last.lost_steps_total;
+        t->leads = false; /* its sign is that of another session */
+        if (!may_make(t)) {
+            (void)ps_session_fail(t->session, PS_ABORTED, "the model was reset: another run has begun");
+            return 0;
+        }
+        bool gone = !another && t->f->by_shards && last.status == PS_ABORTED && last.reason == PS_REASON_LOST;
+        if (gone && team_is_over(&t->team)) { /* the next run's chief has deleted them */
+            (void)ps_session_fail(t->session, PS_ABORTED, "all shards of the run are done, and another run has begun");
+            return 0;
+        }
+        lost = another ? lost_steps(t, &last) : 0;
+        if (another) {
+            t->replacements = last.replacements;
+            t->known_step = last.model_step;
+            t->first_step = last.model_step < t->first_step ? last.model_step : t->first_step;
+        }
+    }
+    bool chief = !t->alone && ps_is_chief(t->session);
+    if (chief && !t->chief) {
+        say_note("%s: chief from now on", t->who);
+    }
+    t->leads = t->leads && chief;
+    t->chief = t->alone ? t->chief : chief;
+    if (chief && !t->leads && cli_clock_ms() >= t->lead_at_ms && lead(t, false) != 0) {
+        t->lead_at_ms = cli_clock_ms() + LEAD_AGAIN_MS;
+    }
+    return lost;
 }
 
 /* Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found. From then on a
@@ -184,6 +285,7 @@ static int begin(struct trainer *t)
         return -1;
     }
     int found = ps_session_found(t->session, &t->first_step);
+    t->known_step = t->first_step;
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
     int64_t from = t->alone ? 0 : t->first_step; /* who enters late finds more steps */
     t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
@@ -196,10 +298,11 @@ static int begin(struct trainer *t)
     }
     if (t->f->serial > 0) {
         result = average_init(&t->average, &t->model) == 0 ? 0 : say_error("--serial: no memory for the sums of gradients");
-    } else if (t->c->chief && !t->alone) {
-        result = lead(t);
+    } else if (t->chief && !t->alone) {
+        result = lead(t, true);
     } else if (t->f->by_shards) {
-        result = shards_open(&t->shards, t->session, t->f, t->who, t->alone ? 0 : t->team.chief, t->data.train_count, t->alone);
+        result =
+            shards_open(&t->shards, t->session, t->f, t->c, t->who, t->alone ? 0 : t->team.run, t->data.train_count, t->alone);
     }
     if (result != 0) {
         return -1;
@@ -230,10 +333,11 @@ static void look(const struct trainer *t, const struct epoch *e, struct progress
     int64_t others = samples_of_others(t->f, t->c, now->global_step - t->first_step, &t->work);
     now->others_samples = others > 0 ? others : 0;
     now->done = by_step || t->f->by_shards || t->f->in_rounds ? now->global_step - t->first_step : t->work.steps;
-    now->goal = by_step ? t->f->steps - t->first_step : t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
+    const int64_t each = batches_epoch_steps(&t->batch, t->c->trainer);
+    now->goal = by_step ? t->f->steps - t->first_step : t->f->in_rounds ? t->goal - t->first_step : t->f->epochs * each;
     now->dropped = ps_dropped(t->session);
     now->epoch = e->epoch + 1;
-    now->epochs = by_step ? 0 : t->f->epochs;
+    now->epochs = by_step ? 0 : t->f->in_rounds ? (t->goal + each - 1) / each : t->f->epochs; /* in rounds they are the model's */
     now->loss = loss_of(e);
     now->accuracy = e->samples > 0 ? (double)e->correct / (double)e->samples : 0;
 }
@@ -271,14 +375,25 @@ static bool has_batch(struct trainer *t)
     return b->rows > 0;
 }
 
-/* What model_step() has computed with `rows` examples. */
-static void count(struct trainer *t, struct epoch *e, int64_t rows)
+/* What model_step() has computed. */
+struct measured {
+    int64_t rows, correct;
+    double loss;
+};
+
+static struct measured measure(struct trainer *t, int64_t rows)
 {
-    double loss = ps_tensor_scalar(&t->model.loss); /* computed by now: reading does not wait */
-    e->samples += rows;
-    e->correct += (int64_t)ps_tensor_scalar(&t->model.correct);
-    e->loss_sum += loss * (double)rows;
-    t->work.samples += rows;
+    return (struct measured){.rows = rows, /* computed by now: reading does not wait */
+                             .correct = (int64_t)ps_tensor_scalar(&t->model.correct),
+                             .loss = ps_tensor_scalar(&t->model.loss)};
+}
+
+static void count(struct trainer *t, struct epoch *e, const struct measured *m)
+{
+    e->samples += m->rows;
+    e->correct += m->correct;
+    e->loss_sum += m->loss * (double)m->rows;
+    t->work.samples += m->rows;
 }
 
 /* --serial: the batches of all workers of the round, the first of which is there, with the same values. */
@@ -293,9 +408,24 @@ static void round_of_all(struct trainer *t, struct epoch *e)
         }
         model_step(&t->model, NULL, b->x, &b->y);
         average_add(&t->average, &t->model);
-        count(t, e, b->rows);
+        const struct measured m = measure(t, b->rows);
+        count(t, e, &m);
     }
     average_push(&t->average, &t->model, t->session);
+}
+
+/* By epochs a worker makes those again that were lost of its own steps, and the one that was broken off. */
+static void repeat(struct trainer *t, int64_t lost, bool broken)
+{
+    if (t->f->steps > 0 || t->f->by_shards || t->f->in_rounds || (lost == 0 && !broken)) {
+        return;
+    }
+    int64_t back = batches_back(&t->batch, lost + broken) - broken;
+    t->work.steps -= back;
+    if (back > 0) {
+        say_note("%s: %" PRId64 " of its steps were lost: it makes them again", t->who, back);
+    }
+    gather(t, 0);
 }
 
 /* The batch that is there; the next one is there afterwards. True when there is a reason to end. */
@@ -309,19 +439,29 @@ static bool step(struct trainer *t, struct epoch *e)
         model_step(&t->model, t->session, b->x, &b->y);
     }
     gather(t, b->step + 1); /* while the last gradients travel */
-    (void)ps_step_done(t->session);
+    const struct measured m = measure(t, rows);
+    if (t->f->serial == 0 && rows > 0) {
+        (void)ps_step_value(t->session, "loss", m.loss);
+        (void)ps_step_value(t->session, "accuracy", (double)m.correct / (double)rows);
+    }
+    bool done = ps_step_done(t->session) == PS_OK;
+    if (done) {
+        if (t->f->serial == 0) {
+            count(t, e, &m);
+        }
+        t->work.steps++;
+        t->known_step = ps_global_step(t->session);
+    }
+    bool over = ps_should_stop(t->session); /* a session that was lost is made anew in here */
     if (ps_session_status(t->session) != PS_OK) {
         return true;
     }
-    if (t->f->serial == 0) {
-        count(t, e, rows);
-    }
-    t->work.steps++;
+    repeat(t, watch(t), !done);
     if (t->f->in_rounds && (b->rows == 0 || b->step != ps_global_step(t->session))) {
-        gather(t, ps_global_step(t->session)); /* others have gone on, or this one was dropped */
+        gather(t, ps_global_step(t->session)); /* others have gone on, or this one was dropped, or broken off */
     }
     team_step(&t->team);
-    return stop_signal() != 0 || ps_should_stop(t->session);
+    return stop_signal() != 0 || over;
 }
 
 static void train(struct trainer *t)
@@ -348,6 +488,9 @@ static void train(struct trainer *t)
         shards_return(&t->shards);
     }
     progress_end(&progress, &now);
+    int64_t end = t->f->in_rounds ? t->goal : t->f->steps;
+    t->finished = stop_signal() == 0 && ps_session_status(t->session) == PS_OK &&
+                  (!ps_should_stop(t->session) || (end > 0 && ps_global_step(t->session) >= end));
     t->work.dropped = ps_dropped(t->session);
     if (t->work.dropped > 0) {
         say_note("%s: %" PRId64 " of its %" PRId64 " steps were dropped: they came when their rounds were over", t->who,
@@ -368,21 +511,12 @@ static int stopped(const struct trainer *t)
     return EXIT_FAILED;
 }
 
-/* So that nobody waits for the chief while it waits for the others: its session ends as that of a member that has finished, and
- * one that is no member takes over. 0, or -1: said. */
-static int leave(struct trainer *t)
+/* This trainer is done: when all are, ps tasks with --exit_when_done end. */
+static void say_done(const struct trainer *t)
 {
-    struct flags alone = *t->f;
-    alone.with.mode = PS_SYNC_NONE;
-    int code = session_close(t->session);
-    t->session = NULL;
-    if (code != 0) {
-        (void)say_error("%s: cannot leave the others: %s", t->who, ps_status_name((ps_status)code));
-        return -1;
+    if (t->finished && ps_session_job_done(t->session) != PS_OK) {
+        say_note("%s is done, and the directory has not heard it: %s", t->who, ps_last_error());
     }
-    t->session = session_open(&alone, t->c, true, t->f->timeout_s * 1000, true);
-    t->team.session = t->session;
-    return t->session != NULL ? 0 : -1;
 }
 
 static int chief_end(struct trainer *t)
@@ -395,7 +529,8 @@ static int chief_end(struct trainer *t)
     /* by shards all are done by now, but where a global step ends the run */
     bool others = t->f->by_shards ? by_step && t->team.seen : t->c->trainer_count > 1;
     others = others && !t->f->in_rounds; /* all are done with the last round */
-    if (t->f->with.mode == PS_SYNC_STALENESS && others && leave(t) != 0) {
+    if (t->f->with.mode == PS_SYNC_STALENESS && others && ps_sync_finish(t->session) != PS_OK) { /* nobody waits for it then */
+        (void)say_error("%s: cannot leave the others: %s", t->who, ps_last_error());
         return EXIT_FAILED;
     }
     if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
@@ -404,8 +539,30 @@ static int chief_end(struct trainer *t)
     if (stop_signal() != 0) {
         return EXIT_SIGNAL + stop_signal();
     }
+    (void)watch(t);
     struct totals totals = {.work = t->work, .first_step = t->first_step};
-    return evaluate_after(t->f, t->c, &t->model.spec, &t->data, &totals);
+    int status = evaluate_after(t->f, t->c, &t->model.spec, &t->data, &totals);
+    if (t->f->summaries[0] != '\0' && status == EXIT_DONE) {
+        (void)ps_step_value(t->session, "test_accuracy", totals.test_accuracy); /* written when the session is closed */
+        (void)ps_step_value(t->session, "test_loss", totals.test_loss);
+    }
+    return status;
+}
+
+/* One that is not the chief ends at once, unless there is none any more. */
+static int worker_end(struct trainer *t)
+{
+    if (t->alone || t->f->serial > 0) {
+        return t->chief && !t->alone ? chief_end(t) : EXIT_DONE;
+    }
+    if (!t->chief && t->c->trainer_count > 1 && team_succeeds(&t->team)) {
+        (void)watch(t);
+    }
+    int status = t->chief ? chief_end(t) : EXIT_DONE;
+    if (status == EXIT_DONE) {
+        say_done(t);
+    }
+    return status;
 }
 
 static int run(struct trainer *t)
@@ -430,7 +587,7 @@ static int run(struct trainer *t)
         return EXIT_SIGNAL + stop_signal();
     }
     link_tell(t->link, LINK_DONE, &t->work);
-    return t->c->chief && !t->alone ? chief_end(t) : EXIT_DONE;
+    return worker_end(t);
 }
 
 int train_run(const struct flags *f, const struct cluster *c, const struct link *link)
@@ -442,6 +599,7 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
         (void)snprintf(t.who, sizeof(t.who), "/job:%s/task:%u", c->job, (unsigned)c->task);
     }
     stop_watch();
+    session_gate(f->serial > 0 ? NULL : may_make, &t);
     int status = run(&t);
     stop_gently(false); /* nothing is left that a signal could cut */
     model_fini(&t.model);

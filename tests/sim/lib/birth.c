@@ -38,7 +38,7 @@ static struct sim_var *var_named(struct sim *s, const char *container, const cha
 
 static bool in_model(const struct sim_var *v)
 {
-    return v->kind != SIM_VAR_TMP && v->kind != SIM_VAR_HYPER;
+    return v->kind != SIM_VAR_TMP && v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_MODEL; /* that one is chief.c's */
 }
 
 /* As DESIGN has it; one that only has its first values, of an initializer, may be given them again. */
@@ -172,6 +172,7 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (b == NULL) {
         born(s, p->task, v, creation);
         b = &s->birth[s->birth_count - 1];
+        b->restored = initialised; /* at once: out of a checkpoint */
     }
     if (!b->alive || b->var != v || b->task != (uint32_t)(p->task - s->task)) {
         sim_fail(s, "creation number %llx of '%s' is used again", (unsigned long long)creation, v->name);
@@ -180,7 +181,14 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
         sim_fail(s, "'%s' goes back: initialised %d to %d, sealed %d to %d, version %llu to %llu", v->name, b->initialised,
                  initialised, b->sealed, sealed, (unsigned long long)b->version, (unsigned long long)version);
     }
-    if (initialised && !b->initialised) {
+    if (initialised && !b->initialised && b->restored) {
+        sim_trace(s, "'%s' at %s:%u comes back, version %llu", v->name, p->task->job, p->task->index,
+                  (unsigned long long)version);
+        b->base_version = version;
+        b->base_step = v->kind == SIM_VAR_STEP ? sim_element(s, v, value, 0) : 0;
+        v->lost = false;
+        s->count_came_back++;
+    } else if (initialised && !b->initialised) {
         sim_trace(s, "'%s' at %s:%u gets its first values", v->name, p->task->job, p->task->index);
         taint(s, b, value, value_bytes);
     }
@@ -197,6 +205,10 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     }
     if (v->kind == SIM_VAR_ROUND) {
         sim_rounds_look(s, b, value);
+        return;
+    }
+    if (v->kind == SIM_VAR_MODEL) {
+        sim_chief_look(s, b, value, p->full);
         return;
     }
     if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER) {
@@ -249,6 +261,7 @@ static void dies(struct sim *s, struct sim_birth *b, bool by_restart)
         sim_fail(s, "LOST: '%s' (version %llu) vanished at /job:%s/task:%u without a RESET or DELETE that could still act",
                  b->var->name, (unsigned long long)b->version, s->task[b->task].job, s->task[b->task].index);
     }
+    sim_chief_dies(s, b, by_restart);
     if (by_restart || !s->task[b->task].same_job || sim_twin_may_drop(s, b)) {
         remember_loss(s, b);
     }
@@ -268,7 +281,7 @@ static void note_mixed(struct sim *s)
         for (size_t j = 0; j < s->birth_count; j++) {
             const struct sim_birth *b = &s->birth[j];
             if (b->alive && b->var == &s->var[i] && b->var->kind != SIM_VAR_TMP) {
-                has = has || b->initialised;
+                has = has || (b->initialised && !(b->restored && b->version == 0));
                 live = live || is_live(b);
             }
         }
@@ -299,6 +312,7 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
         forget_losses(s);
     }
     note_mixed(s);
+    sim_chief_looked(s);
     sim_twin_look(s, t);
 }
 
@@ -318,6 +332,7 @@ void sim_births_restart(struct sim *s, struct sim_task *t)
     }
     forget_losses(s);
     note_mixed(s);
+    sim_chief_looked(s);
 }
 
 void sim_check_ready(struct sim *s, struct sim_program *p)

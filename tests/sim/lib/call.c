@@ -168,6 +168,10 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
     switch (op->kind) {
     case PSI_REQ_PUSH:
     case PSI_REQ_PUSH_PULL: {
+        if (v->kind == SIM_VAR_MODEL) {
+            call->src = buffer(v, call); /* chief.c fills it */
+            break;
+        }
         if (v->kind == SIM_VAR_ROUND) {
             call->src = buffer(v, call);
             fill(v, call->src, sim_rounds_gradient(s, call->program));
@@ -330,6 +334,7 @@ struct sim_op *sim_call_start(struct sim *s, struct sim_program *p, enum psi_req
         sim_rounds_prepare(s, call);
     }
     prepare_other(s, call);
+    sim_chief_prepare(s, call);
     note_wipe(s, op);
     p->calls[slot] = call;
     p->calls_out++;

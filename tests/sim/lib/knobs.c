@@ -273,6 +273,47 @@ static void rounds(struct sim *s)
     }
 }
 
+/* Two or three candidates and an evaluator: they stand still for longer than a lease, and die; connections break, the directory
+ * restarts, which has none of the variables; or any task. */
+static void leases(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    const uint64_t about = s->seed % 5;
+    k->restarts_directory = about == 3;
+    k->ps_tasks = k->restarts_directory ? 3 : (uint32_t)sim_range(s, 1, 3);
+    k->programs = (uint32_t)sim_range(s, 2, 4);
+    k->vars = (uint32_t)sim_range(s, 1, 3);
+    k->workers_listed = true;
+    k->second_chief = sim_one_in(s, 5);
+    k->static_chief = sim_one_in(s, 3);
+    k->lease_ms = pick(s, 400, 800, 1200, 2000);
+    k->beat_ms = k->lease_ms / 4;
+    k->session_keep_ms = sim_one_in(s, 3) ? k->lease_ms + (uint32_t)sim_range(s, 100, 2000) : 60000;
+    k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
+    k->segment_ms = pick(s, 1000, 5000, 5000, 10000);
+    k->operation_ms = pick(s, 2000, 4000, 4000, 8000);
+    k->think_ms = pick(s, 0, 5, 20, 100);
+    k->depth = 8;
+    k->fault_every_ms = pick(s, 50, 150, 300, 600);
+    k->fault_until_ms += 4000;
+    k->fault_weight[SIM_FAULT_STOP_CLIENT] = pick(s, 2, 4, 8, 16);
+    k->fault_weight[SIM_FAULT_KILL_CLIENT] = pick(s, 0, 1, 2, 4);
+    if (about > 0) {
+        k->fault_weight[SIM_FAULT_CUT] = pick(s, 0, 2, 4, 8);
+        k->fault_weight[SIM_FAULT_CUT_BOUNDARY] = pick(s, 0, 2, 4, 8);
+        k->fault_weight[SIM_FAULT_HALF_OPEN] = pick(s, 0, 0, 1, 4);
+        k->fault_weight[SIM_FAULT_PAUSE_DIR] = pick(s, 0, 2, 4, 8);
+        k->fault_weight[SIM_FAULT_SLOW_TICK] = pick(s, 0, 0, 1, 3);
+        k->fault_weight[SIM_FAULT_PARTITION] = pick(s, 0, 0, 1, 4);
+        k->fault_weight[SIM_FAULT_STOP_TASK] = pick(s, 0, 0, 1, 2);
+    }
+    if (about >= 2) {
+        k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 1, 2, 4, 8);
+    }
+    k->may_lose = true;
+    k->may_forget = true;
+}
+
 static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
@@ -293,6 +334,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
                  : options->race   ? SIM_RACE
                  : options->queues ? SIM_QUEUES
                  : options->rounds ? SIM_ROUNDS
+                 : options->lease  ? SIM_LEASE
                                    : draw_profile(s, options);
     k->frame_bytes = options->frame_bytes;
     k->crc = !sim_one_in(s, 5);
@@ -303,8 +345,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->vars = (uint32_t)sim_range(s, 2, 6);
     k->workers_listed = !sim_one_in(s, 4);
     k->large = options->large;
+    k->disks = options->disks;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
-                 k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS;
+                 k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE;
     switch (k->profile) {
     case SIM_CALM:
         k->quiet = true;
@@ -367,6 +410,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     case SIM_ROUNDS:
         rounds(s);
+        break;
+    case SIM_LEASE:
+        leases(s);
         break;
     case SIM_PROFILE_COUNT:
         break;
@@ -511,6 +557,10 @@ void sim_vars_draw(struct sim *s)
     }
     if (k->profile == SIM_ROUNDS) {
         sim_rounds_draw(s);
+        return;
+    }
+    if (k->profile == SIM_LEASE) {
+        sim_chief_draw(s);
         return;
     }
     if (s->boundary_kind != PSI_REQ_NONE) {

@@ -8,6 +8,8 @@
  */
 #include "sim.h"
 
+#include "worker/core/client.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,6 +122,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
                 break;
             case PSD_EFFECT_LOG:
                 task_log(s, t, &effect);
+                sim_disks_logged(s, &effect);
                 break;
             case PSD_EFFECT_READY:
                 t->ready = true;
@@ -130,6 +133,9 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
             case PSD_EFFECT_CALL_CANCEL:
                 sim_work_cancel(s, t, &effect);
                 break;
+            case PSD_EFFECT_DISK:
+                sim_disks_ask(s, t, &effect.disk);
+                break;
             case PSD_EFFECT_SHUTDOWN:
                 sim_fail(s, "/job:%s/task:%u wants to shut down and nobody asked", t->job, t->index);
             }
@@ -139,6 +145,9 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
     }
     sim_births_poll(s, t);
     sim_queues_poll(s, t);
+    sim_rounds_poll(s, t);
+    sim_checkpoint_note(t);
+    sim_checkpoint_look(s, t);
     if (heavy_checks(s)) {
         psd_task_check_invariants(t->core);
     }
@@ -189,6 +198,7 @@ void sim_program_settle(struct sim *s, struct sim_program *p)
             break;
         }
     }
+    sim_chief_watch(s, p);
     if (heavy_checks(s)) {
         psi_client_check_invariants(p->core);
     }
@@ -231,11 +241,17 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     if (s->k.profile == SIM_ROUNDS && s->seed % 3 == 0) {
         config.round_slice_bytes = 1u << 14;
     }
+    config.cut_slice_bytes = 256;
+    config.memory_budget_bytes = s->k.memory_bytes > 0 ? s->k.memory_bytes : config.memory_budget_bytes;
     config.config_row = sim_config_row;
     config.config_ctx = t;
     config.config_set = sim_config_set;
     config.shell = t;
+    config.unix_ms = s->seed % 4 == 0 ? 0 : s->now; /* some have no clock, as one that was set back */
     (void)snprintf(t->limit, sizeof(t->limit), "0");
+    sim_disks_open(s, t);
+    config.has_disk = t->disk != NULL;
+    config.checkpoint_seconds = 0;
     config.call_name = sim_work_name;
     config.calls_max = s->k.may_refuse ? 2 : SIM_WORKS_MAX;
     random_bytes(s, seed);
@@ -251,6 +267,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
         sim_fail(s, "psd_task_new: %s", err.text);
     }
     sim_replay_begin(t, &config);
+    t->checkpoint_in = 0;
     t->next_tick = s->now + sim_range(s, 1, 90);
     sim_trace(s, "%s:%u starts (%u.)", t->job, t->index, t->life);
     sim_task_settle(s, t);
@@ -262,7 +279,9 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
     sim_trace(s, "%s:%u is killed, back in %llu ms", t->job, t->index, (unsigned long long)(up_at - s->now));
     s->count_restarts++;
     sim_births_restart(s, t);
+    sim_chief_restart(s, t);
     sim_queues_restart(s, t);
+    sim_checkpoint_drop(s, t);
     sim_replay_end(s, t);
     for (uint32_t i = 0; i < s->conn_count; i++) { /* links that the core has let go of are the shell's */
         for (uint32_t side = 0; side < 2; side++) {
@@ -272,6 +291,7 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
             }
         }
     }
+    sim_disks_end(s, t); /* it may be at what the core has lent it */
     psd_task_free(t->core);
     t->core = NULL;
     t->work_count = 0; /* its threads end with it */
@@ -295,6 +315,7 @@ void sim_client_start(struct sim *s, struct sim_program *p)
     uint8_t random[32];
     random_bytes(s, random);
     bool by_target = sim_one_in(s, 4);
+    p->is_static = s->k.static_chief && p->task == 0 && strcmp(p->job, "worker") == 0 && sim_one_in(s, 2);
     struct psi_client_config config = {
         .cluster = by_target ? NULL : &s->cluster,
         .target = by_target ? s->task[sim_below(s, s->k.ps_tasks)].address : NULL,
@@ -307,6 +328,8 @@ void sim_client_start(struct sim *s, struct sim_program *p)
         .operation_timeout_ms = s->k.operation_ms,
         .ready_timeout_ms = s->k.ready_ms,
         .seed = 7,
+        .chief_number = sim_one_in(s, s->k.profile == SIM_LEASE ? 2 : 0) ? p->chief_number : 0,
+        .chief_mode = s->k.profile == SIM_LEASE && !p->is_static ? PSI_CHIEF_LEASE : PSI_CHIEF_STATIC,
     };
     p->life = ++s->session_count;
     p->begun_ms = s->now;
@@ -363,6 +386,7 @@ static void leaves_unclean(struct sim *s, const struct sim_program *p)
 void sim_client_end(struct sim *s, struct sim_program *p)
 {
     sim_trace(s, "client%u.%u ends", p->index, p->life);
+    p->chief_number = p->core->chief.number;
     leaves_unclean(s, p);
     client_disconnect(s, p, false);
     if (psi_client_pending(p->core) != 0) {
@@ -377,6 +401,7 @@ void sim_client_end(struct sim *s, struct sim_program *p)
 void sim_client_kill(struct sim *s, struct sim_program *p)
 {
     sim_trace(s, "client%u.%u is killed", p->index, p->life);
+    p->chief_number = 0;
     sim_calls_forget(s, p);
     leaves_unclean(s, p);
     client_disconnect(s, p, true);
@@ -526,6 +551,7 @@ void sim_task_tick(struct sim *s, struct sim_task *t)
     t->next_tick = s->now + sim_range(s, 20, 100);
     psd_task_tick(t->core, s->now);
     sim_task_settle(s, t);
+    sim_disks_tick(t);
 }
 
 void sim_program_tick(struct sim *s, struct sim_program *p)

@@ -18,6 +18,7 @@ static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct si
     switch (v->kind) {
     case SIM_VAR_PUSH:
     case SIM_VAR_TMP:
+    case SIM_VAR_MODEL:
         return ps_sgd(1.0);
     case SIM_VAR_ROUND:
         return v->dtype == PS_I64 ? ps_no_optimizer() : ps_sgd(1.0);
@@ -90,6 +91,9 @@ static void session_begin(struct sim *s, struct sim_program *p)
     if (s->k.profile == SIM_ROUNDS) {
         sim_rounds_begin(s, p);
     }
+    if (s->k.profile == SIM_LEASE) {
+        sim_chief_begin(s, p);
+    }
     p->next_call_at = s->now;
 }
 
@@ -134,6 +138,7 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
     case SIM_VAR_HYPER:
     case SIM_VAR_QUEUE:
     case SIM_VAR_ROUND:
+    case SIM_VAR_MODEL:
         break;
     }
     return PSI_REQ_STATUS;
@@ -157,6 +162,10 @@ static void work(struct sim *s, struct sim_program *p)
     }
     if (s->k.profile == SIM_ROUNDS) {
         sim_rounds_work(s, p);
+        return;
+    }
+    if (s->k.profile == SIM_LEASE) {
+        sim_chief_work(s, p);
         return;
     }
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1);
@@ -270,6 +279,10 @@ static void import(struct sim *s, struct sim_program *p)
 
 static void act_first_values(struct sim *s, struct sim_program *p)
 {
+    if (s->k.profile == SIM_LEASE) {
+        sim_chief_give(s, p);
+        return;
+    }
     if (s->k.imports && p->role == SIM_CHIEF && sim_one_in(s, 3)) {
         import(s, p);
         return;
@@ -424,6 +437,9 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
 {
     const struct sim_op *op = call->op;
     bool ok = op->status == PS_OK;
+    if (sim_chief_next(s, p, call)) {
+        return;
+    }
     switch (op->kind) {
     case PSI_REQ_GET:
     case PSI_REQ_LOOKUP:

@@ -160,9 +160,23 @@ void ref_close_at_once(struct ref_queue *q, struct ref_attempt *a)
 
 /* ---- turns ---- */
 
+void ref_put(struct ref_queue *q)
+{
+    q->ins++;
+}
+
 void ref_pick(struct ref_queue *q, uint64_t element)
 {
     ref_add(&q->picks, element);
+    q->outs++;
+}
+
+/* The next element may move; it does. */
+static bool moves(const struct ref_queue *q, uint64_t *left)
+{
+    bool stands = q->held && *left == 0;
+    *left -= *left > 0;
+    return !stands;
 }
 
 /* The index of the next element to be taken. */
@@ -199,7 +213,7 @@ static bool enqueue_turn(struct ref_queue *q)
         leave(q, a, REF_OK);
         return true;
     }
-    if (a->moved == a->want || q->elements.count >= q->capacity) {
+    if (a->moved == a->want || q->elements.count >= q->capacity || !moves(q, &q->ins)) {
         return false;
     }
     ref_add(&q->elements, a->elements.at[a->moved++]);
@@ -232,7 +246,7 @@ static bool dequeue_turn(struct ref_queue *q)
         }
     }
     uint64_t keep = q->shuffle && !q->closed ? q->min_after_dequeue : 0;
-    if (q->elements.count <= keep) {
+    if (q->elements.count <= keep || !moves(q, &q->outs)) {
         return false;
     }
     ref_add(&a->elements, take(&q->elements, choose(q)));
@@ -257,6 +271,10 @@ void ref_turns(struct ref_queue *q)
     if (q->picked < q->picks.count) {
         wrong(q, "an element was taken out of turn", q->picks.at[q->picked]);
     }
+    if (q->ins > 0 || q->outs > 0) {
+        wrong(q, "elements were moved out of turn", q->ins > 0 ? q->ins : q->outs);
+    }
+    q->ins = q->outs = 0;
     q->picks.count = 0;
     q->picked = 0;
 }

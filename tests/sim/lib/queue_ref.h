@@ -43,7 +43,9 @@ struct ref_queue {
     struct ref_attempt *known, *enqueues, *dequeues;
     struct ref_list picks; /* shuffle: which elements the other side took since the last turns, in order */
     size_t picked;
-    char wrong[160]; /* the first thing that cannot be; empty: none */
+    bool held;          /* the other side may stand still where a turn is due: no more moves than it has made */
+    uint64_t ins, outs; /* held: elements that it has moved since the last turns, and this side has not */
+    char wrong[160];    /* the first thing that cannot be; empty: none */
 };
 
 struct ref_queue *ref_new(void);
@@ -57,6 +59,8 @@ void ref_close_at_once(struct ref_queue *q, struct ref_attempt *a);
 void ref_give_up(struct ref_queue *q, struct ref_attempt *a);
 /** Nothing of it is remembered any more: its elements are its client's. */
 void ref_forget(struct ref_queue *q, struct ref_attempt *a);
+/** The other side has put one in. */
+void ref_put(struct ref_queue *q);
 /** shuffle: the other side took this one. */
 void ref_pick(struct ref_queue *q, uint64_t element);
 void ref_turns(struct ref_queue *q);

@@ -116,6 +116,17 @@ bool sim_lease_over(const struct sim *s, const struct sim_task *t, const struct 
            (t->core->now_ms - r->idle_since_ms >= s->k.lease_ms || r->idle_since_ms - r->heard_ms >= s->k.lease_ms);
 }
 
+/* Of the queue that c changes; NULL: nobody has seen it yet. */
+static struct ref_queue *ref_of(const struct sim *s, const struct psd_change *c)
+{
+    for (uint32_t i = 0; i < SIM_QUEUES_MAX; i++) {
+        if (s->queue[i].ref != NULL && s->queue[i].creation == c->attempt.variable->creation) {
+            return s->queue[i].ref;
+        }
+    }
+    return NULL;
+}
+
 static void mark_put(struct sim *s, const struct psd_change *c)
 {
     uint64_t id = whole_id_of(s, c->attempt.element);
@@ -134,6 +145,9 @@ static void mark_put(struct sim *s, const struct psd_change *c)
     e->place = SIM_PLACE_QUEUE;
     e->life = c->attempt.record->pid;
     e->number = c->attempt.id;
+    if (ref_of(s, c) != NULL) {
+        ref_put(ref_of(s, c));
+    }
 }
 
 static const struct psd_element *drawn(const struct psd_change *c)
@@ -153,13 +167,10 @@ static void mark_taken(struct sim *s, const struct psd_change *c)
         sim_fail(s, "element %llu is taken from a queue that does not have it", (unsigned long long)id);
     }
     e->place = SIM_PLACE_TAKEN;
-    for (uint32_t i = 0; i < SIM_QUEUES_MAX; i++) {
-        if (s->queue[i].ref != NULL && s->queue[i].creation == c->attempt.variable->creation) {
-            ref_pick(s->queue[i].ref, id);
-            return;
-        }
+    if (ref_of(s, c) == NULL) {
+        sim_fail(s, "an element is taken from a queue that nobody has seen yet: a fault of the workload");
     }
-    sim_fail(s, "an element is taken from a queue that nobody has seen yet: a fault of the workload");
+    ref_pick(ref_of(s, c), id);
 }
 
 /* At the end of a session: newest first, or what it took stands in the queue the other way round. */
@@ -462,6 +473,8 @@ static void compare(struct sim *s, struct sim_task *t, struct sim_queue *q, cons
         ref_close_at_once(q->ref, a);
         ref_forget(q->ref, a);
     }
+    q->ref->held = psi_list_linked(&real->dirty); /* by a cut that is full */
+    s->count_held += q->ref->held;
     ref_turns(q->ref);
     if (q->ref->wrong[0] != '\0') {
         sim_fail(s, "REFERENCE: queue '%s': %s", q->var->name, q->ref->wrong);

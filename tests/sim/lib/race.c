@@ -158,8 +158,8 @@ void sim_race_done(struct sim *s, const struct sim_op *op, const char *text)
         return;
     }
     s->race.reset_ok += op->status == PS_OK;
-    if (op->status == PS_OK || away(s, &s->task[0], op)) {
-        return; /* the directory itself: nobody could say more */
+    if (op->status == PS_OK || s->k.disks || away(s, &s->task[0], op)) {
+        return; /* a disk was slow or failed; the directory itself: nobody could say more */
     }
     for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++) {
         const char *names = strstr(text, marks[i]);

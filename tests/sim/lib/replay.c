@@ -6,7 +6,7 @@
  */
 #include "sim.h"
 
-#include "psd/state.h"
+#include "psd/rpc/start.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,17 +18,19 @@ struct look {
     struct sim *s;
     const struct sim_task *t;
     const char *of; /* a name, or who */
+    bool cut;       /* b comes from a checkpoint: things have no order there, and groups of rounds are not in it */
 };
 
 static void differs(const struct look *l, const char *field)
 {
-    sim_fail(l->s, "REPLAY: %s of %s at %s:%u is not what the replay of its changes gives", field, l->of, l->t->job, l->t->index);
+    sim_fail(l->s, "%s: %s of %s at %s:%u is not what %s gives", l->cut ? "CUT" : "REPLAY", field, l->of, l->t->job, l->t->index,
+             l->cut ? "its checkpoint" : "the replay of its changes");
 }
 
 static void differs_by(const struct look *l, const char *field, long long living, long long replayed)
 {
-    sim_fail(l->s, "REPLAY: %s of %s at %s:%u is %lld, after its changes were replayed %lld", field, l->of, l->t->job,
-             l->t->index, living, replayed);
+    sim_fail(l->s, "%s: %s of %s at %s:%u is %lld, after its %s %lld", l->cut ? "CUT" : "REPLAY", field, l->of, l->t->job,
+             l->t->index, living, l->cut ? "checkpoint was loaded" : "changes were replayed", replayed);
 }
 
 /* a: a struct `type` of the living task, b: of the replayed one. */
@@ -51,6 +53,29 @@ static void differs_by(const struct look *l, const char *field, long long living
 static bool same_memory(const void *a, const void *b, uint64_t bytes)
 {
     return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, bytes) == 0);
+}
+
+/* The entry of b that belongs to the next one of a; NULL: there is none. */
+struct pairs {
+    const struct psi_map *a, *b;
+    uint64_t at_a, at_b;
+};
+
+static bool next_pair(const struct look *l, struct pairs *p, void **a, void **b)
+{
+    const char *key = NULL;
+    size_t len = 0;
+    if (!psi_map_next(p->a, &p->at_a, &key, &len, a)) {
+        return false;
+    }
+    if (!l->cut) {
+        return psi_map_next(p->b, &p->at_b, NULL, NULL, b);
+    }
+    *b = psi_map_find(p->b, key, len);
+    if (*b == NULL) {
+        sim_fail(l->s, "CUT: %.*s of %s at %s:%u is not in its checkpoint", (int)len, key, l->of, l->t->job, l->t->index);
+    }
+    return true;
 }
 
 /* ---- queues ---- */
@@ -92,7 +117,13 @@ static void attempts(const struct look *l, const struct psd_attempt *a, const st
 static void attempt_lists(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
 {
     struct psi_list *ia = la->next, *ib = lb->next;
-    while (ia != la && ib != lb) {
+    for (;;) {
+        while (l->cut && ia != la && PSI_CONTAINER_OF(ia, struct psd_attempt, link)->variable->gone) {
+            ia = ia->next; /* of a queue that is gone: not in a checkpoint */
+        }
+        if (ia == la || ib == lb) {
+            break;
+        }
         attempts(l, PSI_CONTAINER_OF(ia, struct psd_attempt, link), PSI_CONTAINER_OF(ib, struct psd_attempt, link));
         ia = ia->next;
         ib = ib->next;
@@ -104,6 +135,9 @@ static void attempt_lists(const struct look *l, const struct psi_list *la, const
 static void attempts_of_queue(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
 {
     struct psi_list *ia = la->next, *ib = lb->next;
+    if (l->cut) {
+        return; /* their number is compared, and each of them with its record */
+    }
     while (ia != la && ib != lb) {
         const struct psd_attempt *a = PSI_CONTAINER_OF(ia, struct psd_attempt, of_queue),
                                  *b = PSI_CONTAINER_OF(ib, struct psd_attempt, of_queue);
@@ -159,6 +193,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME(psd_variable, creation);
     SAME(psd_variable, version);
     SAME(psd_variable, chief_number);
+    SAME(psd_variable, chief_value);
     SAME(psd_variable, pushes);
     SAME(psd_variable, initialised);
     SAME(psd_variable, sealed);
@@ -174,7 +209,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && a->initialised; i++) { /* before, they are only memory */
         CHECK(psd_variable, slots, same_memory(a->slots[i], b->slots[i], a->bytes));
     }
-    CHECK(psd_variable, part, (a->part == NULL) == (b->part == NULL));
+    CHECK(psd_variable, part, l->cut || (a->part == NULL) == (b->part == NULL));
     CHECK(psd_variable, queue, (a->queue == NULL) == (b->queue == NULL));
     if (a->queue != NULL && b->queue != NULL) {
         queues(l, a->queue, b->queue);
@@ -183,10 +218,10 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
 
 static void variable_maps(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
 {
-    uint64_t at_a = 0, at_b = 0;
+    struct pairs p = {.a = ma, .b = mb};
     void *a = NULL, *b = NULL;
-    while (psi_map_next(ma, &at_a, NULL, NULL, &a) && psi_map_next(mb, &at_b, NULL, NULL, &b)) {
-        struct look one = {.s = l->s, .t = l->t, .of = ((const struct psd_variable *)a)->name};
+    while (next_pair(l, &p, &a, &b)) {
+        struct look one = {.s = l->s, .t = l->t, .of = ((const struct psd_variable *)a)->name, .cut = l->cut};
         variables(&one, a, b);
     }
 }
@@ -213,6 +248,7 @@ static void members(const struct look *l, const struct psd_rounds *ga, const str
         SAME_TEXT(psd_member, job);
         SAME(psd_member, task);
         SAME(psd_member, round);
+        SAME(psd_member, taken);
         for (uint32_t i = 0; i < ga->part_count; i++) {
             const struct psd_area *x = &a->areas[i], *y = &b->areas[i];
             CHECK(psd_member, areas, x->complete == y->complete);
@@ -249,11 +285,11 @@ static void groups(const struct look *l, const struct psd_rounds *a, const struc
 {
     SAME(psd_rounds, generation);
     SAME_BY(psd_rounds, options, sync_options);
+    SAME(psd_rounds, awaited);
+    SAME(psd_rounds, over);
     SAME(psd_rounds, committed);
     CHECK(psd_rounds, step,
           (a->step == NULL) == (b->step == NULL) && (a->step == NULL || a->step->creation == b->step->creation));
-    SAME(psd_rounds, taken_count);
-    CHECK(psd_rounds, taken, memcmp(a->taken, b->taken, a->taken_count * sizeof(*a->taken)) == 0);
     SAME(psd_rounds, part_count);
     SAME(psd_rounds, owner_count);
     SAME(psd_rounds, member_count);
@@ -270,15 +306,15 @@ static void groups(const struct look *l, const struct psd_rounds *a, const struc
 
 static void containers(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
 {
-    uint64_t at_a = 0, at_b = 0;
+    struct pairs pair = {.a = ma, .b = mb};
     void *pa = NULL, *pb = NULL;
-    while (psi_map_next(ma, &at_a, NULL, NULL, &pa) && psi_map_next(mb, &at_b, NULL, NULL, &pb)) {
+    while (next_pair(l, &pair, &pa, &pb)) {
         const struct psd_container *a = pa, *b = pb;
         SAME_TEXT(psd_container, name);
         SAME(psd_container, incarnation);
         CHECK(psd_container, variables, psi_map_count(&a->variables) == psi_map_count(&b->variables));
         SAME_BY(psd_container, variables, variable_maps);
-        CHECK(psd_container, rounds, (a->rounds == NULL) == (b->rounds == NULL));
+        CHECK(psd_container, rounds, l->cut ? b->rounds == NULL : (a->rounds == NULL) == (b->rounds == NULL));
         if (a->rounds != NULL && b->rounds != NULL) {
             groups(l, a->rounds, b->rounds);
         }
@@ -341,11 +377,12 @@ static void progresses(const struct look *l, const struct psd_progress *a, const
     SAME(psd_progress, wire);
     SAME(psd_progress, init_only);
     SAME(psd_progress, unit);
+    SAME(psd_progress, chief_number);
     SAME(psd_progress, member);
     SAME(psd_progress, round);
     CHECK(psd_progress, staging, same_memory(a->staging, b->staging, staged));
-    CHECK(psd_progress, area, (a->area == NULL) == (b->area == NULL));
-    CHECK(psd_progress, area, a->area == NULL || same_memory(a->area->memory, b->area->memory, staged));
+    CHECK(psd_progress, area, l->cut || (a->area == NULL) == (b->area == NULL));
+    CHECK(psd_progress, area, l->cut || a->area == NULL || same_memory(a->area->memory, b->area->memory, staged));
 }
 
 /* In the order in which they began. */
@@ -363,16 +400,15 @@ static void progress_lists(const struct look *l, const struct psd_record *a, con
 
 static void records(const struct look *outer, const struct psi_map *ma, const struct psi_map *mb)
 {
-    uint64_t at_a = 0, at_b = 0;
+    struct pairs pair = {.a = ma, .b = mb};
     void *pa = NULL, *pb = NULL;
-    while (psi_map_next(ma, &at_a, NULL, NULL, &pa) && psi_map_next(mb, &at_b, NULL, NULL, &pb)) {
+    while (next_pair(outer, &pair, &pa, &pb)) {
         const struct psd_record *a = pa, *b = pb;
         char who[96];
-        struct look one = {.s = outer->s, .t = outer->t, .of = psd_record_text(a, who, sizeof(who))};
+        struct look one = {.s = outer->s, .t = outer->t, .of = psd_record_text(a, who, sizeof(who)), .cut = outer->cut};
         const struct look *l = &one;
         SAME_BYTES(psd_record, session);
         SAME(psd_record, name);
-        SAME(psd_record, chief_number);
         SAME(psd_record, highest);
         SAME(psd_record, text_bytes);
         SAME(psd_record, progress_count);
@@ -398,9 +434,9 @@ static void definitions(const struct look *l, const struct psd_definition *a, co
 
 static void names(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
 {
-    uint64_t at_a = 0, at_b = 0;
+    struct pairs pair = {.a = ma, .b = mb};
     void *pa = NULL, *pb = NULL;
-    while (psi_map_next(ma, &at_a, NULL, NULL, &pa) && psi_map_next(mb, &at_b, NULL, NULL, &pb)) {
+    while (next_pair(l, &pair, &pa, &pb)) {
         const struct psd_name *a = pa, *b = pb;
         SAME_TEXT(psd_name, container);
         SAME_TEXT(psd_name, name);
@@ -414,6 +450,19 @@ static void directories(const struct look *l, const struct psd_directory *a, con
     SAME(psd_directory, forgotten);
     CHECK(psd_directory, names, psi_map_count(&a->names) == psi_map_count(&b->names));
     SAME_BY(psd_directory, names, names);
+}
+
+static void chiefs(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
+{
+    struct pairs pair = {.a = ma, .b = mb};
+    void *pa = NULL, *pb = NULL;
+    while (next_pair(l, &pair, &pa, &pb)) {
+        const struct psd_chief *a = pa, *b = pb;
+        SAME_TEXT(psd_chief, container);
+        SAME(psd_chief, number);
+        SAME_TEXT(psd_chief, text);
+        SAME_BYTES(psd_chief, session);
+    }
 }
 
 static void resets(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
@@ -442,7 +491,8 @@ static void tasks(const struct look *l, const struct psd_task *a, const struct p
     SAME_BY(psd_task, records, records);
     SAME(psd_task, progress_count);
     SAME(psd_task, chief_number);
-    SAME_TEXT(psd_task, chief_text);
+    CHECK(psd_task, chiefs, psi_map_count(&a->chiefs) == psi_map_count(&b->chiefs));
+    SAME_BY(psd_task, chiefs, chiefs);
     SAME_BY(psd_task, names, directories);
     SAME_BY(psd_task, resets, resets);
 }
@@ -454,8 +504,10 @@ static void record_change(void *ctx, uint64_t position, const struct psd_change 
     (void)position; /* they come in their order */
     struct sim_task *t = ctx;
     struct psi_err err;
+    sim_checkpoint_note(t);
     sim_queues_change(t->sim, t, c);
     sim_rounds_change(t->sim, t, c);
+    sim_chief_change(t->sim, t, c);
     if (psd_change_encode(c, &t->changes, &err) != PS_OK) {
         fprintf(stderr, "%s\n", err.text);
         abort();
@@ -465,34 +517,61 @@ static void record_change(void *ctx, uint64_t position, const struct psd_change 
 void sim_replay_begin(struct sim_task *t, const struct psd_task_config *config)
 {
     t->config = *config;
+    t->config.has_disk = false; /* nobody carries out what a copy asks for */
     psi_buf_init(&t->changes, CHANGES_BYTES_MAX);
+    t->cut_number = 0;
     psd_task_consumer(t->core, record_change, t);
 }
 
-void sim_replay_end(struct sim *s, struct sim_task *t)
+struct psd_task *sim_replay_empty(struct sim *s, const struct sim_task *t)
 {
     static const uint8_t seed[32] = {1};
-    const uint8_t *p = t->changes.data;
-    size_t left = t->changes.len;
-    struct psd_task *empty = NULL;
+    struct psd_task *made = NULL;
     struct psi_err err;
-    if (t->changes.max == 0) {
-        return; /* it has been compared */
-    }
-    if (psd_task_new(&t->config, seed, s->now, &empty, &err) != PS_OK) {
+    if (psd_task_new(&t->config, seed, s->now, &made, &err) != PS_OK) {
         sim_fail(s, "psd_task_new: %s", err.text);
     }
+    return made;
+}
+
+/* What the first `bytes` of its changes give. */
+static struct psd_task *replayed(struct sim *s, const struct sim_task *t, size_t bytes)
+{
+    const uint8_t *p = t->changes.data;
+    size_t left = bytes;
+    struct psd_task *empty = sim_replay_empty(s, t);
+    struct psi_err err;
     while (left > 0) {
         if (psd_replay(empty, &p, &left, &err) != PS_OK) {
             sim_fail(s, "REPLAY: change %llu of %s:%u: %s", (unsigned long long)empty->position + 1, t->job, t->index, err.text);
         }
     }
     psd_store_check_invariants(&empty->store);
-    struct look l = {.s = s, .t = t, .of = "the task"};
-    tasks(&l, t->core, empty);
-    s->count_replayed += empty->position;
+    return empty;
+}
+
+void sim_replay_end(struct sim *s, struct sim_task *t)
+{
+    if (t->changes.max == 0) {
+        return; /* it has been compared */
+    }
+    if (t->core->start == NULL || t->core->start->placed == 0) { /* with it a history of changes begins anew */
+        struct psd_task *empty = replayed(s, t, t->changes.len);
+        struct look l = {.s = s, .t = t, .of = "the task"};
+        tasks(&l, t->core, empty);
+        s->count_replayed += empty->position;
+        psd_task_free(empty);
+    }
     psd_task_consumer(t->core, NULL, NULL);
-    psd_task_free(empty);
     psi_buf_fini(&t->changes);
     t->changes.max = 0;
+}
+
+void sim_replay_compare(struct sim *s, const struct sim_task *t, size_t bytes, const struct psd_task *loaded)
+{
+    struct psd_task *then = replayed(s, t, bytes);
+    struct look l = {.s = s, .t = t, .of = "the task", .cut = true};
+    psd_store_check_invariants(&loaded->store);
+    tasks(&l, then, loaded);
+    psd_task_free(then);
 }

@@ -11,21 +11,25 @@
  *   - an owner flips the round behind the last one, when every other living owner has flipped the one before and is ready for
  *     this one, and takes the same members as the others: each once, each of which has begun its STEP of that round; with on_loss
  * `wait` and all replicas nobody is left out who has joined, has not left, and in whose place nobody else is;
+ *   - who was complete for the directory is in the round, although he is lost meanwhile (with all replicas);
  *   - whose STEP or JOIN is answered finds the round before flipped at all living owners; he is told `taken` if he was, and the
  *     global step of that moment;
  *   - where nothing breaks, nothing fails and, with all replicas, nothing is dropped;
  *   - at the end, when all have gone, a chief that is not in rounds ends the group, and no task keeps anything of it.
+ * With bounded staleness pushes are ordinary ones. There the ledger has the steps that each member has begun: with on_loss `wait`
+ * no STEP is answered that is further ahead of one that has joined, has not left, and in whose place nobody else is.
+ * With little memory SYNC and JOIN may be refused for that; no contribution and no STEP ever.
  */
 #include "sim.h"
 
-#include "psd/rpc/rounds.h"
+#include "psd/directory/rounds.h"
 #include "psd/state.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRADIENTS = 4, CALLS_MANY = 1500, FORGETS_IN = 30 };
+enum { GRADIENTS = 4, CALLS_MANY = 1500, FORGETS_IN = 30, PAUSES_IN = 40 };
 
 static double gradient_of(uint64_t round)
 {
@@ -128,6 +132,40 @@ static void check_members(struct sim *s, const struct psd_change *c, uint64_t ge
     }
 }
 
+void sim_rounds_poll(struct sim *s, const struct sim_task *t)
+{
+    const struct psd_group *g = s->k.profile == SIM_ROUNDS && t == &s->task[0] ? psd_group_find(t->core, SIM_CONTAINER) : NULL;
+    struct psi_list *it = NULL;
+    if (g == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < s->member_count && !g->opened && g->phase != PSD_GROUP_RECOVERING; i++) {
+        s->member[i].complete = 0; /* the training is over that they were in: one of them left, and the next one may begin */
+    }
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
+        struct sim_member *known = member_find(s, m->id);
+        if (known != NULL && !m->gone && g->phase == PSD_GROUP_COLLECTING) {
+            known->complete = m->complete ? g->round : 0;
+            known->life = t->life;
+        }
+    }
+}
+
+/* What the directory has had as complete counts, whatever has become of the member since. */
+static void check_nobody_dropped(struct sim *s, const struct sim_round *r)
+{
+    for (size_t i = 0; i < s->member_count; i++) {
+        const struct sim_member *m = &s->member[i];
+        bool counts = m->generation == r->generation && m->complete == r->round && m->life == s->task[0].life &&
+                      m->stepped >= r->round && s->task[0].core != NULL;
+        if (counts && !took(r, m->id)) {
+            sim_fail(s, "DROPPED: round %llu is closed without worker %u, which had completed it", (unsigned long long)r->round,
+                     m->index);
+        }
+    }
+}
+
 /* Those that a round may not be closed without. */
 static void check_nobody_left_out(struct sim *s, const struct sim_round *r)
 {
@@ -183,6 +221,9 @@ static void flips(struct sim *s, struct sim_task *t, const struct psd_change *c)
         if (s->sync.on_loss == PS_LOSS_WAIT && s->sync.replicas == 0) {
             check_nobody_left_out(s, r);
         }
+        if (s->sync.replicas == 0) {
+            check_nobody_dropped(s, r);
+        }
     }
     bool same = r->count == c->flip.count;
     for (uint32_t i = 0; same && i < r->count; i++) {
@@ -233,7 +274,7 @@ static double element_of(const struct sim_var *v, const void *value, uint64_t i)
 
 void sim_rounds_look(struct sim *s, const struct sim_birth *b, const void *value)
 {
-    for (uint64_t i = 0; i < b->var->elements; i++) {
+    for (uint64_t i = 0; i < b->var->elements && s->sync.mode == PS_SYNC_ROUNDS; i++) {
         double x = element_of(b->var, value, i);
         if (x != b->trained) {
             sim_fail(s, "element %llu of '%s' is %g, and its rounds make it %g", (unsigned long long)i, b->var->name, x,
@@ -276,9 +317,21 @@ void sim_rounds_draw(struct sim *s)
     }
     static const ps_worker_loss of[3] = {PS_LOSS_WAIT, PS_LOSS_SHRINK, PS_LOSS_FAIL};
     s->sync = (struct psi_sync){.mode = PS_SYNC_ROUNDS, .workers = s->k.programs, .on_loss = of[sim_below(s, 3)]};
-    s->sync.replicas = sim_one_in(s, 2) ? 0 : (uint32_t)sim_range(s, 1, s->k.programs);
-    sim_trace(s, "rounds: %u workers, %u replicas, on loss %d, %u variables", s->sync.workers, s->sync.replicas,
-              (int)s->sync.on_loss, s->k.vars);
+    if (s->seed % 4 == 3) {
+        s->sync.mode = PS_SYNC_STALENESS;
+        s->sync.staleness = (uint32_t)sim_below(s, 4);
+    } else if (!sim_one_in(s, 2)) {
+        s->sync.replicas = (uint32_t)sim_range(s, 1, s->k.programs);
+    }
+    if (s->sync.mode == PS_SYNC_ROUNDS && s->seed % 6 == 1 && !s->k.quiet) {
+        uint64_t bytes = 0;
+        for (uint32_t i = 0; i < s->k.vars; i++) {
+            bytes += s->var[i].elements * (s->var[i].dtype == PS_F32 ? 4 : 8);
+        }
+        s->k.memory_bytes = bytes * sim_range(s, 2, 2ull + s->k.programs) + 4096;
+    }
+    sim_trace(s, "rounds: mode %d, %u workers, %u replicas, staleness %u, on loss %d, %u variables", (int)s->sync.mode,
+              s->sync.workers, s->sync.replicas, s->sync.staleness, (int)s->sync.on_loss, s->k.vars);
 }
 
 void sim_rounds_begin(struct sim *s, struct sim_program *p)
@@ -291,8 +344,7 @@ void sim_rounds_begin(struct sim *s, struct sim_program *p)
 
 double sim_rounds_gradient(const struct sim *s, const struct sim_program *p)
 {
-    (void)s;
-    return gradient_of(psi_client_member(p->core)->round);
+    return s->sync.mode == PS_SYNC_ROUNDS ? gradient_of(psi_client_member(p->core)->round) : 1;
 }
 
 void sim_rounds_work(struct sim *s, struct sim_program *p)
@@ -316,6 +368,9 @@ void sim_rounds_work(struct sim *s, struct sim_program *p)
     }
     if (!r->joined) {
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_JOIN, NULL, timeout_ms)); /* its end is what counts, as of the others */
+        return;
+    }
+    if (s->now < r->pauses) {
         return;
     }
     for (uint32_t i = 0; i < s->k.vars; i++) {
@@ -366,7 +421,9 @@ void sim_rounds_prepare(struct sim *s, struct sim_call *call)
         break;
     case PSI_REQ_STEP:
         call->req.dst = &call->stepped;
-        if (m != NULL && s->trainer[p->index].forgets == 0) {
+        if (m != NULL && s->sync.mode == PS_SYNC_STALENESS) {
+            m->stepped = own->steps + 1;
+        } else if (m != NULL && s->trainer[p->index].forgets == 0) {
             m->stepped = own->round;
         }
         break;
@@ -387,7 +444,8 @@ void sim_rounds_prepare(struct sim *s, struct sim_call *call)
 static void begins(struct sim *s, struct sim_trainer *r)
 {
     r->pushed = 0;
-    r->forgets = sim_one_in(s, FORGETS_IN) ? 1u << sim_below(s, s->k.vars) : 0;
+    r->pauses = !s->k.quiet && sim_one_in(s, PAUSES_IN) ? s->now + sim_range(s, s->k.lease_ms, 3ull * s->k.lease_ms) : 0;
+    r->forgets = s->sync.mode == PS_SYNC_ROUNDS && sim_one_in(s, FORGETS_IN) ? 1u << sim_below(s, s->k.vars) : 0;
 }
 
 /* It is a member now, from this round on. */
@@ -400,6 +458,7 @@ static void joined(struct sim *s, const struct sim_call *call)
         sim_fail(s, "%s: it is member %llx, which no owner knows", sim_op_text(call->op, text), (unsigned long long)own->id);
     }
     m->from = own->round;
+    m->stepped = s->sync.mode == PS_SYNC_STALENESS ? own->steps : m->stepped;
     check_flipped(s, m->generation, own->round - 1, "a JOIN is answered");
     for (uint32_t i = 0; i < s->task_count; i++) {
         const struct psd_rounds *g = group_at(&s->task[i], m->generation);
@@ -410,6 +469,30 @@ static void joined(struct sim *s, const struct sim_call *call)
     struct sim_trainer *r = &s->trainer[call->program->index];
     r->joined = true;
     begins(s, r);
+}
+
+/* Bounded staleness: nobody who is waited for has begun fewer steps than that. */
+static void ahead(struct sim *s, const struct sim_call *call)
+{
+    const struct psi_member *own = psi_client_member(call->program->core);
+    const struct sim_member *me = member_find(s, own->id);
+    s->count_steps++;
+    s->count_recovered += s->task[0].life != call->op->directory_life;
+    begins(s, &s->trainer[call->program->index]);
+    if (call->stepped.lost) {
+        s->count_places_lost++;
+        joined(s, call);
+        return;
+    }
+    for (size_t i = 0; i < s->member_count; i++) {
+        const struct sim_member *m = &s->member[i];
+        bool in = m->generation == me->generation && m->from != 0 && !m->left && !m->succeeded;
+        if (in && s->sync.on_loss == PS_LOSS_WAIT && own->steps > m->stepped + s->sync.staleness) {
+            sim_fail(s, "AHEAD: worker %u has done %llu steps, worker %u has begun %llu, and %u is the bound", me->index,
+                     (unsigned long long)own->steps, m->index, (unsigned long long)m->stepped, s->sync.staleness);
+        }
+        s->count_ahead += in && own->steps > m->stepped;
+    }
 }
 
 static void stepped(struct sim *s, const struct sim_call *call)
@@ -457,25 +540,47 @@ static void check_pulled(struct sim *s, const struct sim_call *call)
     const struct sim_op *op = call->op;
     double first = element_of(op->var, call->dst, 0);
     char text[200];
-    for (uint64_t i = 1; i < op->var->elements && op->exact; i++) {
+    for (uint64_t i = 1; i < op->var->elements && op->exact && s->sync.mode == PS_SYNC_ROUNDS; i++) {
         if (element_of(op->var, call->dst, i) != first) {
             sim_fail(s, "%s shows values of two rounds", sim_op_text(op, text));
         }
     }
 }
 
-static bool has_cause(const struct sim *s, const struct sim_op *op)
+/* Another member of its group, or of a later one, has begun to leave. */
+static bool others_have_left(const struct sim *s, const struct sim_op *op)
 {
+    const struct sim_member *own = member_find(s, op->member);
+    for (size_t i = 0; own != NULL && i < s->member_count; i++) {
+        const struct sim_member *m = &s->member[i];
+        if (m->id != own->id && m->generation >= own->generation && m->left) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Why it failed: */
+static bool has_cause(const struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
     switch (op->status) {
     case PS_DEADLINE_EXCEEDED:
     case PS_UNAVAILABLE:
-    case PS_RESOURCE_EXHAUSTED:
+        return !s->k.quiet || s->ending;
+    case PS_RESOURCE_EXHAUSTED: /* there is no room for them; what has room has it for good */
+        return op->kind == PSI_REQ_JOIN || op->kind == PSI_REQ_READY
+                   ? s->k.memory_bytes > 0 || !s->k.quiet
+                   : op->kind == PSI_REQ_STEP && call->req.counter != 0; /* it joins again */
     case PS_ABORTED: /* its place is taken, the policy says fail, the group or a variable is lost */
         return !s->k.quiet || s->ending;
     case PS_FAILED_PRECONDITION: /* a variable is forgotten; the group has ended meanwhile; or members of it live when a chief
                                     comes without rounds */
         return !s->k.quiet || s->ending || (op->kind == PSI_REQ_STEP && s->trainer[op->program].forgets != 0) ||
                (op->kind == PSI_REQ_READY && s->program[op->program].role == SIM_FINAL);
+    case PS_OUT_OF_RANGE: /* the others have finished while it was lost */
+        return op->kind == PSI_REQ_STEP && s->sync.mode == PS_SYNC_ROUNDS && (!s->k.quiet || s->ending) &&
+               others_have_left(s, op);
     case PS_DATA_LOSS:
         return op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event;
     case PS_NOT_FOUND:
@@ -496,13 +601,14 @@ bool sim_rounds_done(struct sim *s, const struct sim_call *call)
     if (s->k.profile != SIM_ROUNDS || !ours) {
         return false;
     }
-    if (!has_cause(s, op)) {
+    if (!has_cause(s, call)) {
         sim_fail(s, "%s failed without a cause: %s", sim_op_text(op, text), why);
     }
     if (op->status != PS_OK) {
         if (why[0] == '\0') {
             sim_fail(s, "%s failed and says nothing", sim_op_text(op, text));
         }
+        s->count_no_room += op->status == PS_RESOURCE_EXHAUSTED;
         s->count_late += op->kind == PSI_REQ_STEP && op->status == PS_DEADLINE_EXCEEDED;
         if (op->kind == PSI_REQ_STEP && op->status == PS_FAILED_PRECONDITION && s->trainer[op->program].forgets != 0) {
             s->trainer[op->program].forgets = 0;
@@ -515,6 +621,8 @@ bool sim_rounds_done(struct sim *s, const struct sim_call *call)
     }
     if (op->kind == PSI_REQ_JOIN) {
         joined(s, call);
+    } else if (op->kind == PSI_REQ_STEP && s->sync.mode == PS_SYNC_STALENESS) {
+        ahead(s, call);
     } else if (op->kind == PSI_REQ_STEP) {
         stepped(s, call);
     } else if (op->kind == PSI_REQ_PULL) {

@@ -10,7 +10,7 @@
  *
  * net.c      byte streams with frame boundaries, delays, cuts, half-open connections, backlog
  * node.c     tasks and clients: events, effects, restarts
- * twin.c     two processes of one task
+ * disks.c    the disks of tasks, on disk.c;  twin.c: two processes of one task
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
  * work.c     calls that tasks run;  barrier.c: programs that wait for each other
@@ -18,7 +18,9 @@
  * shares.c   a work queue, and a ledger of its items
  * sums.c     an accumulator, compared with one of plain numbers
  * rounds.c   programs that train in rounds, and a ledger of rounds and members
+ * chief.c    candidates for the lease of a chief, and what chiefs may do to a model
  * replay.c   the changes of a task's life, replayed into an empty one
+ * checkpoint.c  cuts, and what is loaded of them
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
  * A broken rule ends the run by sim_fail(), whose text says what was lost, doubled or mixed.
@@ -80,6 +82,7 @@ enum sim_profile {
     SIM_BOUNDARY,
     SIM_QUEUES, /* eight programs at two queues (queues.c), at a work queue (shares.c) or an accumulator (sums.c) */
     SIM_ROUNDS, /* workers that train in rounds (rounds.c) */
+    SIM_LEASE,  /* candidates for the lease of a chief (chief.c) */
     SIM_RACE,   /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
     SIM_PROFILE_COUNT
 };
@@ -90,10 +93,12 @@ struct sim_knobs {
     uint32_t programs;
     bool workers_listed; /* otherwise every session is a chief */
     bool second_chief;
-    bool twin;    /* task 1 has two processes at one address; the second one is the last of sim.task */
-    bool monitor; /* a program that finds, lists, creates and deletes "tmp" */
-    bool shares;  /* QUEUES: a work queue instead of the two others */
-    bool sums;    /* QUEUES: an accumulator instead */
+    bool static_chief; /* LEASE: some sessions of worker 0 claim nothing, and initialise under a number that they take */
+    bool twin;         /* task 1 has two processes at one address; the second one is the last of sim.task */
+    bool monitor;      /* a program that finds, lists, creates and deletes "tmp" */
+    bool disks;        /* each task has a disk */
+    bool shares;       /* QUEUES: a work queue instead of the two others */
+    bool sums;         /* QUEUES: an accumulator instead */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
     uint32_t vars;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */
@@ -104,6 +109,7 @@ struct sim_knobs {
     uint32_t fault_weight[SIM_FAULT_COUNT];
     uint32_t delay_ms;                        /* of bytes, at most */
     uint32_t pipe_bytes;                      /* what the kernel takes */
+    uint64_t memory_bytes;                    /* budget of each task; 0: plenty */
     uint32_t unplaced_in;                     /* one read in n of a client is not to where the values belong; 0 never */
     uint32_t small_read_in, boundary_read_in; /* one read in n is small, ends at a boundary; 0 never */
     uint32_t short_write_in;                  /* one write in n is taken in part */
@@ -200,11 +206,17 @@ struct sim_task {
     uint64_t kill_at; /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
     uint64_t died_at; /* when it was last killed or ended; 0: never */
     bool ready;
-    struct psd_task_config config; /* of this life, as the next three */
-    struct psi_buf changes;        /* encoded; max 0: they have been replayed */
+    struct psd_task_config config;     /* of this life, as the next three */
+    struct psi_buf changes;            /* encoded; max 0: they have been replayed */
+    struct sim_checkpoint *checkpoint; /* NULL: none goes */
+    uint64_t checkpoint_in;            /* events until the next one */
+    uint64_t cut_number;               /* of the last cut of its core, in this life */
+    size_t cut_changes;                /* bytes of changes before that */
+    uint64_t load_number;              /* that is loaded from its disk */
     struct sim_work work[SIM_WORKS_MAX];
     uint32_t work_count;
     uint64_t counter;
+    struct sim_task_disk *disk; /* its disk, of all its lives; NULL: the world has none */
 };
 
 enum sim_program_state { SIM_OFF, SIM_CLUSTER, SIM_GET, SIM_FIRST_VALUES, SIM_READY, SIM_WORK, SIM_END, SIM_RESET, SIM_GOODBYE };
@@ -218,6 +230,8 @@ struct sim_program {
     struct psi_client *core; /* NULL: off */
     uint32_t life;           /* counts sessions, of all programs */
     uint64_t begun_ms;       /* this session */
+    uint64_t chief_number;   /* LEASE: of the session before, which was not killed */
+    bool is_static;          /* ... this one claims no lease */
     bool stop_ok;            /* it has told everybody to stop, also itself ... */
     uint32_t stop_task;      /* ... at this one of sim.task ... */
     uint32_t stop_life;      /* ... which was in this life */
@@ -251,6 +265,7 @@ enum sim_var_kind {
     SIM_VAR_HYPER,    /* chief sessions only: the rate is 1 + session / 1024 */
     SIM_VAR_QUEUE,    /* queues.c */
     SIM_VAR_ROUND,    /* rounds.c: f64 or f32, SGD with rate 1; or i64, the global step of the rounds */
+    SIM_VAR_MODEL,    /* chief.c: f64, SGD with rate 1: a tag times 2^20, and the number of pushes */
     SIM_VAR_TMP       /* as PUSH; made, given first values, deleted, and reset with its container by the monitor */
 };
 struct sim_var {
@@ -301,7 +316,8 @@ struct sim_op {
     /* BARRIER: which, and the count */
     uint32_t gate, of;
     uint64_t first;  /* ENQUEUE: number of its first element in the ledger */
-    uint64_t number; /* DEQUEUE: of the request, when it has been answered; WORK_END: serial of the item */
+    uint64_t number; /* DEQUEUE: of the request, when it has been answered; WORK_END: serial of the item; LEASE: of the chief that
+                        it is given by */
     bool cancel;     /* QUEUE_CLOSE; WORK_END: gives it back; ENQUEUE to a work queue: another fill than before */
 };
 struct sim_call {
@@ -317,6 +333,7 @@ struct sim_call {
     struct psi_work_end end;
     struct psi_sync sync; /* READY of rounds */
     struct psi_stepped stepped;
+    struct psi_readied readied; /* LEASE */
     /* administration */
     struct psi_setting setting; /* CONFIG_SET */
     struct psi_barrier barrier;
@@ -335,8 +352,10 @@ struct sim_birth {
     uint64_t born_event, died_event; /* died: SIM_NEVER while alive */
     bool alive, seen, initialised, sealed;
     bool confirmed, stale; /* of two processes of one task: the directory takes it to be here, at the other one since */
-    int taint;             /* 1: first values while others were trained; 2: trained values were lost before */
-    struct sim_op *giver;  /* REGISTER: whose ASSIGN gave it its first value; NULL: none did */
+    bool restored;         /* out of a checkpoint: what its task had before, it may have; from base_version on it is its own */
+    uint64_t base_version, base_step;
+    int taint;            /* 1: first values while others were trained; 2: trained values were lost before */
+    struct sim_op *giver; /* REGISTER: whose ASSIGN gave it its first value; NULL: none did */
     uint64_t given_event, given_ms, trained_event, trained_ms; /* first value, first version above 0 */
     uint64_t half_of; /* creation of another one that had been given its value, and a chief that saw it initialised this one */
     uint64_t version;
@@ -346,6 +365,8 @@ struct sim_birth {
     bool by_restart;       /* how it died */
     uint64_t chief_number; /* HYPER: highest seen */
     double trained;        /* ROUND: what its elements are to be */
+    double tag;            /* MODEL: as last seen */
+    uint64_t sealed_event; /* MODEL: since when it must not change; 0: it may */
 };
 enum { SIM_HYPERS_MAX = 512 };
 /* Which rate was seen in force under which chief number. */
@@ -458,7 +479,9 @@ struct sim_member {
     uint64_t id, generation;
     uint32_t index;
     uint64_t from;        /* the first round that it was told; 0: none yet */
-    uint64_t stepped;     /* highest round of a STEP that it has begun, with all that belongs to it */
+    uint64_t stepped;     /* highest round of a STEP that it has begun, with all that belongs to it; staleness: steps */
+    uint64_t complete;    /* round for which the directory has it as complete, or had when the member went; 0: none */
+    uint32_t life;        /* ... of that directory */
     bool left, succeeded; /* a LEAVE of it, a later JOIN of its index has begun */
 };
 /* A session in rounds. */
@@ -467,6 +490,35 @@ struct sim_trainer {
     uint32_t pushed;  /* variables that have been pushed to in this round */
     uint32_t forgets; /* variables that it says STEP without, until it is told so */
     uint64_t until;   /* then it leaves */
+    uint64_t pauses;  /* until then it computes; the others wait longer than a lease */
+};
+
+enum { SIM_CHIEFS_MAX = 512 };
+/* The lease of the chief. */
+struct sim_lease {
+    struct {
+        uint64_t number;
+        uint8_t session[16];
+        uint32_t task;         /* of job worker */
+    } numbers[SIM_CHIEFS_MAX]; /* that directories have given */
+    uint32_t numbers_count;
+    uint32_t directory_life; /* that gave the last one: ... */
+    uint64_t held_number;
+    uint8_t held_by[16];
+    char held_job[16];
+    uint32_t held_task;
+    uint64_t held_until_ms;       /* ... of a life that is over: until then, as it knew */
+    uint64_t seen[SIM_TASKS_MAX]; /* by the owner in this life: the highest number that it followed */
+    bool whole;                   /* after the last event all variables were sealed */
+    uint32_t freeze;              /* 1 + a program that the next fault is about; 0: none */
+};
+/* A session that may be the chief. */
+struct sim_candidate {
+    uint64_t number; /* under which it gives values, or empties the container; 0: neither */
+    double tag;      /* of these values */
+    uint32_t gives, given;
+    bool planned, at_once, fails;
+    uint64_t watched; /* its SEALs under this number have been looked at */
 };
 
 /* A RESET or DELETE that may take effect. */
@@ -544,8 +596,12 @@ struct sim {
     uint64_t mixed_event;         /* the last event after which part of the model was live and part had no values */
     uint64_t quiet_since;         /* programs end: since when no call is out but VARS; 0: some is */
     bool unclean;                 /* a session ended and may have left a push in progress */
-    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed;
-    uint64_t cut_boundary; /* BOUNDARY profile: the boundary to cut at, counted from the first */
+    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
+        count_loaded;
+    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back;
+    bool checkpoint_spoilt;  /* a task could not read one: an older one may come back */
+    uint64_t checkpoint_rng; /* of its own: worlds without checkpoints are as they were */
+    uint64_t cut_boundary;   /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;
     int cut_shift;
     uint64_t boundary_seen[2];
@@ -558,6 +614,7 @@ struct sim {
     uint32_t queue_end_count;
     struct sim_element *element;
     uint64_t element_count, element_capacity;
+    uint64_t count_held; /* ... of queues whose elements wait for a cut */
     uint64_t count_compared, count_taken, count_back, count_again;
     struct sim_shares shares;
     struct sim_sums sums;
@@ -571,7 +628,11 @@ struct sim {
     struct sim_member *member;
     size_t round_count, round_capacity, member_count, member_capacity;
     struct sim_trainer trainer[SIM_PROGRAMS_MAX];
-    uint64_t count_flips, count_steps, count_dropped, count_places_lost, count_late, count_recovered, count_forgot;
+    struct sim_lease lease; /* LEASE */
+    struct sim_candidate candidate[SIM_PROGRAMS_MAX];
+    uint64_t count_chiefs, count_takeovers, count_stops, count_restored, count_emptied;
+    uint64_t count_flips, count_steps, count_dropped, count_places_lost, count_late, count_recovered, count_forgot, count_ahead,
+        count_no_room;
     uint64_t count_shares_done, count_shares_back, count_shares_over;
     bool twin_leads;                   /* where the address of the two processes leads: to the second one */
     uint64_t twin_turns, twin_dropped; /* the place went to the other one; variables that a return cost */
@@ -588,7 +649,9 @@ struct sim_options {
     bool race;            /* RACE profile */
     bool queues;          /* QUEUES profile */
     bool rounds;          /* ROUNDS profile */
+    bool lease;           /* LEASE profile */
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
+    bool disks;           /* each task has a disk, disks.c */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
@@ -598,15 +661,22 @@ struct sim_options {
     int boundary_shift;
 };
 struct sim_summary {
-    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, virtual_ms;
+    uint64_t disk_ops, disk_cuts; /* operations answered; power cuts */
+    uint64_t checkpoints;         /* saved */
+    uint64_t came_back;           /* variables, out of one */
+    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */
     uint64_t elements, taken, back, again, compared; /* QUEUES profile: went back; came twice; comparisons with the reference */
+    uint64_t held;                                   /* ... while elements waited for a cut */
     uint64_t shares_done, shares_back, shares_over;  /* ... items done, taken from a session; all epochs over */
     uint64_t gradients, stale, results,
-        results_back; /* ... gradients that count, that came too late; results, taken from a session */
+        results_back;        /* ... gradients that count, that came too late; results, taken from a session */
+    uint64_t ahead, no_room; /* ... and steps before others, JOINs without room */
     uint64_t flips, steps, dropped, places_lost, late, recovered, forgot; /* ROUNDS profile: flips; STEPs OK, of these not
                                    taken, lost their place; too late; OK from another directory; without all pushes */
+    uint64_t chiefs, takeovers, stops, restored, emptied; /* LEASE profile: numbers given, to another one than before; READYs that
+                                   found nothing, that went on after values were given; half a model */
     uint64_t twin_turns, twin_dropped;
 };
 
@@ -637,6 +707,24 @@ uint64_t sim_quiet_ms(const struct sim *s);
 void sim_step(struct sim *s);
 void sim_fault_now(struct sim *s);
 void sim_heal(struct sim *s);
+
+/* ---- disks.c: the disks of tasks; nothing happens in a world without ---- */
+/** Before the core is made. */
+void sim_disks_open(struct sim *s, struct sim_task *t);
+/** The core asks: PSD_EFFECT_DISK. */
+void sim_disks_ask(struct sim *s, struct sim_task *t, const struct psd_disk_op *op);
+/** Its oldest operation may be over now; else *out_next is no later than when it may. */
+bool sim_disks_due(const struct sim *s, const struct sim_task *t, uint64_t *out_next);
+void sim_disks_done(struct sim *s, struct sim_task *t);
+void sim_disks_tick(struct sim_task *t);
+/** A task has written this line. */
+void sim_disks_logged(struct sim *s, const struct psd_effect *log);
+/** The task's process ends, perhaps with its machine's power. */
+void sim_disks_end(struct sim *s, struct sim_task *t);
+/** Of a published file: bytes that were read; its size. 0: there is none. */
+uint64_t sim_disks_read(const struct sim_task *t, const struct psd_disk_file *file, uint64_t offset, void *to, uint64_t n);
+uint64_t sim_disks_size(struct sim *s, const struct sim_task *t, const struct psd_disk_file *file);
+void sim_disks_free(struct sim_task *t);
 
 /* ---- race.c ---- */
 /** The next step of the round; sets s->next_fault. */
@@ -682,6 +770,8 @@ void sim_sums_free(struct sim *s);
 void sim_rounds_draw(struct sim *s);
 /** A change of t, before it is carried out. */
 void sim_rounds_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
+/** After an event of t. */
+void sim_rounds_poll(struct sim *s, const struct sim_task *t);
 /** The value of one of its variables. */
 void sim_rounds_look(struct sim *s, const struct sim_birth *b, const void *value);
 void sim_rounds_check_end(struct sim *s);
@@ -696,6 +786,33 @@ double sim_rounds_gradient(const struct sim *s, const struct sim_program *p);
 void sim_rounds_prepare(struct sim *s, struct sim_call *call);
 /** The end of a call; false: it is none that is judged here. */
 bool sim_rounds_done(struct sim *s, const struct sim_call *call);
+
+/* ---- chief.c ---- */
+void sim_chief_draw(struct sim *s);
+/** A change of t, before it is carried out. */
+void sim_chief_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
+/** t is about to end. */
+void sim_chief_restart(struct sim *s, const struct sim_task *t);
+/** The value of one of its variables; full: all of it. */
+void sim_chief_look(struct sim *s, struct sim_birth *b, const void *value, bool full);
+void sim_chief_dies(struct sim *s, const struct sim_birth *b, bool by_restart);
+/** All of a task has been looked at. */
+void sim_chief_looked(struct sim *s);
+/** A session of p begins. */
+void sim_chief_begin(struct sim *s, struct sim_program *p);
+/** p has got its variables, or was told that nothing is live. */
+void sim_chief_give(struct sim *s, struct sim_program *p);
+/** The next call of p, which is ready. */
+void sim_chief_work(struct sim *s, struct sim_program *p);
+void sim_chief_prepare(struct sim *s, struct sim_call *call);
+/** The end of a call; false: it is none that is judged here. */
+bool sim_chief_done(struct sim *s, const struct sim_call *call);
+/** ... and what p does then; false: as any other program. */
+bool sim_chief_next(struct sim *s, struct sim_program *p, const struct sim_call *call);
+/** After each event of p. */
+void sim_chief_watch(struct sim *s, const struct sim_program *p);
+/** A fault of its own, now; false: none is due. */
+bool sim_chief_fault(struct sim *s);
 
 /* ---- shares.c: the same for a work queue ---- */
 void sim_shares_draw(struct sim *s);
@@ -732,6 +849,20 @@ bool sim_twin_may_drop(const struct sim *s, const struct sim_birth *b);
 void sim_replay_begin(struct sim_task *t, const struct psd_task_config *config);
 /** It ends: its changes, replayed, give what its core remembers. Once for each life. */
 void sim_replay_end(struct sim *s, struct sim_task *t);
+/** A task as t was when it began. */
+struct psd_task *sim_replay_empty(struct sim *s, const struct sim_task *t);
+/** What the first `bytes` of t's changes give is what was loaded. */
+void sim_replay_compare(struct sim *s, const struct sim_task *t, size_t bytes, const struct psd_task *loaded);
+
+/* ---- checkpoint.c: cuts at random instants, written while the task goes on, and loaded ---- */
+/** After each event of t, whose core runs. */
+void sim_checkpoint_look(struct sim *s, struct sim_task *t);
+/** Before a change of t is noted, and after each event: its core may have begun a cut. */
+void sim_checkpoint_note(struct sim_task *t);
+/** t's disk has a part of a checkpoint that is reported as saved: it loads, and is what t was at the cut. */
+void sim_checkpoint_saved(struct sim *s, struct sim_task *t, uint64_t number);
+/** Its core goes. */
+void sim_checkpoint_drop(struct sim *s, struct sim_task *t);
 
 /* ---- net.c ---- */
 struct sim_conn *sim_conn_new(struct sim *s, bool by_task, uint32_t node, uint32_t task);

@@ -20,6 +20,7 @@ enum action_kind {
     ACT_TASK_END,
     ACT_CALL_END,
     ACT_TASK_WORK,
+    ACT_DISK_DONE,
     ACT_CLIENT_TICK,
     ACT_PROGRAM,
     ACT_FAULT
@@ -151,6 +152,9 @@ static void look_nodes(struct sim *s, struct actions *a)
         if (t->core != NULL && s->now >= t->stopped_until && sim_work_due(s, t, &a->next)) {
             can(a, ACT_CALL_END, NULL, i);
         }
+        if (t->core != NULL && s->now >= t->stopped_until && sim_disks_due(s, t, &a->next)) {
+            can(a, ACT_DISK_DONE, NULL, i);
+        }
         if (sim_task_running(s, t) && psd_task_has_work(t->core)) {
             can(a, ACT_TASK_WORK, NULL, i);
         }
@@ -221,6 +225,9 @@ static void carry_out(struct sim *s, const struct action *act)
         break;
     case ACT_CALL_END:
         sim_work_end(s, &s->task[act->node]);
+        break;
+    case ACT_DISK_DONE:
+        sim_disks_done(s, &s->task[act->node]);
         break;
     case ACT_TASK_WORK:
         s->count_slices++;
@@ -353,9 +360,13 @@ void sim_fault_now(struct sim *s)
         sim_race_step(s);
         return;
     }
+    if (sim_chief_fault(s)) {
+        return;
+    }
     struct sim_task *t = &s->task[sim_below(s, s->task_count)];
     struct sim_program *p = &s->program[sim_below(s, s->program_count)];
     uint64_t pause = sim_one_in(s, 3) ? sim_range(s, 1, 2ull * s->k.lease_ms) : sim_range(s, 1, 300);
+    pause += s->k.profile == SIM_LEASE && sim_one_in(s, 3) ? s->k.lease_ms : 0;
     s->next_fault = s->now + sim_range(s, 1, 2ull * s->k.fault_every_ms);
     enum sim_fault kind = draw_fault(s);
     if (s->kill_directory) {

@@ -117,7 +117,12 @@ static void make_world(struct sim *s)
     if (s->k.monitor) {
         add_program(s, SIM_MONITOR, 0);
     }
-    add_program(s, SIM_FINAL, 0);
+    if (s->k.profile == SIM_LEASE && s->k.programs > 2) {
+        struct sim_program *p = &s->program[s->k.programs - 1];
+        p->task = 0;
+        (void)snprintf(p->job, sizeof(p->job), "evaluator");
+    }
+    add_program(s, SIM_FINAL, s->k.profile == SIM_LEASE && s->seed % 3 == 0 ? 1 : 0);
     s->next_fault = s->k.fault_from_ms;
     s->scratch = aligned_alloc(64, SIM_READ_MAX + 64);
     if (s->scratch == NULL) {
@@ -230,6 +235,9 @@ static void unmake_world(struct sim *s)
             sim_task_kill(s, &s->task[i], SIM_NEVER);
         }
     }
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        sim_disks_free(&s->task[i]);
+    }
     sim_conn_sweep(s);
     for (size_t i = 0; i < s->op_count; i++) {
         free(s->op[i]);
@@ -266,7 +274,12 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .restarts = s->count_restarts,
                                     .gave_way = s->count_gave_way,
                                     .slices = s->count_slices,
+                                    .disk_ops = s->count_disk_ops,
+                                    .disk_cuts = s->count_disk_cuts,
+                                    .checkpoints = s->count_checkpoints,
+                                    .came_back = s->count_came_back,
                                     .replayed = s->count_replayed,
+                                    .loaded = s->count_loaded,
                                     .virtual_ms = s->now,
                                     .boundaries = {s->boundary_seen[0], s->boundary_seen[1]},
                                     .race = s->race,
@@ -275,6 +288,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .back = s->count_back,
                                     .again = s->count_again,
                                     .compared = s->count_compared,
+                                    .held = s->count_held,
                                     .shares_done = s->count_shares_done,
                                     .shares_back = s->count_shares_back,
                                     .shares_over = s->count_shares_over,
@@ -282,9 +296,16 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .steps = s->count_steps,
                                     .dropped = s->count_dropped,
                                     .places_lost = s->count_places_lost,
+                                    .ahead = s->count_ahead,
+                                    .no_room = s->count_no_room,
                                     .late = s->count_late,
                                     .recovered = s->count_recovered,
                                     .forgot = s->count_forgot,
+                                    .chiefs = s->count_chiefs,
+                                    .takeovers = s->count_takeovers,
+                                    .stops = s->count_stops,
+                                    .restored = s->count_restored,
+                                    .emptied = s->count_emptied,
                                     .gradients = s->count_gradients,
                                     .stale = s->count_stale,
                                     .results = s->count_results,

@@ -63,6 +63,30 @@ TEST(test_list)
     psi_buf_fini(&b);
 }
 
+static void assert_measures(const uint8_t *p, size_t n, size_t most, size_t bytes, uint32_t count)
+{
+    size_t got = 0;
+    uint32_t items = 0;
+    assert_int_equal(psi_list_measure(p, n, most, &got, &items, NULL), PS_OK);
+    assert_int_equal(got, bytes);
+    assert_int_equal(items, count);
+}
+
+/* Whole items only, and padding is none. */
+TEST(test_measure)
+{
+    uint8_t list[3 + 202 + 2 + 7] = {2, 'a', 'b', 0x80 | 72, 1};
+    const size_t whole = 3 + 202 + 2;
+    list[3 + 202] = 1;
+    for (size_t n = whole; n <= sizeof(list); n++) {
+        assert_measures(list, n, n, whole, 3);
+    }
+    assert_measures(list, sizeof(list), whole - 1, 3 + 202, 2);
+    assert_measures(list, sizeof(list), 3 + 202 - 1, 3, 1);
+    assert_measures(list, sizeof(list), 2, 0, 0);
+    assert_measures(NULL, 0, 0, 0, 0);
+}
+
 static void refused(const uint8_t *bytes, size_t n)
 {
     struct psi_err err = {0};
@@ -70,6 +94,11 @@ static void refused(const uint8_t *bytes, size_t n)
     bool end = false;
     assert_int_equal(psi_list_next(&bytes, &n, &ps_v1_NameItem_msg, &back, &end, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "NameItem"));
+    size_t measured = 0;
+    uint32_t count = 0;
+    if (strstr(err.text, "list of") != NULL) { /* not what an item holds */
+        assert_int_equal(psi_list_measure(bytes, n, n, &measured, &count, NULL), PS_INVALID_ARGUMENT);
+    }
 }
 
 TEST(test_bad_lists)

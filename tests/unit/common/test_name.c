@@ -42,12 +42,15 @@ TEST(test_path_like)
         if (paths[i].fault == NULL) {
             assert_ok(psi_variable_name_check(name, strlen(name), &err), &err);
             assert_ok(psi_container_name_check(name, strlen(name), &err), &err);
+            assert_ok(psi_value_name_check(name, strlen(name), &err), &err);
         } else {
             assert_fails(psi_variable_name_check(name, strlen(name), &err), PS_INVALID_ARGUMENT, &err, paths[i].fault);
             assert_non_null(strstr(err.text, "variable name '"));
             assert_non_null(strstr(err.text, "allowed are letters, digits and . _ - /"));
             assert_fails(psi_container_name_check(name, strlen(name), &err), PS_INVALID_ARGUMENT, &err, paths[i].fault);
             assert_non_null(strstr(err.text, "container name '"));
+            assert_fails(psi_value_name_check(name, strlen(name), &err), PS_INVALID_ARGUMENT, &err, paths[i].fault);
+            assert_non_null(strstr(err.text, "name of a value '"));
         }
     }
     assert_fails(psi_variable_name_check("a\0b", 3, &err), PS_INVALID_ARGUMENT, &err, "'a\\x00b': byte 1 is '\\x00'");
@@ -77,6 +80,7 @@ TEST(test_lengths)
         size_t max;
     } rows[] = {{psi_variable_name_check, PS_NAME_BYTES_MAX},
                 {psi_container_name_check, PS_CONTAINER_BYTES_MAX},
+                {psi_value_name_check, PS_CONTAINER_BYTES_MAX},
                 {psi_job_name_check, PS_JOB_BYTES_MAX},
                 {psi_cluster_name_check, PS_JOB_BYTES_MAX}};
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {

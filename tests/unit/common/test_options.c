@@ -289,6 +289,29 @@ TEST(test_values)
     assert_string_equal(values.name, "aaaaaaaa");
 }
 
+/* Names, and numbers beside them. */
+TEST(test_names_or_numbers)
+{
+    static const struct psi_option row = {.name = "which", .type = PSI_OPTION_ENUM, .min = -20, .choices = levels, FIELD(level)};
+    static const struct {
+        const char *text;
+        int value; /* 0: not allowed */
+    } of[] = {{"info", 1}, {"warn", 2}, {"1", -1}, {"20", -20}, {"0", 0}, {"-1", 0}, {"21", 0}, {"1.5", 0}, {"", 0}, {"loud", 0}};
+    char text[64];
+    struct psi_err err;
+    for (size_t i = 0; i < ARRAY_COUNT(of); i++) {
+        values.level = 0;
+        if (of[i].value == 0) {
+            assert_fails(psi_option_parse(&row, &values, "which", of[i].text, &err), PS_INVALID_ARGUMENT, &err,
+                         "allowed: debug, info, warn, a number from 1 to 20");
+        } else {
+            assert_ok(psi_option_parse(&row, &values, "which", of[i].text, &err), &err);
+            assert_string_equal(psi_option_format(&row, &values, text, sizeof(text)), of[i].text);
+        }
+        assert_int_equal(values.level, of[i].value);
+    }
+}
+
 static ps_status parse_file(const char *text, struct psi_err *err)
 {
     /* a copy of exactly its bytes, so that the sanitizer sees every byte read past the end */

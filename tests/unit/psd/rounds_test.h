@@ -54,7 +54,7 @@ static inline ps_status rt_join(struct rt *r, uint32_t i, struct psi_err *err)
 
 static inline void rt_leave(struct rt *r, uint32_t i)
 {
-    psd_rounds_leave_here(rt_task(r), PSI_CONTAINER_DEFAULT, RT_GENERATION, i + 1);
+    psd_rounds_leave_here(rt_task(r), PSI_CONTAINER_DEFAULT, RT_GENERATION, i + 1, 0, false);
 }
 
 /* Variables with values, and their sessions; no group. */

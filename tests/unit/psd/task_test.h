@@ -7,6 +7,8 @@
 #include "test.h"
 #include "wire_test.h"
 
+#include "psd/state.h"
+
 #include <math.h>
 
 #define SEGMENT ((size_t)PS_SEGMENT_BYTES)
@@ -23,6 +25,23 @@
         }                                                                                                                        \
     } while (0)
 #define assert_applied(reply_) assert_reply(reply_, PS_OK, "")
+
+/* Two tasks remember the same chiefs. */
+static inline void assert_same_chiefs(const struct psd_task *a, const struct psd_task *b)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    assert_int_equal(a->chief_number, b->chief_number);
+    assert_int_equal(psi_map_count(&a->chiefs), psi_map_count(&b->chiefs));
+    while (psi_map_next(&a->chiefs, &cursor, NULL, NULL, &value)) {
+        const struct psd_chief *of_a = value;
+        const struct psd_chief *of_b = psd_chief_find(&b->chiefs, of_a->container);
+        assert_non_null(of_b);
+        assert_int_equal(of_a->number, of_b->number);
+        assert_string_equal(of_a->text, of_b->text);
+        assert_memory_equal(of_a->session, of_b->session, sizeof(of_a->session));
+    }
+}
 
 struct env {
     struct shell_net net;
@@ -73,6 +92,20 @@ static inline struct env *env_new_unconnected(shell_tweak tweak)
     env_start(e, tweak);
     test_later(env_end, e);
     return e;
+}
+
+/* A session of a named task. */
+static inline void fc_connect_as(struct fc *c, struct shell_task *t, uint8_t id, const char *job, uint32_t task)
+{
+    struct fc_hello hello;
+    fc_init(c, t, id);
+    fc_hello_default(c, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, job));           /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.host, "here"));       /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.program, "trainer")); /* likewise */
+    hello.m.task = task;
+    hello.m.pid = 4000 + task;
+    assert_int_equal(fc_hello(c, &hello), PS_OK);
 }
 
 /* One more session with the task, connected. */

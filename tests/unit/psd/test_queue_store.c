@@ -461,7 +461,7 @@ TEST(test_not_the_next_one)
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_WORK_FILLED, .filled = {.variable = l->v}});
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_WORK_END,
                                           .work_end = {.record = r, .number = 1, .variable = l->v, .serial = 1}});
-    assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_SEAL, .variable = l->v});
+    assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_SEAL, .seal = {.variable = l->v}});
     close_queue(l);
     assert_refused(l, (struct psd_change){.kind = PSD_CHANGE_QUEUE_CLOSE, .variable = l->v}); /* twice */
     spec.capacity = 0;

@@ -149,22 +149,28 @@ static const struct right ROWS[] = {
     {PS_OP_FIND, PSD_RIGHT_READ, "a"},
     {PS_OP_RESET, PSD_RIGHT_ADMINISTER, "a"},
     {PS_OP_DELETE, PSD_RIGHT_ADMINISTER, "a"},
-    {PS_OP_CHIEF, PSD_RIGHT_WRITE, CLUSTER},
+    {PS_OP_CHIEF, PSD_RIGHT_WRITE, "a"},
     {PS_OP_WAIT_CLUSTER, PSD_RIGHT_READ, CLUSTER},
     {PS_OP_BARRIER, PSD_RIGHT_WRITE, CLUSTER},
     {PS_OP_SYNC, PSD_RIGHT_WRITE, "a"},
     {PS_OP_JOIN, PSD_RIGHT_WRITE, "a"},
     {PS_OP_STEP, PSD_RIGHT_WRITE, "a"},
     {PS_OP_LEAVE, PSD_RIGHT_WRITE, "a"},
+    {PS_OP_JOB_DONE, PSD_RIGHT_WRITE, CLUSTER},
+    {PS_OP_CHECKPOINT, PSD_RIGHT_ADMINISTER, CLUSTER},
+    {PS_OP_CHECKPOINT_DELETE, PSD_RIGHT_ADMINISTER, CLUSTER},
+    {PS_OP_CHECKPOINT_RESTORE, PSD_RIGHT_ADMINISTER, CLUSTER},
+    {PS_OP_CHECKPOINT_READ, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_CONFIG_SET, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_SHUTDOWN, PSD_RIGHT_ADMINISTER, CLUSTER},
     {PS_OP_STOP, PSD_RIGHT_ADMINISTER, CLUSTER},
 };
 /* Those about the connection and its own numbers, and those between tasks, which have no rights. */
-static const uint8_t WITHOUT[] = {PS_OP_HELLO,      PS_OP_GOODBYE,     PS_OP_BEAT,     PS_OP_ABANDON,     PS_OP_ACK,
-                                  PS_OP_DURABLE,    PS_OP_CLOSE,       PS_OP_LIST,     PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE,
-                                  PS_OP_TASK_RESET, PS_OP_TASK_DELETE, PS_OP_PUT_PART, PS_OP_GET_PART,    PS_OP_TASK_ROUNDS,
-                                  PS_OP_TASK_JOIN,  PS_OP_TASK_LEAVE,  PS_OP_PREPARE,  PS_OP_COMMIT};
+static const uint8_t WITHOUT[] = {PS_OP_HELLO,      PS_OP_GOODBYE,       PS_OP_BEAT,      PS_OP_ABANDON,     PS_OP_ACK,
+                                  PS_OP_DURABLE,    PS_OP_CLOSE,         PS_OP_LIST,      PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE,
+                                  PS_OP_TASK_RESET, PS_OP_TASK_DELETE,   PS_OP_PUT_PART,  PS_OP_GET_PART,    PS_OP_TASK_ROUNDS,
+                                  PS_OP_TASK_JOIN,  PS_OP_TASK_LEAVE,    PS_OP_PREPARE,   PS_OP_COMMIT,      PS_OP_TASK_DONE,
+                                  PS_OP_TASK_CUT,   PS_OP_TASK_MANIFEST, PS_OP_TASK_DROP, PS_OP_TASK_LOAD,   PS_OP_TASK_PLACE};
 
 static struct right right_of(uint8_t op)
 {

@@ -226,6 +226,63 @@ TEST(test_missing)
     assert_floats(value(o), 0, N, 0);
 }
 
+/* TASK_ROUNDS in frames of one item each. */
+TEST(test_list_goes_on)
+{
+    enum { NAMES = 50 };
+    struct ro *o = ro_new();
+    char text[NAMES + 1][8] = {""};
+    const char *names[NAMES + 1] = {"global_step", "w"};
+    for (uint32_t i = 2; i <= NAMES; i++) {
+        PSI_IGNORE(snprintf(text[i], sizeof(text[i]), "v%u", i)); /* fits */
+        names[i] = text[i];
+        PSI_IGNORE(make(o, text[i], PS_F32, 1, ps_sgd(1))); /* found by its name */
+    }
+    assert_applied(order(o, PS_OP_TASK_ROUNDS, rounds_body(PSD_SYNC_NONE, names, 0)));
+    const struct wire *all = rounds_body(PSD_SYNC_ROUNDS, names, NAMES + 1);
+    uint64_t id = o->d.next_id++;
+    for (size_t at = 0; at < all->len;) {
+        struct wire *body = wire_new();
+        size_t bytes = 1u + all->data[at];
+        assert_null(here(o));
+        wire_append(body, all->data + at, bytes);
+        at += bytes;
+        struct fc_reply r = fc_call(&o->d, PS_OP_TASK_ROUNDS, at < all->len ? PS_FLAG_MORE : 0, id, 0, NULL, 0, body);
+        assert_int_equal(r.status, at < all->len ? FC_NONE : PS_OK);
+    }
+    assert_int_equal(here(o)->part_count, NAMES);
+    assert_int_equal(here(o)->owner_count, 2);
+    assert_string_equal(here(o)->step->name, "global_step");
+}
+
+/* What is half here goes with its connection; a list that another order interrupts, and one of bad bytes, end theirs. */
+TEST(test_list_ends_early)
+{
+    static const char *const names[] = {"global_step", "w"};
+    static const uint8_t bad[] = {9, 1};
+    struct ro *o = ro_new();
+    assert_applied(order(o, PS_OP_TASK_ROUNDS, rounds_body(PSD_SYNC_NONE, names, 0)));
+    struct wire *first = rounds_body(PSD_SYNC_ROUNDS, names, 1);
+    for (uint64_t life = 6; life <= 8; life++) {
+        assert_int_equal(fc_call(&o->d, PS_OP_TASK_ROUNDS, PS_FLAG_MORE, 70, 0, NULL, 0, first).status, FC_NONE);
+        if (life == 6) {
+            shell_cut(o->d.conn);
+        } else {
+            struct wire *next = wire_new();
+            wire_append(next, bad, life == 7 ? 0 : sizeof(bad));
+            struct fc_reply r = fc_call(&o->d, PS_OP_TASK_ROUNDS, PS_FLAG_MORE, life == 7 ? 71 : 70, 0, NULL, 0, next);
+            assert_int_equal(r.h.op, PS_OP_CLOSE);
+            assert_int_equal(r.h.offset, PS_INVALID_ARGUMENT);
+            assert_non_null(strstr(r.text, life == 7 ? "has no end" : "an item of 9 bytes"));
+        }
+        o->d.conn = be_the_directory(o->cl, o->cl->ps1, life);
+        shell_forget(o->d.conn);
+        assert_null(here(o));
+    }
+    assert_applied(order(o, PS_OP_TASK_ROUNDS, rounds_body(PSD_SYNC_ROUNDS, names, 2)));
+    assert_int_equal(here(o)->part_count, 1);
+}
+
 /* A new PREPARE, PREPARE without members, a member that leaves, and a connection that ends: what was asked before ends. */
 TEST(test_overtaken)
 {
@@ -239,7 +296,8 @@ TEST(test_overtaken)
     assert_applied(fc_take(&o->d, NULL));
     assert_int_equal(here(o)->build, PSD_BUILD_NONE);
     assert_false(psd_task_has_work(o->cl->ps1->core));
-    assert_applied(fc_push(o->c, PS_OP_ASSIGN, &o->w, filled(values, N, 10), 1, 0)); /* nothing stands against it */
+    const struct psd_container *in = psd_container_find(&o->cl->ps1->core->store, PSI_CONTAINER_DEFAULT);
+    assert_false(psd_variable_is_built(psd_variable_find(in, "w")));
     assert_int_equal(order_with(o, PS_OP_PREPARE, 1, 1, 2).status, FC_NONE);
     struct wire *back = wire_new();
     struct wire *body = group(0, GENERATION), *w = wire_new();
@@ -258,7 +316,7 @@ TEST(test_overtaken)
     o->d.conn = be_the_directory(o->cl, o->cl->ps1, 6);
     shell_forget(o->d.conn);
     assert_committed(order_with(o, PS_OP_COMMIT, 1, 2, 0), 2);
-    assert_floats(value(o), 0, N, 7);
+    assert_floats(value(o), 0, N, -2);
 }
 
 TEST(test_bad_orders)

@@ -258,6 +258,7 @@ TEST(bad_options_are_named)
     REFUSED(o.devices = "CPU:0,GPU:1,GPU:1", PS_INVALID_ARGUMENT, "each once");
     REFUSED(o.devices = "CPU:0,ABCDEFGHIJKLMNOP:1", PS_INVALID_ARGUMENT, "ABCDEFGHIJKLMNOP"); /* 16 bytes */
     REFUSED(o.devices = "GPU:0", PS_INVALID_ARGUMENT, "CPU:0");
+    REFUSED(o.checkpoint_dir = "/no/such/place", PS_NOT_FOUND, "checkpoint_dir: /no/such/place");
     REFUSED(o.unix_mode = 01777, PS_INVALID_ARGUMENT, "unix_mode");
 #undef REFUSED
     psd_server *server = NULL;
@@ -307,6 +308,7 @@ TEST(memory_shortage_at_any_point_of_the_start)
     memset(&heard, 0, sizeof(heard));
     psd_server_options o = options_for(&heard);
     o.cluster_spec = "ps=127.0.0.1:1,127.0.0.1:2;worker=127.0.0.1:3";
+    o.checkpoint_dir = test_dir();
     int failures = 0;
     for (int64_t n = 0;; n++) {
         char error[512] = "";

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ASSIGN (staged, swapped in whole, init-only), the memory budget, and what a delete or a reset does to pushes, assigns, pulls
- * and waits that are under way.
+ * ASSIGN (staged, swapped in whole, init-only, to slots), the memory budget, and what a delete or a reset does to pushes,
+ * assigns, pulls and waits that are under way.
  */
 #include "task_test.h"
+
+#include "psd/state.h"
+#include "psd/store/cut.h"
 
 enum { N = 40000 };
 
@@ -69,6 +72,118 @@ TEST(test_assign_initialises)
     assert_all(e, "v", 4);
     assert_applied(fc_push(&e->c, PS_OP_PUSH, &v, filled(values, N, 1), 1, 0)); /* its slots are there */
     assert_int_equal(peek_at(e->t, "v").version, 1);
+}
+
+/* ---- to slots ---- */
+
+static uint64_t bits_of(double power)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &power, sizeof(bits));
+    return bits;
+}
+
+/* All of it, in frames, to a slot with this power. */
+static struct fc_reply assign_slot(struct fc *c, const ps_v1_OpenAnswer *v, uint64_t n, uint32_t flags, uint64_t power)
+{
+    struct fc_part whole = {.op = PS_OP_ASSIGN, .dtype = PS_F32, .handle = v->handle, .total = n, .scale = 1};
+    whole.number = c->next_number++;
+    whole.payload = values;
+    whole.assign_flags = flags;
+    whole.from = power;
+    fc_send_frames(c, &whole, 0, SEGMENT);
+    return fc_take(c, NULL);
+}
+
+static const struct psd_variable *at(const struct env *e, const ps_v1_OpenAnswer *v)
+{
+    return psd_variable_by_handle(&e->t->core->store, v->handle);
+}
+
+TEST(test_assign_to_slots)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_adam(1), 3);
+    uint64_t memory = psd_task_memory_bytes(e->t->core);
+    (void)filled(values, N, 5);
+    struct fc_reply r = assign_slot(&e->c, &v, N, PS_ASSIGN_SLOT_1, bits_of(0.5));
+    assert_applied(r);
+    assert_int_equal(r.version, 0);
+    assert_floats(at(e, &v)->slots[0], 0, N, 5);
+    assert_floats(at(e, &v)->slots[1], 0, N, 0);
+    assert_true(at(e, &v)->optim_state.beta1_power == 0.5);
+    (void)filled(values, N, 6);
+    assert_applied(assign_slot(&e->c, &v, N, PS_ASSIGN_SLOT_2, bits_of(0.25)));
+    assert_floats(at(e, &v)->slots[0], 0, N, 5);
+    assert_floats(at(e, &v)->slots[1], 0, N, 6);
+    assert_true(at(e, &v)->optim_state.beta1_power == 0.5 && at(e, &v)->optim_state.beta2_power == 0.25);
+    assert_all(e, "v", 3);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
+    ps_v1_OpenAnswer a = fc_ready(&e->c, "a", PS_F32, N, ps_adagrad(1), 3);
+    assert_applied(assign_slot(&e->c, &a, N, PS_ASSIGN_SLOT_1, 0));
+    assert_floats(at(e, &a)->slots[0], 0, N, 6);
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &a, filled(values, N, 0.5F), 1, 0)); /* it is used: 6.25 is its square root's */
+    assert_floats(at(e, &a)->slots[0], 0, N, 6.25F);
+    assert_all(e, "a", 2.8F);
+}
+
+TEST(test_slots_that_are_refused)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer sgd = fc_ready(&e->c, "sgd", PS_F32, 4, ps_sgd(1), 3);
+    ps_v1_OpenAnswer grad = fc_ready(&e->c, "grad", PS_F32, 4, ps_adagrad(1), 3);
+    ps_v1_OpenAnswer adam = fc_ready(&e->c, "adam", PS_F32, 4, ps_adam(1), 3);
+    ps_v1_OpenAnswer bare = fc_created(&e->c, "bare", PS_F32, 4, ps_adam(1));
+    const struct {
+        const ps_v1_OpenAnswer *v;
+        uint64_t elements, power;
+        uint32_t flags;
+        ps_status st;
+        const char *says;
+    } table[] = {
+        {&sgd, 4, 0, PS_ASSIGN_SLOT_1, PS_OUT_OF_RANGE, "assign to slot 1 of 'sgd': its optimizer, sgd, has 0"},
+        {&grad, 4, 0, PS_ASSIGN_SLOT_2, PS_OUT_OF_RANGE, "assign to slot 2 of 'grad': its optimizer, adagrad, has 1"},
+        {&grad, 4, bits_of(0.5), PS_ASSIGN_SLOT_1, PS_INVALID_ARGUMENT, "power 0.5"},
+        {&adam, 4, bits_of(1.5), PS_ASSIGN_SLOT_1, PS_INVALID_ARGUMENT, "power 1.5"},
+        {&adam, 4, bits_of(-0.5), PS_ASSIGN_SLOT_2, PS_INVALID_ARGUMENT, "power -0.5"},
+        {&adam, 4, UINT64_MAX, PS_ASSIGN_SLOT_2, PS_INVALID_ARGUMENT, "nan"},
+        {&adam, 4, bits_of(0.1), PS_ASSIGN_SLOT_1, PS_INVALID_ARGUMENT, "in its dtype"}, /* no float */
+        {&adam, 3, bits_of(0.5), PS_ASSIGN_SLOT_1, PS_INVALID_ARGUMENT, "SHAPE_MISMATCH"},
+        {&bare, 4, bits_of(0.5), PS_ASSIGN_SLOT_1, PS_FAILED_PRECONDITION, "UNINITIALIZED"},
+    };
+    (void)filled(values, N, 5);
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        assert_reply(assign_slot(&e->c, table[i].v, table[i].elements, table[i].flags, table[i].power), table[i].st,
+                     table[i].says);
+    }
+    assert_floats(at(e, &grad)->slots[0], 0, 4, 0.1F);
+    assert_floats(at(e, &adam)->slots[0], 0, 4, 0);
+    assert_true(at(e, &adam)->optim_state.beta1_power == (double)0.9F);
+}
+
+/* A cut has the slot as it was; one that is given up leaves nothing behind. */
+TEST(test_slots_and_others)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_adagrad(1), 3);
+    uint64_t memory = psd_task_memory_bytes(e->t->core);
+    struct psd_cut_options o = {.number = 1, .memory_bytes = 1 << 20};
+    e->t->work_held = true;
+    assert_int_equal(psd_cut_begin(e->t->core, &o, NULL), PS_OK);
+    (void)filled(values, N, 5);
+    assert_applied(assign_slot(&e->c, &v, N, PS_ASSIGN_SLOT_1, 0));
+    assert_in_range(psd_cut_held_bytes(&e->t->core->store), N * 4, N * 4 + (128 << 10)); /* the old one is the cut's */
+    psd_cut_end(e->t->core);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
+    struct fc_part part = {.op = PS_OP_ASSIGN, .dtype = PS_F32, .handle = v.handle, .total = N, .scale = 1, .first = true};
+    part.number = e->c.next_number++;
+    part.payload = filled(values, N, 9);
+    part.payload_bytes = SEGMENT;
+    part.assign_flags = PS_ASSIGN_SLOT_1;
+    fc_send_part(&e->c, &part);
+    assert_int_equal(fc_abandon(&e->c, part.number).result[0], PS_NUMBER_ABANDONED);
+    assert_floats(at(e, &v)->slots[0], 0, N, 5);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
 }
 
 TEST(test_assign_init_only)

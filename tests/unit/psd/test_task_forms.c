@@ -11,7 +11,7 @@
 TEST(test_reserved_bits)
 {
     static const struct ps_push_meta plain = {.total_elements = 16, .scale = 1};
-    static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 2};
+    static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 8};
     static const struct ps_push_meta push_flag = {.total_elements = 16, .scale = 1, .assign_flags = PS_ASSIGN_INIT_ONLY};
     static const struct ps_push_meta versioned = {.total_elements = 16, .scale = 1, .version = 1};
     static const struct ps_contribute_meta reserved = {.total_elements = 16, .scale = 1, .reserved = 1};
@@ -44,8 +44,6 @@ TEST(test_reserved_bits)
         {"assign flags",
          {.op = PS_OP_PUSH, .dtype = PS_F32, .flags = WHOLE, .meta = &push_flag, .meta_bytes = sizeof(plain), BODY}},
         {"version",
-         {.op = PS_OP_ASSIGN, .dtype = PS_F32, .flags = WHOLE, .meta = &versioned, .meta_bytes = sizeof(versioned), BODY}},
-        {"version",
          {.op = PS_OP_ADD, .dtype = PS_F32, .flags = WHOLE, .meta = &versioned, .meta_bytes = sizeof(versioned), BODY}},
         {"reserved",
          {.op = PS_OP_CONTRIBUTE, .dtype = PS_F32, .flags = WHOLE, .meta = &reserved, .meta_bytes = sizeof(reserved), BODY}},
@@ -55,7 +53,7 @@ TEST(test_reserved_bits)
         {"meta", {.op = PS_OP_ACK, .meta = some, .meta_bytes = 8}},
         {"body", {.op = PS_OP_ACK, .payload = some, .payload_bytes = 8}},
         {"body", {.op = PS_OP_BEAT, .payload = some, .payload_bytes = 8}},
-        {"body", {.op = PS_OP_CHIEF, .payload = some, .payload_bytes = 8}},
+        {"body", {.op = PS_OP_GOODBYE, .payload = some, .payload_bytes = 8}},
         {"body", {.op = PS_OP_SHUTDOWN, .payload = some, .payload_bytes = 8}},
         {"body", {.op = PS_OP_PULL, .dtype = PS_F32, .meta = &pull_good, .meta_bytes = 8, BODY}},
         {"handle", {.op = PS_OP_INFO, .handle = 1}},

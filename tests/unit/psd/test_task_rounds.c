@@ -89,7 +89,7 @@ TEST(test_a_round)
     assert_int_equal(rt_variable(r, "b")->version, 1);
     assert_int_equal(rt_variable(r, "global_step")->version, 1);
     assert_int_equal(rt_step(r), 101);
-    assert_int_equal(rt_group(r)->taken_count, 2);
+    assert_true(psd_member_find(rt_group(r), 1)->taken == 1 && psd_member_find(rt_group(r), 2)->taken == 1);
     assert_int_equal(rt_order(r, psd_rounds_commit_here, 1, both, 2, NULL), PS_OK); /* again: nothing */
     assert_int_equal(rt_step(r), 101);
     assert_w(r);
@@ -272,6 +272,18 @@ TEST(test_set)
     }
 }
 
+/* The members' sessions are over: nobody trains. */
+static void all_die(struct rt *r)
+{
+    for (uint32_t i = 0; i < RT_MEMBERS; i++) {
+        fc_cut(&r->m[i]);
+    }
+    for (uint32_t ms = 0; ms <= PS_LEASE_MS; ms += 1000) {
+        assert_applied(fc_beat(&r->e.c, -1, NULL));
+        shell_pass(&r->e.net, 1000);
+    }
+}
+
 TEST(test_pushes_from_outside)
 {
     struct rt *r = rt_new(NULL, ps_sgd(1), 1);
@@ -280,6 +292,14 @@ TEST(test_pushes_from_outside)
     assert_int_equal(reply.reason, PS_REASON_IN_ROUNDS);
     assert_reply(fc_push(&r->e.c, PS_OP_PUSHPULL, &r->w, values, 1, 0), PS_FAILED_PRECONDITION, "in rounds");
     rt_contribute_all(r, 0, 1, 1);
+    reply = fc_push(&r->e.c, PS_OP_ASSIGN, &r->w, values, 1, 0); /* while a member lives */
+    assert_reply(reply, PS_FAILED_PRECONDITION, "trains it");
+    assert_int_equal(reply.reason, PS_REASON_IN_ROUNDS);
+    assert_reply(fc_push(&r->e.c, PS_OP_ADD, &r->b, values, 1, 0), PS_FAILED_PRECONDITION, "psctl stop");
+    const int64_t hundred = 100;
+    assert_reply(fc_push(&r->e.c, PS_OP_ASSIGN, &r->step, &hundred, 1, 0), PS_FAILED_PRECONDITION, "'global_step'");
+    assert_reply(fc_init_var(&r->e.c, r->w.handle, ps_ones(), ps_sgd(1), 0, true), PS_FAILED_PRECONDITION, "trains it");
+    all_die(r);
     assert_applied(fc_push(&r->e.c, PS_OP_ASSIGN, &r->w, filled(values, RT_N, 9), 1, 0)); /* between rounds */
     rt_prepare(r, 1, both, 1);
     reply = fc_push(&r->e.c, PS_OP_ASSIGN, &r->w, values, 1, 0);
@@ -292,6 +312,7 @@ TEST(test_pushes_from_outside)
     assert_floats(rt_variable(r, "w")->value, 0, RT_N, 8);
     assert_applied(fc_push(&r->e.c, PS_OP_ASSIGN, &r->w, values, 1, 0));
     assert_applied(fc_init_var(&r->e.c, r->w.handle, ps_ones(), ps_sgd(1), 0, true));
+    assert_int_equal(fc_connect(&r->m[0]), PS_OK);
     rt_contribute_all(r, 0, 1, 2);
     rt_commit(r, 2, both, 1);
     assert_floats(rt_variable(r, "w")->value, 0, RT_N, 0);
@@ -324,6 +345,7 @@ TEST(test_an_assign_in_progress_when_the_round_closes)
 {
     struct rt *r = rt_new(NULL, ps_sgd(1), 1);
     rt_contribute_all(r, 0, 1, 1);
+    all_die(r);
     struct fc_part rest = half_of(&r->e.c, PS_OP_ASSIGN, &r->w, 0);
     rt_prepare(r, 1, both, 1);
     fc_send_part(&r->e.c, &rest);
@@ -394,6 +416,7 @@ TEST(test_too_late)
     rt_leave(r, 1);
     assert_int_equal(rt_result(rt_contribute(r, 1, &r->w, g, 3)), 1); /* it has lost its place */
     assert_int_equal(rt_result(rt_contribute(r, 1, &r->w, g, 99)), 1);
+    assert_int_equal(rt_task(r)->count.pushes_applied, 4); /* none of those that were dropped */
 }
 
 /* One that is on its way when its round closes is read to its end, and dropped; the member's next one is as good as any. */

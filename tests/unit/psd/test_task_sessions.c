@@ -42,20 +42,6 @@ static uint32_t waits(struct fc *c, ps_v1_WaitAnswer *out)
     return list(c, PS_OP_WAITS, &ps_v1_WaitAnswer_msg, out, sizeof(*out));
 }
 
-/* A session of a named task. */
-static void connect_as(struct fc *c, struct shell_task *t, uint8_t id, const char *job, uint32_t task)
-{
-    struct fc_hello hello;
-    fc_init(c, t, id);
-    fc_hello_default(c, &hello);
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, job));           /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.host, "here"));       /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.program, "trainer")); /* likewise */
-    hello.m.task = task;
-    hello.m.pid = 4000 + task;
-    assert_int_equal(fc_hello(c, &hello), PS_OK);
-}
-
 /* ---- SESSIONS ---- */
 
 TEST(test_sessions)
@@ -63,9 +49,9 @@ TEST(test_sessions)
     struct fc w1, w0;
     ps_v1_SessionAnswer a[LIST_MAX];
     struct env *e = env_new(NULL);
-    connect_as(&w1, e->t, 2, "worker", 1);
+    fc_connect_as(&w1, e->t, 2, "worker", 1);
     shell_pass(&e->net, 1000);
-    connect_as(&w0, e->t, 3, "worker", 0);
+    fc_connect_as(&w0, e->t, 3, "worker", 0);
     assert_int_equal(sessions(&e->c, a), 3);
     assert_true(a[0].job.size == 0 && a[0].connected && a[0].heard_ms == 0 && a[0].age_ms == 1000);
     assert_true(is(&a[1].job, "worker") && a[1].task == 0 && a[1].pid == 4000 && a[1].age_ms == 0 && a[1].connected);
@@ -89,7 +75,7 @@ TEST(test_counts_of_a_session)
     ps_v1_SessionAnswer a[LIST_MAX];
     static float grad[2 * PS_SEGMENT_BYTES / sizeof(float)];
     struct env *e = env_new(NULL);
-    connect_as(&w, e->t, 2, "worker", 0);
+    fc_connect_as(&w, e->t, 2, "worker", 0);
     ps_v1_OpenAnswer v = fc_ready(&w, "v", PS_F32, ARRAY_COUNT(grad), ps_sgd(1), 0);
     assert_int_equal(fc_wait(&w, 500, v.handle, v.creation, 2, 0).status, FC_NONE);
     assert_applied(fc_wait(&w, 501, v.handle, v.creation, 1, 0)); /* answered, kept until it is acknowledged: no wait */
@@ -126,7 +112,7 @@ TEST(test_steps_per_second)
     struct fc w;
     uint64_t step = 0;
     struct env *e = env_new(NULL);
-    connect_as(&w, e->t, 2, "worker", 0);
+    fc_connect_as(&w, e->t, 2, "worker", 0);
     assert_applied(fc_beat(&w, -1, NULL));
     assert_true(rate(e, &step) == 0 && step == 0); /* not said */
     assert_applied(fc_beat(&w, 0, NULL));
@@ -171,7 +157,7 @@ TEST(test_hostile_beats)
     uint64_t step = 0;
     uint8_t meta[16];
     struct env *e = env_new(NULL);
-    connect_as(&w, e->t, 2, "worker", 0);
+    fc_connect_as(&w, e->t, 2, "worker", 0);
     assert_applied(fc_beat(&w, INT64_MAX, NULL));
     assert_applied(fc_beat(&w, INT64_MAX - 1, NULL)); /* backwards at the same moment */
     assert_true(rate(e, &step) == 0 && step == INT64_MAX);
@@ -208,12 +194,12 @@ TEST(test_stop)
     struct fc w0, w1, later;
     ps_v1_SessionAnswer a[LIST_MAX];
     struct env *e = env_new(NULL);
-    connect_as(&w0, e->t, 2, "worker", 0);
-    connect_as(&w1, e->t, 3, "worker", 1);
+    fc_connect_as(&w0, e->t, 2, "worker", 0);
+    fc_connect_as(&w1, e->t, 3, "worker", 1);
     assert_false(told(&w0) || told(&e->c));
     shell_cut(w1.conn); /* away, its lease runs */
     assert_int_equal(stop(&e->c), 3);
-    connect_as(&later, e->t, 4, "worker", 2);
+    fc_connect_as(&later, e->t, 4, "worker", 2);
     assert_true(told(&w0) && told(&w0) && told(&e->c)); /* until it ends */
     assert_false(told(&later));
     assert_int_equal(sessions(&e->c, a), 4);
@@ -226,7 +212,7 @@ TEST(test_stop)
     assert_true(told(&later) && told(&w0));
     /* after goodbye the same program may begin anew */
     assert_applied(fc_call(&w0, PS_OP_GOODBYE, 0, w0.next_id++, 0, NULL, 0, NULL));
-    connect_as(&w0, e->t, 2, "worker", 0);
+    fc_connect_as(&w0, e->t, 2, "worker", 0);
     assert_false(told(&w0));
     /* gone for a lease: known, but not counted */
     shell_cut(w1.conn);
@@ -244,11 +230,11 @@ TEST(test_stop_elsewhere)
     struct fc w, later;
     uint32_t flags = 0;
     struct cl *cl = cl_new_apart();
-    connect_as(&w, cl->ps1, 2, "worker", 0);
+    fc_connect_as(&w, cl->ps1, 2, "worker", 0);
     assert_applied(fc_beat(&w, -1, &flags));
     assert_int_equal(flags, 0);
     assert_int_equal(stop(&cl->at1), 2);
-    connect_as(&later, cl->ps1, 3, "worker", 1);
+    fc_connect_as(&later, cl->ps1, 3, "worker", 1);
     assert_applied(fc_beat(&w, -1, &flags));
     assert_int_equal(flags, 4);
     flags = 0;
@@ -264,8 +250,8 @@ TEST(test_waits_for_seals)
     struct fc chief, w;
     ps_v1_WaitAnswer a[LIST_MAX];
     struct env *e = env_new(NULL);
-    connect_as(&chief, e->t, 2, "worker", 0);
-    connect_as(&w, e->t, 3, "worker", 1);
+    fc_connect_as(&chief, e->t, 2, "worker", 0);
+    fc_connect_as(&w, e->t, 3, "worker", 1);
     assert_int_equal(waits(&e->c, a), 0);
     ps_v1_OpenAnswer v = fc_created(&w, "w", PS_F32, 10, ps_sgd(1));
     assert_int_equal(fc_wait(&w, 500, v.handle, v.creation, 2, 60000).status, FC_NONE);
@@ -336,7 +322,7 @@ TEST(test_very_many_waits)
     struct wire *back = wire_new();
     ps_v1_OpenAnswer v = fc_created(&e->c, "w", PS_F32, 10, ps_sgd(1));
     for (uint32_t i = 0; i < SESSIONS; i++) {
-        connect_as(&w[i], e->t, (uint8_t)(i + 2), "worker", i);
+        fc_connect_as(&w[i], e->t, (uint8_t)(i + 2), "worker", i);
         for (uint32_t k = 0; k < PS_WAITS_PER_SESSION_MAX && made < 4097; k++) {
             assert_int_equal(fc_wait(&w[i], 500 + k, v.handle, v.creation, 2, 0).status, FC_NONE);
             made++;
@@ -416,7 +402,7 @@ TEST(test_waits_for_the_cluster)
     assert_int_equal(waits(other, a), 1);
     assert_true(a[0].op == PS_OP_WAIT_CLUSTER && is(&a[0].what, "up: /job:ps/task:1, /job:worker/task:0"));
     assert_true(is(&a[0].release, "/job:ps/task:1, /job:worker/task:0 connect or open their sessions"));
-    connect_as(&worker, cl->ps0, 8, "worker", 0);
+    fc_connect_as(&worker, cl->ps0, 8, "worker", 0);
     assert_int_equal(waits(other, a), 1);
     assert_true(is(&a[0].release, "/job:ps/task:1 connects"));
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */

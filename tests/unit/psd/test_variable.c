@@ -174,6 +174,7 @@ TEST(test_initialise_and_slots)
 
 TEST(test_stage_and_swap_in)
 {
+    struct psd_kept *nobody = NULL;
     struct psd_store s;
     struct psi_err err;
     struct psd_definition d = definition(PS_F32, 1000, ps_sgd(1));
@@ -186,13 +187,13 @@ TEST(test_stage_and_swap_in)
     staged = psd_store_stage(&s, 4000);
     PSI_IGNORE(filled(staged, 1000, 8)); /* its own argument */
     assert_int_equal(psd_variable_reserve_slots(&s, v, &err), PS_OK);
-    psd_variable_swap_in(&s, v, staged, 4000);
+    psd_variable_swap_in(&s, v, staged, 4000, &nobody);
     assert_int_equal(v->version, 0);
     assert_ptr_equal(v->value, staged);
     psd_store_check_invariants(&s);
     staged = psd_store_stage(&s, 4000);
     PSI_IGNORE(filled(staged, 1000, 9)); /* likewise */
-    psd_variable_swap_in(&s, v, staged, 4000);
+    psd_variable_swap_in(&s, v, staged, 4000, &nobody);
     assert_int_equal(v->version, 1);
     assert_floats(v->value, 0, 1000, 9);
     assert_int_equal(s.arena.used_bytes, 4000);

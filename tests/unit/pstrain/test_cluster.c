@@ -137,7 +137,10 @@ TEST(test_evaluator)
     struct cluster c;
     char err[CLI_ERR_BYTES];
     assert_int_equal(find(&c, err, NULL, NULL, NULL, NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);
-    assert_true(c.evaluator && !c.chief && c.spec == NULL);
+    assert_true(c.evaluator && !c.chief && c.trainer < 0);
+    assert_string_equal(c.job, "evaluator");
+    assert_non_null(c.spec); /* whose model it follows */
+    cluster_fini(&c);
     assert_int_equal(find(&c, err, NULL, NULL, "worker", NULL, config("{\"type\": \"evaluator\", \"index\": 0}")), 0);
     assert_false(c.evaluator);
     cluster_fini(&c);

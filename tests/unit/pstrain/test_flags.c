@@ -105,21 +105,54 @@ TEST(test_limits)
     refused("--eval and --serve", "--eval", "--serve");
     refused("--eval and --steps", "--eval", "--steps=5");
     refused("--eval and --fresh", "--eval", "--fresh");
+    refused("--checkpoint_seconds: give --checkpoint_dir too", "--checkpoint_seconds", "1");
+    refused("--recover: give --checkpoint_dir too", "--recover", "cut");
+    refused("--recover: 'all' is not allowed; allowed: partial, cut", "--recover", "all");
+    refused("--restore_checkpoint: give --checkpoint_dir too", "--restore_checkpoint", "none");
+    refused("--restore_checkpoint: 'newest' is not allowed; allowed: auto, latest, none, a number from 1", "--restore_checkpoint",
+            "newest");
+    refused("--restore_checkpoint: '0'", "--restore_checkpoint", "0");
+    refused("--checkpoint_memory: give --checkpoint_dir too", "--checkpoint_memory", "1MiB");
+    refused("--checkpoint_memory: '1KiB'", "--checkpoint_memory", "1KiB");
+    refused("--keep_checkpoint_every_hours: give --checkpoint_dir too", "--keep_checkpoint_every_hours", "6");
 }
 
-TEST(test_workers_get_what_was_given_and_concerns_them)
+TEST(test_children_get_what_was_given_and_concerns_them)
 {
     struct flags f;
     char err[CLI_ERR_BYTES];
     char *texts[FLAGS_COUNT] = {NULL};
     assert_int_equal(parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--export=m",
-                           "--data=digits", NULL),
+                           "--data=digits", "--checkpoint_dir", "d", "--max_to_keep=7", NULL),
                      0);
-    assert_int_equal(flags_for_workers(&f, texts), 2);
-    assert_string_equal(texts[0], "--data=digits");
-    assert_string_equal(texts[1], "--learning_rate=0.001");
-    free(texts[0]);
-    free(texts[1]);
+    static const char *const expected[2][2] = {{"--checkpoint_dir=d", "--max_to_keep=7"},
+                                               {"--data=digits", "--learning_rate=0.001"}};
+    for (int worker = 0; worker <= 1; worker++) {
+        assert_int_equal(flags_for_child(&f, worker != 0, texts), 2);
+        for (int i = 0; i < 2; i++) {
+            assert_string_equal(texts[i], expected[worker][i]);
+            free(texts[i]);
+        }
+    }
+}
+
+TEST(test_what_ps_tasks_get_is_what_was_said)
+{
+    struct flags f;
+    char err[CLI_ERR_BYTES];
+    char *texts[FLAGS_COUNT] = {NULL};
+    static const char *const given[] = {"--checkpoint_dir=d", "--keep_checkpoint_every_hours=6", "--checkpoint_memory=2MiB",
+                                        "--restore_checkpoint=12", "--recover=cut"};
+    assert_int_equal(parse(&f, err, "--local=ps=1,workers=1", given[0], given[1], given[2], given[3], given[4], NULL), 0);
+    assert_int_equal(f.restore_checkpoint, -12);
+    assert_int_equal(f.recover, 1);
+    assert_int_equal(f.checkpoint_memory, 2 << 20);
+    assert_int_equal(f.keep_every_hours, 6);
+    assert_int_equal(flags_for_child(&f, false, texts), 5);
+    for (int i = 0; i < 5; i++) {
+        assert_string_equal(texts[i], given[i]);
+        free(texts[i]);
+    }
 }
 
 TEST(test_optimizers)

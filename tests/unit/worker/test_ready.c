@@ -76,10 +76,29 @@ static void ok(struct two *t, uint32_t task, uint8_t op)
     fake_reply(&t->f, task, op, fake_take(&t->f, task, op)->h.id, false, &a);
 }
 
-/* The chief gets number 4, gives both their first values and seals them; then it is ready. */
-static void initialises_both(struct two *t)
+static void fence(struct two *t, uint32_t task, uint64_t number)
 {
-    chief_number(t, 4);
+    struct fake_frame *seal = fake_take(&t->f, task, PS_OP_SEAL);
+    ps_v1_Seal m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Seal_msg, &m, seal->meta, seal->h.meta_bytes, NULL), PS_OK);
+    assert_true(m.fence && m.chief_number == number);
+    fake_reply(&t->f, task, PS_OP_SEAL, seal->h.id, false, &(struct fake_answer){0});
+}
+
+/* The chief gets its number, and looks again behind a fence; first: a has a value. */
+static void numbered(struct two *t, uint64_t number, bool first)
+{
+    chief_number(t, number);
+    fence(t, 0, number);
+    fence(t, 1, number);
+    status(t, 0, first, false, 0, 0.5, 0);
+    status(t, 1, false, false, 0, 0.5, 0);
+}
+
+/* The chief gets number 4, gives both their first values and seals them; then it is ready. first: a has one. */
+static void initialises_both(struct two *t, bool first)
+{
+    numbered(t, 4, first);
     init_answer(t, 0, 4, PS_OK);
     init_answer(t, 1, 4, PS_OK);
     ok(t, 0, PS_OP_SEAL);
@@ -97,6 +116,10 @@ TEST(test_chief)
     assert_null(fake_next(&t->f, 0));
     status(t, 1, true, false, 0, 0.5, 0);
     chief_number(t, 7);
+    fence(t, 0, 7);
+    fence(t, 1, 7);
+    status(t, 0, true, true, 0, 0.5, 0);
+    status(t, 1, true, false, 0, 0.5, 0);
     init_answer(t, 0, 7, PS_OK);
     assert_null(fake_next(&t->f, 0)); /* no SEAL before the other's INIT */
     init_answer(t, 1, 7, PS_OK);
@@ -209,7 +232,7 @@ TEST(test_given_by_itself)
     fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
     status(t, 0, true, false, 0, 0.5, 0);
     status(t, 1, false, false, 0, 0.5, 0);
-    initialises_both(t);
+    initialises_both(t, true);
 }
 
 /* The other workers cannot tell whether it was the chief, which then initialises the rest: they wait for its seal. */
@@ -247,7 +270,7 @@ TEST(test_half_initialised)
     fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
     status(t, 0, true, false, 0, 0.5, 3);
     status(t, 1, false, false, 0, 0.5, 3);
-    initialises_both(t);
+    initialises_both(t, true);
 }
 
 TEST(test_worker_waits)
@@ -288,9 +311,11 @@ TEST(test_newer_chief)
     fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
     status(t, 0, false, false, 0, 0.5, 0);
     status(t, 1, false, false, 0, 0.5, 0);
-    chief_number(t, 7);
+    numbered(t, 7, false);
     init_answer(t, 0, 7, PS_ABORTED);
     init_answer(t, 1, 7, PS_OK);
+    fence(t, 0, 7);
+    fence(t, 1, 7);
     status(t, 0, false, false, 0, 0.5, 9);
     status(t, 1, true, false, 0, 0.5, 7);
     assert_int_equal(t->ready.req.status, PS_ABORTED);
@@ -371,7 +396,7 @@ TEST(test_deadline_blames_the_silent)
         fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 1000); /* a chief, in its INITs */
         status(t, 0, false, false, 0, 0.5, 0);
         status(t, 1, false, false, 0, 0.5, 0);
-        chief_number(t, 7);
+        numbered(t, 7, false);
         for (uint32_t i = 0; i < 2; i++) {
             if ((silent >> i & 1) == 0) {
                 init_answer(t, i, 7, PS_OK);
@@ -407,7 +432,7 @@ TEST(test_deadline_in_init)
     fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 1000);
     status(t, 0, false, false, 0, 0.5, 0);
     status(t, 1, false, false, 0, 0.5, 0);
-    chief_number(t, 7);
+    numbered(t, 7, false);
     fake_take(&t->f, 0, PS_OP_INIT);
     fake_wait(&t->f, 1001);
     assert_int_equal(t->ready.dones, 1);

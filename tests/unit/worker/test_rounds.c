@@ -48,18 +48,28 @@ static void ok(struct team *t, uint32_t task, uint8_t op, bool seq)
     fake_reply(&t->f, task, op, fake_take(&t->f, task, op)->h.id, seq, &(struct fake_answer){0});
 }
 
-/* The chief's way to SYNC. */
-static void to_sync(struct team *t)
+static void number(struct team *t)
 {
     const ps_v1_ChiefAnswer m = {.number = 7};
     fake_reply_item(&t->f, 0, PS_OP_CHIEF, fake_take(&t->f, 0, PS_OP_CHIEF)->h.id, &ps_v1_ChiefAnswer_msg, &m);
+}
+
+/* The chief's way to SYNC, behind its number; looks: behind a fence first, because nothing is sealed. */
+static void to_sync(struct team *t, bool looks)
+{
+    for (uint32_t task = 0; looks && task < 2; task++) {
+        ok(t, task, PS_OP_SEAL, false);
+    }
+    if (looks) {
+        statuses(t, false, PS_SYNC_NONE);
+    }
     ok(t, 0, PS_OP_INIT, true);
     ok(t, 1, PS_OP_INIT, true);
 }
 
 static void join_answer(struct team *t, uint64_t member, uint64_t round, uint64_t steps)
 {
-    const ps_v1_JoinAnswer m = {.member = member, .round = round, .step = round - 1, .steps = steps};
+    const ps_v1_JoinAnswer m = {.member = member, .round = round, .step = round - 1, .steps = steps, .training = 77};
     fake_reply_item(&t->f, 0, PS_OP_JOIN, fake_take(&t->f, 0, PS_OP_JOIN)->h.id, &ps_v1_JoinAnswer_msg, &m);
 }
 
@@ -73,6 +83,7 @@ static struct team *member_new(ps_sync_mode mode, int64_t elements, uint64_t rou
     const struct fake_request *join = fake_begin(&t->f, PSI_REQ_JOIN, NULL, NULL, NULL, 60000);
     join_answer(t, 55, round, steps);
     assert_done(join, PS_OK);
+    assert_int_equal(psi_client_member(t->f.c)->training, 77);
     return t;
 }
 
@@ -117,6 +128,11 @@ static float *gradient(uint64_t n)
     return p;
 }
 
+static void add(struct psi_buf *body, const pb_msgdesc_t *d, const void *m)
+{
+    assert_int_equal(psi_list_append(body, d, m, NULL), PS_OK);
+}
+
 /* ---- ready ---- */
 
 static void expect_name(const uint8_t **p, size_t *n, const char *name)
@@ -138,14 +154,17 @@ TEST(test_chief)
     struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
     t->sync.replicas = 2;
     t->sync.on_loss = PS_LOSS_SHRINK;
+    t->sync.training = 77;
     const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
     statuses(t, false, PS_SYNC_NONE);
-    to_sync(t);
+    number(t);
+    to_sync(t, true);
     struct fake_frame *sync = fake_take(&t->f, 0, PS_OP_SYNC);
     ps_v1_Sync m;
     assert_int_equal(psi_msg_decode(&ps_v1_Sync_msg, &m, sync->meta, sync->h.meta_bytes, NULL), PS_OK);
     assert_true(m.chief_number == 7 && m.timeout_ms > 50000 && m.timeout_ms < 60000);
     assert_true(m.options.mode == 1 && m.options.workers == 3 && m.options.replicas == 2 && m.options.on_loss == 1);
+    assert_int_equal(m.training, 77);
     const uint8_t *p = sync->payload;
     size_t n = sync->bytes;
     expect_name(&p, &n, "global_step");
@@ -165,12 +184,12 @@ TEST(test_sync_refused)
     struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
     const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
     statuses(t, false, PS_SYNC_NONE);
-    to_sync(t);
+    number(t);
+    to_sync(t, true);
     const struct fake_answer later = {.status = PS_UNAVAILABLE, .text = "a ps is away"};
     fake_reply(&t->f, 0, PS_OP_SYNC, fake_take(&t->f, 0, PS_OP_SYNC)->h.id, false, &later);
     fake_wait(&t->f, 200);
-    statuses(t, false, PS_SYNC_NONE);
-    to_sync(t);
+    to_sync(t, true);
     const struct fake_answer never = {.status = PS_FAILED_PRECONDITION, .reason = PS_REASON_IN_ROUNDS, .text = "worker 1 lives"};
     fake_reply(&t->f, 0, PS_OP_SYNC, fake_take(&t->f, 0, PS_OP_SYNC)->h.id, false, &never);
     assert_done(ready, PS_FAILED_PRECONDITION);
@@ -185,7 +204,8 @@ TEST(test_chief_without_rounds)
     struct team *t = team_new(0, PS_SYNC_NONE, SMALL);
     const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
     statuses(t, true, PS_SYNC_ROUNDS);
-    to_sync(t);
+    number(t);
+    to_sync(t, false);
     struct fake_frame *sync = fake_take(&t->f, 0, PS_OP_SYNC);
     ps_v1_Sync m;
     assert_int_equal(psi_msg_decode(&ps_v1_Sync_msg, &m, sync->meta, sync->h.meta_bytes, NULL), PS_OK);
@@ -197,10 +217,125 @@ TEST(test_chief_without_rounds)
     assert_int_equal(t->w->rounds, PS_SYNC_NONE);
     const struct fake_request *again = fake_begin(&t->f, PSI_REQ_READY, NULL, NULL, NULL, 60000);
     statuses(t, true, PS_SYNC_NONE);
-    to_sync(t);
+    number(t);
+    to_sync(t, false);
     ok(t, 0, PS_OP_SEAL, false);
     ok(t, 1, PS_OP_SEAL, false);
     assert_done(again, PS_OK);
+}
+
+/* The directory's answer to a beat: who is chief, and under which number it has made the model ready. */
+static void beat(struct team *t, uint64_t number, uint64_t ready)
+{
+    const ps_v1_BeatAnswer m = {
+        .flags = 2u | (number != 0), .chief_number = number, .chief_left_ms = number != 0 ? 9000 : 0, .chief_ready = ready};
+    fake_reply_item(&t->f, 0, PS_OP_BEAT, 1, &ps_v1_BeatAnswer_msg, &m);
+    fake_wait(&t->f, 300);
+}
+
+/* What the last beat to the directory says; no frame but beats has come since. */
+static ps_v1_Beat last_beat(struct team *t)
+{
+    const struct fake_task *to = &t->f.task[0];
+    const struct fake_frame *last = &to->frames[(to->first + to->count - 1) % FAKE_FRAMES];
+    ps_v1_Beat m;
+    assert_true(to->count > 0 && last->h.op == PS_OP_BEAT);
+    assert_int_equal(psi_msg_decode(&ps_v1_Beat_msg, &m, last->meta, last->h.meta_bytes, NULL), PS_OK);
+    return m;
+}
+
+/* The chief says at once that the model is ready, and under which number; not before. */
+TEST(test_the_chief_says_ready)
+{
+    struct team *t = team_new(0, PS_SYNC_NONE, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    fake_wait(&t->f, PS_BEAT_MS + 50);
+    assert_int_equal(last_beat(t).ready, 0);
+    assert_int_equal(last_beat(t).container.size, strlen(PSI_CONTAINER_DEFAULT));
+    statuses(t, true, PS_SYNC_NONE);
+    number(t);
+    to_sync(t, false);
+    ok(t, 0, PS_OP_SEAL, false);
+    ok(t, 1, PS_OP_SEAL, false);
+    assert_done(ready, PS_OK);
+    assert_int_equal(last_beat(t).ready, 7);
+    (void)fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, PS_SYNC_NONE);
+    fake_wait(&t->f, PS_BEAT_MS + 50);
+    (void)fake_take(&t->f, 0, PS_OP_CHIEF);
+    assert_int_equal(last_beat(t).ready, 0); /* it asks for another number */
+}
+
+/* What an earlier training has left is nobody's word: it waits for the chief, who comes later and asks for the same. */
+TEST(test_waits_for_its_chief)
+{
+    for (int async = 0; async <= 1; async++) {
+        ps_sync_mode ours = async ? PS_SYNC_NONE : PS_SYNC_ROUNDS, theirs = async ? PS_SYNC_ROUNDS : PS_SYNC_NONE;
+        struct team *t = team_new(1, ours, SMALL);
+        const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+        statuses(t, true, theirs);
+        assert_null(fake_next(&t->f, 1));
+        beat(t, 0, 0); /* nobody is chief */
+        beat(t, 6, 0); /* somebody is, and has not said anything */
+        statuses(t, true, theirs);
+        beat(t, 6, 0);
+        assert_null(fake_next(&t->f, 1));
+        assert_int_equal(ready->dones, 0);
+        beat(t, 6, 6);
+        statuses(t, true, ours);
+        assert_done(ready, PS_OK);
+    }
+}
+
+/* The chief that had spoken is gone before the status is here: what it asked for is of no use. */
+TEST(test_the_chief_changes_meanwhile)
+{
+    struct team *t = team_new(1, PS_SYNC_ROUNDS, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, PS_SYNC_NONE);
+    beat(t, 6, 6);
+    beat(t, 7, 0);
+    statuses(t, true, PS_SYNC_NONE);
+    fake_wait(&t->f, 100);
+    statuses(t, true, PS_SYNC_NONE);
+    assert_int_equal(ready->dones, 0);
+    beat(t, 7, 7);
+    statuses(t, true, PS_SYNC_ROUNDS);
+    assert_done(ready, PS_OK);
+}
+
+/* It has come, made the model ready and gone between two beats. */
+TEST(test_a_chief_that_is_gone_again)
+{
+    struct team *t = team_new(1, PS_SYNC_NONE, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, PS_SYNC_ROUNDS);
+    ps_v1_BeatAnswer m = {.flags = 2, .chief_number = 6}; /* of the training before */
+    fake_reply_item(&t->f, 0, PS_OP_BEAT, 1, &ps_v1_BeatAnswer_msg, &m);
+    fake_wait(&t->f, 300);
+    statuses(t, true, PS_SYNC_ROUNDS);
+    assert_int_equal(ready->dones, 0);
+    m.chief_number = 7;
+    fake_reply_item(&t->f, 0, PS_OP_BEAT, 1, &ps_v1_BeatAnswer_msg, &m);
+    fake_wait(&t->f, 300);
+    statuses(t, true, PS_SYNC_NONE);
+    assert_done(ready, PS_OK);
+}
+
+TEST(test_no_chief_comes)
+{
+    struct team *t = team_new(1, PS_SYNC_ROUNDS, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 6000);
+    statuses(t, true, PS_SYNC_NONE);
+    beat(t, 0, 0);
+    fake_wait(&t->f, 5000);
+    assert_string_equal(t->f.last_event, "waiting");
+    fake_wait(&t->f, 1000);
+    assert_done(ready, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(ready->err.reason, PS_REASON_NO_CHIEF);
+    assert_non_null(strstr(ready->err.text,
+                           "waiting for a chief that asks for rounds (--sync): 'w' is in no rounds since an earlier "
+                           "training; no chief is connected"));
 }
 
 static void other_side(ps_sync_mode ours, ps_sync_mode theirs, const char *text)
@@ -208,6 +343,9 @@ static void other_side(ps_sync_mode ours, ps_sync_mode theirs, const char *text)
     struct team *t = team_new(1, ours, SMALL);
     const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
     statuses(t, true, theirs);
+    assert_int_equal(ready->dones, 0);
+    beat(t, 6, 6);
+    statuses(t, true, theirs); /* the chief is there, and so it is */
     assert_done(ready, PS_FAILED_PRECONDITION);
     assert_true((ready->err.reason == PS_REASON_IN_ROUNDS) == (theirs == PS_SYNC_ROUNDS));
     assert_non_null(strstr(ready->err.text, "'w' at /job:ps/task:0"));
@@ -293,7 +431,7 @@ TEST(test_round)
     const struct fake_request *step = step_begin(t);
     frame = fake_take(&t->f, 0, PS_OP_STEP);
     ps_v1_Step s = step_meta(frame);
-    assert_true(s.member == 55 && s.round == 3 && s.steps == 0 && s.timeout_ms > 50000);
+    assert_true(s.member == 55 && s.round == 3 && s.steps == 0 && s.timeout_ms > 50000 && s.open_timeout_ms == 0);
     step_answer(t, frame->h.id, (struct ps_step_result){.round = 4, .step = 103, .taken = 1});
     assert_done(step, PS_OK);
     assert_true(t->stepped.step == 103 && t->stepped.taken && !t->stepped.lost);
@@ -463,6 +601,45 @@ TEST(test_step_errors)
     assert_true(psi_client_member(t->f.c)->round == 3 && psi_client_member(t->f.c)->dropped == 0);
 }
 
+/* The first step may wait for workers that are yet to start; when all are there it is given what a request has. */
+TEST(test_first_step)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 1, 0);
+    (void)fake_begin(&t->f, PSI_REQ_STEP, NULL, NULL, &t->stepped, 600000);
+    ps_v1_Step s = step_meta(fake_take(&t->f, 0, PS_OP_STEP));
+    assert_true(s.timeout_ms > 590000 && s.open_timeout_ms > PS_OPERATION_TIMEOUT_MS - 1000 &&
+                s.open_timeout_ms < PS_OPERATION_TIMEOUT_MS);
+}
+
+/* After 5 s it asks who is missing, and says so. */
+TEST(test_slow_step)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    struct psi_buf body;
+    ps_v1_RoundAnswer r = ps_v1_RoundAnswer_init_zero;
+    ps_v1_MemberAnswer m = ps_v1_MemberAnswer_init_zero;
+    (void)step_begin(t);
+    const uint64_t id = fake_take(&t->f, 0, PS_OP_STEP)->h.id;
+    fake_wait(&t->f, 5100);
+    psi_buf_init(&body, 16384);
+    PSI_BYTES_SET(r.container, "elsewhere");
+    PSI_BYTES_SET(r.text, "somebody else");
+    r.member_count = 1;
+    add(&body, &ps_v1_RoundAnswer_msg, &r);
+    m.state = 1;
+    add(&body, &ps_v1_MemberAnswer_msg, &m);
+    PSI_BYTES_SET(r.container, PSI_CONTAINER_DEFAULT);
+    PSI_BYTES_SET(r.text, "/job:worker/task:2 (lost for 3.0 s)");
+    r.member_count = 0;
+    add(&body, &ps_v1_RoundAnswer_msg, &r);
+    fake_reply(&t->f, 0, PS_OP_ROUNDS, fake_take(&t->f, 0, PS_OP_ROUNDS)->h.id, false, &(struct fake_answer){.body = &body});
+    assert_string_equal(t->f.last_event, "waiting");
+    assert_non_null(strstr(t->f.last_log, "/job:worker/task:2 (lost for 3.0 s)"));
+    assert_null(strstr(t->f.last_log, "somebody else"));
+    step_answer(t, id, (struct ps_step_result){.round = 4, .step = 3, .taken = 1});
+    psi_buf_fini(&body);
+}
+
 TEST(test_staleness)
 {
     struct team *t = member_new(PS_SYNC_STALENESS, SMALL, 1, 5);
@@ -543,11 +720,6 @@ static void list(enum psi_request_kind kind, uint8_t op, const struct psi_buf *b
     assert_done(asked, status);
 }
 
-static void add(struct psi_buf *body, const pb_msgdesc_t *d, const void *m)
-{
-    assert_int_equal(psi_list_append(body, d, m, NULL), PS_OK);
-}
-
 TEST(test_rounds_list)
 {
     struct seen seen;
@@ -602,7 +774,7 @@ TEST(test_rounds_list)
     psi_buf_clear(&body);
     r.phase = 1;
     r.member_count = 1;
-    m.state = 5;
+    m.state = 6;
     add(&body, &ps_v1_RoundAnswer_msg, &r);
     add(&body, &ps_v1_MemberAnswer_msg, &m);
     list(PSI_REQ_ROUNDS, PS_OP_ROUNDS, &body, &seen, PS_INTERNAL);

@@ -263,6 +263,46 @@ TEST(test_told_to_stop)
     fake_fini(&f);
 }
 
+/* The job is done: to stop, too. A directory that has lost what this session said hears it again. */
+TEST(test_job_done)
+{
+    struct fake *f = fake_new(SPEC, "worker", 0, false);
+    struct fake_request *done = fake_begin(f, PSI_REQ_JOB_DONE, NULL, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL); /* the directory */
+    answer(f, 0, PS_OP_JOB_DONE, fake_take(f, 0, PS_OP_JOB_DONE)->h.id);
+    assert_done(done, PS_OK);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL); /* it knows this session */
+    assert_null(fake_next(f, 0));
+    fake_cut(f, 0);
+    fake_hello(f, 0, 101, 201, NULL, NULL);
+    uint64_t id = fake_take(f, 0, PS_OP_JOB_DONE)->h.id;
+    fake_cut(f, 0);
+    fake_hello(f, 0, 101, 201, NULL, NULL); /* it may not have heard it */
+    id = fake_take(f, 0, PS_OP_JOB_DONE)->h.id;
+    answer(f, 0, PS_OP_JOB_DONE, id);
+    assert_int_equal(done->dones, 1);
+    beat_answer(f, 0, next_beat(f, 0, -1), 2);
+    assert_false(psi_client_stop_asked(f->c));
+    beat_answer(f, 0, next_beat(f, 0, -1), 2 | 8);
+    assert_true(psi_client_stop_asked(f->c));
+    assert_string_equal(f->last_event, "job_done");
+}
+
+/* Who has not said it says nothing. */
+TEST(test_job_done_refused)
+{
+    struct fake *f = fake_new(SPEC, "worker", 0, false);
+    struct fake_request *done = fake_begin(f, PSI_REQ_JOB_DONE, NULL, NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_reply(f, 0, PS_OP_JOB_DONE, fake_take(f, 0, PS_OP_JOB_DONE)->h.id, false,
+               &(struct fake_answer){.status = PS_FAILED_PRECONDITION, .text = "it is no trainer"});
+    assert_done(done, PS_FAILED_PRECONDITION);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 101, 201, NULL, NULL);
+    assert_null(fake_next(f, 0));
+}
+
 /* A peer that takes what could not be written for a while is alive, although its answers are far behind. */
 TEST(test_slow_peer)
 {

@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See saved.h. Happy path: files are read in pieces of 1 MiB. A state file gives a table of variables and the CRCs of the blocks
+ * of each value. Of a file of values the header says which bytes are whose; they are fed to the CRC of their block as they come.
+ * Failure: the first thing that is wrong ends a file.
+ */
+#include "saved.h"
+
+#include "crc32c.h"
+#include "map.h"
+#include "mem.h"
+#include "name.h"
+#include "shape.h"
+#include "state_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK_BYTES = 64 << 10, PIECE_BYTES = 1 << 20, MANIFEST_PIECE_BYTES = 64 << 10 };
+_Static_assert(PIECE_BYTES % PSI_STATE_BLOCK_BYTES == 0, "a piece has whole blocks");
+
+static ps_status lost(struct psi_err *err, const char *why)
+{
+    return psi_fail(err, PS_DATA_LOSS, "%s", why);
+}
+
+static ps_status no_memory(struct psi_err *err)
+{
+    return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory");
+}
+
+const char *psi_saved_file_text(const struct psi_saved_file *file, char *buf)
+{
+    if (file->kind == PS_FILE_VALUES) {
+        (void)snprintf(buf, PSI_SAVED_FILE_TEXT_MAX, "model-%05u.safetensors", file->index);
+        return buf;
+    }
+    (void)snprintf(buf, PSI_SAVED_FILE_TEXT_MAX, "%s", file->kind == PS_FILE_STATE ? "state" : "manifest");
+    return buf;
+}
+
+/* ---- slots ---- */
+
+static const char *const SLOTS[][PSI_SAVED_SLOTS_MAX][2] = {
+    [PS_OPT_MOMENTUM] = {{"momentum", "Momentum"}},
+    [PS_OPT_ADAGRAD] = {{"accumulator", "Adagrad"}},
+    [PS_OPT_ADAM] = {{"m", "Adam"}, {"v", "Adam_1"}},
+};
+
+static const char *slot_name(uint32_t kind, uint32_t slot, int whose)
+{
+    return kind < sizeof(SLOTS) / sizeof(SLOTS[0]) && slot < PSI_SAVED_SLOTS_MAX ? SLOTS[kind][slot][whose] : NULL;
+}
+
+const char *psi_saved_slot_name(uint32_t optimizer_kind, uint32_t slot)
+{
+    return slot_name(optimizer_kind, slot, 0);
+}
+
+const char *psi_saved_slot_tf_name(uint32_t optimizer_kind, uint32_t slot)
+{
+    return slot_name(optimizer_kind, slot, 1);
+}
+
+/* ---- a file, piece by piece ---- */
+
+struct pieces {
+    const struct psi_saved_io *io;
+    const struct psi_saved_file *file;
+    uint64_t at; /* of the next one */
+    uint8_t *memory;
+};
+
+static ps_status pieces_begin(struct pieces *p, const struct psi_saved_io *io, const struct psi_saved_file *file,
+                              struct psi_err *err)
+{
+    *p = (struct pieces){
+        .io = io, .file = file, .memory = psi_aligned_malloc(64, file->bytes < PIECE_BYTES ? file->bytes + 1 : PIECE_BYTES)};
+    return p->memory != NULL ? PS_OK : no_memory(err);
+}
+
+/* The next one, of `most` bytes at most; 0: the file is over, and as long as it should be. */
+static ps_status pieces_next(struct pieces *p, size_t most, size_t *out_bytes, struct psi_err *err)
+{
+    uint64_t left = p->file->bytes - p->at;
+    size_t want = left < most ? (size_t)left : most;
+    size_t got = 0;
+    ps_status st = p->io->read(p->io->ctx, p->file, p->at, p->memory, want == 0 ? 1 : want, &got, err);
+    *out_bytes = want;
+    if (st == PS_OK && want == 0 && got != 0) {
+        return psi_fail(err, PS_DATA_LOSS, "it is longer than the %llu bytes that it should have",
+                        (unsigned long long)p->file->bytes);
+    }
+    if (st == PS_OK && got != want && want != 0) {
+        return psi_fail(err, PS_DATA_LOSS, "it has been cut: it has %llu bytes of %llu", (unsigned long long)(p->at + got),
+                        (unsigned long long)p->file->bytes);
+    }
+    p->at += want;
+    if (st == PS_OK && want > 0 && p->io->progress != NULL) {
+        p->io->progress(p->io->ctx, p->file, want);
+    }
+    return st;
+}
+
+/* ---- the manifest ---- */
+
+static int by_task(const void *a, const void *b)
+{
+    const struct psi_saved_file *x = a;
+    const struct psi_saved_file *y = b;
+    int order = strcmp(x->job, y->job);
+    order = order != 0 ? order : (x->task > y->task) - (x->task < y->task);
+    order = order != 0 ? order : (x->kind < y->kind) - (x->kind > y->kind); /* the state first */
+    return order != 0 ? order : (x->index > y->index) - (x->index < y->index);
+}
+
+static ps_status take_file(const ps_v1_FileItem *item, struct psi_saved_file *out, struct psi_err *err)
+{
+    bool good = (item->kind == PS_FILE_VALUES || item->kind == PS_FILE_STATE) &&
+                PSI_BYTES_TEXT(item->job, out->job, sizeof(out->job)) == PS_OK &&
+                PSI_BYTES_TEXT(item->container, out->container, sizeof(out->container)) == PS_OK;
+    out->task = item->task;
+    out->kind = item->kind;
+    out->index = item->index;
+    out->bytes = item->bytes;
+    out->sum = item->sum;
+    return good ? PS_OK : lost(err, "it names a file that cannot be");
+}
+
+static ps_status take_files(struct psi_saved *saved, struct psi_err *err)
+{
+    size_t n = 0;
+    bool end = false;
+    const uint8_t *at = psi_manifest_items(saved->manifest.data, saved->manifest.len, &n);
+    ps_v1_FileItem item;
+    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &saved->what, &end, err);
+    saved->files = psi_calloc((size_t)saved->what.file_count + 1, sizeof(*saved->files));
+    if (saved->files == NULL) {
+        return no_memory(err);
+    }
+    while (st == PS_OK && saved->file_count < saved->what.file_count) { /* so many are there: it was checked */
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
+        st = st == PS_OK ? take_file(&item, &saved->files[saved->file_count++], err) : st;
+    }
+    qsort(saved->files, saved->file_count, sizeof(*saved->files), by_task);
+    return st;
+}
+
+/* The whole file of a task. */
+static ps_status read_manifest(const struct psi_saved_io *io, const struct psi_saved_file *of, uint64_t number,
+                               struct psi_buf *out, ps_v1_SaveItem *what, struct psi_err *err)
+{
+    struct psi_saved_file file = *of;
+    size_t got = MANIFEST_PIECE_BYTES;
+    ps_status st = PS_OK;
+    file.kind = PS_FILE_MANIFEST;
+    psi_buf_clear(out);
+    while (st == PS_OK && got == MANIFEST_PIECE_BYTES) {
+        st = psi_buf_reserve(out, MANIFEST_PIECE_BYTES, err);
+        st = st == PS_OK ? io->read(io->ctx, &file, out->len, out->data + out->len, MANIFEST_PIECE_BYTES, &got, err) : st;
+        out->len += st == PS_OK ? got : 0;
+    }
+    st = st == PS_OK ? psi_manifest_check(NULL, out->data, out->len, what, err) : st;
+    return st == PS_OK && what->number != number ? lost(err, "it is that of another checkpoint") : st;
+}
+
+ps_status psi_saved_open(struct psi_saved *saved, uint64_t number, const struct psi_saved_io *io,
+                         const struct psi_saved_file *tasks, size_t count, struct psi_err *err)
+{
+    memset(saved, 0, sizeof(*saved));
+    psi_manifest_init(&saved->manifest);
+    ps_status st = psi_fail(err, PS_NOT_FOUND, "no task has a manifest of checkpoint %llu", (unsigned long long)number);
+    for (size_t i = 0; i < count; i++) {
+        struct psi_err own = {.code = PS_OK};
+        ps_status one = read_manifest(io, &tasks[i], number, &saved->manifest, &saved->what, &own);
+        if (one == PS_OK) {
+            return take_files(saved, err);
+        }
+        if (one != PS_NOT_FOUND && st == PS_NOT_FOUND) { /* the first one that says why */
+            st = one;
+            *err = own;
+            psi_err_prefix(err, "checkpoint %llu: the manifest of /job:%s/task:%u", (unsigned long long)number, tasks[i].job,
+                           tasks[i].task);
+        }
+    }
+    return st;
+}
+
+void psi_saved_close(struct psi_saved *saved)
+{
+    psi_buf_fini(&saved->manifest);
+    psi_free(saved->files);
+    saved->files = NULL;
+}
+
+/* ---- entries of the state ---- */
+
+struct cursor {
+    const uint8_t *at;
+    uint64_t left;
+    bool bad;
+};
+
+static void take(struct cursor *c, void *to, uint64_t n)
+{
+    c->bad = c->bad || n > c->left;
+    if (!c->bad) {
+        memcpy(to, c->at, n);
+        c->at += n;
+        c->left -= n;
+    }
+}
+#define TAKE(c, x) take(c, &(x), sizeof(x))
+
+static void take_text(struct cursor *c, char *to, size_t capacity)
+{
+    uint16_t n = 0;
+    char end = 0;
+    TAKE(c, n);
+    c->bad = c->bad || n >= capacity;
+    if (!c->bad) {
+        take(c, to, n);
+        to[n] = '\0';
+        TAKE(c, end);
+        c->bad = c->bad || end != '\0' || strlen(to) != n;
+    }
+}
+
+static bool take_flag(struct cursor *c)
+{
+    uint8_t flag = 0;
+    TAKE(c, flag);
+    c->bad = c->bad || flag > 1;
+    return flag == 1;
+}
+
+struct state_reading {
+    const struct psi_saved *saved;
+    const struct psi_saved_file *file;
+    struct psi_saved_state *out;
+    struct psi_u64_map by_creation; /* -> index + 1 */
+};
+
+static ps_status take_head(const struct state_reading *r, struct cursor *c, struct psi_err *err)
+{
+    uint64_t magic = 0, number = 0;
+    uint32_t version = 0, task = 0;
+    char cluster[PS_JOB_BYTES_MAX + 1] = "", job[PS_JOB_BYTES_MAX + 1] = "", own[PS_JOB_BYTES_MAX + 1] = "";
+    TAKE(c, magic);
+    TAKE(c, version);
+    TAKE(c, task);
+    TAKE(c, number);
+    take_text(c, cluster, sizeof(cluster));
+    take_text(c, job, sizeof(job));
+    if (c->bad || magic != PSI_STATE_MAGIC || number != r->saved->what.number) {
+        return lost(err, "it is that of another checkpoint, or none");
+    }
+    if (version > PSI_STATE_VERSION) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "it was written by a newer psd, in format %u; this one reads up to %u",
+                        version, PSI_STATE_VERSION);
+    }
+    bool same = PSI_BYTES_TEXT(r->saved->what.cluster_name, own, sizeof(own)) == PS_OK && strcmp(own, cluster) == 0 &&
+                strcmp(job, r->file->job) == 0 && task == r->file->task;
+    return same ? PS_OK
+                : psi_fail(err, PS_FAILED_PRECONDITION, "it is that of /job:%s/task:%u of cluster '%s'", job, task, cluster);
+}
+
+/* Up to the powers; what is behind them is of no use here. */
+static void take_definition(struct cursor *c, struct psi_saved_variable *v, bool *has_value)
+{
+    uint32_t dtype = 0;
+    uint64_t skipped = 0;
+    double rate = 0;
+    take_text(c, v->container, sizeof(v->container));
+    take_text(c, v->name, sizeof(v->name));
+    TAKE(c, dtype);
+    TAKE(c, v->shape);
+    TAKE(c, v->optimizer);
+    v->atomic = take_flag(c);
+    v->dtype = (ps_dtype)dtype;
+    *has_value = !take_flag(c); /* a queue has none */
+    if (c->bad || !*has_value) {
+        return;
+    }
+    TAKE(c, v->creation);
+    TAKE(c, v->handle);
+    TAKE(c, v->file);
+    TAKE(c, v->bytes);
+    TAKE(c, v->version);
+    TAKE(c, skipped); /* pushes */
+    *has_value = take_flag(c);
+    (void)take_flag(c); /* sealed, restored, given */
+    (void)take_flag(c);
+    (void)take_flag(c);
+    TAKE(c, skipped); /* giver */
+    TAKE(c, rate);
+    TAKE(c, v->beta1_power);
+    TAKE(c, v->beta2_power);
+}
+
+static bool can_be(const struct psi_saved_variable *v)
+{
+    if (!psi_dtype_known((uint32_t)v->dtype) || psi_shape_check(&v->shape, NULL) != PS_OK ||
+        psi_variable_name_check(v->name, strlen(v->name), NULL) != PS_OK || v->file == 0) {
+        return false;
+    }
+    uint64_t elements = (uint64_t)ps_shape_elements(&v->shape);
+    return v->dtype == PS_STRING ? v->bytes >= (elements + 1) * 8 : v->bytes == elements * ps_dtype_bytes(v->dtype);
+}
+
+static ps_status take_variable(struct state_reading *r, struct cursor *c, struct psi_err *err)
+{
+    struct psi_saved_state *s = r->out;
+    struct psi_saved_variable v = {.array_count = 1};
+    bool has_value = false;
+    take_definition(c, &v, &has_value);
+    if (c->bad || (has_value && !can_be(&v))) {
+        return lost(err, "a variable that cannot be");
+    }
+    if (!has_value) {
+        return PS_OK;
+    }
+    while (v.array_count <= PSI_SAVED_SLOTS_MAX && psi_saved_slot_name(v.optimizer.kind, v.array_count - 1) != NULL) {
+        v.array_count++;
+    }
+    struct psi_saved_variable *all = psi_grow(s->variables, s->variable_count, &s->variable_capacity, sizeof(*all));
+    if (all == NULL) {
+        return no_memory(err);
+    }
+    s->variables = all;
+    all[s->variable_count++] = v;
+    void *old = NULL;
+    ps_status st = psi_u64_map_put(&r->by_creation, v.creation, (void *)(uintptr_t)s->variable_count, &old, err);
+    return st == PS_OK && old != NULL ? lost(err, "a variable comes twice") : st;
+}
+
+static ps_status take_values_file(struct state_reading *r, struct cursor *c, struct psi_err *err)
+{
+    struct psi_saved_state *s = r->out;
+    struct psi_saved_values f = {.bytes = 0};
+    uint32_t number = 0;
+    TAKE(c, number);
+    TAKE(c, f.header_sum);
+    TAKE(c, f.bytes);
+    TAKE(c, f.header_bytes);
+    take_text(c, f.container, sizeof(f.container));
+    if (c->bad || number != s->file_count + 1 || f.header_bytes <= PSI_SAFETENSORS_PREFIX ||
+        f.header_bytes > PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX || f.header_bytes > f.bytes) {
+        return lost(err, "a file that cannot be");
+    }
+    struct psi_saved_values *all = psi_grow(s->files, s->file_count, &s->file_capacity, sizeof(*all));
+    if (all == NULL) {
+        return no_memory(err);
+    }
+    s->files = all;
+    all[s->file_count++] = f;
+    return PS_OK;
+}
+
+static uint64_t blocks_of(const struct psi_saved_variable *v)
+{
+    return (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
+}
+
+static ps_status take_sums(struct state_reading *r, struct cursor *c, struct psi_err *err)
+{
+    uint64_t creation = 0, first = 0;
+    uint32_t which = 0, count = 0;
+    TAKE(c, creation);
+    TAKE(c, which);
+    TAKE(c, count);
+    TAKE(c, first); /* a multiple of 8: what comes is aligned */
+    uintptr_t index = c->bad ? 0 : (uintptr_t)psi_u64_map_find(&r->by_creation, creation);
+    struct psi_saved_variable *v = index == 0 ? NULL : &r->out->variables[index - 1];
+    if (v == NULL || which >= v->array_count) {
+        return lost(err, "CRCs of no value");
+    }
+    struct psi_saved_array *a = &v->arrays[which];
+    if (first != a->sum_count || count > blocks_of(v) - first || count > c->left / sizeof(*a->sums)) {
+        return lost(err, "CRCs out of their order");
+    }
+    if (a->sums == NULL) {
+        a->sums = psi_malloc(blocks_of(v) * sizeof(*a->sums));
+    }
+    if (a->sums == NULL) {
+        return no_memory(err);
+    }
+    take(c, a->sums + first, count * sizeof(*a->sums));
+    a->sum_count += count;
+    return PS_OK;
+}
+
+static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
+{
+    struct cursor c = {.at = e->data, .left = e->bytes};
+    switch (e->kind) {
+    case PSI_STATE_HEAD:
+        return take_head(ctx, &c, err);
+    case PSI_STATE_VARIABLE:
+        return take_variable(ctx, &c, err);
+    case PSI_STATE_FILE:
+        return take_values_file(ctx, &c, err);
+    case PSI_STATE_SUMS:
+        return take_sums(ctx, &c, err);
+    default: /* nobody here wants to know */
+        return PS_OK;
+    }
+}
+
+/* Each value has its file and its CRCs. */
+static ps_status check_state(const struct psi_saved_state *s, struct psi_err *err)
+{
+    for (size_t i = 0; i < s->variable_count; i++) {
+        const struct psi_saved_variable *v = &s->variables[i];
+        bool good = v->file <= s->file_count && strcmp(s->files[v->file - 1].container, v->container) == 0;
+        for (uint32_t k = 0; good && k < v->array_count; k++) {
+            good = v->arrays[k].sum_count == blocks_of(v);
+        }
+        if (!good) {
+            return lost(err, "a value without its file or its CRCs");
+        }
+    }
+    return PS_OK;
+}
+
+void psi_saved_state_fini(struct psi_saved_state *s)
+{
+    for (size_t i = 0; i < s->variable_count; i++) {
+        for (uint32_t k = 0; k <= PSI_SAVED_SLOTS_MAX; k++) {
+            psi_free(s->variables[i].arrays[k].sums);
+        }
+    }
+    psi_free(s->variables);
+    psi_free(s->files);
+    memset(s, 0, sizeof(*s));
+}
+
+static ps_status read_blocks(struct state_reading *r, struct psi_state_reader *reader, struct pieces *p, struct psi_err *err)
+{
+    size_t got = PIECE_BYTES;
+    ps_status st = PS_OK;
+    while (st == PS_OK && got > 0) {
+        st = pieces_next(p, PIECE_BYTES, &got, err);
+        for (size_t at = 0; st == PS_OK && at < got; at += PSI_STATE_BLOCK_BYTES) {
+            st = psi_state_block(reader, p->memory + at, take_entry, r, err);
+        }
+    }
+    if (st == PS_OK && !psi_state_is(reader, r->file->sum)) {
+        return lost(err, "it is not the one that the manifest names: its CRC is another one");
+    }
+    return st;
+}
+
+ps_status psi_saved_state_read(const struct psi_saved *saved, const struct psi_saved_io *io, const struct psi_saved_file *file,
+                               struct psi_saved_state *out, struct psi_err *err)
+{
+    static const uint64_t seed[2] = {1, 2}; /* keys are creations of a checkpoint */
+    struct state_reading r = {.saved = saved, .file = file, .out = out};
+    struct psi_state_reader reader;
+    struct pieces p;
+    memset(out, 0, sizeof(*out));
+    psi_u64_map_init(&r.by_creation, seed);
+    ps_status st = pieces_begin(&p, io, file, err);
+    ps_status begun = psi_state_begin(&reader, file->bytes, st == PS_OK ? err : NULL);
+    st = st == PS_OK ? begun : st;
+    st = st == PS_OK ? read_blocks(&r, &reader, &p, err) : st;
+    st = st == PS_OK ? check_state(out, err) : st;
+    psi_state_fini(&reader);
+    psi_u64_map_fini(&r.by_creation);
+    psi_free(p.memory);
+    return st;
+}
+
+/* ---- values ---- */
+
+/* Whose a tensor is. */
+struct tensor {
+    const struct psi_tensor *is;
+    struct psi_saved_variable *variable;
+    uint32_t which;
+    uint64_t from; /* where in the array it begins: the bytes of strings lie behind their offsets */
+};
+
+static int by_begin(const void *a, const void *b)
+{
+    const struct psi_tensor *x = ((const struct tensor *)a)->is;
+    const struct psi_tensor *y = ((const struct tensor *)b)->is;
+    int order = (x->begin > y->begin) - (x->begin < y->begin);
+    return order != 0 ? order : (x->end > y->end) - (x->end < y->end);
+}
+
+/* Of `name` behind its colon, or all of it: which array of v that is, and where in it. */
+static bool find_place(const struct psi_saved_variable *v, const char *suffix, struct tensor *out)
+{
+    uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
+    uint64_t bytes = v->bytes;
+    out->which = 0;
+    out->from = 0;
+    if (v->dtype == PS_STRING) {
+        bool text = strcmp(suffix, "bytes") == 0;
+        out->from = text ? offsets : 0;
+        bytes = text ? v->bytes - offsets : offsets;
+        if (!text && strcmp(suffix, "offsets") != 0) {
+            return false;
+        }
+        return out->is->end - out->is->begin == bytes;
+    }
+    while (suffix[0] != '\0' &&
+           (out->which == 0 || strcmp(suffix, psi_saved_slot_name(v->optimizer.kind, out->which - 1)) != 0)) {
+        out->which++;
+        if (out->which == v->array_count) {
+            return false;
+        }
+    }
+    return out->is->type->dtype == v->dtype && psi_shape_equal(&out->is->shape, &v->shape) &&
+           out->is->end - out->is->begin == bytes;
+}
+
+/* All tensors, each of a variable of the state; by where they lie. */
+static ps_status deal(const struct psi_safetensors *table, struct psi_saved_state *state, uint32_t file, struct tensor *out,
+                      struct psi_err *err)
+{
+    static const uint64_t seed[2] = {1, 2}; /* names of a checkpoint */
+    struct psi_map names;
+    ps_status st = PS_OK;
+    psi_map_init(&names, seed);
+    for (size_t i = 0; st == PS_OK && i < state->variable_count; i++) {
+        struct psi_saved_variable *v = &state->variables[i];
+        st = v->file == file ? psi_map_put(&names, v->name, strlen(v->name), v, NULL, err) : PS_OK;
+    }
+    for (size_t i = 0; st == PS_OK && i < table->tensor_count; i++) {
+        const char *name = table->tensors[i].name;
+        size_t length = strcspn(name, ":");
+        out[i] = (struct tensor){.is = &table->tensors[i], .variable = psi_map_find(&names, name, length)};
+        if (out[i].variable == NULL || !find_place(out[i].variable, name[length] == '\0' ? "" : name + length + 1, &out[i])) {
+            st = psi_fail(err, PS_DATA_LOSS, "tensor '%s' is not the one that the state file has", name);
+        }
+    }
+    psi_map_fini(&names);
+    qsort(out, st == PS_OK ? table->tensor_count : 0, sizeof(*out), by_begin);
+    return st;
+}
+
+static ps_status feed(const struct tensor *t, const uint8_t *p, size_t n, struct psi_err *err)
+{
+    const struct psi_saved_variable *v = t->variable;
+    struct psi_saved_array *a = &t->variable->arrays[t->which];
+    while (n > 0) {
+        size_t room = BLOCK_BYTES - a->at % BLOCK_BYTES;
+        size_t k = n < room ? n : room;
+        a->sum = psi_crc32c(a->sum, p, k);
+        a->at += k;
+        p += k;
+        n -= k;
+        bool whole = a->at % BLOCK_BYTES == 0 || a->at == v->bytes;
+        if (whole && a->sum != a->sums[(a->at - 1) / BLOCK_BYTES]) {
+            return psi_fail(err, PS_DATA_LOSS, "'%s': block %llu is not as it was written", t->is->name,
+                            (unsigned long long)((a->at - 1) / BLOCK_BYTES));
+        }
+        a->sum = whole ? 0 : a->sum;
+    }
+    return PS_OK;
+}
+
+struct values_reading {
+    struct tensor *tensors;
+    size_t count, next; /* that is being read */
+    uint64_t at;        /* in the values */
+    psi_saved_sink_fn sink;
+    void *ctx;
+};
+
+/* The next bytes of the values. */
+static ps_status take_piece(struct values_reading *r, const uint8_t *p, size_t n, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    while (st == PS_OK && n > 0) {
+        while (r->tensors[r->next].is->end == r->at) { /* they have no holes: one that goes on here is there */
+            r->next++;
+        }
+        struct tensor *t = &r->tensors[r->next];
+        uint64_t in = t->from + (r->at - t->is->begin);
+        uint64_t left = t->is->end - r->at;
+        size_t k = n < left ? n : (size_t)left;
+        if (in != t->variable->arrays[t->which].at) {
+            return psi_fail(err, PS_DATA_LOSS, "tensor '%s' is not where it should be", t->is->name);
+        }
+        st = feed(t, p, k, err);
+        st = st == PS_OK && r->sink != NULL ? r->sink(r->ctx, t->variable, t->which, in, p, k, err) : st;
+        r->at += k;
+        p += k;
+        n -= k;
+    }
+    return st;
+}
+
+static ps_status check_all_read(const struct psi_saved_state *state, uint32_t file, struct psi_err *err)
+{
+    for (size_t i = 0; i < state->variable_count; i++) {
+        const struct psi_saved_variable *v = &state->variables[i];
+        for (uint32_t k = 0; v->file == file && k < v->array_count; k++) {
+            if (v->arrays[k].at != v->bytes) {
+                return psi_fail(err, PS_DATA_LOSS, "variable '%s' of the state file is not in it", v->name);
+            }
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status read_header(struct pieces *p, const struct psi_saved_values *is, struct psi_safetensors *table,
+                             struct psi_err *err)
+{
+    struct psi_buf header;
+    uint64_t length = 0;
+    ps_status st = PS_OK;
+    psi_buf_init(&header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
+    while (st == PS_OK && header.len < is->header_bytes) {
+        uint64_t left = is->header_bytes - header.len;
+        size_t got = 0;
+        st = pieces_next(p, left < PIECE_BYTES ? (size_t)left : PIECE_BYTES, &got, err);
+        st = st == PS_OK ? psi_buf_append(&header, p->memory, got, err) : st;
+    }
+    if (st == PS_OK && psi_crc32c(0, header.data, header.len) != is->header_sum) {
+        st = lost(err, "its header is not as it was written");
+    }
+    st = st == PS_OK ? psi_safetensors_length(header.data, is->bytes, &length, err) : st;
+    if (st == PS_OK && length != is->header_bytes - PSI_SAFETENSORS_PREFIX) {
+        st = lost(err, "its header has another length");
+    }
+    if (st == PS_OK) {
+        st =
+            psi_safetensors_decode((const char *)header.data + PSI_SAFETENSORS_PREFIX, length, is->bytes, NULL, NULL, table, err);
+    }
+    psi_buf_fini(&header);
+    return st;
+}
+
+static ps_status read_values(struct pieces *p, struct psi_saved_state *state, struct values_reading *r,
+                             const struct psi_safetensors *table, struct psi_err *err)
+{
+    uint32_t file = p->file->index + 1;
+    size_t got = PIECE_BYTES;
+    r->count = table->tensor_count;
+    r->tensors = psi_calloc(r->count + 1, sizeof(*r->tensors));
+    ps_status st = r->tensors == NULL ? no_memory(err) : deal(table, state, file, r->tensors, err);
+    while (st == PS_OK && got > 0) {
+        st = pieces_next(p, PIECE_BYTES, &got, err);
+        st = st == PS_OK ? take_piece(r, p->memory, got, err) : st;
+    }
+    psi_free(r->tensors);
+    return st == PS_OK ? check_all_read(state, file, err) : st;
+}
+
+ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_saved_file *file, struct psi_saved_state *state,
+                                psi_saved_sink_fn sink, void *ctx, struct psi_err *err)
+{
+    const struct psi_saved_values *is = file->index < state->file_count ? &state->files[file->index] : NULL;
+    struct values_reading r = {.sink = sink, .ctx = ctx};
+    struct psi_safetensors table = {0};
+    struct pieces p;
+    if (is == NULL || is->bytes != file->bytes || is->header_sum != file->sum || strcmp(is->container, file->container) != 0) {
+        return lost(err, "it is not the one that the state file has: its length, its container or the CRC of its header differs");
+    }
+    ps_status st = pieces_begin(&p, io, file, err);
+    st = st == PS_OK ? read_header(&p, is, &table, err) : st;
+    st = st == PS_OK ? read_values(&p, state, &r, &table, err) : st;
+    psi_safetensors_fini(&table);
+    psi_free(p.memory);
+    return st;
+}
+
+/* ---- verify ---- */
+
+struct verifying {
+    const struct psi_saved *saved;
+    const struct psi_saved_io *io;
+    psi_saved_bad_fn bad;
+    void *ctx;
+    uint32_t count;
+};
+
+static void say(struct verifying *v, const struct psi_saved_file *file, const struct psi_err *err)
+{
+    v->count++;
+    v->bad(v->ctx, file, err);
+}
+
+/* The manifest of this task is that of all. */
+static void verify_manifest(struct verifying *v, const struct psi_saved_file *of)
+{
+    const struct psi_buf *whole = &v->saved->manifest;
+    struct psi_saved_file file = *of;
+    struct psi_err err = {.code = PS_OK};
+    struct psi_buf own;
+    ps_v1_SaveItem what;
+    psi_manifest_init(&own);
+    file.kind = PS_FILE_MANIFEST;
+    ps_status st = read_manifest(v->io, of, v->saved->what.number, &own, &what, &err);
+    if (st == PS_OK && (own.len != whole->len || memcmp(own.data, whole->data, own.len) != 0)) {
+        st = lost(&err, "it is another one than at other tasks");
+    }
+    if (st != PS_OK) {
+        say(v, &file, &err);
+    }
+    psi_buf_fini(&own);
+}
+
+/* files [count] of one task, the state first. */
+static void verify_task(struct verifying *v, const struct psi_saved_file *files, size_t count)
+{
+    struct psi_saved_state state = {.variable_count = 0};
+    struct psi_err err = {.code = PS_OK};
+    verify_manifest(v, &files[0]);
+    ps_status st = files[0].kind == PS_FILE_STATE ? psi_saved_state_read(v->saved, v->io, &files[0], &state, &err)
+                                                  : lost(&err, "the manifest names no state file");
+    if (st != PS_OK) {
+        say(v, &files[0], &err);
+    }
+    for (size_t i = 1; i < count; i++) {
+        err = (struct psi_err){.code = PS_OK};
+        ps_status one = st == PS_OK ? psi_saved_values_read(v->io, &files[i], &state, NULL, NULL, &err)
+                                    : psi_fail(&err, PS_DATA_LOSS, "it cannot be verified: its CRCs are in the state file");
+        if (one != PS_OK) {
+            say(v, &files[i], &err);
+        }
+    }
+    psi_saved_state_fini(&state);
+}
+
+uint32_t psi_saved_verify(const struct psi_saved *saved, const struct psi_saved_io *io, psi_saved_bad_fn bad, void *ctx)
+{
+    struct verifying v = {.saved = saved, .io = io, .bad = bad, .ctx = ctx};
+    for (size_t i = 0, n = 0; i < saved->file_count; i += n) {
+        const struct psi_saved_file *files = &saved->files[i];
+        n = 1;
+        while (i + n < saved->file_count && files[n].task == files[0].task && strcmp(files[n].job, files[0].job) == 0) {
+            n++;
+        }
+        verify_task(&v, files, n);
+    }
+    return v.count;
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A checkpoint as its files have it, for who is no task: verified, or its values read (docs/DURABILITY.md has the bytes). Whoever
+ * has the files gives a function that reads a range of one.
+ *
+ * Happy path: psi_saved_open() finds a manifest that is good -> its files -> of each task psi_saved_state_read(): which variables
+ * there are and the CRCs of their values -> psi_saved_values_read(): each file of values once, from its beginning to its end, and
+ * what is in it goes to the caller. psi_saved_verify() does all of it, and goes on behind a file that is bad.
+ * Failure: DATA_LOSS: a file is not as it was written, and its text says where; FAILED_PRECONDITION: it is of a newer psd or of
+ * another cluster; what reading says. A file that was read to its end without an error is, byte for byte, the one whose CRCs the
+ * manifest and the state file have. Any thread.
+ */
+#ifndef PSI_SAVED_H
+#define PSI_SAVED_H
+
+#include "../proto/frame.h"
+#include "limits.h"
+#include "manifest.h"
+#include "safetensors.h"
+
+enum { PSI_SAVED_SLOTS_MAX = 2 };
+
+/* A file of a checkpoint, as the manifest names it. */
+struct psi_saved_file {
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    uint32_t kind;  /* enum ps_file_kind */
+    uint32_t index; /* values: of its name */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t bytes; /* manifest: 0, not known */
+    uint32_t sum;
+};
+enum { PSI_SAVED_FILE_TEXT_MAX = 32 };
+/** "state", "model-00003.safetensors": its name at its task. Returns buf [PSI_SAVED_FILE_TEXT_MAX]. */
+const char *psi_saved_file_text(const struct psi_saved_file *file, char *buf);
+
+struct psi_saved_io {
+    /** Bytes of a file from offset on, fewer only where it ends. */
+    ps_status (*read)(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes, size_t *out_bytes,
+                      struct psi_err *err);
+    /** So many more bytes of a file have been looked at; may be NULL. */
+    void (*progress)(void *ctx, const struct psi_saved_file *file, uint64_t bytes);
+    void *ctx;
+};
+
+/* A value or a slot. */
+struct psi_saved_array {
+    uint32_t *sums; /* of its blocks of 64 KiB */
+    uint64_t sum_count;
+    uint64_t at;  /* bytes that have been read */
+    uint32_t sum; /* of its last block so far */
+};
+/* A variable that has a value. */
+struct psi_saved_variable {
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    ps_dtype dtype;
+    ps_shape shape;
+    ps_optimizer optimizer;
+    bool atomic;
+    uint32_t handle; /* rises with the order of creation at its task */
+    uint32_t file;   /* of values, from 1 on */
+    uint64_t creation, bytes, version;
+    double beta1_power, beta2_power;
+    uint32_t array_count; /* value, slots */
+    struct psi_saved_array arrays[1 + PSI_SAVED_SLOTS_MAX];
+};
+struct psi_saved_values {
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t bytes, header_bytes; /* prefix and padding included */
+    uint32_t header_sum;
+};
+/* What a state file says. */
+struct psi_saved_state {
+    struct psi_saved_variable *variables;
+    size_t variable_count, variable_capacity;
+    struct psi_saved_values *files;
+    size_t file_count, file_capacity;
+};
+void psi_saved_state_fini(struct psi_saved_state *s);
+/** Name of a slot in files of values ("accumulator"), and in TensorFlow's ("Adagrad"); NULL: there is no such slot. */
+const char *psi_saved_slot_name(uint32_t optimizer_kind, uint32_t slot);
+const char *psi_saved_slot_tf_name(uint32_t optimizer_kind, uint32_t slot);
+
+/* A checkpoint whose manifest is known. */
+struct psi_saved {
+    ps_v1_SaveItem what;
+    struct psi_buf manifest;
+    struct psi_saved_file *files; /* by task; of each the state first, then values by index */
+    size_t file_count;
+};
+/** tasks [count], job and task set: who may have it, the likeliest first. saved is set in any case: psi_saved_close(). */
+ps_status psi_saved_open(struct psi_saved *saved, uint64_t number, const struct psi_saved_io *io,
+                         const struct psi_saved_file *tasks, size_t count, struct psi_err *err) PSI_MUST;
+void psi_saved_close(struct psi_saved *saved);
+
+/** file, a state file. out is set in any case: psi_saved_state_fini(). */
+ps_status psi_saved_state_read(const struct psi_saved *saved, const struct psi_saved_io *io, const struct psi_saved_file *file,
+                               struct psi_saved_state *out, struct psi_err *err) PSI_MUST;
+/** Bytes [at, at + n) of the value (0) or a slot (from 1 on) of a variable: of strings of the blob (common/blob.h). They come in
+ * their order, and a piece may come before its CRC is known to be good. */
+typedef ps_status (*psi_saved_sink_fn)(void *ctx, const struct psi_saved_variable *variable, uint32_t which, uint64_t at,
+                                       const void *p, size_t n, struct psi_err *err);
+/** file, one of values of the task of this state, once for each state. sink may be NULL. */
+ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_saved_file *file, struct psi_saved_state *state,
+                                psi_saved_sink_fn sink, void *ctx, struct psi_err *err) PSI_MUST;
+
+/** A file that is bad, and why. */
+typedef void (*psi_saved_bad_fn)(void *ctx, const struct psi_saved_file *file, const struct psi_err *err);
+/** All files of all its tasks. Returns how many are bad. */
+uint32_t psi_saved_verify(const struct psi_saved *saved, const struct psi_saved_io *io, psi_saved_bad_fn bad, void *ctx);
+
+#endif

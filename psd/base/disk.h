@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a core asks of its disk: psd/disk.h says what there is to ask for. */
+#ifndef PSD_BASE_DISK_H
+#define PSD_BASE_DISK_H
+
+#include "psd/task.h"
+
+/** How an operation has ended, as psd_task_disk_done() says. */
+typedef void (*psd_disk_done_fn)(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error);
+/** Ask the shell for an operation, which gets its id; done once, in a later event, unless the task ends before. Errors, and done
+ * never: FAILED_PRECONDITION (no directory), RESOURCE_EXHAUSTED (PSD_DISK_OPS_MAX, memory). */
+ps_status psd_disk_ask(struct psd_task *t, struct psd_disk_op *op, psd_disk_done_fn done, void *ctx,
+                       struct psi_err *err) PSI_MUST;
+void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t bytes, const char *error);
+void psd_disk_free_all(struct psd_task *t);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* INFO: what a task is, holds and has done; of the directory also who is missing, how far the job and its checkpoints are. */
+#include "saves.h"
+
+#include "psd/rpc/rpc.h"
+
+/* What sessions hold, and which holds most. */
+static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
+{
+    char most[128];
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *record = value;
+        const struct psd_conn *conn = record->conn;
+        uint64_t staged = psd_session_staged_bytes(record) + (conn != NULL ? psd_slow_bytes(conn) : 0);
+        uint64_t copies = conn != NULL ? conn->copy_bytes : 0;
+        a->connected += conn != NULL;
+        a->staged_bytes += staged;
+        a->copies_bytes += copies;
+        if (staged + copies > a->most_bytes) {
+            a->most_bytes = staged + copies;
+            PSI_IGNORE(PSI_BYTES_SET(a->most, psd_record_text(record, most, sizeof(most)))); /* fits */
+        }
+    }
+    a->records_bytes = t->store.records_bytes;
+    a->in_progress = t->progress_count;
+}
+
+static void describe_job(const struct psd_task *t, ps_v1_InfoAnswer *a)
+{
+    char buffer[sizeof(a->not_done.bytes)];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    a->job_done = t->job_done;
+    if (t->is_directory) {
+        psd_job_count(t, &a->done, &a->trainers, &missing);
+        PSI_IGNORE(PSI_BYTES_SET(a->not_done, a->done > 0 ? psd_names_text(&missing) : "")); /* fits */
+    }
+}
+
+static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
+{
+    char text[sizeof(a->checkpoints.bytes)];
+    psd_saves_text(t, text, sizeof(text));
+    PSI_IGNORE(PSI_BYTES_SET(a->checkpoints, text)); /* fits */
+}
+
+void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_InfoAnswer a = ps_v1_InfoAnswer_init_zero;
+    char buffer[sizeof(a.waiting_for.bytes)];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (p->own_job && !p->self && !p->listed) {
+            psd_names_add(&missing, "/job:%s/task:%u", p->job, p->task);
+        }
+    }
+    uint64_t variable_bytes = 0, cursor = 0, handle = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
+        variable_bytes += ((const struct psd_variable *)value)->bytes;
+    }
+    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                    /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address));            /* fits: checked address */
+    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                   /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(a.waiting_for, psd_names_text(&missing))); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices));            /* fits: checked at start */
+    a.task = t->config.task;
+    a.uptime_ms = t->now_ms - t->started_ms;
+    a.memory_bytes = t->store.arena.used_bytes;
+    a.variable_bytes = variable_bytes;
+    a.connections = t->conn_count;
+    a.sessions = psi_map_count(&t->records);
+    a.variables = t->store.variable_count - t->store.queue_count;
+    a.pushes_applied = t->count.pushes_applied;
+    a.pushes_torn = t->count.pushes_torn;
+    a.pushes_refused = t->count.pushes_refused;
+    a.nonfinite = t->count.nonfinite;
+    a.pulls = t->count.pulls;
+    a.bytes_in = t->count.bytes_in;
+    a.bytes_out = t->count.bytes_out;
+    a.pushes_per_second = t->pushes_per_second;
+    a.bytes_per_second = t->bytes_per_second;
+    a.life = t->life;
+    a.pid = t->config.pid;
+    a.budget_bytes = t->config.memory_budget_bytes;
+    a.directory = t->is_directory;
+    describe_held(t, &a);
+    describe_job(t, &a);
+    describe_checkpoints(t, &a);
+    psd_list_one(t, c, PS_OP_INFO, PS_FLAG_REPLY, r->header.id, &ps_v1_InfoAnswer_msg, &a);
+}

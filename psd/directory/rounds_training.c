@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who has finished a training (rounds.h), so that its rounds open without them when its model was lost and is made anew: its
+ * group is gone then, with all that it knew.
+ *
+ * Happy path: SYNC begins a training, and gives it a number -> JOIN tells it to each member -> LEAVE notes who has finished ->
+ * the model is lost, RESET, and SYNC of a process that was a member says the number: it goes on, and those who have finished are
+ * not waited for. When all have finished the training is over: the next one has another number.
+ * Failure: nothing of this is kept over a restart, or without memory: then all are waited for.
+ */
+#include "rounds.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+enum { TRAININGS_MAX = 256 /* the oldest are forgotten */ };
+
+struct place {
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+};
+
+struct psd_training {
+    /* volatile: */
+    struct psi_list link; /* task->trainings, the newest first */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t id;
+    struct place *finished;
+    size_t count, capacity;
+};
+
+static struct psd_training *find(const struct psd_task *t, const char *container)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->trainings) {
+        struct psd_training *at = PSI_CONTAINER_OF(it, struct psd_training, link);
+        if (strcmp(at->container, container) == 0) {
+            return at;
+        }
+    }
+    return NULL;
+}
+
+static void forget(struct psd_task *t, struct psd_training *training)
+{
+    psi_list_remove(&training->link);
+    psi_free(training->finished);
+    psi_free(training);
+    t->training_count--;
+}
+
+/* Another one begins. */
+static void renew(struct psd_task *t, struct psd_training *training)
+{
+    training->id = psd_random(t) | 1;
+    training->count = 0;
+}
+
+static struct psd_training *begin(struct psd_task *t, const char *container)
+{
+    struct psd_training *training = psi_calloc(1, sizeof(*training));
+    if (training == NULL) {
+        return NULL;
+    }
+    if (t->training_count == TRAININGS_MAX) {
+        forget(t, PSI_CONTAINER_OF(t->trainings.prev, struct psd_training, link));
+    }
+    memcpy(training->container, container, strlen(container) + 1);
+    renew(t, training);
+    psi_list_push_front(&t->trainings, &training->link);
+    t->training_count++;
+    return training;
+}
+
+static struct place *find_place(struct psd_training *training, const char *job, uint32_t task)
+{
+    for (size_t i = 0; training != NULL && i < training->count; i++) {
+        if (training->finished[i].task == task && strcmp(training->finished[i].job, job) == 0) {
+            return &training->finished[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t psd_training_id(const struct psd_task *t, const char *container)
+{
+    const struct psd_training *training = find(t, container);
+    return training == NULL ? 0 : training->id;
+}
+
+bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task)
+{
+    struct psd_training *training = find(t, container);
+    struct place *p = find_place(training, job, task);
+    if (p != NULL) {
+        *p = training->finished[--training->count];
+    } else if (training == NULL) {
+        PSI_IGNORE(begin(t, container)); /* without memory nobody is known to have finished */
+    }
+    return p != NULL;
+}
+
+void psd_training_finish(struct psd_task *t, const char *container, const char *job, uint32_t task)
+{
+    struct psd_training *training = find(t, container);
+    if (training == NULL || find_place(training, job, task) != NULL) {
+        return;
+    }
+    if (training->count == training->capacity) {
+        struct place *more = training->count < PS_MEMBERS_MAX
+                                 ? psi_grow(training->finished, training->count, &training->capacity, sizeof(*more))
+                                 : NULL;
+        if (more == NULL) {
+            return; /* it is waited for */
+        }
+        training->finished = more;
+    }
+    struct place *p = &training->finished[training->count++];
+    memcpy(p->job, job, strlen(job) + 1);
+    p->task = task;
+}
+
+uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished)
+{
+    struct psd_training *training = find(t, container);
+    if (training != NULL && training->id != id) {
+        renew(t, training);
+    }
+    PSI_IGNORE(psd_training_join(t, container, w->record->job, w->record->task)); /* it is counted anew */
+    if (finished) {
+        psd_training_finish(t, container, w->record->job, w->record->task);
+    }
+    training = find(t, container);
+    return training == NULL ? finished : (uint32_t)training->count;
+}
+
+void psd_training_over(struct psd_task *t, const char *container)
+{
+    struct psd_training *training = find(t, container);
+    if (training != NULL) {
+        renew(t, training);
+    }
+}
+
+void psd_trainings_fini(struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_first(&t->trainings)) != NULL) {
+        forget(t, PSI_CONTAINER_OF(it, struct psd_training, link));
+    }
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints at the directory (DESIGN §9): it decides when all tasks of its job save, and which checkpoints are there. The rules
+ * are those of tests/models/checkpoint_model.py; what a task makes of them is psd/rpc/save.h.
+ */
+#ifndef PSD_DIRECTORY_SAVES_H
+#define PSD_DIRECTORY_SAVES_H
+
+#include "directory.h"
+#include "psd/rpc/save.h"
+
+enum psd_saves_phase {
+    PSD_SAVES_IDLE,
+    PSD_SAVES_CUTTING,  /* tasks write their parts */
+    PSD_SAVES_DECIDING, /* our own manifest is on its way to our disk */
+    PSD_SAVES_TELLING   /* it is there: the others write theirs */
+};
+
+/* A checkpoint whose manifest is on our disk. */
+struct psd_checkpoint {
+    /* volatile: */
+    struct psi_list link; /* of psd_saves, by number */
+    ps_v1_SaveItem what;
+    struct psi_buf manifest; /* the file */
+    bool bad;                /* a part of it could not be loaded: starts.h */
+};
+
+struct psd_saves_peer {
+    /* volatile: */
+    bool has_disk;     /* as it lists */
+    bool done;         /* in this phase */
+    uint64_t again_ms; /* TELLING: it could not; then it is told again. 0: no */
+    struct psd_saves_listed {
+        uint64_t number;
+        bool whole;
+    } * listed; /* shards, as of its list and since then */
+    uint32_t listed_count, listed_capacity;
+};
+
+/* A container, as tasks say that they have it at the cut; or one that a task has values of, or has deleted some of. */
+struct psd_saves_part {
+    /* volatile: */
+    struct psi_list link;
+    uint32_t peer; /* PSD_NO_PEER: the container, of all tasks */
+    uint32_t notes;
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+};
+
+/* Up to where some task that has listed bars the checkpoints of a container. */
+struct psd_saves_bar {
+    /* volatile: */
+    struct psi_list link;
+    uint64_t number;
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+};
+
+struct psd_saves {
+    /* volatile: */
+    struct psi_list resets; /* struct psd_reset whose bar is on its way to our disk: they have not begun */
+    struct psi_list bars;   /* struct psd_saves_bar */
+    uint32_t bar_count;
+    bool ready;       /* the manifests on our disk are known */
+    bool resumed;     /* ... and resets that it says are open have begun again */
+    uint64_t reading; /* number of the one that is read */
+    struct psi_buf read;
+    struct psi_list known; /* struct psd_checkpoint */
+    uint32_t known_count;
+    uint64_t first;               /* number that was ever known; 0: none was */
+    uint64_t highest;             /* of all tasks that have listed */
+    struct psd_saves_peer *peers; /* by peer */
+    bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
+    /* volatile: when */
+    bool wanted;         /* as soon as it can be */
+    bool begun;          /* one, in this life */
+    uint64_t due_ms;     /* the next one by time; 0: none is */
+    uint64_t looked_ms;  /* at the step */
+    uint64_t last_ms;    /* when a task that ends asked for a last one */
+    uint64_t again_ms;   /* when it is asked again whether it can be */
+    uint64_t step;       /* + 1, that the sessions say; 0: none has */
+    uint64_t begun_step; /* ... when the last one was begun; counted from there */
+    uint64_t saved_step; /* ... that was saved */
+    bool warned;         /* that it cannot be */
+    uint64_t failed_ms;  /* when the last attempt has failed; 0: it has not */
+    char failed[256];    /* ... and why */
+    /* volatile: the attempt */
+    enum psd_saves_phase phase;
+    ps_v1_SaveItem what;
+    uint64_t begun_ms;
+    struct psi_buf files;          /* FileItems */
+    struct psi_list parts;         /* struct psd_saves_part */
+    struct psi_list asked, served; /* struct psd_need of CHECKPOINT: for the next one; for this one */
+    struct psi_list deleting;      /* likewise of CHECKPOINT_DELETE */
+};
+
+/** The last attempt has failed, or none could be made. */
+void psd_saves_failed(struct psd_task *t, const struct psi_err *err);
+/** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
+ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
+void psd_saves_fini(struct psd_task *t);
+/** A list of p begins; an item of it; it is over and taken in. */
+void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p);
+ps_status psd_saves_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item,
+                              struct psi_err *err) PSI_MUST;
+void psd_saves_list_end(struct psd_task *t, struct psd_peer *p);
+/** p has answered, err NULL: OK; r NULL: its connection is gone. A frame with MORE: its list goes on. */
+void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+                        const struct psi_err *err);
+/** p has its part of it. */
+bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
+/** p is not connected any more. */
+void psd_saves_lost(struct psd_task *t, const struct psd_peer *p);
+/** A container is reset: an attempt that is under way ends. */
+void psd_saves_reset(struct psd_task *t, const char *container);
+/** The highest number that was ever given out; 0: none was, or nothing is saved here. */
+uint64_t psd_saves_highest(const struct psd_task *t);
+/** No checkpoint of the container up to this number may be loaded, as our disk and those of the tasks that have listed say. */
+uint64_t psd_saves_bar(const struct psd_task *t, const char *container);
+/** A reset goes on in the directory's job: no instant is one of all its tasks. */
+bool psd_saves_in_reset(const struct psd_task *t);
+/** UNAVAILABLE: what is on our disk is not known yet. */
+ps_status psd_saves_are_read(const struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** The end of an event: a checkpoint that is wanted begins when it can. */
+void psd_saves_turn(struct psd_task *t);
+void psd_saves_tick(struct psd_task *t);
+void psd_saves_check_invariants(const struct psd_task *t);
+
+/** NULL: our disk has no manifest of it. */
+struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number);
+/** What a task has of it; NULL: nothing. */
+struct psd_saves_listed *psd_saves_listed_of(const struct psd_saves_peer *of, uint64_t number);
+/** It is known no more, and goes everywhere. */
+void psd_saves_forget(struct psd_task *t, uint64_t number);
+
+/* ---- saves_ask.c: CHECKPOINTS, CHECKPOINT_DELETE ---- */
+/** Checkpoints, for people: the last one, the one that is being made, the last attempt where it failed, when they are made. ""
+ * without a place for them, and in a task that is not the directory. */
+void psd_saves_text(const struct psd_task *t, char *buf, size_t n);
+/** Tasks that have a whole part of it. */
+uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number);
+/** What is deleted may be gone from our disk. */
+void psd_saves_delete_turn(struct psd_task *t);
+
+/* ---- saves.c, for saves_when.c ---- */
+/** It begins, for all who ask. */
+void psd_saves_attempt(struct psd_task *t);
+/** All who wait there are told. */
+void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
+/** p has its part of some, and not the manifest. */
+void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p);
+
+/* ---- saves_when.c ---- */
+/** The next one by time is that time away. */
+void psd_saves_set_due(struct psd_task *t);
+/** A task of the job is to end: one more, where some are made by themselves and there is something to save. */
+void psd_saves_last(struct psd_task *t);
+/** ... it is made, or cannot be. */
+bool psd_saves_drained(const struct psd_task *t);
+/** FAILED_PRECONDITION: it cannot be made as things are; UNAVAILABLE: not now. */
+ps_status psd_saves_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
+
+/* ---- saves_parts.c ---- */
+/** A file of p's part, but for the state, or a note of it. RESOURCE_EXHAUSTED. */
+ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, const ps_v1_FileItem *item,
+                              struct psi_err *err) PSI_MUST;
+/** FAILED_PRECONDITION: what was taken is half a model. */
+ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** FAILED_PRECONDITION: an owner has come back without a variable of its own. */
+ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err) PSI_MUST;
+void psd_saves_parts_free(struct psd_saves *s);
+/** An item of a list that is a bar. */
+ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
+/** With the resets that have not begun. */
+void psd_saves_bars_free(struct psd_saves *s);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CHECKPOINTS and CHECKPOINT_DELETE: which checkpoints are there, and one goes, by its number.
+ *
+ * Happy path of the second: its directory on our own disk goes first, and its manifest with it -> the others are told -> it is
+ * answered. A kill in between leaves parts that no manifest of ours names: they are none, and the same request takes them away.
+ * Failure: none of that number; one that is being made; the newest one that is whole, without `force`; our disk does not remove
+ * it: then it stays as it was. A task that is not connected keeps its part until it is deleted again, or is older than all
+ * others.
+ */
+#include "saves.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { RETRY_MS = 1000 };
+
+/* ---- which are there ---- */
+
+uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_saves_listed *l = psd_saves_listed_of(&t->saves->peers[i], number);
+        count += t->peers[i].own_job && (t->peers[i].self || (l != NULL && l->whole));
+    }
+    return count;
+}
+
+static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkpoint_state state, uint32_t done)
+{
+    ps_v1_CheckpointAnswer a = ps_v1_CheckpointAnswer_init_zero;
+    a.number = what->number;
+    a.state = (uint32_t)state;
+    a.time_ms = what->time_ms;
+    a.step = what->step;
+    a.milliseconds = what->milliseconds;
+    a.bytes = what->bytes;
+    a.task_count = what->task_count;
+    a.done = done;
+    psd_list_add(l, &ps_v1_CheckpointAnswer_msg, &a);
+}
+
+void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    const struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    struct psd_list l;
+    psd_list_begin(&l, t, c, PS_OP_CHECKPOINTS, PS_FLAG_REPLY, r->header.id);
+    if (s != NULL) {
+        PSI_LIST_FOREACH(it, &s->known) {
+            const struct psd_checkpoint *known = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+            uint32_t at = psd_saves_whole_at(t, known->what.number);
+            add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at);
+        }
+    }
+    if (s != NULL && (s->phase == PSD_SAVES_CUTTING || s->phase == PSD_SAVES_DECIDING)) {
+        ps_v1_SaveItem now = s->what;
+        uint32_t done = 0;
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            done += s->peers[i].done;
+        }
+        now.milliseconds = t->now_ms - s->begun_ms;
+        add_answer(&l, &now, PS_CHECKPOINT_WRITING, done);
+    }
+    psd_list_end(&l);
+}
+
+struct text {
+    char *buf;
+    size_t n, used;
+};
+
+static void add(struct text *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct text *x, const char *format, ...)
+{
+    va_list ap;
+    va_start(ap, format);
+    int n = vsnprintf(x->buf + x->used, x->n - x->used, format, ap);
+    va_end(ap);
+    x->used = n > 0 && (size_t)n < x->n - x->used ? x->used + (size_t)n : x->n - 1; /* cut is fine */
+}
+
+static uint64_t newest_whole(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    uint64_t newest = 0;
+    PSI_LIST_FOREACH(it, &t->saves->known) {
+        const ps_v1_SaveItem *what = &PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->what;
+        newest = psd_saves_whole_at(t, what->number) >= what->task_count ? what->number : newest;
+    }
+    return newest;
+}
+
+void psd_saves_failed(struct psd_task *t, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    char which[48] = "";
+    if (s->phase != PSD_SAVES_IDLE) {
+        PSI_IGNORE(snprintf(which, sizeof(which), "checkpoint %llu, ", (unsigned long long)s->what.number)); /* fits */
+    }
+    s->failed_ms = t->now_ms;
+    PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.180s", which, ps_status_name(err->code), err->text)); /* fits */
+}
+
+static void add_newest(const struct psd_task *t, struct text *x)
+{
+    const struct psd_checkpoint *c = psd_saves_known(t, newest_whole(t));
+    if (c == NULL) {
+        add(x, "none is saved");
+        return;
+    }
+    add(x, "%llu is saved", (unsigned long long)c->what.number);
+    if (c->what.step != 0) {
+        add(x, ", step %llu", (unsigned long long)c->what.step - 1);
+    }
+    uint64_t now = t->config.unix_ms + (t->now_ms - t->started_ms);
+    if (c->what.time_ms != 0 && t->config.unix_ms != 0 && now >= c->what.time_ms) {
+        add(x, ", begun %llu s ago", (unsigned long long)(now - c->what.time_ms) / 1000);
+    }
+    add(x, ", took %llu ms", (unsigned long long)c->what.milliseconds);
+}
+
+void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
+{
+    const struct psd_saves *s = t->saves;
+    struct text x = {.buf = buf, .n = n};
+    uint32_t done = 0;
+    buf[0] = '\0';
+    if (s == NULL) {
+        return;
+    }
+    add_newest(t, &x);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        done += s->phase != PSD_SAVES_IDLE && t->peers[i].own_job && s->peers[i].done;
+    }
+    if (s->phase != PSD_SAVES_IDLE) {
+        add(&x, "; %llu is %s for %llu ms, %u of %u tasks", (unsigned long long)s->what.number,
+            s->phase == PSD_SAVES_TELLING ? "decided, and told" : "written", (unsigned long long)(t->now_ms - s->begun_ms), done,
+            s->what.task_count);
+    }
+    if (s->failed_ms != 0) {
+        add(&x, "; %llu s ago failed: %s", (unsigned long long)(t->now_ms - s->failed_ms) / 1000, s->failed);
+    }
+    add(&x, t->config.checkpoint_seconds == 0 && t->config.checkpoint_steps == 0 ? "; on demand" : "; one");
+    if (t->config.checkpoint_seconds != 0) {
+        add(&x, " every %u s", t->config.checkpoint_seconds);
+    }
+    if (t->config.checkpoint_steps != 0) {
+        add(&x, "%s every %u steps", t->config.checkpoint_seconds != 0 ? " and" : "", t->config.checkpoint_steps);
+    }
+}
+
+static bool has_any(const struct psd_task *t, uint64_t number)
+{
+    bool found = psd_saves_known(t, number) != NULL || psd_save_shard(t, number) != NULL;
+    for (uint32_t i = 0; !found && i < t->peer_count; i++) {
+        found = t->peers[i].listed && psd_saves_listed_of(&t->saves->peers[i], number) != NULL;
+    }
+    return found;
+}
+
+/* ---- one goes ---- */
+
+static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is deleted", (unsigned long long)w->result)); /* fits */
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the disk of %s", t->name));                             /* fits */
+}
+
+static void expire(struct psd_task *t, struct psd_wait *w)
+{
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "checkpoint %llu goes yet; waits for: the disk of %s",
+                        (unsigned long long)w->result, t->name)); /* answered by the caller */
+}
+
+static const struct psd_wait_kind of_delete = {.describe = describe, .expire = expire};
+
+static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item, struct psi_err *err)
+{
+    const struct psd_saves *s = t->saves;
+    unsigned long long number = item->number;
+    if (s == NULL || t->save->broken) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
+                        t->name);
+    }
+    if (!s->ready) {
+        return psi_fail(err, PS_UNAVAILABLE, "%s still reads what its disk has", t->name);
+    }
+    if (s->phase != PSD_SAVES_IDLE && s->what.number == item->number) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being made", number);
+    }
+    if (!has_any(t, item->number)) {
+        return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", number);
+    }
+    if (!item->force && newest_whole(t) == item->number) {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "checkpoint %llu is the newest one that is whole: without it the model cannot be restored as it is now "
+                        "(--force)",
+                        number);
+    }
+    return PS_OK;
+}
+
+void psd_rpc_checkpoint_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psi_err err;
+    ps_v1_SavedNameItem item;
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_delete, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    ps_status st = psd_wait_meta(t, w, r, &err);
+    st = st == PS_OK ? psd_item_first(r, &ps_v1_SavedNameItem_msg, &item, "checkpoint", &err) : st;
+    st = st == PS_OK ? check(t, &item, &err) : st;
+    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
+    if (need == NULL) {
+        psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
+        return;
+    }
+    w->result = item.number;
+    w->has_result = true;
+    psd_wait_hang(w, need, &t->saves->deleting);
+    psd_save_drop_here(t, item.number);
+    psd_wait_open(t, w);
+}
+
+void psd_saves_delete_turn(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    if (t->saves == NULL) {
+        return;
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->saves->deleting) {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        const struct psd_shard *shard = psd_save_shard(t, w->result);
+        if (shard != NULL && shard->dropped) {
+            continue;
+        }
+        if (shard == NULL) {
+            psd_saves_forget(t, w->result);
+            psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("checkpoint", w->result));
+        } else {
+            PSI_IGNORE(psi_fail(&w->err, PS_DATA_LOSS,
+                                "checkpoint %llu is not removed: its log line checkpoint_not_removed says why",
+                                (unsigned long long)w->result)); /* answered below */
+        }
+        psd_wait_done(t, w);
+    }
+}

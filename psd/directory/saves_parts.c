@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Of checkpoints at the directory: is what tasks have written a whole model, and what is barred.
+ *
+ * Half a model is saved as no checkpoint, for good ones would give way to it: one whose names' owners have lost them, one with
+ * variables without a value beside sealed ones, and one without the values that some task had of a container in the newest
+ * checkpoint, neither reset since nor deleted there.
+ */
+#include "saves.h"
+#include "starts.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+enum { BARS_MAX = 1 << 16 };
+
+static struct psd_saves_part *at_part(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_saves_part, link);
+}
+
+/* ---- parts ---- */
+
+void psd_saves_parts_free(struct psd_saves *s)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_pop_front(&s->parts)) != NULL) {
+        psi_free(at_part(it));
+    }
+}
+
+static struct psd_saves_part *find_part(const struct psd_saves *s, const char *container, uint32_t peer)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->parts) {
+        if (at_part(it)->peer == peer && strcmp(at_part(it)->container, container) == 0) {
+            return at_part(it);
+        }
+    }
+    return NULL;
+}
+
+static struct psd_saves_part *get_part(struct psd_saves *s, const char *container, uint32_t peer, struct psi_err *err)
+{
+    struct psd_saves_part *part = find_part(s, container, peer);
+    if (part == NULL) {
+        part = psi_calloc(1, sizeof(*part));
+        if (part == NULL) {
+            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a checkpoint")); /* NULL says it */
+            return NULL;
+        }
+        part->peer = peer;
+        memcpy(part->container, container, strlen(container) + 1);
+        psi_list_push_back(&s->parts, &part->link);
+    }
+    return part;
+}
+
+ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, const ps_v1_FileItem *item, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    bool note = item->kind == PS_FILE_NOTE;
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    if (st == PS_OK && note) {
+        struct psd_saves_part *all = get_part(s, container, PSD_NO_PEER, err);
+        st = all == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
+        if (all != NULL) {
+            all->notes |= item->notes;
+        }
+        s->what.step = item->step > s->what.step && item->step <= INT64_MAX ? item->step : s->what.step;
+    }
+    if (st == PS_OK && (!note || (item->notes & PS_NOTE_DELETED) != 0)) {
+        st = get_part(s, container, p->index, err) == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
+    }
+    return st;
+}
+
+/* What the task had of it in checkpoint c is there now, or may be missing. */
+static ps_status check_file(const struct psd_task *t, const struct psd_checkpoint *c, const ps_v1_FileItem *file,
+                            struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1], job[PS_JOB_BYTES_MAX + 1];
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&file->container, container, err);
+    st = st == PS_OK ? PSI_BYTES_TEXT(file->job, job, sizeof(job)) : st;
+    const struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, file->task) : NULL;
+    if (p == NULL || t->starts->peers[p->index].elsewhere == c->what.number || psd_saves_bar(t, container) >= c->what.number ||
+        find_part(t->saves, container, p->index) != NULL) {
+        return PS_OK;
+    }
+    return psi_fail(err, PS_FAILED_PRECONDITION,
+                    "/job:%s/task:%u has nothing of container '%s', of which checkpoint %llu has values there: restore it, or "
+                    "reset the container",
+                    job, file->task, container, (unsigned long long)c->what.number);
+}
+
+ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err)
+{
+    const struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->parts) {
+        if ((at_part(it)->notes & (PS_NOTE_SEALED | PS_NOTE_BARE)) == (PS_NOTE_SEALED | PS_NOTE_BARE)) {
+            return psi_fail(err, PS_FAILED_PRECONDITION,
+                            "container '%s' has variables without a value beside those of a model that was ready",
+                            at_part(it)->container);
+        }
+    }
+    if (psi_list_empty(&s->known)) {
+        return PS_OK;
+    }
+    const struct psd_checkpoint *c = PSI_CONTAINER_OF(s->known.prev, struct psd_checkpoint, link);
+    size_t n = 0;
+    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
+    bool end = false;
+    ps_v1_SaveItem what;
+    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
+    PSI_ASSERT(st == PS_OK); /* it was checked */
+    while (st == PS_OK && !end) {
+        ps_v1_FileItem file;
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
+        PSI_ASSERT(st == PS_OK); /* likewise */
+        st = !end && file.kind == PS_FILE_VALUES ? check_file(t, c, &file, err) : PS_OK;
+    }
+    return st;
+}
+
+ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (!t->saves->names_checked && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        const struct psd_peer *p = &t->peers[n->owner];
+        if (p->own_job && n->life != p->life && n->asked != p->life) {
+            return psi_fail(err, PS_FAILED_PRECONDITION,
+                            "no checkpoint: /job:%s/task:%u has lost variable '%s' of container '%s': restore it, or reset the "
+                            "container",
+                            p->job, p->task, n->name, n->container);
+        }
+    }
+    t->saves->names_checked = true;
+    return PS_OK;
+}
+
+/* ---- bars ---- */
+
+static struct psd_saves_bar *find_bar(const struct psd_saves *s, const char *container)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->bars) {
+        struct psd_saves_bar *bar = PSI_CONTAINER_OF(it, struct psd_saves_bar, link);
+        if (strcmp(bar->container, container) == 0) {
+            return bar;
+        }
+    }
+    return NULL;
+}
+
+ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    struct psd_saves_bar *bar = st == PS_OK ? find_bar(s, container) : NULL;
+    if (st == PS_OK && bar == NULL) {
+        bar = s->bar_count < BARS_MAX ? psi_calloc(1, sizeof(*bar)) : NULL;
+        if (bar == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of barred containers: no memory");
+        }
+        memcpy(bar->container, container, sizeof(container));
+        psi_list_push_back(&s->bars, &bar->link);
+        s->bar_count++;
+    }
+    if (st == PS_OK && item->saved.number > bar->number) {
+        bar->number = item->saved.number;
+    }
+    return st;
+}
+
+void psd_saves_bars_free(struct psd_saves *s)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_pop_front(&s->bars)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(it, struct psd_saves_bar, link));
+    }
+    while ((it = psi_list_first(&s->resets)) != NULL) {
+        psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
+    }
+}
+
+uint64_t psd_saves_bar(const struct psd_task *t, const char *container)
+{
+    const struct psd_saves_bar *heard = t->saves == NULL ? NULL : find_bar(t->saves, container);
+    uint64_t a = psd_bars_number(t, container), b = heard == NULL ? 0 : heard->number;
+    return a > b ? a : b;
+}
+
+uint64_t psd_saves_highest(const struct psd_task *t)
+{
+    if (t->saves == NULL || !t->saves->ready) {
+        return 0;
+    }
+    return t->saves->highest > t->save->highest ? t->saves->highest : t->save->highest;
+}
+
+bool psd_saves_in_reset(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    if (t->saves != NULL && !psi_list_empty(&t->saves->resets)) {
+        return true;
+    }
+    PSI_LIST_FOREACH(it, &t->resets) {
+        if (PSI_CONTAINER_OF(it, struct psd_reset, link)->pending) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ps_status psd_saves_are_read(const struct psd_task *t, struct psi_err *err)
+{
+    if (t->saves == NULL || t->saves->resumed || t->save->broken) {
+        return PS_OK;
+    }
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "%s reads what is on its disk", t->name);
+}

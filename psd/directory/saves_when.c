@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When the directory begins a checkpoint: every so many seconds or steps, once when the model is ready, when somebody asks for
+ * one; and what stands in its way. An attempt that is not possible now begins when it is; one that cannot be as things are is
+ * given up, said once. The last one, of tasks that end, is not waited for.
+ */
+#include "rounds.h"
+#include "saves.h"
+
+#include <stdio.h>
+
+enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000 };
+
+/* The next one by time. */
+void psd_saves_set_due(struct psd_task *t)
+{
+    uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000;
+    t->saves->due_ms = every == 0 ? 0 : t->now_ms + every;
+}
+
+/* Who stands in the way: without a disk, or not connected, or with less than it had. */
+ps_status psd_saves_check(struct psd_task *t, struct psi_err *err)
+{
+    char bare_text[PSD_NAMES_HALF], away_text[PSD_NAMES_HALF];
+    struct psd_names bare = PSD_NAMES_IN(bare_text), away = PSD_NAMES_IN(away_text);
+    if (t->saves == NULL || t->save->broken) {
+        psd_names_add(&bare, "%s", t->name);
+    }
+    for (uint32_t i = 0; t->saves != NULL && i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (!p->self && p->own_job && (!p->listed || !t->saves->peers[i].has_disk)) {
+            psd_names_add(p->listed ? &bare : &away, "/job:%s/task:%u", p->job, p->task);
+        }
+    }
+    if (bare.used > 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "no checkpoint: no directory for it (checkpoint_dir), or none that can be read, has %s",
+                        psd_names_text(&bare));
+    }
+    if (away.used > 0) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "no checkpoint: not connected to the directory: %s",
+                           psd_names_text(&away));
+    }
+    ps_status st = psd_peers_begun(t, err);
+    return st == PS_OK ? psd_saves_check_names(t, err) : st;
+}
+
+/* Some owners of a group may have closed a round, and others not. */
+static bool between_rounds(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->groups) {
+        enum psd_group_phase phase = PSI_CONTAINER_OF(it, struct psd_group, link)->phase;
+        if (phase == PSD_GROUP_COMMITTING || phase == PSD_GROUP_RECOVERING) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It cannot be made as things are: who asked for it is told, and the log once. */
+static void refused(struct psd_task *t, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    if (!s->warned) {
+        psd_log(t, PSI_LOG_WARN, "checkpoint_refused", PSI_KV("msg", err->text));
+    }
+    s->warned = true;
+    psd_saves_failed(t, err);
+    s->wanted = false;
+    psd_saves_set_due(t);
+    psd_saves_fail(t, &s->asked, err);
+}
+
+void psd_saves_turn(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    psd_saves_delete_turn(t);
+    if (s != NULL && t->save->job_ends) {
+        t->save->job_ends = false;
+        psd_saves_last(t);
+    }
+    if (s == NULL || !s->resumed || s->phase != PSD_SAVES_IDLE) {
+        return;
+    }
+    bool wanted = s->wanted || (!t->draining && !psi_list_empty(&s->asked));
+    if (!wanted || t->now_ms < s->again_ms) {
+        return;
+    }
+    bool held = between_rounds(t) || psd_saves_in_reset(t);
+    ps_status st = held ? PS_UNAVAILABLE : psd_saves_check(t, &err);
+    if (st == PS_OK) {
+        s->warned = false;
+        psd_saves_attempt(t);
+    } else if (st == PS_FAILED_PRECONDITION) {
+        refused(t, &err);
+    } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {
+        s->wanted = false;
+    } else if (!held) {
+        s->again_ms = t->now_ms + AGAIN_MS; /* events are many */
+    }
+}
+
+static bool by_itself(const struct psd_task *t)
+{
+    return t->config.checkpoint_seconds != 0 || t->config.checkpoint_steps != 0;
+}
+
+bool psd_saves_drained(const struct psd_task *t)
+{
+    return t->saves == NULL || (t->saves->phase == PSD_SAVES_IDLE && !t->saves->wanted);
+}
+
+/* The highest global step that a session has said which is there, or has left since the last look. Returns whether a chief has
+ * made a model ready. */
+static bool look_at_steps(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    uint64_t cursor = 0, step = t->left_step;
+    void *value = NULL;
+    bool ready = false;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        bool here = r->conn != NULL || r->lease_until_ms > t->now_ms;
+        uint64_t said = here ? psd_record_step(r) : 0;
+        step = said > step ? said : step;
+        ready = ready || (here && r->chief_ready != 0);
+    }
+    t->left_step = 0;
+    s->step = step != 0 ? step : s->step;
+    s->begun_step = s->begun_step > s->step ? s->step : s->begun_step; /* the model went back */
+    return ready;
+}
+
+void psd_saves_last(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    bool asked = s == NULL || (s->last_ms != 0 && t->now_ms - s->last_ms < LAST_MS); /* all tasks are told to end at a time */
+    if (asked || !s->ready || !by_itself(t)) {
+        return;
+    }
+    PSI_IGNORE(look_at_steps(t)); /* those of workers that have just ended */
+    if (s->step != 0) {
+        s->last_ms = t->now_ms;
+        s->wanted = true;
+        s->again_ms = 0;
+    }
+}
+
+/* A checkpoint by time, by steps, or the first one. Behind others the first one waits for a chief: before that it may be half a
+ * model. While no step is made there is nothing to save. */
+static bool is_due(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    if (t->now_ms - s->looked_ms < LOOK_MS) {
+        return false;
+    }
+    s->looked_ms = t->now_ms;
+    bool ready = look_at_steps(t);
+    if (s->step == 0 || !by_itself(t)) {
+        return false;
+    }
+    bool first = !s->begun && (ready || psi_list_empty(&s->known));
+    bool steps = t->config.checkpoint_steps != 0 && s->step - s->begun_step >= t->config.checkpoint_steps;
+    return first || steps || (s->due_ms != 0 && t->now_ms >= s->due_ms && s->step != s->saved_step);
+}
+
+void psd_saves_tick(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    if (s == NULL || !s->ready) {
+        return;
+    }
+    if (is_due(t) && s->phase == PSD_SAVES_IDLE && !s->wanted && !t->draining) {
+        s->wanted = true;
+        psd_saves_set_due(t);
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        if (s->peers[i].again_ms != 0 && t->now_ms >= s->peers[i].again_ms && p->listed && !p->conn->closing) {
+            s->peers[i].again_ms = 0;
+            psd_saves_tell_again(t, p);
+        }
+    }
+}

@@ -1,0 +1,899 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts at the directory: see starts.h.
+ *
+ * Happy path: all tasks of the job have listed, and one waits -> TASK_LOAD to those who load, our own part as well -> all have
+ * loaded and verified -> TASK_PLACE to them, our own part last -> they have listed again, and serve. Failure: a part of the
+ * checkpoint is not as it was written: it is bad for the rest of this life, and the next older one is tried; without any the
+ * tasks begin empty. No memory, or a disk that is busy: the same again a second later. A task is lost before all have placed:
+ * the start ends, what is loaded elsewhere goes when the next one begins, and it is decided anew when that task has listed.
+ * Where a directory is lost between two that place, the next one sees a container placed here and loaded there: it goes back
+ * everywhere.
+ */
+#include "starts.h"
+
+#include "rounds.h"
+#include "saves.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RETRY_MS = 1000 };
+
+static const char NOT_WHOLE[] =
+    "the newest checkpoint is not whole on all tasks (restore = latest; the log says what of it is not "
+    "as it was written)";
+
+bool psd_starts_is_here(const struct psd_peer *p)
+{
+    return p->self || (p->listed && p->conn != NULL && !p->conn->closing);
+}
+
+static bool somebody_waits(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && t->peers[i].waits) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- what peers hold ---- */
+
+static struct psd_starts_held *find_held(const struct psd_starts_peer *of, const char *container)
+{
+    for (size_t i = 0; i < of->held_count; i++) {
+        if (strcmp(of->held[i].container, container) == 0) {
+            return &of->held[i];
+        }
+    }
+    return NULL;
+}
+
+static ps_status held_add(struct psd_starts_peer *of, const char *container, uint64_t start, uint64_t next, struct psi_err *err)
+{
+    struct psd_starts_held *h = find_held(of, container);
+    if (h == NULL) {
+        struct psd_starts_held *more = psi_grow(of->held, of->held_count, &of->held_capacity, sizeof(*more));
+        if (more == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory");
+        }
+        of->held = more;
+        h = &of->held[of->held_count++];
+        memcpy(h->container, container, strlen(container) + 1);
+    }
+    h->start = start;
+    h->next = next;
+    return PS_OK;
+}
+
+void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_starts_peer *of = &t->starts->peers[p->index];
+    of->held_count = of->offer_count = 0;
+    of->will_wait = false;
+}
+
+ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    const ps_v1_StartItem *item = &listed->start;
+    if (listed->name.size != 0) {
+        ps_status st = PSI_BYTES_TEXT(listed->name, name, sizeof(name));
+        st = st == PS_OK ? psd_container_parse((const pb_bytes_array_t *)(const void *)&listed->container, container, err) : st;
+        return st == PS_OK && p->own_job ? psd_others_gone(t, container, name, item->number, err) : st;
+    }
+    if (item->container.size == 0 && item->writer != 0) {
+        psd_starts_offer(&t->starts->peers[p->index], item->number, item->writer);
+        return PS_OK;
+    }
+    if (item->container.size == 0) {
+        t->starts->peers[p->index].will_wait = p->own_job && item->waits;
+        return PS_OK;
+    }
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    return st == PS_OK ? held_add(&t->starts->peers[p->index], container, item->start, item->next, err) : st;
+}
+
+/* What this task itself holds. */
+static ps_status list_own(struct psd_task *t, struct psi_err *err)
+{
+    struct psd_starts_peer *of = &t->starts->peers[t->self];
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_status st = PS_OK;
+    of->held_count = 0;
+    while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        if (psi_map_count(&c->variables) > 0) {
+            st = held_add(of, c->name, c->start, c->next, err);
+        }
+    }
+    return st;
+}
+
+/* What others have made since they listed: their list may be from before all that they have. */
+static ps_status list_made(struct psd_task *t, struct psi_err *err)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_status st = PS_OK;
+    while (st == PS_OK && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        const struct psd_peer *p = &t->peers[n->owner];
+        struct psd_starts_peer *of = &t->starts->peers[n->owner];
+        if (!p->self && n->life != 0 && n->life == p->life && find_held(of, n->container) == NULL) {
+            st = held_add(of, n->container, 0, 0, err);
+        }
+    }
+    return st;
+}
+
+static ps_status list_now(struct psd_task *t, struct psi_err *err)
+{
+    ps_status st = list_own(t, err);
+    return st == PS_OK ? list_made(t, err) : st;
+}
+
+/* Some task holds it that does not wait; NULL: it lives nowhere. */
+static const struct psd_starts_held *living(const struct psd_task *t, const char *container)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_held *h = find_held(&t->starts->peers[i], container);
+        if (t->peers[i].own_job && h != NULL && !t->peers[i].waits) {
+            return h;
+        }
+    }
+    return NULL;
+}
+
+/* One task has placed it by a start that another has loaded for and not placed. */
+static bool is_torn(const struct psd_task *t, const char *container)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_held *mine = find_held(&t->starts->peers[i], container);
+        for (uint32_t k = 0; mine != NULL && mine->next != 0 && k < t->peer_count; k++) {
+            const struct psd_starts_held *other = find_held(&t->starts->peers[k], container);
+            if (other != NULL && other->start == mine->next) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool any_torn(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_peer *of = &t->starts->peers[i];
+        for (size_t k = 0; k < of->held_count; k++) {
+            if (of->held[k].next != 0 && is_torn(t, of->held[k].container)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* ---- asks ---- */
+
+static void idle(struct psd_task *t)
+{
+    t->starts->phase = PSD_STARTS_IDLE;
+    t->starting = false;
+    t->starts->look = true;
+    t->starts->by_ask = t->starts->adopts = false;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_starts_peer *of = &t->starts->peers[i];
+        psd_start_list_fini(&of->loaded);
+        of->loads = of->done = false;
+    }
+}
+
+/* All have placed it. */
+static void placed(struct psd_task *t)
+{
+    if (t->starts->by_ask) {
+        psd_starts_ask_over(t, NULL);
+    }
+    if (t->starts->adopts) {
+        t->saves->wanted = true; /* from then on they are these tasks' own */
+    }
+    idle(t);
+}
+
+static bool all_done(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->starts->peers[i].loads && !t->starts->peers[i].done) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op)
+{
+    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    if (a == NULL) {
+        psd_conn_close(t, p->conn, false); /* it lists again, and all is looked at again */
+        return false;
+    }
+    a->op = op;
+    a->number = t->starts->start;
+    a->id = psd_ask_id(p->conn);
+    psi_list_init(&a->waiters);
+    psi_list_push_back(&p->asks, &a->link);
+    return true;
+}
+
+/* ---- it is placed ---- */
+
+static void forget_names(struct psd_task *t, const struct psd_peer *p, const char *container)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        if (n->owner == p->index && strcmp(n->container, container) == 0) {
+            struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
+            psd_commit(t, &c);
+        }
+    }
+}
+
+/* What was deleted of these containers: somebody else may have noted it than who places it. */
+static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t number, const struct psd_start_list *of)
+{
+    const struct psd_bar *bar = NULL;
+    while (of->count > 0 && (bar = psd_others_next_gone(t, bar)) != NULL) {
+        const struct psd_start_of *in = psd_start_list_find(of, bar->container);
+        if (in != NULL && bar->number >= number) {
+            ps_v1_StartItem item = ps_v1_StartItem_init_zero;
+            item.start = in->start;
+            item.number = bar->number;
+            PSI_IGNORE(PSI_BYTES_SET(item.container, bar->container)); /* fits: checked names */
+            PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* likewise */
+            psd_list_add(l, &ps_v1_StartItem_msg, &item);
+        }
+    }
+}
+
+/* Its list will say what it has. */
+static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_start_list *of)
+{
+    struct psd_list l;
+    if (!ask_new(t, p, PS_OP_TASK_PLACE)) {
+        return;
+    }
+    psd_list_begin(&l, t, p->conn, PS_OP_TASK_PLACE, 0, ++p->conn->next_id);
+    psd_list_add(&l, &ps_v1_StartItem_msg, what);
+    for (size_t i = 0; i < of->count; i++) {
+        ps_v1_StartItem item = ps_v1_StartItem_init_zero;
+        item.start = of->of[i].start;
+        PSI_IGNORE(PSI_BYTES_SET(item.container, of->of[i].container)); /* fits: checked name */
+        psd_list_add(&l, &ps_v1_StartItem_msg, &item);
+        forget_names(t, p, of->of[i].container);
+    }
+    add_gone(t, &l, what->number, of);
+    psd_list_end(&l);
+    p->waits = true;
+    p->conn->returned = false; /* what it lists next is what it was told */
+}
+
+/* Our own names are in nobody's list. */
+static void record_own(struct psd_task *t, const char *container)
+{
+    const struct psd_container *c = psd_container_find(&t->store, container);
+    const struct psd_peer *self = &t->peers[t->self];
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (c != NULL && psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
+        const struct psd_variable *v = value;
+        struct psd_create item = {.definition = psd_variable_definition(v)};
+        struct psi_err err;
+        memcpy(item.container, c->name, sizeof(item.container));
+        memcpy(item.name, v->name, sizeof(item.name));
+        const struct psd_name *n = psd_directory_find(&t->names, container, v->name);
+        ps_status st = n != NULL && n->owner != self->index ? psi_fail(&err, PS_ALREADY_EXISTS, "it is elsewhere")
+                                                            : psd_name_record(t, &item, self, &err);
+        if (st == PS_OK) {
+            psd_name_confirm(psd_directory_find(&t->names, container, v->name), self->life);
+        } else {
+            psd_log(t, PSI_LOG_ERROR, "name_elsewhere", PSI_KV("var", v->name), PSI_KV("msg", err.text));
+            psd_drop_here(t, v);
+        }
+    }
+}
+
+static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of)
+{
+    struct psi_err err;
+    for (size_t i = 0; i < of->count; i++) {
+        forget_names(t, &t->peers[t->self], of->of[i].container);
+    }
+    if (psd_start_place_here(t, what, of, &err) != PS_OK) {
+        psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", what->number), PSI_KV("msg", err.text));
+    }
+    for (size_t i = 0; i < of->count; i++) {
+        record_own(t, of->of[i].container);
+    }
+    t->starts->peers[t->self].done = true;
+}
+
+/* Those who wait begin empty, or, why not NULL, go on waiting. Or, not waiting, the others let go of what they have loaded. */
+static void place_nothing(struct psd_task *t, bool waiting, const char *why)
+{
+    struct psd_starts *s = t->starts;
+    ps_v1_StartItem what = ps_v1_StartItem_init_zero;
+    const struct psd_start_list none = {.of = NULL};
+    s->phase = PSD_STARTS_PLACING;
+    t->starting = true;
+    s->start = what.start = psd_random(t);
+    if (why != NULL) {
+        PSI_IGNORE(PSI_BYTES_SET(what.text, why)); /* cut is fine */
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        s->peers[i].loads = t->peers[i].own_job && t->peers[i].waits == waiting;
+        s->peers[i].done = false;
+        if (s->peers[i].loads && !t->peers[i].self) {
+            tell_place(t, &t->peers[i], &what, &none);
+        }
+    }
+    if (s->peers[t->self].loads) {
+        place_own(t, &what, &none);
+    }
+    if (all_done(t)) {
+        placed(t);
+    }
+}
+
+static bool in_rounds(const struct psd_task *t, const char *container)
+{
+    const struct psd_group *g = psd_group_find(t, container);
+    return g != NULL && g->options.mode == PSD_SYNC_ROUNDS;
+}
+
+/* Does somebody who waits get a part of it? */
+static bool is_lacked(const struct psd_task *t, const char *container)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->starts->peers[i].loads && t->peers[i].waits &&
+            psd_start_list_find(&t->starts->peers[i].loaded, container) != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* It goes back everywhere. */
+static bool is_cut(const struct psd_task *t, const char *container)
+{
+    bool all = t->config.recover == PSD_RECOVER_CUT || t->starts->adopts || in_rounds(t, container);
+    return t->starts->by_ask || t->starts->total || is_torn(t, container) ||
+           (is_lacked(t, container) && (all || living(t, container) == NULL));
+}
+
+/* What of `loaded` p places, into `out`. */
+static ps_status choose(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *loaded,
+                        struct psd_start_list *out, struct psi_err *err)
+{
+    const struct psd_starts *s = t->starts;
+    ps_status st = PS_OK;
+    for (size_t i = 0; st == PS_OK && i < loaded->count; i++) {
+        const char *container = loaded->of[i].container;
+        const struct psd_starts_held *there = living(t, container);
+        const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, container);
+        bool cut = is_cut(t, container);
+        if (cut) {
+            st = psd_start_list_put(out, container, s->start, err);
+        } else if (own != NULL && own->start == 0 && p->waits) { /* finished, beside what was trained */
+            st = psd_start_list_put(out, container, there == NULL ? s->start : there->start, err);
+        }
+    }
+    return st;
+}
+
+static void say_placed(struct psd_task *t, const struct psd_start_list *all)
+{
+    const struct psd_starts *s = t->starts;
+    const struct psd_checkpoint *c = psd_saves_known(t, s->number);
+    char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF];
+    struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks);
+    uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
+    bool cut = false;
+    for (size_t i = 0; i < all->count; i++) {
+        psd_names_add(&containers, "%s", all->of[i].container);
+        cut = cut || is_cut(t, all->of[i].container);
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (s->peers[i].loads && (cut || t->peers[i].waits)) {
+            psd_names_add(&tasks, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+        }
+    }
+    psd_log(t, PSI_LOG_INFO, "checkpoint_restored", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
+            PSI_KV("recover", s->by_ask  ? "asked"
+                              : s->total ? "start"
+                              : cut      ? "cut"
+                                         : "partial"),
+            PSI_KV("tasks", psd_names_text(&tasks)), PSI_KV("containers", psd_names_text(&containers)));
+    if (!s->total && !cut && all->count > 0) {
+        char text[96];
+        int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
+        if (others > 0) {
+            PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
+        }
+        psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number), PSI_KV("msg", text));
+    }
+}
+
+static void again_later(struct psd_task *t)
+{
+    idle(t);
+    t->starts->again_ms = t->now_ms + RETRY_MS;
+}
+
+/* What somebody asked for cannot be: all stays as it was. */
+static void ask_failed(struct psd_task *t, const struct psi_err *err)
+{
+    psd_starts_ask_over(t, err);
+    idle(t);
+    place_nothing(t, false, NULL);
+}
+
+/* All have loaded. */
+static void place(struct psd_task *t)
+{
+    struct psd_starts *s = t->starts;
+    struct psd_start_list all = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
+    ps_v1_StartItem what = ps_v1_StartItem_init_zero;
+    struct psi_err err;
+    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : list_now(t, &err);
+    what.number = s->number;
+    what.start = s->start;
+    for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
+        for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
+            const char *container = s->peers[i].loaded.of[k].container;
+            bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
+            st = was_reset ? PS_OK : psd_start_list_put(&all, container, 0, &err);
+        }
+    }
+    for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
+        st = s->peers[i].loads ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
+    }
+    bool missed = false; /* it has been put in rounds meanwhile, and not all have loaded */
+    for (size_t k = 0; st == PS_OK && k < all.count; k++) {
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            missed = missed || (t->peers[i].own_job && !s->peers[i].loads &&
+                                find_held(&s->peers[i], all.of[k].container) != NULL && is_cut(t, all.of[k].container));
+        }
+    }
+    if (st != PS_OK || missed || psd_saves_known(t, s->number) == NULL) { /* or it was deleted meanwhile */
+        again_later(t);
+    } else if (s->by_ask && all.count == 0) {
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "all that checkpoint %llu has was reset since",
+                            (unsigned long long)s->number)); /* told there */
+        ask_failed(t, &err);
+    } else {
+        say_placed(t, &all);
+        s->phase = PSD_STARTS_PLACING;
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            for (size_t k = 0; k < of[i].count; k++) {
+                psd_groups_reset(t, of[i].of[k].container);
+            }
+            s->peers[i].done = false;
+        }
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            if (s->peers[i].loads && !t->peers[i].self) {
+                tell_place(t, &t->peers[i], &what, &of[i]);
+            }
+        }
+        if (s->peers[t->self].loads) {
+            place_own(t, &what, &of[t->self]);
+        }
+        if (all_done(t)) {
+            placed(t);
+        }
+    }
+    for (uint32_t i = 0; of != NULL && i < t->peer_count; i++) {
+        psd_start_list_fini(&of[i]);
+    }
+    psd_start_list_fini(&all);
+    psi_free(of);
+}
+
+/* ---- it is loaded ---- */
+
+/* p has answered. */
+static void load_over(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_starts *s = t->starts;
+    s->peers[p->index].done = true;
+    if (!all_done(t)) {
+        return;
+    }
+    if (s->failed == PS_OK) {
+        place(t);
+    } else if (s->by_ask && s->failed != PS_UNAVAILABLE) {
+        ask_failed(t, &s->why);
+    } else if (s->failed == PS_DATA_LOSS) {
+        idle(t); /* the next older one */
+    } else {
+        again_later(t);
+    }
+}
+
+/* p cannot load it. */
+static void load_failed(struct psd_task *t, const struct psd_peer *p, const struct psi_err *err)
+{
+    struct psd_starts *s = t->starts;
+    struct psd_checkpoint *c = psd_saves_known(t, s->number);
+    char name[PSI_TASK_NAME_MAX];
+    bool passes = err->code == PS_RESOURCE_EXHAUSTED || err->code == PS_UNAVAILABLE;
+    psd_log(t, passes ? PSI_LOG_WARN : PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", s->number),
+            PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)), PSI_KV("st", ps_status_name(err->code)),
+            PSI_KV("msg", err->text));
+    if (s->failed == PS_OK || (!passes && s->failed != PS_DATA_LOSS)) {
+        s->why = *err;
+    }
+    if (!passes) {
+        s->failed = PS_DATA_LOSS;
+    } else if (s->failed == PS_OK) {
+        s->failed = err->code;
+    }
+    if (!passes && c != NULL) {
+        c->bad = true;
+    }
+    load_over(t, p);
+}
+
+static void own_loaded(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+{
+    struct psd_starts *s = t->starts;
+    const struct psd_peer *self = &t->peers[t->self];
+    struct psi_err why;
+    (void)number;
+    if (s->phase != PSD_STARTS_LOADING || id != s->start) {
+        return;
+    }
+    if (err == NULL && psd_start_containers(t, &s->peers[t->self].loaded, &why) != PS_OK) {
+        err = &why;
+    }
+    if (err != NULL) {
+        load_failed(t, self, err);
+    } else {
+        load_over(t, self);
+    }
+}
+
+static void load_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
+{
+    struct psd_start_list *of = &t->starts->peers[p->index].loaded;
+    const uint8_t *at = r->body;
+    size_t n = r->body_bytes;
+    struct psi_err why;
+    bool end = false;
+    ps_status st = PS_OK;
+    while (err == NULL && st == PS_OK && !end) {
+        ps_v1_StartItem item;
+        char container[PS_CONTAINER_BYTES_MAX + 1];
+        st = psi_list_next(&at, &n, &ps_v1_StartItem_msg, &item, &end, &why);
+        if (st == PS_OK && !end) {
+            st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &why);
+            st = st == PS_OK ? psd_start_list_put(of, container, item.waits, &why) : st;
+        }
+    }
+    if (err != NULL || st != PS_OK) {
+        load_failed(t, p, err != NULL ? err : &why);
+    } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
+        load_over(t, p);
+    }
+}
+
+void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+                         const struct psi_err *err)
+{
+    struct psd_starts *s = t->starts;
+    if (r == NULL || a->number != s->start) {
+        return; /* psd_starts_lost() has heard of it; or it is an answer to a start that is over */
+    }
+    if (a->op == PS_OP_TASK_LOAD && s->phase == PSD_STARTS_LOADING) {
+        load_answered(t, p, r, err);
+    } else if (a->op == PS_OP_TASK_PLACE && err != NULL) {
+        psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", s->number), PSI_KV("peer", p->conn->text),
+                PSI_KV("msg", err->text));
+    }
+}
+
+void psd_starts_list_end(struct psd_task *t, struct psd_peer *p)
+{
+    struct psd_starts *s = t->starts;
+    s->look = true;
+    p->waits = s->peers[p->index].will_wait;
+    if (s->phase == PSD_STARTS_PLACING && s->peers[p->index].loads) {
+        s->peers[p->index].done = true;
+        if (all_done(t)) {
+            placed(t);
+        }
+    }
+}
+
+void psd_starts_lost(struct psd_task *t, const struct psd_peer *p)
+{
+    t->starts->refused = false;
+    if (p->own_job && t->starts->phase != PSD_STARTS_IDLE) {
+        idle(t); /* looked at again when it has listed */
+    }
+}
+
+/* ---- what is decided ---- */
+
+/* All who load it have their part, or were not there then and have lost nothing since; parts of those who are gone are there. */
+static bool is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_starts_part part;
+    bool gone = false, adopts = psd_starts_adopts(t, c);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        bool loads = t->starts->peers[i].loads || (adopts && p->own_job);
+        bool is_new = !p->self && (t->starts->total || (t->saves->peers[i].has_disk && !p->waits));
+        if (loads && !psd_starts_part_of(c, p, &part) && !is_new) {
+            return false;
+        }
+    }
+    return !c->bad && !psd_starts_missing(t, c, &part, &gone);
+}
+
+/* The one that `restore` has; 0: it has no number. */
+static uint64_t the_one(const struct psd_task *t)
+{
+    return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
+}
+
+/* What `restore` has may be loaded, the newest one if that leaves a choice; NULL: there is none. Where nothing lives, and that
+ * one, or the newest one that is good, has a part of a task that is gone, and nobody has it,
+ * *out_other is that: then neither an older one nor nothing is what
+ * they are to begin with. Else NULL. */
+static struct psd_checkpoint *newest(const struct psd_task *t, const struct psd_checkpoint **out_other)
+{
+    struct psd_checkpoint *best = NULL;
+    struct psi_list *it = NULL;
+    *out_other = NULL;
+    if (t->saves == NULL || t->config.restore == PSD_RESTORE_NONE) {
+        return NULL;
+    }
+    PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
+        struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+        if (the_one(t) != 0 && the_one(t) != c->what.number) {
+            continue;
+        }
+        struct psd_starts_part part;
+        bool usable = is_usable(t, c), gone = false;
+        bool other = t->starts->total && !c->bad && psd_starts_missing(t, c, &part, &gone) && gone;
+        best = usable ? c : other || t->config.restore == PSD_RESTORE_LATEST ? NULL : best;
+        *out_other = other ? c : usable ? NULL : *out_other;
+    }
+    return best;
+}
+
+static void tell_load(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const ps_v1_StartItem *parts,
+                      size_t count)
+{
+    struct psd_list l;
+    if (!ask_new(t, p, PS_OP_TASK_LOAD)) {
+        return;
+    }
+    psd_list_begin(&l, t, p->conn, PS_OP_TASK_LOAD, 0, ++p->conn->next_id);
+    psd_list_add(&l, &ps_v1_StartItem_msg, what);
+    for (size_t i = 0; i < count; i++) {
+        psd_list_add(&l, &ps_v1_StartItem_msg, &parts[i]);
+    }
+    psd_list_end(&l); /* one frame: they are short, and PS_TASKS_MAX at most */
+}
+
+static void load(struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_starts *s = t->starts;
+    ps_v1_StartItem what = ps_v1_StartItem_init_zero, *parts = NULL;
+    struct psd_starts_part part;
+    struct psi_err err;
+    size_t count = 0;
+    bool memory = true;
+    s->adopts = psd_starts_adopts(t, c);
+    s->phase = PSD_STARTS_LOADING;
+    t->starting = true;
+    s->failed = PS_OK;
+    s->number = what.number = c->what.number;
+    s->start = what.start = psd_random(t);
+    psd_log(t, PSI_LOG_INFO, "checkpoint_loads", PSI_KV("checkpoint", s->number),
+            PSI_KV("step", c->what.step == 0 ? 0 : c->what.step - 1));
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        s->peers[i].loads = s->peers[i].loads || (s->adopts && p->own_job);
+        s->peers[i].elsewhere = 0;
+        if (!s->peers[i].loads || p->self) {
+            continue;
+        }
+        memory = memory && psd_starts_parts_for(t, c, p, &what, &parts, &count);
+        if (what.state_bytes == 0 && count == 0 && !t->saves->peers[i].has_disk) {
+            s->peers[i].loads = false; /* it has nothing, and nothing lives */
+        } else if (memory) {
+            tell_load(t, p, &what, parts, count);
+        }
+        if (what.state_bytes == 0 && psd_starts_part_of(c, p, &part)) {
+            s->peers[i].elsewhere = s->number;
+        }
+        psi_free(parts);
+        parts = NULL;
+    }
+    memory = memory && (!s->peers[t->self].loads || psd_starts_parts_for(t, c, &t->peers[t->self], &what, &parts, &count));
+    if (!memory) {
+        psi_free(parts);
+        again_later(t);
+    } else if (s->peers[t->self].loads && psd_start_load_here(t, &what, parts, count, own_loaded, s->start, &err) != PS_OK) {
+        load_failed(t, &t->peers[t->self], &err);
+    }
+}
+
+/* All are here, and nothing is under way that a start would get in the way of. */
+static bool may_begin(const struct psd_task *t)
+{
+    bool known = t->saves == NULL || t->saves->resumed || t->save->broken;
+    for (uint32_t i = 0; known && i < t->peer_count; i++) {
+        known = !t->peers[i].own_job || psd_starts_is_here(&t->peers[i]);
+    }
+    return known && !psd_saves_in_reset(t) && t->now_ms >= t->starts->again_ms &&
+           (t->saves == NULL || t->saves->phase == PSD_SAVES_IDLE || t->saves->phase == PSD_SAVES_TELLING);
+}
+
+static bool anything_lives(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->peers[i].waits && t->starts->peers[i].held_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Somebody holds a container that is in rounds. */
+static bool any_in_rounds(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->groups) {
+        if (PSI_CONTAINER_OF(it, struct psd_group, link)->options.mode == PSD_SYNC_ROUNDS) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char THE_ONE[] =
+    "the checkpoint that restore names is not there on all tasks, or is not as it was written (the log says what)";
+
+/* Somebody asks for one, whatever lives. */
+static void decide_asked(struct psd_task *t)
+{
+    struct psd_starts *s = t->starts;
+    struct psi_err err;
+    s->total = !anything_lives(t);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        s->peers[i].loads = t->peers[i].own_job;
+    }
+    const struct psd_checkpoint *c = psd_saves_known(t, s->asked);
+    ps_status st = psd_starts_ask_check(t, s->asked, &err);
+    if (st == PS_OK && !is_usable(t, c)) {
+        st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
+                      (unsigned long long)s->asked);
+    }
+    if (st != PS_OK) {
+        psd_starts_ask_over(t, &err);
+        idle(t);
+        return;
+    }
+    s->refused = false;
+    s->by_ask = true;
+    load(t, c);
+}
+
+static void decide(struct psd_task *t)
+{
+    struct psd_starts *s = t->starts;
+    const struct psd_checkpoint *other = NULL;
+    char text[sizeof(t->start->why)];
+    bool torn = any_torn(t) && !s->torn_stays, latest = t->config.restore == PSD_RESTORE_LATEST;
+    if ((!somebody_waits(t) && !torn) || (s->refused && s->refused_by == t->config.restore)) {
+        return;
+    }
+    s->total = !anything_lives(t);
+    bool all = s->total || torn || t->config.recover == PSD_RECOVER_CUT || any_in_rounds(t);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
+    }
+    const struct psd_checkpoint *c = newest(t, &other);
+    const char *why = other != NULL     ? psd_starts_missing_text(t, other, text, sizeof(text))
+                      : the_one(t) != 0 ? THE_ONE
+                      : latest          ? NOT_WHOLE
+                                        : NULL;
+    s->refused = c == NULL && why != NULL;
+    s->refused_by = t->config.restore;
+    if (c != NULL) {
+        load(t, c);
+        return;
+    }
+    s->torn_stays = torn;
+    psd_log(t, why != NULL ? PSI_LOG_ERROR : PSI_LOG_WARN, why != NULL ? "start_refused" : "start_empty",
+            PSI_KV("msg", why != NULL                             ? why
+                          : t->config.restore == PSD_RESTORE_NONE ? "as restore = none has it"
+                          : s->total                              ? "no checkpoint is whole on all tasks: they begin empty"
+                                     : "no checkpoint is whole on those who came back: they begin empty"));
+    place_nothing(t, true, why);
+}
+
+void psd_starts_turn(struct psd_task *t)
+{
+    struct psd_starts *s = t->starts;
+    struct psi_err err;
+    if (s == NULL || !s->look || s->phase != PSD_STARTS_IDLE || t->draining || !may_begin(t)) {
+        return;
+    }
+    s->look = false;
+    if (s->asked != 0 && psi_list_empty(&s->asking)) { /* nobody waits for it any more */
+        s->asked = 0;
+        place_nothing(t, false, NULL);
+    } else if (list_now(t, &err) == PS_OK) {
+        (s->asked != 0 ? decide_asked : decide)(t);
+    }
+}
+
+void psd_starts_tick(struct psd_task *t)
+{
+    if (t->starts != NULL && (t->starts->asked != 0 || somebody_waits(t))) {
+        t->starts->look = true;
+    }
+}
+
+/* ---- its life ---- */
+
+ps_status psd_starts_begin(struct psd_task *t, struct psi_err *err)
+{
+    if (!t->is_directory) {
+        return PS_OK;
+    }
+    t->starts = psi_calloc(1, sizeof(*t->starts));
+    if (t->starts != NULL) {
+        psi_list_init(&t->starts->asking);
+        t->starts->peers = psi_calloc(t->peer_count, sizeof(*t->starts->peers));
+    }
+    return t->starts != NULL && t->starts->peers != NULL ? PS_OK
+                                                         : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for starts");
+}
+
+void psd_starts_fini(struct psd_task *t)
+{
+    struct psd_starts *s = t->starts;
+    if (s == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; s->peers != NULL && i < t->peer_count; i++) {
+        psi_free(s->peers[i].held);
+        psi_free(s->peers[i].offers);
+        psd_start_list_fini(&s->peers[i].loaded);
+    }
+    psi_free(s->peers);
+    psi_free(s);
+    t->starts = NULL;
+}
+
+void psd_starts_check_invariants(const struct psd_task *t)
+{
+    const struct psd_starts *s = t->starts;
+    for (uint32_t i = 0; s != NULL && i < t->peer_count; i++) {
+        PSI_ASSERT(t->starting == (s->phase != PSD_STARTS_IDLE));
+        PSI_ASSERT(s->phase != PSD_STARTS_IDLE || (!s->peers[i].loads && s->peers[i].loaded.count == 0));
+        PSI_ASSERT(!s->peers[i].loads || t->peers[i].own_job);
+    }
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts at the directory (DESIGN §9): when all tasks of its job have listed and some of them wait for what they begin with, it
+ * decides that. The rules are those of tests/models/checkpoint_model.py; what a task makes of them is psd/rpc/start.h.
+ *
+ * Nothing lives anywhere: all load the newest checkpoint that is decided, there on all of them and not barred. Otherwise those
+ * that wait load it (`recover` partial): of each container that they had they get their part, the others keep theirs. Or all load
+ * it (`recover` cut, and always where a container is in rounds): each container that somebody lacks goes back everywhere; other
+ * containers are left alone. A task that is new since the checkpoint has no part of it, and begins empty. What was saved by tasks
+ * that the job does not have is loaded by those who have a copy of it (starts_parts.c), everywhere; where nobody has one, nothing
+ * older is loaded instead of it. CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each container that it has goes
+ * back everywhere.
+ */
+#ifndef PSD_DIRECTORY_STARTS_H
+#define PSD_DIRECTORY_STARTS_H
+
+#include "directory.h"
+#include "psd/rpc/start.h"
+
+struct psd_checkpoint;
+
+enum psd_starts_phase {
+    PSD_STARTS_IDLE,
+    PSD_STARTS_LOADING, /* those who load read and verify */
+    PSD_STARTS_PLACING  /* what they have loaded is to live: until they have listed again */
+};
+
+/* A container as a task lists it. */
+struct psd_starts_held {
+    /* volatile: */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t start, next; /* as of psd_container */
+};
+
+/* A part of a checkpoint that lies beside the directory of a task. */
+struct psd_starts_offer {
+    /* volatile: */
+    uint64_t number;
+    uint32_t writer; /* 1 + its index */
+};
+
+/* What a task has written of a checkpoint: its state file. */
+struct psd_starts_part {
+    /* volatile: */
+    uint64_t number, bytes;
+    uint32_t task, sum;
+    char job[PS_JOB_BYTES_MAX + 1];
+};
+
+/* All parts of a checkpoint, one after the other. */
+struct psd_starts_parts {
+    /* volatile: */
+    const struct psd_checkpoint *of;
+    const uint8_t *at;
+    size_t left;
+};
+
+struct psd_starts_peer {
+    /* volatile: */
+    struct psd_starts_offer *offers;
+    size_t offer_count, offer_capacity;
+    uint64_t elsewhere;           /* checkpoint of which another task has loaded what this one had written */
+    struct psd_starts_held *held; /* containers that have something there */
+    size_t held_count, held_capacity;
+    struct psd_start_list loaded; /* containers of what it has loaded */
+    bool will_wait;               /* what it lists now says so: psd_peer.waits when that is over */
+    bool loads, done;             /* it has to do with the phase; has done it */
+};
+
+struct psd_starts {
+    /* volatile: */
+    enum psd_starts_phase phase;
+    uint64_t number, start; /* of the checkpoint that is loaded; tells this start from others */
+    bool total;             /* nothing lived */
+    bool adopts;            /* some load what others have written: all do, and it goes back everywhere */
+    ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
+    bool look;              /* at the end of this event */
+    bool refused;           /* what is there is not to be begun with: until a task is lost, or ... */
+    int refused_by;         /* ... `restore` is not this any more */
+    bool torn_stays;        /* no checkpoint is there that would mend it */
+    uint64_t again_ms;      /* before then nothing is tried again */
+    struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
+    uint64_t asked;         /* ... for this one; 0: nobody asks */
+    bool by_ask;            /* this start is that */
+    struct psi_err why;     /* LOADING: why somebody cannot */
+    struct psd_starts_peer *peers;
+};
+
+/** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
+ps_status psd_starts_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
+void psd_starts_fini(struct psd_task *t);
+/** A list of p begins; an item of it; it is over and taken in. */
+void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p);
+ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed,
+                               struct psi_err *err) PSI_MUST;
+void psd_starts_list_end(struct psd_task *t, struct psd_peer *p);
+/** p has answered, err NULL: OK. A frame with MORE: its list goes on. */
+void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+                         const struct psi_err *err);
+/** p is not connected any more. */
+void psd_starts_lost(struct psd_task *t, const struct psd_peer *p);
+/** The end of an event: a start begins when it can. */
+void psd_starts_turn(struct psd_task *t);
+void psd_starts_tick(struct psd_task *t);
+/** It has listed, and is connected. */
+bool psd_starts_is_here(const struct psd_peer *p);
+
+/* ---- starts_parts.c ---- */
+/** Before the first one; c stays as it is meanwhile. False: that was the last one. */
+void psd_starts_parts_begin(const struct psd_checkpoint *c, struct psd_starts_parts *out);
+bool psd_starts_parts_next(struct psd_starts_parts *parts, struct psd_starts_part *out);
+/** What p has written of it; false: nothing. */
+bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_starts_part *out);
+/** It lists that it could load that. */
+void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer);
+/** Who loads it; NULL: nobody has it. */
+const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct psd_starts_part *part);
+/** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer. */
+bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
+/** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
+bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone);
+/** What to do about that, for people; returns buf. */
+const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, char *buf, size_t n);
+/** What p loads: its own part into what, and others' where psd_starts.adopts, *out: for psi_free(). False: no memory, *out too.
+ */
+bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
+                          ps_v1_StartItem **out, size_t *out_count);
+
+/* ---- starts_ask.c: CHECKPOINT_RESTORE ---- */
+/** Whether it can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part
+ * of it is on no task), DATA_LOSS (a part was found to be bad). */
+ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
+/** Who asked is told; err NULL: it lives, and a checkpoint of it is made, so that a later start loads no newer one than it. */
+void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err);
+
+void psd_starts_check_invariants(const struct psd_task *t);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint, by its number, while they live.
+ *
+ * Happy path: it is whole on all tasks -> a start of all of them as soon as none is under way (starts.c) -> all have loaded,
+ * verified and placed it -> a checkpoint of it is made, so that a kill does not bring back a newer one -> it is answered.
+ * Failure: none of that number, or not whole; a part is not as it was written, or no memory for it: nothing has changed; another
+ * one is asked for: that comes first. Its client is gone before it has begun: it is not begun.
+ */
+#include "saves.h"
+#include "starts.h"
+
+#include <stdio.h>
+
+enum { RETRY_MS = 1000 };
+
+static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    const struct psd_starts *s = t->starts;
+    uint32_t loads = 0, done = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        loads += s->by_ask && s->peers[i].loads;
+        done += s->by_ask && s->peers[i].loads && s->peers[i].done;
+    }
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored%s", (unsigned long long)w->result,
+                        !s->by_ask                       ? ": not begun"
+                        : s->phase == PSD_STARTS_LOADING ? ": it is read"
+                                                         : ": it is placed"));                            /* fits */
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so", done, loads)); /* fits */
+}
+
+static void expire(struct psd_task *t, struct psd_wait *w)
+{
+    struct psd_wait_text text;
+    describe(t, w, &text);
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%s; %s", text.what, text.release)); /* answered by the caller */
+}
+
+static const struct psd_wait_kind of_restore = {.describe = describe, .expire = expire};
+
+ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err)
+{
+    unsigned long long n = number;
+    char name[PSI_TASK_NAME_MAX];
+    struct psd_starts_part part;
+    bool gone = false;
+    if (t->saves == NULL || t->save->broken) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
+                        t->name);
+    }
+    ps_status st = psd_saves_are_read(t, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    const struct psd_checkpoint *c = psd_saves_known(t, number);
+    if (c == NULL) {
+        return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", n);
+    }
+    if (c->bad) {
+        return psi_fail(err, PS_DATA_LOSS,
+                        "checkpoint %llu is not as it was written: the log line checkpoint_unusable says what of it", n);
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        bool has = psd_starts_part_of(c, p, &part);
+        PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* it is name */
+        if (p->own_job && !psd_starts_is_here(p)) {
+            return psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu: %s is not connected", n, name);
+        }
+        if (p->own_job && has && psd_starts_loader(t, &part) == NULL) {
+            return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is not whole: %s has no part of it", n, name);
+        }
+        if (p->own_job && !has && !p->self && !t->saves->peers[i].has_disk) {
+            return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of %s, which has no checkpoint_dir", n,
+                            name);
+        }
+    }
+    char text[sizeof(t->start->why)];
+    return !psd_starts_missing(t, c, &part, &gone)
+               ? PS_OK
+               : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_starts_missing_text(t, c, text, sizeof(text)));
+}
+
+static ps_status check(const struct psd_task *t, uint64_t number, struct psi_err *err)
+{
+    ps_status st = psd_starts_ask_check(t, number, err);
+    bool another = st == PS_OK && t->starts->asked != 0 && t->starts->asked != number;
+    return another ? psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu is being restored", (unsigned long long)t->starts->asked)
+                   : st;
+}
+
+void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psi_err err;
+    ps_v1_SavedNameItem item;
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_restore, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    ps_status st = psd_wait_meta(t, w, r, &err);
+    st = st == PS_OK ? psd_item_first(r, &ps_v1_SavedNameItem_msg, &item, "checkpoint", &err) : st;
+    st = st == PS_OK ? check(t, item.number, &err) : st;
+    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
+    if (need == NULL) {
+        psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
+        return;
+    }
+    w->result = item.number;
+    w->has_result = true;
+    psd_wait_hang(w, need, &t->starts->asking);
+    t->starts->asked = item.number;
+    t->starts->look = true;
+    psd_wait_open(t, w);
+}
+
+void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    t->starts->asked = 0;
+    if (err == NULL) {
+        t->saves->wanted = true;
+    }
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->starts->asking) {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        if (err != NULL) {
+            w->err = *err;
+        }
+        psd_wait_done(t, w);
+    }
+}

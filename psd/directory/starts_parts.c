@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whose parts a checkpoint has, and who loads them: its writer, where that is a task of the job and has it; otherwise one of
+ * those that offer it, because the writer's directory lies beside theirs (docs/DURABILITY.md §8). Which one follows from the
+ * lists alone, so that it is the same one as long as they are; several offers share the parts.
+ */
+#include "starts.h"
+
+#include "saves.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- parts of a checkpoint ---- */
+
+void psd_starts_parts_begin(const struct psd_checkpoint *c, struct psd_starts_parts *out)
+{
+    ps_v1_SaveItem what;
+    bool end = false;
+    *out = (struct psd_starts_parts){.of = c};
+    out->at = psi_manifest_items(c->manifest.data, c->manifest.len, &out->left);
+    ps_status st = psi_list_next(&out->at, &out->left, &ps_v1_SaveItem_msg, &what, &end, NULL);
+    PSI_ASSERT(st == PS_OK && !end); /* it was checked */
+}
+
+bool psd_starts_parts_next(struct psd_starts_parts *parts, struct psd_starts_part *out)
+{
+    ps_v1_FileItem file;
+    bool end = false;
+    while (!end) {
+        ps_status st = psi_list_next(&parts->at, &parts->left, &ps_v1_FileItem_msg, &file, &end, NULL);
+        PSI_ASSERT(st == PS_OK); /* likewise */
+        if (!end && file.kind == PS_FILE_STATE && PSI_BYTES_TEXT(file.job, out->job, sizeof(out->job)) == PS_OK) {
+            out->number = parts->of->what.number;
+            out->task = file.task;
+            out->bytes = file.bytes;
+            out->sum = file.sum;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_starts_part *out)
+{
+    struct psd_starts_parts parts;
+    psd_starts_parts_begin(c, &parts);
+    while (psd_starts_parts_next(&parts, out)) {
+        if (out->task == p->task && strcmp(out->job, p->job) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- who loads them ---- */
+
+void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer)
+{
+    struct psd_starts_offer *more =
+        of->offer_count < PSD_OTHERS_MAX ? psi_grow(of->offers, of->offer_count, &of->offer_capacity, sizeof(*more)) : NULL;
+    if (more != NULL) { /* or it is as if it did not lie there */
+        of->offers = more;
+        more[of->offer_count++] = (struct psd_starts_offer){.number = number, .writer = writer};
+    }
+}
+
+static bool offers(const struct psd_task *t, const struct psd_peer *p, const struct psd_starts_part *part)
+{
+    const struct psd_starts_peer *of = &t->starts->peers[p->index];
+    if (!p->own_job || !psd_starts_is_here(p) || strcmp(p->job, part->job) != 0) {
+        return false;
+    }
+    if (p->self) {
+        return psd_others_has(t, part->number, part->task + 1);
+    }
+    for (size_t i = 0; i < of->offer_count; i++) {
+        if (of->offers[i].number == part->number && of->offers[i].writer == part->task + 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const struct psd_peer *writer_of(const struct psd_task *t, const struct psd_starts_part *part)
+{
+    const struct psd_peer *p = psd_peer_find(t, part->job, part->task);
+    return p != NULL && p->own_job ? p : NULL;
+}
+
+const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct psd_starts_part *part)
+{
+    const struct psd_peer *writer = writer_of(t, part);
+    uint32_t count = 0;
+    if (writer != NULL && psd_saves_has(t, writer, part->number)) {
+        return writer;
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        count += offers(t, &t->peers[i], part);
+    }
+    uint32_t skip = count == 0 ? 0 : part->task % count;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (offers(t, &t->peers[i], part) && skip-- == 0) {
+            return &t->peers[i];
+        }
+    }
+    return NULL;
+}
+
+bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_starts_parts parts;
+    struct psd_starts_part part;
+    psd_starts_parts_begin(c, &parts);
+    while (psd_starts_parts_next(&parts, &part)) {
+        const struct psd_peer *writer = writer_of(t, &part);
+        const struct psd_peer *loader = psd_starts_loader(t, &part);
+        if (writer == NULL || (t->starts->peers[writer->index].loads && loader != NULL && loader != writer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone)
+{
+    struct psd_starts_parts parts;
+    struct psd_starts_part part;
+    bool adopts = psd_starts_adopts(t, c), missing = false;
+    *out_gone = false;
+    psd_starts_parts_begin(c, &parts);
+    while (!*out_gone && psd_starts_parts_next(&parts, &part)) {
+        const struct psd_peer *writer = writer_of(t, &part);
+        bool needed = adopts || writer == NULL || t->starts->peers[writer->index].loads;
+        if (needed && psd_starts_loader(t, &part) == NULL && (!missing || writer == NULL)) {
+            missing = true;
+            *out = part;
+            *out_gone = writer == NULL; /* which is what people are told first */
+        }
+    }
+    return missing;
+}
+
+bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
+                          ps_v1_StartItem **out, size_t *out_count)
+{
+    char who[PSI_TASK_NAME_MAX], by[PSI_TASK_NAME_MAX];
+    struct psd_starts_parts parts;
+    struct psd_starts_part part;
+    size_t capacity = 0;
+    *out = NULL;
+    *out_count = 0;
+    what->state_bytes = what->state_sum = 0;
+    psd_starts_parts_begin(c, &parts);
+    while (psd_starts_parts_next(&parts, &part)) {
+        bool own = part.task == p->task && strcmp(part.job, p->job) == 0;
+        if (psd_starts_loader(t, &part) != p || (!own && !t->starts->adopts)) {
+            continue;
+        }
+        ps_v1_StartItem item = ps_v1_StartItem_init_zero,
+                        *more = own ? what : psi_grow(*out, *out_count, &capacity, sizeof(item));
+        if (more == NULL) {
+            return false;
+        }
+        if (!own) {
+            *out = more;
+            more = &more[(*out_count)++];
+            item.writer = part.task + 1;
+            psd_log(t, PSI_LOG_INFO, "part_adopted", PSI_KV("checkpoint", c->what.number),
+                    PSI_KV("writer", psi_task_name_format(who, sizeof(who), part.job, part.task)),
+                    PSI_KV("peer", psi_task_name_format(by, sizeof(by), p->job, p->task)));
+        } else {
+            item = *what;
+        }
+        item.state_bytes = part.bytes;
+        item.state_sum = part.sum;
+        *more = item;
+    }
+    return true;
+}
+
+const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, char *buf, size_t n)
+{
+    struct psd_starts_part part;
+    bool gone = false;
+    if (!psd_starts_missing(t, c, &part, &gone)) {
+        buf[0] = '\0';
+        return buf;
+    }
+    PSI_IGNORE(
+        snprintf(buf, n,
+                 "checkpoint %llu has a part of /job:%s/task:%u, which no task has: start that task, or copy its directory "
+                 "%s-%u beside %s-%u and start that one again; with restore = none, or with another checkpoint_dir, all begin "
+                 "empty",
+                 (unsigned long long)part.number, part.job, part.task, part.job, part.task, t->config.job,
+                 t->config.task)); /* cut is fine */
+    return buf;
+}

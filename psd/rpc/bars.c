@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bars: see bars.h. The file: magic and version, a BarItem for each as a control list has them, CRC32C of all before.
+ *
+ * Happy path: set or delete -> the version rises -> psd_bars_wait() begins a file, writes it and publishes it -> who waited for
+ * that version or an older one is answered. What changes meanwhile goes with the next file. Failure: those who wait are told,
+ * and a second later the file is written again, until it is there. A file that cannot be read is DATA_LOSS: nothing may be
+ * loaded without it (save.h: this task has no checkpoints then).
+ */
+#include "bars.h"
+
+#include "others.h"
+#include "save.h"
+
+#include "common/crc32c.h"
+#include "common/mem.h"
+
+#include <string.h>
+
+enum { RETRY_MS = 1000, SUM_BYTES = 4 };
+static const uint8_t HEAD[8] = {'p', 's', 'd', 'b', 'a', 'r', 's', 1 /* version */};
+
+struct asker {
+    struct psi_list link; /* psd_bars.askers */
+    uint64_t version;
+    psd_bars_fn done;
+    void *ctx;
+    uint64_t id;
+};
+
+static struct psd_bar *at_bar(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_bar, link);
+}
+
+static struct asker *at_asker(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct asker, link);
+}
+
+void psd_bars_init(struct psd_bars *b)
+{
+    psi_list_init(&b->all);
+    psi_list_init(&b->askers);
+    psi_buf_init(&b->file, PSD_BARS_BYTES_MAX);
+}
+
+void psd_bars_fini(struct psd_bars *b)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_pop_front(&b->all)) != NULL) {
+        psi_free(at_bar(it));
+    }
+    while ((it = psi_list_pop_front(&b->askers)) != NULL) {
+        psi_free(at_asker(it));
+    }
+    psi_buf_fini(&b->file);
+}
+
+/* ---- what is barred ---- */
+
+static struct psd_bar *find(const struct psd_bars *b, const char *container, const char *name)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &b->all) {
+        struct psd_bar *bar = at_bar(it);
+        if (strcmp(bar->name, name) == 0 && strcmp(bar->container, container) == 0) {
+            return bar;
+        }
+    }
+    return NULL;
+}
+
+static void bar_free(struct psd_bars *b, struct psd_bar *bar)
+{
+    psi_list_remove(&bar->link);
+    b->names -= bar->name[0] != '\0';
+    psi_free(bar);
+}
+
+/* NULL: no memory. */
+static struct psd_bar *get(struct psd_bars *b, const char *container, const char *name)
+{
+    struct psd_bar *bar = find(b, container, name);
+    if (bar == NULL) {
+        bar = psi_calloc(1, sizeof(*bar));
+        if (bar == NULL) {
+            return NULL;
+        }
+        memcpy(bar->container, container, strlen(container) + 1);
+        memcpy(bar->name, name, strlen(name) + 1);
+        psi_list_push_back(&b->all, &bar->link);
+        b->names += name[0] != '\0';
+    }
+    return bar;
+}
+
+static ps_status no_memory(const struct psd_task *t, struct psi_err *err)
+{
+    return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory to note what checkpoints may not bring back", t->name);
+}
+
+ps_status psd_bars_note(struct psd_task *t, struct psd_bars *b, const char *container, const char *name, uint64_t number,
+                        struct psi_err *err)
+{
+    struct psd_bar *bar = get(b, container, name);
+    if (bar == NULL) {
+        return no_memory(t, err);
+    }
+    bar->number = number > bar->number ? number : bar->number;
+    return PS_OK;
+}
+
+const struct psd_bar *psd_bars_find(const struct psd_task *t, const char *container)
+{
+    return t->save == NULL ? NULL : find(&t->save->bars, container, "");
+}
+
+const struct psd_bar *psd_bars_next_open(const struct psd_task *t, const struct psd_bar *behind)
+{
+    struct psi_list *it = behind == NULL ? t->save->bars.all.next : behind->link.next;
+    for (; it != &t->save->bars.all; it = it->next) {
+        const struct psd_bar *bar = at_bar(it);
+        if (bar->open) {
+            return bar;
+        }
+    }
+    return NULL;
+}
+
+ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t number, bool open, struct psi_err *err)
+{
+    struct psd_bars *b = &t->save->bars;
+    struct psd_bar *bar = number == 0 ? find(b, container, "") : get(b, container, "");
+    if (bar == NULL) {
+        return number == 0 ? PS_OK : no_memory(t, err);
+    }
+    b->version++;
+    if (number == 0) {
+        bar_free(b, bar);
+        return PS_OK;
+    }
+    bar->number = number;
+    bar->open = open;
+    t->save->highest = number > t->save->highest ? number : t->save->highest; /* it is no longer free */
+    return PS_OK;
+}
+
+/* No room for another name: of that container what is oldest goes, with the checkpoints that have it. */
+static ps_status make_room(struct psd_task *t, const char *container, struct psi_err *err)
+{
+    struct psd_bars *b = &t->save->bars;
+    struct psi_list *it = NULL, *tmp = NULL;
+    const struct psd_bar *of = find(b, container, "");
+    uint64_t oldest = UINT64_MAX, before = of == NULL ? 0 : of->number;
+    PSI_LIST_FOREACH(it, &b->all) {
+        const struct psd_bar *bar = at_bar(it);
+        if (bar->name[0] != '\0' && strcmp(bar->container, container) == 0 && bar->number < oldest) {
+            oldest = bar->number;
+        }
+    }
+    if (oldest == UINT64_MAX || (of != NULL && of->open)) { /* what is open may still be taken back */
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: checkpoints have %u variables that were deleted, of other containers",
+                        t->name, b->names);
+    }
+    oldest = oldest > before ? oldest : before;
+    ps_status st = psd_bars_set(t, container, oldest, false, err);
+    PSI_LIST_FOREACH_SAFE(it, tmp, &b->all) {
+        struct psd_bar *bar = at_bar(it);
+        if (st == PS_OK && bar->name[0] != '\0' && bar->number <= oldest && strcmp(bar->container, container) == 0) {
+            bar_free(b, bar);
+        }
+    }
+    return st;
+}
+
+ps_status psd_bars_delete(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
+{
+    struct psd_bars *b = &t->save->bars;
+    ps_status st = b->names < PSD_BARS_NAMES_MAX || find(b, container, name) != NULL ? PS_OK : make_room(t, container, err);
+    struct psd_bar *bar = st == PS_OK ? get(b, container, name) : NULL;
+    if (bar == NULL) {
+        return st == PS_OK ? no_memory(t, err) : st;
+    }
+    bar->number = t->save->highest;
+    b->version++;
+    return PS_OK;
+}
+
+/* name "": the container. */
+static uint64_t number_of(const struct psd_task *t, const char *container, const char *name)
+{
+    const struct psd_bar *own = t->save == NULL ? NULL : find(&t->save->bars, container, name);
+    const struct psd_bar *other = t->save == NULL ? NULL : find(&t->save->others.bars, container, name);
+    uint64_t a = own == NULL ? 0 : own->number, b = other == NULL ? 0 : other->number;
+    return a > b ? a : b;
+}
+
+uint64_t psd_bars_number(const struct psd_task *t, const char *container)
+{
+    return number_of(t, container, "");
+}
+
+bool psd_bars_allow(const struct psd_task *t, const char *container, uint64_t number)
+{
+    return number > number_of(t, container, "");
+}
+
+bool psd_bars_deleted(const struct psd_task *t, const char *container, const char *name, uint64_t number)
+{
+    return number <= number_of(t, container, name);
+}
+
+bool psd_bars_has_deleted(const struct psd_task *t, const char *container)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->save->bars.all) {
+        if (at_bar(it)->name[0] != '\0' && strcmp(at_bar(it)->container, container) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Those that no checkpoint could bring back of which this task has a part, its own or another's. Nothing is loaded that not all
+ * tasks have, the directory first. */
+static void prune(struct psd_task *t)
+{
+    struct psd_bars *b = &t->save->bars;
+    struct psi_list *it = psi_list_first(&t->save->shards), *tmp = NULL;
+    uint64_t own = it == NULL ? UINT64_MAX : PSI_CONTAINER_OF(it, struct psd_shard, link)->number;
+    uint64_t other = psd_others_oldest(t), oldest = own < other ? own : other;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &b->all) {
+        struct psd_bar *bar = at_bar(it);
+        if (!bar->open && bar->number < oldest) {
+            bar_free(b, bar);
+        }
+    }
+}
+
+/* ---- the file ---- */
+
+static ps_status encode(struct psd_bars *b, struct psi_err *err)
+{
+    struct psi_list *it = NULL;
+    psi_buf_clear(&b->file);
+    ps_status st = psi_buf_append(&b->file, HEAD, sizeof(HEAD), err);
+    PSI_LIST_FOREACH(it, &b->all) {
+        const struct psd_bar *bar = at_bar(it);
+        ps_v1_BarItem item = ps_v1_BarItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(item.container, bar->container)); /* fits: checked names */
+        PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* likewise */
+        item.number = bar->number;
+        item.open = bar->open;
+        st = st == PS_OK ? psi_list_append(&b->file, &ps_v1_BarItem_msg, &item, err) : st;
+    }
+    uint32_t sum = psi_crc32c(0, b->file.data, b->file.len); /* little-endian */
+    return st == PS_OK ? psi_buf_append(&b->file, &sum, sizeof(sum), err) : st;
+}
+
+static ps_status decode_one(struct psd_task *t, struct psd_bars *b, const ps_v1_BarItem *item, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    if (PSI_BYTES_TEXT(item->container, container, sizeof(container)) != PS_OK ||
+        PSI_BYTES_TEXT(item->name, name, sizeof(name)) != PS_OK || item->number >= UINT64_MAX / 2) {
+        return psi_fail(err, PS_DATA_LOSS, "bars: an item that cannot be");
+    }
+    ps_status st = psd_bars_note(t, b, container, name, item->number, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    find(b, container, name)->open = item->open;
+    t->save->highest = item->number > t->save->highest ? item->number : t->save->highest;
+    return PS_OK;
+}
+
+static ps_status decode(struct psd_task *t, struct psd_bars *b, const uint8_t *p, size_t n, struct psi_err *err)
+{
+    uint32_t sum = 0;
+    bool end = false;
+    if (n < sizeof(HEAD) + SUM_BYTES || memcmp(p, HEAD, sizeof(HEAD) - 1) != 0) {
+        return psi_fail(err, PS_DATA_LOSS, "bars: the file is not one of psd");
+    }
+    memcpy(&sum, p + n - SUM_BYTES, sizeof(sum));
+    if (sum != psi_crc32c(0, p, n - SUM_BYTES)) {
+        return psi_fail(err, PS_DATA_LOSS, "bars: its CRC is another one");
+    }
+    if (p[sizeof(HEAD) - 1] != HEAD[sizeof(HEAD) - 1]) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "bars: it is of format %u; this psd knows %u", p[sizeof(HEAD) - 1],
+                        HEAD[sizeof(HEAD) - 1]);
+    }
+    p += sizeof(HEAD);
+    n -= sizeof(HEAD) + SUM_BYTES;
+    while (!end) {
+        ps_v1_BarItem item;
+        ps_status st = psi_list_next(&p, &n, &ps_v1_BarItem_msg, &item, &end, err);
+        st = st == PS_OK && !end ? decode_one(t, b, &item, err) : st;
+        if (st != PS_OK) {
+            return psi_fail(err, PS_DATA_LOSS, "bars: its items cannot be read");
+        }
+    }
+    return PS_OK;
+}
+
+/* ---- reading ---- */
+
+static void answer_to(struct psd_task *t, uint64_t version, const struct psi_err *err)
+{
+    struct psd_bars *b = &t->save->bars;
+    struct psi_list *it = NULL;
+    while ((it = psi_list_first(&b->askers)) != NULL && at_asker(it)->version <= version) {
+        struct asker a = *at_asker(it);
+        psi_list_remove(it);
+        psi_free(at_asker(it));
+        a.done(t, a.ctx, a.id, err);
+    }
+}
+
+static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_bars *b = ctx;
+    struct psi_err err;
+    st = st == PS_OK ? decode(t, b, b->file.data, bytes, &err) : psi_fail(&err, st, "%s", error);
+    answer_to(t, 0, st == PS_OK ? NULL : &err);
+}
+
+static ps_status ask_to_hear(struct psd_task *t, uint64_t version, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err)
+{
+    struct asker *a = psi_calloc(1, sizeof(*a));
+    if (a == NULL) {
+        return no_memory(t, err);
+    }
+    a->version = version;
+    a->done = done;
+    a->ctx = ctx;
+    a->id = id;
+    psi_list_push_back(&t->save->bars.askers, &a->link);
+    return PS_OK;
+}
+
+ps_status psd_bars_read(struct psd_task *t, struct psd_bars *b, uint32_t writer, uint64_t bytes, psd_bars_fn done,
+                        struct psi_err *err)
+{
+    if (bytes > PSD_BARS_BYTES_MAX) {
+        return psi_fail(err, PS_DATA_LOSS, "bars: the file is too long");
+    }
+    ps_status st = psi_buf_reserve(&b->file, bytes, err);
+    struct psd_disk_op op = {
+        .kind = PSD_DISK_READ, .file = {.kind = PSD_DISK_BARS, .writer = writer}, .out = b->file.data, .bytes = (size_t)bytes};
+    st = st == PS_OK ? psd_disk_ask(t, &op, read_done, b, err) : st;
+    return st == PS_OK ? ask_to_hear(t, 0, done, NULL, 0, err) : st;
+}
+
+/* ---- writing ---- */
+
+static void write_next(struct psd_task *t);
+
+static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_bars *b = &t->save->bars;
+    struct psi_err err = {.code = PS_OK};
+    uint64_t version = b->asked;
+    (void)ctx;
+    (void)bytes;
+    if (st != PS_OK && b->err.code == PS_OK) {
+        PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* said below */
+    }
+    if (--b->ops > 0) {
+        return;
+    }
+    b->asked = 0;
+    err = b->err;
+    if (err.code == PS_OK) {
+        b->written = version;
+    } else {
+        psd_log(t, PSI_LOG_WARN, "bars_not_written", PSI_KV("msg", err.text));
+        b->again_ms = t->now_ms + RETRY_MS;
+    }
+    answer_to(t, version, err.code == PS_OK ? NULL : &err);
+    write_next(t);
+}
+
+/* What is in memory, where it is not on disk or on its way there. */
+static void write_next(struct psd_task *t)
+{
+    static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
+    enum { STEP_COUNT = sizeof(STEPS) / sizeof(STEPS[0]) };
+    struct psd_bars *b = &t->save->bars;
+    if (b->asked != 0 || b->written == b->version || t->now_ms < b->again_ms ||
+        t->disk_ask_count + STEP_COUNT > PSD_DISK_OPS_MAX) {
+        return; /* or later: psd_bars_tick() */
+    }
+    prune(t);
+    b->err.code = PS_OK;
+    ps_status st = encode(b, &b->err);
+    for (uint32_t i = 0; st == PS_OK && i < STEP_COUNT; i++) {
+        struct psd_disk_op op = {.kind = STEPS[i], .file = {.kind = PSD_DISK_BARS}};
+        if (STEPS[i] == PSD_DISK_WRITE) {
+            op.in = b->file.data;
+            op.bytes = b->file.len;
+        }
+        st = psd_disk_ask(t, &op, written, NULL, &b->err);
+        b->ops += st == PS_OK;
+    }
+    if (b->ops > 0) {
+        b->asked = b->version; /* where not all could be asked for, b->err says why */
+    } else {
+        b->again_ms = t->now_ms + RETRY_MS;
+    }
+}
+
+bool psd_bars_pending(const struct psd_task *t)
+{
+    return t->save->bars.written != t->save->bars.version;
+}
+
+ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err)
+{
+    struct psd_bars *b = &t->save->bars;
+    PSI_ASSERT(psd_bars_pending(t));
+    ps_status st = ask_to_hear(t, b->version, done, ctx, id, err);
+    if (st == PS_OK) {
+        b->again_ms = 0; /* who asks hears what the disk says now */
+        write_next(t);
+    }
+    return st;
+}
+
+void psd_bars_directory_lost(struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->save->bars.askers) {
+        at_asker(it)->id = 0;
+    }
+}
+
+void psd_bars_tick(struct psd_task *t)
+{
+    write_next(t);
+}
+
+void psd_bars_check_invariants(const struct psd_task *t)
+{
+    const struct psd_bars *b = &t->save->bars;
+    struct psi_list *it = NULL;
+    uint32_t names = 0;
+    uint64_t version = 0;
+    PSI_LIST_FOREACH(it, &b->all) {
+        PSI_ASSERT(at_bar(it)->number <= t->save->highest);
+        names += at_bar(it)->name[0] != '\0';
+    }
+    PSI_LIST_FOREACH(it, &b->askers) {
+        PSI_ASSERT(at_asker(it)->version >= version);
+        version = at_asker(it)->version;
+    }
+    PSI_ASSERT(names == b->names && b->written <= b->version && (b->asked == 0) == (b->ops == 0));
+}

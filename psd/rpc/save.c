@@ -1,0 +1,839 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task's part in checkpoints: see save.h.
+ *
+ * Happy path: the disk is listed -> the task may list to the directory. A cut: psd_cut_begin() at the instant that CUT comes ->
+ * pieces of it become writes, in turns, a bounded number on their way -> all is written -> its files are published one by one ->
+ * it is answered. A manifest: BEGIN, WRITE, PUBLISH -> it is answered.
+ * Failure: an operation of the disk fails, or the cut does: the attempt is over here, its answer says why, and its shard goes.
+ * The bytes that the disk still has are waited for before the cut's memory is freed. A disk that cannot be listed: this task
+ * saves nothing, and trains on; nor one whose `bars` cannot be read, for nobody knows what may come back.
+ */
+#include "save.h"
+
+#include "psd/store/cut.h"
+
+#include "common/mem.h"
+
+#include <string.h>
+
+enum {
+    FULL_MS = 3000, /* so long training waits for a disk that does nothing */
+    ENDS_MS = 1000, /* so long a task that is to end waits for its last cut */
+    ENTRIES = 256,  /* of a LIST */
+    WRITES_MAX = 16 /* of a cut on their way; with a BEGIN for each fewer than PSD_DISK_OPS_MAX */
+};
+
+struct psd_manifest {
+    /* volatile: */
+    struct psi_list link; /* psd_save.manifests */
+    uint64_t number;
+    struct psi_buf bytes;
+    psd_save_fn done;
+    uint64_t ask_id; /* 0: nobody is to be answered */
+    uint32_t ops;
+    struct psi_err err;
+};
+
+static struct psd_shard *at_shard(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_shard, link);
+}
+
+static struct psd_manifest *at_manifest(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_manifest, link);
+}
+
+/* ---- shards ---- */
+
+struct psd_shard *psd_save_shard(const struct psd_task *t, uint64_t number)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->save->shards) {
+        if (at_shard(it)->number == number) {
+            return at_shard(it);
+        }
+    }
+    return NULL;
+}
+
+static struct psd_shard *shard_add(struct psd_task *t, uint64_t number)
+{
+    struct psd_save *s = t->save;
+    struct psd_shard *shard = psd_save_shard(t, number);
+    s->highest = number > s->highest ? number : s->highest;
+    if (shard != NULL) {
+        return shard;
+    }
+    shard = psi_calloc(1, sizeof(*shard));
+    if (shard == NULL) {
+        return NULL;
+    }
+    shard->number = number;
+    struct psi_list *it = &s->shards;
+    PSI_LIST_FOREACH(it, &s->shards) {
+        if (at_shard(it)->number > number) {
+            break;
+        }
+    }
+    psi_list_insert_before(it, &shard->link);
+    return shard;
+}
+
+static void remove_next(struct psd_task *t);
+
+static void removed(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_shard *shard = ctx;
+    (void)bytes;
+    t->save->removing = false;
+    shard->dropped = false;
+    if (st == PS_OK) {
+        psi_list_remove(&shard->link);
+        psi_free(shard);
+    } else { /* the directory will say so again when this task lists */
+        psd_log(t, PSI_LOG_WARN, "checkpoint_not_removed", PSI_KV("checkpoint", shard->number), PSI_KV("msg", error));
+    }
+    remove_next(t);
+}
+
+static void remove_next(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->shards) {
+        struct psd_shard *shard = at_shard(it);
+        struct psd_disk_op op = {.kind = PSD_DISK_REMOVE, .file = {.number = shard->number}};
+        bool busy = s->stage != PSD_SAVE_NONE && s->number == shard->number;
+        if (!s->removing && shard->dropped && !busy) {
+            s->removing = psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK; /* or later: psd_save_tick() */
+        }
+    }
+}
+
+void psd_save_drop_here(struct psd_task *t, uint64_t number)
+{
+    struct psd_save *s = t->save;
+    struct psd_shard *shard = s == NULL ? NULL : psd_save_shard(t, number);
+    if (shard == NULL) {
+        return;
+    }
+    shard->dropped = true;
+    if (s->stage == PSD_SAVE_NONE || s->number != number) {
+        remove_next(t);
+        return;
+    }
+    s->done = NULL;
+    s->stage = PSD_SAVE_ENDS;
+    psd_cut_cancel(t);
+    psd_save_work(t);
+}
+
+/* ---- what is on the disk ---- */
+
+static void list_next(struct psd_task *t, struct psd_disk_file behind);
+
+static void over_with_list(struct psd_task *t, bool broken, const char *why)
+{
+    struct psd_save *s = t->save;
+    psi_free(s->entries);
+    s->entries = NULL;
+    s->broken = broken;
+    s->listed = true;
+    if (broken) {
+        psd_log(t, PSI_LOG_ERROR, "checkpoints_unreadable", PSI_KV("msg", why));
+    } else if (s->on_listed != NULL) {
+        s->on_listed(t, 0, 0, NULL);
+    }
+}
+
+static void others_read(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    (void)ctx;
+    (void)id;
+    (void)err;
+    over_with_list(t, false, NULL);
+}
+
+static void bars_read(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    (void)ctx;
+    (void)id;
+    if (err != NULL) {
+        over_with_list(t, true, err->text);
+    } else {
+        psd_others_read(t, others_read);
+    }
+}
+
+static void read_bars(struct psd_task *t)
+{
+    struct psi_err err;
+    if (t->save->bars_bytes == 0) {
+        bars_read(t, NULL, 0, NULL);
+    } else if (psd_bars_read(t, &t->save->bars, 0, t->save->bars_bytes, bars_read, &err) != PS_OK) {
+        over_with_list(t, true, err.text);
+    }
+}
+
+static void list_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_save *s = t->save;
+    size_t count = bytes / sizeof(*s->entries);
+    (void)ctx;
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        const struct psd_disk_entry *e = &s->entries[i];
+        bool own = e->file.writer == 0;
+        s->bars_bytes = own && e->file.kind == PSD_DISK_BARS ? e->bytes : s->bars_bytes;
+        struct psd_shard *shard = own && e->file.number != 0 ? shard_add(t, e->file.number) : NULL;
+        if (own ? e->file.number != 0 && shard == NULL : !psd_others_list(t, e)) {
+            over_with_list(t, true, "no memory");
+            return;
+        }
+        if (own && e->file.kind == PSD_DISK_MANIFEST) {
+            shard->manifest_bytes = e->bytes;
+        }
+    }
+    if (st != PS_OK) {
+        over_with_list(t, true, error);
+    } else if (count == ENTRIES) {
+        list_next(t, s->entries[count - 1].file);
+    } else {
+        read_bars(t);
+    }
+}
+
+static void list_next(struct psd_task *t, struct psd_disk_file behind)
+{
+    struct psi_err err;
+    struct psd_disk_op op = {
+        .kind = PSD_DISK_LIST, .file = behind, .out = t->save->entries, .bytes = ENTRIES * sizeof(*t->save->entries)};
+    if (psd_disk_ask(t, &op, list_done, NULL, &err) != PS_OK) {
+        over_with_list(t, true, err.text);
+    }
+}
+
+ps_status psd_save_begin(struct psd_task *t, psd_save_fn on_listed, struct psi_err *err)
+{
+    if (!t->config.has_disk) {
+        return PS_OK;
+    }
+    struct psd_save *s = psi_calloc(1, sizeof(*s));
+    t->save = s;
+    if (s == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
+    }
+    psi_list_init(&s->shards);
+    psi_list_init(&s->manifests);
+    psi_list_init(&s->reads);
+    psd_bars_init(&s->bars);
+    psd_others_init(&s->others);
+    s->on_listed = on_listed;
+    s->entries = psi_calloc(ENTRIES, sizeof(*s->entries));
+    if (s->entries == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
+    }
+    list_next(t, (struct psd_disk_file){0});
+    return PS_OK;
+}
+
+bool psd_save_is_listed(const struct psd_task *t)
+{
+    return t->save == NULL || t->save->listed;
+}
+
+bool psd_save_is_able(const struct psd_task *t)
+{
+    return t->save != NULL && t->save->listed && !t->save->broken;
+}
+
+/* ---- the cut ---- */
+
+/* It is over, and nothing of it is with the disk. */
+static void cut_over(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    psd_save_fn done = s->done;
+    uint64_t number = s->number, id = s->ask_id;
+    struct psi_err err = s->err;
+    struct psd_shard *shard = psd_save_shard(t, number);
+    psd_cut_end(t);
+    if (s->stage == PSD_SAVE_ENDS) {
+        shard->dropped = true;
+    }
+    s->stage = PSD_SAVE_NONE;
+    s->done = NULL;
+    if (done != NULL) {
+        done(t, number, id, err.code == PS_OK ? NULL : &err);
+    }
+    remove_next(t);
+}
+
+static void cut_failed(struct psd_task *t, const struct psi_err *err)
+{
+    struct psd_save *s = t->save;
+    if (s->stage != PSD_SAVE_ENDS) {
+        s->stage = PSD_SAVE_ENDS;
+        s->err = *err;
+        psd_cut_cancel(t);
+    }
+}
+
+static void op_over(struct psd_task *t, ps_status st, const char *error)
+{
+    struct psi_err err;
+    t->save->ops--;
+    if (st != PS_OK) {
+        PSI_IGNORE(psi_fail(&err, st, "%s: %s", t->name, error)); /* kept */
+        cut_failed(t, &err);
+    }
+}
+
+static void pump(struct psd_task *t);
+
+static void begun(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    (void)ctx;
+    (void)bytes;
+    op_over(t, st, error);
+    pump(t);
+}
+
+static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    (void)bytes;
+    psd_cut_written(t, ctx);
+    t->save->moved_ms = t->now_ms;
+    op_over(t, st, error);
+    pump(t);
+}
+
+static void published(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    (void)ctx;
+    (void)bytes;
+    t->save->published++;
+    op_over(t, st, error);
+    pump(t);
+}
+
+static struct psd_disk_file file_of(const struct psd_save *s, uint32_t file)
+{
+    return file == 0 ? (struct psd_disk_file){.number = s->number, .kind = PSD_DISK_STATE}
+                     : (struct psd_disk_file){.number = s->number, .kind = PSD_DISK_MODEL, .index = file - 1};
+}
+
+static bool ask(struct psd_task *t, struct psd_disk_op *op, psd_disk_done_fn done, void *ctx)
+{
+    struct psi_err err;
+    if (psd_disk_ask(t, op, done, ctx, &err) != PS_OK) {
+        cut_failed(t, &err);
+        return false;
+    }
+    t->save->ops++;
+    return true;
+}
+
+static void write_one(struct psd_task *t, const struct psd_cut_write *w)
+{
+    struct psd_save *s = t->save;
+    struct psd_disk_op begin = {.kind = PSD_DISK_BEGIN};
+    struct psd_disk_op op = {.kind = PSD_DISK_WRITE, .offset = w->at, .in = w->data, .bytes = w->bytes};
+    struct psi_err err;
+    if (w->file >= PSD_SAVE_FILES_MAX) {
+        PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED,
+                            "%s: more than %u containers with values, each of which is a file of a checkpoint: none can be made "
+                            "before some are reset, or are on other tasks",
+                            t->name, PSD_SAVE_FILES_MAX - 1)); /* kept */
+        cut_failed(t, &err);
+        psd_cut_written(t, w);
+        return;
+    }
+    begin.file = op.file = file_of(s, w->file);
+    bool there = (s->began >> w->file & 1) != 0;
+    s->began |= UINT64_C(1) << w->file;
+    if ((!there && !ask(t, &begin, begun, NULL)) || !ask(t, &op, written, (void *)(uintptr_t)w)) {
+        psd_cut_written(t, w);
+    }
+}
+
+/* What the directory wants to know of each container, as the cut has it. */
+static bool note_containers(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    psi_free(s->notes);
+    s->note_count = 0;
+    s->notes = psi_calloc((size_t)psi_map_count(&t->store.containers) + 1, sizeof(*s->notes));
+    while (s->notes != NULL && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        struct psd_save_note *n = &s->notes[s->note_count++];
+        memcpy(n->container, c->name, strlen(c->name) + 1);
+        n->notes = c->cut_notes | (psd_bars_has_deleted(t, c->name) ? PS_NOTE_DELETED : 0u);
+        n->step = c->cut_step;
+    }
+    return s->notes != NULL;
+}
+
+static void note_files(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    s->file_count = psd_cut_file_count(t);
+    s->published = 0;
+    for (uint32_t i = 0; i < s->file_count; i++) {
+        struct psd_cut_file f = psd_cut_file(t, i);
+        s->files[i] = (struct psd_save_file){.bytes = f.bytes, .sum = f.sum};
+        if (f.container != NULL) {
+            memcpy(s->files[i].container, f.container, strlen(f.container) + 1);
+        }
+    }
+    s->stage = PSD_SAVE_PUBLISHES;
+}
+
+static void write_more(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    const struct psd_cut_write *w = NULL;
+    struct psi_err err;
+    while (s->stage == PSD_SAVE_WRITES && s->ops < WRITES_MAX && (w = psd_cut_next(t)) != NULL) {
+        write_one(t, w);
+    }
+    if (s->stage != PSD_SAVE_WRITES) {
+        return;
+    }
+    enum psd_cut_status st = psd_cut_status(t);
+    if (st == PSD_CUT_FAILED) {
+        PSI_IGNORE(psd_cut_error(t, &err)); /* kept */
+        cut_failed(t, &err);
+    } else if (st == PSD_CUT_WRITTEN && s->ops == 0) {
+        note_files(t);
+        if (!note_containers(t)) {
+            PSI_IGNORE(psi_fail(&err, PS_RESOURCE_EXHAUSTED, "%s: no memory for what its checkpoint has", t->name)); /* kept */
+            cut_failed(t, &err);
+        }
+    }
+}
+
+/* What follows from where it is; nothing while it waits for the disk. */
+static void pump(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    if (s->stage == PSD_SAVE_WRITES) {
+        write_more(t);
+    }
+    if (s->stage == PSD_SAVE_PUBLISHES && s->ops == 0 && s->published < s->file_count) {
+        struct psd_disk_op op = {.kind = PSD_DISK_PUBLISH, .file = file_of(s, s->published)};
+        PSI_IGNORE(ask(t, &op, published, NULL)); /* the cut has failed */
+    }
+    if (s->ops == 0 && (s->stage == PSD_SAVE_ENDS || (s->stage == PSD_SAVE_PUBLISHES && s->published == s->file_count))) {
+        cut_over(t);
+    }
+}
+
+ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, psd_save_fn done, uint64_t id, struct psi_err *err)
+{
+    struct psd_save *s = t->save;
+    struct psd_cut_options o = {.number = number, .memory_bytes = t->config.checkpoint_memory_bytes};
+    if (!psd_save_is_able(t)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
+                        t->name);
+    }
+    if (s->stage != PSD_SAVE_NONE) {
+        return psi_fail(err, PS_UNAVAILABLE, "%s: the disk is still busy with checkpoint %llu", t->name,
+                        (unsigned long long)s->number);
+    }
+    if (shard_add(t, number) == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a checkpoint", t->name);
+    }
+    ps_status st = psd_cut_begin(t, &o, err);
+    if (st != PS_OK) {
+        psd_save_drop_here(t, number);
+        return st;
+    }
+    s->stage = PSD_SAVE_WRITES;
+    s->number = number;
+    s->began = 0;
+    s->moved_ms = t->now_ms;
+    s->done = done;
+    s->ask_id = id;
+    s->err.code = PS_OK;
+    return PS_OK;
+}
+
+void psd_save_work(struct psd_task *t)
+{
+    if (t->save != NULL && t->save->stage != PSD_SAVE_NONE) {
+        pump(t);
+    }
+}
+
+void psd_save_tick(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    struct psi_err err;
+    if (s == NULL) {
+        return;
+    }
+    if (s->stage == PSD_SAVE_WRITES && psd_cut_is_full(&t->store) && t->now_ms - s->moved_ms >= FULL_MS) {
+        PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED,
+                            "%s: its disk has finished nothing for %llu ms, and pushes wait for it (checkpoint_memory)", t->name,
+                            (unsigned long long)(t->now_ms - s->moved_ms))); /* kept */
+        cut_failed(t, &err);
+    }
+    psd_save_work(t);
+    remove_next(t);
+    psd_bars_tick(t);
+}
+
+/* ---- manifests ---- */
+
+static void manifest_free(struct psd_manifest *m)
+{
+    if (m != NULL) {
+        psi_buf_fini(&m->bytes);
+        psi_free(m);
+    }
+}
+
+static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_manifest *m = ctx;
+    struct psd_shard *shard = psd_save_shard(t, m->number);
+    (void)bytes;
+    if (st != PS_OK && m->err.code == PS_OK) {
+        PSI_IGNORE(psi_fail(&m->err, st, "%s: %s", t->name, error)); /* said below */
+    }
+    if (--m->ops > 0) {
+        return;
+    }
+    if (m->err.code == PS_OK && shard != NULL) {
+        shard->manifest_bytes = m->bytes.len;
+    }
+    psi_list_remove(&m->link);
+    m->done(t, m->number, m->ask_id, m->err.code == PS_OK ? NULL : &m->err);
+    manifest_free(m);
+}
+
+/* m is on its way to the disk, or gone. */
+static ps_status manifest_write(struct psd_task *t, struct psd_manifest *m, struct psi_err *err)
+{
+    static const enum psd_disk_kind STEPS[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
+    ps_status st =
+        psd_save_shard(t, m->number) != NULL
+            ? PS_OK
+            : psi_fail(err, PS_FAILED_PRECONDITION, "%s has no part of checkpoint %llu", t->name, (unsigned long long)m->number);
+    if (st == PS_OK && t->disk_ask_count + sizeof(STEPS) / sizeof(STEPS[0]) > PSD_DISK_OPS_MAX) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: its disk is busy", t->name);
+    }
+    psi_list_push_back(&t->save->manifests, &m->link);
+    for (size_t i = 0; st == PS_OK && i < sizeof(STEPS) / sizeof(STEPS[0]); i++) {
+        struct psd_disk_op op = {.kind = STEPS[i], .file = {.number = m->number, .kind = PSD_DISK_MANIFEST}};
+        if (STEPS[i] == PSD_DISK_WRITE) {
+            op.in = m->bytes.data;
+            op.bytes = m->bytes.len;
+        }
+        st = psd_disk_ask(t, &op, manifest_step, m, err);
+        m->ops += st == PS_OK;
+    }
+    if (st != PS_OK && m->ops > 0) { /* those that were asked for will say it */
+        m->err = *err;
+        return PS_OK;
+    }
+    if (st != PS_OK) {
+        psi_list_remove(&m->link);
+        manifest_free(m);
+    }
+    return st;
+}
+
+ps_status psd_save_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_save_fn done, uint64_t id,
+                                 struct psi_err *err)
+{
+    struct psd_manifest *m = psi_calloc(1, sizeof(*m));
+    if (m == NULL) {
+        psi_buf_fini(bytes);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a manifest", t->name);
+    }
+    m->number = number;
+    m->bytes = *bytes;
+    m->done = done;
+    m->ask_id = id;
+    psi_manifest_init(bytes);
+    return manifest_write(t, m, err);
+}
+
+/* ---- what the directory asks ---- */
+
+static void answer(struct psd_task *t, uint8_t op, uint64_t id, const struct psi_err *err)
+{
+    struct psd_conn *c = t->peers[t->directory].conn;
+    if (id != 0 && c != NULL) {
+        psd_reply(t, c, op, 0, id, 0, err, 0, NULL, NULL);
+    }
+}
+
+static void note_to_msg(const struct psd_save_note *n, ps_v1_FileItem *out)
+{
+    out->kind = PS_FILE_NOTE;
+    out->notes = n->notes;
+    out->step = n->step;
+    PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: checked name */
+}
+
+bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *out)
+{
+    *out = (ps_v1_FileItem)ps_v1_FileItem_init_zero;
+    if (i >= s->file_count) {
+        bool there = i - s->file_count < s->note_count;
+        if (there) {
+            note_to_msg(&s->notes[i - s->file_count], out);
+        }
+        return there;
+    }
+    const struct psd_save_file *f = &s->files[i];
+    out->kind = i == 0 ? PS_FILE_STATE : PS_FILE_VALUES;
+    out->index = i == 0 ? 0 : i - 1;
+    out->bytes = f->bytes;
+    out->sum = f->sum;
+    PSI_IGNORE(PSI_BYTES_SET(out->container, f->container)); /* fits: checked name */
+    return true;
+}
+
+static void cut_done(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+{
+    const struct psd_save *s = t->save;
+    struct psd_conn *c = t->peers[t->directory].conn;
+    struct psd_list l;
+    (void)number;
+    if (err != NULL || c == NULL) {
+        answer(t, PS_OP_TASK_CUT, id, err);
+        return;
+    }
+    psd_list_begin(&l, t, c, PS_OP_TASK_CUT, PS_FLAG_REPLY, id);
+    ps_v1_FileItem item;
+    for (uint32_t i = 0; psd_save_file_to_msg(s, i, &item); i++) {
+        psd_list_add(&l, &ps_v1_FileItem_msg, &item);
+    }
+    psd_list_end(&l);
+}
+
+void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_SaveItem item;
+    struct psi_err err;
+    ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
+    (void)c;
+    if (st == PS_OK) {
+        st = psd_save_cut_here(t, item.number, cut_done, r->header.id, &err);
+    }
+    if (st != PS_OK) {
+        answer(t, PS_OP_TASK_CUT, r->header.id, &err);
+    }
+}
+
+void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_SaveItem item;
+    struct psi_err err;
+    ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
+    (void)c;
+    if (st == PS_OK) {
+        psd_save_drop_here(t, item.number);
+    }
+    answer(t, PS_OP_TASK_DROP, r->header.id, st == PS_OK ? NULL : &err);
+}
+
+static void manifest_done(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+{
+    (void)number;
+    answer(t, PS_OP_TASK_MANIFEST, id, err);
+}
+
+/* A frame of it; m is begun with the first. */
+static ps_status take_manifest(struct psd_manifest *m, const struct psd_request *r, struct psi_err *err)
+{
+    const uint8_t *at = r->body;
+    size_t n = r->body_bytes;
+    bool end = false;
+    ps_status st = PS_OK;
+    if (m->bytes.len == 0) {
+        ps_v1_SaveItem item;
+        st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &item, &end, err);
+        m->number = st == PS_OK && !end ? item.number : 0;
+        st = st == PS_OK ? psi_manifest_add(&m->bytes, &ps_v1_SaveItem_msg, &item, err) : st;
+    }
+    while (st == PS_OK && !end) {
+        ps_v1_FileItem item;
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
+        st = st == PS_OK && !end ? psi_manifest_add(&m->bytes, &ps_v1_FileItem_msg, &item, err) : st;
+    }
+    return st;
+}
+
+void psd_rpc_task_manifest(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_save *s = t->save;
+    ps_v1_SaveItem item;
+    struct psi_err err;
+    ps_status st = psd_save_is_able(t) ? PS_OK : psi_fail(&err, PS_FAILED_PRECONDITION, "%s has no checkpoint_dir", t->name);
+    if (st == PS_OK && s->coming == NULL) {
+        s->coming = psi_calloc(1, sizeof(*s->coming));
+        if (s->coming == NULL) {
+            psd_conn_close(t, c, false); /* it comes again when this task has listed */
+            return;
+        }
+        psi_manifest_init(&s->coming->bytes);
+    }
+    st = st == PS_OK ? take_manifest(s->coming, r, &err) : st;
+    if (st == PS_OK && (r->header.flags & PS_FLAG_MORE) != 0) {
+        return;
+    }
+    struct psd_manifest *m = s == NULL ? NULL : s->coming;
+    if (st == PS_OK) {
+        st = psi_manifest_end(&m->bytes, &err);
+    }
+    if (st == PS_OK) {
+        st = psi_manifest_check(t->cluster.name, m->bytes.data, m->bytes.len, &item, &err);
+    }
+    if (st == PS_OK) {
+        s->coming = NULL;
+        m->done = manifest_done;
+        m->ask_id = r->header.id;
+        st = manifest_write(t, m, &err);
+    }
+    if (st != PS_OK && (r->header.flags & PS_FLAG_MORE) != 0) {
+        psd_conn_fault(t, c, st, err.reason, err.text); /* its other frames mean nothing */
+    } else if (st != PS_OK) {
+        answer(t, PS_OP_TASK_MANIFEST, r->header.id, &err);
+    }
+    if (s != NULL) {
+        manifest_free(s->coming);
+        s->coming = NULL;
+    }
+}
+
+/* ---- its life ---- */
+
+static void list_one(struct psd_list *l, const char *container, uint64_t number, enum ps_saved_state state)
+{
+    ps_v1_ListItem item = ps_v1_ListItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(item.container, container)); /* fits: checked name */
+    item.has_saved = true;
+    item.saved = (ps_v1_SavedItem){.number = number, .state = (uint32_t)state};
+    psd_list_add(l, &ps_v1_ListItem_msg, &item);
+}
+
+void psd_save_list_add(const struct psd_task *t, struct psd_list *l)
+{
+    struct psi_list *it = NULL;
+    if (!psd_save_is_able(t)) {
+        return;
+    }
+    list_one(l, "", t->save->highest, PS_SAVED_HEARD);
+    PSI_LIST_FOREACH(it, &t->save->shards) {
+        const struct psd_shard *shard = at_shard(it);
+        if (!shard->dropped) {
+            list_one(l, "", shard->number, shard->manifest_bytes != 0 ? PS_SAVED_WHOLE : PS_SAVED_UNDECIDED);
+        }
+    }
+    PSI_LIST_FOREACH(it, &t->save->bars.all) {
+        const struct psd_bar *bar = PSI_CONTAINER_OF(it, struct psd_bar, link);
+        if (bar->name[0] == '\0') {
+            list_one(l, bar->container, bar->number, PS_SAVED_BAR);
+        }
+    }
+    PSI_LIST_FOREACH(it, &t->save->others.bars.all) {
+        const struct psd_bar *bar = PSI_CONTAINER_OF(it, struct psd_bar, link);
+        if (bar->name[0] == '\0') {
+            list_one(l, bar->container, bar->number, PS_SAVED_BAR);
+        }
+    }
+    psd_others_list_add(t, l);
+}
+
+void psd_save_directory_lost(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    struct psi_list *it = NULL;
+    if (s == NULL) {
+        return;
+    }
+    PSI_LIST_FOREACH(it, &s->manifests) {
+        at_manifest(it)->ask_id = 0;
+    }
+    manifest_free(s->coming);
+    s->coming = NULL;
+    psd_bars_directory_lost(t);
+    if (s->stage != PSD_SAVE_NONE) {
+        psd_save_drop_here(t, s->number); /* its attempt is over */
+    }
+}
+
+void psd_save_drain(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    struct psd_conn *c = t->peers[t->directory].conn;
+    ps_v1_Beat m = {.ends = true};
+    if (!t->is_directory && psd_save_is_able(t) && c != NULL && c->list == PSD_LIST_TAKEN) {
+        s->ends_ms = t->now_ms;
+        s->ends_highest = s->highest;
+        psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m); /* its answer says nothing */
+    }
+}
+
+bool psd_save_drained(const struct psd_task *t)
+{
+    const struct psd_save *s = t->save;
+    if (s == NULL || s->ends_ms == 0 || t->peers[t->directory].conn == NULL) {
+        return true;
+    }
+    if (s->stage != PSD_SAVE_NONE || !psi_list_empty(&s->manifests) || s->highest == s->ends_highest) {
+        return s->stage == PSD_SAVE_NONE && psi_list_empty(&s->manifests) && t->now_ms - s->ends_ms >= ENDS_MS;
+    }
+    const struct psd_shard *last = psd_save_shard(t, s->highest);
+    return last == NULL || last->dropped || last->manifest_bytes != 0;
+}
+
+void psd_save_fini(struct psd_task *t)
+{
+    struct psd_save *s = t->save;
+    struct psi_list *it = NULL;
+    if (s == NULL) {
+        return;
+    }
+    psd_cut_end(t);
+    while ((it = psi_list_pop_front(&s->shards)) != NULL) {
+        psi_free(at_shard(it));
+    }
+    while ((it = psi_list_pop_front(&s->manifests)) != NULL) {
+        manifest_free(at_manifest(it));
+    }
+    manifest_free(s->coming);
+    psd_save_reads_free(s);
+    psd_bars_fini(&s->bars);
+    psd_others_fini(&s->others);
+    psi_free(s->notes);
+    psi_free(s->entries);
+    psi_free(s);
+    t->save = NULL;
+}
+
+void psd_save_check_invariants(const struct psd_task *t)
+{
+    const struct psd_save *s = t->save;
+    uint64_t before = 0;
+    struct psi_list *it = NULL;
+    if (s == NULL) {
+        return;
+    }
+    PSI_LIST_FOREACH(it, &s->shards) {
+        PSI_ASSERT(at_shard(it)->number > before && at_shard(it)->number <= s->highest);
+        before = at_shard(it)->number;
+    }
+    PSI_ASSERT((s->stage == PSD_SAVE_NONE) == (psd_cut_status(t) == PSD_CUT_NONE));
+    PSI_ASSERT(s->stage != PSD_SAVE_NONE || s->ops == 0);
+    PSI_ASSERT(s->stage == PSD_SAVE_NONE || psd_save_shard(t, s->number) != NULL);
+    psd_bars_check_invariants(t);
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task's part in checkpoints (DESIGN §9, tests/models/checkpoint_model.py): its cut goes to its disk, and manifests do. The
+ * directory calls the *_here functions for its own part (directory/saves.h); at the other tasks the handlers of TASK_CUT,
+ * TASK_MANIFEST and TASK_DROP do.
+ *
+ * What a task has of a checkpoint is a shard. It is whole when the task has the manifest of the checkpoint as well; without it
+ * the directory settles it when the task lists: the manifest comes, or the shard goes.
+ */
+#ifndef PSD_RPC_SAVE_H
+#define PSD_RPC_SAVE_H
+
+#include "others.h"
+
+#include "common/manifest.h"
+
+enum {
+    PSD_SAVE_FILES_MAX =
+        PSD_DISK_BEGUN_MAX - 2 /* of a shard: values of its containers, and its state; besides a manifest and `bars` */
+};
+
+/** It is done, or has failed with err. id: as it was handed in. */
+typedef void (*psd_save_fn)(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err);
+
+struct psd_shard {
+    /* volatile: */
+    struct psi_list link; /* of psd_save, by number */
+    uint64_t number;
+    uint64_t manifest_bytes; /* 0: it is not whole */
+    bool dropped;            /* to be removed */
+    bool damaged;            /* directory: its manifest is none */
+};
+
+struct psd_save_file {
+    /* volatile: */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* "": state */
+    uint64_t bytes;
+    uint32_t sum;
+};
+
+/* Of a container, at the cut. */
+struct psd_save_note {
+    /* volatile: */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint32_t notes; /* enum ps_file_notes */
+    uint64_t step;  /* + 1, of its global step; 0: none is here */
+};
+
+enum psd_save_stage {
+    PSD_SAVE_NONE,
+    PSD_SAVE_WRITES,
+    PSD_SAVE_PUBLISHES,
+    PSD_SAVE_ENDS /* given up, and the disk still has bytes of it */
+};
+
+struct psd_save {
+    /* volatile: */
+    bool listed;           /* what its disk has is known */
+    bool broken;           /* ... and it cannot be known */
+    uint64_t highest;      /* number that it has heard of */
+    bool job_ends;         /* directory: another task of the job is to end, and asks for a last checkpoint */
+    uint64_t ends_ms;      /* since when it is to end; 0: it is not, or asks for no last checkpoint */
+    uint64_t ends_highest; /* ... highest then */
+    psd_save_fn on_listed; /* number 0; may be NULL */
+    struct psi_list shards;
+    bool removing;
+    struct psd_disk_entry *entries; /* of a LIST */
+    uint64_t bars_bytes;            /* as it says */
+    struct psd_bars bars;
+    struct psd_others others;
+    /* volatile: the cut */
+    enum psd_save_stage stage;
+    uint64_t number;
+    uint64_t began;    /* bit by file */
+    uint64_t moved_ms; /* when the last one of its writes was over */
+    uint32_t ops;      /* on their way */
+    psd_save_fn done;  /* NULL: nobody wants to know */
+    uint64_t ask_id;   /* for done: of TASK_CUT */
+    struct psi_err err;
+    struct psd_save_file files[PSD_SAVE_FILES_MAX];
+    uint32_t file_count, published;
+    struct psd_save_note *notes;
+    uint32_t note_count;
+    /* volatile: manifests */
+    struct psi_list manifests;   /* struct psd_manifest, on their way to the disk */
+    struct psd_manifest *coming; /* of a TASK_MANIFEST whose last frame has not come */
+    struct psi_list reads;       /* volatile: ranges of files that are on their way to clients, save_read.c */
+};
+
+/* ---- the task's part, save.c ---- */
+/** Its disk is listed, where it has one. on_listed: called then; NULL: nobody. RESOURCE_EXHAUSTED. */
+ps_status psd_save_begin(struct psd_task *t, psd_save_fn on_listed, struct psi_err *err) PSI_MUST;
+void psd_save_fini(struct psd_task *t);
+/** It may list to the directory: it has no disk, or what that has is known. */
+bool psd_save_is_listed(const struct psd_task *t);
+/** It has a disk that can be used. */
+bool psd_save_is_able(const struct psd_task *t);
+struct psd_shard *psd_save_shard(const struct psd_task *t, uint64_t number);
+/** At this instant. Errors, and done never: FAILED_PRECONDITION (no disk), UNAVAILABLE (the one before is not over),
+ * RESOURCE_EXHAUSTED. */
+ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, psd_save_fn done, uint64_t id, struct psi_err *err) PSI_MUST;
+/** File i of the cut that is done, or behind the files a note; their task is not filled in. False: there is none. */
+bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *out);
+/** The manifest of a shard that is here, as of psi_manifest_end(); its bytes are taken over, on errors too. */
+ps_status psd_save_manifest_here(struct psd_task *t, uint64_t number, struct psi_buf *bytes, psd_save_fn done, uint64_t id,
+                                 struct psi_err *err) PSI_MUST;
+/** It goes, whole or not, and a cut for it ends. */
+void psd_save_drop_here(struct psd_task *t, uint64_t number);
+/** Behind the names of our own list: SavedItems, bars too. */
+void psd_save_list_add(const struct psd_task *t, struct psd_list *l);
+/** The connection to the directory is gone: what it has not heard of it need not wait for. */
+void psd_save_directory_lost(struct psd_task *t);
+/** The task is to end: the directory is asked for a last checkpoint; it is over, or does not come. */
+void psd_save_drain(struct psd_task *t);
+bool psd_save_drained(const struct psd_task *t);
+/** The cut may have more to write. */
+void psd_save_work(struct psd_task *t);
+void psd_save_tick(struct psd_task *t);
+void psd_save_check_invariants(const struct psd_task *t);
+
+/* ---- save_read.c: CHECKPOINT_READ ---- */
+/** The disk does nothing any more. */
+void psd_save_reads_free(struct psd_save *s);
+
+#endif

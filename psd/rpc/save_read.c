@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CHECKPOINT_READ: a range of a file of this task's part of a checkpoint, for who verifies or exports one.
+ *
+ * Happy path: the request names a file by numbers -> memory for the range -> PSD_DISK_READ -> answered when the disk has read it,
+ * where the connection is still there. Failure: no disk, no such file, what the disk says. At most READS_MAX of all connections
+ * and CONN_READS_MAX of one are on their way: RESOURCE_EXHAUSTED, to be asked again. A file that is removed meanwhile is
+ * NOT_FOUND.
+ */
+#include "save.h"
+
+#include "common/mem.h"
+
+enum { READS_MAX = 16, CONN_READS_MAX = 8, RETRY_MS = 20 };
+
+struct psd_save_read {
+    /* volatile: */
+    struct psi_list link; /* psd_save.reads */
+    uint64_t conn;        /* name of its link; it may be gone */
+    uint64_t id;          /* of the request */
+    uint8_t *memory;
+};
+
+static struct psd_save_read *at_read(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_save_read, link);
+}
+
+static void read_free(struct psd_save_read *read)
+{
+    psi_free(read->memory);
+    psi_free(read);
+}
+
+static struct psd_conn *conn_of(const struct psd_task *t, uint64_t name)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->conns) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
+        if (c->link->name == name && !c->closing) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_save_read *read = ctx;
+    struct psd_conn *c = conn_of(t, read->conn);
+    struct psi_err err;
+    uint64_t count = bytes;
+    psi_list_remove(&read->link);
+    if (c != NULL && st == PS_OK) {
+        psd_reply_body(t, c, PS_OP_CHECKPOINT_READ, read->id, &count, sizeof(count), read->memory, (uint32_t)bytes);
+    } else if (c != NULL) {
+        PSI_IGNORE(psi_fail(&err, st, "%s: %s", t->name, error)); /* sent below */
+        psd_reply(t, c, PS_OP_CHECKPOINT_READ, 0, read->id, 0, &err, 0, NULL, NULL);
+    }
+    read_free(read);
+}
+
+/* Which file that is. */
+static ps_status file_of(const ps_v1_CheckpointRead *m, struct psd_disk_file *out, struct psi_err *err)
+{
+    static const enum psd_disk_file_kind kinds[] = {
+        [PS_FILE_VALUES] = PSD_DISK_MODEL, [PS_FILE_STATE] = PSD_DISK_STATE, [PS_FILE_MANIFEST] = PSD_DISK_MANIFEST};
+    bool known = m->kind < sizeof(kinds) / sizeof(kinds[0]) && kinds[m->kind] != PSD_DISK_NO_FILE;
+    bool good = known && m->number != 0 && m->index <= (m->kind == PS_FILE_VALUES ? PSD_DISK_INDEX_MAX : 0);
+    if (!good || m->bytes == 0 || m->bytes > PS_CONTROL_BODY_MAX || m->offset > INT64_MAX - PS_CONTROL_BODY_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_READ: bytes [%llu, +%u) of file %u of kind %u of checkpoint %llu",
+                        (unsigned long long)m->offset, m->bytes, m->index, m->kind, (unsigned long long)m->number);
+    }
+    *out = (struct psd_disk_file){.number = m->number, .kind = kinds[m->kind], .index = m->index};
+    return PS_OK;
+}
+
+/* There is room for one more, of this connection. */
+static ps_status check_room(const struct psd_task *t, const struct psd_conn *c, struct psi_err *err)
+{
+    uint32_t all = 0, own = 0;
+    struct psi_list *it = NULL;
+    if (!psd_save_is_able(t)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
+                        t->name);
+    }
+    PSI_LIST_FOREACH(it, &t->save->reads) {
+        all++;
+        own += at_read(it)->conn == c->link->name;
+    }
+    return all < READS_MAX && own < CONN_READS_MAX ? PS_OK
+                                                   : psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                                                                 "%s reads %u other ranges of checkpoints", t->name, all);
+}
+
+static ps_status begin(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, struct psi_err *err)
+{
+    ps_v1_CheckpointRead m;
+    struct psd_disk_op op = {.kind = PSD_DISK_READ};
+    ps_status st = psi_msg_decode(&ps_v1_CheckpointRead_msg, &m, r->meta, r->header.meta_bytes, err);
+    st = st == PS_OK ? file_of(&m, &op.file, err) : st;
+    st = st == PS_OK ? check_room(t, c, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psd_save_read *read = psi_calloc(1, sizeof(*read));
+    if (read != NULL) {
+        read->memory = psi_malloc(m.bytes);
+    }
+    if (read == NULL || read->memory == NULL) {
+        psi_free(read);
+        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s: no memory to read %u bytes", t->name, m.bytes);
+    }
+    read->conn = c->link->name;
+    read->id = r->header.id;
+    op.offset = m.offset;
+    op.out = read->memory;
+    op.bytes = m.bytes;
+    st = psd_disk_ask(t, &op, read_done, read, err);
+    if (st != PS_OK) {
+        read_free(read);
+        return st;
+    }
+    psi_list_push_back(&t->save->reads, &read->link);
+    return PS_OK;
+}
+
+void psd_rpc_checkpoint_read(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    ps_status st = begin(t, c, r, &err);
+    if (st != PS_OK) {
+        psd_reply(t, c, PS_OP_CHECKPOINT_READ, 0, r->header.id, 0, &err, st == PS_RESOURCE_EXHAUSTED ? RETRY_MS : 0, NULL, NULL);
+    }
+}
+
+void psd_save_reads_free(struct psd_save *s)
+{
+    struct psi_list *it = NULL;
+    while ((it = psi_list_pop_front(&s->reads)) != NULL) {
+        read_free(at_read(it));
+    }
+}

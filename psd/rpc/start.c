@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task's part in a start: see start.h.
+ *
+ * Happy path: TASK_LOAD -> an empty task of the same cluster -> what psd_load_want() wants is read, one operation of the disk at
+ * a time -> all is there and verified: its sessions end in it -> the same with each part of another task, which is joined with
+ * it -> it is answered with its containers -> TASK_PLACE: the
+ * containers named are emptied here and those loaded come in their place -> the task serves, and lists again. Failure: the disk
+ * fails, or a file is not as it was written: the answer says why, nothing has changed. The connection to the directory is lost:
+ * what is beside goes; memory that the disk reads into goes when it is done.
+ */
+#include "start.h"
+
+#include "psd/store/load.h"
+#include "psd/store/place.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- lists of containers ---- */
+
+struct psd_start_of *psd_start_list_find(const struct psd_start_list *l, const char *container)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (strcmp(l->of[i].container, container) == 0) {
+            return &l->of[i];
+        }
+    }
+    return NULL;
+}
+
+ps_status psd_start_list_put(struct psd_start_list *l, const char *container, uint64_t start, struct psi_err *err)
+{
+    struct psd_start_of *of = psd_start_list_find(l, container);
+    if (of == NULL) {
+        struct psd_start_of *more = psi_grow(l->of, l->count, &l->capacity, sizeof(*more));
+        if (more == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for its containers");
+        }
+        l->of = more;
+        of = &l->of[l->count++];
+        memcpy(of->container, container, strlen(container) + 1);
+    }
+    of->start = start;
+    return PS_OK;
+}
+
+void psd_start_list_fini(struct psd_start_list *l)
+{
+    psi_free(l->of);
+    *l = (struct psd_start_list){.of = NULL};
+}
+
+/* ---- a load ---- */
+
+/* All that is beside, and is not read into. */
+static void beside_free(const struct psd_task *t)
+{
+    struct psd_start *s = t->start;
+    psd_load_free(s->load);
+    if (s->other != NULL) {
+        t->beside_free(s->other);
+    }
+    if (s->beside != NULL) {
+        t->beside_free(s->beside);
+    }
+    psi_free(s->parts);
+    s->load = NULL;
+    s->beside = s->other = NULL;
+    s->parts = NULL;
+    s->part_count = s->part_at = 0;
+    s->writer = 0;
+    s->number = 0;
+    s->ends = false;
+}
+
+void psd_start_drop(struct psd_task *t)
+{
+    struct psd_start *s = t->start;
+    if (s == NULL || s->number == 0) {
+        return;
+    }
+    s->done = NULL;
+    s->ends = s->reading;
+    if (!s->reading) {
+        beside_free(t);
+    }
+}
+
+static void over(struct psd_task *t, const struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    psd_save_fn done = s->done;
+    uint64_t number = s->number;
+    s->done = NULL;
+    if (err != NULL || s->ends) {
+        beside_free(t);
+    }
+    if (done != NULL) {
+        done(t, number, s->ask_id, err);
+    }
+}
+
+/* What its sessions had taken goes back, what they had begun ends. */
+static void end_sessions(struct psd_task *beside)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&beside->records, &cursor, NULL, NULL, &value)) {
+        psd_session_drop(beside, value);
+    }
+}
+
+/* Numbers of chiefs never fall. */
+static void take_chiefs(struct psd_task *t, const struct psd_task *from)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    struct psi_err err;
+    while (psi_map_next(&from->chiefs, &cursor, NULL, NULL, &value)) {
+        const struct psd_chief *c = value;
+        if (psd_chief_follow(t, c->container, c->number, "", &err) != PS_OK) {
+            psd_log(t, PSI_LOG_WARN, "chief_forgotten", PSI_KV("container", c->container), PSI_KV("msg", err.text));
+        }
+    }
+    if (from->chief_number > t->chief_number) {
+        struct psd_change change = {.kind = PSD_CHANGE_CHIEF, .chief = {.number = from->chief_number}};
+        psd_commit(t, &change);
+    }
+}
+
+static uint64_t random_of(void *ctx)
+{
+    return psd_random(ctx);
+}
+
+static void read_more(struct psd_task *t);
+
+/* The part that `item` tells of is read into `into`; state_bytes 0: there is none. */
+static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, struct psd_task *into, struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    struct psd_load_options o = {.number = s->number,
+                                 .state_bytes = item->state_bytes,
+                                 .state_sum = item->state_sum,
+                                 .writer = item->writer,
+                                 .random = random_of,
+                                 .random_ctx = t};
+    s->writer = item->writer;
+    return item->state_bytes == 0 ? PS_OK : psd_load_new(into, &o, &s->load, err);
+}
+
+/* It is read and verified, and what of it is another task's is joined with ours. */
+static ps_status end_part(struct psd_task *t, struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    char name[PSI_TASK_NAME_MAX];
+    psd_load_free(s->load);
+    s->load = NULL;
+    end_sessions(s->other != NULL ? s->other : s->beside);
+    if (s->other == NULL) {
+        return PS_OK;
+    }
+    take_chiefs(s->beside, s->other);
+    ps_status st = psd_place_join(s->beside, s->other, random_of, t, err);
+    psi_err_prefix(st == PS_OK ? NULL : err, "checkpoint %llu of %s, and what %s has read", (unsigned long long)s->number,
+                   psi_task_name_format(name, sizeof(name), t->config.job, s->writer - 1), t->name);
+    t->beside_free(s->other);
+    s->other = NULL;
+    return st;
+}
+
+/* False: there is none, or (then *err says why, and it was set to PS_OK before) it cannot be begun. */
+static bool next_part(struct psd_task *t, struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    if (s->part_at == s->part_count) {
+        return false;
+    }
+    const ps_v1_StartItem *item = &s->parts[s->part_at++];
+    ps_status st = t->beside_new(t, &s->other, err);
+    st = st == PS_OK ? begin_part(t, item, s->other, err) : st;
+    return st == PS_OK;
+}
+
+static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_start *s = t->start;
+    struct psi_err err;
+    (void)ctx;
+    s->reading = false;
+    if (st != PS_OK) {
+        st = psi_fail(&err, st, "%s: %s", t->name, error);
+    } else if (!s->ends) {
+        st = psd_load_got(s->load, bytes, &err);
+    }
+    if (st != PS_OK || s->ends) {
+        over(t, st != PS_OK ? &err : NULL);
+        return;
+    }
+    read_more(t);
+}
+
+static void read_more(struct psd_task *t)
+{
+    struct psd_start *s = t->start;
+    struct psd_load_read want;
+    struct psi_err err = {.code = PS_OK};
+    while (s->load == NULL || !psd_load_want(s->load, &want)) {
+        if (end_part(t, &err) != PS_OK || !next_part(t, &err)) {
+            over(t, err.code == PS_OK ? NULL : &err);
+            return;
+        }
+    }
+    struct psd_disk_op op = {
+        .kind = PSD_DISK_READ,
+        .file = {.number = s->number, .kind = want.file == 0 ? PSD_DISK_STATE : PSD_DISK_MODEL, .writer = s->writer},
+        .offset = want.offset,
+        .out = want.to,
+        .bytes = want.bytes,
+    };
+    op.file.index = want.file == 0 ? 0 : want.file - 1;
+    if (psd_disk_ask(t, &op, read_done, NULL, &err) != PS_OK) {
+        over(t, &err);
+        return;
+    }
+    s->reading = true;
+}
+
+/* This task has all of them. */
+static ps_status check_parts(const struct psd_task *t, uint64_t number, const ps_v1_StartItem *parts, size_t count,
+                             struct psi_err *err)
+{
+    char name[PSI_TASK_NAME_MAX];
+    for (size_t i = 0; i < count; i++) {
+        if (parts[i].writer == 0 || parts[i].writer > PS_TASKS_MAX || !psd_others_has(t, number, parts[i].writer)) {
+            return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no part of checkpoint %llu that %s has written", t->name,
+                            (unsigned long long)number,
+                            psi_task_name_format(name, sizeof(name), t->config.job, parts[i].writer - 1));
+        }
+    }
+    return PS_OK;
+}
+
+static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, const ps_v1_StartItem *parts, size_t count,
+                            struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    if (!psd_save_is_able(t)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no directory for checkpoints (checkpoint_dir), or cannot read it",
+                        t->name);
+    }
+    psd_start_drop(t);
+    if (s->number != 0) {
+        return psi_fail(err, PS_UNAVAILABLE, "%s: the disk still reads checkpoint %llu", t->name, (unsigned long long)s->number);
+    }
+    return check_parts(t, what->number, parts, count, err);
+}
+
+ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
+                              psd_save_fn done, uint64_t id, struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    ps_v1_StartItem own = *what;
+    ps_status st = check_load(t, what, parts, count, err);
+    if (st != PS_OK) {
+        psi_free(parts);
+        return st;
+    }
+    own.writer = 0;
+    s->number = what->number;
+    s->parts = parts;
+    s->part_count = count;
+    st = t->beside_new(t, &s->beside, err);
+    st = st == PS_OK ? begin_part(t, &own, s->beside, err) : st;
+    if (st != PS_OK) {
+        beside_free(t);
+        return st;
+    }
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        ((struct psd_container *)value)->next = what->start;
+    }
+    s->done = done;
+    s->ask_id = id;
+    read_more(t);
+    return PS_OK;
+}
+
+/* Something in it has no value, or one that a chief would give again: it is nothing to set beside values that were trained. */
+static bool is_unfinished(const struct psd_container *c)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
+        const struct psd_variable *v = value;
+        if (v->queue == NULL && (!v->initialised || psd_variable_is_provisional(v))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *out, struct psi_err *err)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_status st = PS_OK;
+    PSI_ASSERT(t->start->beside != NULL && t->start->load == NULL);
+    while (st == PS_OK && psi_map_next(&t->start->beside->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        if (psi_map_count(&c->variables) > 0) {
+            st = psd_start_list_put(out, c->name, is_unfinished(c), err);
+        }
+    }
+    return st;
+}
+
+/* ---- it lives ---- */
+
+struct placing {
+    struct psd_task *task;
+    uint64_t number;
+    const struct psd_start_list *of;
+};
+
+static bool wants(void *ctx, const char *container, uint64_t *out_start)
+{
+    const struct placing *p = ctx;
+    const struct psd_start_of *of = psd_start_list_find(p->of, container);
+    *out_start = of == NULL ? 0 : of->start;
+    return of != NULL;
+}
+
+static bool leaves_out(void *ctx, const char *container, const char *name)
+{
+    const struct placing *p = ctx;
+    return psd_bars_deleted(p->task, container, name, p->number);
+}
+
+static uint64_t random_number(void *ctx)
+{
+    return psd_random(((const struct placing *)ctx)->task);
+}
+
+static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, struct psi_err *err)
+{
+    struct placing p = {.task = t, .number = what->number, .of = of};
+    const struct psd_placed how = {.checkpoint = what->number,
+                                   .start = what->start,
+                                   .wants = wants,
+                                   .leaves_out = leaves_out,
+                                   .random = random_number,
+                                   .ctx = &p};
+    for (size_t i = 0; i < of->count; i++) {
+        psd_reset_here(t, of->of[i].container);
+    }
+    take_chiefs(t, t->start->beside);
+    t->start->placed++;
+    return psd_place(t, t->start->beside, &how, err);
+}
+
+ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of,
+                               struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    struct psd_peer *self = &t->peers[t->self];
+    ps_status st = PS_OK;
+    if (s == NULL) {
+        return PS_OK; /* without a disk it never waits */
+    }
+    if (what->number != 0) {
+        bool loaded = s->number == what->number && s->load == NULL && !s->ends; /* and so all parts are */
+        st = loaded ? place(t, what, of, err)
+                    : psi_fail(err, PS_FAILED_PRECONDITION, "%s has not loaded checkpoint %llu", t->name,
+                               (unsigned long long)what->number);
+    }
+    if (st == PS_OK && PSI_BYTES_TEXT(what->text, s->why, sizeof(s->why)) != PS_OK) {
+        s->why[0] = '\0';
+    }
+    if (st == PS_OK && s->why[0] == '\0') {
+        self->waits = false;
+    }
+    psd_start_drop(t);
+    return st;
+}
+
+/* ---- what the directory asks ---- */
+
+static void load_answer(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+{
+    struct psd_conn *c = t->peers[t->directory].conn;
+    struct psd_start_list of = {.of = NULL};
+    struct psi_err why;
+    struct psd_list l;
+    (void)number;
+    if (c == NULL) {
+        return;
+    }
+    if (err == NULL && psd_start_containers(t, &of, &why) != PS_OK) {
+        err = &why;
+    }
+    if (err != NULL) {
+        psd_reply(t, c, PS_OP_TASK_LOAD, 0, id, 0, err, 0, NULL, NULL);
+        psd_start_list_fini(&of);
+        return;
+    }
+    psd_list_begin(&l, t, c, PS_OP_TASK_LOAD, PS_FLAG_REPLY, id);
+    for (size_t i = 0; i < of.count; i++) {
+        ps_v1_StartItem item = ps_v1_StartItem_init_zero;
+        item.waits = of.of[i].start != 0;
+        PSI_IGNORE(PSI_BYTES_SET(item.container, of.of[i].container)); /* fits: checked name */
+        psd_list_add(&l, &ps_v1_StartItem_msg, &item);
+    }
+    psd_list_end(&l);
+    psd_start_list_fini(&of);
+}
+
+/* The items behind the first one, of others' parts; *out: for psi_free(). */
+static ps_status parse_parts(const struct psd_request *r, ps_v1_StartItem **out, size_t *out_count, struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes, capacity = 0, count = 0;
+    bool end = false;
+    ps_v1_StartItem item, *parts = NULL;
+    ps_status st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err); /* the task's own */
+    while (st == PS_OK && !end) {
+        st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err);
+        if (st != PS_OK || end) {
+            break;
+        }
+        ps_v1_StartItem *more = count < PS_TASKS_MAX ? psi_grow(parts, count, &capacity, sizeof(*parts)) : NULL;
+        if (more == NULL) {
+            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for %zu parts of a checkpoint", count + 1);
+            break;
+        }
+        parts = more;
+        parts[count++] = item;
+    }
+    if (st != PS_OK) {
+        psi_free(parts);
+        return st;
+    }
+    *out = parts;
+    *out_count = count;
+    return PS_OK;
+}
+
+void psd_rpc_task_load(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_StartItem item, *parts = NULL;
+    size_t count = 0;
+    struct psi_err err;
+    ps_status st = psd_item_first(r, &ps_v1_StartItem_msg, &item, "checkpoint", &err);
+    if (st == PS_OK && item.number == 0) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "TASK_LOAD: checkpoint 0");
+    }
+    st = st == PS_OK ? parse_parts(r, &parts, &count, &err) : st;
+    st = st == PS_OK ? psd_start_load_here(t, &item, parts, count, load_answer, r->header.id, &err) : st;
+    if (st != PS_OK) {
+        psd_reply(t, c, PS_OP_TASK_LOAD, 0, r->header.id, 0, &err, 0, NULL, NULL);
+    }
+}
+
+/* Another item of a TASK_PLACE: a container, or what was deleted of one. */
+static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, struct psd_start_list *of, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    if (st == PS_OK && item->name.size == 0) {
+        return psd_start_list_put(of, container, item->start, err);
+    }
+    if (st == PS_OK && PSI_BYTES_TEXT(item->name, name, sizeof(name)) != PS_OK) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "TASK_PLACE: a name that cannot be");
+    }
+    return st == PS_OK ? psd_others_gone(t, container, name, item->number, err) : st;
+}
+
+/* A frame of it; what->start 0: the first. */
+static ps_status take_place(struct psd_task *t, const struct psd_request *r, ps_v1_StartItem *what, struct psd_start_list *of,
+                            struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    bool end = false;
+    ps_status st = what->start == 0 ? psi_list_next(&p, &n, &ps_v1_StartItem_msg, what, &end, err) : PS_OK;
+    if (st == PS_OK && what->start == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "TASK_PLACE of no start");
+    }
+    while (st == PS_OK && !end) {
+        ps_v1_StartItem item;
+        st = psi_list_next(&p, &n, &ps_v1_StartItem_msg, &item, &end, err);
+        st = st == PS_OK && !end ? take_placed(t, &item, of, err) : st;
+    }
+    return st;
+}
+
+static void coming_free(struct psd_start *s)
+{
+    psd_start_list_fini(&s->coming_of);
+    s->coming = (ps_v1_StartItem)ps_v1_StartItem_init_zero;
+}
+
+void psd_start_directory_lost(struct psd_task *t)
+{
+    psd_start_drop(t);
+    if (t->start != NULL) {
+        coming_free(t->start);
+    }
+}
+
+void psd_rpc_task_place(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_start *s = t->start;
+    bool more = (r->header.flags & PS_FLAG_MORE) != 0;
+    struct psi_err err;
+    ps_status st = s == NULL ? PS_OK : take_place(t, r, &s->coming, &s->coming_of, &err); /* without a disk it never waits */
+    if (st != PS_OK && more) {
+        psd_conn_fault(t, c, st, err.reason, err.text); /* its other frames mean nothing */
+    }
+    if (more) {
+        return;
+    }
+    st = s != NULL && st == PS_OK ? psd_start_place_here(t, &s->coming, &s->coming_of, &err) : st;
+    if (s != NULL) {
+        coming_free(s);
+    }
+    psd_reply(t, c, PS_OP_TASK_PLACE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
+    t->list_again = true;
+}
+
+/* ---- its life ---- */
+
+ps_status psd_start_begin(struct psd_task *t, struct psi_err *err)
+{
+    if (!t->config.has_disk) {
+        return PS_OK;
+    }
+    t->start = psi_calloc(1, sizeof(*t->start));
+    if (t->start == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for a start");
+    }
+    t->start->undecided = true;
+    t->peers[t->self].waits = true;
+    return PS_OK;
+}
+
+void psd_start_fini(struct psd_task *t)
+{
+    if (t->start != NULL) {
+        beside_free(t);
+        coming_free(t->start);
+        psi_free(t->start);
+        t->start = NULL;
+    }
+}
+
+void psd_start_turn(struct psd_task *t)
+{
+    if (t->start != NULL && t->start->undecided && psd_save_is_listed(t)) {
+        struct psd_peer *self = &t->peers[t->self];
+        t->start->undecided = false;
+        self->waits = self->own_job && psd_save_is_able(t) && !psi_list_empty(&t->save->shards);
+    }
+}
+
+ps_status psd_start_check(const struct psd_task *t, struct psi_err *err)
+{
+    if (!t->peers[t->self].waits) {
+        return PS_OK;
+    }
+    if (t->start->why[0] != '\0') {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s does not begin: %s", t->name, t->start->why);
+    }
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                       "%s waits until all tasks of job %s are there, and the checkpoint is loaded that they begin with", t->name,
+                       t->peers[t->directory].job);
+}
+
+void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_v1_ListItem item = ps_v1_ListItem_init_zero;
+    if (t->start == NULL) {
+        return;
+    }
+    item.has_start = true;
+    item.start.waits = t->peers[t->self].waits;
+    psd_list_add(l, &ps_v1_ListItem_msg, &item);
+    item.start.waits = false;
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        if (psi_map_count(&c->variables) > 0) {
+            item.start.start = c->start;
+            item.start.next = c->next;
+            PSI_IGNORE(PSI_BYTES_SET(item.start.container, c->name)); /* fits: checked name */
+            psd_list_add(l, &ps_v1_ListItem_msg, &item);
+        }
+    }
+}
+
+void psd_start_check_invariants(const struct psd_task *t)
+{
+    const struct psd_start *s = t->start;
+    if (s != NULL) {
+        PSI_ASSERT((s->number == 0) == (s->beside == NULL) && (s->load == NULL || s->beside != NULL));
+        PSI_ASSERT((!s->reading && !s->ends) || s->load != NULL);
+        PSI_ASSERT(s->other == NULL || (s->load != NULL && s->writer != 0));
+        PSI_ASSERT(!t->peers[t->self].waits || s->beside == NULL || t->store.variable_count == 0);
+    }
+}

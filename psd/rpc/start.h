@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A task's part in a start (DESIGN §9, tests/models/checkpoint_model.py): what it begins with. A task whose disk has anything of
+ * checkpoints serves nobody until the directory says whether it loads one (TASK_LOAD, TASK_PLACE) or begins empty. It loads
+ * beside what lives, into a task of its own; nothing of that lives before the directory says so, which it does when all have
+ * loaded. What is beside goes when the connection to the directory does.
+ *
+ * Parts of tasks that are no more, which lie beside its own directory (others.h), it loads for them where it is told so, each
+ * into a task of its own, and joins them when they are verified: they are its own from then on.
+ *
+ * Placed are containers, with variables, slots, queues and the numbers of chiefs, under new incarnations: whoever was at work
+ * there hears that it is lost. Sessions are not: their numbers are of incarnations that are no more. What they had taken out of
+ * queues is in them again.
+ */
+#ifndef PSD_RPC_START_H
+#define PSD_RPC_START_H
+
+#include "save.h"
+
+enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE }; /* -n: checkpoint n */
+enum psd_recover { PSD_RECOVER_PARTIAL, PSD_RECOVER_CUT };
+
+struct psd_load;
+
+/* A container that is placed. */
+struct psd_start_of {
+    /* volatile: */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t start; /* psd_container.start from then on */
+};
+
+struct psd_start_list {
+    /* volatile: */
+    struct psd_start_of *of;
+    size_t count, capacity;
+};
+
+struct psd_start {
+    /* volatile: */
+    bool undecided;  /* whether it waits (psd_peer.waits of its own) for the directory: what its disk has is not known */
+    char why[512];   /* ... and no checkpoint that the directory may load is there; "": that is not decided */
+    uint64_t placed; /* so many times something of a checkpoint has come to live here */
+    /* volatile: a load */
+    uint64_t number;         /* of the checkpoint; 0: none is under way, or beside */
+    struct psd_task *beside; /* what is loaded */
+    struct psd_load *load;   /* while there is more to read of a part */
+    bool reading;            /* the disk has an operation of it */
+    bool ends;               /* it is given up: freed when the disk is done */
+    struct psd_task *other;  /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
+    uint32_t writer;         /* ... 1 + index of that task; 0: our own part is read */
+    ps_v1_StartItem *parts;  /* others' that are read as well, in order */
+    size_t part_count, part_at;
+    /* volatile: a TASK_PLACE whose last frame has not come */
+    ps_v1_StartItem coming; /* start 0: none */
+    struct psd_start_list coming_of;
+    psd_save_fn done; /* NULL: nobody wants to know */
+    uint64_t ask_id;  /* for done: of TASK_LOAD */
+};
+
+/** RESOURCE_EXHAUSTED. Behind psd_save_begin(). */
+ps_status psd_start_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
+void psd_start_fini(struct psd_task *t);
+/** The end of an event: as soon as it is known what its disk has, whether it waits. */
+void psd_start_turn(struct psd_task *t);
+/** UNAVAILABLE while it waits; FAILED_PRECONDITION: no checkpoint that may be loaded is there. */
+ps_status psd_start_check(const struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** Load its part of a checkpoint beside what lives (what->state_bytes 0: it has none), and [count] parts of others; what is
+ * beside goes first. parts: is taken over, for psi_free(); NULL: none. done: all is there and verified, or why it is not. Errors,
+ * and done never: FAILED_PRECONDITION (no disk, or no part of that task), UNAVAILABLE (an operation of the load before is under
+ * way), RESOURCE_EXHAUSTED, DATA_LOSS. */
+ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
+                              psd_save_fn done, uint64_t id, struct psi_err *err) PSI_MUST;
+/** What is loaded of these containers lives, instead of what lived; the rest of what is loaded goes. what->number 0: nothing is
+ * loaded. It serves from then on, unless what->text says why not. FAILED_PRECONDITION: that is not what is loaded;
+ * RESOURCE_EXHAUSTED: the containers are empty. */
+ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of,
+                               struct psi_err *err) PSI_MUST;
+/** Containers of what is loaded; start: not 0 where something in it has no value, or waits for its chief's. */
+ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *out, struct psi_err *err) PSI_MUST;
+ps_status psd_start_list_put(struct psd_start_list *l, const char *container, uint64_t start, struct psi_err *err) PSI_MUST;
+/** NULL: it is not in it. */
+struct psd_start_of *psd_start_list_find(const struct psd_start_list *l, const char *container);
+void psd_start_list_fini(struct psd_start_list *l);
+/** The connection to the directory is gone: as psd_start_drop(), and what it has said in part goes, too. */
+void psd_start_directory_lost(struct psd_task *t);
+/** Nothing is beside any more. */
+void psd_start_drop(struct psd_task *t);
+/** In our own list: StartItems. */
+void psd_start_list_add(const struct psd_task *t, struct psd_list *l);
+void psd_start_check_invariants(const struct psd_task *t);
+
+#endif

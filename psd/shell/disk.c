@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * disk.h: one thread, one queue.
+ *
+ * Happy path: psd_disk_run() takes a record of the pool and queues it -> the thread carries it out (psd/durable/files.c), the
+ * loop is woken
+ * -> on_wake() on the task's thread gives the record back and tells the core.
+ * Failure modes: whatever the disk says is the operation's error. A disk that takes its time holds up nobody but those who wait
+ * for it: the loop never waits for the thread but at the end, and there for a bounded time.
+ */
+#include "disk.h"
+
+#include "common/list.h"
+#include "common/mem.h"
+#include "place.h"
+#include "psd/durable/files.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+struct job {
+    struct psi_list link; /* of the list that says where it is */
+    struct psd_disk_op op;
+    ps_status status;
+    size_t bytes;
+    struct psi_err err;
+};
+
+struct psd_disk {
+    struct psd_place place; /* top -1: the calls are somebody else's */
+    struct psd_files files; /* the thread's, from start on */
+    psd_disk_over_fn over_fn;
+    void *ctx;
+    uv_async_t wake;
+    pthread_t thread;
+    bool started;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;    /* something is queued, stopping, ended */
+    struct psi_list free_list; /* task's thread only */
+    struct psi_list queue;     /* under mutex, and so on to the end */
+    struct psi_list over;
+    bool wake_open, stopping, ended;
+    void (*release)(void *arg); /* it is left behind */
+    void *release_arg;
+    struct job pool[PSD_DISK_OPS_MAX];
+};
+
+static void destroy(struct psd_disk *d)
+{
+    psd_files_close(&d->files);
+    psd_place_close(&d->place);
+    (void)pthread_cond_destroy(&d->changed);
+    (void)pthread_mutex_destroy(&d->mutex);
+    psi_free(d);
+}
+
+static struct psd_disk *make(struct psi_err *err)
+{
+    pthread_condattr_t clock;
+    struct psd_disk *d = psi_calloc(1, sizeof(*d));
+    if (d == NULL) {
+        (void)psi_fail(err, PS_RESOURCE_EXHAUSTED, "memory for the operations of a disk");
+        return NULL;
+    }
+    d->place.top = -1;
+    d->place.lock = d->place.above = -1;
+    (void)pthread_mutex_init(&d->mutex, NULL); /* cannot fail with default attributes, nor do the next */
+    (void)pthread_condattr_init(&clock);
+    (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&d->changed, &clock);
+    (void)pthread_condattr_destroy(&clock);
+    psi_list_init(&d->free_list);
+    psi_list_init(&d->queue);
+    psi_list_init(&d->over);
+    for (size_t i = 0; i < PSD_DISK_OPS_MAX; i++) {
+        psi_list_push_back(&d->free_list, &d->pool[i].link);
+    }
+    return d;
+}
+
+ps_status psd_disk_new_on(const struct psd_fs *fs, struct psd_disk **out_disk, struct psi_err *err)
+{
+    struct psd_disk *d = make(err);
+    ps_status st = d != NULL ? psd_files_open(&d->files, fs, err) : PS_RESOURCE_EXHAUSTED;
+    if (st == PS_OK) {
+        *out_disk = d;
+    } else if (d != NULL) {
+        destroy(d);
+    }
+    return st;
+}
+
+ps_status psd_disk_new(const char *dir, const char *job, uint32_t task, const char *who, struct psd_disk **out_disk,
+                       struct psi_err *err)
+{
+    struct psd_fs fs;
+    struct psd_disk *d = make(err);
+    ps_status st = d != NULL ? psd_place_open(&d->place, dir, job, task, who, err) : PS_RESOURCE_EXHAUSTED;
+    if (st == PS_OK) {
+        psd_place_fs(&d->place, &fs);
+        st = psd_files_open(&d->files, &fs, err);
+        psi_err_prefix(st == PS_OK ? NULL : err, "%s", d->place.path);
+    }
+    if (st == PS_OK) {
+        *out_disk = d;
+    } else if (d != NULL) {
+        destroy(d);
+    }
+    return st;
+}
+
+/* ---- the thread ---- */
+
+static void carry_out(struct psd_disk *d, struct job *job)
+{
+    job->err = (struct psi_err){.code = PS_OK};
+    job->status = psd_files_run(&d->files, &job->op, &job->bytes, &job->err);
+    if (job->status != PS_OK && d->place.top >= 0) {
+        psi_err_prefix(&job->err, "%s", d->place.path);
+    }
+}
+
+static void *work(void *arg)
+{
+    struct psd_disk *d = arg;
+    (void)pthread_mutex_lock(&d->mutex);
+    while (!d->stopping) {
+        struct psi_list *link = psi_list_pop_front(&d->queue);
+        if (link == NULL) {
+            (void)pthread_cond_wait(&d->changed, &d->mutex);
+            continue;
+        }
+        (void)pthread_mutex_unlock(&d->mutex);
+        carry_out(d, PSI_CONTAINER_OF(link, struct job, link));
+        (void)pthread_mutex_lock(&d->mutex);
+        psi_list_push_back(&d->over, link);
+        if (d->wake_open) {
+            PSI_IGNORE(uv_async_send(&d->wake)); /* fails for closing handles only */
+        }
+    }
+    d->ended = true;
+    bool left = d->release != NULL;
+    (void)pthread_cond_broadcast(&d->changed);
+    (void)pthread_mutex_unlock(&d->mutex);
+    if (left) {
+        d->release(d->release_arg);
+        destroy(d);
+    }
+    return NULL;
+}
+
+/* ---- the task's thread ---- */
+
+static void on_wake(uv_async_t *async)
+{
+    struct psd_disk *d = async->data;
+    for (;;) {
+        (void)pthread_mutex_lock(&d->mutex);
+        struct psi_list *link = d->wake_open ? psi_list_pop_front(&d->over) : NULL;
+        (void)pthread_mutex_unlock(&d->mutex);
+        if (link == NULL) {
+            return;
+        }
+        struct job job = *PSI_CONTAINER_OF(link, struct job, link);
+        psi_list_push_back(&d->free_list, link); /* the core may ask for as many again at once */
+        d->over_fn(d->ctx, job.op.id, job.status, job.bytes, job.err.text);
+    }
+}
+
+ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn over, void *ctx, struct psi_err *err)
+{
+    sigset_t all;
+    sigset_t before;
+    d->over_fn = over;
+    d->ctx = ctx;
+    int rc = uv_async_init(loop, &d->wake, on_wake);
+    PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
+    d->wake.data = d;
+    d->wake_open = true;
+    sigfillset(&all); /* also SIGXFSZ: a write beyond RLIMIT_FSIZE must give EFBIG */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    rc = pthread_create(&d->thread, NULL, work, d);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    d->started = rc == 0;
+    return rc == 0 ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the disk: %s", strerror(rc));
+}
+
+void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
+{
+    struct psi_list *link = psi_list_pop_front(&d->free_list);
+    PSI_ASSERT(link != NULL); /* the core has at most PSD_DISK_OPS_MAX of them */
+    PSI_CONTAINER_OF(link, struct job, link)->op = *op;
+    (void)pthread_mutex_lock(&d->mutex);
+    psi_list_push_back(&d->queue, link);
+    (void)pthread_cond_broadcast(&d->changed);
+    (void)pthread_mutex_unlock(&d->mutex);
+}
+
+void psd_disk_close(struct psd_disk *d)
+{
+    if (d == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&d->mutex);
+    bool open = d->wake_open;
+    d->wake_open = false;
+    d->stopping = true;
+    (void)pthread_cond_broadcast(&d->changed);
+    (void)pthread_mutex_unlock(&d->mutex);
+    if (open) {
+        uv_close((uv_handle_t *)&d->wake, NULL);
+    }
+}
+
+bool psd_disk_end(struct psd_disk *d, uint32_t wait_ms, void (*release)(void *arg), void *arg)
+{
+    if (d == NULL) {
+        return true;
+    }
+    struct timespec until;
+    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* cannot fail for this clock */
+    until.tv_sec += wait_ms / 1000;
+    until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    (void)pthread_mutex_lock(&d->mutex);
+    while (d->started && !d->ended && pthread_cond_timedwait(&d->changed, &d->mutex, &until) == 0) {
+    }
+    bool left = d->started && !d->ended;
+    if (left) {
+        d->release_arg = arg;
+        d->release = release;
+        (void)pthread_detach(d->thread);
+    }
+    (void)pthread_mutex_unlock(&d->mutex);
+    if (!left) {
+        if (d->started) {
+            (void)pthread_join(d->thread, NULL);
+        }
+        destroy(d);
+    }
+    return !left;
+}

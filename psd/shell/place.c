@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * place.h: the system's directory of a task.
+ *
+ * Happy path: mkdir DIR and DIR/<job>-<index>, 0700, each synced where it is new -> owner and permissions are looked at -> the
+ * file `lock` in it is locked (flock), and then names this process -> calls. Failure modes: what is wrong with the directory is
+ * an error for the person who chose it, with what to do about it. A lock is gone with its process, however that ends, and is
+ * waited for a while; the file stays.
+ */
+#include "place.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOCK_WAIT_MS = 5000, LOCK_LOOK_MS = 20 };
+
+/* ---- open ---- */
+
+/* A directory that is missing is made. Its name is synced, also where it was there: who made it may have been killed before. */
+static int make_dir_at(int at, const char *name)
+{
+    bool made = mkdirat(at, name, 0700) == 0;
+    if (!made && errno != EEXIST) {
+        return -errno;
+    }
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int above = fd >= 0 ? openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    int rc = -errno;
+    if (above >= 0) {
+        rc = fsync(above) == 0 || errno == EINVAL ? 0 : -errno;
+    } else if (!made) {
+        rc = 0; /* what is wrong with it is said where it is opened; the one above it may be closed to us */
+    }
+    if (above >= 0) {
+        (void)close(above);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return rc;
+}
+
+static bool may_be_read(const struct stat *st)
+{
+    return st->st_uid == geteuid() && (st->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+static ps_status check_ours(const struct psd_place *p, struct psi_err *err)
+{
+    struct stat st;
+    if (fstat(p->top, &st) != 0) {
+        return psi_fail_errno(err, errno, "stat", p->path);
+    }
+    if (st.st_uid != geteuid()) {
+        return psi_fail(
+            err, PS_PERMISSION_DENIED,
+            "%s belongs to user %u, and psd runs as user %u: run it as that user, chown the directory, or name another "
+            "checkpoint_dir",
+            p->path, (unsigned)st.st_uid, (unsigned)geteuid());
+    }
+    if (!may_be_read(&st)) {
+        return psi_fail(err, PS_PERMISSION_DENIED, "%s can be written by others (mode %04o): chmod 700 it", p->path,
+                        (unsigned)(st.st_mode & 07777));
+    }
+    return PS_OK;
+}
+
+/* Who has it: the text in it, "" if there is none. */
+static void read_holder(int fd, char *text, size_t n)
+{
+    ssize_t got = pread(fd, text, n - 1, 0);
+    text[got > 0 ? got : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+/* Another server of this process has it: it does not end while this one waits. */
+static bool is_ours(int fd)
+{
+    char text[256], own[32];
+    (void)snprintf(own, sizeof(own), "process %ld ", (long)getpid());
+    read_holder(fd, text, sizeof(text));
+    return strncmp(text, own, strlen(own)) == 0;
+}
+
+static int lock_now(int fd)
+{
+    return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno;
+}
+
+/* 0, or -errno. A process that was killed a moment ago has it until the system has taken its memory back. */
+static int lock_or_wait(int fd)
+{
+    static const struct timespec pause = {.tv_nsec = LOCK_LOOK_MS * 1000L * 1000L};
+    int rc = lock_now(fd);
+    for (int ms = 0; rc == -EWOULDBLOCK && ms < LOCK_WAIT_MS && !is_ours(fd); ms += LOCK_LOOK_MS) {
+        (void)nanosleep(&pause, NULL); /* sleep: nothing tells when the system is done; nothing is served yet */
+        rc = lock_now(fd);
+    }
+    return rc;
+}
+
+static ps_status lock(struct psd_place *p, const char *who, struct psi_err *err)
+{
+    char text[256] = "";
+    p->lock = openat(p->top, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0600);
+    if (p->lock < 0) {
+        return psi_fail_errno(err, errno, "open the file `lock` in it", p->path);
+    }
+    int rc = lock_or_wait(p->lock);
+    if (rc == -EWOULDBLOCK) {
+        read_holder(p->lock, text, sizeof(text));
+        return psi_fail(err, PS_ALREADY_EXISTS,
+                        "%s is in use by %s: a task's directory is for one process. Stop that one, or name another "
+                        "checkpoint_dir",
+                        p->path, text[0] != '\0' ? text : "another process");
+    }
+    if (rc != 0) {
+        return psi_fail_errno(err, -rc, "flock", p->path);
+    }
+    int len = snprintf(text, sizeof(text), "process %ld (%.160s)\n", (long)getpid(), who);
+    if (ftruncate(p->lock, 0) != 0 || pwrite(p->lock, text, (size_t)len, 0) != len) {
+        return psi_fail_errno(err, errno, "write the file `lock` in it", p->path);
+    }
+    return PS_OK;
+}
+
+/* Of a task's directory in DIR; fits: a job's name is letters, digits and _. */
+static void name_of(const char *job, uint32_t task, char *buf, size_t n)
+{
+    (void)snprintf(buf, n, "%s-%u", job, task);
+}
+
+ps_status psd_place_open(struct psd_place *p, const char *dir, const char *job, uint32_t task, const char *who,
+                         struct psi_err *err)
+{
+    char name[PS_JOB_BYTES_MAX + 16];
+    *p = (struct psd_place){.top = -1, .lock = -1, .above = -1, .task = task};
+    (void)snprintf(p->job, sizeof(p->job), "%s", job);
+    name_of(job, task, name, sizeof(name));
+    if ((size_t)snprintf(p->path, sizeof(p->path), "%s/%s", dir, name) >= sizeof(p->path)) {
+        return psi_fail_errno(err, ENAMETOOLONG, "checkpoint_dir", dir);
+    }
+    int rc = make_dir_at(AT_FDCWD, dir);
+    p->above = rc == 0 ? open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    if (p->above < 0) {
+        return psi_fail_errno(err, rc != 0 ? -rc : errno, rc != 0 ? "mkdir" : "open", dir);
+    }
+    rc = make_dir_at(p->above, name);
+    p->top = rc == 0 ? openat(p->above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int why = rc != 0 ? -rc : errno;
+    if (p->top < 0) {
+        psd_place_close(p);
+        return why == ENOTDIR || why == ELOOP
+                   ? psi_fail(err, PS_INVALID_ARGUMENT, "%s is a symbolic link or no directory: psd follows none there", p->path)
+                   : psi_fail_errno(err, why, rc != 0 ? "mkdir" : "open", p->path);
+    }
+    ps_status st = check_ours(p, err);
+    if (st == PS_OK) {
+        st = lock(p, who, err);
+    }
+    if (st != PS_OK) {
+        psd_place_close(p);
+    }
+    return st;
+}
+
+void psd_place_close(struct psd_place *p)
+{
+    if (p->lock >= 0) {
+        (void)close(p->lock);
+    }
+    if (p->top >= 0) {
+        (void)close(p->top);
+    }
+    if (p->above >= 0) {
+        (void)close(p->above);
+    }
+    p->top = p->lock = p->above = -1;
+}
+
+/* ---- calls ---- */
+
+static int fd_of(const struct psd_place *p, int dir)
+{
+    return dir == PSD_FS_TOP ? p->top : dir;
+}
+
+static int result(int rc)
+{
+    return rc < 0 ? -errno : rc;
+}
+
+static int place_make_dir(void *ctx, const char *name)
+{
+    const struct psd_place *p = ctx;
+    return result(mkdirat(p->top, name, 0700));
+}
+
+static int place_open_dir(void *ctx, int dir, const char *name)
+{
+    return result(openat(fd_of(ctx, dir), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+static int place_open_task(void *ctx, uint32_t task)
+{
+    const struct psd_place *p = ctx;
+    char name[PS_JOB_BYTES_MAX + 16];
+    struct stat st;
+    name_of(p->job, task, name, sizeof(name));
+    int fd = result(openat(p->above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !may_be_read(&st))) {
+        (void)close(fd);
+        return -EPERM;
+    }
+    return fd;
+}
+
+static int place_open_file(void *ctx, int dir, const char *name, bool make)
+{
+    int how = make ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_NONBLOCK; /* a FIFO must not hang it */
+    int fd = result(openat(fd_of(ctx, dir), name, how | O_NOFOLLOW | O_CLOEXEC, 0600));
+    struct stat st;
+    if (fd >= 0 && !make && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        (void)close(fd);
+        return -ELOOP;
+    }
+    return fd;
+}
+
+static void place_close(void *ctx, int fd)
+{
+    (void)ctx;
+    (void)close(fd); /* what has to be on disk was synced */
+}
+
+static int64_t place_write(void *ctx, int fd, const void *p, size_t n, uint64_t offset)
+{
+    (void)ctx;
+    ssize_t done = -1;
+    do {
+        done = pwrite(fd, p, n, (off_t)offset);
+    } while (done < 0 && errno == EINTR);
+    return done < 0 ? -errno : done;
+}
+
+static int64_t place_read(void *ctx, int fd, void *p, size_t n, uint64_t offset)
+{
+    (void)ctx;
+    ssize_t done = -1;
+    do {
+        done = pread(fd, p, n, (off_t)offset);
+    } while (done < 0 && errno == EINTR);
+    return done < 0 ? -errno : done;
+}
+
+static int place_sync(void *ctx, int fd)
+{
+    const struct psd_place *p = ctx;
+    int rc = fd == PSD_FS_TOP ? fsync(p->top) : fsync(fd);
+    return rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: a file system that keeps nothing on disk */
+}
+
+static int place_rename(void *ctx, int dir, const char *from, const char *to)
+{
+    int fd = fd_of(ctx, dir);
+    return result(renameat(fd, from, fd, to));
+}
+
+static int place_remove(void *ctx, int dir, const char *name, bool is_dir)
+{
+    return result(unlinkat(fd_of(ctx, dir), name, is_dir ? AT_REMOVEDIR : 0));
+}
+
+static int place_each(void *ctx, int dir, psd_fs_entry_cb cb, void *arg)
+{
+    int fd = openat(fd_of(ctx, dir), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+    if (d == NULL) {
+        int why = errno;
+        if (fd >= 0) {
+            (void)close(fd);
+        }
+        return -why;
+    }
+    int rc = 0;
+    while (rc == 0) {
+        errno = 0;
+        const struct dirent *e = readdir(d); /* NOLINT(concurrency-mt-unsafe): a stream of our own */
+        if (e == NULL) {
+            rc = -errno;
+            break;
+        }
+        struct stat st = {.st_mode = 0};
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) {
+            continue;
+        }
+        if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+            rc = errno == ENOENT ? 0 : -errno; /* another task has just renamed or removed it */
+        } else {
+            struct psd_fs_entry entry = {.name = e->d_name,
+                                         .is_dir = S_ISDIR(st.st_mode),
+                                         .is_file = S_ISREG(st.st_mode),
+                                         .bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0};
+            cb(arg, &entry);
+        }
+    }
+    (void)closedir(d);
+    return rc;
+}
+
+struct tasks {
+    const struct psd_place *place;
+    psd_fs_task_cb cb;
+    void *arg;
+};
+
+static void on_above(void *arg, const struct psd_fs_entry *entry)
+{
+    const struct tasks *t = arg;
+    size_t job = strlen(t->place->job);
+    char same[PS_JOB_BYTES_MAX + 16];
+    if (!entry->is_dir || strncmp(entry->name, t->place->job, job) != 0 || entry->name[job] != '-') {
+        return;
+    }
+    unsigned long task = strtoul(entry->name + job + 1, NULL, 10);
+    if (task < PS_TASKS_MAX && task != t->place->task) {
+        name_of(t->place->job, (uint32_t)task, same, sizeof(same));
+        if (strcmp(same, entry->name) == 0) {
+            t->cb(t->arg, (uint32_t)task);
+        }
+    }
+}
+
+static int place_each_task(void *ctx, psd_fs_task_cb cb, void *arg)
+{
+    struct psd_place *p = ctx;
+    struct tasks t = {.place = p, .cb = cb, .arg = arg};
+    return place_each(p, p->above, on_above, &t);
+}
+
+void psd_place_fs(struct psd_place *p, struct psd_fs *fs)
+{
+    *fs = (struct psd_fs){.ctx = p,
+                          .make_dir = place_make_dir,
+                          .open_dir = place_open_dir,
+                          .open_task = place_open_task,
+                          .open_file = place_open_file,
+                          .close = place_close,
+                          .write = place_write,
+                          .read = place_read,
+                          .sync = place_sync,
+                          .rename = place_rename,
+                          .remove = place_remove,
+                          .each = place_each,
+                          .each_task = place_each_task};
+}

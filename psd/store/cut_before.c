@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a cut does before a change: all that the change touches is encoded, or copied, as it was at the instant. Happy path: kind
+ * by kind, what psd_commit() is about to write. Failure: as cut.c.
+ */
+#include "cut_internal.h"
+
+#include "mutate.h"
+#include "psd/state.h"
+
+#include <string.h>
+
+static void change_all(const struct psd_variable *v)
+{
+    for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
+        psd_kept_change(v->kept[i], 0, v->bytes);
+    }
+}
+
+/* What sessions hold of a queue goes with it. */
+static void before_drop(struct psd_cut *cut, const struct psd_variable *v)
+{
+    struct psi_list *it = NULL;
+    psd_cut_variable(cut, v);
+    if (v->queue == NULL) {
+        return;
+    }
+    PSI_LIST_FOREACH(it, &v->queue->attempts) {
+        psd_cut_record(cut, PSI_CONTAINER_OF(it, struct psd_attempt, of_queue)->record);
+    }
+}
+
+static void before_reset(struct psd_cut *cut, const char *of)
+{
+    const struct psd_container *c = psd_container_find(cut->store, of);
+    uint64_t cursor = 0;
+    void *value = NULL;
+    psd_cut_container(cut, psd_container_own(c));
+    while (psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
+        before_drop(cut, value);
+    }
+}
+
+static void before_init(struct psd_cut *cut, const struct psd_change *c)
+{
+    const struct psd_variable *v = c->init.variable;
+    psd_cut_record(cut, c->init.record);
+    psd_cut_variable(cut, v);
+    for (uint32_t i = 0; c->init.runs && i <= PSD_OPTIM_SLOTS_MAX; i++) {
+        bool in_place = i == 0 ? c->init.making->value == v->value : !c->init.making->replaces;
+        if (in_place) {
+            psd_kept_change(v->kept[i], 0, v->bytes);
+        }
+    }
+}
+
+static void before_segment(struct psd_cut *cut, const struct psd_change *c)
+{
+    const struct psd_progress *p = c->segment.number->progress;
+    const struct psd_variable *v = p->variable;
+    bool applied = psd_push_is_applied(p->kind);
+    psd_cut_record(cut, c->segment.record);
+    if (p->kind == PSD_CONTRIBUTE) {
+        return;
+    }
+    if (c->segment.last || psd_progress_streams(p)) {
+        psd_cut_variable(cut, v);
+    }
+    if (applied && p->staging == NULL) {
+        for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
+            psd_kept_change(v->kept[i], c->segment.number->offset * v->element_bytes, c->segment.count * v->element_bytes);
+        }
+    } else if ((applied && c->segment.last) || p->kind == PSD_ADD) {
+        psd_cut_variable(cut, v);
+        change_all(v);
+    }
+}
+
+static void before_end(struct psd_cut *cut, const struct psd_change *c)
+{
+    const struct psd_number *n = psd_record_find(c->end.record, c->end.number);
+    psd_cut_record(cut, c->end.record);
+    if (n != NULL && n->progress != NULL) {
+        psd_cut_variable(cut, n->progress->variable);
+    }
+}
+
+static void before_chief(struct psd_cut *cut, const struct psd_change *c)
+{
+    struct psi_map *chiefs = &cut->task->chiefs;
+    if (c->chief.container == NULL) {
+        return;
+    }
+    struct psd_chief *known = psi_map_find(chiefs, c->chief.container, strlen(c->chief.container));
+    if (known != NULL) {
+        psd_cut_chief(cut, known);
+    }
+    if (c->chief.forgotten != NULL) {
+        psd_cut_chief(cut, psi_map_find(chiefs, c->chief.forgotten->container, strlen(c->chief.forgotten->container)));
+    }
+    if (c->chief.reserved != NULL) {
+        c->chief.reserved->cut = cut->serial;
+    }
+}
+
+/* Of this container, or only the one called so. */
+static void before_names(struct psd_cut *cut, const char *of, const char *only)
+{
+    struct psd_directory *d = &cut->task->names;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    if (only != NULL) {
+        struct psd_name *n = (struct psd_name *)(uintptr_t)psd_directory_find(d, of, only);
+        if (n != NULL) {
+            psd_cut_name(cut, n);
+        }
+        return;
+    }
+    while (psi_map_next(&d->names, &cursor, NULL, NULL, &value)) {
+        if (strcmp(((struct psd_name *)value)->container, of) == 0) {
+            psd_cut_name(cut, value);
+        }
+    }
+}
+
+static void before_attempt(struct psd_cut *cut, const struct psd_change *c)
+{
+    const struct psd_attempt *a = psd_attempt_find(c->attempt.record, c->attempt.id);
+    const struct psd_variable *v = a != NULL ? a->variable : c->attempt.variable;
+    psd_cut_record(cut, c->attempt.record);
+    psd_cut_variable(cut, v);
+    if (c->kind == PSD_CHANGE_ENQUEUE) {
+        c->attempt.element->cut = cut->serial;
+    } else if (c->kind == PSD_CHANGE_DEQUEUE) {
+        psd_cut_before_take(cut, v, c->attempt.index);
+    }
+}
+
+static void before_work_end(struct psd_cut *cut, const struct psd_change *c)
+{
+    psd_cut_record(cut, c->work_end.record);
+    psd_cut_variable(cut, c->work_end.variable);
+}
+
+static void before_flip(struct psd_cut *cut, const struct psd_rounds *g)
+{
+    for (uint32_t i = 0; i < g->part_count; i++) {
+        psd_cut_variable(cut, g->parts[i].variable);
+    }
+    if (g->step != NULL) {
+        psd_cut_variable(cut, g->step);
+        change_all(g->step);
+    }
+}
+
+void psd_cut_before(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_cut *cut = t->store.cut;
+    if (cut->st != PS_OK) {
+        return;
+    }
+    switch (c->kind) {
+    case PSD_CHANGE_CONTAINER:
+        c->container.reserved->cut = cut->serial;
+        break;
+    case PSD_CHANGE_CONTAINER_RESET:
+        before_reset(cut, c->container.name);
+        break;
+    case PSD_CHANGE_CREATE:
+        c->create.reserved->cut = cut->serial;
+        break;
+    case PSD_CHANGE_DROP:
+        before_drop(cut, c->variable);
+        break;
+    case PSD_CHANGE_QUEUE_CLOSE:
+        psd_cut_variable(cut, c->variable);
+        break;
+    case PSD_CHANGE_INIT:
+        before_init(cut, c);
+        break;
+    case PSD_CHANGE_SEAL:
+        psd_cut_variable(cut, c->seal.variable);
+        break;
+    case PSD_CHANGE_RATE:
+        psd_cut_variable(cut, c->rate.variable);
+        break;
+    case PSD_CHANGE_CHIEF:
+        before_chief(cut, c);
+        break;
+    case PSD_CHANGE_SESSION:
+        c->session.reserved->cut = cut->serial;
+        break;
+    case PSD_CHANGE_SESSION_END:
+        psd_cut_record(cut, c->record);
+        break;
+    case PSD_CHANGE_BEGIN:
+        psd_cut_record(cut, c->begin.record);
+        break;
+    case PSD_CHANGE_SEGMENT:
+        before_segment(cut, c);
+        break;
+    case PSD_CHANGE_REFUSE:
+    case PSD_CHANGE_ABANDON:
+        before_end(cut, c);
+        break;
+    case PSD_CHANGE_NAME:
+        before_names(cut, c->name.container, c->name.name);
+        if (c->name.reserved != NULL) {
+            c->name.reserved->cut = cut->serial;
+        }
+        break;
+    case PSD_CHANGE_NAME_FORGET:
+        before_names(cut, c->name.container, c->name.name);
+        break;
+    case PSD_CHANGE_RESET:
+    case PSD_CHANGE_RESET_TASK: /* resets were encoded at the instant */
+        break;
+    case PSD_CHANGE_RESET_END:
+        before_names(cut, c->reset.container, NULL);
+        break;
+    case PSD_CHANGE_ENQUEUE:
+    case PSD_CHANGE_DEQUEUE:
+    case PSD_CHANGE_ATTEMPT_DONE:
+    case PSD_CHANGE_ATTEMPT_END:
+        before_attempt(cut, c);
+        break;
+    case PSD_CHANGE_WORK_FILLED:
+        psd_cut_variable(cut, c->filled.variable);
+        psd_cut_queue_whole(cut, c->filled.variable);
+        break;
+    case PSD_CHANGE_WORK_END:
+        before_work_end(cut, c);
+        break;
+    case PSD_CHANGE_SET_STEP:
+        psd_cut_record(cut, c->set_step.record);
+        psd_cut_variable(cut, c->set_step.variable);
+        break;
+    case PSD_CHANGE_ROUNDS:
+    case PSD_CHANGE_ROUND_JOIN:
+    case PSD_CHANGE_ROUND_LEAVE: /* groups are not in it; whose memory they free lets go of it */
+        break;
+    case PSD_CHANGE_ROUND_FLIP:
+        before_flip(cut, c->flip.container->rounds);
+        break;
+    }
+}

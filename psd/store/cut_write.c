@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a cut writes: entries into blocks of the state file, values and headers into files of values (docs/DURABILITY.md has the
+ * bytes). Happy path: bytes are copied to the end of the newest write where they follow it, else into one of their own. Failure:
+ * without memory the cut fails, and from then on nothing is copied.
+ */
+#include "cut_internal.h"
+
+#include "common/crc32c.h"
+#include "common/mem.h"
+#include "common/safetensors.h"
+#include "psd/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ENTRY_KEPT_BYTES ((size_t)1 << 20) /* of memory for the next entry */
+#define TENSORS_MAX ((uint64_t)90000)      /* of a file: their texts, of 500 bytes at most, are within the limits of a header */
+
+void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why)
+{
+    if (cut->st == PS_OK) {
+        cut->st = psi_fail(&cut->err, st, "checkpoint %llu of %s: %s", (unsigned long long)cut->o.number, cut->task->name, why);
+    }
+}
+
+static void hold(struct psd_cut *cut, uint64_t bytes)
+{
+    cut->held_bytes += bytes;
+    if (cut->held_bytes > cut->held_bytes_max) {
+        cut->held_bytes_max = cut->held_bytes;
+    }
+}
+
+/* ---- bytes ---- */
+
+static struct psd_cut_write *write_new(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, size_t capacity)
+{
+    struct psd_cut_write *w = psi_malloc(sizeof(*w) + capacity);
+    if (w == NULL) {
+        psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for copies");
+        return NULL;
+    }
+    *w = (struct psd_cut_write){.file = file, .place = place, .at = at, .capacity = (uint32_t)capacity};
+    psi_list_init(&w->link);
+    hold(cut, capacity);
+    return w;
+}
+
+/* w, with room for n bytes more; NULL: no memory, and w is as it was. */
+static struct psd_cut_write *grown(struct psd_cut *cut, struct psd_cut_write *w, size_t n)
+{
+    size_t want = w->bytes + n;
+    if (want <= w->capacity) {
+        return w;
+    }
+    size_t capacity = 2 * want < PSD_CUT_BLOCK_BYTES ? 2 * want : PSD_CUT_BLOCK_BYTES;
+    size_t before = w->capacity;
+    psi_list_remove(&w->link);
+    struct psd_cut_write *moved = psi_realloc(w, sizeof(*w) + capacity);
+    struct psd_cut_write *now = moved != NULL ? moved : w;
+    psi_list_init(&now->link);
+    psi_list_push_back(&cut->writes, &now->link);
+    if (moved != NULL) {
+        moved->capacity = (uint32_t)capacity;
+        hold(cut, capacity - before);
+    }
+    return moved;
+}
+
+/* The newest write, where these bytes follow it and fit; NULL: they do not. */
+static struct psd_cut_write *followed(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, uint64_t n)
+{
+    struct psi_list *link = psi_list_last(&cut->writes);
+    struct psd_cut_write *w = link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psd_cut_write, link);
+    bool follows = w != NULL && w->file == file && w->place == place && w->at + w->bytes == at && file != 0 &&
+                   w->bytes + n <= PSD_CUT_BLOCK_BYTES;
+    return follows ? grown(cut, w, n) : NULL;
+}
+
+void psd_cut_put(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, const void *p, uint64_t n)
+{
+    if (cut->st != PS_OK || n == 0) {
+        return;
+    }
+    struct psd_cut_write *w = followed(cut, file, place, at, n);
+    if (w == NULL) {
+        w = write_new(cut, file, place, at, n);
+        if (w == NULL) {
+            return;
+        }
+        psi_list_push_back(&cut->writes, &w->link);
+    }
+    memcpy(w->data + w->bytes, p, n);
+    w->bytes += (uint32_t)n;
+}
+
+void psd_cut_writes_free(struct psd_cut *cut, struct psi_list *head)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(head)) != NULL) {
+        struct psd_cut_write *w = PSI_CONTAINER_OF(link, struct psd_cut_write, link);
+        cut->held_bytes -= w->capacity;
+        psi_free(w);
+    }
+    if (cut->block != NULL) {
+        cut->held_bytes -= cut->block->capacity;
+        psi_free(cut->block);
+        cut->block = NULL;
+    }
+}
+
+/* ---- the state file ---- */
+
+static void put_u32(uint8_t *p, uint32_t value)
+{
+    memcpy(p, &value, sizeof(value)); /* little-endian */
+}
+
+static void seal(struct psd_cut *cut)
+{
+    struct psd_cut_write *w = cut->block;
+    put_u32(w->data + PSI_STATE_PAYLOAD_BYTES, (uint32_t)cut->block_count);
+    put_u32(w->data + PSI_STATE_BLOCK_BYTES - 4, psi_crc32c(0, w->data, PSI_STATE_BLOCK_BYTES - 4));
+    w->bytes = (uint32_t)PSI_STATE_BLOCK_BYTES;
+    cut->state_sum = psi_crc32c(cut->state_sum, w->data, PSI_STATE_BLOCK_BYTES - sizeof(uint32_t));
+    cut->block_count++;
+    cut->block = NULL;
+    cut->state_bytes += w->capacity;
+    psi_list_push_back(&cut->sealed, &w->link);
+}
+
+static void stream(struct psd_cut *cut, const uint8_t *p, size_t n)
+{
+    while (n > 0 && cut->st == PS_OK) {
+        if (cut->block == NULL) {
+            cut->block = write_new(cut, 0, PSD_CUT_IN_FILE, cut->block_count * PSI_STATE_BLOCK_BYTES, PSI_STATE_BLOCK_BYTES);
+            continue;
+        }
+        size_t room = PSI_STATE_PAYLOAD_BYTES - cut->block->bytes;
+        size_t take = n < room ? n : room;
+        memcpy(cut->block->data + cut->block->bytes, p, take);
+        cut->block->bytes += (uint32_t)take;
+        p += take;
+        n -= take;
+        if (cut->block->bytes == PSI_STATE_PAYLOAD_BYTES) {
+            seal(cut);
+        }
+    }
+}
+
+void psd_cut_state_end(struct psd_cut *cut)
+{
+    if (cut->st == PS_OK && cut->block != NULL) {
+        memset(cut->block->data + cut->block->bytes, 0, PSI_STATE_PAYLOAD_BYTES - cut->block->bytes);
+        seal(cut);
+    }
+}
+
+void psd_cut_entry_begin(struct psd_cut *cut, struct psd_codec *k, struct psd_code_storage *storage)
+{
+    static const uint8_t head[PSI_STATE_ENTRY_HEAD_BYTES] = {0};
+    psi_buf_clear(&cut->entry);
+    *k = (struct psd_codec){.out = &cut->entry, .storage = storage, .what = "state", .st = cut->st, .err = &cut->err};
+    psd_code_raw(k, (void *)(uintptr_t)head, sizeof(head)); /* it is only read */
+}
+
+void psd_cut_entry_end(struct psd_cut *cut, struct psd_codec *k, enum psd_entry_kind kind)
+{
+    psd_code_align(k);
+    if (k->st != PS_OK) {
+        psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for an entry");
+        return;
+    }
+    uint64_t bytes = cut->entry.len - PSI_STATE_ENTRY_HEAD_BYTES;
+    memcpy(cut->entry.data, &bytes, sizeof(bytes));
+    put_u32(cut->entry.data + sizeof(bytes), kind);
+    if (kind != PSD_ENTRY_END) {
+        cut->entry_count++;
+        cut->entry_sum = psi_crc32c(cut->entry_sum, cut->entry.data, cut->entry.len);
+    }
+    stream(cut, cut->entry.data, cut->entry.len);
+    cut->left -= cut->entry.len < cut->left ? cut->entry.len : cut->left;
+    if (cut->entry.capacity > ENTRY_KEPT_BYTES) {
+        psi_buf_fini(&cut->entry);
+        psi_buf_init(&cut->entry, SIZE_MAX);
+    }
+}
+
+/* ---- files of values ---- */
+
+uint32_t psd_cut_model_for(struct psd_cut *cut, struct psd_container *container, uint64_t tensors)
+{
+    if (container->cut_file != 0 && cut->models[container->cut_file - 1].tensors + tensors <= TENSORS_MAX) {
+        cut->models[container->cut_file - 1].tensors += tensors;
+        return container->cut_file;
+    }
+    struct psd_cut_model *models = psi_grow(cut->models, cut->model_count, &cut->model_capacity, sizeof(*models));
+    if (models == NULL) {
+        psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for its files");
+        return 0;
+    }
+    cut->models = models;
+    struct psd_cut_model *m = &models[cut->model_count++];
+    *m = (struct psd_cut_model){.container = container->name, .tensors = tensors};
+    psi_buf_init(&m->header, PSI_SAFETENSORS_HEADER_MAX);
+    if (psi_buf_printf(&m->header, NULL,
+                       "%8s{\"__metadata__\":{\"format\":\"psd checkpoint\",\"psd_cluster\":\"%s\",\"psd_container\":\"%s\"}", "",
+                       cut->task->cluster.name, container->name) != PS_OK) {
+        psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for a header");
+    }
+    container->cut_file = (uint32_t)cut->model_count;
+    return container->cut_file;
+}
+
+/* Where in the values a place begins. */
+static uint64_t place_at(const struct psd_cut_model *m, enum psd_cut_place place)
+{
+    uint64_t at = 0;
+    for (int i = 0; i < (int)place; i++) {
+        at += m->place_bytes[i];
+    }
+    return at;
+}
+
+static void add_tensor(struct psd_cut *cut, struct psd_cut_model *m, const char *name, const char *suffix, const char *type,
+                       const ps_shape *shape, uint64_t begin, uint64_t bytes)
+{
+    ps_status st = psi_buf_printf(&m->header, NULL, ",\"%s%s\":{\"dtype\":\"%s\",\"shape\":[", name, suffix, type);
+    for (uint32_t i = 0; st == PS_OK && i < shape->rank; i++) {
+        st = psi_buf_printf(&m->header, NULL, "%s%lld", i > 0 ? "," : "", (long long)shape->dims[i]);
+    }
+    if (st == PS_OK) {
+        st = psi_buf_printf(&m->header, NULL, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+                            (unsigned long long)(begin + bytes));
+    }
+    if (st != PS_OK) {
+        psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for a header");
+    }
+}
+
+void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k)
+{
+    struct psd_cut_model *m = &cut->models[k->file - 1];
+    const struct psd_variable *v = k->variable;
+    uint64_t begin = place_at(m, k->place) + k->at;
+    if (k->split != 0) {
+        ps_shape offsets = {.rank = 1, .dims = {(int64_t)(k->split / 8)}};
+        ps_shape bytes = {.rank = 1, .dims = {(int64_t)(k->bytes - k->split)}};
+        add_tensor(cut, m, v->name, ":offsets", "I64", &offsets, begin, k->split);
+        add_tensor(cut, m, v->name, ":bytes", "U8", &bytes, place_at(m, PSD_CUT_IN_1) + k->split_at, k->bytes - k->split);
+        return;
+    }
+    char suffix[32] = "";
+    if (k->which > 0) {
+        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psd_optim_slot_name(v->optimizer.kind, k->which - 1))); /* fits */
+    }
+    add_tensor(cut, m, v->name, suffix, psi_tensor_type_of(v->dtype)->name, &v->shape, begin, k->bytes);
+}
+
+void psd_cut_headers_end(struct psd_cut *cut)
+{
+    for (size_t i = 0; i < cut->model_count && cut->st == PS_OK; i++) {
+        struct psd_cut_model *m = &cut->models[i];
+        ps_status st = psi_buf_append_text(&m->header, "}", NULL);
+        while (st == PS_OK && m->header.len % 8 != 0) {
+            st = psi_buf_append_text(&m->header, " ", NULL);
+        }
+        if (st != PS_OK) {
+            psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for a header");
+            return;
+        }
+        uint64_t length = m->header.len - PSI_SAFETENSORS_PREFIX;
+        memcpy(m->header.data, &length, sizeof(length)); /* little-endian */
+        m->data_start = m->header.len;
+    }
+}
+
+/* ---- what is kept ---- */
+
+void psd_cut_put_staged(struct psd_kept *k, uint64_t at, uint64_t n)
+{
+    struct psd_codec codec;
+    struct psd_code_storage storage;
+    psd_cut_entry_begin(k->cut, &codec, &storage);
+    psd_entry_staged(&codec, k->session, k->number, at, k->memory + at, n);
+    psd_cut_entry_end(k->cut, &codec, PSD_ENTRY_STAGED);
+}
+
+/* A blob of strings is two tensors. */
+void psd_cut_put_values(struct psd_kept *k, uint64_t at, uint64_t n)
+{
+    const uint8_t *p = k->memory + at;
+    uint64_t first = k->split == 0 ? n : at >= k->split ? 0 : k->split - at < n ? k->split - at : n;
+    psd_cut_put(k->cut, k->file, k->place, k->at + at, p, first);
+    psd_cut_put(k->cut, k->file, PSD_CUT_IN_1, k->split_at + at + first - k->split, p + first, n - first);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See kept.h. Happy path: new -> its blocks are copied, some before they change -> freed with the cut. Failure: without memory
+ * the cut fails; the memory is as if nobody kept it then. */
+#include "cut_internal.h"
+
+#include "common/crc32c.h"
+#include "common/mem.h"
+
+#include <string.h>
+
+static uint64_t block_count(uint64_t bytes)
+{
+    return (bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
+}
+
+struct psd_kept *psd_kept_new(struct psd_cut *cut, struct psd_kept **holder, const void *p, uint64_t bytes, uint64_t memory_bytes)
+{
+    uint64_t blocks = block_count(bytes);
+    struct psd_kept *k = cut->st == PS_OK ? psi_calloc(1, sizeof(*k) + blocks * sizeof(uint32_t) + (blocks + 7) / 8) : NULL;
+    if (k == NULL) {
+        return NULL;
+    }
+    PSI_ASSERT(*holder == NULL);
+    *holder = k;
+    k->cut = cut;
+    k->holder = holder;
+    k->memory = p;
+    k->bytes = bytes;
+    k->memory_bytes = memory_bytes;
+    k->left = blocks;
+    k->copied = (uint8_t *)&k->sums[blocks];
+    psi_list_push_back(&cut->kept, &k->link);
+    return k;
+}
+
+/* The memory was the cut's. */
+static void release(struct psd_kept *k)
+{
+    if (k->owned) {
+        psd_arena_free(&k->cut->store->arena, (void *)(uintptr_t)k->memory, k->memory_bytes);
+        k->cut->held_bytes -= k->memory_bytes;
+        k->cut->owned_bytes -= k->memory_bytes;
+        k->owned = false;
+    }
+}
+
+void psd_kept_free(struct psd_kept *k)
+{
+    PSI_ASSERT(k->variable == NULL);
+    release(k);
+    if (k->holder != NULL) {
+        *k->holder = NULL;
+    }
+    psi_list_remove(&k->link);
+    psi_free(k);
+}
+
+static bool is_copied(const struct psd_kept *k, uint64_t block)
+{
+    return (k->copied[block / 8] >> block % 8 & 1) != 0;
+}
+
+static uint64_t block_bytes(const struct psd_kept *k, uint64_t block)
+{
+    uint64_t left = k->bytes - block * PSD_CUT_BLOCK_BYTES;
+    return left < PSD_CUT_BLOCK_BYTES ? left : PSD_CUT_BLOCK_BYTES;
+}
+
+static void copy(struct psd_kept *k, uint64_t block)
+{
+    uint64_t at = block * PSD_CUT_BLOCK_BYTES, n = block_bytes(k, block);
+    k->sums[block] = k->file == 0 ? 0 : psi_crc32c_far(0, k->memory + at, n);
+    k->put(k, at, n);
+    k->copied[block / 8] |= (uint8_t)(1 << block % 8);
+    k->left--;
+    if (k->left == 0) {
+        release(k);
+    }
+}
+
+void psd_kept_change(struct psd_kept *k, uint64_t offset, uint64_t bytes)
+{
+    if (k == NULL || k->left == 0 || bytes == 0 || offset >= k->bytes) {
+        return;
+    }
+    uint64_t end = bytes < k->bytes - offset ? offset + bytes : k->bytes;
+    for (uint64_t b = offset / PSD_CUT_BLOCK_BYTES; b * PSD_CUT_BLOCK_BYTES < end && k->cut->st == PS_OK; b++) {
+        if (!is_copied(k, b)) {
+            copy(k, b);
+        }
+    }
+}
+
+uint64_t psd_kept_missing(const struct psd_kept *k, uint64_t offset, uint64_t bytes)
+{
+    uint64_t missing = 0;
+    if (k == NULL || k->left == 0 || bytes == 0 || offset >= k->bytes || k->cut->st != PS_OK) {
+        return 0;
+    }
+    uint64_t end = bytes < k->bytes - offset ? offset + bytes : k->bytes;
+    for (uint64_t b = offset / PSD_CUT_BLOCK_BYTES; b * PSD_CUT_BLOCK_BYTES < end; b++) {
+        missing += is_copied(k, b) ? 0 : block_bytes(k, b);
+    }
+    return missing;
+}
+
+void psd_kept_turn(struct psd_kept *k)
+{
+    while (is_copied(k, k->next)) {
+        k->next++;
+    }
+    copy(k, k->next);
+}
+
+void psd_kept_let_go(struct psd_store *s, struct psd_kept **holder, void *p, uint64_t bytes)
+{
+    struct psd_kept *k = *holder;
+    *holder = NULL;
+    if (k != NULL) {
+        PSI_ASSERT(k->memory == p && k->memory_bytes == bytes);
+        k->holder = NULL;
+    }
+    if (k == NULL || k->left == 0 || k->cut->st != PS_OK) {
+        psd_arena_free(&s->arena, p, bytes);
+        return;
+    }
+    k->owned = true;
+    k->cut->held_bytes += bytes;
+    k->cut->owned_bytes += bytes;
+}
+
+void psd_kept_move(struct psd_kept **to, struct psd_kept **from)
+{
+    PSI_ASSERT(*to == NULL);
+    psd_kept_swap(to, from);
+}
+
+void psd_kept_swap(struct psd_kept **a, struct psd_kept **b)
+{
+    struct psd_kept *k = *a;
+    *a = *b;
+    *b = k;
+    if (*a != NULL) {
+        (*a)->holder = a;
+    }
+    if (*b != NULL) {
+        (*b)->holder = b;
+    }
+}

@@ -1,0 +1,555 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Reading of a checkpoint: see load.h. Happy path: blocks of the state file, each compared with its CRC -> entries, which make
+ * the task -> of each file of values the header, then values and slots, each block compared with the CRC that the state has of it
+ * -> taken. Failure: the first one ends it.
+ */
+#include "load.h"
+
+#include "cut_internal.h"
+
+#include "mutate.h"
+#include "psd/state.h"
+
+#include "common/blob.h"
+#include "common/crc32c.h"
+#include "common/mem.h"
+#include "common/safetensors.h"
+#include "common/shape.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define PIECE_BYTES ((uint64_t)1 << 20) /* wanted at a time: blocks of values, whole ones */
+
+/* A value or a slot. */
+struct array {
+    uint32_t *sums; /* of its blocks */
+    uint64_t sum_count;
+    uint8_t *memory;
+    uint64_t bytes;
+    const struct psi_tensor *tensor[2]; /* where it lies; the second one: of strings, the bytes */
+};
+
+/* A variable with a value. */
+struct values {
+    const struct psd_variable *variable;
+    uint32_t file;
+    uint32_t array_count;
+    struct array arrays[1 + PSD_OPTIM_SLOTS_MAX];
+    struct values *next; /* of its file */
+};
+
+struct file {
+    struct psd_entry_file is;
+    struct values *first, *last;
+};
+
+enum stage { BLOCKS, HEADER, VALUES, DONE };
+
+struct psd_load {
+    struct psd_task *task;
+    struct psd_load_options o;
+    char of[PSI_TASK_NAME_MAX]; /* whose it is */
+    enum stage stage;
+    struct psd_code_storage storage;
+    struct psd_load_read wanted;
+    /* the state */
+    uint8_t *block;
+    struct psi_state_reader state;
+    bool entry_failed; /* and its error says of which checkpoint */
+    /* values */
+    struct file *files;
+    size_t file_count, file_capacity;
+    struct psi_u64_map variables; /* creation -> struct values */
+    size_t file;                  /* that is read */
+    struct psi_buf header;
+    struct psi_safetensors table; /* of it */
+    struct psi_map tensors;       /* name -> struct psi_tensor of the table */
+    struct values *values;        /* that are read next; NULL: the file is over */
+    uint32_t array, tensor;
+    uint64_t at; /* bytes of the tensor that are there */
+};
+
+static ps_status lost(const struct psd_load *l, struct psi_err *err, const char *why)
+{
+    char file[40];
+    PSI_IGNORE(snprintf(file, sizeof(file), "file %u of values", l->wanted.file)); /* fits */
+    return psi_fail(err, PS_DATA_LOSS, "checkpoint %llu of %s: %s: %s", (unsigned long long)l->o.number, l->of,
+                    l->wanted.file == 0 ? "its state file" : file, why);
+}
+
+static void prefix(const struct psd_load *l, struct psi_err *err)
+{
+    psi_err_prefix(err, "checkpoint %llu of %s: its state file", (unsigned long long)l->o.number, l->of);
+}
+
+static ps_status no_memory(const struct psd_load *l, struct psi_err *err)
+{
+    return psi_fail(err, PS_RESOURCE_EXHAUSTED, "checkpoint %llu of %s: no memory to load it", (unsigned long long)l->o.number,
+                    l->of);
+}
+
+/* ---- its life ---- */
+
+ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o, struct psd_load **out, struct psi_err *err)
+{
+    static const uint64_t seed[2] = {1, 2}; /* keys are creations of a checkpoint and names of a task's own */
+    struct psd_load *l = psi_calloc(1, sizeof(*l));
+    uint8_t *block = psi_malloc(PSI_STATE_BLOCK_BYTES);
+    if (l == NULL || block == NULL) {
+        psi_free(l);
+        psi_free(block);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "checkpoint %llu: no memory to load it", (unsigned long long)o->number);
+    }
+    l->task = empty;
+    l->o = *o;
+    l->block = block;
+    PSI_IGNORE(psi_task_name_format(l->of, sizeof(l->of), empty->config.job, /* it is of */
+                                    o->writer != 0 ? o->writer - 1 : empty->config.task));
+    psi_buf_init(&l->header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
+    psi_u64_map_init(&l->variables, seed);
+    psi_map_init(&l->tensors, seed);
+    ps_status st = psi_state_begin(&l->state, o->state_bytes, err);
+    if (st != PS_OK) {
+        prefix(l, err);
+        psd_load_free(l);
+        return st;
+    }
+    *out = l;
+    return PS_OK;
+}
+
+static void table_free(struct psd_load *l)
+{
+    psi_map_fini(&l->tensors);
+    psi_safetensors_fini(&l->table);
+    psi_buf_fini(&l->header);
+}
+
+void psd_load_free(struct psd_load *l)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    if (l == NULL) {
+        return;
+    }
+    while (psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {
+        struct values *v = value;
+        for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
+            psi_free(v->arrays[i].sums);
+        }
+        psi_free(v);
+    }
+    psi_u64_map_fini(&l->variables);
+    table_free(l);
+    psi_free(l->files);
+    psi_state_fini(&l->state);
+    psi_free(l->block);
+    psi_free(l);
+}
+
+bool psd_load_is_done(const struct psd_load *l)
+{
+    return l->stage == DONE;
+}
+
+/* ---- entries ---- */
+
+static ps_status check_head(struct psd_load *l, const struct psd_entry_head *h, struct psi_err *err)
+{
+    const struct psd_task *t = l->task;
+    if (h->magic != PSI_STATE_MAGIC || h->number != l->o.number) {
+        return lost(l, err, "it is that of another checkpoint, or none");
+    }
+    if (h->version > PSI_STATE_VERSION) {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "checkpoint %llu of %s was written by a newer psd, in format %u; this one reads up to %u",
+                        (unsigned long long)l->o.number, t->name, h->version, PSI_STATE_VERSION);
+    }
+    if (strcmp(h->cluster, t->cluster.name) != 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is that of cluster '%s', %s is of cluster '%s'",
+                        (unsigned long long)l->o.number, h->cluster, t->name, t->cluster.name);
+    }
+    bool same = strcmp(h->job, t->config.job) == 0 && h->task == (l->o.writer != 0 ? l->o.writer - 1 : t->config.task);
+    return same ? PS_OK
+                : psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is that of /job:%s/task:%u, not of %s",
+                           (unsigned long long)l->o.number, h->job, h->task, l->of);
+}
+
+/* v was read: where its values come. */
+static void expect_values(struct psd_load *l, struct psd_codec *k, const struct psd_variable *v, uint32_t file)
+{
+    struct values *of = psi_calloc(1, sizeof(*of));
+    if (of == NULL || psi_u64_map_put(&l->variables, v->creation, of, NULL, NULL) != PS_OK) {
+        psi_free(of);
+        k->st = no_memory(l, k->err);
+        return;
+    }
+    of->variable = v;
+    of->file = file;
+    of->array_count = 1 + psd_optim_slot_count(v->optimizer.kind);
+    for (uint32_t i = 0; i < of->array_count; i++) {
+        of->arrays[i].memory = i == 0 ? v->value : v->slots[i - 1];
+        of->arrays[i].bytes = v->bytes;
+    }
+    if (l->o.random != NULL) {
+        psd_variable_own(v)->restored = true;
+    }
+}
+
+static uint64_t blocks_of(const struct array *a)
+{
+    return (a->bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
+}
+
+static void take_sums(struct psd_load *l, struct psd_codec *k)
+{
+    struct psd_entry_sums s = {.creation = 0};
+    psd_entry_sums(k, &s);
+    struct values *of = k->st == PS_OK ? psi_u64_map_find(&l->variables, s.creation) : NULL;
+    if (of == NULL || s.which >= of->array_count) {
+        psd_code_wrong(k, "CRCs of no value");
+        return;
+    }
+    struct array *a = &of->arrays[s.which];
+    if (s.first != a->sum_count || s.count > blocks_of(a) - s.first) {
+        psd_code_wrong(k, "CRCs out of their order");
+        return;
+    }
+    if (a->sums == NULL) {
+        a->sums = psi_malloc(blocks_of(a) * sizeof(*a->sums));
+    }
+    if (a->sums == NULL) {
+        k->st = no_memory(l, k->err);
+        return;
+    }
+    memcpy(a->sums + s.first, s.sums, s.count * sizeof(*a->sums));
+    a->sum_count += s.count;
+}
+
+static void take_file(struct psd_load *l, struct psd_codec *k)
+{
+    struct psd_entry_file f = {.file = 0};
+    psd_entry_file(k, &f);
+    if (k->st != PS_OK || f.file != l->file_count + 1 || f.header_bytes > l->header.max || f.header_bytes > f.bytes) {
+        psd_code_wrong(k, "a file that cannot be");
+        return;
+    }
+    struct file *files = psi_grow(l->files, l->file_count, &l->file_capacity, sizeof(*files));
+    if (files == NULL) {
+        k->st = no_memory(l, k->err);
+        return;
+    }
+    l->files = files;
+    files[l->file_count++] = (struct file){.is = f};
+}
+
+static void entry(struct psd_load *l, struct psd_codec *k, uint32_t kind)
+{
+    struct psd_entry_head h = {.magic = 0};
+    uint32_t file = 0;
+    switch ((enum psd_entry_kind)kind) {
+    case PSD_ENTRY_HEAD:
+        psd_entry_head(k, &h);
+        k->st = k->st == PS_OK ? check_head(l, &h, k->err) : k->st;
+        break;
+    case PSD_ENTRY_TASK:
+        psd_entry_task(k, l->task);
+        break;
+    case PSD_ENTRY_CONTAINER:
+        psd_entry_container(k, NULL);
+        break;
+    case PSD_ENTRY_VARIABLE: {
+        const struct psd_variable *v = psd_entry_variable(k, NULL, &file);
+        if (v != NULL && k->st == PS_OK && v->initialised) {
+            expect_values(l, k, v, file);
+        }
+        break;
+    }
+    case PSD_ENTRY_ELEMENT:
+        psd_entry_element(k, NULL, NULL, 0, false);
+        break;
+    case PSD_ENTRY_RECORD:
+        psd_entry_record(k, NULL);
+        break;
+    case PSD_ENTRY_STAGED:
+        psd_entry_staged(k, NULL, 0, 0, NULL, 0);
+        break;
+    case PSD_ENTRY_CHIEF:
+        psd_entry_chief(k, NULL);
+        break;
+    case PSD_ENTRY_NAME:
+        psd_entry_name(k, l->task, NULL);
+        break;
+    case PSD_ENTRY_RESET:
+        psd_entry_reset(k, l->task, NULL);
+        break;
+    case PSD_ENTRY_FILE:
+        take_file(l, k);
+        break;
+    case PSD_ENTRY_SUMS:
+        take_sums(l, k);
+        break;
+    case PSD_ENTRY_END: /* the reader's */
+    default:
+        psd_code_wrong(k, "an entry of a kind that is not known");
+        break;
+    }
+    psd_code_align(k);
+    if (k->st == PS_OK && k->left > 0) {
+        psd_code_wrong(k, "an entry that is too long");
+    }
+}
+
+static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
+{
+    struct psd_load *l = ctx;
+    struct psd_codec k = {
+        .in = e->data, .left = e->bytes, .task = l->task, .storage = &l->storage, .what = "a state file", .err = err};
+    entry(l, &k, e->kind);
+    l->entry_failed = k.st != PS_OK;
+    return k.st;
+}
+
+/* ---- the state file ---- */
+
+static void begin_file(struct psd_load *l)
+{
+    table_free(l);
+    l->stage = l->file < l->file_count ? HEADER : DONE;
+    l->values = l->stage == HEADER ? l->files[l->file].first : NULL;
+    l->array = l->tensor = 0;
+    l->at = 0;
+}
+
+/* All variables with a value have CRCs, and lie in a file, which gets them. */
+static ps_status deal_values(struct psd_load *l, struct psi_err *err)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {
+        struct values *v = value;
+        bool known = v->file > 0 && v->file <= l->file_count &&
+                     strcmp(l->files[v->file - 1].is.container, v->variable->container->name) == 0;
+        for (uint32_t i = 0; known && i < v->array_count; i++) {
+            known = v->arrays[i].sum_count == blocks_of(&v->arrays[i]);
+        }
+        if (!known) {
+            return lost(l, err, "a value without its file or its CRCs");
+        }
+        struct file *f = &l->files[v->file - 1];
+        *(f->first == NULL ? &f->first : &f->last->next) = v;
+        f->last = v;
+    }
+    return PS_OK;
+}
+
+static void renew(struct psd_load *l)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (l->o.random != NULL && psi_map_next(&l->task->store.containers, &cursor, NULL, NULL, &value)) {
+        struct psd_container *c = value;
+        c->incarnation = l->o.random(l->o.random_ctx);
+    }
+}
+
+static ps_status got_block(struct psd_load *l, struct psi_err *err)
+{
+    ps_status st = psi_state_block(&l->state, l->block, take_entry, l, err);
+    if (st != PS_OK && !l->entry_failed) {
+        prefix(l, err);
+    }
+    if (st != PS_OK || !psi_state_is_over(&l->state)) {
+        return st;
+    }
+    bool named = l->o.state_sum == 0 || psi_state_is(&l->state, l->o.state_sum);
+    psi_state_fini(&l->state);
+    if (!named) {
+        return lost(l, err, "it is whole, but not the one that the manifest names");
+    }
+    struct psd_codec k = {.task = l->task, .what = "a state file", .err = err};
+    psd_entry_complete(&k);
+    st = k.st == PS_OK ? deal_values(l, err) : k.st;
+    if (st == PS_OK) {
+        renew(l);
+        begin_file(l);
+    }
+    return st;
+}
+
+/* ---- values ---- */
+
+static ps_status got_header(struct psd_load *l, struct psi_err *err)
+{
+    const struct psd_entry_file *f = &l->files[l->file].is;
+    uint64_t length = 0;
+    if (l->header.len < f->header_bytes) {
+        return PS_OK;
+    }
+    if (psi_crc32c(0, l->header.data, l->header.len) != f->header_sum) {
+        return lost(l, err, "its header is not as it was written");
+    }
+    const char *text = (const char *)l->header.data + PSI_SAFETENSORS_PREFIX;
+    ps_status st = psi_safetensors_length(l->header.data, f->bytes, &length, err);
+    if (st == PS_OK && length != f->header_bytes - PSI_SAFETENSORS_PREFIX) {
+        return lost(l, err, "its header has another length");
+    }
+    st = st == PS_OK ? psi_safetensors_decode(text, length, f->bytes, NULL, NULL, &l->table, err) : st;
+    for (size_t i = 0; st == PS_OK && i < l->table.tensor_count; i++) {
+        struct psi_tensor *t = &l->table.tensors[i];
+        st = psi_map_put(&l->tensors, t->name, strlen(t->name), t, NULL, err);
+    }
+    l->stage = VALUES;
+    return st;
+}
+
+/* The tensor of this name takes so many bytes. */
+static const struct psi_tensor *tensor(struct psd_load *l, const char *name, const char *suffix, uint64_t bytes)
+{
+    char whole[PS_NAME_BYTES_MAX + 40];
+    PSI_IGNORE(snprintf(whole, sizeof(whole), "%s%s", name, suffix)); /* fits */
+    const struct psi_tensor *t = psi_map_find(&l->tensors, whole, strlen(whole));
+    return t != NULL && t->end - t->begin == bytes ? t : NULL;
+}
+
+static bool find_tensors(struct psd_load *l, struct values *of)
+{
+    const struct psd_variable *v = of->variable;
+    uint64_t offsets = (v->elements + 1) * 8;
+    if (v->dtype == PS_STRING) {
+        of->arrays[0].tensor[0] = tensor(l, v->name, ":offsets", offsets);
+        of->arrays[0].tensor[1] = tensor(l, v->name, ":bytes", v->bytes - offsets);
+        return of->arrays[0].tensor[0] != NULL && of->arrays[0].tensor[1] != NULL;
+    }
+    for (uint32_t i = 0; i < of->array_count; i++) {
+        char suffix[32] = "";
+        if (i > 0) {
+            PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psd_optim_slot_name(v->optimizer.kind, i - 1))); /* fits */
+        }
+        const struct psi_tensor *t = tensor(l, v->name, suffix, v->bytes);
+        if (t == NULL || t->type->dtype != v->dtype || !psi_shape_equal(&t->shape, &v->shape)) {
+            return false;
+        }
+        of->arrays[i].tensor[0] = t;
+    }
+    return true;
+}
+
+static bool blocks_good(const struct array *a, uint64_t first, uint64_t end)
+{
+    for (uint64_t at = first; at < end; at += PSD_CUT_BLOCK_BYTES) {
+        uint64_t left = a->bytes - at;
+        if (psi_crc32c_far(0, a->memory + at, left < PSD_CUT_BLOCK_BYTES ? left : PSD_CUT_BLOCK_BYTES) !=
+            a->sums[at / PSD_CUT_BLOCK_BYTES]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A blob of strings is compared when both of its tensors are there. */
+static ps_status got_values(struct psd_load *l, struct psi_err *err)
+{
+    const struct psd_variable *v = l->values->variable;
+    const struct array *a = &l->values->arrays[l->array];
+    uint64_t from = l->at, bytes = a->tensor[l->tensor]->end - a->tensor[l->tensor]->begin;
+    bool strings = v->dtype == PS_STRING;
+    char why[PS_NAME_BYTES_MAX + 64];
+    PSI_IGNORE(snprintf(why, sizeof(why), "'%s' is not as it was written", v->name)); /* fits */
+    l->at += l->wanted.bytes;
+    if (!strings && !blocks_good(a, from, l->at)) {
+        return lost(l, err, why);
+    }
+    if (l->at < bytes) {
+        return PS_OK;
+    }
+    l->at = 0;
+    if (strings && l->tensor == 0) {
+        l->tensor = 1;
+        return PS_OK;
+    }
+    if (strings && (!blocks_good(a, 0, a->bytes) || psi_blob_check(a->memory, a->bytes, v->elements, NULL) != PS_OK)) {
+        return lost(l, err, why);
+    }
+    l->tensor = 0;
+    l->array++;
+    if (l->array == l->values->array_count) {
+        l->values = l->values->next;
+        l->array = 0;
+    }
+    return PS_OK;
+}
+
+/* ---- what is wanted ---- */
+
+/* False: the file is over. */
+static bool want_values(struct psd_load *l)
+{
+    if (l->values == NULL) {
+        return false;
+    }
+    if (l->values->arrays[0].tensor[0] == NULL && !find_tensors(l, l->values)) {
+        l->values->array_count = 0; /* psd_load_got() says so */
+        return true;
+    }
+    const struct array *a = &l->values->arrays[l->array];
+    const struct psi_tensor *t = a->tensor[l->tensor];
+    uint64_t left = t->end - t->begin - l->at;
+    l->wanted.offset = l->table.data_start + t->begin + l->at;
+    l->wanted.bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
+    l->wanted.to = a->memory + (l->tensor == 1 ? a->bytes - (t->end - t->begin) : 0) + l->at;
+    return true;
+}
+
+/* Into the header's buffer; without memory for it into none, which psd_load_got() sees. */
+static void want_header(struct psd_load *l)
+{
+    uint64_t left = l->files[l->file].is.header_bytes - l->header.len;
+    l->wanted.offset = l->header.len;
+    l->wanted.bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
+    if (psi_buf_reserve(&l->header, l->wanted.bytes, NULL) != PS_OK) {
+        l->wanted.bytes = 0;
+    }
+    l->wanted.to = l->header.data + l->header.len;
+}
+
+bool psd_load_want(struct psd_load *l, struct psd_load_read *out)
+{
+    l->wanted = (struct psd_load_read){.file = l->stage == BLOCKS ? 0 : (uint32_t)l->file + 1};
+    if (l->stage == BLOCKS) {
+        l->wanted.offset = l->state.block_number * PSI_STATE_BLOCK_BYTES;
+        l->wanted.bytes = PSI_STATE_BLOCK_BYTES;
+        l->wanted.to = l->block;
+    }
+    while (l->stage == VALUES && !want_values(l)) {
+        l->file++;
+        begin_file(l);
+        l->wanted.file = (uint32_t)l->file + 1;
+    }
+    if (l->stage == HEADER) {
+        want_header(l);
+    }
+    *out = l->wanted;
+    return l->stage != DONE;
+}
+
+ps_status psd_load_got(struct psd_load *l, uint64_t bytes, struct psi_err *err)
+{
+    if (bytes < l->wanted.bytes) {
+        return lost(l, err, "it has been cut");
+    }
+    switch (l->stage) {
+    case BLOCKS:
+        return got_block(l, err);
+    case HEADER:
+        l->header.len += l->wanted.bytes;
+        return l->wanted.bytes > 0 ? got_header(l, err) : no_memory(l, err);
+    case VALUES:
+        return l->values->array_count > 0 ? got_values(l, err) : lost(l, err, "a variable of the state is not in it");
+    case DONE:
+        break;
+    }
+    return PS_OK;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loaded containers move into a task: see place.h. A container that `to` has already gets those of `from` beside its own. Happy
+ * path: what is left out is dropped -> places in the maps of the task, for all that moves -> memory -> the containers. Failure:
+ * no memory for the places; those that were made go.
+ */
+#include "place.h"
+
+#include "mutate.h"
+#include "psd/state.h"
+
+#include <string.h>
+
+struct placing {
+    struct psd_task *to, *from;
+    const struct psd_placed *how;
+};
+
+static struct psd_container *next(const struct psd_task *t, uint64_t *cursor)
+{
+    void *value = NULL;
+    return psi_map_next(&t->store.containers, cursor, NULL, NULL, &value) ? value : NULL;
+}
+
+static struct psd_variable *next_in(const struct psd_container *c, uint64_t *cursor)
+{
+    void *value = NULL;
+    return psi_map_next(&c->variables, cursor, NULL, NULL, &value) ? value : NULL;
+}
+
+/* What does not move. */
+static void leave_out(const struct placing *p)
+{
+    struct psd_store *s = &p->from->store;
+    uint64_t cursor = 0, start = 0;
+    for (struct psd_container *c = next(p->from, &cursor); c != NULL; c = next(p->from, &cursor)) {
+        bool moves = p->how->wants(p->how->ctx, c->name, &start);
+        uint64_t inner = 0;
+        for (struct psd_variable *v = next_in(c, &inner); v != NULL; v = next_in(c, &inner)) {
+            if (!moves || p->how->leaves_out(p->how->ctx, c->name, v->name)) {
+                psd_variable_drop(s, v);
+            }
+        }
+    }
+}
+
+static void places_end(const struct placing *p, uint32_t first)
+{
+    uint64_t cursor = 0, inner = 0;
+    for (struct psd_container *c = next(p->from, &cursor); c != NULL; c = next(p->from, &cursor), inner = 0) {
+        const struct psd_container *to = psd_container_find(&p->to->store, c->name);
+        for (struct psd_variable *v = next_in(c, &inner); v != NULL; v = next_in(c, &inner)) {
+            PSI_IGNORE(psi_u64_map_remove(&p->to->store.creations, v->creation)); /* it may not be there yet */
+            if (to != NULL && psd_variable_find(to, v->name) == v) {
+                PSI_IGNORE(psi_map_remove(&psd_container_own(to)->variables, v->name, strlen(v->name))); /* it is v */
+            }
+        }
+    }
+    for (uint32_t handle = first; handle < p->to->store.next_handle; handle++) {
+        PSI_IGNORE(psi_u64_map_remove(&p->to->store.handles, handle)); /* likewise */
+    }
+}
+
+/* A place beside those that `to` has. */
+static ps_status put_beside(const struct psd_container *to, struct psd_variable *v, struct psi_err *err)
+{
+    if (psd_variable_find(to, v->name) != NULL) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "both have '%s' of container '%s'", v->name, to->name);
+    }
+    return psi_map_put(&psd_container_own(to)->variables, v->name, strlen(v->name), v, NULL, err);
+}
+
+/* A place for each that moves, under another creation and handle. */
+static ps_status places(const struct placing *p, struct psi_err *err)
+{
+    struct psd_store *s = &p->to->store;
+    uint64_t cursor = 0, inner = 0;
+    ps_status st = PS_OK;
+    for (struct psd_container *c = next(p->from, &cursor); st == PS_OK && c != NULL; c = next(p->from, &cursor), inner = 0) {
+        struct psd_container *made = NULL;
+        if (psi_map_count(&c->variables) > 0 && psd_container_find(s, c->name) == NULL) {
+            st = psd_container_reserve(s, c->name, &made, err);
+        }
+        if (made != NULL) {
+            psd_container_add(s, made, p->how->random(p->how->ctx));
+        }
+        const struct psd_container *to = psd_container_find(s, c->name);
+        bool beside = to != NULL && psi_map_count(&to->variables) > 0;
+        for (struct psd_variable *v = next_in(c, &inner); st == PS_OK && v != NULL; v = next_in(c, &inner)) {
+            v->creation = p->how->random(p->how->ctx);
+            v->handle = s->next_handle++;
+            st = psi_u64_map_put(&s->handles, v->handle, v, NULL, err);
+            st = st == PS_OK ? psi_u64_map_put(&s->creations, v->creation, v, NULL, err) : st;
+            st = st == PS_OK && beside ? put_beside(to, v, err) : st;
+        }
+    }
+    return st;
+}
+
+/* Set beside values that others have trained since, first values that nothing had been done to yet are half a model (DESIGN §10);
+ * where something was trained before the cut, the others were constants then. */
+static void note_restored(const struct psd_container *c, bool beside)
+{
+    uint64_t cursor = 0;
+    bool trained = !beside;
+    for (const struct psd_variable *v = next_in(c, &cursor); v != NULL && !trained; v = next_in(c, &cursor)) {
+        trained = v->version > 0;
+    }
+    cursor = 0;
+    for (struct psd_variable *v = next_in(c, &cursor); v != NULL && trained; v = next_in(c, &cursor)) {
+        v->restored = false;
+    }
+}
+
+static void move(const struct placing *p, struct psd_container *from)
+{
+    struct psd_container *to = psd_container_own(psd_container_find(&p->to->store, from->name));
+    uint64_t inner = 0;
+    PSI_ASSERT(to->rounds == NULL);
+    for (struct psd_variable *v = next_in(from, &inner); v != NULL; v = next_in(from, &inner)) {
+        v->container = to;
+        if (v->queue != NULL) {
+            psi_list_remove(&v->queue->dirty);
+        }
+    }
+    if (psi_map_count(&to->variables) == 0) {
+        psi_map_fini(&to->variables);
+        to->variables = from->variables;
+    } else { /* they have their places */
+        psi_map_fini(&from->variables);
+    }
+    psi_map_init(&from->variables, p->from->store.map_seed);
+}
+
+/* It lives from now on. */
+static void note_placed(const struct placing *p, struct psd_container *to)
+{
+    uint64_t inner = 0;
+    to->next = 0;
+    PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start)); /* it does */
+    for (struct psd_variable *v = next_in(to, &inner); v != NULL; v = next_in(to, &inner)) {
+        v->checkpoint = v->initialised ? p->how->checkpoint : 0;
+        v->checkpoint_version = v->version;
+    }
+    note_restored(to, to->start != p->how->start);
+}
+
+/* What is not left out. */
+static ps_status move_all(const struct placing *p, void (*moved)(const struct placing *p, struct psd_container *to),
+                          struct psi_err *err)
+{
+    struct psd_task *to = p->to, *from = p->from;
+    struct psd_store *s = &to->store, *old = &from->store;
+    uint32_t first = s->next_handle;
+    uint64_t cursor = 0;
+    PSI_ASSERT(psi_map_count(&from->records) == 0);
+    if (UINT32_MAX - s->next_handle <= old->variable_count || s->variable_count + old->variable_count > PS_VARIABLES_MAX) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no room for %u variables more", to->name, old->variable_count);
+    }
+    ps_status st = places(p, err);
+    if (st != PS_OK) {
+        places_end(p, first);
+        return st;
+    }
+    psd_arena_take(&s->arena, &old->arena);
+    s->promised_bytes += old->promised_bytes;
+    s->budget_lowered = s->budget_lowered || s->promised_bytes > s->budget_bytes;
+    s->variable_count += old->variable_count;
+    s->queue_count += old->queue_count;
+    old->promised_bytes = 0;
+    old->variable_count = old->queue_count = 0;
+    for (struct psd_container *c = next(from, &cursor); c != NULL; c = next(from, &cursor)) {
+        if (psi_map_count(&c->variables) > 0) {
+            move(p, c);
+            if (moved != NULL) {
+                moved(p, psd_container_own(psd_container_find(s, c->name)));
+            }
+        }
+    }
+    return PS_OK;
+}
+
+ps_status psd_place(struct psd_task *to, struct psd_task *from, const struct psd_placed *how, struct psi_err *err)
+{
+    struct placing p = {.to = to, .from = from, .how = how};
+    leave_out(&p);
+    return move_all(&p, note_placed, err);
+}
+
+ps_status psd_place_join(struct psd_task *to, struct psd_task *from, uint64_t (*random)(void *ctx), void *ctx,
+                         struct psi_err *err)
+{
+    const struct psd_placed how = {.random = random, .ctx = ctx};
+    const struct placing p = {.to = to, .from = from, .how = &how};
+    return move_all(&p, NULL, err);
+}

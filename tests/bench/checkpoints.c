@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A checkpoint in numbers: variables with Adagrad at one ps, in rounds of: dd of as many bytes with fdatasync; a checkpoint while
+ * nothing else is done; pushes that touch a tenth of the bytes, and pushes of all, without a checkpoint and while one is written,
+ * with room for the copies of all (checkpoint_memory); the longest push with less room. The median of each figure, as one JSON
+ * line; 1 where a must does not hold.
+ *
+ *   checkpoints [MIB] [ROUNDS] [DIRECTORY]     1024, 3, /dev/shm; from the repository's root after `make bench-programs`
+ */
+#include "daemon.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+
+enum { VARIABLE_BYTES = 16 << 20, VARIABLES_MAX = 1024, ROUNDS_MAX = 99, WAIT_MS = 600000, CURVE = 4, PARTS = 10 };
+#define CALM_S 3.0
+#define CUT_MUST_S 60.0 /* in the background */
+#define TENTH_MUST 1.1  /* time of pushes while one is written, to that without */
+#define IDLE_MUST 0.8   /* of dd's speed */
+
+/* Of one round; then each figure's median. */
+struct figures {
+    double dd_s, idle_s;
+    double tenth[2], tenth_cut_s; /* mean push without, and while one is written; how long that took */
+    double dense[2], dense_cut_s;
+    double longest_ms[CURVE];
+};
+
+static struct test_cluster cluster;
+static ps_session *session, *saver;
+static ps_variable *variables[VARIABLES_MAX];
+static int count;
+static float *gradient;
+static char dir[256];
+
+/* ---- a checkpoint beside what the program does ---- */
+
+struct saving {
+    pthread_t thread;
+    atomic_bool over;
+    double took_s;
+};
+
+static void *save(void *arg)
+{
+    struct saving *s = arg;
+    const double start = now();
+    check(ps_checkpoint_save(saver, WAIT_MS, NULL), "a checkpoint");
+    s->took_s = now() - start;
+    atomic_store(&s->over, true);
+    return NULL;
+}
+
+static void save_begin(struct saving *s)
+{
+    memset(s, 0, sizeof(*s));
+    if (pthread_create(&s->thread, NULL, save, s) != 0) {
+        exit(2);
+    }
+}
+
+struct pushes {
+    double mean_s, longest_s;
+};
+
+/* Of every step-th variable in turn: until the checkpoint is over, or, without one, for so long. */
+static struct pushes push(int step, double seconds, const struct saving *s)
+{
+    struct pushes out = {0};
+    double sum = 0;
+    int done = 0;
+    const double end = now() + seconds;
+    for (int i = 0; s != NULL ? !atomic_load(&s->over) : done == 0 || now() < end; i = i + step < count ? i + step : 0) {
+        const double start = now();
+        check(ps_variable_push(variables[i], gradient, VARIABLE_BYTES, 1.0F), "a push");
+        const double took = now() - start;
+        sum += took;
+        out.longest_s = took > out.longest_s ? took : out.longest_s;
+        done++;
+    }
+    out.mean_s = done > 0 ? sum / done : 0;
+    return out;
+}
+
+/* out[0] without one, out[1] beside one. */
+static struct pushes beside(int step, double out[2], double *out_cut_s)
+{
+    struct saving s;
+    if (out != NULL) {
+        out[0] = push(step, CALM_S, NULL).mean_s;
+    }
+    save_begin(&s);
+    const struct pushes with = push(step, 0, &s);
+    (void)pthread_join(s.thread, NULL);
+    if (out != NULL) {
+        out[1] = with.mean_s;
+        *out_cut_s = s.took_s;
+    }
+    return with;
+}
+
+/* ---- one round ---- */
+
+static void room(uint64_t bytes)
+{
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%" PRIu64, bytes);
+    check(ps_task_config_set(session, 0, "checkpoint_memory", text, WAIT_MS), "checkpoint_memory");
+}
+
+static double timed(char *const argv[])
+{
+    char out[1024];
+    const double start = now();
+    if (test_run(argv, NULL, out, sizeof(out)) != 0) {
+        (void)fprintf(stderr, "%s: %s\n", argv[0], out);
+        exit(2);
+    }
+    return now() - start;
+}
+
+static void run(struct figures *f)
+{
+    const uint64_t bytes = 2 * (uint64_t)count * VARIABLE_BYTES; /* with the slots */
+    char dd[] = "/bin/dd", in[] = "if=/dev/zero", out[300], bs[] = "bs=1M", blocks[32], sync[] = "conv=fdatasync";
+    char *const copy[] = {dd, in, out, bs, blocks, sync, NULL};
+    char rm[] = "/bin/rm";
+    char *const gone[] = {rm, out + 3, NULL};
+    (void)snprintf(out, sizeof(out), "of=%s/dd", dir);
+    (void)snprintf(blocks, sizeof(blocks), "count=%" PRIu64, bytes >> 20);
+    f->dd_s = timed(copy);
+    (void)timed(gone);
+    room(bytes + bytes / 8);
+    const double start = now();
+    check(ps_checkpoint_save(saver, WAIT_MS, NULL), "a checkpoint");
+    f->idle_s = now() - start;
+    (void)beside(PARTS, f->tenth, &f->tenth_cut_s);
+    (void)beside(1, f->dense, &f->dense_cut_s);
+    for (int i = 0; i < CURVE; i++) {
+        room(bytes >> (2 * i)); /* all, a quarter, a sixteenth, ... */
+        f->longest_ms[i] = 1e3 * beside(1, NULL, NULL).longest_s;
+    }
+}
+
+/* ---- all of it ---- */
+
+static void begin(int mib, const char *top)
+{
+    static char option[] = "--checkpoint_dir", seconds[] = "--checkpoint_seconds", never[] = "0", keep[] = "--max_to_keep",
+                two[] = "2";
+    static char *const flags[] = {option, dir, seconds, never, keep, two, NULL};
+    (void)snprintf(dir, sizeof(dir), "%s/psd-bench-XXXXXX", top);
+    if (mkdtemp(dir) == NULL) {
+        (void)fprintf(stderr, "%s: no directory can be made there\n", top);
+        exit(2);
+    }
+    test_cluster_init(&cluster, 1, "");
+    cluster.flags = flags;
+    test_cluster_start_all(&cluster);
+    (void)setenv("PSD_TARGET", cluster.address[0], 1); /* of open_session() */
+    bench_begin();
+    session = open_session(PS_PROGRESS_THREAD);
+    saver = open_session(PS_PROGRESS_THREAD);
+    gradient = patterned(VARIABLE_BYTES);
+    count = mib * (1 << 20) / VARIABLE_BYTES;
+    for (int i = 0; i < count; i++) {
+        char name[32];
+        ps_variable_spec spec;
+        (void)snprintf(name, sizeof(name), "layer%d/weights", i);
+        ps_variable_spec_init(&spec);
+        spec.name = name;
+        spec.dtype = PS_F32;
+        spec.shape = PS_SHAPE(VARIABLE_BYTES / sizeof(float));
+        spec.init = ps_glorot();
+        spec.optimizer = ps_adagrad(0.001);
+        check(ps_variable_get(session, &spec, &variables[i]), "get");
+    }
+    check(ps_session_ready(session), "ready");
+    for (int i = 0; i < count; i++) { /* all memory is touched */
+        check(ps_variable_push(variables[i], gradient, VARIABLE_BYTES, 1.0F), "a push");
+    }
+}
+
+static void end(void)
+{
+    char rm[] = "/bin/rm", how[] = "-rf";
+    char *const gone[] = {rm, how, dir, NULL};
+    (void)ps_session_close(saver);
+    (void)ps_session_close(session);
+    test_cluster_fini(&cluster);
+    (void)timed(gone);
+    free(gradient);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const struct figures *f, int n, size_t offset)
+{
+    double v[ROUNDS_MAX];
+    for (int i = 0; i < n; i++) {
+        memcpy(&v[i], (const char *)&f[i] + offset, sizeof(v[i]));
+    }
+    qsort(v, (size_t)n, sizeof(v[0]), by_value);
+    return v[n / 2];
+}
+
+int main(int argc, char **argv)
+{
+    const int mib = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1024;
+    const int rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 3;
+    struct figures all[ROUNDS_MAX];
+    struct figures f;
+    if (mib < 32 || mib > VARIABLES_MAX * (VARIABLE_BYTES >> 20) || rounds < 1 || rounds > ROUNDS_MAX) {
+        (void)fprintf(stderr, "usage: checkpoints [MIB from 32] [ROUNDS up to %d] [DIRECTORY]\n", ROUNDS_MAX);
+        return 2;
+    }
+    begin(mib, argc > 3 ? argv[3] : "/dev/shm");
+    for (int i = 0; i < rounds; i++) {
+        run(&all[i]);
+    }
+    end();
+    for (size_t at = 0; at < sizeof(f); at += sizeof(double)) { /* all of it are figures */
+        const double m = median(all, rounds, at);
+        memcpy((char *)&f + at, &m, sizeof(m));
+    }
+    const double tenth = f.tenth[1] / f.tenth[0], dense = f.dense[1] / f.dense[0], idle = f.dd_s / f.idle_s;
+    const bool good = f.tenth_cut_s <= CUT_MUST_S && f.dense_cut_s <= CUT_MUST_S && tenth <= TENTH_MUST && dense <= TENTH_MUST &&
+                      idle >= IDLE_MUST;
+    (void)printf(
+        "{\"mib\": %d, \"rounds\": %d, \"dd_s\": %.3f, \"idle_s\": %.3f, \"idle_of_dd\": %.2f, \"tenth_s\": %.3f, "
+        "\"tenth_ratio\": %.3f, \"dense_s\": %.3f, \"dense_ratio\": %.3f, \"longest_push_ms\": [%.1f, %.1f, %.1f, %.1f], "
+        "\"good\": %s}\n",
+        mib, rounds, f.dd_s, f.idle_s, idle, f.tenth_cut_s, tenth, f.dense_cut_s, dense, f.longest_ms[0], f.longest_ms[1],
+        f.longest_ms[2], f.longest_ms[3], good ? "true" : "false");
+    return good ? 0 : 1;
+}

@@ -1,0 +1,493 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Explicit-state model of checkpoints: how the directory and the tasks save one container so that a checkpoint is whole on all tasks or
+on none, what a start loads, and what a reset bars; to be explored before it is written in C.
+usage: checkpoint_model.py                       all scenarios, then all weaker rules and mistakes
+       checkpoint_model.py SCENARIO [RULE ...]   one run, prints the way to what is wrong
+
+The directory is the process of task 0, too. Between it and each other task is a connection with a FIFO either way; when it is cut
+both sides drop what is unread, the task what it has read beside what lives, and it lists again what it has: whether its part of the model lives, its shards, which of
+them have a manifest, up to which number checkpoints are barred. A write to a disk is one step, durable or not done: how a file
+becomes so (temporary file, fdatasync, rename, fsync of the directory) is the simulated disk's matter. A disk may spoil one shard,
+which only loading it shows. Numbers of checkpoints are never used again.
+
+In rounds the directory says FLIP when a round is over, on the same connections, so that a cut falls between two rounds everywhere.
+
+Saving: CUT(n) to all -> each takes its part of one instant, writes its shard, says PREPARED(n) -> the directory writes its manifest,
+which decides -> MANIFEST(n) to the others, who write theirs and say DONE(n) -> n is reported as saved, older ones may go. A task that is
+lost before the decision ends the attempt: DROP(n). A shard without a manifest is settled when its task lists.
+Starting: when all tasks have listed and a part of the model is lost, LOAD(n) of the newest that is decided and not barred: to all
+tasks where nothing lives, and in rounds; otherwise to the tasks that lost their parts. Each reads its shard, beside what lives, and
+says LOADED(n) or BAD(n) -> when all have, PLACE(n), and it is what lives. BAD: the next older one. None left: a new model where
+nothing lives, otherwise a reset.
+A reset writes to the directory's disk that all numbers up to the last one given out are barred and that it is open, then goes to all
+tasks, which write the bar and begin a new model; when all have, the directory's disk says that it is over, and it is answered. One that
+is open when a directory starts is begun again.
+
+Promised, at every step:
+  - what was reported as saved can be loaded: each task has its shard of it, as it was at the cut, and the decision is on a disk;
+  - the shards of a checkpoint in rounds are of one round;
+  - a start where nothing lived loads the newest that was reported, or a newer one, but for shards that a disk has spoilt;
+  - after a start where nothing lived all parts are of one checkpoint; in rounds they are always of one round, when nothing is on its way;
+  - after a reset was answered nothing from before it lives, ever; when nothing is on its way all parts are of one model.
+And from every state there is a way without a further fault to one where all parts live and no shard is without a manifest."""
+import sys
+
+from explore import Violation, main
+
+# tasks, cuts, updates of each part (or rounds), rounds?, resets, bare: the directory has no part of the model; faults: so many of each
+SCENARIOS = {
+    'cuts':      dict(tasks=2, cuts=2, faults=dict(kill=1, link=1)),
+    'directory': dict(tasks=2, cuts=2, updates=0, faults=dict(directory=2)),
+    'all':       dict(tasks=2, cuts=2, updates=0, faults=dict(directory=1, kill=1, link=1)),
+    'bare':      dict(tasks=2, cuts=2, bare=True, faults=dict(directory=1, kill=1, link=1)),
+    'rounds':    dict(tasks=2, cuts=1, updates=2, rounds=True, faults=dict(kill=1, directory=1, link=1)),
+    'barely':    dict(tasks=3, cuts=1, updates=1, rounds=True, bare=True, faults=dict(kill=1, directory=1, link=1)),
+    'spoilt':    dict(tasks=2, cuts=2, updates=1, faults=dict(spoil=1, directory=1, kill=1)),
+    'reset':     dict(tasks=2, cuts=1, updates=0, resets=1, faults=dict(kill=1, directory=1)),
+    'resetbare': dict(tasks=3, cuts=1, updates=0, resets=1, bare=True, faults=dict(link=1, directory=1)),
+    'resetlink': dict(tasks=2, cuts=2, updates=0, resets=1, faults=dict(link=1, directory=1)),
+    'three':     dict(tasks=3, cuts=1, updates=0, faults=dict(kill=1, directory=1)),
+    'three_2':   dict(tasks=3, cuts=2, updates=0, faults=dict(kill=1, link=1, directory=1)),
+    'rounds_2':  dict(tasks=3, cuts=2, updates=2, rounds=True, faults=dict(kill=1, directory=1)),
+}
+# rule that is left out, or mistake: (where it shows first, what it is)
+MUTANTS = {
+    'manifest_first':    ('cuts', "the directory writes its manifest before all shards are written"),
+    'attempt_lives':     ('cuts', "an attempt goes on when a task was lost before the decision"),
+    'number_again':      ('bare', "a restarted directory counts on from its own disk alone"),
+    'asks_nobody':       ('cuts', "who has a shard without a manifest drops it without asking"),
+    'drops_early':       ('cuts', "older checkpoints go when the next cut begins"),
+    'loads_early':       ('spoilt', "a restarted directory loads before all tasks have listed"),
+    'places_at_once':    ('spoilt', "a task lets live what it has loaded before all have"),
+    'load_forgotten':    ('barely', "a restarted directory does not look whether all parts live by the same start"),
+    'beside_kept':       ('barely', "what was read beside what lives is kept when the connection is lost"),
+    'newest_of_each':    ('rounds', "in rounds a task that comes back loads, the others keep what they have"),
+    'cut_of_each':       ('rounds', "the cut of a task is when its disk has time, not when CUT comes"),
+    'flip_forgotten':    ('rounds', "who was away for the end of a round is not told of it before the next cut"),
+    'reset_not_noted':   ('reset', "a reset is on no disk"),
+    'reset_not_started': ('resetlink', "a reset bars what is saved, and lets the attempt go on that is under way"),
+    'reset_not_again':   ('resetbare', "a restarted directory does not begin a reset again that is open"),
+}
+
+# task: runs, its part that lives, cut to be written (n, part), read beside (n, part, start), shards (n, part), manifests, barred up to,
+# the directory's: a reset is open
+RUNS, LIVE, CUT, BESIDE, SHARDS, MANIFESTS, BAR, OPEN = range(8)
+# a part: model, version or round; one that lives: the checkpoint that it came from (0: none), the start that placed it
+MODEL, VERSION, ORIGIN, START = range(4)
+# directory: runs, who has listed, what it does, with which number, who has done it, next number, those found spoilt, who loads, in
+# rounds the newest start and round that it knows of
+UP, LISTED, PHASE, N, SET, NEXT, BAD, WHO, ROUND = range(9)
+IDLE, CUTTING, TELLING, LOADING, PLACING, RESETTING = 'idle', 'cuts', 'tells', 'loads', 'places', 'resets'
+SPOILT = (0, 0)
+# never forgotten: cuts (n, parts), reported, models up to it are dead, models, starts, shards spoilt, nothing lived
+GHOSTS = ('cuts', 'saved', 'dead', 'model', 'starts', 'spoilt', 'total')
+
+
+def put(t, i, v):
+    return t[:i] + (v,) + t[i + 1:]
+
+
+class World:
+    F = ('tasks', 'down', 'up', 'd', 'left', 'todo') + GHOSTS
+
+    def __init__(self, key):
+        for f, v in zip(self.F, key):
+            setattr(self, f, v)
+        self.tasks = [list(t) for t in self.tasks]
+        self.d = list(self.d)
+
+    def key(self):
+        return (tuple(tuple(t) for t in self.tasks), self.down, self.up, tuple(self.d)) + tuple(getattr(self, f) for f in self.F[4:])
+
+
+class Model:
+    def __init__(self, scenario, off=()):
+        sc = SCENARIOS[scenario]
+        self.off = frozenset(off)
+        self.n = sc['tasks']
+        self.all = frozenset(range(self.n))
+        self.parts = self.all - {0} if sc.get('bare') else self.all
+        self.rounds, self.updates = sc.get('rounds', False), sc.get('updates', 1)
+        self.todo = (sc['cuts'], sc.get('resets', 0))
+        self.left = tuple(sorted(sc['faults'].items()))
+
+    def start(self):
+        tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False) for i in range(self.n))
+        d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0))
+        return (tasks, ((),) * self.n, ((),) * self.n, d, self.left, self.todo, (), 0, 0, 1, 0, False, False)
+
+    # ---- what is said ----
+    def say(self, w, i, *m):
+        """The directory to a task; to its own at once."""
+        if i == 0:
+            self.task(w, 0, m)
+        elif i in w.d[LISTED]:
+            w.down = put(w.down, i, w.down[i] + (m,))
+
+    def say_all(self, w, who, *m):
+        for i in sorted(who, reverse=True):         # its own last: that may end the phase
+            self.say(w, i, *m)
+
+    def tell(self, w, i, *m):
+        if i == 0:
+            self.directory(w, 0, m)
+        elif w.d[UP] and (i in w.d[LISTED] or m[0] == 'LIST'):
+            w.up = put(w.up, i, w.up[i] + (m,))
+
+    # ---- a task ----
+    @staticmethod
+    def keep(t, n):
+        """Checkpoints from n on."""
+        t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] >= n)
+        t[MANIFESTS] = tuple(m for m in t[MANIFESTS] if m >= n)
+
+    def note(self, w, i, n, part):
+        cuts = dict(w.cuts)
+        cuts[n] = put(cuts.get(n, (None,) * self.n), i, part)
+        w.cuts = tuple(sorted(cuts.items()))
+        if self.rounds and len({p[VERSION] for p in cuts[n] if p}) > 1:
+            raise Violation('checkpoint %d has parts of several rounds' % n)
+
+    def task(self, w, i, m):
+        t = w.tasks[i]
+        what, n = m[:2]
+        if what == 'CUT':
+            if i not in self.parts:
+                self.tell(w, i, 'PREPARED', n)
+                return
+            t[CUT] = (n, t[LIVE][:2])
+            if 'cut_of_each' not in self.off:
+                self.note(w, i, n, t[LIVE][:2])
+            if 'drops_early' in self.off:
+                self.keep(t, n)
+        elif what == 'DROP':
+            t[CUT] = t[CUT] if t[CUT] and t[CUT][0] != n else None
+            t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] != n)
+        elif what == 'MANIFEST':
+            t[MANIFESTS] = tuple(sorted({*t[MANIFESTS], n}))
+            self.tell(w, i, 'DONE', n)
+        elif what == 'OLD':
+            self.keep(t, n)
+        elif what == 'LOAD':
+            part = (w.model, 0) if n == 0 else dict(t[SHARDS]).get(n, SPOILT)
+            t[BESIDE] = None if part == SPOILT else part + (n, m[2])
+            if t[BESIDE] and 'places_at_once' in self.off:
+                t[LIVE] = t[BESIDE]
+            self.tell(w, i, 'LOADED' if t[BESIDE] else 'BAD', n)
+        elif what == 'PLACE':
+            t[LIVE], t[BESIDE], t[CUT] = t[BESIDE], None, None
+            self.tell(w, i, 'PLACED', n)
+        elif what == 'RESET':
+            t[BAR] = t[BAR] if 'reset_not_noted' in self.off else max(t[BAR], n)
+            t[CUT] = t[CUT] if 'reset_not_started' in self.off else None
+            t[BESIDE] = None
+            t[LIVE] = m[2] if i in self.parts else None
+            self.tell(w, i, 'WIPED', n)
+        elif what == 'FLIP' and t[LIVE] and t[LIVE][VERSION] == n:
+            t[LIVE] = put(t[LIVE], VERSION, n + 1)
+
+    # ---- the directory ----
+    @staticmethod
+    def idle(w):
+        w.d[PHASE], w.d[SET], w.d[WHO] = IDLE, frozenset(), frozenset()
+
+    def give_up(self, w):
+        n = w.d[N]
+        self.idle(w)
+        self.say_all(w, self.all, 'DROP', n)
+
+    def directory(self, w, i, m):
+        d, (what, n) = w.d, m[:2]
+        wants = {'PREPARED': CUTTING, 'DONE': TELLING, 'LOADED': LOADING, 'BAD': LOADING, 'PLACED': PLACING, 'WIPED': RESETTING}
+        if what == 'LIST':
+            self.listed(w, i)
+            return
+        if d[PHASE] != wants[what] or n != d[N]:
+            return
+        d[SET] |= {i}
+        d[BAD] |= {n} if what == 'BAD' else frozenset()
+        if what == 'DONE' and d[SET] == self.all:
+            before, w.saved = w.saved, n
+            self.idle(w)
+            self.promise(w)
+            self.say_all(w, self.all, 'OLD', before)            # two are kept
+        elif what in ('LOADED', 'BAD') and d[SET] == d[WHO]:
+            if n in d[BAD]:
+                self.idle(w)                                    # the next older one
+            else:
+                d[PHASE], d[SET] = PLACING, frozenset()
+                self.say_all(w, d[WHO], 'PLACE', n)
+        elif what == 'PLACED' and d[SET] == d[WHO]:
+            self.idle(w)
+        elif what == 'WIPED' and d[SET] == self.all:
+            w.tasks[0][OPEN] = False
+            w.dead = w.model - 1
+            self.idle(w)
+
+    def listed(self, w, i):
+        d, t = w.d, w.tasks[i]
+        d[LISTED] |= {i}
+        cut = [t[CUT][0]] if t[CUT] else []
+        if 'number_again' not in self.off:
+            d[NEXT] = max([d[NEXT], t[BAR] + 1] + [n + 1 for n, _ in t[SHARDS]] + [n + 1 for n in cut])
+        if d[PHASE] == RESETTING:
+            self.say(w, i, 'RESET', d[N], (w.model, 0, 0, w.starts))
+        elif self.rounds and t[LIVE] and 'flip_forgotten' not in self.off:
+            d[ROUND] = max(d[ROUND], (t[LIVE][START], t[LIVE][VERSION]))
+            for k in self.parts & d[LISTED]:
+                live = w.tasks[k][LIVE]
+                if live and live[START] == d[ROUND][0] and live[VERSION] < d[ROUND][1] and ('FLIP', live[VERSION]) not in w.down[k]:
+                    self.say(w, k, 'FLIP', live[VERSION])
+        for n in sorted({s[0] for s in t[SHARDS] if s[0] not in t[MANIFESTS]} | set(cut)):
+            if n in w.tasks[0][MANIFESTS]:
+                self.say(w, i, 'MANIFEST', n)
+            elif not ('attempt_lives' in self.off and d[PHASE] == CUTTING and n == d[N]):
+                self.say(w, i, 'DROP', n)
+        if d[PHASE] == TELLING and d[N] in t[MANIFESTS]:
+            self.directory(w, i, ('DONE', d[N]))
+
+    def lost(self, w, i):
+        """The connection with task i."""
+        d = w.d
+        w.down, w.up = put(w.down, i, ()), put(w.up, i, ())
+        d[LISTED] -= {i}
+        if d[PHASE] == CUTTING and 'attempt_lives' not in self.off:
+            self.give_up(w)
+        elif d[PHASE] in (LOADING, PLACING):
+            self.idle(w)                                        # looked at again when it has listed
+        elif d[PHASE] == RESETTING:
+            d[SET] -= {i}
+
+    def cut(self, w):
+        d = w.d
+        n = d[NEXT]
+        w.todo = (w.todo[0] - 1, w.todo[1])
+        w.cuts = tuple(c for c in w.cuts if c[0] != n)
+        d[PHASE], d[N], d[SET], d[NEXT] = CUTTING, n, frozenset(), n + 1
+        self.say_all(w, self.all, 'CUT', n)
+
+    def decide(self, w):
+        w.d[PHASE], w.d[SET] = TELLING, frozenset()
+        self.say_all(w, self.all, 'MANIFEST', w.d[N])
+
+    def who_lacks(self, w):
+        """Who is to load, of those that have listed."""
+        here = self.parts & w.d[LISTED]
+        lives = {i: w.tasks[i][LIVE] for i in here if w.tasks[i][LIVE]}
+        lacks = here - set(lives)
+        if self.rounds and 'newest_of_each' not in self.off:
+            several = len({p[START] for p in lives.values()}) > 1 and 'load_forgotten' not in self.off
+            return here if lacks or several else frozenset()
+        return lacks
+
+    def load(self, w):
+        """A start: the next one to try."""
+        d, who = w.d, self.who_lacks(w)
+        bar = max(t[BAR] for t in w.tasks)
+        have = [n for n in w.tasks[0][MANIFESTS] if n > bar and n not in d[BAD]]
+        have = [n for n in have if all(n in dict(w.tasks[i][SHARDS]) for i in who)]
+        none_lives = not any(w.tasks[i][LIVE] for i in self.parts & d[LISTED])
+        if not have and not none_lives:
+            self.reset(w)
+            return
+        n = max(have, default=0)
+        if none_lives and d[LISTED] == self.all and n < w.saved and w.saved > bar and not w.spoilt:
+            raise Violation('a start loads %d, and %d was reported as saved' % (n, w.saved))
+        w.starts += 1
+        d[PHASE], d[N], d[SET], d[WHO] = LOADING, n, frozenset(), who
+        self.say_all(w, who, 'LOAD', n, w.starts)
+
+    def reset(self, w):
+        d = w.d
+        n = d[NEXT] - 1
+        if 'reset_not_started' in self.off:
+            n = max(w.tasks[0][MANIFESTS], default=0)
+        elif d[PHASE] == CUTTING:
+            self.give_up(w)
+        if 'reset_not_started' in self.off and d[PHASE] == CUTTING:
+            w.model += 1
+            for i in self.parts:
+                w.tasks[i][LIVE] = (w.model, 0, 0, w.starts)
+            w.dead = w.model - 1
+        else:
+            self.wipe(w, n)
+
+    def wipe(self, w, n):
+        w.model += 1
+        w.starts += 1
+        w.d[PHASE], w.d[N], w.d[SET] = RESETTING, n, frozenset()
+        w.tasks[0][OPEN] = 'reset_not_noted' not in self.off
+        self.say_all(w, self.all, 'RESET', n, (w.model, 0, 0, w.starts))
+
+    # ---- what is promised ----
+    def promise(self, w):
+        """What was reported as saved can be loaded."""
+        n = w.saved
+        if n == 0 or w.spoilt or max(t[BAR] for t in w.tasks) >= n:
+            return
+        for i in self.parts:
+            if dict(w.tasks[i][SHARDS]).get(n) != dict(w.cuts)[n][i]:
+                raise Violation('%d was reported as saved, and task %d has not its shard of that cut' % (n, i))
+        if n not in w.tasks[0][MANIFESTS]:
+            raise Violation('%d was reported as saved, and the directory has no manifest' % n)
+
+    def check(self, w):
+        lives = [w.tasks[i][LIVE] for i in sorted(self.parts)]
+        whole = all(lives)
+        if any(p and p[MODEL] <= w.dead for p in lives):
+            raise Violation('a task lives on a model from before a reset that was answered')
+        self.promise(w)
+        w.total = not whole and (w.total or not any(lives))
+        still = not any(w.down) and not any(w.up) and w.d[LISTED] == self.all and w.d[PHASE] == IDLE and not self.who_lacks(w)
+        if whole and still and len({p[MODEL] for p in lives}) > 1:
+            raise Violation('the parts are of several models')
+        if self.rounds and whole and still and len({p[:2] for p in lives}) > 1:
+            raise Violation('the parts are of several rounds')
+
+    # ---- steps ----
+    def fault(self, w, kind):
+        left = dict(w.left)
+        if not left.get(kind):
+            return False
+        left[kind] -= 1
+        w.left = tuple(sorted(left.items()))
+        return True
+
+    def steps(self, key):
+        out = []
+
+        def add(label, act, *args, fault=None):
+            w = World(key)
+            if fault is not None and not self.fault(w, fault):
+                return
+            total = w.total
+            try:
+                act(w, *args)
+                self.check(w)
+                lives = [w.tasks[i][LIVE] for i in self.parts]
+                if total and all(lives) and len({p[ORIGIN] for p in lives}) > 1:
+                    raise Violation('after a start where nothing lived the parts are of several checkpoints')
+            except Violation as v:
+                raise Violation(v.args[0], label)
+            out.append((label, fault is not None, w.key()))
+        w = World(key)
+        d = w.d
+        parts = [w.tasks[i][LIVE] for i in sorted(self.parts)]
+        whole = all(parts)
+        for i, t in enumerate(w.tasks):
+            if not t[RUNS]:
+                add('task %d starts' % i, self.starts, i)
+                continue
+            if t[CUT]:
+                add('task %d writes its shard of %d' % (i, t[CUT][0]), self.writes, i)
+            if i and w.down[i]:
+                add('task %d reads %s %s' % (i, w.down[i][0][0], w.down[i][0][1]), self.reads, i)
+            if i and w.up[i]:
+                add('the directory reads %s %s of task %d' % (w.up[i][0] + (i,) if len(w.up[i][0]) == 2 else (w.up[i][0][0], '', i)),
+                    self.hears, i)
+            if i and d[UP] and i not in d[LISTED] and not w.up[i]:
+                add('task %d lists' % i, self.lists, i)
+            if not self.rounds and whole and i in self.parts and t[LIVE][VERSION] < self.updates:
+                add('task %d is pushed to' % i, self.push, i)
+            if i:
+                add('task %d is killed' % i, self.kill, i, fault='kill')
+                if i in d[LISTED]:
+                    add('the connection of task %d is cut' % i, self.lost, i, fault='link')
+            for n, part in t[SHARDS]:
+                if part != SPOILT and n in t[MANIFESTS]:
+                    add('the disk of task %d spoils %d' % (i, n), self.spoil, i, n, fault='spoil')
+        if not d[UP]:
+            return out
+        here = d[LISTED] == self.all
+        add('the directory is killed', self.kill_directory, fault='directory')
+        if d[PHASE] == CUTTING and (d[SET] == self.all or ('manifest_first' in self.off and d[SET])):
+            add('the manifest of %d is written' % d[N], self.decide)
+        if d[PHASE] == IDLE and here and whole and w.todo[0] and not self.who_lacks(w):
+            add('cut %d' % d[NEXT], self.cut)
+        if d[PHASE] == IDLE and (here or 'loads_early' in self.off) and self.who_lacks(w):
+            add('a start is decided', self.load)
+        if d[PHASE] in (IDLE, CUTTING) and here and w.todo[1]:
+            add('a reset', self.asked_reset)
+        flying = any(m[0] == 'FLIP' for c in w.down for m in c)
+        if self.rounds and d[PHASE] in (IDLE, CUTTING, TELLING) and here and whole and not flying and not self.who_lacks(w) and \
+                len({p[:2] for p in parts}) == 1 and parts[0][VERSION] < self.updates:
+            add('a round is over', self.flip, parts[0][VERSION])
+        return out
+
+    def lists(self, w, i):
+        if 'beside_kept' not in self.off:
+            w.tasks[i][BESIDE] = None                           # the directory decides anew
+        self.tell(w, i, 'LIST', 0)
+
+    def flip(self, w, version):
+        w.d[ROUND] = (w.tasks[max(self.parts)][LIVE][START], version + 1)
+        self.say_all(w, self.parts, 'FLIP', version)
+
+    def asked_reset(self, w):
+        w.todo = (w.todo[0], w.todo[1] - 1)
+        self.reset(w)
+
+    @staticmethod
+    def push(w, i):
+        w.tasks[i][LIVE] = put(w.tasks[i][LIVE], VERSION, w.tasks[i][LIVE][VERSION] + 1)
+
+    def writes(self, w, i):
+        t = w.tasks[i]
+        n, part = t[CUT]
+        if 'cut_of_each' in self.off:
+            part = t[LIVE][:2]
+            self.note(w, i, n, part)
+        t[CUT] = None
+        t[SHARDS] = tuple(sorted({**dict(t[SHARDS]), n: part}.items()))
+        self.tell(w, i, 'PREPARED', n)
+
+    def reads(self, w, i):
+        m = w.down[i][0]
+        w.down = put(w.down, i, w.down[i][1:])
+        self.task(w, i, m)
+
+    def hears(self, w, i):
+        m = w.up[i][0]
+        w.up = put(w.up, i, w.up[i][1:])
+        self.directory(w, i, m)
+
+    def dies(self, w, i):
+        w.tasks[i][RUNS:SHARDS] = [False, None, None, None]
+
+    def kill(self, w, i):
+        self.dies(w, i)
+        if w.d[UP]:
+            self.lost(w, i)
+
+    def kill_directory(self, w):
+        self.dies(w, 0)
+        w.down = w.up = ((),) * self.n
+        w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0)]
+
+    def starts(self, w, i):
+        t = w.tasks[i]
+        t[RUNS] = True
+        if 'asks_nobody' in self.off:
+            t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] in t[MANIFESTS])
+        if i == 0:
+            w.d[UP] = True
+            w.d[NEXT] = max([0, t[BAR]] + [n for n, _ in t[SHARDS]] + list(t[MANIFESTS])) + 1
+            if t[OPEN] and 'reset_not_again' not in self.off:
+                self.wipe(w, t[BAR])                            # begun by an earlier life
+            self.listed(w, 0)
+
+    @staticmethod
+    def spoil(w, i, n):
+        w.tasks[i][SHARDS] = tuple((k, SPOILT if k == n else p) for k, p in w.tasks[i][SHARDS])
+        w.spoilt = True
+
+    def quiet(self, key):
+        w = World(key)
+        return w.d[UP] and w.d[LISTED] == self.all and w.d[PHASE] == IDLE and not any(w.down) and not any(w.up) and all(
+            t[RUNS] and not t[CUT] and not t[BESIDE] and (i not in self.parts or t[LIVE]) and
+            all(n in t[MANIFESTS] for n, _ in t[SHARDS]) for i, t in enumerate(w.tasks))
+
+
+if __name__ == "__main__":
+    sys.exit(main(Model, SCENARIOS, MUTANTS))

@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Explicit-state model of a start onto fewer tasks, and back onto more (docs/DURABILITY.md §8): who loads which part of a checkpoint,
+what of it stays away, and that nothing is there twice; to be explored before it is written in C. How a checkpoint becomes whole, and
+how tasks that load place it together, is in checkpoint_model.py: here a checkpoint is one step.
+usage: parts_model.py                       all scenarios, then all weaker rules and mistakes
+       parts_model.py SCENARIO [RULE ...]   one run, prints the way to what is wrong
+
+Each task has a directory: parts of checkpoints, bars of variables and of resets; that of task 0 has the manifests, too. A task reads
+other tasks' directories, as they are on its host: on one host all, else those that somebody has copied there while nobody ran: such a copy goes before its task is started again. Somebody
+ends all tasks and starts another number of them; one may be killed at any time, and comes back empty.
+
+When all have listed and one has nothing, all load the newest checkpoint that is decided: each part by its writer, where that is a task
+and has it, otherwise by one of those that can read it. A part that nobody has: they do not begin. When all have loaded, they place it,
+but for what was deleted or reset since: as a task's own disk has it, the directories beside it, and other tasks' lists, which the
+directory passes on.
+
+Promised, at every step: no variable is on two tasks, and none that was deleted, or reset, and answered, is there; when all have placed
+it, all that was saved is there and not deleted; a start loads what was reported as saved last, or nothing; and they refuse to begin only
+where a part is nowhere. From every state there is a way without a further fault to one where they live, or refuse."""
+import sys
+
+from explore import Violation, main
+
+# writers: tasks of the first job; sizes of later ones; host: they are all on one; so many saves, deletes, resets, starts, copies, kills
+SCENARIOS = {
+    'host':     dict(writers=3, sizes=(1, 2), host=True, todo=dict(save=2, delete=1, start=2, kill=1)),
+    'resets':   dict(writers=2, sizes=(1, 2), host=True, todo=dict(save=2, reset=1, start=2, kill=1)),
+    'back':     dict(writers=2, sizes=(1, 2), host=True, todo=dict(save=1, delete=1, start=3, kill=1)),
+    'hosts':    dict(writers=3, sizes=(1, 2), host=False, todo=dict(save=1, delete=1, start=2, copy=2, kill=1)),
+    'return':   dict(writers=2, sizes=(1, 2), host=False, todo=dict(save=1, delete=2, start=2, copy=1, kill=1)),
+}
+# rule that is left out, or mistake: (where it shows first, what it is)
+MUTANTS = {
+    'one_missing':   ('hosts', "a part that nobody has is left out, and the others are loaded"),
+    'bars_ignored':  ('back', "bars in the directory of a task that is gone do not count"),
+    'by_two':        ('host', "whoever can read a part of a task that is gone loads it"),
+    'names_untold':  ('return', "what was deleted is known to the task that noted it, and to who reads its directory, only"),
+    'older_instead': ('hosts', "an older checkpoint is loaded in place of one of which a part is nowhere"),
+    'not_own':       ('host', "what a task has loaded for another one is not in its own part of the next checkpoint"),
+}
+
+# a directory: parts (n, variables), numbers up to which variables are barred (variable, n), up to which a reset bars
+PARTS, GONE, BAR = range(3)
+# a task: what lives (None: it has come back), what is beside, whether it has loaded
+LIVE, BESIDE, LOADED = range(3)
+DOWN, STARTS, PLACES, RUNS, REFUSES = 'down', 'starts', 'places', 'runs', 'refuses'
+
+
+def put(t, i, v):
+    return t[:i] + (v,) + t[i + 1:]
+
+
+class World:
+    # dirs by task; copies by host (task, directory); manifests of task 0 (n, (writer, variables)); tasks; phase; checkpoint that is loaded
+    # ghosts: reported as saved; variables that are dead; what lived then; generation of variables, next number
+    F = ('dirs', 'copies', 'manifests', 'tasks', 'phase', 'n', 'adopts', 'todo', 'saved', 'dead', 'all', 'generation', 'next')
+
+    def __init__(self, key):
+        for f, v in zip(self.F, key):
+            setattr(self, f, v)
+
+    def key(self):
+        return tuple(getattr(self, f) for f in self.F)
+
+
+class Model:
+    def __init__(self, scenario, off=()):
+        sc = SCENARIOS[scenario]
+        self.w, self.sizes, self.host = sc['writers'], sc['sizes'], sc['host']
+        self.todo = tuple(sorted(sc['todo'].items()))
+        self.off = frozenset(off)
+
+    def start(self):
+        live = tuple((frozenset({(i, 0)}), None, False) for i in range(self.w))
+        every = frozenset((i, 0) for i in range(self.w))
+        return (((), (), 0),) * self.w, ((),) * self.w, (), live, RUNS, 0, False, self.todo, 0, frozenset(), every, 0, 1
+
+    # ---- what a task can read ----
+    def beside(self, w, i):
+        """Directories of other tasks."""
+        return {k: w.dirs[k] for k in range(self.w) if k != i} if self.host else dict(w.copies[i])
+
+    def readers(self, w, k, n):
+        return [i for i in range(len(w.tasks)) if i != k and n in dict(self.beside(w, i).get(k, ((),))[PARTS])]
+
+    def loaders(self, w, k, n):
+        if k < len(w.tasks) and n in dict(w.dirs[k][PARTS]):
+            return [k]
+        who = self.readers(w, k, n)
+        return who if 'by_two' in self.off or not who else [who[k % len(who)]]
+
+    def barred(self, w, i):
+        """What task i leaves out: {variable: n}, and up to which number all are."""
+        seen = {k: [w.dirs[k]] + ([] if 'bars_ignored' in self.off else list(self.beside(w, k).values())) for k in range(len(w.tasks))}
+        gone = {}
+        for k, found in seen.items():
+            for d in found if k == i or 'names_untold' not in self.off else ():
+                for v, n in d[GONE]:
+                    gone[v] = max(n, gone.get(v, 0))
+        return gone, max(d[BAR] for found in seen.values() for d in found)
+
+    # ---- a start ----
+    def decide(self, w):
+        total = all(t[LIVE] is None for t in w.tasks)
+        _, bar = self.barred(w, 0)
+        w.tasks = tuple((t[LIVE], None, False) for t in w.tasks)
+        w.phase, w.n, w.adopts = STARTS, 0, False
+        for n, parts in reversed(w.manifests):
+            if n <= bar:
+                break
+            missing = [k for k, _ in parts if not self.loaders(w, k, n)]
+            if missing and 'older_instead' in self.off:
+                continue
+            if missing and 'one_missing' not in self.off:
+                w.phase = REFUSES
+                if any(n in dict(d[PARTS]) for i in range(len(w.tasks)) for k, d in self.beside(w, i).items() if k in missing):
+                    raise Violation('they refuse to begin, and a part of %d can be read' % n)
+                return
+            w.n = n
+            w.adopts = any(k >= len(w.tasks) for k, _ in parts)
+            break
+        if total and w.n < w.saved and w.saved > bar:
+            raise Violation('a start loads %d, and %d was reported as saved' % (w.n, w.saved))
+        if w.n == 0:                                            # a new model
+            w.generation += 1
+            w.all = frozenset((i, w.generation) for i in range(self.w))
+
+    def loads(self, w, i):
+        beside = frozenset()
+        if w.n == 0:
+            beside = frozenset(v for v in w.all if v[0] % len(w.tasks) == i)
+        for k, _ in dict(w.manifests).get(w.n, ()):
+            if i in self.loaders(w, k, w.n):
+                beside |= dict((w.dirs[k] if k == i else self.beside(w, i)[k])[PARTS])[w.n]
+        w.tasks = put(w.tasks, i, (w.tasks[i][LIVE], beside, True))
+        if all(t[LOADED] for t in w.tasks):
+            w.phase = PLACES
+
+    def places(self, w, i):
+        gone, bar = self.barred(w, i)
+        beside = frozenset(v for v in w.tasks[i][BESIDE] if w.n == 0 or (gone.get(v, 0) < w.n and bar < w.n))
+        w.tasks = put(w.tasks, i, (beside, None, False))
+        if not any(t[LOADED] for t in w.tasks):
+            w.phase = RUNS
+            here = frozenset().union(*(t[LIVE] for t in w.tasks))
+            if w.n == w.saved and not w.all - w.dead <= here:
+                raise Violation('%s is not there any more' % sorted(w.all - w.dead - here))
+            w.all = here
+
+    # ---- what else happens ----
+    def save(self, w):
+        n, w.next = w.next, w.next + 1
+        first = {v for t in w.manifests[-1:] for k, vs in t[1] for v in vs if k >= len(w.tasks)} if 'not_own' in self.off else set()
+        parts = tuple((i, t[LIVE] - first) for i, t in enumerate(w.tasks))
+        for i, vs in parts:
+            w.dirs = put(w.dirs, i, put(w.dirs[i], PARTS, w.dirs[i][PARTS] + ((n, vs),)))
+        w.manifests += ((n, parts),)
+        w.saved, w.adopts = n, False
+        w.all = frozenset().union(*(t[LIVE] for t in w.tasks))
+
+    def delete(self, w, i, v):
+        gone = dict(w.dirs[i][GONE])
+        gone[v] = w.next - 1
+        w.dirs = put(w.dirs, i, put(w.dirs[i], GONE, tuple(sorted(gone.items()))))
+        w.tasks = put(w.tasks, i, put(w.tasks[i], LIVE, w.tasks[i][LIVE] - {v}))
+        w.dead |= {v}
+
+    def reset(self, w):
+        w.dead |= {(i, g) for g in range(w.generation + 1) for i in range(self.w)}
+        w.generation += 1
+        for i in range(len(w.tasks)):
+            w.dirs = put(w.dirs, i, put(w.dirs[i], BAR, w.next - 1))
+            w.tasks = put(w.tasks, i, (frozenset({(i, w.generation)}), None, False))
+        w.all = frozenset((i, w.generation) for i in range(len(w.tasks)))
+
+    @staticmethod
+    def end(w):
+        w.tasks, w.phase = (), DOWN
+
+    def begin(self, w, size):
+        w.copies = tuple(tuple(c for c in found if c[0] >= size) for found in w.copies)     # as the runbook has it
+        w.tasks = ((None, None, False),) * size
+        self.decide(w)
+
+    def copy(self, w, k, host):
+        w.copies = put(w.copies, host, tuple(sorted({**dict(w.copies[host]), k: w.dirs[k]}.items())))
+
+    def kill(self, w, i):
+        w.tasks = put(w.tasks, i, (None, None, False))
+        self.decide(w)
+
+    @staticmethod
+    def check(w):
+        lives = [v for t in w.tasks for v in t[LIVE] or ()]
+        if w.phase == RUNS and len(lives) != len(set(lives)):
+            raise Violation('a variable is on two tasks')
+        if w.phase == RUNS and w.dead.intersection(lives):
+            raise Violation('%s was deleted, or reset, and is there' % sorted(w.dead.intersection(lives)))
+
+    def steps(self, key):
+        out = []
+        left = dict(World(key).todo)
+
+        def add(label, act, *args, cost=None, fault=False):
+            if cost is not None and not left.get(cost):
+                return
+            w = World(key)
+            if cost is not None:
+                w.todo = tuple(sorted({**left, cost: left[cost] - 1}.items()))
+            try:
+                act(w, *args)
+                self.check(w)
+            except Violation as v:
+                raise Violation(v.args[0], label)
+            out.append((label, fault, w.key()))
+        w = World(key)
+        if w.phase == DOWN:
+            for size in self.sizes:
+                add('%d tasks are started' % size, self.begin, size)
+            for k in range(self.w):
+                for host in range(self.w):
+                    if not self.host and k != host:
+                        add('directory %d is copied to host %d' % (k, host), self.copy, k, host, cost='copy', fault=True)
+            return out
+        add('all are ended', self.end, cost='start', fault=True)
+        for i, t in enumerate(w.tasks):
+            if w.phase == STARTS and not t[LOADED]:
+                add('task %d loads %d' % (i, w.n), self.loads, i)
+            if w.phase == PLACES and t[LOADED]:
+                add('task %d places %d' % (i, w.n), self.places, i)
+            if w.phase != REFUSES:
+                add('task %d is killed' % i, self.kill, i, cost='kill', fault=True)
+            if w.phase == RUNS:
+                for v in sorted(t[LIVE]):
+                    add('%s is deleted on task %d' % (v, i), self.delete, i, v, cost='delete', fault=True)
+        if w.phase == RUNS:
+            if w.adopts:
+                add('%d is saved, of what was adopted' % w.next, self.save)
+            add('%d is saved' % w.next, self.save, cost='save', fault=True)
+            add('a reset', self.reset, cost='reset', fault=True)
+        return out
+
+    @staticmethod
+    def quiet(key):
+        w = World(key)
+        return w.phase == REFUSES or (w.phase == RUNS and not w.adopts)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Model, SCENARIOS, MUTANTS))

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Checkpoints of live clusters: psctl checkpoint save and list, what lies on the disks, tasks that are killed, a disk without room."""
+import json
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from cluster import Cluster, main, path, run
+
+PSCTL = path("bin/psctl")
+SOFTMAX = path("examples/softmax")
+WAIT_S = 60
+
+
+def psctl(cluster, *args, code=0):
+    got, out, err = run(PSCTL, "-t", cluster.addresses[0], *args)
+    if got != code:
+        raise AssertionError("%s gave %d: %s%s" % (args, got, out, err))
+    return json.loads(out) if "--json" in args and got == 0 else out + err
+
+
+def listed(cluster):
+    return psctl(cluster, "checkpoint", "list", "--json")["checkpoints"]
+
+
+def save(cluster):
+    """When all tasks are connected."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "30s", "checkpoint", "save", "--json")
+        if code == 0:
+            return json.loads(out)["number"]
+        if "UNAVAILABLE" not in out or time.monotonic() > end:
+            raise AssertionError(out + err)
+        time.sleep(0.1)
+
+
+class Saved(unittest.TestCase):
+    def cluster(self, *flags, flags1=None):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = place.name
+        c = Cluster(2)
+        self.addCleanup(c.__exit__)
+        self.flags = ("--checkpoint_dir", place.name, *flags)
+        c.start(0, *self.flags)
+        c.start(1, *(self.flags if flags1 is None else flags1))
+        return c
+
+    def train(self, c, steps):
+        code, out, err = run(SOFTMAX, "--ps_hosts", c.hosts, "--steps", str(steps), "--seed", "7")
+        self.assertEqual(code, 0, out + err)
+
+    def files(self, task, number):
+        where = os.path.join(self.place, "ps-%d" % task, "%020d" % number)
+        return set(os.listdir(where)) if os.path.isdir(where) else None
+
+    def test_saved_files_are_what_the_tasks_have(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 30)
+        self.assertEqual(listed(c), [])
+        number = save(c)
+        [row] = listed(c)
+        self.assertEqual((row["number"], row["state"], row["tasks"]), (number, "saved", 2))
+        found = {}
+        for task in range(2):
+            names = self.files(task, number)
+            self.assertTrue({"state", "manifest"} <= names, names)
+            for name in names - {"state", "manifest"}:
+                with open(os.path.join(self.place, "ps-%d" % task, "%020d" % number, name), "rb") as f:
+                    data = f.read()
+                size, = struct.unpack_from("<Q", data)
+                for key, tensor in json.loads(data[8:8 + size]).items():
+                    if key != "__metadata__":
+                        begin, end = tensor["data_offsets"]
+                        found[key] = data[8 + size + begin:8 + size + end]
+        for v in psctl(c, "vars", "--json")["variables"]:
+            with tempfile.NamedTemporaryFile(suffix=".npy") as npy:
+                psctl(c, "get", v["name"], "--npy", npy.name)
+                with open(npy.name, "rb") as f:
+                    data = f.read()
+                self.assertEqual(data[10 + struct.unpack_from("<H", data, 8)[0]:], found[v["name"]], v["name"])
+
+    def test_kill_and_restart_of_each_task(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        first = save(c)
+        for task in (1, 0):
+            c.kill(task)
+            if task == 1:
+                self.assertIn("/job:ps/task:1", psctl(c, "checkpoint", "save", "--timeout", "6s", code=1))
+            c.start(task, *self.flags)
+        second = save(c)
+        self.assertGreater(second, first)
+        self.assertEqual([r["number"] for r in listed(c)], [first, second])
+        for number in (first, second):
+            for task in range(2):
+                self.assertIn("manifest", self.files(task, number))
+
+    def test_by_itself_and_older_ones_go(self):
+        c = self.cluster("--checkpoint_seconds", "1", "--max_to_keep", "2")
+        self.train(c, 30)  # its steps are said while it runs
+        with subprocess.Popen([SOFTMAX, "--ps_hosts", c.hosts, "--steps", "1000000000", "--seed", "7"],
+                              stdout=subprocess.DEVNULL) as trainer:
+            try:
+                end = time.monotonic() + WAIT_S
+                rows, saved = [], []
+                while not (rows and rows[-1]["number"] >= 4 and len(saved) == 2):
+                    self.assertLess(time.monotonic(), end, rows)
+                    time.sleep(0.2)
+                    rows = listed(c)
+                    saved = [r for r in rows if r["state"] == "saved"]
+                self.assertGreater(saved[-1]["step"], 0)  # the last row may be one under way, which has none yet
+            finally:
+                trainer.kill()
+        self.assertIsNone(self.files(0, 1))
+        self.assertIsNone(self.files(1, 1))
+
+    def test_a_task_without_a_directory_for_it(self):
+        c = self.cluster(flags1=())
+        end = time.monotonic() + WAIT_S
+        text = ""
+        while "FAILED_PRECONDITION" not in text:
+            self.assertLess(time.monotonic(), end, text)
+            text = psctl(c, "checkpoint", "save", "--json", code=1)
+        self.assertIn("/job:ps/task:1", text)
+        self.assertEqual(listed(c), [])
+
+
+if __name__ == "__main__":
+    sys.exit(main(unittest))

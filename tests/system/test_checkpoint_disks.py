@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# test-timeout: 180
+"""Disks that fail or hang beneath live ps tasks: the checkpoint fails with a typed error, which psctl status and the log say, the one
+before stays whole, training goes on, and the next attempt is made."""
+import errno
+import json
+import os
+import sys
+import tempfile
+import time
+import unittest
+
+from cluster import SANITIZED, main, path, run
+from test_power_cut import Machine, TASKS, WAIT_S
+
+SOFTMAX = path("examples/softmax")
+
+
+@unittest.skipIf(SANITIZED, "the shim comes before the sanitizer's own calls")
+class Disks(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.m = Machine(folder.name)
+        self.addCleanup(self.m.__exit__)
+        self.log = os.dup(2)
+        self.addCleanup(os.close, self.log)
+        with open(self.m.at("stderr"), "w", encoding="utf-8") as f:
+            os.dup2(f.fileno(), 2)
+        try:
+            self.assertTrue(self.m.boot_all())
+        finally:
+            os.dup2(self.log, 2)
+        self.steps = 0
+        self.train()
+        self.first = self.save()
+
+    def train(self):
+        """Pushes and pulls of all variables."""
+        self.steps += 20
+        code, out, err = run(SOFTMAX, "--ps_hosts", self.m.hosts, "--steps", str(self.steps), "--seed", "7")
+        self.assertEqual(code, 0, out + err)
+
+    def save(self):
+        end = time.monotonic() + WAIT_S
+        while True:
+            code, out = self.m.psctl("checkpoint", "save")
+            if code == 0:
+                return json.loads(out)["number"]
+            self.assertIn("UNAVAILABLE", out)  # not connected yet; or it still removes what has failed
+            self.assertLess(time.monotonic(), end, out)
+
+    def status(self):
+        code, out = self.m.psctl("status")
+        self.assertEqual(code, 0, out)
+        return json.loads(out)["tasks"][0]["checkpoints"]
+
+    def whole(self, number):
+        code, out = self.m.psctl("checkpoint", "verify", str(number))
+        self.assertEqual(code, 0, out)
+
+    def fails(self, task, kinds, why, want):
+        """All calls of these kinds fail so."""
+        with self.subTest(task=task, kinds=kinds, why=errno.errorcode[why]):
+            newest = self.save()
+            self.m.ask(task, "fail %s %d" % (kinds, why))
+            code, out = self.m.psctl("checkpoint", "save")  # at once, not after its timeout
+            self.assertEqual(code, 1, out)
+            self.assertNotIn("refused for", out)
+            for word in (want, "/job:ps/task:%d" % task, os.strerror(why)):
+                self.assertIn(word, out)
+            self.assertRegex(self.status(), r"^%d is saved, .* s ago failed: checkpoint \d+, %s: .*%s" % (newest, want, os.strerror(why)))
+            self.train()
+            self.m.ask(task, "")
+            self.whole(newest)
+            self.assertNotIn("failed", self.status() if self.save() else "")
+
+    def test_what_a_disk_says(self):
+        for task, kinds, why, want in ((1, "W", errno.ENOSPC, "RESOURCE_EXHAUSTED"), (0, "W", errno.ENOSPC, "RESOURCE_EXHAUSTED"),
+                                       (1, "CM", errno.ENOSPC, "RESOURCE_EXHAUSTED"),  # no inode
+                                       (0, "W", errno.EDQUOT, "RESOURCE_EXHAUSTED"), (1, "S", errno.EIO, "DATA_LOSS"),
+                                       (0, "S", errno.EIO, "DATA_LOSS"), (1, "W", errno.EIO, "DATA_LOSS"), (0, "R", errno.EIO, "DATA_LOSS"),
+                                       (1, "CMUR", errno.EROFS, "PERMISSION_DENIED")):
+            self.fails(task, kinds, why, want)
+        with open(self.m.at("stderr"), encoding="utf-8") as f:
+            log = f.read()
+        for want in ("RESOURCE_EXHAUSTED", "DATA_LOSS", "PERMISSION_DENIED"):
+            self.assertRegex(log, r"ev=checkpoint_failed .*st=%s msg=" % want)
+
+    def test_a_slow_disk(self):
+        """Each fsync takes 10 s: who waits for the checkpoint is told that it goes on, and training does."""
+        self.m.ask(1, "slow S 10000")
+        code, out = self.m.psctl("--timeout", "500ms", "checkpoint", "save")
+        self.assertEqual(code, 1, out)
+        self.assertIn("DEADLINE_EXCEEDED", out)
+        self.assertRegex(self.status(), r"^%d is saved, .*; %d is written for \d+ ms, 1 of %d tasks; on demand$"
+                         % (self.first, self.first + 1, TASKS))
+        self.train()
+        self.m.ask(1, "")  # from the next one on
+        self.assertGreater(self.save(), self.first)
+        code, out = self.m.psctl("checkpoint", "list")
+        for row in json.loads(out)["checkpoints"]:
+            self.assertEqual(row["state"], "saved")
+            self.whole(row["number"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(unittest))

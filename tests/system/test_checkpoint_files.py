@@ -1,0 +1,330 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Files of checkpoints of live clusters: psctl checkpoint verify, export, import and delete, and what other programs read."""
+import importlib.util
+import json
+import os
+import shutil
+import struct
+import sys
+import tempfile
+import time
+import unittest
+
+import test_files
+from cluster import Cluster, main, path, run
+
+PSCTL = path("bin/psctl")
+SOFTMAX = path("examples/softmax")
+WAIT_S = 60
+
+
+def psctl(cluster, *args, code=0):
+    got, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "30s", *args)
+    if got != code:
+        raise AssertionError("%s gave %d: %s%s" % (args, got, out, err))
+    return json.loads(out) if "--json" in args and got == 0 else out + err
+
+
+def eventually(cluster, *args):
+    """When all tasks are connected to the directory."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "30s", *args, "--json")
+        if code == 0:
+            return json.loads(out)
+        if "UNAVAILABLE" not in out or time.monotonic() > end:
+            raise AssertionError(out + err)
+        time.sleep(0.1)
+
+
+def read_safetensors(name):
+    """(metadata, {tensor: bytes})"""
+    with open(name, "rb") as file:
+        data = file.read()
+    length, = struct.unpack("<Q", data[:8])
+    header = json.loads(data[8:8 + length])
+    metadata = header.pop("__metadata__")
+    return metadata, {k: data[8 + length:][slice(*t["data_offsets"])] for k, t in header.items()}
+
+
+def npy(name):
+    with open(name, "rb") as file:
+        data = file.read()
+    return data[10 + struct.unpack_from("<H", data, 8)[0]:]
+
+
+class Files(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        """A trained model in checkpoint 1, and what psctl get says of it; checkpoint 2 is the same."""
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.c = Cluster(2)
+        cls.flags = ("--checkpoint_dir", cls.folder.name, "--checkpoint_seconds", "0")
+        for i in range(2):
+            cls.c.start(i, *cls.flags)
+        code, out, err = run(SOFTMAX, "--ps_hosts", cls.c.hosts, "--steps", "30", "--seed", "7")
+        if code != 0:
+            raise AssertionError(out + err)
+        cls.live = {}
+        cls.optimizers = {}
+        for v in psctl(cls.c, "vars", "--json")["variables"]:
+            psctl(cls.c, "get", v["name"], "--npy", cls.at("live.npy"))
+            cls.live[v["name"]] = npy(cls.at("live.npy"))
+            cls.optimizers[v["name"]] = v["optimizer"]["kind"]
+        if [eventually(cls.c, "checkpoint", "save")["number"] for _ in range(2)] != [1, 2]:
+            raise AssertionError("numbers")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.c.__exit__()
+        cls.folder.cleanup()
+
+    @classmethod
+    def at(cls, name):
+        return os.path.join(cls.folder.name, name)
+
+    def file_of(self, task, number, name):
+        return self.at("ps-%d/%020d/%s" % (task, number, name))
+
+    def changed(self, name, at):
+        """That byte, for the time of the test."""
+        shutil.copy(name, self.at("kept"))
+        self.addCleanup(shutil.move, self.at("kept"), name)
+        with open(name, "r+b") as file:
+            file.seek(at, os.SEEK_SET if at >= 0 else os.SEEK_END)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 64]))
+
+    def test_verify(self):
+        for which in ((), ("latest",), ("2",)):
+            self.assertIn("checkpoint 2: ", psctl(self.c, "checkpoint", "verify", *which))
+        done = psctl(self.c, "checkpoint", "verify", "1", "--json")
+        self.assertEqual((done["number"], done["bad"]), (1, []))
+        self.assertEqual(done["bytes"], psctl(self.c, "checkpoint", "list", "--json")["checkpoints"][0]["bytes"])
+        self.assertIn("no task has a manifest of checkpoint 9", psctl(self.c, "checkpoint", "verify", "9", code=1))
+        self.assertIn("is no checkpoint", psctl(self.c, "checkpoint", "verify", "1x", code=2))
+
+    def test_verify_names_what_is_bad(self):
+        self.changed(self.file_of(1, 2, "model-00000.safetensors"), -1)
+        out = psctl(self.c, "checkpoint", "verify", "2", code=1)
+        self.assertRegex(out, r"/job:ps/task:1 model-00000.safetensors: '.*': block \d+ is not as it was written")
+        self.assertIn("1 of its files are bad", out)
+        self.assertIn("is not as it was written", psctl(self.c, "checkpoint", "export", "2", self.at("bad.safetensors"), code=1))
+        self.assertFalse(os.path.exists(self.at("bad.safetensors")))
+        psctl(self.c, "checkpoint", "verify", "1")
+
+    def test_verify_with_a_bad_manifest_and_state(self):
+        self.changed(self.file_of(0, 2, "manifest"), 20)
+        out = psctl(self.c, "checkpoint", "verify", "2", code=1)
+        self.assertIn("/job:ps/task:0 manifest: ", out)
+        self.assertIn("1 of its files are bad", out)
+        self.doCleanups()
+        self.changed(self.file_of(0, 2, "state"), 65535)
+        out = psctl(self.c, "checkpoint", "verify", "2", code=1)
+        self.assertIn("/job:ps/task:0 state: block 0 is not as it was written", out)
+        self.assertIn("cannot be verified", out)
+
+    def test_export_is_what_get_says(self):
+        done = psctl(self.c, "checkpoint", "export", "latest", self.at("one.safetensors"), "--json")
+        self.assertEqual(done["variables"], len(self.live))
+        metadata, tensors = read_safetensors(self.at("one.safetensors"))
+        self.assertEqual(tensors, self.live)
+        self.assertEqual((metadata["format"], metadata["psd_container"]), ("psd", "localhost"))
+        psctl(self.c, "export", self.at("live.safetensors"))
+        said = read_safetensors(self.at("live.safetensors"))
+        self.assertEqual(tensors, said[1])
+        self.assertEqual(json.loads(metadata["psd_variables"]), json.loads(said[0]["psd_variables"]))
+        self.assertIn("has no variable with a value", psctl(
+            self.c, "checkpoint", "export", "1", self.at("none.safetensors"), "--container", "other", code=1))
+
+    def test_slots_have_the_names_of_tensorflow(self):
+        psctl(self.c, "checkpoint", "export", "1", self.at("slots.safetensors"), "--slots")
+        _, tensors = read_safetensors(self.at("slots.safetensors"))
+        saved = {}
+        for task in range(2):
+            for name in os.listdir(self.file_of(task, 1, "")):
+                if name.startswith("model-"):
+                    saved.update(read_safetensors(self.file_of(task, 1, name))[1])
+        own = {"accumulator": "Adagrad", "momentum": "Momentum", "m": "Adam", "v": "Adam_1"}
+        want = {k if ":" not in k else "%s/%s" % (k.split(":")[0], own[k.split(":")[1]]): v for k, v in saved.items()}
+        powers = {k: tensors.pop(k) for k in ("beta1_power", "beta2_power") if k in tensors}
+        self.assertEqual(tensors, want)
+        self.assertGreater(len(want), len(self.live))
+        self.assertEqual(len(powers), 2 if "adam" in self.optimizers.values() else 0)
+
+    def fresh(self, count, *flags):
+        c = Cluster(count)
+        self.addCleanup(c.__exit__)
+        for i in range(count):
+            c.start(i, *flags)
+        return c
+
+    def assert_live(self, c):
+        self.assertEqual({v["name"]: v["optimizer"]["kind"] for v in psctl(c, "vars", "--json")["variables"]}, self.optimizers)
+        for name, values in self.live.items():
+            psctl(c, "get", name, "--npy", self.at("back.npy"))
+            self.assertEqual(npy(self.at("back.npy")), values, name)
+
+    def test_import_on_three(self):
+        """By checkpoint import slots come, too, and by import they are passed over; all has its values and its optimizer."""
+        name = self.at("import.safetensors")
+        psctl(self.c, "checkpoint", "export", "1", name, "--slots")
+        metadata, tensors = read_safetensors(name)
+        described = json.loads(metadata["psd_variables"])
+        slots = sorted(slot for v in described.values() for slot in v.get("slots", ()))
+        self.assertTrue(slots)
+        for verb, there in ((("import",), False), (("checkpoint", "import"), True)):
+            c = self.fresh(3, *self.flags[:1], tempfile.mkdtemp(dir=self.folder.name), *self.flags[2:])
+            done = psctl(c, *verb, name, "--yes", "--json")
+            self.assertEqual((done["variables"], done["bytes"] > sum(map(len, self.live.values()))), (len(self.live), there))
+            self.assert_live(c)
+            eventually(c, "checkpoint", "save")
+            psctl(c, "checkpoint", "export", "latest", self.at("again.safetensors"), "--slots")
+            again = read_safetensors(self.at("again.safetensors"))[1]
+            self.assertEqual(again.keys(), tensors.keys())
+            for tensor, values in again.items():
+                self.assertEqual(values == tensors[tensor], there or tensor not in slots, tensor)
+
+    def test_slots_that_do_not_fit(self):
+        """A clear error, and nothing has changed."""
+        name, bad = self.at("slots_fit.safetensors"), self.at("slots_bad.safetensors")
+        psctl(self.c, "checkpoint", "export", "1", name, "--slots")
+        metadata, tensors = test_files.read_safetensors(name)
+        described = json.loads(metadata["psd_variables"])
+        w = next(n for n, v in described.items() if v.get("slots"))
+        slot = described[w]["slots"][0]
+        kind = described[w]["optimizer"]["kind"]
+        self.assertEqual(slot, w + "/Adagrad")
+        dtype, shape, values = tensors[slot]
+        adam = {"kind": "adam", "learning_rate": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+        momentum = {"kind": "momentum", "learning_rate": 0.1, "momentum": 0.9}
+
+        def without(*names):
+            return {n: t for n, t in tensors.items() if n not in names}
+
+        def said(**change):
+            return {**metadata, "psd_variables": json.dumps({**described, w: {**described[w], **change}})}
+        there = self.fresh(1)
+        psctl(there, "import", name, "--yes")
+        before = psctl(there, "vars", "--json")
+        for c, these, meta, says in (
+                (self.fresh(1), without(w), metadata, "tensor '%s' is a slot of '%s', which the file does not have" % (slot, w)),
+                (self.fresh(1), tensors, said(optimizer=adam), "tensor '%s' is no slot of adam" % slot),
+                (self.fresh(1), {**tensors, slot: (dtype, [1, *shape], values)}, metadata, "the dtype and the shape of its variable"),
+                (self.fresh(1), {**without(slot), w + "/Adam": tensors[slot]}, said(optimizer=adam, slots=[w + "/Adam"]),
+                 "lacks '%s/Adam_1'" % w),
+                (self.fresh(1), {**without(slot), w + "/Adam": tensors[slot], w + "/Adam_1": tensors[slot]},
+                 said(optimizer=adam, slots=[w + "/Adam", w + "/Adam_1"]), "lacks beta1_power"),
+                (there, {**without(slot), w + "/Momentum": tensors[slot]}, said(optimizer=momentum, slots=[w + "/Momentum"]),
+                 "the file has slots of momentum for '%s'; the variable on /job:ps/task:0 has %s" % (w, kind))):
+            with self.subTest(says=says):
+                test_files.write_safetensors(bad, these, meta)
+                self.assertIn(says, psctl(c, "checkpoint", "import", bad, "--yes", code=1))
+                left = psctl(c, "vars", "--json")
+                self.assertEqual(left if c is there else left["variables"], before if c is there else [])
+
+    def test_shards_and_their_index(self):
+        os.mkdir(self.at("shards"))
+        out = self.at("shards/model.safetensors")
+        psctl(self.c, "checkpoint", "export", "1", out, "--shard", "1024")
+        names = sorted(os.listdir(self.at("shards")))
+        with open(self.at("shards/model.safetensors.index.json"), encoding="utf-8") as file:
+            index = json.load(file)
+        parts = sorted(set(index["weight_map"].values()))
+        self.assertGreater(len(parts), 1)
+        self.assertEqual(names, sorted(parts + ["model.safetensors.index.json"]))
+        self.assertEqual(parts[0], "model-00001-of-%05d.safetensors" % len(parts))
+        found = {}
+        for part in parts:
+            tensors = read_safetensors(self.at("shards/" + part))[1]
+            self.assertEqual({index["weight_map"][name] for name in tensors}, {part})
+            self.assertTrue(len(tensors) == 1 or sum(map(len, tensors.values())) <= 1024)
+            found.update(tensors)
+        self.assertEqual(found, self.live)
+        self.assertEqual(index["metadata"]["total_size"], sum(map(len, found.values())))
+        c = self.fresh(1)
+        done = psctl(c, "import", out + ".index.json", "--yes", "--json")
+        self.assertEqual((done["variables"], done["bytes"]), (len(self.live), index["metadata"]["total_size"]))
+        self.assert_live(c)
+        os.remove(self.at("shards/" + parts[-1]))
+        psctl(self.fresh(1), "import", out + ".index.json", "--yes", code=1)
+
+    def test_npy_of_a_variable(self):
+        c = self.fresh(1)
+        psctl(self.c, "checkpoint", "export", "1", self.at("for_npy.safetensors"))
+        psctl(c, "import", self.at("for_npy.safetensors"), "--yes")
+        psctl(c, "get", "global_step", "--npy", self.at("global_step.npy"))
+        psctl(c, "set", "global_step", "12345")
+        psctl(c, "checkpoint", "import", self.at("global_step.npy"), "--yes")
+        psctl(c, "get", "global_step", "--npy", self.at("again.npy"))
+        self.assertEqual(npy(self.at("again.npy")), self.live["global_step"])
+        shutil.copy(self.at("global_step.npy"), self.at("no_such.npy"))
+        self.assertIn("no_such", psctl(c, "import", self.at("no_such.npy"), "--yes", code=1))
+
+    def test_safetensors_package_reads_a_shard(self):
+        if importlib.util.find_spec("safetensors") is None or importlib.util.find_spec("numpy") is None:
+            self.skipTest("the safetensors package is not installed")
+        from safetensors import safe_open  # pylint: disable=import-error,import-outside-toplevel
+        found = set()
+        for task in range(2):
+            with safe_open(self.file_of(task, 1, "model-00000.safetensors"), framework="np") as file:
+                for name in set(file.keys()) & set(self.live):
+                    self.assertEqual(file.get_tensor(name).tobytes(), self.live[name])
+                    found.add(name)
+        self.assertEqual(found, set(self.live))
+
+    def test_a_task_that_is_down(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        c = Cluster(2)
+        self.addCleanup(c.__exit__)
+        for i in range(2):
+            c.start(i, "--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        eventually(c, "checkpoint", "save")
+        c.kill(1)
+        out = psctl(c, "--timeout", "6s", "checkpoint", "verify", "1", code=1)
+        self.assertIn("/job:ps/task:1 state: ", out)
+        self.assertNotIn("task:0 state", out)
+
+
+class Deleted(unittest.TestCase):
+    def test_delete(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        c = Cluster(2)
+        self.addCleanup(c.__exit__)
+        flags = ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        for i in range(2):
+            c.start(i, *flags)
+        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in range(3)], [1, 2, 3])
+
+        def left(task):
+            return sorted(int(name) for name in os.listdir(os.path.join(place.name, "ps-%d" % task)) if name.isdigit())
+
+        def wait_for(task, want):
+            end = time.monotonic() + WAIT_S
+            while left(task) != want:
+                self.assertLess(time.monotonic(), end, left(task))
+                time.sleep(0.05)
+
+        self.assertEqual(psctl(c, "checkpoint", "delete", "2", "--json"), {"number": 2})
+        self.assertEqual(left(0), [1, 3])
+        wait_for(1, [1, 3])
+        self.assertIn("there is no checkpoint 2", psctl(c, "checkpoint", "delete", "2", code=1))
+        self.assertIn("--force", psctl(c, "checkpoint", "delete", "latest", code=1))
+        self.assertEqual(left(0), [1, 3])
+        psctl(c, "checkpoint", "delete", "3", "--force")
+        wait_for(1, [1])
+        self.assertEqual([r["number"] for r in psctl(c, "checkpoint", "list", "--json")["checkpoints"]], [1])
+        c.kill(0)  # it does not come back
+        c.start(0, *flags)
+        self.assertEqual(eventually(c, "checkpoint", "save")["number"], 4)
+        self.assertEqual((left(0), left(1)), ([1, 4], [1, 4]))
+        self.assertIn("takes no --force", psctl(c, "checkpoint", "list", "--force", code=2))
+        self.assertIn("takes NUMBER", psctl(c, "checkpoint", "delete", code=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main(unittest))

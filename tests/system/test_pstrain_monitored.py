@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# test-timeout: 180
+"""pstrain goes on: chiefs and ps tasks that are killed at random moments, the end of a job, the evaluator, the step to stop at.
+PS_TEST_RUNS: so many runs of what is random; PS_TEST_SEED: of the moments."""
+import os
+import random
+import re
+import signal
+import struct
+import sys
+import time
+import unittest
+
+import cluster
+import test_pstrain
+from test_pstrain import ENDLESS, GOOD, PSD, PSTRAIN, SLOW, wait_until
+
+RUNS = int(os.environ.get("PS_TEST_RUNS", "0"))
+SEED = int(os.environ.get("PS_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 30)
+LEASE = ("--lease", "1s", "--beat", "200ms")
+
+
+class Monitored(test_pstrain.Tasks):
+    def setUp(self):
+        super().setUp()
+        self.random = random.Random(SEED)
+        self.worker_hosts = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+        self.hosts = ("--ps_hosts", self.ps.hosts, "--worker_hosts", self.worker_hosts)
+
+    def start_psd(self, lease=LEASE):
+        for i in range(2):
+            self.start_ps(i, PSD, more=lease)
+
+    def some(self, most_s):
+        """A random moment."""
+        time.sleep(self.random.uniform(0, most_s))  # sleep: the moment is the test's input
+
+    def trainers(self, *args, held=False):
+        """Each would report as the chief, which is the first one. held: each stands still once it has begun; a lease is longer."""
+        all_of = []
+        for i in range(3):
+            all_of.append(self.worker(i, *args, "--report", self.path("report%d.json" % i)))
+            if held:
+                cluster.creep(lambda: "4 variables" in all_of[-1].text(), all_of[-1].pid)
+            else:
+                all_of[-1].wait_line("^4 variables")
+        return all_of
+
+    def pids(self, trainers):
+        return [w.pid for w in trainers]
+
+    def step(self):
+        return test_pstrain.step_of(self.psctl("get", "global_step"))
+
+    def reports(self):
+        return [self.report("report%d.json" % i) for i in range(3) if os.path.exists(self.path("report%d.json" % i))]
+
+    def status_says(self, pattern):
+        wait_until("psctl status: " + pattern, lambda: re.search(pattern, self.psctl("status")))
+
+
+for name in [n for n in dir(test_pstrain.Tasks) if n.startswith("test_")]:
+    setattr(Monitored, name, None)  # they run in test_pstrain.py
+
+
+class Chief(Monitored):
+    def test_another_takes_over(self):
+        """kill -9 of the chief at a random moment of the training: one of the others is chief, tests, reports; the model is trained."""
+        for run in range(RUNS or 2):
+            with self.subTest(run=run, seed=SEED):
+                self.start_psd()
+                trainers = self.trainers(*GOOD, "--epochs", ENDLESS)
+                self.some(1)
+                trainers[0].popen.send_signal(signal.SIGKILL)
+                killed = time.monotonic()
+                self.assertEqual(trainers[0].end(), -signal.SIGKILL)
+                wait_until("another chief", lambda: any("chief from now on" in w.text("err") for w in trainers[1:]))
+                print("run %d: chief %.1f s after the kill" % (run, time.monotonic() - killed), file=sys.stderr)
+                step = self.step()
+                wait_until("that they train on", lambda: self.step() > step + 1000)
+                self.psctl("stop")
+                self.finish(trainers[1:])
+                tested = [w for w in trainers[1:] if re.search(r"^test accuracy 0\.[89]", w.text(), re.M)]
+                self.assertEqual(len(tested), 1, [w.lines for w in trainers])
+                self.assertEqual(len(self.reports()), 1)
+                self.assertGreater(self.reports()[0]["global_step"], step + 1000)
+                for i in range(3):
+                    if os.path.exists(self.path("report%d.json" % i)):
+                        os.remove(self.path("report%d.json" % i))
+                self.stop_ps()
+
+    def test_one_that_comes_back_is_a_worker(self):
+        """The process of worker 0 is started again while another is chief: it trains on what is there."""
+        self.start_psd()
+        trainers = self.trainers(*GOOD, "--epochs", ENDLESS)
+        trainers[0].popen.send_signal(signal.SIGKILL)
+        trainers[0].end()
+        wait_until("another chief", lambda: any("chief from now on" in w.text("err") for w in trainers[1:]))
+        again = self.worker(0, *GOOD, "--epochs", "1")
+        self.assertRegex(again.first_line(), r"^4 variables, global_step [1-9]\d*: continuing$")
+        self.assertEqual(again.end(), 0, again.lines)
+        self.assertNotIn("test accuracy", again.text())
+        self.assertTrue(all(w.popen.poll() is None for w in trainers[1:]))
+
+    def test_one_that_slept_is_a_worker(self):
+        """SIGSTOP for more than a lease: another is chief; woken up, it trains on, and only the other one tests."""
+        self.start_psd()
+        trainers = self.trainers(*GOOD, "--epochs", ENDLESS)
+        trainers[0].popen.send_signal(signal.SIGSTOP)
+        wait_until("another chief", lambda: any("chief from now on" in w.text("err") for w in trainers[1:]))
+        trainers[0].popen.send_signal(signal.SIGCONT)
+        wait_until("that it knows", lambda: "ev=chief_lost" in trainers[0].text("err"))
+        self.psctl("stop")
+        self.finish(trainers)
+        tested = [w for w in trainers if "test accuracy" in w.text()]
+        self.assertEqual(len(tested), 1, [w.lines for w in trainers])
+        self.assertIsNot(tested[0], trainers[0])
+
+
+class Ps(Monitored):
+    def test_a_model_that_is_lost_is_restored(self):
+        """kill -9 of either ps task, which comes back empty: no trainer ends; each recovery is a line; the report counts them."""
+        kills = RUNS or 3
+        self.start_psd()
+        model = self.path("model.safetensors")
+        first = self.trainers(*GOOD, "--steps", "400", "--export", model)
+        self.finish(first)
+        trainers = self.trainers(*GOOD, "--epochs", ENDLESS, "--restore", model, "--max_recoveries", "50", "--timeout", "30")
+        for kill in range(kills):
+            i = kill % 2
+            self.some(0.5)
+            self.daemons[i].end(signal.SIGKILL)
+            self.start_ps(i, PSD, more=LEASE)
+            for w in trainers:
+                self.wait_for_recoveries(w, kill + 1)
+        self.psctl("stop")
+        self.finish(trainers)
+        self.assertTrue(self.reports())  # of the chief, and of who hears of the end after it has gone
+        for report in self.reports():
+            self.assertGreaterEqual(report["recoveries"], kills)
+            self.assertGreater(report["test_accuracy"], 0.8)
+        self.assertTrue(any("--restore: 5 variables" in w.text("err") for w in trainers), [w.lines for w in trainers])
+
+    def test_a_file_that_restores_nothing(self):
+        """It is looked at before training begins, not when the model is lost."""
+        self.start_psd()
+        bad = self.path("bad.safetensors")
+        with open(bad, "w", encoding="utf-8") as out:
+            out.write("no tensors")
+        for file, why in ((self.path("none"), "NOT_FOUND|No such file"), (bad, "header"), (self.path(""), "no regular file")):
+            w = self.worker(0, *GOOD, "--steps", "10", "--restore", file)
+            self.assertEqual(w.end(), 1, w.lines)
+            self.assertRegex(w.text("err"), "--restore: .*%s.*(%s)" % (re.escape(file.rstrip("/")), why))
+            self.assertNotIn("variables", w.text())
+
+    def wait_for_recoveries(self, w, count):
+        def recovered():
+            self.assertIsNone(w.popen.poll(), w.lines)
+            return w.text("err").count("ev=recovered") >= count
+        wait_until("recovery %d" % count, recovered)
+
+    def test_it_starts_over_where_it_may(self):
+        self.start_psd()
+        trainers = self.trainers(*GOOD, "--epochs", ENDLESS, "--start_over")
+        self.daemons[1].end(signal.SIGKILL)
+        self.start_ps(1, PSD, more=LEASE)
+        for w in trainers:
+            self.wait_for_recoveries(w, 1)
+        self.psctl("stop")
+        self.finish(trainers)
+
+    def wait_for_step(self, step):
+        wait_until("step %d" % step, lambda: self.step() >= step)
+
+    def test_lost_epochs_are_trained_again(self):
+        """The model is lost, and a worker that stands still meanwhile hears of it when the others are further than it had been: at
+        the end the model has the steps of all epochs of all workers nevertheless."""
+        epochs, each = 300 // SLOW, 3 * 15
+        lease = ("--lease", "60s")  # it is not taken for gone
+        self.start_psd(lease)
+        trainers = self.trainers("--model", "mlp:%d" % (512 // SLOW), "--epochs", str(epochs), "--start_over", held=True)
+        for w in trainers:  # steps of its own of each
+            goal = self.step() + 100
+            cluster.creep(lambda: self.step() >= goal, w.pid)
+        lost = self.step()
+        self.daemons[1].end(signal.SIGKILL)
+        self.start_ps(1, PSD, more=lease)
+        for w in trainers[:2]:
+            w.popen.send_signal(signal.SIGCONT)
+            self.wait_for_recoveries(w, 1)
+        self.wait_for_step(lost + 100)
+        trainers[2].popen.send_signal(signal.SIGCONT)
+        self.finish(trainers)
+        report, = self.reports()
+        self.assertGreater(report["lost_steps"], 0, [w.text("err") for w in trainers])
+        self.assertEqual(report["epochs"], epochs)
+        self.assertGreaterEqual(report["global_step"], epochs * each)
+        for w in trainers:
+            self.assertIn("it makes them again", w.text("err"))
+
+    def shards_are_lost(self, victim):
+        """The queue of shards goes with the model, and is there again with it: all epochs of it are trained, of the new model."""
+        epochs, each = 200 // SLOW, 45
+        lease = ("--lease", "10s")
+        self.start_psd(lease)
+        trainers = self.trainers("--epochs", str(epochs), "--work", "shards", "--start_over", held=True)
+        cluster.creep(lambda: self.step() >= 500, *self.pids(trainers))
+        self.daemons[victim].end(signal.SIGKILL)
+        self.start_ps(victim, PSD, more=lease)
+        cluster.go_on(*self.pids(trainers))
+        self.finish(trainers)
+        self.assertTrue(self.reports(), [w.text("err") for w in trainers])  # of the chief, and of who comes back when it has ended
+        for report in self.reports():
+            self.assertGreater(report["recoveries"], 0, [w.text("err") for w in trainers])
+            self.assertGreaterEqual(report["global_step"], epochs * each)
+        self.assertTrue(any("the queue of shards was lost with a ps task: it begins again" in w.text("err") for w in trainers),
+                        [w.lines for w in trainers])
+
+    def test_shards_are_lost_with_the_directory(self):
+        self.shards_are_lost(0)
+
+    def test_shards_are_lost_with_another_task(self):
+        self.shards_are_lost(1)
+
+    def test_no_recovery_is_wanted(self):
+        self.start_psd()
+        trainers = self.trainers(*GOOD, "--epochs", ENDLESS, "--max_recoveries", "0", "--start_over")
+        self.daemons[1].end(signal.SIGKILL)
+        self.start_ps(1, PSD, more=LEASE)
+        for w in trainers:
+            self.assertEqual(w.end(), 1)
+            self.assertRegex(w.text("err"), r"stopped at global_step \d+: ABORTED: .*/job:ps/task:1")
+
+
+class End(Monitored):
+    def test_all_end_by_themselves(self):
+        """ps tasks with --exit_when_done, three trainers, an evaluator that is no member: every status is 0."""
+        for i in range(2):
+            self.start_ps(i, PSTRAIN, more=("--exit_when_done",))
+        evaluator = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--eval_every", "20", "--report", self.path("eval.json"))
+        trainers = self.trainers(*GOOD, "--steps", "3000", held=True)
+        wait_until("a first test", lambda: "test accuracy" in evaluator.text())  # it is there before they end
+        cluster.go_on(*self.pids(trainers))
+        self.finish([*trainers, evaluator, *self.daemons])
+        steps = [int(n) for n in re.findall(r"^test accuracy 0\.\d+ .* global_step (\d+)$", evaluator.text(), re.M)]
+        self.assertEqual(steps, sorted(set(steps)))
+        self.assertEqual(steps[-1], self.report("report0.json")["global_step"])  # the last one is of the end
+        for key in ("params_sha256", "test_accuracy", "global_step"):
+            self.assertEqual(self.report("eval.json")[key], self.report("report0.json")[key])
+        self.assertNotIn("peer=/job:evaluator", "".join(d.text("err") for d in self.daemons))
+
+    def test_they_wait_for_who_is_not_done(self):
+        """One of three has not said it: psctl status names it, and nothing ends; told to stop, it is not done either."""
+        for i in range(2):
+            self.start_ps(i, PSTRAIN, more=("--exit_when_done",))
+        late = self.worker(2, *GOOD, "--epochs", ENDLESS)
+        late.wait_line("^4 variables")
+        one = self.worker(1, *GOOD, "--epochs", "1")
+        self.assertEqual(one.end(), 0, one.lines)
+        self.status_says(r"job done, say 1 of 3 trainers; not yet: /job:worker/task:0, /job:worker/task:2")
+        self.psctl("stop")
+        self.assertEqual(late.end(), 0, late.lines)
+        self.assertTrue(all(d.popen.poll() is None for d in self.daemons))
+        self.status_says(r"job done, say 1 of 3 trainers")
+        self.stop_ps()
+
+    def test_an_evaluator_without_a_cluster_or_a_model(self):
+        p = self.start("--job_name", "evaluator", "--worker_hosts", "127.0.0.1:1")
+        self.assertEqual(p.end(), 2)
+        self.assertIn("the cluster has no job ps", p.text("err"))
+        self.start_psd()
+        p = self.start(*self.hosts, "--job_name", "evaluator")
+        self.status_says(r"2 of 2 up")
+        wait_until("a word that it waits", lambda: "there is no model yet" in p.text("err"))  # nobody makes a model: that is said
+        self.assertEqual(p.end(signal.SIGTERM), 128 + signal.SIGTERM)
+        self.finish(self.trainers(*GOOD, "--steps", "3"))
+        p = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--model", "mlp:128,10")  # there is a model, but not this one
+        self.assertEqual(p.end(), 1, p.lines)
+        self.assertIn("this model is not there; the workers make it, with the same --model: NOT_FOUND: ", p.text("err"))
+
+
+class Summaries(Monitored):
+    def test_the_chief_writes_them(self):
+        """What the file says is what the report says; TensorBoard's own reader is in test_summaries.py."""
+        self.start_psd(("--lease", "60s"))  # the first one is the chief
+        directory = self.path("events")
+        trainers = self.trainers(*GOOD, "--steps", "300", "--summaries", directory, held=True)
+        cluster.go_on(*self.pids(trainers))
+        self.finish(trainers)
+        files = os.listdir(directory)
+        self.assertEqual(len(files), 1, files)
+        with open(os.path.join(directory, files[0]), "rb") as f:
+            data = f.read()
+        report = self.report("report0.json")
+        for tag in (b"loss", b"accuracy", b"learning_rate", b"test_accuracy", b"test_loss"):
+            self.assertIn(b"\n" + bytes([len(tag)]) + tag, data)
+        at = data.rindex(b"\x0dtest_accuracy\x15") + 15  # field 2 of its Value: a float
+        self.assertAlmostEqual(struct.unpack("<f", data[at:at + 4])[0], report["test_accuracy"], places=6)
+
+    def test_a_directory_that_cannot_be_written(self):
+        self.start_psd()
+        w = self.worker(0, *GOOD, "--epochs", "1", "--summaries", "/proc/none")
+        self.assertEqual(w.end(), 1)
+        self.assertRegex(w.text("err"), "NOT_FOUND: hook 'summary'.*: /proc/none")
+
+
+class StopAtStep(Monitored):
+    def test_no_worker_goes_further(self):
+        """Four workers at their own pace stop at most 3 steps after the goal, in rounds at it."""
+        for run in range(RUNS or 2):
+            for mode, most in ((("--sync",), 0), ((), 3)):
+                with self.subTest(run=run, mode=mode):
+                    goal = 40 + self.random.randrange(60)
+                    p = self.start("--local", "ps=1,workers=4", *mode, "--steps", str(goal), "--report", self.path("report.json"))
+                    self.assertEqual(p.end(), 0, p.lines)
+                    self.assertGreaterEqual(self.report()["global_step"], goal)
+                    self.assertLessEqual(self.report()["global_step"], goal + most)
+
+
+if __name__ == "__main__":
+    sys.exit(cluster.main(unittest))

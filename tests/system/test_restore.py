@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What tasks of live clusters begin with: kill -9 of all of them, of one of two, of the directory; under trainers that go on."""
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from cluster import Cluster, free_port, main, path, run
+from test_checkpoint_files import read_safetensors
+
+PSCTL = path("bin/psctl")
+PSTRAIN = path("bin/pstrain")
+SOFTMAX = path("examples/softmax")
+WAIT_S = 60
+
+
+def psctl(cluster, *args, code=0, timeout=60):
+    got, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "30s", *args, timeout=timeout)
+    if got != code:
+        raise AssertionError("%s gave %d: %s%s" % (args, got, out, err))
+    return json.loads(out) if "--json" in args and got == 0 else out + err
+
+
+def until(what, why=""):
+    """What it gives, as soon as that is something; while the cluster is not there it may fail."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        try:
+            last = what()
+        except AssertionError as e:
+            last, why = None, str(e)
+        if last:
+            return last
+        if time.monotonic() > end:
+            raise AssertionError(why)
+        time.sleep(0.1)
+
+
+class Restoring(unittest.TestCase):
+    """Clusters that are killed and come back, and what they have then."""
+
+    def cluster(self, *flags, more_jobs="", count=2):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = place.name
+        self.flags = ("--checkpoint_dir", place.name, *flags)
+        return self.cluster_of(count, more_jobs)
+
+    def cluster_of(self, count, more_jobs):
+        c = Cluster(count, more_jobs)
+        self.addCleanup(c.__exit__)
+        for task in range(count):
+            c.start(task, *self.flags)
+        return c
+
+    def train(self, c, steps, seed="7"):
+        code, out, err = run(SOFTMAX, "--ps_hosts", c.hosts, "--steps", str(steps), "--seed", seed)
+        self.assertEqual(code, 0, out + err)
+
+    def save(self, c):
+        return until(lambda: psctl(c, "checkpoint", "save", "--json"))["number"]
+
+    def values(self, c):
+        """Of all variables, bit by bit."""
+        found = {}
+        for v in psctl(c, "vars", "--json")["variables"]:
+            with tempfile.NamedTemporaryFile(suffix=".npy") as npy:
+                psctl(c, "get", v["name"], "--npy", npy.name)
+                with open(npy.name, "rb") as f:
+                    found[v["name"]] = hashlib.sha256(f.read()).hexdigest()
+        return found
+
+    def restart(self, c, *tasks, flags=None):
+        for task in tasks:
+            c.kill(task)
+        for task in tasks:
+            c.start(task, *(self.flags if flags is None else flags))
+
+    def all_there(self, c, names):
+        return until(lambda: self.values(c).keys() == names and self.values(c), "not all variables came back")
+
+    def tensors(self, c):
+        """Of a new checkpoint: values, slots, powers, the global step."""
+        self.save(c)
+        with tempfile.TemporaryDirectory() as place:
+            psctl(c, "checkpoint", "export", "latest", os.path.join(place, "all.safetensors"), "--slots")
+            return read_safetensors(os.path.join(place, "all.safetensors"))[1]
+
+    def trains(self, sync, optimizer="adam"):
+        """Another job, and a function that has its only worker train up to a step: its batches follow from seed and step."""
+        worker = "127.0.0.1:%d" % free_port()
+
+        def train(c, steps, refused=False):
+            code, out, err = run(PSTRAIN, "--ps_hosts", c.hosts, "--worker_hosts", worker, "--job_name", "worker", "--task_index", "0",
+                                 *(("--sync",) if sync else ()), "--optimizer", optimizer, "--seed", "7", "--steps", str(steps))
+            self.assertEqual(code == 0, not refused, out + err)
+            return err
+        return ";worker=" + worker, train
+
+    def onto(self, counts, sync):
+        """What comes back on each of these numbers of tasks is what was saved, and the next steps are those of a run that went on."""
+        job, train = self.trains(sync)
+        c = self.cluster("--checkpoint_seconds", "0", more_jobs=job, count=counts[0])
+        train(c, 20)
+        for i, count in enumerate(counts[1:]):
+            saved = self.tensors(c)
+            train(c, 30 + 10 * i)
+            went_on = self.tensors(c)
+            self.assertTrue(any(name.endswith("Adam_1") for name in saved) and saved.keys() == went_on.keys(), saved.keys())
+            self.assertNotEqual(saved, went_on)
+            c.__exit__()
+            newest = max(n for n in os.listdir(os.path.join(self.place, "ps-0")) if n.isdigit())
+            for task in os.listdir(self.place):
+                shutil.rmtree(os.path.join(self.place, task, newest), ignore_errors=True)
+            c = self.cluster_of(count, job)
+            self.assertEqual(self.tensors(c), saved)
+            train(c, 30 + 10 * i)
+            self.assertEqual(self.tensors(c), went_on)
+            self.restart(c, *range(count))
+            self.assertEqual(self.tensors(c), went_on)
+
+
+class Restored(Restoring):
+    def test_all_are_killed(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 20)
+        self.save(c)
+        saved = self.values(c)
+        self.train(c, 25)
+        self.assertNotEqual(self.values(c), saved)
+        for first in (0, 1):
+            self.restart(c, first, 1 - first)
+            self.assertEqual(self.all_there(c, saved.keys()), saved)
+        self.train(c, 30)  # and it goes on
+        self.assertNotEqual(self.values(c), saved)
+        newer = self.values(c)
+        self.save(c)
+        self.restart(c, 0, 1)
+        self.assertEqual(self.all_there(c, saved.keys()), newer)
+
+    def test_restored_while_all_live(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 20)
+        first = self.save(c)
+        saved = self.values(c)
+        self.train(c, 25)
+        second = self.save(c)
+        newer = self.values(c)
+        self.assertNotEqual(newer, saved)
+        psctl(c, "checkpoint", "restore", str(first), "--yes")
+        self.assertEqual(self.values(c), saved)
+        psctl(c, "checkpoint", "restore", str(second))
+        self.assertEqual(self.values(c), newer)
+        self.train(c, 30)
+        self.assertIn("there is no checkpoint 99", psctl(c, "checkpoint", "restore", "99", code=1))
+        self.restart(c, 0, 1, flags=[*self.flags, "--restore", str(first)])
+        self.assertEqual(self.all_there(c, saved.keys()), saved)
+
+    def test_a_spoilt_one_is_left_alone(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 20)
+        self.save(c)
+        saved = self.values(c)
+        self.train(c, 25)
+        newest = self.save(c)
+        for task in (0, 1):
+            c.kill(task)
+        with open(os.path.join(self.place, "ps-1", "%020d" % newest, "state"), "r+b") as f:
+            f.seek(100)
+            byte = f.read(1)
+            f.seek(100)
+            f.write(bytes([byte[0] ^ 4]))
+        for task in (0, 1):
+            c.start(task, *self.flags)
+        self.assertEqual(self.all_there(c, saved.keys()), saved)
+
+    def test_one_of_two(self):
+        for task in (0, 1):
+            c = self.cluster("--checkpoint_seconds", "0")
+            self.train(c, 20)
+            self.save(c)
+            saved = self.values(c)
+            self.train(c, 25)
+            self.assertTrue(all(v != saved[name] for name, v in self.values(c).items()))
+            self.restart(c, task)
+            now = self.all_there(c, saved.keys())
+            back = {name for name in saved if now[name] == saved[name]}
+            self.assertTrue(back and back != saved.keys(), back)  # the others have what they had
+            self.train(c, 40)
+
+    def test_onto_more_tasks(self):
+        self.onto((2, 3), sync=True)
+
+    def test_through_a_file(self):
+        """Export with slots, another cluster of another size, import: the next ten steps are those of the run that went on."""
+        for optimizer in ("adam", "adagrad", "momentum", "sgd"):
+            with self.subTest(optimizer=optimizer):
+                job, train = self.trains(sync=False, optimizer=optimizer)
+                c = self.cluster("--checkpoint_seconds", "0", more_jobs=job)
+                train(c, 20)
+                saved = self.tensors(c)
+                file = os.path.join(self.place, "all.safetensors")
+                psctl(c, "checkpoint", "export", "latest", file, "--slots")
+                train(c, 30)
+                went_on = self.tensors(c)
+                c.__exit__()
+                self.flags = ("--checkpoint_dir", tempfile.mkdtemp(dir=self.place), "--checkpoint_seconds", "0")
+                other = self.cluster_of(3, job)
+                until(lambda other=other, file=file: psctl(other, "checkpoint", "import", file, "--yes"))
+                self.assertEqual(self.tensors(other), saved)
+                train(other, 30)
+                self.assertEqual(self.tensors(other), went_on)
+
+    def test_what_was_reset_never_comes_back(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 20)
+        self.save(c)
+        names = self.values(c).keys()
+        for tasks in ((0,), (1,), (0, 1)):
+            psctl(c, "reset")
+            self.restart(c, *tasks)
+            self.train(c, 5)
+            self.assertEqual(psctl(c, "get", "global_step", "--json")["values"], [5])  # not 20
+        self.save(c)
+        saved = self.values(c)
+        self.restart(c, 0, 1)
+        self.assertEqual(self.all_there(c, names), saved)
+
+    def test_what_was_deleted_never_comes_back(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 20)
+        self.save(c)
+        saved = self.values(c)
+        gone = sorted(saved)[0]
+        psctl(c, "delete", gone)
+        self.restart(c, 0, 1)
+        del saved[gone]
+        self.assertEqual(self.all_there(c, saved.keys()), saved)
+
+
+if __name__ == "__main__":
+    sys.exit(main(unittest))

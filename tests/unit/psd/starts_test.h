@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two ps tasks with a variable each that are killed and come back. Real disks beneath tasks in a fake shell. */
+#ifndef TESTS_UNIT_PSD_STARTS_TEST_H
+#define TESTS_UNIT_PSD_STARTS_TEST_H
+
+#include "save_test.h"
+
+#include "psd/directory/starts.h"
+
+#include <fcntl.h>
+
+enum { N = 40000 /* of w and v: several blocks */ };
+
+struct st {
+    struct sv *sv;
+    struct fc at1;
+    shell_tweak tweak;
+    ps_v1_OpenAnswer w, v; /* at task 0; at task 1 */
+};
+
+static inline void connect_1(struct st *s)
+{
+    fc_init(&s->at1, s->sv->t[1], 2);
+    assert_int_equal(fc_connect(&s->at1), PS_OK);
+}
+
+static inline ps_v1_OpenAnswer made_at(struct st *s, struct fc *at, const char *name, uint32_t task)
+{
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer a;
+    fc_create_item(&m, name, PS_F32, N, ps_adagrad(0.1));
+    m.task = task;
+    assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(at, name, &a), PS_OK);
+    assert_applied(fc_init_var(at, a.handle, ps_zeros(), ps_adagrad(0.1), 0, false));
+    assert_reply(fc_seal(at, a.handle, a.creation, 0), PS_OK, "");
+    return a;
+}
+
+static inline struct st *st_new(shell_tweak tweak)
+{
+    struct st *s = test_alloc(sizeof(*s));
+    memset(s, 0, sizeof(*s));
+    s->tweak = tweak;
+    s->sv = sv_new_bare(false, false, tweak);
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+    connect_1(s);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    s->v = made_at(s, &s->at1, "v", 1);
+    return s;
+}
+
+static inline void set_one(struct fc *at, const ps_v1_OpenAnswer *a, float value)
+{
+    static float values[N];
+    for (int i = 0; i < N; i++) {
+        values[i] = value + (float)i;
+    }
+    assert_applied(fc_push(at, PS_OP_ASSIGN, a, values, 1, 0));
+}
+
+/* w is `value` everywhere, from one assignment; v as well. */
+static inline void set(struct st *s, float value)
+{
+    set_one(&s->sv->c, &s->w, value);
+    set_one(&s->at1, &s->v, value);
+}
+
+static inline void assert_is(struct fc *at, const char *name, float value, ps_v1_OpenAnswer *a)
+{
+    static float values[N];
+    assert_int_equal(fc_open(at, name, a), PS_OK);
+    assert_true(a->initialised && a->sealed);
+    assert_int_equal(fc_pull(at, a, 0, N, values).status, PS_OK);
+    for (int i = 0; i < N; i++) {
+        assert_true(values[i] == value + (float)i);
+    }
+}
+
+static inline void assert_both(struct st *s, float w, float v)
+{
+    assert_is(&s->sv->c, "w", w, &s->w);
+    assert_is(&s->at1, "v", v, &s->v);
+}
+
+/* It comes back, and what follows is settled. */
+static inline void boot(struct st *s, bool zero, bool one)
+{
+    if (zero) {
+        sv_boot(s->sv, 0, s->tweak);
+    }
+    if (one) {
+        sv_boot(s->sv, 1, s->tweak);
+    }
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+}
+
+static inline void connect(struct st *s, bool zero, bool one)
+{
+    if (zero) {
+        sv_connect(s->sv);
+    }
+    if (one) {
+        connect_1(s);
+    }
+}
+
+static inline void kill_both(struct st *s)
+{
+    sv_kill(s->sv, 1);
+    sv_kill(s->sv, 0);
+}
+
+static inline uint64_t save(struct st *s)
+{
+    struct fc_reply r = sv_save(s->sv);
+    return sv_number(&r);
+}
+
+/* A byte of this file of task i is another one. */
+static inline void spoil(const struct st *s, uint32_t i, uint64_t number, enum psd_disk_file_kind kind)
+{
+    char path[512], name[PSD_DISK_NAME_BYTES_MAX];
+    struct psd_disk_file file = {.number = number, .kind = kind};
+    uint8_t byte = 0;
+    (void)snprintf(path, sizeof(path), "%s/ps-%u/%s", s->sv->dir, i, psd_files_path(&file, name));
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, 1000), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 1000), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+static inline ps_status hello_of_a_worker(struct shell_task *t)
+{
+    static uint8_t others = 50; /* sessions */
+    struct fc c;
+    struct fc_hello hello;
+    fc_init(&c, t, others++);
+    fc_hello_default(&c, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
+    return fc_hello(&c, &hello);
+}
+
+static inline void reset(struct st *s)
+{
+    struct wire *w = wire_new();
+    fc_frame(&s->sv->c, w, PS_OP_RESET, 0, 100 + ++s->sv->ids, 0, NULL, 0, NULL);
+    shell_send(s->sv->c.conn, w);
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+}
+
+static inline void with_none(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->restore = PSD_RESTORE_NONE;
+}
+
+static inline void pass(const struct st *s)
+{
+    shell_pass(&s->sv->net, 3000);
+    sv_run(s->sv);
+}
+
+/* Task 0 alone, with a checkpoint that says 1; then both, the other one with a disk or without. */
+static inline struct st *grown(shell_tweak tweak, bool bare)
+{
+    struct st *s = st_new(tweak);
+    kill_both(s);
+    s->sv->spec = "ps=10.0.0.1:1";
+    sv_boot(s->sv, 0, tweak);
+    pass(s);
+    sv_connect(s->sv);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    set_one(&s->sv->c, &s->w, 1);
+    assert_int_equal(save(s), 1);
+    sv_kill(s->sv, 0);
+    s->sv->spec = SAVE_SPEC;
+    s->sv->bare[1] = bare;
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_is(&s->sv->c, "w", 1, &s->w);
+    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    s->v = made_at(s, &s->at1, "v", 1);
+    set(s, 2);
+    return s;
+}
+
+static inline void restore(struct st *s, uint64_t number, ps_status st, const char *why)
+{
+    sv_ask_by_name(s->sv, PS_OP_CHECKPOINT_RESTORE, number, false);
+    sv_run(s->sv);
+    struct fc_reply r = fc_take(&s->sv->c, NULL);
+    assert_reply(r, st, why);
+    if (st == PS_OK) {
+        assert_int_equal(sv_number(&r), number);
+    }
+}
+
+static inline void move(const struct st *s, const char *from, const char *to)
+{
+    char a[512], b[512];
+    (void)snprintf(a, sizeof(a), "%s/%s", s->sv->dir, from);
+    (void)snprintf(b, sizeof(b), "%s/%s", s->sv->dir, to);
+    assert_int_equal(rename(a, b), 0);
+}
+
+/* The directory of task 1 goes aside, or comes back. */
+static inline void move_1(const struct st *s, bool back)
+{
+    move(s, back ? "aside" : "ps-1", back ? "ps-1" : "aside");
+}
+
+#endif

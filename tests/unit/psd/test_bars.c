@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd/rpc/bars.c, psd/directory/reset.c, saves_parts.c: what was reset or deleted is noted on disks before that is answered, and
+ * half a model is saved as no checkpoint.
+ */
+#include "save_test.h"
+
+#include "psd/directory/saves.h"
+#include "psd/rpc/start.h"
+
+#define CONTAINER "localhost"
+
+static void send_reset(struct sv *sv, uint64_t id)
+{
+    struct wire *w = wire_new();
+    fc_frame(&sv->c, w, PS_OP_RESET, 0, id, 0, NULL, 0, NULL);
+    shell_send(sv->c.conn, w);
+}
+
+static struct fc_reply reset(struct sv *sv, uint64_t id)
+{
+    send_reset(sv, id);
+    sv_run(sv);
+    return fc_take(&sv->c, NULL);
+}
+
+static struct fc_reply delete (struct sv *sv, uint64_t id, const char *name)
+{
+    struct fc_reply r = fc_delete(&sv->c, id, name);
+    sv_run(sv);
+    return r.status == FC_NONE ? fc_take(&sv->c, NULL) : r;
+}
+
+static uint64_t bar_at(const struct sv *sv, uint32_t i)
+{
+    const struct psd_bar *bar = psd_bars_find(sv->t[i]->core, CONTAINER);
+    return bar == NULL ? 0 : bar->number;
+}
+
+/* A variable at a task, without a value. */
+static void make_at(struct sv *sv, const char *name, uint32_t task)
+{
+    ps_v1_CreateItem m;
+    fc_create_item(&m, name, PS_F32, 10, ps_adagrad(0.1));
+    m.task = task;
+    assert_int_equal(fc_create(&sv->c, &m, NULL), PS_OK);
+}
+
+/* ... gets one. */
+static void give(struct sv *sv, const char *name, uint32_t task, bool seal)
+{
+    static uint8_t ids = 10;
+    struct fc c;
+    ps_v1_OpenAnswer v;
+    fc_init(&c, sv->t[task], ids++);
+    assert_int_equal(fc_connect(&c), PS_OK);
+    assert_int_equal(fc_open(&c, name, &v), PS_OK);
+    assert_reply(fc_init_var(&c, v.handle, ps_constant(1), ps_adagrad(0.1), 0, false), PS_OK, "");
+    if (seal) {
+        assert_reply(fc_seal(&c, v.handle, v.creation, 0), PS_OK, "");
+    }
+    fc_cut(&c);
+}
+
+/* A task that comes back begins empty. */
+static void begins_empty(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->restore = PSD_RESTORE_NONE;
+}
+
+/* One on each, with a value. */
+static struct sv *with_model(bool seal)
+{
+    struct sv *sv = sv_new_bare(false, false, begins_empty);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    for (uint32_t i = 0; i < 2; i++) {
+        make_at(sv, i == 0 ? "v0" : "v1", i);
+        give(sv, i == 0 ? "v0" : "v1", i, seal);
+    }
+    return sv;
+}
+
+static void reboot(struct sv *sv, uint32_t i)
+{
+    sv_kill(sv, i);
+    sv_boot(sv, i, begins_empty);
+    if (i == 0) {
+        sv_connect(sv);
+    }
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+}
+
+TEST(test_reset_is_noted_before_it_is_answered)
+{
+    struct sv *sv = with_model(false);
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 1);
+    sv->disks[0].held = sv->disks[1].held = true;
+    send_reset(sv, 50);
+    sv_run(sv);
+    assert_true(peek_at(sv->t[0], "v0").found && peek_at(sv->t[1], "v1").found); /* our disk has not noted it */
+    assert_reply(reset(sv, 51), PS_UNAVAILABLE, "pending");
+    sv->disks[0].held = false;
+    sv_run(sv);
+    assert_false(peek_at(sv->t[0], "v0").found || peek_at(sv->t[1], "v1").found);
+    assert_int_equal(fc_take(&sv->c, NULL).status, FC_NONE); /* the other one's has not */
+    sv->disks[1].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    for (uint32_t i = 0; i < 2; i++) {
+        reboot(sv, i);
+        assert_int_equal(bar_at(sv, i), 1);
+        assert_false(psd_bars_allow(sv->t[i]->core, CONTAINER, 1));
+        assert_true(psd_bars_allow(sv->t[i]->core, CONTAINER, 2) && psd_bars_allow(sv->t[i]->core, "other", 1));
+    }
+    assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 1);
+    make_at(sv, "v0", 0); /* it is over, and is not begun again */
+    assert_true(peek_at(sv->t[0], "v0").found);
+}
+
+/* ... and that it is over, so that no later life of the directory resets what is made from then on. */
+TEST(test_end_is_noted_before_it_is_answered)
+{
+    struct sv *sv = with_model(false);
+    ps_v1_CreateItem m;
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv->disks[1].held = true;
+    send_reset(sv, 50);
+    sv_run(sv);
+    sv->disks[0].held = true;
+    sv->disks[1].held = false;
+    sv_run(sv);
+    assert_int_equal(fc_take(&sv->c, NULL).status, FC_NONE);
+    fc_create_item(&m, "w", PS_F32, 10, ps_adagrad(0.1));
+    assert_int_equal(fc_create(&sv->c, &m, NULL), PS_UNAVAILABLE);
+    sv->disks[0].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    make_at(sv, "w", 0);
+}
+
+/* The disk of the directory is empty: the other task's bar holds. */
+TEST(test_bar_of_another_task)
+{
+    char gone[512], place[512];
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    assert_applied(reset(sv, 50));
+    sv_kill(sv, 0);
+    (void)snprintf(place, sizeof(place), "%s/ps-0", sv->dir);
+    (void)snprintf(gone, sizeof(gone), "%s/gone", sv->dir);
+    assert_int_equal(rename(place, gone), 0);
+    (void)snprintf(place, sizeof(place), "%s/ps-1", sv->dir);
+    (void)snprintf(gone, sizeof(gone), "%s/elsewhere", sv->dir);
+    assert_int_equal(rename(place, gone), 0); /* on another host, as its task sees it */
+    sv_boot(sv, 0, sv_with_disk);
+    assert_int_equal(rename(gone, place), 0);
+    sv_connect(sv);
+    assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 0);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 1);
+}
+
+/* A directory that dies in the middle of a reset begins it again. */
+TEST(test_directory_lost_in_a_reset)
+{
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv->disks[0].held = true;
+    send_reset(sv, 50);
+    sv_run(sv);
+    shell_cut(PSI_CONTAINER_OF(psi_list_first(&sv->t[1]->conns), struct shell_conn, link));
+    sv->disks[0].held = false;
+    sv_run(sv);
+    assert_false(peek_at(sv->t[0], "v0").found);
+    assert_true(peek_at(sv->t[1], "v1").found); /* not told */
+    sv_kill(sv, 0);
+    sv_boot(sv, 0, sv_with_disk);
+    sv_connect(sv);
+    ps_v1_CreateItem m;
+    fc_create_item(&m, "w", PS_F32, 10, ps_adagrad(0.1));
+    assert_int_equal(fc_create(&sv->c, &m, NULL), PS_UNAVAILABLE);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_false(peek_at(sv->t[1], "v1").found);
+    assert_int_equal(bar_at(sv, 1), 1);
+    make_at(sv, "v1", 1); /* and it is over */
+    reboot(sv, 0);
+    assert_true(peek_at(sv->t[1], "v1").found); /* for good */
+}
+
+/* A call of the directory's disk fails: nothing is reset, now or later. */
+TEST(test_disk_of_the_directory_fails)
+{
+    for (uint64_t n = 1;; n++) {
+        struct sv *sv = with_model(false);
+        PSI_IGNORE(sv_save(sv)); /* 1 */
+        struct fs_fault *f = &sv->disks[0].fault;
+        f->kinds = FS_ALL;
+        f->calls = 0;
+        f->why = 28; /* ENOSPC */
+        f->fail_at = n;
+        struct fc_reply r = reset(sv, 50);
+        f->fail_at = 0;
+        if (r.status == PS_OK) {
+            assert_in_range(n, 5, 100); /* some failed */
+            break;
+        }
+        assert_reply(r, PS_RESOURCE_EXHAUSTED, "/job:ps/task:0");
+        bool begun = !peek_at(sv->t[0], "v0").found;
+        assert_int_equal(begun, !peek_at(sv->t[1], "v1").found); /* on both or on none */
+        shell_pass(&sv->net, 1500);
+        sv_run(sv);
+        assert_int_equal(bar_at(sv, 0), begun ? 1 : 0);
+        reboot(sv, 0);
+        sv_run(sv);
+        assert_int_equal(bar_at(sv, 0), begun ? 1 : 0);
+        assert_int_equal(begun, !peek_at(sv->t[1], "v1").found);
+        sv_run(sv);
+        assert_applied(reset(sv, 51));
+    }
+}
+
+/* The other one's disk fails: its client hears of it, and it goes on until that has noted it. */
+TEST(test_disk_of_another_task_fails)
+{
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    struct fs_fault *f = &sv->disks[1].fault;
+    f->kinds = FS_ALL;
+    f->calls = 0;
+    f->why = 28; /* ENOSPC */
+    f->fail_at = 1;
+    struct fc_reply r = reset(sv, 50);
+    assert_reply(r, PS_RESOURCE_EXHAUSTED, "/job:ps/task:1");
+    assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
+    assert_false(peek_at(sv->t[0], "v0").found || peek_at(sv->t[1], "v1").found);
+    assert_reply(reset(sv, 51), PS_UNAVAILABLE, "pending");
+    f->fail_at = 0;
+    shell_pass(&sv->net, 1500);
+    sv_run(sv);
+    shell_pass(&sv->net, 1500);
+    sv_run(sv);
+    assert_int_equal(bar_at(sv, 1), 1);
+    make_at(sv, "v0", 0);
+}
+
+/* Any allocation of a reset: it is carried out on both or on none, and the next one on both, for good. */
+TEST(test_no_memory_for_a_reset)
+{
+    uint32_t failed = 0;
+    for (int64_t n = 0, fired = 1; fired; n++) {
+        struct sv *sv = with_model(false);
+        PSI_IGNORE(sv_save(sv)); /* 1 */
+        psi_mem_fail_after(n);
+        struct fc_reply r = reset(sv, 50);
+        fired = psi_mem_fail_left() < 0;
+        failed += r.status != PS_OK;
+        sv_settle(sv);
+        bool begun = !peek_at(sv->t[0], "v0").found;
+        assert_int_equal(begun, !peek_at(sv->t[1], "v1").found);
+        assert_true(begun || r.status != PS_OK);
+        assert_int_equal(bar_at(sv, 0), begun);
+        assert_int_equal(bar_at(sv, 1), begun);
+        assert_applied(reset(sv, 51));
+        make_at(sv, "v1", 1);
+        reboot(sv, 0);
+        assert_true(peek_at(sv->t[1], "v1").found);
+        assert_int_equal(psd_saves_bar(sv->t[0]->core, CONTAINER), 1);
+    }
+    assert_in_range(failed, 5, UINT32_MAX);
+}
+
+/* Without a checkpoint nothing can come back, and nothing is kept. */
+TEST(test_nothing_is_kept_without_a_checkpoint)
+{
+    struct sv *sv = with_model(false);
+    assert_applied(reset(sv, 50));
+    assert_int_equal(sv->t[0]->core->save->bars.version, 0);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    PSI_IGNORE(sv_save(sv)); /* 2 */
+    assert_applied(reset(sv, 51));
+    assert_int_equal(bar_at(sv, 1), 2);
+    for (int i = 0; i < 5; i++) { /* 3 to 7: those go */
+        PSI_IGNORE(sv_save(sv));
+    }
+    make_at(sv, "v0", 0);
+    assert_applied(delete (sv, 52, "v0")); /* writes the file */
+    assert_int_equal(bar_at(sv, 0), 0);
+}
+
+/* A cut of a container that some tasks have reset and others not would bring it back in half. */
+TEST(test_no_cut_in_a_reset)
+{
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv->disks[0].held = true;
+    send_reset(sv, 50);
+    sv_run(sv);
+    sv_ask(sv);
+    sv_run(sv);
+    assert_int_equal(sv->t[0]->core->saves->phase, PSD_SAVES_IDLE);
+    sv->disks[0].held = false;
+    sv->disks[1].held = true;
+    sv_run(sv);
+    assert_int_equal(sv->t[0]->core->saves->phase, PSD_SAVES_IDLE);
+    sv->disks[1].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    struct fc_reply r = fc_take(&sv->c, NULL);
+    assert_int_equal(sv_number(&r), 2);
+}
+
+TEST(test_deleted_variables)
+{
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "v0" : "v1";
+        sv->disks[i].held = true;
+        assert_int_equal(fc_delete(&sv->c, 50 + i, name).status, FC_NONE);
+        assert_false(peek_at(sv->t[i], name).found);
+        if (i == 1) { /* made again before that is noted: its name stays */
+            make_at(sv, name, 1);
+        }
+        sv->disks[i].held = false;
+        sv_run(sv);
+        assert_applied(fc_take(&sv->c, NULL));
+        reboot(sv, i);
+        assert_true(psd_bars_deleted(sv->t[i]->core, CONTAINER, name, 1));
+        assert_false(psd_bars_deleted(sv->t[i]->core, CONTAINER, name, 2));
+        assert_true(psd_bars_allow(sv->t[i]->core, CONTAINER, 1)); /* the others are in it */
+    }
+    assert_int_equal(fc_find(&sv->c, "v0", NULL), PS_NOT_FOUND);
+}
+
+/* Its owner has lost it, and a checkpoint has it. */
+TEST(test_deleted_though_it_was_lost)
+{
+    struct sv *sv = with_model(true);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    reboot(sv, 1);
+    assert_applied(delete (sv, 50, "v1"));
+    reboot(sv, 1);
+    assert_true(psd_bars_deleted(sv->t[1]->core, CONTAINER, "v1", 1));
+}
+
+TEST(test_name_of_one_that_is_made_again)
+{
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv->disks[1].held = true;
+    assert_int_equal(fc_delete(&sv->c, 50, "v1").status, FC_NONE);
+    make_at(sv, "v1", 1);
+    sv->disks[1].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    assert_int_equal(fc_find(&sv->c, "v1", NULL), PS_OK);
+}
+
+TEST(test_too_many_deleted_variables)
+{
+    struct sv *sv = sv_new();
+    struct psd_task *t = sv->t[0]->core;
+    struct psi_err err;
+    char name[32];
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    for (int i = 0; i < PSD_BARS_NAMES_MAX; i++) {
+        if (i == PSD_BARS_NAMES_MAX / 2) {
+            PSI_IGNORE(sv_save(sv)); /* 2 */
+        }
+        (void)snprintf(name, sizeof(name), "v%d", i);
+        assert_ok(psd_bars_delete(t, CONTAINER, name, &err), &err);
+    }
+    assert_true(psd_bars_allow(t, CONTAINER, 1));
+    assert_int_equal(psd_bars_delete(t, "other", "w", &err), PS_RESOURCE_EXHAUSTED);
+    assert_ok(psd_bars_delete(t, CONTAINER, "w", &err), &err);
+    assert_false(psd_bars_allow(t, CONTAINER, 1));
+    assert_true(psd_bars_allow(t, CONTAINER, 2));
+    assert_true(psd_bars_deleted(t, CONTAINER, "w", 2) && psd_bars_deleted(t, CONTAINER, name, 2));
+    assert_int_equal(t->save->bars.names, PSD_BARS_NAMES_MAX / 2 + 1);
+    for (int i = 1; i < PSD_BARS_NAMES_MAX / 2; i++) {
+        (void)snprintf(name, sizeof(name), "w%d", i);
+        assert_ok(psd_bars_delete(t, CONTAINER, name, &err), &err);
+    }
+    assert_ok(psd_bars_set(t, CONTAINER, 2, true, &err), &err);
+    assert_int_equal(psd_bars_delete(t, CONTAINER, "x", &err), PS_RESOURCE_EXHAUSTED); /* the bar may be taken back */
+    assert_true(psd_bars_deleted(t, CONTAINER, name, 2));
+    psd_bars_check_invariants(t);
+}
+
+/* Its bytes are not those that were written: this task has no checkpoints. */
+TEST(test_damaged_file)
+{
+    char path[512];
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    assert_applied(reset(sv, 50));
+    sv_kill(sv, 1);
+    (void)snprintf(path, sizeof(path), "%s/ps-1/bars", sv->dir);
+    FILE *f = fopen(path, "r+b");
+    assert_non_null(f);
+    assert_int_equal(fseek(f, 12, SEEK_SET), 0);
+    assert_int_not_equal(fputc(0x7f, f), EOF);
+    assert_int_equal(fclose(f), 0);
+    sv_boot(sv, 1, sv_with_disk);
+    assert_true(shell_logged(sv->t[1], "checkpoints_unreadable"));
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, "/job:ps/task:1");
+}
+
+/* ---- half a model ---- */
+
+TEST(test_task_that_came_back_empty)
+{
+    struct sv *sv = with_model(true);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    reboot(sv, 1);
+    assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, "lost variable 'v1'");
+    make_at(sv, "v1", 1);
+    assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, "without a value");
+    give(sv, "v1", 1, false);
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 3);
+}
+
+/* Nobody knows its names any more. */
+TEST(test_directory_that_came_back_empty)
+{
+    struct sv *sv = with_model(true);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    reboot(sv, 0);
+    assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, "/job:ps/task:0 has nothing of container");
+    assert_true(sv_is_whole(sv, 1));
+    assert_applied(reset(sv, 50));
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 3);
+}
+
+/* ... but what was deleted need not be there. */
+TEST(test_deleted_is_not_lost)
+{
+    struct sv *sv = with_model(true);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    assert_applied(delete (sv, 50, "v0"));
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
+}
+
+/* Its step is that of the variable, at the cut: neither what a session says nor what it is when the disk is done. */
+TEST(test_step_of_a_checkpoint)
+{
+    struct sv *sv = sv_new();
+    const int64_t one = 1;
+    ps_v1_OpenAnswer v = fc_ready(&sv->c, "global_step", PS_I64, 1, ps_no_optimizer(), 1205);
+    assert_int_equal(fc_beat(&sv->c, 1390, NULL).status, PS_OK);
+    sv->disks[0].held = true;
+    sv_ask(sv); /* 1 */
+    assert_reply(fc_push(&sv->c, PS_OP_ADD, &v, &one, 1, 0), PS_OK, "");
+    sv->disks[0].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    struct wire *w = wire_new();
+    assert_reply(fc_list(&sv->c, PS_OP_CHECKPOINTS, NULL, NULL, w), PS_OK, "");
+    const uint8_t *p = w->data;
+    size_t n = w->len;
+    ps_v1_CheckpointAnswer a;
+    assert_true(fc_item(&p, &n, &ps_v1_CheckpointAnswer_msg, &a));
+    assert_int_equal(a.step, 1205 + 1);
+}

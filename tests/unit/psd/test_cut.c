@@ -1,0 +1,653 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cuts and their loading, where the simulator does not look: every byte of a small checkpoint spoilt, files of others, memory
+ * that is short at any moment, how much one turn does and how much memory it holds. What a cut has in it is the simulator's to
+ * compare.
+ */
+#include "queue_life.h"
+
+#include "psd/store/cut.h"
+#include "psd/store/entry.h"
+#include "psd/store/load.h"
+
+#include "common/crc32c.h"
+#include "common/safetensors.h"
+
+enum { FILES = 4, ELEMENTS = 300, BLOCK = 64 << 10, LARGE = 4 << 20, MANY = 20000, ITEMS = 1000 };
+
+struct checkpoint {
+    struct psi_buf files[FILES];
+    uint32_t count;
+};
+
+static void fini(void *ctx)
+{
+    struct checkpoint *c = ctx;
+    for (uint32_t i = 0; i < FILES; i++) {
+        psi_buf_fini(&c->files[i]);
+    }
+}
+
+static struct checkpoint *checkpoint_new(void)
+{
+    struct checkpoint *c = test_alloc(sizeof(*c));
+    memset(c, 0, sizeof(*c));
+    for (uint32_t i = 0; i < FILES; i++) {
+        psi_buf_init(&c->files[i], SIZE_MAX);
+    }
+    test_later(fini, c);
+    return c;
+}
+
+/* ---- a task ---- */
+
+static const struct psd_variable *variable(struct life *l, const char *name, int64_t elements, bool sealed)
+{
+    static uint64_t number = 0;
+    struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {elements}}};
+    struct psd_making m = {.init = *ps_ones(), .optimizer = *ps_adagrad(0.5)};
+    d.optimizer = m.optimizer;
+    struct psd_change c = creating(l, name, NULL);
+    c.create.definition = &d;
+    must(l, c);
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&l->task->store, "c"), name);
+    must(l,
+         (struct psd_change){.kind = PSD_CHANGE_INIT,
+                             .init = {.record = l->records[0], .number = ++number, .variable = v, .making = &m, .runs = true}});
+    if (sealed) {
+        must(l, (struct psd_change){.kind = PSD_CHANGE_SEAL, .seal = {.variable = v}});
+    }
+    return v;
+}
+
+/* A push of session 1 that stays in progress. */
+static struct psd_number *begin(struct life *l, const struct psd_variable *v, uint64_t number)
+{
+    struct psd_progress *p = psd_progress_new(l->task, v);
+    assert_non_null(p);
+    p->number = number;
+    p->kind = PSD_PUSH;
+    p->wire = PS_F32;
+    p->unit = 4;
+    p->total = v->elements;
+    p->scale = 1;
+    psd_variable_capture(v, 1, &p->scalars);
+    must(l, (struct psd_change){.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}});
+    return (struct psd_number *)(uintptr_t)psd_record_find(l->records[1], number);
+}
+
+/* The block of it that comes next. */
+static void segment(struct life *l, const struct psd_number *n)
+{
+    static float ones[BLOCK / 4];
+    uint64_t left = n->progress->total - n->offset, count = left < BLOCK / 4 ? left : BLOCK / 4;
+    for (int i = 0; ones[0] == 0 && i < BLOCK / 4; i++) {
+        ones[i] = 1;
+    }
+    must(l,
+         (struct psd_change){
+             .kind = PSD_CHANGE_SEGMENT,
+             .segment = {
+                 .record = l->records[1], .number = n, .bytes = (const uint8_t *)ones, .count = count, .last = count == left}});
+}
+
+/* A bit of everything: a model, half a push, a queue and what is taken out of it. */
+static struct life *small_with(enum psi_queue_kind kind)
+{
+    struct psi_queue_spec spec = spec_of(kind, -1);
+    struct life *l = life_new(&spec);
+    const struct psd_variable *w = variable(l, "w", BLOCK / 4 + 7, true);
+    variable(l, "b", 3, true);
+    for (uint64_t i = 0; i < 5; i++) {
+        put(l, 0, 100 + i, i, true);
+        end(l, 0, 100 + i, false);
+    }
+    if (kind == PSI_QUEUE_WORK) {
+        must(l, (struct psd_change){.kind = PSD_CHANGE_WORK_FILLED, .filled = {.variable = l->v, .hash = 1}});
+    }
+    if (kind != PSI_QUEUE_ACCUMULATOR) {
+        (void)take(l, 2, 7, true);
+    }
+    segment(l, begin(l, w, 1));
+    return l;
+}
+
+static struct life *small(void)
+{
+    return small_with(PSI_QUEUE_FIFO);
+}
+
+/* ---- written and loaded ---- */
+
+static void store(struct checkpoint *c, const struct psd_cut_write *w)
+{
+    struct psi_buf *f = &c->files[w->file];
+    size_t end_at = w->at + w->bytes;
+    assert_in_range(w->file, 0, FILES - 1);
+    if (end_at > f->len) {
+        assert_int_equal(psi_buf_reserve(f, end_at - f->len, NULL), PS_OK);
+        memset(f->data + f->len, 0x5a, end_at - f->len);
+        f->len = end_at;
+    }
+    memcpy(f->data + w->at, w->data, w->bytes);
+}
+
+/* All that can be written now is. */
+static void drain(struct life *l, struct checkpoint *c)
+{
+    const struct psd_cut_write *w = NULL;
+    while ((w = psd_cut_next(l->task)) != NULL) {
+        store(c, w);
+        psd_cut_written(l->task, w);
+    }
+}
+
+static void cut_begin(struct life *l, uint64_t memory_bytes)
+{
+    struct psd_cut_options o = {.number = 12, .memory_bytes = memory_bytes};
+    assert_int_equal(psd_cut_begin(l->task, &o, NULL), PS_OK);
+}
+
+static struct checkpoint *saved(struct life *l)
+{
+    struct checkpoint *c = checkpoint_new();
+    cut_begin(l, 1 << 20);
+    while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+        psd_cut_turn(l->task, 1000);
+        drain(l, c);
+    }
+    assert_int_equal(psd_cut_status(l->task), PSD_CUT_WRITTEN);
+    c->count = psd_cut_file_count(l->task);
+    for (uint32_t i = 0; i < c->count; i++) {
+        assert_int_equal(psd_cut_file(l->task, i).bytes, c->files[i].len);
+    }
+    psd_cut_end(l->task);
+    return c;
+}
+
+static ps_status load_into(struct psd_task *t, const struct checkpoint *c, struct psi_err *err)
+{
+    struct psd_load_options o = {.number = 12, .state_bytes = c->files[0].len};
+    struct psd_load *l = NULL;
+    struct psd_load_read r;
+    ps_status st = psd_load_new(t, &o, &l, err);
+    while (st == PS_OK && psd_load_want(l, &r)) {
+        const struct psi_buf *f = &c->files[r.file];
+        uint64_t left = r.offset < f->len ? f->len - r.offset : 0, n = r.bytes < left ? r.bytes : left;
+        assert_false(psd_load_is_done(l));
+        if (n > 0) {
+            memcpy(r.to, f->data + r.offset, n);
+        }
+        st = psd_load_got(l, n, err);
+    }
+    psd_load_free(l);
+    return st;
+}
+
+static ps_status load(const struct life *l, const struct checkpoint *c, struct psi_err *err)
+{
+    struct psd_task *t = task_new(l);
+    ps_status st = load_into(t, c, err);
+    psd_task_free(t);
+    return st;
+}
+
+/* ---- cases ---- */
+
+TEST(test_what_was_saved_is_loaded)
+{
+    struct life *l = small();
+    struct checkpoint *c = saved(l);
+    struct psd_task *t = task_new(l);
+    struct psi_err err;
+    assert_int_equal(c->count, 2);
+    assert_int_equal(load_into(t, c, &err), PS_OK);
+    psd_store_check_invariants(&t->store);
+    assert_int_equal(t->position, l->task->position);
+    const struct psd_container *in = psd_container_find(&t->store, "c");
+    const struct psd_variable *w = psd_variable_find(in, "w"),
+                              *was = psd_variable_find(psd_container_find(&l->task->store, "c"), "w");
+    assert_memory_equal(w->value, was->value, was->bytes);
+    assert_memory_equal(w->slots[0], was->slots[0], was->bytes);
+    assert_int_equal(w->in_progress, 1);
+    const struct psd_queue *q = psd_variable_find(in, "q")->queue;
+    assert_int_equal(q->size, 4);
+    assert_int_equal(q->taken, 1);
+    assert_int_equal(value_of(first_of(&q->elements)), 1);
+    psd_task_free(t);
+}
+
+/* As any reader of safetensors sees it. */
+TEST(test_values_are_safetensors)
+{
+    struct life *l = small();
+    struct checkpoint *c = saved(l);
+    const struct psi_buf *f = &c->files[1];
+    struct psi_safetensors table = {0};
+    uint64_t length = 0;
+    const struct psd_variable *w = psd_variable_find(psd_container_find(&l->task->store, "c"), "w");
+    bool value = false, slot = false;
+    assert_int_equal(psi_safetensors_length(f->data, f->len, &length, NULL), PS_OK);
+    assert_int_equal(psi_safetensors_decode((const char *)f->data + 8, length, f->len, NULL, NULL, &table, NULL), PS_OK);
+    assert_int_equal(table.tensor_count, 4);
+    assert_string_equal(psi_safetensors_metadata(&table, "psd_container"), "c");
+    for (size_t i = 0; i < table.tensor_count; i++) {
+        const struct psi_tensor *t = &table.tensors[i];
+        const uint8_t *at = f->data + table.data_start + t->begin;
+        bool is_value = strcmp(t->name, "w") == 0, is_slot = strcmp(t->name, "w:accumulator") == 0;
+        if (is_value || is_slot) {
+            assert_memory_equal(at, is_value ? w->value : w->slots[0], w->bytes);
+        }
+        value = value || is_value;
+        slot = slot || is_slot;
+    }
+    assert_true(value && slot);
+    psi_safetensors_fini(&table);
+}
+
+/* Of the state file one block is as good as another: each of its bytes is under its CRC. */
+TEST(test_every_byte_spoilt)
+{
+    struct life *l = small();
+    struct checkpoint *c = saved(l);
+    struct psi_err err;
+    for (uint32_t i = 0; i < c->count; i++) {
+        struct psi_buf *f = &c->files[i];
+        for (size_t at = 0; at < f->len; at += at < 4096 || at + 64 > f->len ? 1 : 53) {
+            f->data[at] ^= (uint8_t)(1 << at % 8);
+            if (load(l, c, &err) != PS_DATA_LOSS) {
+                fail_msg("file %u, byte %zu flipped: %s", i, at, err.text);
+            }
+            f->data[at] ^= (uint8_t)(1 << at % 8);
+        }
+        for (size_t len = 0, whole = f->len; len < whole; len += len < 4096 || len + 64 > whole ? 1 : 53) {
+            f->len = len;
+            if (load(l, c, &err) != PS_DATA_LOSS) {
+                fail_msg("file %u cut at byte %zu: %s", i, len, err.text);
+            }
+            f->len = whole;
+        }
+    }
+    assert_int_equal(load(l, c, &err), PS_OK);
+}
+
+/* ---- rounds ---- */
+
+static const uint64_t only_member[1] = {1};
+
+/* One contribution of its one member, and the round's end. */
+static void round_of(struct life *l, const struct psd_variable *w, uint64_t round)
+{
+    struct psd_optim_scalars scalars;
+    struct psd_progress *p = psd_progress_new(l->task, w);
+    assert_non_null(p);
+    p->number = 1000 + round;
+    p->kind = PSD_CONTRIBUTE;
+    p->wire = PS_F32;
+    p->unit = 4;
+    p->total = w->elements;
+    p->scale = 1;
+    p->member = 1;
+    p->round = round;
+    must(l, (struct psd_change){.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}});
+    const struct psd_number *n = psd_record_find(l->records[1], 1000 + round);
+    while (n->progress != NULL) {
+        segment(l, n);
+    }
+    psd_variable_capture(w, 1, &scalars);
+    must(l, (struct psd_change){
+                .kind = PSD_CHANGE_ROUND_FLIP,
+                .flip = {.container = w->container, .round = round, .members = only_member, .count = 1, .scalars = &scalars}});
+}
+
+static void rounds_begin(struct life *l, const struct psd_variable *w)
+{
+    const struct psd_rounds_def def = {.options = {.mode = PSD_SYNC_ROUNDS, .workers = 1, .replicas = 1},
+                                       .generation = 9,
+                                       .creations = &w->creation,
+                                       .count = 1};
+    must(l, (struct psd_change){.kind = PSD_CHANGE_ROUNDS, .rounds = {.container = w->container, .def = &def}});
+    must(l,
+         (struct psd_change){.kind = PSD_CHANGE_ROUND_JOIN,
+                             .member = {.container = w->container, .id = 1, .session = l->records[1]->session, .job = "worker"}});
+}
+
+/* The first flip leaves the values of the instant in the second copy, the next round is built there. */
+TEST(test_rounds_go_on)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    struct life *l = life_new(&spec);
+    struct checkpoint *c = checkpoint_new();
+    const struct psd_variable *w = variable(l, "w", 3 * BLOCK / 4 + 5, true);
+    rounds_begin(l, w);
+    round_of(l, w, 1);
+    float *value = test_alloc(w->bytes), *slot = test_alloc(w->bytes);
+    memcpy(value, w->value, w->bytes);
+    memcpy(slot, w->slots[0], w->bytes);
+    cut_begin(l, 1 << 20);
+    for (uint64_t round = 2; round <= 4; round++) {
+        round_of(l, w, round);
+    }
+    assert_memory_not_equal(w->value, value, w->bytes);
+    while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+        psd_cut_turn(l->task, 1000);
+        drain(l, c);
+    }
+    psd_cut_end(l->task);
+    struct psd_task *t = task_new(l);
+    struct psi_err err;
+    assert_ok(load_into(t, c, &err), &err);
+    const struct psd_variable *then = psd_variable_find(psd_container_find(&t->store, "c"), "w");
+    assert_int_equal(then->version, 1);
+    assert_memory_equal(then->value, value, then->bytes);
+    assert_memory_equal(then->slots[0], slot, then->bytes);
+    psd_task_free(t);
+}
+
+/* The block, as if it had been written so. */
+static void sign(uint8_t *block)
+{
+    uint32_t sum = psi_crc32c(0, block, BLOCK - 4);
+    memcpy(block + BLOCK - 4, &sum, sizeof(sum));
+}
+
+/* One value of the first entry is another one. */
+static void change_head(struct checkpoint *c, size_t at, uint8_t value)
+{
+    c->files[0].data[PSI_STATE_ENTRY_HEAD_BYTES + at] = value;
+    sign(c->files[0].data);
+}
+
+/* Entries that somebody has made up: refused at the latest at the end, and no harm is done on the way. */
+TEST(test_entries_of_nobody)
+{
+    struct life *l = small();
+    struct checkpoint *c = saved(l);
+    struct psi_err err;
+    uint8_t *p = c->files[0].data;
+    size_t end_at = BLOCK - 8;
+    while (end_at > 0 && p[end_at - 1] == 0) {
+        end_at--;
+    }
+    assert_in_range(end_at, 1000, BLOCK - 100);
+    for (size_t at = 0; at < end_at; at++) {
+        for (uint8_t bit = (uint8_t)(at % 2); bit < 8; bit += 3) {
+            p[at] ^= (uint8_t)(1 << bit);
+            sign(p);
+            if (load(l, c, &err) == PS_OK) {
+                fail_msg("byte %zu, bit %u flipped: loaded", at, bit);
+            }
+            p[at] ^= (uint8_t)(1 << bit);
+        }
+    }
+}
+
+/* Where the last entry begins, which has the CRC of all before. */
+static size_t last_entry(const uint8_t *p)
+{
+    size_t at = 0;
+    for (;;) {
+        uint64_t bytes = 0;
+        uint32_t kind = 0;
+        memcpy(&bytes, p + at, sizeof(bytes));
+        memcpy(&kind, p + at + sizeof(bytes), sizeof(kind));
+        if (kind == PSI_STATE_END) {
+            return at;
+        }
+        at += PSI_STATE_ENTRY_HEAD_BYTES + bytes;
+        assert_in_range(at, 0, BLOCK - 100);
+    }
+}
+
+/* All CRCs are right, and any one byte is somebody's: what is loaded nevertheless is a state that a task can have. */
+static void entries_of_somebody(enum psi_queue_kind kind)
+{
+    static const uint8_t xors[] = {0x01, 0x80, 0x10, 0xff};
+    struct life *l = small_with(kind);
+    struct checkpoint *c = saved(l);
+    struct psi_err err;
+    uint8_t *p = c->files[0].data;
+    size_t end_at = last_entry(p), sum_at = end_at + PSI_STATE_ENTRY_HEAD_BYTES;
+    uint32_t sum = psi_crc32c(0, p, end_at), loaded = 0, refused = 0;
+    while (memcmp(p + sum_at, &sum, sizeof(sum)) != 0) {
+        sum_at++;
+        assert_in_range(sum_at, end_at, end_at + 100);
+    }
+    for (size_t at = 0; at < end_at; at++) {
+        for (size_t i = 0; i < sizeof(xors); i++) {
+            struct psd_task *t = task_new(l);
+            p[at] ^= xors[i];
+            sum = psi_crc32c(0, p, end_at);
+            memcpy(p + sum_at, &sum, sizeof(sum));
+            sign(p);
+            if (load_into(t, c, &err) == PS_OK) {
+                psd_store_check_invariants(&t->store);
+                loaded++;
+            } else {
+                assert_int_not_equal(err.text[0], '\0');
+                refused++;
+            }
+            psd_task_free(t);
+            p[at] ^= xors[i];
+        }
+    }
+    assert_true(loaded > 500 && refused > 500);
+}
+
+TEST(test_entries_of_somebody)
+{
+    entries_of_somebody(PSI_QUEUE_FIFO);
+    entries_of_somebody(PSI_QUEUE_SHUFFLE);
+    entries_of_somebody(PSI_QUEUE_ACCUMULATOR);
+    entries_of_somebody(PSI_QUEUE_WORK);
+}
+
+TEST(test_files_of_others)
+{
+    struct life *l = small();
+    struct psi_err err;
+    struct checkpoint *c = saved(l);
+    change_head(c, 8, PSI_STATE_VERSION + 1);
+    assert_int_equal(load(l, c, &err), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.text, "newer psd"));
+    change_head(c, 8, PSI_STATE_VERSION);
+    change_head(c, 12, 3); /* task */
+    assert_int_equal(load(l, c, &err), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.text, "/job:ps/task:3"));
+    change_head(c, 12, 0);
+    change_head(c, 26, 'x'); /* of the cluster's name, "psd" */
+    assert_int_equal(load(l, c, &err), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.text, "cluster"));
+    change_head(c, 26, 'p');
+    change_head(c, 16, 13); /* number */
+    assert_int_equal(load(l, c, &err), PS_DATA_LOSS);
+}
+
+/* Allocation n fails: the cut fails, or nothing noticed; the task goes on, and the next cut is whole. */
+TEST(test_no_memory_for_a_cut)
+{
+    struct life *l = small();
+    struct psi_err err;
+    uint32_t failed = 0;
+    const struct psd_variable *w = psd_variable_find(psd_container_find(&l->task->store, "c"), "w");
+    for (int64_t n = 0, fired = 1; fired; n++) {
+        struct psd_cut_options o = {.number = 12, .memory_bytes = 1 << 20};
+        psi_mem_fail_after(n);
+        ps_status st = psd_cut_begin(l->task, &o, &err);
+        for (int i = 0; st == PS_OK && i < 1000 && psd_cut_has_work(l->task); i++) {
+            psd_cut_turn(l->task, 5000);
+        }
+        fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        st = st == PS_OK && psd_cut_status(l->task) == PSD_CUT_FAILED ? psd_cut_error(l->task, &err) : st;
+        assert_true(st == PS_OK || (st == PS_RESOURCE_EXHAUSTED && strstr(err.text, "checkpoint 12") != NULL));
+        failed += st != PS_OK;
+        psd_cut_end(l->task);
+        assert_int_equal(psd_cut_held_bytes(&l->task->store), 0);
+        assert_null(w->kept[0]);
+        psd_store_check_invariants(&l->task->store);
+    }
+    assert_in_range(failed, 10, UINT32_MAX);
+    assert_int_equal(load(l, saved(l), &err), PS_OK);
+}
+
+TEST(test_no_memory_for_a_load)
+{
+    struct life *l = small();
+    struct checkpoint *c = saved(l);
+    struct psi_err err;
+    uint32_t failed = 0;
+    for (int64_t n = 0, fired = 1; fired; n++) {
+        struct psd_task *t = task_new(l);
+        psi_mem_fail_after(n);
+        ps_status st = load_into(t, c, &err);
+        fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        assert_true(st == PS_OK || st == PS_RESOURCE_EXHAUSTED);
+        assert_true(st != PS_OK || !fired);
+        failed += st != PS_OK;
+        psd_task_free(t);
+    }
+    assert_in_range(failed, 20, UINT32_MAX);
+}
+
+/* The instant costs the same whatever there is, and a turn no more than it may; the largest entry here is that of a session. */
+TEST(test_bounded_work)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    struct life *l = life_new(&spec);
+    struct checkpoint *c = checkpoint_new();
+    char name[16];
+    l->silent = true;
+    psd_task_consumer(l->task, NULL, NULL);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "v%d", i);
+        variable(l, name, 4, false);
+        put(l, 0, 1, (uint64_t)i, false);
+    }
+    cut_begin(l, 64 << 20);
+    uint64_t turns = 0, held = psd_cut_held_bytes(&l->task->store);
+    assert_in_range(held, 0, BLOCK); /* nothing was looked at */
+    while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+        uint64_t before = psd_cut_held_bytes(&l->task->store);
+        psd_cut_turn(l->task, 4096);
+        uint64_t after = psd_cut_held_bytes(&l->task->store);
+        assert_in_range(after, 0, before + 4096 + (40 << 10) + 2 * BLOCK);
+        drain(l, c);
+        assert_in_range(psd_cut_held_bytes(&l->task->store), 0, 2 * BLOCK); /* headers, too, go as they are copied */
+        turns++;
+    }
+    assert_in_range(turns, MANY * 100 / 4096, UINT32_MAX);
+    assert_int_equal(psd_cut_status(l->task), PSD_CUT_WRITTEN);
+    psd_cut_end(l->task);
+}
+
+/* The walk stops at a part of the memory, and goes on when something was written. What is pushed is copied beyond it, and says
+ * when it would be too much; what was copied is not copied again. */
+TEST(test_memory_is_bounded)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    struct life *l = life_new(&spec);
+    struct checkpoint *c = checkpoint_new();
+    const struct psd_store *s = &l->task->store;
+    const struct psd_variable *w = variable(l, "w", LARGE / 4, false);
+    l->silent = true;
+    const struct psd_number *n = begin(l, w, 1);
+    cut_begin(l, 1 << 20);
+    while (psd_cut_has_work(l->task)) {
+        psd_cut_turn(l->task, 1 << 20);
+    }
+    assert_in_range(psd_cut_held_bytes(s), 1 << 18, (1 << 19) + 2 * BLOCK);
+    assert_false(psd_cut_is_full(s));
+    uint64_t segments = 0;
+    while (!psd_cut_is_full(s)) {
+        bool missing = psd_cut_missing(s, w, n->offset * 4, BLOCK) > 0;
+        uint64_t before = psd_cut_held_bytes(s);
+        segment(l, n);
+        assert_int_equal(psd_cut_held_bytes(s) > before, missing);
+        segments += missing;
+    }
+    assert_in_range(segments, 2, 10);
+    assert_in_range(psd_cut_held_bytes(s), 1 << 20, (1 << 20) + 2 * BLOCK);
+    assert_int_equal(psd_cut_missing(s, w, 0, BLOCK), 0);
+    assert_int_equal(psd_cut_missing(s, w, n->offset * 4, BLOCK), 2 * BLOCK);
+    assert_int_equal(psd_cut_missing(s, w, n->offset * 4 + 1, BLOCK), 4 * BLOCK);
+    while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+        drain(l, c);
+        psd_cut_turn(l->task, 1 << 20);
+        assert_in_range(psd_cut_held_bytes(s), 0, (1 << 20) + 2 * BLOCK);
+    }
+    psd_cut_end(l->task);
+    while (n->progress != NULL) {
+        segment(l, n);
+    }
+}
+
+/* Another epoch begins before the walk has come to the items: it does not encode all of them at once. */
+TEST(test_another_epoch)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_WORK, -1);
+    struct life *l = life_new(&spec);
+    struct checkpoint *c = checkpoint_new();
+    struct psi_err err;
+    l->silent = true;
+    psd_task_consumer(l->task, NULL, NULL);
+    for (uint64_t i = 1; i <= ITEMS; i++) {
+        put(l, 0, 100 + i, i, true);
+        end(l, 0, 100 + i, false);
+    }
+    must(l, (struct psd_change){.kind = PSD_CHANGE_WORK_FILLED, .filled = {.variable = l->v, .hash = 1}});
+    for (uint64_t i = 1; i <= ITEMS; i++) {
+        if (i == ITEMS) {
+            cut_begin(l, 1 << 20);
+        }
+        (void)take(l, 2, 1000 + i, true);
+        PSI_IGNORE(work_end(l, 2, i, i, false, false));
+    }
+    assert_int_equal(l->q->epoch, 1);
+    assert_int_equal(psd_cut_held_bytes(&l->task->store), BLOCK); /* of the state file, filled in part */
+    (void)take(l, 2, 5000, true);                                 /* the first one, in the new epoch */
+    while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+        psd_cut_turn(l->task, 1000);
+        drain(l, c);
+    }
+    psd_cut_end(l->task);
+    struct psd_task *t = task_new(l);
+    assert_ok(load_into(t, c, &err), &err);
+    psd_store_check_invariants(&t->store);
+    const struct psd_queue *q = psd_variable_find(psd_container_find(&t->store, "c"), "q")->queue;
+    assert_int_equal(q->epoch, 0);
+    assert_int_equal(q->done, ITEMS - 1);
+    assert_int_equal(q->size, 1);
+    assert_int_equal(first_of(&q->elements)->serial, ITEMS);
+    psd_task_free(t);
+}
+
+/* A variable that is deleted is the cut's until it is copied; given up, the cut holds nothing. */
+TEST(test_deleted_and_given_up)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    struct life *l = life_new(&spec);
+    const struct psd_store *s = &l->task->store;
+    const struct psd_variable *w = variable(l, "w", LARGE / 4, false);
+    put(l, 0, 1, 5, true);
+    uint64_t before = s->arena.used_bytes;
+    cut_begin(l, 1 << 20);
+    psd_cut_turn(l->task, 100000);
+    must(l, (struct psd_change){.kind = PSD_CHANGE_DROP, .variable = w});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_ATTEMPT_END, .attempt = {.record = l->records[0], .id = 1}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_DROP, .variable = l->v});
+    assert_in_range(s->arena.used_bytes, 2 * LARGE, before);
+    psd_cut_turn(l->task, 100000);
+    const struct psd_cut_write *taken = psd_cut_next(l->task);
+    assert_non_null(taken);
+    psd_cut_cancel(l->task);
+    assert_int_equal(psd_cut_status(l->task), PSD_CUT_FAILED);
+    assert_int_equal(psd_cut_held_bytes(s), taken->capacity);
+    assert_in_range(s->arena.used_bytes, 0, LARGE);
+    assert_null(psd_cut_next(l->task));
+    psd_cut_written(l->task, taken);
+    psd_cut_end(l->task);
+    assert_int_equal(psd_cut_status(l->task), PSD_CUT_NONE);
+    psd_store_check_invariants(s);
+}

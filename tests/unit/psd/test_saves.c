@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd/directory/saves.c, psd/rpc/save.c: a checkpoint is whole on all tasks or on none, whenever a connection, a process or a
+ * disk fails. Real disks beneath tasks in a fake shell.
+ */
+#include "save_test.h"
+
+#include "psd/rpc/save.h"
+
+static uint32_t list_of(struct sv *sv, ps_v1_CheckpointAnswer *out, uint32_t most)
+{
+    struct wire *w = wire_new();
+    uint32_t count = 0;
+    assert_reply(fc_list(&sv->c, PS_OP_CHECKPOINTS, NULL, NULL, w), PS_OK, "");
+    const uint8_t *p = w->data;
+    size_t n = w->len;
+    ps_v1_CheckpointAnswer a;
+    while (fc_item(&p, &n, &ps_v1_CheckpointAnswer_msg, &a)) {
+        assert_in_range(count, 0, most - 1);
+        out[count++] = a;
+    }
+    return count;
+}
+
+TEST(test_saved_on_both)
+{
+    ps_v1_CheckpointAnswer a[4];
+    struct sv *sv = sv_new();
+    PSI_IGNORE(fc_ready(&sv->c, "w", PS_F32, 100, ps_adagrad(0.1), 1));
+    assert_int_equal(list_of(sv, a, 4), 0);
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 1);
+    assert_true(sv_is_whole(sv, 1));
+    assert_true(sv_has(sv, 0, 1, PSD_DISK_MODEL));
+    assert_int_equal(list_of(sv, a, 4), 1);
+    assert_int_equal(a[0].number, 1);
+    assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);
+    assert_int_equal(a[0].task_count, 2);
+    assert_int_equal(a[0].done, 2);
+    assert_in_range(a[0].time_ms, 1700000000000, 1700000000000 + 60000);
+    assert_in_range(a[0].bytes, 800, 1 << 20);
+    assert_true(shell_logged(sv->t[0], "checkpoint_saved"));
+    r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
+    assert_int_equal(list_of(sv, a, 4), 2);
+    /* the same request again: its kept answer, no other checkpoint */
+    sv->ids--;
+    r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
+    assert_int_equal(list_of(sv, a, 4), 2);
+}
+
+/* A container with a value at the first task. */
+static void make_container(struct sv *sv, uint32_t number)
+{
+    char name[16];
+    ps_v1_CreateItem item;
+    fc_create_item(&item, "w", PS_F32, 4, ps_sgd(1));
+    (void)snprintf(name, sizeof(name), "c%u", number);
+    PSI_IGNORE(PSI_BYTES_SET(item.container, name)); /* fits, as the next */
+    PSI_IGNORE(PSI_BYTES_SET(item.job, "ps"));
+    item.pinned = true;
+    item.task = 0;
+    assert_int_equal(fc_create(&sv->c, &item, NULL), PS_OK);
+    const struct psd_task *t = sv->t[0]->core;
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, name), "w");
+    assert_non_null(v);
+    assert_applied(fc_init_var(&sv->c, v->handle, ps_zeros(), ps_sgd(1), 0, false));
+}
+
+/* So many containers as a task has files for, and one more: no checkpoint, and nothing else is wrong. */
+TEST(test_containers_of_a_task)
+{
+    struct sv *sv = sv_new();
+    for (uint32_t i = 1; i < PSD_SAVE_FILES_MAX; i++) {
+        make_container(sv, i);
+    }
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 1);
+    assert_true(sv_is_whole(sv, 1));
+    make_container(sv, PSD_SAVE_FILES_MAX);
+    r = sv_save(sv);
+    assert_reply(r, PS_RESOURCE_EXHAUSTED, "more than 61 containers with values");
+    assert_true(shell_logged(sv->t[0], "checkpoint_failed"));
+    assert_true(sv_is_whole(sv, 1));
+    struct fc_reply reset = fc_reset(&sv->c, 900, "c7");
+    sv_run(sv);
+    assert_applied(reset.status == FC_NONE ? fc_take(&sv->c, NULL) : reset);
+    r = sv_save(sv);
+    assert_int_equal(r.status, PS_OK);
+    assert_true(sv_is_whole(sv, sv_number(&r)));
+}
+
+TEST(test_older_ones_go)
+{
+    ps_v1_CheckpointAnswer a[8];
+    struct sv *sv = sv_new();
+    for (uint64_t i = 1; i <= 7; i++) {
+        struct fc_reply r = sv_save(sv);
+        assert_int_equal(sv_number(&r), i);
+    }
+    assert_int_equal(list_of(sv, a, 8), 5);
+    assert_int_equal(a[0].number, 3);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_true(sv_has_nothing(sv, i, 1) && sv_has_nothing(sv, i, 2));
+    }
+    assert_true(sv_is_whole(sv, 3) && sv_is_whole(sv, 7));
+}
+
+/* Before the decision: it ends everywhere, and its number is not used again. */
+TEST(test_lost_before_it_is_decided)
+{
+    struct sv *sv = sv_new();
+    for (uint64_t i = 1; i <= 3; i++) {
+        sv->disks[1].held = true;
+        sv_ask(sv);
+        sv_run(sv);
+        for (uint64_t ops = 1; ops < i; ops++) { /* begun, written */
+            sv->disks[1].held = false;
+            assert_true(sv_disk_step(sv, 1));
+            sv->disks[1].held = true;
+        }
+        assert_int_equal(fc_take(&sv->c, NULL).status, FC_NONE);
+        assert_true(sv_has(sv, 0, i, PSD_DISK_STATE));
+        shell_cut(PSI_CONTAINER_OF(psi_list_first(&sv->t[1]->conns), struct shell_conn, link));
+        assert_reply(fc_take(&sv->c, NULL), PS_UNAVAILABLE, "/job:ps/task:1");
+        assert_true(shell_logged(sv->t[0], "checkpoint_failed"));
+        shell_log_clear(sv->t[0]);
+        sv->disks[1].held = false;
+        PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+        assert_true(sv_has_nothing(sv, 0, i) && sv_has_nothing(sv, 1, i));
+    }
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 4);
+    assert_true(sv_is_whole(sv, 4));
+}
+
+/* After it: the manifest comes when the task lists. */
+TEST(test_lost_after_it_is_decided)
+{
+    struct sv *sv = sv_new();
+    sv_decide(sv);
+    assert_true(sv_has(sv, 0, 1, PSD_DISK_MANIFEST) && !sv_has(sv, 1, 1, PSD_DISK_MANIFEST));
+    sv_kill(sv, 1);
+    assert_int_equal(fc_take(&sv->c, NULL).status, FC_NONE); /* not all have it */
+    sv_boot(sv, 1, sv_with_disk);
+    PSI_IGNORE(sv_join(sv)); /* likewise */
+    struct fc_reply r = fc_take(&sv->c, NULL);
+    assert_int_equal(sv_number(&r), 1);
+    assert_true(sv_is_whole(sv, 1));
+}
+
+/* After it, with an empty disk: it is none, and the next one is made. */
+TEST(test_part_lost_after_it_is_decided)
+{
+    char gone[512], place[512];
+    struct sv *sv = sv_new();
+    sv_decide(sv);
+    sv_kill(sv, 1);
+    (void)snprintf(place, sizeof(place), "%s/ps-1", sv->dir);
+    (void)snprintf(gone, sizeof(gone), "%s/gone", sv->dir);
+    assert_int_equal(rename(place, gone), 0);
+    sv_boot(sv, 1, sv_with_disk);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_reply(fc_take(&sv->c, NULL), PS_DATA_LOSS, "/job:ps/task:1");
+    sv_run(sv);
+    assert_true(sv_has_nothing(sv, 0, 1));
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
+}
+
+TEST(test_directory_lost_after_it_has_decided)
+{
+    ps_v1_CheckpointAnswer a[4];
+    struct sv *sv = sv_new();
+    sv_decide(sv);
+    sv_kill(sv, 0);
+    sv->disks[1].held = false;
+    sv_kill(sv, 1); /* its disk had not written the manifest */
+    sv_boot(sv, 0, sv_with_disk);
+    sv_boot(sv, 1, sv_with_disk);
+    sv_connect(sv);
+    assert_int_equal(list_of(sv, a, 4), 1);
+    assert_int_equal(a[0].state, PS_CHECKPOINT_IN_PART);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_true(sv_is_whole(sv, 1));
+    assert_int_equal(list_of(sv, a, 4), 1);
+    assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
+}
+
+TEST(test_directory_lost_before_it_has_decided)
+{
+    struct sv *sv = sv_new();
+    sv->disks[0].held = true;
+    sv_ask(sv);
+    sv_run(sv);
+    assert_true(sv_has(sv, 1, 1, PSD_DISK_STATE));
+    sv_kill(sv, 0);
+    sv_boot(sv, 0, sv_with_disk); /* its own disk knows of none */
+    sv_connect(sv);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_true(sv_has_nothing(sv, 0, 1) && sv_has_nothing(sv, 1, 1));
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2); /* the other one has heard of 1 */
+}
+
+TEST(test_without_a_directory_for_it)
+{
+    for (int which = 0; which < 2; which++) {
+        ps_v1_CheckpointAnswer a[1];
+        struct sv *sv = sv_new_bare(which == 0, which == 1, sv_with_disk);
+        PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+        assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, which == 0 ? "/job:ps/task:0" : "/job:ps/task:1");
+        assert_int_equal(list_of(sv, a, 1), 0);
+    }
+}
+
+TEST(test_not_connected)
+{
+    struct sv *sv = sv_new_bare(false, false, sv_with_disk);
+    struct fc_reply r = sv_save(sv);
+    assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1");
+    assert_int_not_equal(r.retry_after_ms, 0);
+}
+
+/* Any call of either disk: what was saved stays whole, the answer says what failed, and the next one is saved. */
+TEST(test_every_failure_of_a_disk)
+{
+    uint32_t failed = 0;
+    for (uint32_t which = 0; which < 2; which++) {
+        for (uint64_t n = 1;; n++) {
+            struct sv *sv = sv_new();
+            struct fc_reply r = sv_save(sv);
+            assert_int_equal(sv_number(&r), 1);
+            struct fs_fault *f = &sv->disks[which].fault;
+            f->kinds = FS_ALL;
+            f->calls = 0;
+            f->why = 28; /* ENOSPC */
+            f->fail_at = n;
+            r = sv_save(sv);
+            bool over = f->calls < n;
+            if (r.status == FC_NONE) { /* it is decided, and told again */
+                shell_pass(&sv->net, 1500);
+                sv_run(sv);
+                r = fc_take(&sv->c, NULL);
+                assert_int_equal(r.status, PS_OK);
+            }
+            if (r.status != PS_OK) {
+                failed++;
+                assert_reply(r, PS_RESOURCE_EXHAUSTED, which == 0 ? "/job:ps/task:0: " : "/job:ps/task:1: ");
+            }
+            f->fail_at = 0;
+            assert_true(sv_is_whole(sv, 1));
+            r = sv_save(sv);
+            assert_int_equal(sv_number(&r), 3);
+            assert_true(sv_is_whole(sv, 3));
+            if (over) {
+                break;
+            }
+        }
+    }
+    assert_in_range(failed, 8, 1000);
+}
+
+/* Any allocation of a checkpoint: as above; no task ends, and the next one is saved. */
+TEST(test_no_memory_at_any_moment)
+{
+    uint32_t failed = 0;
+    for (int64_t n = 0, fired = 1; fired; n++) {
+        struct sv *sv = sv_new();
+        struct fc_reply r = sv_save(sv);
+        assert_int_equal(sv_number(&r), 1);
+        psi_mem_fail_after(n);
+        r = sv_save(sv);
+        fired = psi_mem_fail_left() < 0;
+        failed += r.status != PS_OK;
+        sv_settle(sv);
+        assert_true(sv_is_whole(sv, 1));
+        r = sv_save(sv);
+        assert_in_range(sv_number(&r), 2, 4);
+        assert_true(sv_is_whole(sv, sv_number(&r)));
+    }
+    assert_in_range(failed, 10, UINT32_MAX);
+}
+
+static void by_time(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->checkpoint_seconds = 20;
+    config->checkpoint_steps = 100;
+}
+
+static void pass(struct sv *sv, uint64_t ms, int64_t step)
+{
+    for (uint64_t i = 0; i < ms; i += 1000) {
+        assert_int_equal(fc_beat(&sv->c, step, NULL).status, PS_OK);
+        shell_pass(&sv->net, 1000);
+        sv_run(sv);
+    }
+}
+
+TEST(test_by_time_and_by_steps)
+{
+    ps_v1_CheckpointAnswer a[8];
+    struct sv *sv = sv_new_bare(false, false, by_time);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    pass(sv, 20000, -1);
+    assert_int_equal(list_of(sv, a, 8), 0); /* nobody knows a step */
+    pass(sv, 2000, 7);
+    assert_int_equal(list_of(sv, a, 8), 1); /* the first one, at once */
+    pass(sv, 10000, 20);
+    assert_int_equal(list_of(sv, a, 8), 1);
+    pass(sv, 10000, 30);
+    assert_int_equal(list_of(sv, a, 8), 2); /* by time */
+    pass(sv, 2000, 120);
+    assert_int_equal(list_of(sv, a, 8), 2);
+    pass(sv, 2000, 500);
+    assert_int_equal(list_of(sv, a, 8), 3); /* by steps */
+}
+
+/* What a reset empties is in no checkpoint that is saved after it. */
+TEST(test_reset_ends_it)
+{
+    struct sv *sv = sv_new();
+    sv->disks[1].held = true;
+    sv_ask(sv);
+    sv_run(sv);
+    struct wire *w = wire_new();
+    fc_frame(&sv->c, w, PS_OP_RESET, 0, 50, 0, NULL, 0, NULL);
+    shell_send(sv->c.conn, w);
+    assert_reply(fc_take(&sv->c, NULL), PS_ABORTED, "was reset meanwhile");
+    sv->disks[1].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    assert_true(sv_has_nothing(sv, 0, 1) && sv_has_nothing(sv, 1, 1));
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
+}
+
+/* Steps count from the model that is there: it may have gone back; and while none are made there is nothing to save. */
+TEST(test_steps_of_a_model_that_went_back)
+{
+    ps_v1_CheckpointAnswer a[8];
+    struct sv *sv = sv_new_bare(false, false, by_time);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    pass(sv, 2000, 1390);
+    assert_int_equal(list_of(sv, a, 8), 1);
+    pass(sv, 2000, 50);
+    assert_int_equal(list_of(sv, a, 8), 1);
+    pass(sv, 2000, 149);
+    assert_int_equal(list_of(sv, a, 8), 1);
+    pass(sv, 2000, 150);
+    assert_int_equal(list_of(sv, a, 8), 2);
+    pass(sv, 60000, 150);
+    assert_int_equal(list_of(sv, a, 8), 2);
+    pass(sv, 2000, 151);
+    assert_int_equal(list_of(sv, a, 8), 3);
+    pass(sv, 3000, INT64_MAX);
+    assert_int_equal(list_of(sv, a, 8), 4);
+    pass(sv, 10000, INT64_MAX);
+    assert_int_equal(list_of(sv, a, 8), 4); /* not one a second */
+}
+
+/* A directory that knows of checkpoints waits for a chief who has made the model ready, or for its time. */
+TEST(test_first_one_behind_others)
+{
+    ps_v1_CheckpointAnswer a[8];
+    struct sv *sv = sv_new_bare(false, false, by_time);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv_kill(sv, 0);
+    sv_boot(sv, 0, by_time);
+    sv_connect(sv);
+    PSI_IGNORE(sv_join(sv)); /* likewise */
+    pass(sv, 5000, 7);
+    assert_int_equal(list_of(sv, a, 8), 1);
+    pass(sv, 20000, 8);
+    assert_int_equal(list_of(sv, a, 8), 2);
+}
+
+/* The other one's disk does not take the manifest: it is not reported, and stands in the way of nothing. */
+TEST(test_manifest_that_is_not_taken)
+{
+    ps_v1_CheckpointAnswer a[8];
+    struct sv *sv = sv_new();
+    sv_decide(sv);
+    struct fs_fault *f = &sv->disks[1].fault;
+    f->kinds = FS_ALL;
+    f->calls = 0;
+    f->why = 28; /* ENOSPC */
+    f->fail_at = 1;
+    sv->disks[1].held = false;
+    sv_run(sv);
+    assert_reply(fc_take(&sv->c, NULL), PS_RESOURCE_EXHAUSTED, "/job:ps/task:1");
+    f->fail_at = 0;
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
+    shell_pass(&sv->net, 1500);
+    sv_run(sv);
+    assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2));
+    assert_int_equal(list_of(sv, a, 8), 2);
+    assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);
+}
+
+/* One in part does not stand in for a whole one. */
+TEST(test_whole_ones_are_kept)
+{
+    ps_v1_CheckpointAnswer a[16];
+    struct sv *sv = sv_new();
+    PSI_IGNORE(sv_save(sv));      /* 1 */
+    for (int i = 0; i < 4; i++) { /* 2 to 5, of which the other one loses its part */
+        PSI_IGNORE(sv_save(sv));
+    }
+    sv_kill(sv, 1);
+    for (unsigned long long i = 2; i <= 5; i++) {
+        char place[512], gone[512];
+        (void)snprintf(place, sizeof(place), "%s/ps-1/%020llu", sv->dir, i);
+        (void)snprintf(gone, sizeof(gone), "%s/gone-%llu", sv->dir, i);
+        assert_int_equal(rename(place, gone), 0);
+    }
+    sv_boot(sv, 1, sv_with_disk);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    PSI_IGNORE(sv_save(sv)); /* 6 */
+    assert_int_equal(list_of(sv, a, 16), 6);
+    assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 6));
+}
+
+/* A manifest of ours that is none: its bytes go when newer ones are whole. */
+TEST(test_damaged_manifest)
+{
+    char path[512];
+    struct sv *sv = sv_new();
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv_kill(sv, 0);
+    (void)snprintf(path, sizeof(path), "%s/ps-0/%020d/manifest", sv->dir, 1);
+    assert_int_equal(truncate(path, 20), 0);
+    sv_boot(sv, 0, sv_with_disk);
+    sv_connect(sv);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_true(shell_logged(sv->t[0], "checkpoint_unusable"));
+    PSI_IGNORE(sv_save(sv)); /* 2 */
+    assert_true(sv_has(sv, 0, 1, PSD_DISK_STATE) && sv_has(sv, 1, 1, PSD_DISK_STATE));
+    PSI_IGNORE(sv_save(sv)); /* 3 */
+    sv_run(sv);
+    assert_true(sv_has_nothing(sv, 0, 1) && sv_has_nothing(sv, 1, 1));
+}
+
+/* Both are told to end: a last one is made, of all of them, and they wait for it. */
+TEST(test_last_one_at_the_end)
+{
+    ps_v1_CheckpointAnswer a[8];
+    for (uint32_t first = 0; first < 2; first++) {
+        struct sv *sv = sv_new_bare(false, false, by_time);
+        PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+        pass(sv, 2000, 7);       /* 1 */
+        pass(sv, 2000, 8);
+        assert_int_equal(list_of(sv, a, 8), 1);
+        psd_task_drain(sv->t[first]->core);
+        psd_task_drain(sv->t[1 - first]->core);
+        assert_false(psd_task_drained(sv->t[0]->core) && psd_task_drained(sv->t[1]->core));
+        sv_run(sv);
+        assert_true(sv_is_whole(sv, 2));
+        sv_run(sv);
+        assert_true(psd_task_drained(sv->t[0]->core) && psd_task_drained(sv->t[1]->core));
+        assert_true(sv_has_nothing(sv, 0, 3));
+    }
+}
+
+/* The directory is not there, or has nothing to save: the other one waits for a second at most. */
+TEST(test_end_without_a_last_one)
+{
+    struct sv *sv = sv_new_bare(false, false, by_time);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    psd_task_drain(sv->t[1]->core);
+    sv_run(sv);
+    assert_false(psd_task_drained(sv->t[1]->core));
+    shell_pass(&sv->net, 1100);
+    sv_run(sv);
+    assert_true(psd_task_drained(sv->t[1]->core));
+    assert_true(sv_has_nothing(sv, 1, 1));
+}

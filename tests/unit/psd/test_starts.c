@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd/directory/starts.c, psd/rpc/start.c, psd/store/place.c: what tasks begin with, whoever comes back.
+ */
+#include "starts_test.h"
+
+TEST(test_all_begin_with_the_newest)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    set(s, 3);
+    uint64_t incarnation = s->w.incarnation, creation = s->w.creation;
+    kill_both(s);
+    sv_boot(s->sv, 0, s->tweak);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_UNAVAILABLE); /* nobody sees it empty */
+    boot(s, false, true);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_OK);
+    connect(s, true, true);
+    assert_both(s, 2, 2);
+    assert_true(s->w.incarnation != incarnation && s->w.creation != creation);
+    assert_true(s->w.checkpoint == 2 && s->w.checkpoint_version == 2 && s->v.checkpoint == 2);
+    assert_true(shell_logged(s->sv->t[0], "checkpoint_restored"));
+    set(s, 4); /* it goes on as any model does */
+    assert_both(s, 4, 4);
+    assert_true(s->w.version == 3 && s->w.checkpoint == 2 && s->w.checkpoint_version == 2);
+    assert_int_equal(save(s), 3);
+    set(s, 5);
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 4, 4);
+    assert_true(s->w.checkpoint == 3 && s->w.checkpoint_version == 3 && s->v.checkpoint == 3);
+    assert_applied(fc_init_var(&s->sv->c, s->w.handle, ps_zeros(), ps_adagrad(0.1), 0, true)); /* nothing of it is left */
+    assert_int_equal(fc_open(&s->sv->c, "w", &s->w), PS_OK);
+    assert_true(s->w.initialised && s->w.checkpoint == 0 && s->w.checkpoint_version == 0);
+}
+
+TEST(test_nothing_is_saved)
+{
+    struct st *s = st_new(sv_with_disk);
+    kill_both(s);
+    sv_boot(s->sv, 0, s->tweak);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_OK); /* it waits for nobody */
+    boot(s, false, true);
+    connect(s, true, true);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+}
+
+/* What is spoilt is left alone; nothing of it has lived. */
+TEST(test_the_next_older_one)
+{
+    static const enum psd_disk_file_kind KINDS[] = {PSD_DISK_STATE, PSD_DISK_MODEL};
+    for (uint32_t i = 0; i < 4; i++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        assert_int_equal(save(s), 2);
+        kill_both(s);
+        spoil(s, i % 2, 2, KINDS[i / 2]);
+        boot(s, true, true);
+        connect(s, true, true);
+        assert_both(s, 1, 1);
+        assert_true(shell_logged(s->sv->t[0], "checkpoint_unusable"));
+    }
+}
+
+TEST(test_all_are_spoilt)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    spoil(s, 1, 1, PSD_DISK_STATE);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_int_not_equal(fc_open(&s->sv->c, "w", &s->w), PS_OK);
+    assert_true(shell_logged(s->sv->t[0], "start_empty"));
+    s->w = made_at(s, &s->sv->c, "w", 0);
+}
+
+/* One comes back: it loads, the other keeps what it has. */
+TEST(test_partial)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        uint64_t kept = i == 0 ? s->v.incarnation : s->w.incarnation;
+        sv_kill(s->sv, i);
+        boot(s, i == 0, i == 1);
+        connect(s, i == 0, i == 1);
+        assert_both(s, i == 0 ? 1 : 2, i == 1 ? 1 : 2);
+        assert_true(kept == (i == 0 ? s->v.incarnation : s->w.incarnation));
+        assert_true(shell_logged(s->sv->t[0], "checkpoint_partial"));
+        assert_int_equal(save(s), 2);
+        set(s, 3);
+        assert_both(s, 3, 3);
+    }
+}
+
+static void with_cut(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->recover = PSD_RECOVER_CUT;
+}
+
+/* All go back, and who was at work hears of it. */
+TEST(test_cut)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_new(with_cut);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        struct fc *at = i == 0 ? &s->at1 : &s->sv->c;
+        ps_v1_OpenAnswer before = i == 0 ? s->v : s->w, other;
+        sv_kill(s->sv, i);
+        boot(s, i == 0, i == 1);
+        float value = 0;
+        assert_int_not_equal(fc_pull(at, &before, 0, 1, &value).status, PS_OK); /* its handle is gone */
+        connect(s, i == 0, i == 1);
+        assert_both(s, 1, 1);
+        other = i == 0 ? s->v : s->w;
+        assert_true(other.incarnation != before.incarnation);
+        assert_int_equal(save(s), 2);
+    }
+}
+
+/* In rounds all go back, whatever `recover` says. */
+TEST(test_in_rounds)
+{
+    static const char *const NAMES[] = {"global_step", "w", "v"};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_new(sv_with_disk);
+        PSI_IGNORE(fc_ready(&s->sv->c, NAMES[0], PS_I64, 1, ps_no_optimizer(), 0));
+        set(s, 1);
+        ps_v1_Sync m = {.timeout_ms = 20000, .has_options = true, .options = {.mode = 1, .workers = 1, .on_loss = 0}};
+        uint8_t meta[PS_META_BYTES_MAX] = {0};
+        size_t bytes = 0;
+        struct wire *body = wire_new();
+        m.chief_number = fc_chief(&s->sv->c);
+        for (size_t k = 0; k < 3; k++) {
+            ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+            PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&name.name, PS_NAME_BYTES_MAX, NAMES[k])); /* fits */
+            wire_item(body, &ps_v1_NameItem_msg, &name);
+        }
+        assert_int_equal(psi_msg_encode(&ps_v1_Sync_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+        assert_reply(fc_call(&s->sv->c, PS_OP_SYNC, 0, s->sv->c.next_id++, 0, meta, psi_pad8((uint32_t)bytes), body), PS_OK, "");
+        assert_int_equal(save(s), 1);
+        uint64_t kept = i == 0 ? s->v.incarnation : s->w.incarnation;
+        sv_kill(s->sv, i);
+        boot(s, i == 0, i == 1);
+        connect(s, i == 0, i == 1);
+        assert_both(s, 1, 1);
+        assert_true(kept != (i == 0 ? s->v.incarnation : s->w.incarnation));
+    }
+}
+
+/* The directory is lost while it loads: who lives has changed nothing. */
+TEST(test_directory_lost_while_it_loads)
+{
+    struct st *s = st_new(with_cut);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    sv_kill(s->sv, 0);
+    sv_boot(s->sv, 0, s->tweak);
+    s->sv->disks[0].held = true; /* it does not load: nobody places */
+    PSI_IGNORE(sv_join(s->sv));  /* it stays with the tasks */
+    sv_run(s->sv);
+    sv_kill(s->sv, 0);
+    assert_is(&s->at1, "v", 2, &s->v);
+    boot(s, true, false);
+    connect(s, true, false);
+    assert_both(s, 1, 1);
+}
+
+/* The connection is lost when the directory has it placed, and the other task has not heard of that: all go back. */
+TEST(test_placed_on_one_only)
+{
+    struct st *s = st_new(with_cut);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    sv_kill(s->sv, 0);
+    sv_boot(s->sv, 0, s->tweak);
+    s->sv->disks[0].held = true;
+    struct shell_conn *c = sv_join(s->sv);
+    assert_ptr_equal(c->task, s->sv->t[1]);
+    c->frozen = true;
+    s->sv->disks[0].held = false;
+    sv_run(s->sv);
+    assert_true(shell_logged(s->sv->t[0], "checkpoint_restored"));
+    assert_is(&s->at1, "v", 2, &s->v);
+    shell_cut(c);
+    sv_run(s->sv);
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+    connect(s, true, false);
+    assert_both(s, 1, 1);
+}
+
+/* A task is lost while it loads. */
+TEST(test_lost_while_it_loads)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        kill_both(s);
+        sv_boot(s->sv, 0, s->tweak);
+        sv_boot(s->sv, 1, s->tweak);
+        s->sv->disks[i].held = true;
+        PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+        assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_UNAVAILABLE);
+        assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_UNAVAILABLE);
+        sv_kill(s->sv, 1);
+        s->sv->disks[i].held = false;
+        sv_run(s->sv);
+        assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_UNAVAILABLE);
+        boot(s, false, true);
+        connect(s, true, true);
+        assert_both(s, 1, 1);
+    }
+}
+
+/* The connection alone is lost, at each operation of either disk. */
+TEST(test_cut_off_while_it_loads)
+{
+    for (uint32_t ops = 0; ops < 12; ops++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        kill_both(s);
+        sv_boot(s->sv, 0, s->tweak);
+        sv_boot(s->sv, 1, s->tweak);
+        s->sv->disks[0].held = s->sv->disks[1].held = true;
+        struct shell_conn *c = sv_join(s->sv);
+        s->sv->disks[0].held = s->sv->disks[1].held = false;
+        for (uint32_t k = 0; k < ops; k++) {
+            PSI_IGNORE(sv_disk_step(s->sv, k % 2));
+        }
+        shell_cut(c);
+        sv_run(s->sv);
+        PSI_IGNORE(sv_join(s->sv)); /* likewise */
+        connect(s, true, true);
+        assert_both(s, 1, 1);
+    }
+}
+
+static void with_latest(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->restore = PSD_RESTORE_LATEST;
+}
+
+TEST(test_latest_or_none)
+{
+    struct st *s = st_new(with_latest);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    kill_both(s);
+    spoil(s, 1, 2, PSD_DISK_MODEL);
+    boot(s, true, true);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_FAILED_PRECONDITION);
+    assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_FAILED_PRECONDITION);
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
+    shell_pass(&s->sv->net, 3000);
+    sv_run(s->sv);
+    assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_FAILED_PRECONDITION);
+    kill_both(s);
+    s->tweak = sv_with_disk; /* auto */
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 1, 1);
+}
+
+TEST(test_none)
+{
+    struct st *s = st_new(with_none);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_int_not_equal(fc_open(&s->sv->c, "w", &s->w), PS_OK);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    s->v = made_at(s, &s->at1, "v", 1);
+    assert_int_equal(save(s), 2); /* what was saved is there, and is not numbered again */
+}
+
+TEST(test_more_tasks)
+{
+    struct st *s = grown(sv_with_disk, false);
+    kill_both(s); /* and once more */
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_is(&s->sv->c, "w", 1, &s->w);
+    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    s->v = made_at(s, &s->at1, "v", 1);
+    set(s, 3);
+    assert_int_equal(save(s), 2);
+    set(s, 4);
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 3, 3);
+}
+
+TEST(test_more_tasks_one_without_a_disk)
+{
+    struct st *s = grown(sv_with_disk, true);
+    assert_both(s, 2, 2);
+}
+
+/* It goes back to what it had then: nothing. */
+TEST(test_cut_with_a_new_task)
+{
+    struct st *s = grown(with_cut, false);
+    sv_kill(s->sv, 0);
+    boot(s, true, false);
+    connect(s, true, false);
+    assert_is(&s->sv->c, "w", 1, &s->w);
+    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+}
+
+/* A task that has a part of an older one begins empty, too. */
+TEST(test_more_tasks_than_the_newest)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    s->sv->spec = "ps=10.0.0.1:1";
+    sv_boot(s->sv, 0, with_none);
+    pass(s);
+    sv_connect(s->sv);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    set_one(&s->sv->c, &s->w, 2);
+    assert_int_equal(save(s), 2);
+    sv_kill(s->sv, 0);
+    s->sv->spec = SAVE_SPEC;
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_is(&s->sv->c, "w", 2, &s->w);
+    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+}
+
+/* A name of a task that is no more, and a reset that it was owed, do not make a checkpoint a bad one. */
+TEST(test_fewer_workers)
+{
+    struct psi_err err;
+    struct st *s = st_new(sv_with_disk);
+    kill_both(s);
+    s->sv->spec = SAVE_SPEC ";worker=10.0.0.3:3";
+    boot(s, true, true);
+    connect(s, true, true);
+    reset(s);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    s->v = made_at(s, &s->at1, "v", 1);
+    struct psd_task *t = s->sv->t[0]->core;
+    const struct psd_variable *w = psd_variable_by_handle(&t->store, s->w.handle);
+    struct psd_create item = {.name = "pinned", .definition = psd_variable_definition(w)};
+    memcpy(item.container, w->container->name, sizeof(item.container));
+    assert_false(psi_list_empty(&t->resets));
+    assert_ok(psd_name_record(t, &item, &t->peers[2], &err), &err);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    s->sv->spec = SAVE_SPEC;
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 1, 1);
+    assert_false(shell_logged(s->sv->t[0], "checkpoint_unusable"));
+}
+
+static void with_one(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->restore = -1;
+}
+
+TEST(test_the_one_or_none)
+{
+    struct st *s = st_new(with_one);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 1, 1);
+    kill_both(s);
+    spoil(s, 1, 1, PSD_DISK_MODEL);
+    boot(s, true, true);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_FAILED_PRECONDITION);
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
+}
+
+/* All go back while they live, and what was there is lost for who used it. */
+TEST(test_restored_while_it_lives)
+{
+    static float values[N];
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    set(s, 3);
+    for (uint64_t number = 1; number <= 2; number++) {
+        ps_v1_OpenAnswer w = s->w, v = s->v;
+        restore(s, number, PS_OK, "");
+        assert_int_equal(fc_pull(&s->sv->c, &w, 0, N, values).status, PS_ABORTED);
+        assert_int_equal(fc_pull(&s->at1, &v, 0, N, values).status, PS_ABORTED);
+        assert_both(s, (float)number, (float)number);
+        assert_true(s->w.checkpoint == number && s->v.checkpoint == number);
+        set(s, 4);
+    }
+    kill_both(s); /* after each a checkpoint was made of it */
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 2, 2);
+    assert_true(s->w.checkpoint == 4);
+}
+
+/* Nothing changes, and nothing of it stays in memory. */
+TEST(test_not_restored)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        spoil(s, i, 1, PSD_DISK_MODEL);
+        restore(s, 7, PS_NOT_FOUND, "there is no checkpoint 7");
+        restore(s, 1, PS_DATA_LOSS, "");
+        assert_both(s, 2, 2);
+        assert_true(s->w.checkpoint == 0 && s->v.checkpoint == 0);
+        assert_true(s->sv->t[0]->core->start->beside == NULL && s->sv->t[1]->core->start->beside == NULL);
+        restore(s, 1, PS_DATA_LOSS, "is not as it was written");
+        set(s, 3);
+        assert_int_equal(save(s), 2);
+        reset(s);
+        restore(s, 2, PS_FAILED_PRECONDITION, "was reset since");
+        assert_true(s->sv->t[0]->core->start->beside == NULL && s->sv->t[1]->core->start->beside == NULL);
+        assert_int_equal(fc_open(&s->sv->c, "w", &s->w), PS_NOT_FOUND);
+        sv_kill(s->sv, 1);
+        s->sv->bare[1] = true;
+        boot(s, false, true);
+        restore(s, 2, PS_FAILED_PRECONDITION, "/job:ps/task:1 has no part of it");
+    }
+}
+
+/* Who waited comes back without a disk: it has nothing to wait for. */
+TEST(test_comes_back_without_a_disk)
+{
+    struct psi_err err;
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    move_1(s, false); /* task 0 is on another host */
+    sv_boot(s->sv, 0, s->tweak);
+    move_1(s, true);
+    sv_boot(s->sv, 1, s->tweak);
+    s->sv->disks[1].held = true;
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+    sv_kill(s->sv, 1);
+    s->sv->bare[1] = true;
+    boot(s, false, true);
+    assert_true(shell_logged(s->sv->t[0], "start_empty"));
+    assert_int_equal(psd_peers_begun(s->sv->t[0]->core, &err), PS_OK);
+    connect(s, true, true);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    s->v = made_at(s, &s->at1, "v", 1);
+}
+
+/* psctl deletes the one that is being loaded: nothing of it lives. */
+TEST(test_deleted_while_it_is_loaded)
+{
+    struct fc_hello hello;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        assert_int_equal(save(s), 2);
+        kill_both(s);
+        sv_boot(s->sv, 0, s->tweak);
+        sv_boot(s->sv, 1, s->tweak);
+        s->sv->disks[i].held = true;
+        PSI_IGNORE(sv_join(s->sv)); /* likewise */
+        fc_init(&s->sv->c, s->sv->t[0], 1);
+        fc_hello_default(&s->sv->c, &hello);
+        hello.m.job.size = 0; /* psctl */
+        assert_int_equal(fc_hello(&s->sv->c, &hello), PS_OK);
+        sv_ask_delete(s->sv, 2, true);
+        shell_run(&s->sv->net);
+        s->sv->disks[i].held = false;
+        sv_run(s->sv);
+        assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+        shell_pass(&s->sv->net, 2000);
+        sv_run(s->sv);
+        connect(s, false, true);
+        assert_both(s, 1, 1);
+    }
+}
+
+/* Whoever is killed then, nothing from before a reset lives again; what was saved behind it does. */
+TEST(test_reset_never_comes_back)
+{
+    for (uint32_t i = 0; i < 3; i++) { /* task 0, task 1, both */
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        reset(s);
+        s->w = made_at(s, &s->sv->c, "w", 0);
+        s->v = made_at(s, &s->at1, "v", 1);
+        if (i != 0) {
+            sv_kill(s->sv, 1);
+        }
+        if (i != 1) {
+            sv_kill(s->sv, 0);
+        }
+        boot(s, i != 1, i != 0);
+        connect(s, i != 1, i != 0);
+        assert_int_equal(fc_open(&s->sv->c, "w", &s->w), i == 1 ? PS_OK : PS_NOT_FOUND);
+        assert_int_equal(fc_open(&s->at1, "v", &s->v), i == 0 ? PS_OK : PS_NOT_FOUND);
+        reset(s);
+        s->w = made_at(s, &s->sv->c, "w", 0);
+        s->v = made_at(s, &s->at1, "v", 1);
+        set(s, 2);
+        assert_int_equal(save(s), 2);
+        set(s, 3);
+        kill_both(s);
+        boot(s, true, true);
+        connect(s, true, true);
+        assert_both(s, 2, 2);
+    }
+}
+
+TEST(test_deleted_never_comes_back)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    struct fc_reply r = fc_delete(&s->sv->c, 500, "v");
+    sv_run(s->sv);
+    assert_reply(r.status == FC_NONE ? fc_take(&s->sv->c, NULL) : r, PS_OK, "");
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_is(&s->sv->c, "w", 1, &s->w);
+    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    s->v = made_at(s, &s->at1, "v", 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    set(s, 3);
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 2, 2);
+}

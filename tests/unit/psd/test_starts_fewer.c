@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd/directory/starts_parts.c, psd/rpc/others.c, psd_place_join(): what was saved by two tasks comes back onto one
+ * (docs/DURABILITY.md §8).
+ */
+#include "starts_test.h"
+
+#include "psd/store/place.h"
+
+/* Both are killed, and task 0 is started as the only one of its job. */
+static void boot_alone(struct st *s)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (s->sv->t[i] != NULL) {
+            sv_kill(s->sv, i);
+        }
+    }
+    s->sv->spec = "ps=10.0.0.1:1";
+    sv_boot(s->sv, 0, s->tweak);
+    pass(s);
+}
+
+static void connect_alone(struct st *s)
+{
+    sv_connect(s->sv);
+    fc_init(&s->at1, s->sv->t[0], 2);
+    assert_int_equal(fc_connect(&s->at1), PS_OK);
+}
+
+/* Neither an older one nor nothing is begun with in place of one of which a part is nowhere. */
+TEST(test_fewer_tasks_without_a_part)
+{
+    struct st *s = grown(sv_with_disk, false);
+    assert_int_equal(save(s), 2);
+    kill_both(s);
+    move_1(s, false);
+    s->sv->spec = "ps=10.0.0.1:1";
+    sv_boot(s->sv, 0, s->tweak);
+    for (int i = 0; i < 2; i++) {
+        pass(s);
+        assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_FAILED_PRECONDITION);
+    }
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
+    assert_true(shell_logged(s->sv->t[0], "checkpoint 2 has a part of /job:ps/task:1, which no task has"));
+    assert_true(shell_logged(s->sv->t[0], "copy its directory ps-1 beside ps-0"));
+    s->sv->t[0]->core->config.restore = PSD_RESTORE_NONE; /* as a reload sets it */
+    pass(s);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_OK);
+    sv_kill(s->sv, 0);
+    move_1(s, true); /* it was copied */
+    sv_boot(s->sv, 0, s->tweak);
+    pass(s);
+    connect_alone(s);
+    assert_both(s, 2, 2);
+}
+
+/* It has both parts, under one incarnation, and what it saves then is its own. */
+TEST(test_fewer_tasks)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    boot_alone(s);
+    assert_true(shell_logged(s->sv->t[0], "part_adopted"));
+    connect_alone(s);
+    assert_both(s, 1, 1);
+    const struct psd_store *store = &s->sv->t[0]->core->store;
+    assert_int_equal(psi_map_count(&store->containers), 1);
+    assert_true(sv_has(s->sv, 0, 2, PSD_DISK_MANIFEST)); /* at once */
+    set(s, 3);
+    assert_int_equal(save(s), 3);
+    assert_true(sv_has(s->sv, 1, 1, PSD_DISK_STATE)); /* which it only reads */
+    move_1(s, false);
+    boot_alone(s);
+    connect_alone(s);
+    assert_both(s, 3, 3);
+    move_1(s, true);
+    s->sv->spec = SAVE_SPEC; /* and with its old directory it begins empty */
+    sv_kill(s->sv, 0);
+    boot(s, true, true);
+    connect(s, true, false);
+    assert_is(&s->sv->c, "w", 3, &s->w);
+    assert_is(&s->sv->c, "v", 3, &s->v);
+    assert_int_equal(s->sv->t[1]->core->store.variable_count, 0);
+}
+
+/* A part that is not as it was written: an older one, and both parts of that. */
+TEST(test_fewer_tasks_and_a_spoilt_part)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    spoil(s, 1, 2, PSD_DISK_MODEL);
+    boot_alone(s);
+    assert_true(shell_logged(s->sv->t[0], "checkpoint 2 of /job:ps/task:1"));
+    connect_alone(s);
+    assert_both(s, 1, 1);
+}
+
+/* Another cluster's life has written it, under the same number. */
+TEST(test_fewer_tasks_and_a_part_of_another_life)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    move(s, "ps-1", "older-1");
+    move(s, "ps-0", "older-0");
+    boot(s, true, true);
+    connect(s, true, true);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    s->v = made_at(s, &s->at1, "v", 1);
+    set(s, 2);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    move(s, "ps-1", "newer-1");
+    move(s, "older-1", "ps-1");
+    boot_alone(s);
+    assert_true(shell_logged(s->sv->t[0], "not the one that the manifest names"));
+    assert_true(shell_logged(s->sv->t[0], "start_empty"));
+}
+
+/* Nor does it by way of what another task has written: it was deleted, or reset, and only the task that is gone has noted it. */
+TEST(test_bars_of_a_task_that_is_gone)
+{
+    for (int whole = 0; whole < 2; whole++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        if (whole) {
+            reset(s);
+            move(s, "ps-0/bars", "bars"); /* a disk that has lost it */
+        } else {
+            struct fc_reply r = fc_delete(&s->sv->c, 500, "v");
+            sv_run(s->sv);
+            assert_reply(r.status == FC_NONE ? fc_take(&s->sv->c, NULL) : r, PS_OK, "");
+        }
+        boot_alone(s);
+        connect_alone(s);
+        assert_int_equal(fc_open(&s->sv->c, "w", &s->w), whole ? PS_NOT_FOUND : PS_OK);
+        assert_int_equal(fc_open(&s->sv->c, "v", &s->v), PS_NOT_FOUND);
+        if (!whole) {
+            assert_true(sv_has(s->sv, 0, 2, PSD_DISK_MANIFEST));
+        }
+    }
+}
+
+/* What was another's is deleted, and that task comes back before a checkpoint was made without it, also on another host, where it
+ * sees no directory but its own. */
+TEST(test_deleted_where_it_was_adopted)
+{
+    for (int hosts = 0; hosts < 2; hosts++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        boot_alone(s);
+        connect_alone(s);
+        struct fc_reply r = fc_delete(&s->sv->c, 500, "v");
+        sv_run(s->sv);
+        assert_reply(r.status == FC_NONE ? fc_take(&s->sv->c, NULL) : r, PS_OK, "");
+        sv_ask_delete(s->sv, 2, true); /* the one that was made at once */
+        sv_run(s->sv);
+        assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+        sv_kill(s->sv, 0);
+        s->sv->spec = SAVE_SPEC;
+        if (hosts) {
+            move_1(s, false);
+            sv_boot(s->sv, 0, s->tweak);
+            move_1(s, true);
+            move(s, "ps-0", "elsewhere");
+            sv_boot(s->sv, 1, s->tweak);
+            move(s, "elsewhere", "ps-0");
+            PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+        } else {
+            boot(s, true, true);
+        }
+        connect(s, true, true);
+        assert_is(&s->sv->c, "w", 1, &s->w);
+        assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+        assert_int_equal(psd_others_has(s->sv->t[0]->core, 1, 2), !hosts);
+    }
+}
+
+/* Restored while it lives: what was another's goes back, too. */
+TEST(test_fewer_tasks_restored_while_they_live)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    boot_alone(s);
+    connect_alone(s);
+    assert_both(s, 1, 1);
+    set(s, 2);
+    assert_int_equal(save(s), 3);
+    restore(s, 1, PS_OK, "");
+    assert_both(s, 1, 1);
+    move_1(s, false);
+    restore(s, 1, PS_NOT_FOUND, "[task 1]/00000000000000000001/state");
+    assert_both(s, 1, 1);
+}
+
+/* Whatever memory is missing on the way, all of it lives in the end. */
+TEST(test_fewer_tasks_without_memory)
+{
+    for (int n = 0; n < 400; n += 3) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        kill_both(s);
+        s->sv->spec = "ps=10.0.0.1:1";
+        sv_boot(s->sv, 0, s->tweak); /* it has listed what is there */
+        psi_mem_fail_after(n);
+        shell_pass(&s->sv->net, 1000);
+        sv_run(s->sv);
+        psi_mem_fail_after(-1);
+        for (int i = 0; i < 3; i++) {
+            pass(s);
+        }
+        connect_alone(s);
+        if (!shell_logged(s->sv->t[0], "name_elsewhere")) { /* a name of its own that the directory has no memory for */
+            assert_both(s, 1, 1);
+        }
+        sv_end(s->sv); /* many of them */
+    }
+}
+
+static struct psd_task *beside_with(struct st *s, const char *first, const char *second)
+{
+    struct psd_task *t = s->sv->t[0]->core, *beside = NULL;
+    const struct psd_variable *w = psd_variable_by_handle(&t->store, s->w.handle);
+    const char *names[] = {first, second};
+    struct psi_err err;
+    assert_ok(t->beside_new(t, &beside, &err), &err);
+    for (int i = 0; i < 2; i++) {
+        struct psd_create item = {.definition = psd_variable_definition(w)};
+        memcpy(item.container, w->container->name, sizeof(item.container));
+        (void)snprintf(item.name, sizeof(item.name), "%s", names[i]);
+        assert_ok(psd_create_here(beside, &item, &err), &err);
+    }
+    return beside;
+}
+
+static uint64_t counted(void *ctx)
+{
+    return ++*(uint64_t *)ctx;
+}
+
+/* Parts of two tasks become one, or, with a name in both or without memory, nothing has moved. */
+TEST(test_joined_parts)
+{
+    struct st *s = st_new(sv_with_disk);
+    struct psd_task *t = s->sv->t[0]->core;
+    uint64_t numbers = 1000;
+    struct psi_err err;
+    struct psd_task *to = beside_with(s, "a", "b"), *from = beside_with(s, "c", "b");
+    assert_int_equal(psd_place_join(to, from, counted, &numbers, &err), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.text, "both have 'b' of container 'localhost'"));
+    assert_true(to->store.variable_count == 2 && from->store.variable_count == 2);
+    psd_store_check_invariants(&to->store);
+    t->beside_free(from);
+    from = beside_with(s, "c", "d");
+    ps_status st = PS_RESOURCE_EXHAUSTED;
+    for (int n = 0; st != PS_OK; n++) {
+        psi_mem_fail_after(n);
+        st = psd_place_join(to, from, counted, &numbers, &err);
+        psi_mem_fail_after(-1);
+        assert_int_equal(st, st == PS_OK ? PS_OK : PS_RESOURCE_EXHAUSTED);
+        assert_int_equal(to->store.variable_count, st == PS_OK ? 4 : 2);
+        psd_store_check_invariants(&to->store);
+    }
+    const struct psd_container *c = psd_container_find(&to->store, "localhost");
+    for (const char *name = "abcd"; *name != '\0'; name++) {
+        const char text[2] = {*name, '\0'};
+        assert_ptr_equal(psd_variable_find(c, text)->container, c);
+    }
+    t->beside_free(from);
+    t->beside_free(to);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a job, as one trainer says it.
+ * Happy path: its pushes end -> a member of rounds leaves them, finished -> JOB_DONE at the directory -> no push or step any
+ * more. Failure modes: the directory cannot be reached: it may be said again; a session that is no trainer's: the directory
+ * refuses it.
+ */
+#include "api.h"
+
+#include <string.h>
+
+ps_status psi_api_trains(ps_session *s, struct psi_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    bool done = s->job_done;
+    (void)pthread_mutex_unlock(&s->lock);
+    return done ? psi_fail(err, PS_FAILED_PRECONDITION, "this session has said that the job is done (ps_session_job_done)")
+           : psi_api_evaluates(s)
+               ? psi_fail(err, PS_FAILED_PRECONDITION, "an evaluator reads the model and never pushes: ps_wait_step()")
+               : PS_OK;
+}
+
+static ps_status say_done(ps_session *s, struct psi_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->pushes > 0) {
+        psi_api_wait(s, &s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    ps_status st = psi_api_sticky(s, err);
+    st = st == PS_OK ? psi_api_sync_finish(s, err) : st;
+    struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_JOB_DONE}};
+    st = st == PS_OK ? psi_api_call_run(&call, err) : st;
+    if (st == PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->job_done = true;
+        s->stopping = true;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return st;
+}
+
+ps_status ps_session_job_done(ps_session *s)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, true, &err);
+    return psi_api_result(&err, st == PS_OK ? say_done(s, &err) : st);
+}

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Monitored sessions: a session that was lost is made anew, under the objects that its program holds.
+ *
+ * Happy path: an error that another session of the cluster may mend sticks -> every call of the program returns it, to the end of
+ * its step -> psi_api_recover(), on the program's thread: everybody else is barred, what is in flight ends, the io with its core
+ * is closed -> after a pause another one is opened, all that was got is got again in the same order, and made ready -> the error
+ * is gone. Failure modes: a try that fails with such an error is made again, with back-off, until the time is over; any other
+ * error, too many recoveries in a row, and an error of the program's own end the session. The session closes meanwhile: so does
+ * the recovery, and the error stays.
+ */
+#include "monitored.h"
+#include "queue.h"
+
+#include "common/abi.h"
+#include "common/hash.h"
+#include "common/mem.h"
+#include "common/rng.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 }; /* before the second try; doubled from one to the next; half of it at random */
+enum { ENDS_MS = 1000 };                       /* what is in flight has so long to end by itself */
+enum { LEAVES_MS = 250 };                      /* and a task to hear that the session goes */
+enum { WAIT_STEP_MS = 50, WAIT_STEP_MOST_MS = 1000 };
+
+/* ---- a recovery ---- */
+
+struct recovery {
+    ps_session *session;
+    uint64_t began_ms, end_ms;
+    uint32_t tries;
+    int64_t step_before;
+    struct psi_found found;
+    struct psi_err err; /* of the last try */
+};
+
+static int64_t left_ms(const struct recovery *r, int64_t most)
+{
+    const uint64_t now = psi_io_now_ms();
+    const int64_t left = now < r->end_ms ? (int64_t)(r->end_ms - now) : 1;
+    return left < most ? left : most;
+}
+
+static int64_t took_ms(const struct recovery *r)
+{
+    return (int64_t)(psi_io_now_ms() - r->began_ms);
+}
+
+/* Under the lock: this thread makes the session anew from now on. */
+static void begin(struct recovery *r, ps_session *s)
+{
+    struct psi_monitor *m = s->monitor;
+    r->session = s;
+    r->began_ms = psi_io_now_ms();
+    r->end_ms = r->began_ms + (uint64_t)m->options.max_recovery_ms;
+    r->step_before = s->global_step;
+    m->cause = s->error;
+    s->error = (struct psi_err){0};
+    m->recovering = true;
+    m->recoverer = pthread_self();
+    if (m->random == 0) {
+        m->random =
+            psi_fnv1a64(PSI_FNV1A64_START ^ s->seed ^ (uint64_t)s->pid << 32 ^ s->task ^ r->began_ms, s->job, strlen(s->job));
+    }
+}
+
+/* The core that was lost, with all that it knew. */
+static void take_down(struct recovery *r)
+{
+    ps_session *s = r->session;
+    (void)pthread_mutex_lock(&s->lock);
+    s->monitor->draining = true;
+    s->monitor->dropped = s->dropped;
+    s->member = false;
+    s->stepped = false;
+    const bool leaves = !s->monitor->leads || s->job[0] == '\0'; /* the chief's lease is to be there for the next session */
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_hurry(s, ENDS_MS);
+    psi_monitor_empty(s, left_ms(r, s->operation_timeout_ms));
+    if (leaves && s->io != NULL) {
+        psi_api_say_goodbye(s, LEAVES_MS);
+    }
+    psi_api_io_close(s);
+    psi_api_gets_forget(s);
+    psi_api_params_forget(s);
+    (void)pthread_mutex_lock(&s->lock);
+    s->monitor->draining = false;
+    if (!s->monitor->final) {
+        s->error = (struct psi_err){0};
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static void pause_before(const struct recovery *r)
+{
+    struct psi_monitor *m = r->session->monitor;
+    int64_t ms = PAUSE_MS;
+    for (uint32_t i = 1; i < r->tries && ms < PAUSE_MOST_MS; i++) {
+        ms *= 2;
+    }
+    ms = ms < PAUSE_MOST_MS ? ms : PAUSE_MOST_MS;
+    psi_api_pause(r->session, left_ms(r, (int64_t)psi_random_below(&m->random, (uint64_t)ms) + 1));
+}
+
+/* Others may make the queues again that this session found; without them it goes on in time. */
+static bool waits(const struct recovery *r)
+{
+    const ps_session *s = r->session;
+    const int64_t half = s->monitor->options.max_recovery_ms / 2;
+    return took_ms(r) < (half < s->operation_timeout_ms ? half : s->operation_timeout_ms);
+}
+
+static ps_status make_anew(struct recovery *r)
+{
+    ps_session *s = r->session;
+    r->err = (struct psi_err){0};
+    ps_status st = psi_api_io_open(s, s->monitor->opening, &r->err);
+    st = st == PS_OK ? psi_api_get_again(s, left_ms(r, s->operation_timeout_ms), waits(r), &r->err) : st;
+    if (st == PS_OK && s->monitor->ready) {
+        st = psi_api_ready(s, left_ms(r, s->ready_timeout_ms), &r->found, &r->err);
+    }
+    st = st == PS_OK ? psi_api_work_again(s, left_ms(r, s->operation_timeout_ms), &r->err) : st;
+    if (st == PS_OK && psi_api_sticky(s, &r->err) != PS_OK) {
+        st = r->err.code;
+    }
+    r->err.code = st;
+    return st;
+}
+
+/* Is there another try after r->err? */
+static bool try_again(struct recovery *r)
+{
+    ps_session *s = r->session;
+    (void)pthread_mutex_lock(&s->lock);
+    const bool mends = psi_monitor_mends(s, &r->err) || r->err.code == PS_DEADLINE_EXCEEDED;
+    const bool again = mends && !s->closing && !s->monitor->final && psi_io_now_ms() < r->end_ms;
+    if (again) {
+        s->error = (struct psi_err){0}; /* what stuck belongs to the try */
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return again;
+}
+
+static void end(struct psi_monitor *m, ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    m->recovering = false;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* It ends with the error of the program's own, that of the last try, or, where it closes, what broke it. */
+static void give_up(struct recovery *r)
+{
+    ps_session *s = r->session;
+    struct psi_monitor *m = s->monitor;
+    psi_err_prefix(&r->err, "the session was lost (%s), and was not made anew within %" PRId64 " ms and %" PRIu32 " %s",
+                   ps_status_name(m->cause.code), took_ms(r), r->tries, r->tries == 1 ? "try" : "tries");
+    (void)pthread_mutex_lock(&s->lock);
+    if (!m->final || s->error.code == PS_OK) {
+        s->error = s->closing ? m->cause : r->err;
+    }
+    const struct psi_err err = s->error;
+    m->final = true;
+    m->given_up = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_log(s, PS_LOG_ERROR, "session_failed", PSI_KV("st", ps_status_name(err.code)),
+                PSI_KV("reason", ps_reason_name(psi_reason(err.reason, err.code))),
+                PSI_KV("applied", psi_applied_name(err.applied)), PSI_KV("msg", err.text));
+    end(m, s);
+}
+
+static void finish(struct recovery *r)
+{
+    ps_session *s = r->session;
+    struct psi_monitor *m = s->monitor;
+    ps_recovery *last = &m->last;
+    const struct psi_err cause = m->cause;
+    bool all = false;
+    const uint64_t checkpoint = psi_api_gets_restored(s, &all);
+    (void)pthread_mutex_lock(&s->lock);
+    *last = (ps_recovery){.struct_bytes = sizeof(*last),
+                          .count = last->count + 1,
+                          .replacements = last->replacements,
+                          .lost_steps_total = last->lost_steps_total,
+                          .status = cause.code,
+                          .reason = psi_reason(cause.reason, cause.code),
+                          .step_before = r->step_before,
+                          .step = m->ready ? r->found.step : r->step_before,
+                          .took_ms = took_ms(r),
+                          .checkpoint = checkpoint,
+                          .partly = checkpoint != 0 && !all};
+    last->replaced = m->ready && (r->found.incarnation != m->found.incarnation || r->found.creation != m->found.creation);
+    last->replacements += last->replaced ? 1 : 0;
+    last->model_step = r->found.model_step;
+    const int64_t kept = last->replaced ? last->model_step : last->step;
+    last->lost_steps = kept < last->step_before ? last->step_before - kept : 0;
+    last->lost_steps_total += last->lost_steps;
+    last->restored = r->found.restored;
+    last->initialised = r->found.initialised;
+    const char *model = last->partly                              ? "partly_restored"
+                        : last->restored || last->checkpoint != 0 ? "restored"
+                        : last->initialised                       ? "initialised"
+                                                                  : "there";
+    (void)snprintf(last->text, sizeof(last->text),
+                   "recovery %" PRIu32 ", %" PRId64 " ms, %" PRIu32 " %s: from step %" PRId64 " on, of %" PRId64
+                   "; model %s; %s: %s",
+                   last->count, last->took_ms, r->tries, r->tries == 1 ? "try" : "tries", last->step, last->step_before, model,
+                   ps_status_name(cause.code), cause.text);
+    const ps_recovery said = *last;
+    m->found = r->found;
+    m->in_row++;
+    m->broken_step = m->touched || (!psi_monitor_trains(m) && m->pulled);
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_log(s, said.lost_steps > 0 ? PS_LOG_WARN : PS_LOG_INFO, "recovered", PSI_KV("count", said.count),
+                PSI_KV("st", ps_status_name(said.status)), PSI_KV("reason", ps_reason_name(said.reason)),
+                PSI_KV("tries", r->tries), PSI_KV("ms", said.took_ms), PSI_KV("step_before", said.step_before),
+                PSI_KV("step", said.step), PSI_KV("lost_steps", said.lost_steps), PSI_KV("model", model),
+                PSI_KV("model_step", said.model_step), PSI_KV("checkpoint", said.checkpoint), PSI_KV("msg", cause.text));
+    end(m, s);
+}
+
+static bool run(struct recovery *r)
+{
+    do {
+        take_down(r);
+        r->tries++;
+        pause_before(r);
+        if (make_anew(r) == PS_OK) {
+            finish(r);
+            return true;
+        }
+        if ((r->tries & (r->tries - 1)) == 0) { /* the first, second, fourth, ... */
+            psi_api_log(r->session, PS_LOG_WARN, "not_recovered", PSI_KV("tries", r->tries), PSI_KV("ms", took_ms(r)),
+                        PSI_KV("st", ps_status_name(r->err.code)), PSI_KV("msg", r->err.text));
+        }
+    } while (try_again(r));
+    give_up(r);
+    return false;
+}
+
+/* *out_mine: by this thread. */
+static bool recover(ps_session *s, bool *out_mine)
+{
+    struct recovery r = {0};
+    struct psi_monitor *m = s->monitor;
+    bool waited = false;
+    (void)pthread_mutex_lock(&s->lock);
+    if (psi_monitor_chief_number(s) != 0) { /* in the restore function */
+        (void)pthread_mutex_unlock(&s->lock);
+        return false;
+    }
+    while (psi_monitor_bars(s, NULL)) {
+        (void)pthread_cond_wait(&s->changed, &s->lock);
+        waited = true;
+    }
+    const bool whole = waited && s->error.code == PS_OK;
+    const bool mine = !m->recovering && s->error.code != PS_OK && !m->final && !s->closing && !s->stopping;
+    if (mine) {
+        begin(&r, s);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    *out_mine = mine;
+    return mine ? run(&r) : whole;
+}
+
+bool psi_api_recover(ps_session *s)
+{
+    struct psi_err err = {0};
+    if (s == NULL || s->monitor == NULL || psi_api_check(s, true, &err) != PS_OK || psi_api_in_hook(s)) {
+        return false;
+    }
+    bool mine = false;
+    bool whole = recover(s, &mine);
+    while (whole && mine && psi_api_hooks_made_anew(s) != PS_OK) { /* which may be put right as well */
+        whole = recover(s, &mine);
+    }
+    return whole;
+}
+
+ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out)
+{
+    struct psi_err err = {0};
+    if (s == NULL || out == NULL || psi_struct_bytes_check(out->struct_bytes, "ps_monitored_last_recovery", &err) != PS_OK) {
+        return psi_api_result(&err, err.code != PS_OK
+                                        ? err.code
+                                        : psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", s == NULL ? "the session" : "out"));
+    }
+    ps_recovery last = {0};
+    if (psi_monitor_is_here(s)) {
+        (void)pthread_mutex_lock(&s->lock);
+        last = s->monitor->last;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    if (last.count == 0) {
+        return psi_api_result(&err, psi_fail(&err, PS_NOT_FOUND, "the session has not been made anew"));
+    }
+    psi_struct_give(out, out->struct_bytes, 0, &last, sizeof(last));
+    return PS_OK;
+}
+
+/* ---- an evaluator ---- */
+
+/* The global step. *err is the session's error, unless the time is over. */
+static ps_status read_step(ps_session *s, ps_variable *step, uint64_t end_ms, int64_t *out_value, struct psi_err *err)
+{
+    const uint64_t now = psi_io_now_ms();
+    const int64_t left = now < end_ms ? (int64_t)(end_ms - now) : 1;
+    struct psi_api_call call = {.session = s,
+                                .variable = step,
+                                .on = step,
+                                .timeout_ms = left < s->operation_timeout_ms ? left : s->operation_timeout_ms,
+                                .req = {.kind = PSI_REQ_PULL, .dst = out_value, .bytes = sizeof(*out_value), .scale = 1}};
+    ps_status st = psi_api_call_run(&call, err);
+    if (st == PS_OK || psi_io_now_ms() >= end_ms || psi_api_is_over(s)) {
+        return st;
+    }
+    psi_err_prefix(err, "ps_wait_step");
+    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
+    return psi_api_stick(s, err);
+}
+
+static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, true, &err);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    ps_variable *variable = s->global_step_variable;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (variable == NULL) {
+        return psi_api_result(&err, psi_fail(&err, PS_FAILED_PRECONDITION, "ps_wait_step: ps_session_ready() comes first"));
+    }
+    const uint64_t end_ms = psi_api_deadline_ms(s, timeout_ms);
+    for (int64_t ms = WAIT_STEP_MS;; ms = ms * 2 < WAIT_STEP_MOST_MS ? ms * 2 : WAIT_STEP_MOST_MS) {
+        int64_t value = 0;
+        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
+        st = psi_api_sticky(s, NULL);
+        if (st == PS_OK && psi_api_is_over(s)) {
+            return PS_OK;
+        }
+        st = st == PS_OK ? read_step(s, variable, end_ms, &value, &err) : st;
+        if (st == PS_OK) {
+            psi_monitor_step_over(s, true);
+            psi_api_set_global_step(s, value);
+        }
+        if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* the ps may be gone when the job is done */
+            return PS_OK;
+        }
+        const uint64_t now = psi_io_now_ms();
+        if (st != PS_OK && now >= end_ms && psi_api_sticky(s, NULL) == PS_OK) {
+            psi_err_prefix(&err, "ps_wait_step: the global step could not be read in its time");
+            err.code = PS_DEADLINE_EXCEEDED;
+            return psi_api_result(&err, err.code);
+        }
+        if (st != PS_OK && !psi_api_recover(s)) {
+            return st;
+        }
+        if (now >= end_ms) {
+            return psi_api_result(
+                &err, psi_fail(&err, PS_DEADLINE_EXCEEDED,
+                               "ps_wait_step: the global step is %" PRId64 ", not %" PRId64 ", after all its time", value, step));
+        }
+        psi_api_pause(s, (int64_t)(end_ms - now) < ms ? (int64_t)(end_ms - now) : ms);
+    }
+}
+
+ps_status ps_wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
+{
+    psi_api_begin(s);
+    const ps_status st = wait_step(s, step, timeout_ms);
+    psi_api_end(s);
+    return st;
+}

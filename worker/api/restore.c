@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The restore point of a monitored session: the program's function gives a model its values where the chief finds nothing live.
+ *
+ * Happy path: READY has stopped -> the function runs on the program's thread; what it assigns carries the chief's number (call.c,
+ * request.c), is nobody's until READY seals it, and is refused when there is a newer chief -> which variables have values now.
+ * Failure modes: the function fails; some have values and others not: nothing is sealed, and the next chief restores anew.
+ * Half a model: the chief empties its containers, if there is no newer one, before everything is got again.
+ */
+#include "monitored.h"
+
+#include "common/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMES_BYTES = 300, NAME_SHOWN = 80 };
+
+bool psi_monitor_in_restore(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool inside = psi_monitor_chief_number(s) != 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    return inside;
+}
+
+/* ---- what has a value ---- */
+
+struct look {
+    uint32_t given, lacking;
+    bool step;
+    char names[NAMES_BYTES]; /* of those that lack one */
+    size_t at;
+};
+
+static void note_lacking(struct look *look, const char *name)
+{
+    char shown[NAME_SHOWN];
+    look->lacking++;
+    if (look->at + NAME_SHOWN < sizeof(look->names)) {
+        const int more = snprintf(look->names + look->at, sizeof(look->names) - look->at, "%s'%s'", look->at > 0 ? ", " : "",
+                                  psi_utf8_shorten(name, shown, sizeof(shown) - 8));
+        look->at += more > 0 ? (size_t)more : 0;
+    } else if (look->at + 5 < sizeof(look->names)) {
+        memcpy(look->names + look->at, ", ...", 6);
+        look->at = sizeof(look->names);
+    }
+}
+
+static void finish_look(struct psi_api_call *call)
+{
+    struct look *look = call->arg;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, psi_client_variables(call->client)) {
+        const struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
+        if (var->queue != NULL || var->found_only || var->owner == UINT32_MAX) {
+            continue; /* READY does not wait for them either */
+        }
+        if (var == call->variable->var) {
+            look->step = var->initialised;
+        } else if (var->initialised) {
+            look->given++;
+        } else {
+            note_lacking(look, var->name);
+        }
+    }
+}
+
+static ps_status look_at(ps_session *s, const ps_variable *step, uint64_t number, bool *out_given, struct psi_err *err)
+{
+    struct look look = {0};
+    struct psi_api_call call = {.session = s,
+                                .finish = finish_look,
+                                .arg = &look,
+                                .variable = (ps_variable *)(uintptr_t)step,
+                                .req = {.kind = PSI_REQ_STATUS}};
+    const ps_status st = psi_api_call_run(&call, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    *out_given = look.given > 0;
+    if (look.given > 0 && look.lacking > 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION,
+                        "the restore function has given %u variables values, and %u not: %s; nothing was made ready", look.given,
+                        look.lacking, look.names);
+    }
+    psi_api_log(s, look.given > 0 && !look.step ? PS_LOG_WARN : PS_LOG_INFO, "restored", PSI_KV("number", number),
+                PSI_KV("variables", look.given),
+                PSI_KV("step", look.step        ? "given"
+                               : look.given > 0 ? "not given: it begins at 0"
+                                                : "not given"));
+    return PS_OK;
+}
+
+ps_status psi_monitor_restore(ps_session *s, uint64_t number, const ps_variable *step, bool *out_given, struct psi_err *err)
+{
+    struct psi_monitor *m = s->monitor;
+    struct psi_err stuck = {0};
+    (void)pthread_mutex_lock(&s->lock);
+    m->restoring = number;
+    m->restorer = pthread_self();
+    (void)pthread_mutex_unlock(&s->lock);
+    PSI_IGNORE(psi_api_last_error_set(&stuck)); /* so that what is there afterwards is the function's */
+    const ps_status st = m->options.restore(m->options.restore_ctx, s);
+    (void)pthread_mutex_lock(&s->lock);
+    m->restoring = 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (psi_api_sticky(s, &stuck) != PS_OK) {
+        *err = stuck;
+        psi_err_prefix(err, "the restore function");
+        return err->code;
+    }
+    if (st != PS_OK) {
+        (void)psi_api_returned(st, err);
+        psi_err_prefix(err, "the restore function");
+        err->applied = PS_MAYBE_PARTLY_APPLIED;
+        return err->code;
+    }
+    return look_at(s, step, number, out_given, err);
+}
+
+/* ---- half a model ---- */
+
+static bool is_emptied(const struct psi_api_get *get)
+{
+    return !get->queue && !get->scoped.must_exist;
+}
+
+/* Another one before it is in the same container. */
+static bool is_named(const struct psi_list *gets, const struct psi_api_get *get)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, gets) {
+        const struct psi_api_get *other = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        if (other == get || (is_emptied(other) && strcmp(other->v->container, get->v->container) == 0)) {
+            return other != get;
+        }
+    }
+    return false;
+}
+
+void psi_monitor_empty(ps_session *s, int64_t timeout_ms)
+{
+    struct psi_monitor *m = s->monitor;
+    struct psi_list *it = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    const uint64_t number = m->half;
+    m->half = 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (number == 0) {
+        return;
+    }
+    PSI_LIST_FOREACH(it, &m->gets) { /* nobody else comes near it */
+        const struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
+        struct psi_err err = {0};
+        if (!is_emptied(get) || is_named(&m->gets, get)) {
+            continue;
+        }
+        struct psi_api_call call = {.session = s,
+                                    .timeout_ms = timeout_ms,
+                                    .req = {.kind = PSI_REQ_RESET, .src = get->v->container, .chief_number = number}};
+        const ps_status st = psi_api_call_run(&call, &err);
+        psi_api_log(
+            s, PS_LOG_WARN, "emptied", PSI_KV("container", get->v->container), PSI_KV("number", number),
+            PSI_KV("st", ps_status_name(st)),
+            PSI_KV("msg", st == PS_OK ? "half of the model was lost: what was left of it goes, and its queues" : err.text));
+    }
+}

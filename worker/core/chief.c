@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The lease of a model's chief, as one session sees it (core.h: PSI_CHIEF_LEASE). The directory gives it, with a number that
+ * rises from chief to chief and that everything carries which a chief does; the owners of the variables refuse lower ones.
+ *
+ * Happy path: READY needs to know -> the preferred one, whom the cluster spec names, claims it -> HELD. All others wait, and
+ * learn from the answers to their beats for how long somebody else still holds it; when that time is over they claim it. A beat
+ * renews the lease: there is no request for that. Failure: the directory is new, or this process stood still for a lease ->
+ * claimed again with the number that it has; it is still its, or it is refused and a successor is named: WAITING, and this
+ * session goes on as any other. A session that was lost and is made anew claims at once as well, with the number that it had
+ * before, for another one. A task knows a higher number -> the same, and if the directory says that this session holds it
+ * nevertheless, it gets a fresh number. A session that may not be chief is never one.
+ */
+#include "client.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RETRY_MS = PSI_CHIEF_RETRY_MS };
+
+#define TO(state) (1u << PSI_CHIEF_##state)
+static const uint8_t WAYS[PSI_CHIEF_STATES] = {
+    [PSI_CHIEF_NONE] = TO(ASKING) | TO(WAITING) | TO(NEVER),
+    [PSI_CHIEF_ASKING] = TO(HELD) | TO(WAITING) | TO(NEVER),
+    [PSI_CHIEF_WAITING] = TO(HELD) | TO(NEVER),
+    [PSI_CHIEF_HELD] = TO(ASKING) | TO(WAITING) | TO(NEVER),
+};
+
+void psi_chief_move(struct psi_chief *h, enum psi_chief_state to, uint64_t until_ms)
+{
+    PSI_ASSERT((WAYS[h->state] >> to & 1u) != 0);
+    h->state = to;
+    h->until_ms = until_ms;
+    if (to == PSI_CHIEF_WAITING || to == PSI_CHIEF_NEVER) {
+        h->number = 0;
+        h->renew = false;
+    }
+}
+
+static bool is_evaluator(const struct psi_client *c)
+{
+    return strcmp(c->job, "evaluator") == 0;
+}
+
+/* The cluster spec names it; a session without a job, or in a cluster without trainers, names itself. */
+bool psi_chief_preferred(const struct psi_client *c)
+{
+    const char *job = NULL;
+    uint32_t task = 0;
+    if (is_evaluator(c)) {
+        return false;
+    }
+    if (c->job[0] == '\0' || (c->known && !psi_cluster_chief(&c->cluster, &job, &task))) {
+        return true;
+    }
+    if (!c->known) {
+        return c->task == 0;
+    }
+    return c->task == task && strcmp(c->job, job) == 0;
+}
+
+bool psi_client_is_chief(const struct psi_client *c)
+{
+    return c->chief_mode == PSI_CHIEF_LEASE ? c->chief.state == PSI_CHIEF_HELD : psi_chief_preferred(c);
+}
+
+bool psi_client_leads(const struct psi_client *c)
+{
+    return c->chief_mode == PSI_CHIEF_LEASE && c->chief.state == PSI_CHIEF_NONE ? psi_chief_preferred(c) : psi_client_is_chief(c);
+}
+
+bool psi_chief_settled(const struct psi_client *c)
+{
+    return c->chief_mode == PSI_CHIEF_STATIC || (c->chief.state != PSI_CHIEF_NONE && c->chief.state != PSI_CHIEF_ASKING);
+}
+
+void psi_chief_want(struct psi_client *c, const char *container)
+{
+    struct psi_chief *h = &c->chief;
+    if (h->state != PSI_CHIEF_NONE) {
+        return;
+    }
+    snprintf(h->container, sizeof(h->container), "%s", container); /* beats are about it */
+    if (c->chief_mode == PSI_CHIEF_STATIC) {
+        return;
+    }
+    h->renew = h->number != 0; /* requests of the session before may be on their way under that one */
+    if (is_evaluator(c)) {
+        psi_chief_move(h, PSI_CHIEF_NEVER, UINT64_MAX);
+    } else if (h->renew || psi_chief_preferred(c)) {
+        psi_chief_move(h, PSI_CHIEF_ASKING, c->now_ms);
+    } else {
+        psi_chief_move(h, PSI_CHIEF_WAITING, UINT64_MAX);
+    }
+}
+
+/* ---- what is said of it ---- */
+
+/* A text of the directory; "" where it cannot be shown. */
+static void note_holder(struct psi_chief *h, const pb_bytes_array_t *text)
+{
+    if (psi_bytes_text(text, h->holder, sizeof(h->holder)) != PS_OK) {
+        h->holder[0] = '\0';
+    }
+}
+
+void psi_chief_granted(struct psi_client *c, uint64_t number)
+{
+    struct psi_chief *h = &c->chief;
+    bool anew = h->number != number;
+    if (h->state != PSI_CHIEF_HELD) {
+        psi_chief_move(h, PSI_CHIEF_HELD, UINT64_MAX);
+    }
+    h->until_ms = UINT64_MAX;
+    h->number = number;
+    h->renew = false;
+    if (anew) {
+        psi_client_log(c, PSI_LOG_INFO, "chief", PSI_KV("container", h->container), PSI_KV("number", number),
+                       PSI_KV("after", h->holder[0] != '\0' ? h->holder : "nobody"));
+    }
+    h->holder[0] = '\0';
+}
+
+/* Somebody else has it: what this session gave as chief is refused from now on. */
+void psi_chief_lost(struct psi_client *c, const char *why)
+{
+    struct psi_chief *h = &c->chief;
+    psi_client_log(c, PSI_LOG_WARN, "chief_lost", PSI_KV("container", h->container), PSI_KV("number", h->number),
+                   PSI_KV("why", why));
+    psi_chief_move(h, PSI_CHIEF_WAITING, UINT64_MAX);
+}
+
+void psi_chief_not_granted(struct psi_client *c, const ps_v1_ChiefAnswer *m)
+{
+    struct psi_chief *h = &c->chief;
+    uint64_t wait = m->left_ms > RETRY_MS ? m->left_ms : RETRY_MS;
+    note_holder(h, (const pb_bytes_array_t *)(const void *)&m->holder);
+    if (h->number != 0) {
+        psi_chief_lost(c, h->holder);
+    } else if (h->state != PSI_CHIEF_WAITING) {
+        psi_chief_move(h, PSI_CHIEF_WAITING, UINT64_MAX);
+    }
+    h->until_ms = c->now_ms + wait;
+}
+
+void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m)
+{
+    struct psi_chief *h = &c->chief;
+    if (h->asked) {
+        return; /* its answer is newer */
+    }
+    if (h->state == PSI_CHIEF_HELD && m->chief_number > h->number) {
+        note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
+        psi_chief_lost(c, h->holder);
+    } else if (h->state == PSI_CHIEF_HELD && (m->chief_left_ms == 0 || m->chief_number < h->number)) {
+        h->until_ms = c->now_ms; /* it has forgotten */
+    }
+    if (h->state != PSI_CHIEF_WAITING) {
+        return;
+    }
+    bool told = h->holder[0] == '\0' && h->until_ms != UINT64_MAX; /* when to come back, of a lease that nobody holds */
+    note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
+    if (m->chief_left_ms > 0) {
+        h->until_ms = c->now_ms + m->chief_left_ms;
+    } else if (!told) {
+        h->until_ms = c->now_ms;
+    }
+}
+
+void psi_chief_confirm(struct psi_client *c)
+{
+    struct psi_chief *h = &c->chief;
+    if (h->state == PSI_CHIEF_HELD) {
+        h->until_ms = c->now_ms;
+    }
+}
+
+void psi_chief_doubt(struct psi_client *c)
+{
+    struct psi_chief *h = &c->chief;
+    if (h->state == PSI_CHIEF_HELD) {
+        psi_chief_move(h, PSI_CHIEF_ASKING, c->now_ms);
+    }
+}
+
+void psi_chief_seen(struct psi_client *c, uint64_t number)
+{
+    c->chief.seen = number > c->chief.seen ? number : c->chief.seen;
+}
+
+void psi_chief_refused(struct psi_client *c, uint64_t number)
+{
+    struct psi_chief *h = &c->chief;
+    if (h->state == PSI_CHIEF_HELD && h->number == number) {
+        h->renew = true;
+        psi_chief_doubt(c);
+    }
+}
+
+void psi_chief_leave(struct psi_client *c)
+{
+    if (c->chief_mode == PSI_CHIEF_LEASE && c->chief.state != PSI_CHIEF_NEVER) {
+        psi_chief_move(&c->chief, PSI_CHIEF_NEVER, UINT64_MAX);
+    }
+}

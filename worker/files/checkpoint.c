@@ -1,0 +1,730 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * ps_checkpoint_verify() and ps_checkpoint_export(): files of a checkpoint, read from the tasks that have them (common/saved.h).
+ *
+ * Happy path: the manifest of one task says which files there are -> they are read in ranges, several on their way at a time.
+ * Export: the state files say which variables there are -> tensors -> headers -> each file of values is read once, and its pieces
+ * are written to their places -> the files appear, the index last. Failure: a file that is bad, a task that is gone, a disk that
+ * is full: nothing is left of a file that was not put in its place.
+ */
+#include "files.h"
+
+#include "common/abi.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/saved.h"
+#include "common/shape.h"
+#include "common/utf8.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANGES = 4, SHARDS_MAX = 1000, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
+
+struct reading {
+    ps_session *session;
+    ps_checkpoint_options options;
+    uint64_t number;
+    struct psi_saved_io io;
+    struct psi_saved saved;
+    struct psi_saved_file *tasks;
+    uint64_t done_bytes, total_bytes;
+    /* verify */
+    uint32_t faults;
+    struct psi_err first; /* of them */
+};
+
+/* ---- ranges of files ---- */
+
+static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file, uint32_t *out, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        if (s->tasks[i].task == file->task && strcmp(s->tasks[i].job, file->job) == 0) {
+            *out = s->tasks[i].index;
+            return PS_OK;
+        }
+    }
+    return psi_fail(err, PS_NOT_FOUND, "the cluster has no /job:%s/task:%u", file->job, file->task);
+}
+
+/* All ranges are asked for before the first is waited for. */
+static ps_status read_range(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes,
+                            size_t *out_bytes, struct psi_err *err)
+{
+    const struct reading *r = ctx;
+    struct psi_api_call calls[RANGES];
+    struct psi_saved_range ranges[RANGES];
+    size_t started = 0;
+    uint32_t task = 0;
+    ps_status st = entry_of(r->session, file, &task, err);
+    *out_bytes = 0;
+    for (size_t at = 0; st == PS_OK && at < bytes && started < RANGES; at += PS_CONTROL_BODY_MAX) {
+        size_t n = bytes - at < PS_CONTROL_BODY_MAX ? bytes - at : PS_CONTROL_BODY_MAX;
+        ranges[started] = (struct psi_saved_range){.number = r->number,
+                                                   .kind = file->kind,
+                                                   .index = file->index,
+                                                   .offset = offset + at,
+                                                   .out = (uint8_t *)dst + at,
+                                                   .bytes = n};
+        calls[started] = (struct psi_api_call){.session = r->session,
+                                               .req = {.kind = PSI_REQ_CHECKPOINT_READ, .task = task, .dst = &ranges[started]}};
+        st = psi_api_call_start(&calls[started], err);
+        started += st == PS_OK;
+    }
+    bool ended = false;
+    for (size_t i = 0; i < started; i++) {
+        struct psi_err one = {.code = PS_OK};
+        ps_status got = psi_api_call_wait(&calls[i], &one);
+        if (got != PS_OK && st == PS_OK) {
+            st = got;
+            *err = one;
+        }
+        *out_bytes += st == PS_OK && !ended ? ranges[i].out_bytes : 0;
+        ended = ended || ranges[i].out_bytes < ranges[i].bytes;
+    }
+    return st;
+}
+_Static_assert((size_t)RANGES *PS_CONTROL_BODY_MAX >= (size_t)1 << 20, "a piece of common/saved.c");
+
+static void progress(void *ctx, const struct psi_saved_file *file, uint64_t bytes)
+{
+    struct reading *r = ctx;
+    char name[PSI_SAVED_FILE_TEXT_MAX];
+    r->done_bytes += bytes;
+    if (r->options.copied != NULL) {
+        r->options.copied(r->options.ctx, psi_saved_file_text(file, name), r->done_bytes, r->total_bytes);
+    }
+}
+
+/* ---- begin and end ---- */
+
+void ps_checkpoint_options_init(ps_checkpoint_options *options)
+{
+    if (options == NULL) {
+        return;
+    }
+    memset(options, 0, sizeof(*options));
+    options->struct_bytes = sizeof(*options);
+}
+
+static ps_status take_options(struct reading *r, const ps_checkpoint_options *given, struct psi_err *err)
+{
+    ps_status st = psi_api_check(r->session, true, err);
+    ps_checkpoint_options_init(&r->options);
+    if (st == PS_OK && given != NULL) {
+        st = psi_struct_take(given, &r->options, sizeof(r->options), "ps_checkpoint_options_init", err);
+    }
+    if (st == PS_OK && r->number == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "checkpoints are numbered from 1 on");
+    }
+    if (st == PS_OK && r->options.container == NULL) {
+        r->options.container = r->session->scopes.container;
+    }
+    return st == PS_OK ? psi_container_name_check(r->options.container, strlen(r->options.container), err) : st;
+}
+
+/* The manifest is known. */
+static ps_status reading_open(struct reading *r, struct psi_err *err)
+{
+    ps_session *s = r->session;
+    r->io = (struct psi_saved_io){.read = read_range, .progress = progress, .ctx = r};
+    ps_status st = psi_api_know_tasks(s, 0, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    r->tasks = psi_calloc((size_t)s->task_count + 1, sizeof(*r->tasks));
+    if (r->tasks == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", s->task_count);
+    }
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        (void)snprintf(r->tasks[i].job, sizeof(r->tasks[i].job), "%s", s->tasks[i].job);
+        r->tasks[i].task = s->tasks[i].task;
+    }
+    st = psi_saved_open(&r->saved, r->number, &r->io, r->tasks, s->task_count, err);
+    for (size_t i = 0; st == PS_OK && i < r->saved.file_count; i++) {
+        r->total_bytes += r->saved.files[i].bytes;
+    }
+    return st;
+}
+
+static void reading_close(struct reading *r)
+{
+    psi_saved_close(&r->saved);
+    psi_free(r->tasks);
+}
+
+/* "/job:ps/task:1, state: block 3 is not as it was written" */
+static void say_where(struct psi_err *err, const struct psi_saved_file *file)
+{
+    char name[PSI_SAVED_FILE_TEXT_MAX];
+    psi_err_prefix(err, "/job:%s/task:%u, %s", file->job, file->task, psi_saved_file_text(file, name));
+}
+
+/* ---- verify ---- */
+
+static void on_bad(void *ctx, const struct psi_saved_file *file, const struct psi_err *err)
+{
+    struct reading *r = ctx;
+    ps_checkpoint_fault fault = {.struct_bytes = sizeof(fault), .task = file->task, .status = err->code};
+    if (r->faults++ == 0) {
+        r->first = *err;
+        say_where(&r->first, file);
+    }
+    (void)snprintf(fault.job, sizeof(fault.job), "%s", file->job);
+    (void)psi_saved_file_text(file, fault.file);
+    (void)snprintf(fault.text, sizeof(fault.text), "%s", err->text);
+    if (r->options.fault != NULL) {
+        r->options.fault(r->options.ctx, &fault);
+    }
+}
+_Static_assert(sizeof(((ps_checkpoint_fault *)0)->file) >= PSI_SAVED_FILE_TEXT_MAX, "its name");
+
+ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoint_options *options, uint32_t *out_faults)
+{
+    struct psi_err err = {0};
+    struct reading r = {.session = s, .number = number};
+    ps_status st = take_options(&r, options, &err);
+    st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
+    if (st == PS_OK) {
+        st = reading_open(&r, &err);
+        if (st == PS_OK && psi_saved_verify(&r.saved, &r.io, on_bad, &r) > 0) {
+            st = psi_fail(&err, PS_DATA_LOSS, "checkpoint %llu: %u bad files, the first: %s", (unsigned long long)number,
+                          r.faults, r.first.text);
+        }
+        psi_api_go_outside(s);
+    }
+    reading_close(&r);
+    if (out_faults != NULL) {
+        *out_faults = r.faults;
+    }
+    return psi_api_result(&err, st);
+}
+
+/* ---- export: what goes into it ---- */
+
+/* A tensor: a value, a slot, a half of strings, a power. */
+struct part {
+    char *name;
+    uint32_t shard;
+    bool ready; /* its bytes are in `power` */
+    uint8_t power[8];
+};
+
+/* A task of the checkpoint. */
+struct source {
+    const struct psi_saved_file *files; /* [file_count], the state first */
+    size_t file_count;
+    struct psi_saved_state state;
+    size_t *first; /* of each variable: its first tensor + 1; 0: it is not exported */
+};
+
+struct shard {
+    struct psi_file_target target;
+    struct psi_buf header;
+    char path[SHARD_PATH_MAX];
+    size_t begin, end;         /* tensors */
+    size_t var_begin, var_end; /* variables that begin in it */
+};
+
+struct exporter {
+    struct reading r;
+    const char *path;
+    struct source *sources;
+    size_t source_count;
+    struct psi_file_var *vars;
+    size_t var_count, var_capacity;
+    const char **slot_names; /* of all variables, behind one another */
+    struct psi_tensor *tensors;
+    struct part *parts;
+    size_t tensor_count, tensor_capacity, part_capacity;
+    struct shard *shards;
+    uint32_t shard_count;
+    bool same_powers; /* of all Adam variables: they are said once */
+    double powers[2];
+};
+
+static ps_status read_states(struct exporter *e, struct psi_err *err)
+{
+    const struct psi_saved *saved = &e->r.saved;
+    e->sources = psi_calloc(saved->file_count + 1, sizeof(*e->sources));
+    if (e->sources == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu files", saved->file_count);
+    }
+    for (size_t i = 0; i < saved->file_count; i++) {
+        const struct psi_saved_file *file = &saved->files[i];
+        if (file->kind != PS_FILE_STATE) {
+            if (e->source_count == 0) {
+                return psi_fail(err, PS_DATA_LOSS, "checkpoint %llu: its manifest begins without a state file",
+                                (unsigned long long)e->r.number);
+            }
+            e->sources[e->source_count - 1].file_count++;
+            continue;
+        }
+        struct source *source = &e->sources[e->source_count++];
+        source->files = file;
+        source->file_count = 1;
+        ps_status st = psi_saved_state_read(saved, &e->r.io, file, &source->state, err);
+        if (st != PS_OK) {
+            say_where(err, file);
+            return st;
+        }
+    }
+    return PS_OK;
+}
+
+static bool is_meant(const struct exporter *e, const struct psi_saved_variable *v)
+{
+    return strcmp(v->container, e->r.options.container) == 0;
+}
+
+/* ---- tensors ---- */
+
+static ps_status add_tensor(struct exporter *e, const char *name, const char *ending, ps_dtype dtype, ps_shape shape,
+                            struct psi_err *err)
+{
+    struct psi_tensor *tensors = psi_grow(e->tensors, e->tensor_count, &e->tensor_capacity, sizeof(*tensors));
+    e->tensors = tensors != NULL ? tensors : e->tensors;
+    struct part *parts = tensors != NULL ? psi_grow(e->parts, e->tensor_count, &e->part_capacity, sizeof(*parts)) : NULL;
+    e->parts = parts != NULL ? parts : e->parts;
+    size_t n = strlen(name) + strlen(ending) + 1;
+    char *text = parts != NULL ? psi_malloc(n) : NULL;
+    if (text == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the tensors");
+    }
+    (void)snprintf(text, n, "%s%s", name, ending);
+    parts[e->tensor_count] = (struct part){.name = text};
+    tensors[e->tensor_count] = (struct psi_tensor){.name = text, .type = psi_tensor_type_of(dtype), .shape = shape};
+    e->tensor_count++;
+    return tensors[e->tensor_count - 1].type != NULL
+               ? PS_OK
+               : psi_fail(err, PS_UNIMPLEMENTED, "variable '%s': safetensors has no %s", name, ps_dtype_name(dtype));
+}
+
+static ps_status add_power(struct exporter *e, const char *name, const char *ending, ps_dtype dtype, double power,
+                           struct psi_err *err)
+{
+    float narrow = (float)power;
+    ps_status st = add_tensor(e, name, ending, dtype, (ps_shape){.rank = 0}, err);
+    if (st == PS_OK) {
+        struct part *part = &e->parts[e->tensor_count - 1];
+        part->ready = true;
+        memcpy(part->power, dtype == PS_F32 ? (void *)&narrow : (void *)&power, dtype == PS_F32 ? sizeof(narrow) : sizeof(power));
+    }
+    return st;
+}
+
+static ps_status add_strings(struct exporter *e, const struct psi_saved_variable *v, struct psi_err *err)
+{
+    int64_t count = ps_shape_elements(&v->shape) + 1;
+    ps_status st = add_tensor(e, v->name, PSI_FILES_OFFSETS, PS_I64, PS_SHAPE(count), err);
+    return st == PS_OK ? add_tensor(e, v->name, PSI_FILES_BYTES, PS_U8, PS_SHAPE((int64_t)v->bytes - 8 * count), err) : st;
+}
+
+static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *v, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (uint32_t i = 1; st == PS_OK && i < v->array_count; i++) {
+        char ending[16];
+        (void)snprintf(ending, sizeof(ending), "/%s", psi_saved_slot_tf_name(v->optimizer.kind, i - 1));
+        st = add_tensor(e, v->name, ending, v->dtype, v->shape, err);
+    }
+    if (st == PS_OK && v->optimizer.kind == PS_OPT_ADAM && !e->same_powers) {
+        st = add_power(e, v->name, "/beta1_power", v->dtype, v->beta1_power, err);
+        st = st == PS_OK ? add_power(e, v->name, "/beta2_power", v->dtype, v->beta2_power, err) : st;
+    }
+    return st;
+}
+
+static ps_status add_variable(struct exporter *e, struct source *from, size_t i, struct psi_err *err)
+{
+    const struct psi_saved_variable *v = &from->state.variables[i];
+    struct psi_file_var *vars = psi_grow(e->vars, e->var_count, &e->var_capacity, sizeof(*vars));
+    if (vars == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the variables");
+    }
+    e->vars = vars;
+    struct psi_file_var *var = &vars[e->var_count++];
+    *var = (struct psi_file_var){.handle = (uint32_t)e->tensor_count}; /* its first tensor */
+    (void)snprintf(var->info.name, sizeof(var->info.name), "%s", v->name);
+    var->info.dtype = v->dtype;
+    var->info.shape = v->shape;
+    var->info.optimizer = v->optimizer;
+    var->info.atomic = v->atomic;
+    var->info.version = v->version;
+    from->first[i] = e->tensor_count + 1;
+    ps_status st = v->dtype == PS_STRING ? add_strings(e, v, err) : add_tensor(e, v->name, "", v->dtype, v->shape, err);
+    size_t own = e->tensor_count;
+    st = st == PS_OK && e->r.options.slots ? add_slots(e, v, err) : st;
+    var->slot_count = e->tensor_count - own;
+    return st;
+}
+
+/* TensorFlow has one pair for all variables of an optimizer. Each of several files has all of what is in it. */
+static void compare_powers(struct exporter *e)
+{
+    bool any = false;
+    ps_dtype dtype = PS_DTYPE_NONE;
+    e->same_powers = true;
+    for (size_t k = 0; k < e->source_count; k++) {
+        for (size_t i = 0; i < e->sources[k].state.variable_count; i++) {
+            const struct psi_saved_variable *v = &e->sources[k].state.variables[i];
+            if (!is_meant(e, v) || v->optimizer.kind != PS_OPT_ADAM) {
+                continue;
+            }
+            bool same = !any || (v->dtype == dtype && memcmp(&v->beta1_power, &e->powers[0], sizeof(double)) == 0 &&
+                                 memcmp(&v->beta2_power, &e->powers[1], sizeof(double)) == 0);
+            e->same_powers = e->same_powers && same;
+            any = true;
+            dtype = v->dtype;
+            e->powers[0] = v->beta1_power;
+            e->powers[1] = v->beta2_power;
+        }
+    }
+    e->same_powers = e->same_powers && any && e->r.options.shard_bytes == 0;
+}
+
+/* The next in the order of creation: those of each task by handle, the first of each task, then the second of each. */
+static int by_handle(const void *a, const void *b)
+{
+    const struct psi_saved_variable *x = *(const struct psi_saved_variable *const *)a;
+    const struct psi_saved_variable *y = *(const struct psi_saved_variable *const *)b;
+    return (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+static ps_status order_source(const struct exporter *e, struct source *from, const struct psi_saved_variable ***out,
+                              size_t *out_count, struct psi_err *err)
+{
+    size_t count = from->state.variable_count;
+    const struct psi_saved_variable **order = psi_calloc(count + 1, sizeof(*order));
+    from->first = psi_calloc(count + 1, sizeof(*from->first));
+    *out = order;
+    *out_count = 0;
+    if (order == NULL || from->first == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu variables", count);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (is_meant(e, &from->state.variables[i])) {
+            order[(*out_count)++] = &from->state.variables[i];
+        }
+    }
+    qsort(order, *out_count, sizeof(*order), by_handle);
+    return PS_OK;
+}
+
+struct ordered {
+    const struct psi_saved_variable **variables;
+    size_t count;
+};
+
+static ps_status add_all(struct exporter *e, struct ordered *of, struct psi_err *err)
+{
+    bool more = true;
+    ps_status st = PS_OK;
+    for (size_t k = 0; st == PS_OK && k < e->source_count; k++) {
+        st = order_source(e, &e->sources[k], &of[k].variables, &of[k].count, err);
+    }
+    for (size_t rank = 0; st == PS_OK && more; rank++) {
+        more = false;
+        for (size_t k = 0; st == PS_OK && k < e->source_count; k++) {
+            if (rank < of[k].count) {
+                more = true;
+                st = add_variable(e, &e->sources[k], (size_t)(of[k].variables[rank] - e->sources[k].state.variables), err);
+            }
+        }
+    }
+    return st;
+}
+
+static ps_status make_tensors(struct exporter *e, struct psi_err *err)
+{
+    struct ordered *of = psi_calloc(e->source_count + 1, sizeof(*of));
+    if (of == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    compare_powers(e);
+    ps_status st = add_all(e, of, err);
+    for (size_t k = 0; k < e->source_count; k++) {
+        psi_free(of[k].variables);
+    }
+    psi_free(of);
+    if (st == PS_OK && e->var_count == 0) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value in checkpoint %llu",
+                        e->r.options.container, (unsigned long long)e->r.number);
+    }
+    if (st != PS_OK || !e->r.options.slots) {
+        return st;
+    }
+    struct psi_file_var *last = &e->vars[e->var_count - 1];
+    ps_dtype dtype = PS_F32;
+    for (size_t i = 0; i < e->var_count; i++) {
+        dtype = e->vars[i].info.optimizer.kind == PS_OPT_ADAM ? e->vars[i].info.dtype : dtype;
+    }
+    if (e->same_powers) {
+        st = add_power(e, "beta1_power", "", dtype, e->powers[0], err);
+        st = st == PS_OK ? add_power(e, "beta2_power", "", dtype, e->powers[1], err) : st;
+        last->slot_count += 2;
+    }
+    return st;
+}
+
+/* ---- files ---- */
+
+static uint64_t tensor_bytes(const struct psi_tensor *t)
+{
+    return (uint64_t)ps_shape_elements(&t->shape) * t->type->bytes;
+}
+
+/* A variable and its slots are in one file. */
+static ps_status deal_shards(struct exporter *e, struct psi_err *err)
+{
+    uint64_t most = e->r.options.shard_bytes;
+    uint64_t bytes = 0;
+    e->shards = psi_calloc(SHARDS_MAX, sizeof(*e->shards));
+    if (e->shards == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for files");
+    }
+    for (size_t i = 0; i < e->var_count; i++) {
+        size_t begin = e->vars[i].handle;
+        size_t end = i + 1 < e->var_count ? e->vars[i + 1].handle : e->tensor_count;
+        uint64_t own = 0;
+        for (size_t k = begin; k < end; k++) {
+            own += tensor_bytes(&e->tensors[k]);
+        }
+        if (e->shard_count == 0 || (most != 0 && bytes > 0 && own > most - (bytes < most ? bytes : most))) {
+            if (e->shard_count == SHARDS_MAX) {
+                return psi_fail(err, PS_INVALID_ARGUMENT, "files of %llu bytes: more than %d of them", (unsigned long long)most,
+                                SHARDS_MAX);
+            }
+            struct shard *s = &e->shards[e->shard_count++];
+            s->target = (struct psi_file_target){.fd = -1, .directory_fd = -1};
+            psi_buf_init(&s->header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
+            s->begin = begin;
+            s->var_begin = i;
+            bytes = 0;
+        }
+        struct shard *s = &e->shards[e->shard_count - 1];
+        bytes += own;
+        s->end = end;
+        s->var_end = i + 1;
+        for (size_t k = begin; k < end; k++) {
+            e->parts[k].shard = e->shard_count - 1;
+        }
+    }
+    return PS_OK;
+}
+
+/* Bytes of path before ".safetensors". */
+static int base_bytes(const char *path)
+{
+    static const char ending[] = ".safetensors";
+    size_t n = strlen(path), k = sizeof(ending) - 1;
+    return (int)(n > k && strcmp(path + n - k, ending) == 0 ? n - k : n);
+}
+
+static ps_status open_shards(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
+        struct shard *s = &e->shards[i];
+        int n = e->r.options.shard_bytes == 0 ? snprintf(s->path, sizeof(s->path), "%s", e->path)
+                                              : snprintf(s->path, sizeof(s->path), "%.*s-%05u-of-%05u.safetensors",
+                                                         base_bytes(e->path), e->path, i + 1, e->shard_count);
+        st = (size_t)n < sizeof(s->path) ? psi_file_target_open(&s->target, s->path, err)
+                                         : psi_fail(err, PS_INVALID_ARGUMENT, "its path is too long");
+    }
+    return st;
+}
+
+static ps_status make_header(struct exporter *e, struct shard *s, struct psi_err *err)
+{
+    char cluster[PS_JOB_BYTES_MAX + 1] = "", container[PS_CONTAINER_BYTES_MAX + 1];
+    char format[] = PSI_FILES_FORMAT, version[] = PS_VERSION;
+    char keys[][sizeof(PSI_FILES_KEY_CONTAINER)] = {PSI_FILES_KEY_FORMAT, PSI_FILES_KEY_VERSION, PSI_FILES_KEY_CLUSTER,
+                                                    PSI_FILES_KEY_CONTAINER, PSI_FILES_KEY_VARIABLES};
+    PSI_IGNORE(PSI_BYTES_TEXT(e->r.saved.what.cluster_name, cluster, sizeof(cluster))); /* it has room */
+    (void)snprintf(container, sizeof(container), "%s", e->r.options.container);
+    char *variables = psi_files_describe(&e->vars[s->var_begin], s->var_end - s->var_begin);
+    if (variables == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the header");
+    }
+    const struct psi_tensor_metadata metadata[] = {
+        {keys[0], format}, {keys[1], version}, {keys[2], cluster}, {keys[3], container}, {keys[4], variables}};
+    ps_status st = psi_safetensors_encode(&e->tensors[s->begin], s->end - s->begin, metadata,
+                                          sizeof(metadata) / sizeof(metadata[0]), &s->header, err);
+    free(variables);
+    return st == PS_OK ? psi_file_target_write(&s->target, s->header.data, s->header.len, 0, err) : st;
+}
+
+static ps_status write_at(struct exporter *e, size_t tensor, uint64_t at, const void *p, size_t n, struct psi_err *err)
+{
+    struct shard *s = &e->shards[e->parts[tensor].shard];
+    return psi_file_target_write(&s->target, p, n, s->header.len + e->tensors[tensor].begin + at, err);
+}
+
+static ps_status make_headers(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    e->slot_names = psi_calloc(e->tensor_count + 1, sizeof(*e->slot_names));
+    if (e->slot_names == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the header");
+    }
+    for (size_t i = 0; i < e->tensor_count; i++) {
+        e->slot_names[i] = e->parts[i].name;
+    }
+    for (size_t i = 0; i < e->var_count; i++) { /* they are the last tensors of each */
+        size_t end = i + 1 < e->var_count ? e->vars[i + 1].handle : e->tensor_count;
+        e->vars[i].slots = &e->slot_names[end - e->vars[i].slot_count];
+    }
+    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
+        st = make_header(e, &e->shards[i], err);
+    }
+    for (size_t i = 0; st == PS_OK && i < e->tensor_count; i++) {
+        if (e->parts[i].ready) {
+            st = write_at(e, i, 0, e->parts[i].power, (size_t)tensor_bytes(&e->tensors[i]), err);
+        }
+    }
+    return st;
+}
+
+/* ---- values ---- */
+
+struct sink {
+    struct exporter *exporter;
+    const struct source *source;
+};
+
+static ps_status on_values(void *ctx, const struct psi_saved_variable *v, uint32_t which, uint64_t at, const void *p, size_t n,
+                           struct psi_err *err)
+{
+    const struct sink *sink = ctx;
+    size_t first = sink->source->first[v - sink->source->state.variables];
+    uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
+    if (first == 0 || (which > 0 && !sink->exporter->r.options.slots)) {
+        return PS_OK;
+    }
+    bool text = v->dtype == PS_STRING && at >= offsets; /* a piece is of one of the two tensors */
+    return write_at(sink->exporter, first - 1 + which + text, text ? at - offsets : at, p, n, err);
+}
+
+static ps_status copy_values(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    for (size_t k = 0; st == PS_OK && k < e->source_count; k++) {
+        struct source *source = &e->sources[k];
+        struct sink sink = {.exporter = e, .source = source};
+        for (size_t i = 1; st == PS_OK && i < source->file_count; i++) {
+            const struct psi_saved_file *file = &source->files[i];
+            if (strcmp(file->container, e->r.options.container) != 0) {
+                progress(&e->r, file, file->bytes);
+                continue;
+            }
+            st = psi_saved_values_read(&e->r.io, file, &source->state, on_values, &sink, err);
+            if (st != PS_OK) {
+                say_where(err, file);
+            }
+        }
+    }
+    return st;
+}
+
+/* ---- the index ---- */
+
+static const char *name_in(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash == NULL ? path : slash + 1;
+}
+
+static char *index_text(const struct exporter *e)
+{
+    uint64_t bytes = 0;
+    json_t *map = json_pack("{}");
+    bool good = map != NULL;
+    for (size_t i = 0; good && i < e->tensor_count; i++) {
+        bytes += tensor_bytes(&e->tensors[i]);
+        good = json_object_set_new(map, e->parts[i].name, json_string(name_in(e->shards[e->parts[i].shard].path))) == 0;
+    }
+    json_t *root = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)bytes, "weight_map", map);
+    char *text = good && root != NULL ? json_dumps(root, JSON_INDENT(2)) : NULL;
+    json_decref(root);
+    return text;
+}
+
+static ps_status write_index(const struct exporter *e, struct psi_err *err)
+{
+    char path[SHARD_PATH_MAX + SHARD_NAME_MAX];
+    struct psi_file_target target;
+    char *text = index_text(e);
+    if (text == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the index");
+    }
+    (void)snprintf(path, sizeof(path), "%.*s.safetensors.index.json", base_bytes(e->path), e->path);
+    ps_status st = psi_file_target_open(&target, path, err);
+    st = st == PS_OK ? psi_file_target_write(&target, text, strlen(text), 0, err) : st;
+    st = st == PS_OK ? psi_file_target_commit(&target, err) : st;
+    psi_file_target_close(&target);
+    free(text);
+    return st;
+}
+
+/* ---- all of it ---- */
+
+static ps_status run(struct exporter *e, struct psi_err *err)
+{
+    ps_status st = reading_open(&e->r, err);
+    st = st == PS_OK ? read_states(e, err) : st;
+    st = st == PS_OK ? make_tensors(e, err) : st;
+    st = st == PS_OK ? deal_shards(e, err) : st;
+    st = st == PS_OK ? open_shards(e, err) : st;
+    st = st == PS_OK ? make_headers(e, err) : st;
+    st = st == PS_OK ? copy_values(e, err) : st;
+    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
+        st = psi_file_target_commit(&e->shards[i].target, err);
+    }
+    return st == PS_OK && e->r.options.shard_bytes != 0 ? write_index(e, err) : st;
+}
+
+static void exporter_fini(struct exporter *e)
+{
+    for (uint32_t i = e->shard_count; i > 0; i--) { /* the first one holds the signal */
+        psi_file_target_close(&e->shards[i - 1].target);
+        psi_buf_fini(&e->shards[i - 1].header);
+    }
+    for (size_t i = 0; i < e->source_count; i++) {
+        psi_saved_state_fini(&e->sources[i].state);
+        psi_free(e->sources[i].first);
+    }
+    for (size_t i = 0; i < e->tensor_count; i++) {
+        psi_free(e->parts[i].name);
+    }
+    psi_free(e->shards);
+    psi_free(e->sources);
+    psi_free(e->vars);
+    psi_free(e->slot_names);
+    psi_free(e->tensors);
+    psi_free(e->parts);
+    reading_close(&e->r);
+}
+
+ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path, const ps_checkpoint_options *options,
+                               int *out_variables)
+{
+    struct psi_err err = {0};
+    struct exporter e = {.r = {.session = s, .number = number}, .path = path};
+    ps_status st = take_options(&e.r, options, &err);
+    if (st == PS_OK && (path == NULL || path[0] == '\0')) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty");
+    }
+    st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
+    if (st == PS_OK) {
+        st = run(&e, &err);
+        psi_api_go_outside(s);
+    }
+    if (st == PS_OK && out_variables != NULL) {
+        *out_variables = (int)e.var_count;
+    }
+    exporter_fini(&e);
+    return psi_api_result(&err, st);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete what is saved.
+ * Happy path: an action by its name -> a call of the library -> a line. Failure modes: the directory is down: there is nobody to
+ * ask, exit 1; a task without a checkpoint_dir, a disk that is full, a file that is bad: the library's text, exit 1.
+ */
+#include "psctl.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const ps_checkpoint_info *of(const void *row)
+{
+    return row;
+}
+
+static const char *state_text(const void *row)
+{
+    static const char *const states[] = {"", "saved", "writing", "in part"};
+    return states[of(row)->state];
+}
+
+static const char *state_cell(const void *row, char *buf, size_t n)
+{
+    const ps_checkpoint_info *c = row;
+    if (c->state == PS_CHECKPOINT_WHOLE) {
+        return state_text(row);
+    }
+    (void)snprintf(buf, n, "%s, %" PRIu32 " of %" PRIu32 " tasks", state_text(row), c->done, c->tasks);
+    return buf;
+}
+
+static json_t *state_value(const void *row)
+{
+    return json_string(state_text(row));
+}
+
+static bool has_step(const void *row)
+{
+    return of(row)->step >= 0;
+}
+
+static bool has_time(const void *row)
+{
+    return of(row)->time_ms != 0;
+}
+
+static const char *time_cell(const void *row, char *buf, size_t n)
+{
+    time_t at = (time_t)(of(row)->time_ms / 1000);
+    struct tm tm;
+    bool good = localtime_r(&at, &tm) != NULL && strftime(buf, n, "%Y-%m-%d %H:%M:%S", &tm) > 0;
+    return good ? buf : "-";
+}
+
+#define FIELD(kind_, field_) CLI_FIELD(kind_, ps_checkpoint_info, field_)
+static const struct cli_column columns[] = {
+    {"NUMBER", "number", FIELD(CLI_U64, number)},
+    {"STATE", "state", CLI_OTHER, .cell = state_cell, .value = state_value},
+    {"STEP", "step", FIELD(CLI_I64, step), .has = has_step},
+    {"BEGUN", "time_ms", FIELD(CLI_U64, time_ms), .has = has_time, .cell = time_cell},
+    {"SIZE", "bytes", FIELD(CLI_BYTES, bytes)},
+    {"TOOK", "milliseconds", FIELD(CLI_TIME, milliseconds)},
+    {NULL, "tasks", FIELD(CLI_U32, tasks)},
+    {NULL, "done", FIELD(CLI_U32, done)},
+};
+
+static void each(void *ctx, const ps_checkpoint_info *info)
+{
+    cli_list_add(&((struct psctl_list *)ctx)->rows, info);
+}
+
+static enum psctl_exit list(struct psctl *c)
+{
+    struct psctl_list l;
+    int directory = psctl_directory(c);
+    if (directory < 0) {
+        psctl_error(c, PS_UNAVAILABLE, "the directory does not answer");
+        return PSCTL_FAILED;
+    }
+    if (!psctl_list_begin(&l, c, ps_cluster_task_name(c->session, directory), "checkpoints", columns, CLI_COUNT(columns))) {
+        return PSCTL_USAGE;
+    }
+    l.none = "nothing is saved";
+    while (psctl_list_next(&l)) {
+        (void)psctl_heard(c, l.task, ps_task_checkpoints(c->session, l.task, psctl_left_ms(c), each, &l));
+    }
+    return psctl_list_end(&l);
+}
+
+static enum psctl_exit save(struct psctl *c)
+{
+    uint64_t number = 0;
+    ps_status st = ps_checkpoint_save(c->session, psctl_left_ms(c), &number);
+    if (st != PS_OK) {
+        return psctl_last_failed(c, st);
+    }
+    if (c->json) {
+        cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
+    } else {
+        (void)printf("checkpoint %" PRIu64 " is saved\n", number);
+    }
+    return PSCTL_OK;
+}
+
+/* ---- one of them ---- */
+
+struct newest {
+    uint64_t number;
+};
+
+static void each_newest(void *ctx, const ps_checkpoint_info *info)
+{
+    struct newest *n = ctx;
+    n->number = info->state == PS_CHECKPOINT_WHOLE ? info->number : n->number; /* they come by number */
+}
+
+/* "12", "latest"; NULL: latest. 0: it was said what is wrong. */
+static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *out_code)
+{
+    char *end = NULL;
+    struct newest newest = {0};
+    *out_code = PSCTL_FAILED;
+    if (text != NULL && strcmp(text, "latest") != 0) {
+        bool digit = text[0] >= '0' && text[0] <= '9';
+        uint64_t number = digit ? strtoull(text, &end, 10) : 0;
+        if (number == 0 || *end != '\0') {
+            *out_code = psctl_misused(c, "'%.100s' is no checkpoint: a number, or latest", text);
+            return 0;
+        }
+        return number;
+    }
+    int directory = psctl_directory(c);
+    if (directory < 0) {
+        psctl_error(c, PS_UNAVAILABLE, "the directory does not answer: which one is the latest is not known");
+        return 0;
+    }
+    ps_status st = ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_newest, &newest);
+    if (st != PS_OK) {
+        (void)psctl_last_failed(c, st);
+    } else if (newest.number == 0) {
+        psctl_error(c, PS_NOT_FOUND, "there is no checkpoint that is whole");
+    }
+    return newest.number;
+}
+
+struct verifying {
+    struct psctl_copy copy; /* first: psctl_copied() gets it */
+    const struct psctl *c;
+    uint64_t number;
+    bool begun; /* its JSON */
+};
+
+static void verify_begin(struct verifying *v)
+{
+    if (v->c->json && !v->begun) {
+        v->begun = true;
+        cli_json_object(NULL);
+        cli_json_put("number", json_integer((json_int_t)v->number));
+        cli_json_list("bad");
+    }
+}
+
+static void each_fault(void *ctx, const ps_checkpoint_fault *fault)
+{
+    struct verifying *v = ctx;
+    psctl_copy_wipe(&v->copy);
+    verify_begin(v);
+    if (v->c->json) {
+        cli_json_put(NULL, json_pack("{s:s, s:i, s:s, s:s, s:o}", "job", fault->job, "task", (int)fault->task, "file",
+                                     fault->file, "status", ps_status_name(fault->status), "text", cli_json_text(fault->text)));
+    } else {
+        (void)printf("/job:%s/task:%u %s: %s\n", fault->job, fault->task, fault->file, fault->text);
+    }
+}
+
+static enum psctl_exit verify(struct psctl *c)
+{
+    enum psctl_exit code = PSCTL_FAILED;
+    char bytes[32];
+    uint32_t faults = 0;
+    ps_checkpoint_options o;
+    uint64_t number = number_of(c, c->argc > 1 ? c->argv[1] : NULL, &code);
+    if (number == 0) {
+        return code;
+    }
+    struct verifying v = {.copy = psctl_copy_begin(c), .c = c, .number = number};
+    ps_checkpoint_options_init(&o);
+    o.copied = psctl_copied;
+    o.fault = each_fault;
+    o.ctx = &v;
+    ps_status st = ps_checkpoint_verify(c->session, number, &o, &faults);
+    psctl_copy_wipe(&v.copy);
+    if (st != PS_OK && faults == 0) {
+        return psctl_last_failed(c, st);
+    }
+    if (c->json) {
+        verify_begin(&v);
+        cli_json_end();
+        cli_json_put("bytes", json_integer((json_int_t)v.copy.bytes));
+        cli_json_end();
+    } else {
+        (void)printf("checkpoint %" PRIu64 ": %s, ", number, cli_bytes((double)v.copy.bytes, bytes, sizeof(bytes)));
+        (void)printf(faults == 0 ? "all files are as they were written\n" : "%" PRIu32 " of its files are bad\n", faults);
+    }
+    return faults == 0 ? PSCTL_OK : PSCTL_FAILED;
+}
+
+static enum psctl_exit restore(struct psctl *c)
+{
+    enum psctl_exit code = PSCTL_FAILED;
+    uint64_t number = number_of(c, c->argc > 1 ? c->argv[1] : NULL, &code);
+    if (number == 0) {
+        return code;
+    }
+    if (!psctl_confirmed(c, "All ps tasks go back to checkpoint %" PRIu64 "?", number)) {
+        return PSCTL_FAILED;
+    }
+    psctl_restart_clock(c);
+    ps_status st = ps_checkpoint_restore(c->session, number, psctl_left_ms(c));
+    if (st != PS_OK) {
+        return psctl_last_failed(c, st);
+    }
+    if (c->json) {
+        cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
+    } else {
+        (void)printf("checkpoint %" PRIu64 " is restored\n", number);
+    }
+    return PSCTL_OK;
+}
+
+static enum psctl_exit export(struct psctl *c) {
+    enum psctl_exit code = PSCTL_FAILED; int variables = 0; ps_checkpoint_options o;
+    uint64_t number = number_of(c, c->argv[1], &code); if (number == 0){return code;}
+struct psctl_copy copy = psctl_copy_begin(c);
+ps_checkpoint_options_init(&o);
+o.container = c->container;
+o.slots = c->slots;
+o.shard_bytes = (uint64_t)c->shard_bytes;
+o.copied = psctl_copied;
+o.ctx = &copy;
+ps_status st = ps_checkpoint_export(c->session, number, c->argv[2], &o, &variables);
+psctl_copy_wipe(&copy);
+if (st != PS_OK) {
+    return psctl_last_failed(c, st);
+}
+psctl_copy_report(c, &copy, c->argv[2], "exported", variables, -1);
+return PSCTL_OK;
+}
+
+static enum psctl_exit import(struct psctl *c)
+{
+    psctl_restart_clock(c);
+    c->slots = true;
+    return psctl_import(c, c->argv[1]);
+}
+
+static enum psctl_exit delete (struct psctl *c) {
+    enum psctl_exit code = PSCTL_FAILED; uint64_t number = number_of(c, c->argv[1], &code); if (number == 0){return code;}
+ps_status st = ps_checkpoint_delete(c->session, number, c->force, psctl_left_ms(c));
+if (st != PS_OK) {
+    return psctl_last_failed(c, st);
+}
+if (c->json) {
+    cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
+} else {
+    (void)printf("checkpoint %" PRIu64 " is deleted\n", number);
+}
+return PSCTL_OK;
+}
+
+/* What it does with a checkpoint, its arguments, and the flags that only it takes. */
+static const struct action {
+    const char *name, *arguments;
+    int args_min, args_max; /* behind the name */
+    enum psctl_exit (*run)(struct psctl *c);
+    bool exports;
+} actions[] = {
+    {"save", "", 0, 0, save, false},
+    {"list", "", 0, 0, list, false},
+    {"verify", "[NUMBER | latest]", 0, 1, verify, false},
+    {"restore", "[NUMBER | latest]", 0, 1, restore, false},
+    {"export", "NUMBER | latest, FILE", 2, 2, export, true},
+    {"import", "FILE", 1, 1, import, false},
+    {"delete", "NUMBER", 1, 1, delete, false},
+};
+
+static enum psctl_exit show(struct psctl *c)
+{
+    for (size_t i = 0; i < CLI_COUNT(actions); i++) {
+        const struct action *a = &actions[i];
+        if (strcmp(c->argv[0], a->name) != 0) {
+            continue;
+        }
+        if (c->argc - 1 < a->args_min || c->argc - 1 > a->args_max) {
+            return psctl_misused(c, "checkpoint %s takes %s; see psctl checkpoint --help", a->name,
+                                 a->args_max == 0 ? "no argument" : a->arguments);
+        }
+        if (!a->exports && (c->slots || c->shard_bytes != 0)) {
+            return psctl_misused(c, "checkpoint %s takes no --slots and no --shard; see psctl checkpoint --help", a->name);
+        }
+        if (c->force && a->run != delete) {
+            return psctl_misused(c, "checkpoint %s takes no --force; see psctl checkpoint --help", a->name);
+        }
+        return a->run(c);
+    }
+    return psctl_misused(c, "checkpoint '%s': save, list, verify, restore, export, import or delete; see psctl checkpoint --help",
+                         c->argv[0]);
+}
+
+const struct psctl_verb psctl_verb_checkpoint = {
+    .name = "checkpoint",
+    .arguments = "save | list | verify [N] | restore [N] | export N FILE | import FILE | delete N",
+    .summary = "save all ps tasks now; what is saved, and what to do with it",
+    .args_min = 1,
+    .args_max = 3,
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(FORCE),
+    .words = "save list verify restore export import delete latest",
+    .show = show,
+    .help =
+        "save: what all ps tasks have now, each beneath its own checkpoint_dir; it returns when it is on the disks of all of\n"
+        "them, at most after --timeout, and goes on then. Training goes on meanwhile. list: those that the directory knows,\n"
+        "and the one that is being made; STEP is the value of the variable global_step at its cut.\n"
+        "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, and exit status 1.\n"
+        "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
+        "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
+        "monitored ones go on from there. It asks first on a terminal, unless --yes.\n"
+        "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
+        "optimizers, --shard BYTES: into files of that size and an index. import: psctl import, with the slots that export has\n"
+        "written. delete: it goes on all\n"
+        "tasks that are up; the newest one that is whole only with --force. --timeout of these is for each request.\n",
+};

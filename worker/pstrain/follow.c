@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The evaluator: no trainer and no member, it never pushes.
+ *
+ * Happy path: wait for the model -> pull, test, one line -> wait until the global step is --eval_every higher -> ... -> the job
+ * is done, or somebody asks to stop: a last test where there were steps since, --export, --report. Failure modes: no trainer
+ * makes a model ready within the time of a session; a ps task that is lost or restarted: the session is made anew and goes on;
+ * its error otherwise, with a remedy.
+ */
+#include "follow.h"
+
+#include "evaluate.h"
+#include "say.h"
+#include "session.h"
+#include "stop.h"
+
+#include <ps_nn.h>
+#include <string.h>
+
+enum { WAIT_SLICE_MS = 500 /* a signal is looked for in between */, LOOK_MS = 200, NOTE_FIRST_MS = 5000, NOTE_EVERY_MS = 60000 };
+
+struct follower {
+    const struct flags *f;
+    ps_session *session;
+    struct dataset data;
+    struct model model;
+    struct report report;
+    int64_t tested; /* global step of the last test; -1: none yet */
+};
+
+static int prepare(struct follower *w, const struct cluster *c)
+{
+    char err[CLI_ERR_BYTES];
+    struct model_spec spec;
+    if (data_load(w->f->data, &w->data, err) != 0) {
+        return say_error("--data: %s", err);
+    }
+    if (w->data.note[0] != '\0') {
+        say_result("%s\n", w->data.note);
+    }
+    if (model_spec_parse(w->f->model, w->data.features, w->data.classes, &spec) != 0) {
+        return say_error("--model %s is not understood", w->f->model);
+    }
+    if (evaluate_init(&w->model, &spec) != 0) {
+        return say_error("test: no memory");
+    }
+    if (ps_nn_open(NULL) != PS_OK) {
+        return say_error("%s", ps_nn_error());
+    }
+    w->session = session_open(w->f, c, true, w->f->timeout_s * 1000, false);
+    return w->session != NULL ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* Somebody has made the model: global_step comes last. It is looked for in a session beside, which a signal may end. */
+static int await_model(const struct follower *w, const struct cluster *c)
+{
+    int64_t end_ms = cli_clock_ms() + SESSION_READY_TIMEOUT_MS, note_ms = cli_clock_ms() + NOTE_FIRST_MS;
+    ps_session *aside = session_open_aside(w->f, c);
+    ps_variable *step = NULL;
+    ps_status st = aside != NULL ? PS_NOT_FOUND : PS_UNAVAILABLE;
+    while (st == PS_NOT_FOUND && cli_clock_ms() < end_ms) {
+        st = ps_variable_find(aside, "global_step", &step);
+        if (st == PS_NOT_FOUND && cli_clock_ms() >= note_ms) {
+            say_note("evaluator: waiting for trainers; there is no model yet");
+            note_ms = cli_clock_ms() + NOTE_EVERY_MS;
+        }
+        clock_wait(st == PS_NOT_FOUND ? LOOK_MS : 0);
+    }
+    if (st != PS_OK && aside != NULL) {
+        (void)session_call_failed(st, "no trainer has made a model");
+    }
+    (void)ps_session_close(aside);
+    return st == PS_OK ? EXIT_DONE : EXIT_FAILED;
+}
+
+static int begin(struct follower *w, const struct cluster *c)
+{
+    if (await_model(w, c) != EXIT_DONE) {
+        return EXIT_FAILED;
+    }
+    (void)ps_variable_scope_push(w->session, NULL, PS_REUSE_ALWAYS); /* an evaluator makes nothing */
+    model_params(&w->model, w->session, flags_optimizer(w->f));
+    (void)ps_variable_scope_pop(w->session);
+    if (ps_session_ready(w->session) != PS_OK) {
+        (void)session_failed(w->session, ps_session_status(w->session) == PS_NOT_FOUND
+                                             ? "this model is not there; the workers make it, with the same --model"
+                                             : "no model is ready");
+        return EXIT_FAILED;
+    }
+    stop_gently(true);
+    return EXIT_DONE;
+}
+
+/* What is there now, unless it was tested already. A pull that fails makes the session anew, or ends it. */
+static int test_now(struct follower *w)
+{
+    int64_t step = 0;
+    ps_variable *variable = NULL;
+    ps_status st = ps_pull(w->session);
+    st = st == PS_OK ? ps_global_step_get(w->session, &variable) : st;
+    st = st == PS_OK ? ps_variable_read(variable, &step, sizeof(step)) : st;
+    if (st != PS_OK || step == w->tested) {
+        return EXIT_DONE;
+    }
+    w->tested = step;
+    w->report.global_step = step;
+    return evaluate_params(w->session, &w->model, &w->data, &w->report);
+}
+
+static int follow(struct follower *w)
+{
+    for (;;) {
+        bool last = ps_should_stop(w->session) || stop_signal() != 0; /* before the values: they are the last ones then */
+        int status = ps_session_status(w->session) == PS_OK ? test_now(w) : EXIT_DONE;
+        if (status != EXIT_DONE || last) {
+            return status;
+        }
+        ps_status st = PS_DEADLINE_EXCEEDED;
+        while (st == PS_DEADLINE_EXCEEDED && stop_signal() == 0) {
+            st = ps_wait_step(w->session, w->tested + w->f->eval_every, WAIT_SLICE_MS);
+        }
+    }
+}
+
+int follow_run(const struct flags *f, const struct cluster *c)
+{
+    struct follower w = {.f = f, .tested = -1};
+    int status = report_check(f);
+    if (status != EXIT_DONE) {
+        return status;
+    }
+    stop_watch();
+    status = prepare(&w, c);
+    status = status == EXIT_DONE ? begin(&w, c) : status;
+    status = status == EXIT_DONE ? follow(&w) : status;
+    if (status == EXIT_DONE && ps_session_status(w.session) != PS_OK) {
+        (void)session_failed(w.session, "the evaluator stopped");
+        status = EXIT_FAILED;
+    }
+    if (status == EXIT_DONE && stop_signal() != 0) {
+        status = EXIT_SIGNAL + stop_signal();
+    }
+    if (status == EXIT_DONE) {
+        status = evaluate_report(w.session, f, &w.model.spec, &w.report);
+    }
+    stop_gently(false);
+    model_fini(&w.model);
+    (void)session_close(w.session); /* its errors were said */
+    data_free(&w.data);
+    return status;
+}

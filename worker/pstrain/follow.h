@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* --job_name evaluator: tests of the model while others train it. */
+#ifndef PSTRAIN_FOLLOW_H
+#define PSTRAIN_FOLLOW_H
+
+#include "cluster.h"
+
+/** Until all trainers are done, or a signal. Returns the exit status. */
+int follow_run(const struct flags *f, const struct cluster *c);
+
+#endif
