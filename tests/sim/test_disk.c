@@ -477,7 +477,7 @@ static struct sim_summary run_cluster(uint64_t seed, bool verbose)
 /* Seeds that have found something. */
 TEST(test_in_clusters_again)
 {
-    static const uint64_t seeds[] = {3742, 5383, 8332};
+    static const uint64_t seeds[] = {3742, 4326, 5383, 8332, 9734};
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]); i++) {
         PSI_IGNORE(run_cluster(seeds[i], false)); /* it fails by itself */
     }
@@ -488,7 +488,7 @@ TEST(test_in_clusters)
 {
     uint64_t only = number_of("DISK_SEED", 0), first = only != 0 ? only : number_of("DISK_FIRST", 1);
     uint64_t seeds = only != 0 ? 1 : number_of("DISK_CLUSTERS", CLUSTERS), ops = 0, cuts = 0;
-    uint64_t checkpoints = 0, loaded = 0, restored = 0;
+    uint64_t checkpoints = 0, loaded = 0, restored = 0, restored_in = 0;
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         const struct sim_summary one = run_cluster(seed, only != 0);
         ops += one.disk_ops;
@@ -496,14 +496,15 @@ TEST(test_in_clusters)
         checkpoints += one.checkpoints;
         loaded += one.loaded;
         restored += one.came_back;
+        restored_in += one.came_back > 0;
     }
     print_message(
         "%llu seeds: %llu operations of a disk, %llu power cuts, %llu checkpoints; %llu parts are like their tasks at the "
-        "cut, %llu variables came back\n",
+        "cut, %llu variables came back in %llu clusters\n",
         (unsigned long long)seeds, (unsigned long long)ops, (unsigned long long)cuts, (unsigned long long)checkpoints,
-        (unsigned long long)loaded, (unsigned long long)restored);
+        (unsigned long long)loaded, (unsigned long long)restored, (unsigned long long)restored_in);
     if (only == 0) {
         assert_true(ops > 50 * seeds && cuts > seeds && checkpoints > seeds / 2 && loaded > seeds / 2);
-        assert_true(seeds < 100 || restored > seeds / 5); /* few seeds have one that all of its tasks lose at once */
+        assert_true(seeds < 100 || restored_in * 50 > seeds - 100); /* it is one cluster in 17, and may be none of a few */
     }
 }

@@ -135,6 +135,16 @@ static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t 
     sim_trace(s, "'%s' is born at %s:%u", v->name, t->job, t->index);
 }
 
+/* Registers alone are given their values; a checkpoint has who gave them (docs/DURABILITY.md 1.1). */
+static void note_giver(struct sim *s, struct sim_birth *b, const void *raw, size_t bytes)
+{
+    if (b->var->kind == SIM_VAR_REGISTER) {
+        b->giver = sim_find_tag(s, b->var, (double)sim_element(s, b->var, sim_values(s, b->var, raw, bytes), 0));
+        b->given_event = s->event;
+        b->given_ms = s->now;
+    }
+}
+
 /* First values: whose, and are they given to a model that others have trained, or have begun to restore? */
 static void taint(struct sim *s, struct sim_birth *b, const void *raw, size_t bytes)
 {
@@ -142,11 +152,7 @@ static void taint(struct sim *s, struct sim_birth *b, const void *raw, size_t by
     if (!in_model(b->var)) {
         return;
     }
-    if (b->var->kind == SIM_VAR_REGISTER) {
-        b->giver = sim_find_tag(s, b->var, (double)sim_element(s, b->var, sim_values(s, b->var, raw, bytes), 0));
-        b->given_event = s->event;
-        b->given_ms = s->now;
-    }
+    note_giver(s, b, raw, bytes);
     for (size_t i = 0; i < s->birth_count && b->giver == NULL; i++) {
         const struct sim_birth *o = &s->birth[i];
         b->half_of = o->alive && o->giver != NULL && was_seen(s, o) ? o->creation : b->half_of;
@@ -186,6 +192,7 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
                   (unsigned long long)version);
         b->base_version = version;
         b->base_step = v->kind == SIM_VAR_STEP ? sim_element(s, v, value, 0) : 0;
+        note_giver(s, b, value, value_bytes);
         v->lost = false;
         s->count_came_back++;
     } else if (initialised && !b->initialised) {
@@ -281,7 +288,7 @@ static void note_mixed(struct sim *s)
         for (size_t j = 0; j < s->birth_count; j++) {
             const struct sim_birth *b = &s->birth[j];
             if (b->alive && b->var == &s->var[i] && b->var->kind != SIM_VAR_TMP) {
-                has = has || (b->initialised && !(b->restored && b->version == 0));
+                has = has || (b->initialised && !(b->restored && b->version == 0 && b->giver == NULL));
                 live = live || is_live(b);
             }
         }

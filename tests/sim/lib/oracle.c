@@ -419,7 +419,7 @@ static bool is_mutation(enum psi_request_kind kind)
 static void check_versions(struct sim *s, struct sim_op *op, struct sim_birth *b)
 {
     char text[200];
-    bool mutation = is_mutation(op->kind) && op != b->giver; /* the first value is version 0 */
+    bool mutation = is_mutation(op->kind) && (op != b->giver || b->restored); /* the first value is version 0 */
     if (mutation ? op->version <= op->floor_version : op->version < op->floor_version) {
         sim_fail(s, "%s ended with version %llu, but an earlier call had already ended with %llu", sim_op_text(op, text),
                  (unsigned long long)op->version, (unsigned long long)op->floor_version);
@@ -575,7 +575,7 @@ void sim_check_values(struct sim *s, struct sim_birth *b, const void *raw, size_
         if (b->restored && op->creation == 0 && op->var == v && is_mutation(op->kind)) {
             others++; /* landed() does not say where */
         }
-        if (op->creation != b->creation || !is_mutation(op->kind) || op == b->giver) {
+        if (op->creation != b->creation || !is_mutation(op->kind) || (op == b->giver && !b->restored)) {
             continue;
         }
         bool is_ok = op->state == SIM_OP_DONE && op->status == PS_OK;
