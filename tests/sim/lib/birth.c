@@ -26,7 +26,7 @@ struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation)
     return NULL;
 }
 
-static struct sim_var *var_named(struct sim *s, const char *container, const char *name)
+struct sim_var *sim_var_named(struct sim *s, const char *container, const char *name)
 {
     for (uint32_t i = 0; i < s->var_count; i++) {
         if (strcmp(s->var[i].name, name) == 0 && strcmp(s->var[i].container, container) == 0) {
@@ -169,7 +169,7 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
 {
     struct poll *p = ctx;
     struct sim *s = p->sim;
-    struct sim_var *v = var_named(s, container, name);
+    struct sim_var *v = sim_var_named(s, container, name);
     if (v == NULL) {
         sim_fail(s, "/job:%s/task:%u has a variable '%s' in container '%s' that nobody made", p->task->job, p->task->index, name,
                  container);

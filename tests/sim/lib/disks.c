@@ -87,7 +87,7 @@ void sim_disks_done(struct sim *s, struct sim_task *t)
 void sim_disks_tick(struct sim_task *t)
 {
     struct sim_task_disk *p = t->disk;
-    if (p != NULL && t->core->saves != NULL && below(p, 100) == 0) {
+    if (p != NULL && t->core->saves != NULL && !(t->sim->k.fewer && t->sim->ending) && below(p, 100) == 0) {
         t->core->saves->wanted = true;
     }
 }
@@ -229,7 +229,7 @@ void sim_disks_open(struct sim *s, struct sim_task *t)
         p->disk = sim_disk_new(p->rng);
         t->disk = p;
     }
-    for (uint32_t i = 0; i < s->task_count; i++) { /* all of a job are on one host */
+    for (uint32_t i = 0; i < SIM_TASKS_MAX; i++) { /* all of a job are on one host, also those that have left the cluster */
         const struct sim_task *other = &s->task[i];
         if (other != t && other->disk != NULL && strcmp(other->job, t->job) == 0) {
             sim_disk_beside(p->disk, other->index, other->disk->disk);
@@ -258,6 +258,14 @@ void sim_disks_end(struct sim *s, struct sim_task *t)
     } else {
         sim_disk_kill(p->disk);
     }
+}
+
+void sim_disks_forget(struct sim *s, struct sim_task *t)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        sim_disk_beside(s->task[i].disk->disk, t->index, NULL);
+    }
+    sim_disks_free(t);
 }
 
 void sim_disks_free(struct sim_task *t)

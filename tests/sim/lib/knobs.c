@@ -346,6 +346,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->workers_listed = !sim_one_in(s, 4);
     k->large = options->large;
     k->disks = options->disks;
+    k->fewer = k->disks && k->profile == SIM_RACE && s->seed % 4 == 2;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
                  k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE;
     switch (k->profile) {

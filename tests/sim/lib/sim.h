@@ -11,6 +11,7 @@
  * net.c      byte streams with frame boundaries, delays, cuts, half-open connections, backlog
  * node.c     tasks and clients: events, effects, restarts
  * disks.c    the disks of tasks, on disk.c;  twin.c: two processes of one task
+ * fewer.c    at the end the cluster begins again with fewer ps tasks, out of their disks
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
  * work.c     calls that tasks run;  barrier.c: programs that wait for each other
@@ -97,6 +98,7 @@ struct sim_knobs {
     bool twin;         /* task 1 has two processes at one address; the second one is the last of sim.task */
     bool monitor;      /* a program that finds, lists, creates and deletes "tmp" */
     bool disks;        /* each task has a disk */
+    bool fewer;        /* ... and at the end the cluster begins again with fewer ps tasks */
     bool shares;       /* QUEUES: a work queue instead of the two others */
     bool sums;         /* QUEUES: an accumulator instead */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
@@ -598,7 +600,7 @@ struct sim {
     bool unclean;                 /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
         count_loaded;
-    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back;
+    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer;
     bool checkpoint_spoilt;  /* a task could not read one: an older one may come back */
     uint64_t checkpoint_rng; /* of its own: worlds without checkpoints are as they were */
     uint64_t cut_boundary;   /* BOUNDARY profile: the boundary to cut at, counted from the first */
@@ -664,6 +666,7 @@ struct sim_summary {
     uint64_t disk_ops, disk_cuts; /* operations answered; power cuts */
     uint64_t checkpoints;         /* saved */
     uint64_t came_back;           /* variables, out of one */
+    uint64_t fewer;               /* clusters that began again with fewer tasks: 0 or 1 */
     uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */
@@ -699,6 +702,12 @@ uint64_t sim_range(struct sim *s, uint64_t low, uint64_t high); /* both included
 bool sim_one_in(struct sim *s, uint32_t n);                     /* 0: never */
 void *sim_alloc(size_t bytes);                                  /* zeroed; aborts when there is no memory */
 
+void sim_run_until(struct sim *s, uint64_t time);
+/** s->cluster, with the ps tasks that there are. */
+void sim_cluster_make(struct sim *s);
+/** A session of the last program begins, works and ends well. */
+void sim_final_run(struct sim *s);
+
 /* After so long without calls every client knows which of its connections are dead, and has told the tasks what it gave up. */
 uint64_t sim_quiet_ms(const struct sim *s);
 
@@ -725,6 +734,12 @@ void sim_disks_end(struct sim *s, struct sim_task *t);
 uint64_t sim_disks_read(const struct sim_task *t, const struct psd_disk_file *file, uint64_t offset, void *to, uint64_t n);
 uint64_t sim_disks_size(struct sim *s, const struct sim_task *t, const struct psd_disk_file *file);
 void sim_disks_free(struct sim_task *t);
+/** The directory that t has left is removed on all disks. */
+void sim_disks_forget(struct sim *s, struct sim_task *t);
+
+/* ---- fewer.c ---- */
+/** Nobody calls any more. */
+void sim_fewer(struct sim *s);
 
 /* ---- race.c ---- */
 /** The next step of the round; sets s->next_fault. */
@@ -972,6 +987,7 @@ const char *sim_op_text(const struct sim_op *op, char buf[200]);
 
 /* ---- birth.c ---- */
 struct sim_birth *sim_birth_find(struct sim *s, uint64_t creation);
+struct sim_var *sim_var_named(struct sim *s, const char *container, const char *name);
 void sim_births_poll(struct sim *s, struct sim_task *t);
 void sim_births_restart(struct sim *s, struct sim_task *t); /* before its core is freed */
 void sim_check_ready(struct sim *s, struct sim_program *p);

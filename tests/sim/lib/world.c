@@ -82,30 +82,36 @@ static void add_program(struct sim *s, enum sim_role role, uint32_t task)
     p->start_at = s->now + sim_below(s, 500);
 }
 
-static void make_world(struct sim *s)
+void sim_cluster_make(struct sim *s)
 {
     char spec[256];
     size_t n = 0;
     struct psi_err err = {.code = PS_OK};
-    uint32_t workers = s->k.programs + 1;
     for (uint32_t i = 0; i < s->k.ps_tasks; i++) {
         n += (size_t)snprintf(spec + n, sizeof(spec) - n, "%st%u:1", i == 0 ? "ps=" : ",", i);
-        add_task(s, "ps", i, 't');
     }
-    for (uint32_t i = 0; s->k.workers_listed && i < workers; i++) {
+    for (uint32_t i = 0; s->k.workers_listed && i < s->k.programs + 1; i++) {
         n += (size_t)snprintf(spec + n, sizeof(spec) - n, "%sw%u:1", i == 0 ? ";worker=" : ",", i);
     }
+    psi_cluster_fini(&s->cluster);
+    if (psi_cluster_parse(&s->cluster, spec, &err) != PS_OK) {
+        sim_fail(s, "%s: %s", spec, err.text);
+    }
+}
+
+static void make_world(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->k.ps_tasks; i++) {
+        add_task(s, "ps", i, 't');
+    }
     if (s->k.other_tasks > 0) {
-        add_task(s, "worker", workers - 1, 'w');
+        add_task(s, "worker", s->k.programs, 'w');
     }
     if (s->k.twin) {
         add_task(s, "ps", 1, 't');
         s->task[s->task_count - 1].up_at += sim_below(s, 5000);
     }
-    psi_cluster_init(&s->cluster);
-    if (psi_cluster_parse(&s->cluster, spec, &err) != PS_OK) {
-        sim_fail(s, "%s: %s", spec, err.text);
-    }
+    sim_cluster_make(s);
     for (uint32_t i = 0; i < s->k.programs; i++) {
         bool chief = i == 0 || !s->k.workers_listed;
         add_program(s, chief ? SIM_CHIEF : SIM_WORKER, chief ? 0 : i);
@@ -130,7 +136,7 @@ static void make_world(struct sim *s)
     }
 }
 
-static void run_until(struct sim *s, uint64_t time)
+void sim_run_until(struct sim *s, uint64_t time)
 {
     while (s->now < time) {
         if (++s->steps > STEPS_MAX) {
@@ -183,37 +189,49 @@ static void check_dials(struct sim *s)
     }
 }
 
-static void life(struct sim *s)
+static uint64_t longest_ms(const struct sim *s)
 {
-    run_until(s, s->k.fault_until_ms);
-    sim_heal(s);
-    run_until(s, s->now + sim_range(s, 100, 2000));
-    s->ending = true;
-    sim_trace(s, "-- programs end --");
+    return s->k.ready_ms > s->k.operation_ms ? s->k.ready_ms : s->k.operation_ms;
+}
+
+void sim_final_run(struct sim *s)
+{
     struct sim_program *final = &s->program[s->program_count - 1];
-    uint64_t longest = s->k.ready_ms > s->k.operation_ms ? s->k.ready_ms : s->k.operation_ms;
-    uint64_t bound = s->now + 3 * longest + 2ull * s->k.lease_ms;
-    final->start_at = SIM_NEVER;
-    while (!all_off(s)) {
-        if (s->now > bound) {
-            sim_fail(s, "programs have not ended %llu ms after the last fault", (unsigned long long)(3 * longest));
-        }
-        run_until(s, s->now + 20);
-        look_quiet(s);
-    }
-    check_dials(s);
+    uint64_t bound = s->now + 4 * longest_ms(s) + 30000;
     sim_trace(s, "-- the final program --");
-    bound = s->now + 4 * longest + 30000;
+    final->ended_ok = false;
     final->start_at = s->now;
     while (!final->ended_ok || !all_off(s)) {
         if (s->now > bound) {
             sim_fail(s, "a new session cannot work %llu ms after the last fault (state %d)",
-                     (unsigned long long)(4 * longest + 30000), (int) final->state);
+                     (unsigned long long)(4 * longest_ms(s) + 30000), (int) final->state);
         }
-        run_until(s, s->now + 20);
+        sim_run_until(s, s->now + 20);
     }
+}
+
+static void life(struct sim *s)
+{
+    sim_run_until(s, s->k.fault_until_ms);
+    sim_heal(s);
+    sim_run_until(s, s->now + sim_range(s, 100, 2000));
+    s->ending = true;
+    sim_trace(s, "-- programs end --");
+    struct sim_program *final = &s->program[s->program_count - 1];
+    uint64_t bound = s->now + 3 * longest_ms(s) + 2ull * s->k.lease_ms;
+    final->start_at = SIM_NEVER;
+    while (!all_off(s)) {
+        if (s->now > bound) {
+            sim_fail(s, "programs have not ended %llu ms after the last fault", (unsigned long long)(3 * longest_ms(s)));
+        }
+        sim_run_until(s, s->now + 20);
+        look_quiet(s);
+    }
+    check_dials(s);
+    sim_final_run(s);
+    sim_fewer(s);
     if (s->k.profile == SIM_QUEUES) {
-        run_until(s, s->now + 2ull * s->k.lease_ms + 500); /* the last leases end */
+        sim_run_until(s, s->now + 2ull * s->k.lease_ms + 500); /* the last leases end */
         sim_queues_check_end(s);
     }
     if (s->k.profile == SIM_ROUNDS) {
@@ -235,7 +253,7 @@ static void unmake_world(struct sim *s)
             sim_task_kill(s, &s->task[i], SIM_NEVER);
         }
     }
-    for (uint32_t i = 0; i < s->task_count; i++) {
+    for (uint32_t i = 0; i < SIM_TASKS_MAX; i++) { /* also of those that are not in the cluster any more */
         sim_disks_free(&s->task[i]);
     }
     sim_conn_sweep(s);
@@ -278,6 +296,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .disk_cuts = s->count_disk_cuts,
                                     .checkpoints = s->count_checkpoints,
                                     .came_back = s->count_came_back,
+                                    .fewer = s->count_fewer,
                                     .replayed = s->count_replayed,
                                     .loaded = s->count_loaded,
                                     .virtual_ms = s->now,

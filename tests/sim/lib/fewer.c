@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Worlds with disks, when nobody calls or asks for checkpoints any more: a checkpoint is saved, all tasks end, and the cluster
+ * begins again with fewer ps tasks, which have the directories of those that are gone beside their own (docs/DURABILITY.md 8).
+ * They may be killed before they have loaded. When they have saved what is theirs now, it begins once more: as they are, without
+ * the old directories (8.4); or with all tasks again, of which those that are back find what they had, and the newest checkpoint
+ * has no part of theirs (7.2). Each time every value and version is as it was, and nothing is there that was not.
+ */
+#include "sim.h"
+
+#include "psd/directory/saves.h"
+#include "psd/directory/starts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAVE_MS = 10000, LOAD_MS = 60000 };
+
+/* What all tasks together have. */
+struct look {
+    struct sim *sim;
+    struct {
+        bool there, initialised, sealed;
+        uint64_t version;
+        size_t bytes;
+        uint8_t *value;
+    } var[SIM_VARS_MAX];
+};
+
+static void note(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised, bool sealed,
+                 uint64_t version, const void *value, size_t value_bytes)
+{
+    struct look *l = ctx;
+    const struct sim_var *v = sim_var_named(l->sim, container, name); /* it is known: birth.c has seen it */
+    size_t i = (size_t)(v - l->sim->var);
+    (void)creation;
+    free(l->var[i].value);
+    l->var[i].there = true;
+    l->var[i].initialised = initialised;
+    l->var[i].sealed = sealed;
+    l->var[i].version = version;
+    l->var[i].bytes = value_bytes;
+    l->var[i].value = sim_alloc(value_bytes + 1);
+    if (value_bytes > 0) {
+        memcpy(l->var[i].value, value, value_bytes);
+    }
+}
+
+static void forget(struct look *l)
+{
+    for (uint32_t i = 0; i < SIM_VARS_MAX; i++) {
+        free(l->var[i].value);
+    }
+    memset(l, 0, sizeof(*l));
+}
+
+static void look(struct sim *s, struct look *l)
+{
+    forget(l);
+    l->sim = s;
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        if (s->task[i].core != NULL) {
+            psd_task_variables(s->task[i].core, note, l);
+        }
+    }
+}
+
+/* The first value that is missing now; NULL: none is. */
+static const struct sim_var *missing(const struct sim *s, const struct look *was, const struct look *is)
+{
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        if (was->var[i].initialised && !is->var[i].initialised) {
+            return &s->var[i];
+        }
+    }
+    return NULL;
+}
+
+static void compare(struct sim *s, const struct look *was, const struct look *is)
+{
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        if (is->var[i].there && !was->var[i].there) {
+            sim_fail(s, "NOT DELETED: '%s' was not there, and comes back", s->var[i].name);
+        }
+        if (!was->var[i].initialised) {
+            continue;
+        }
+        if (was->var[i].version != is->var[i].version || was->var[i].sealed != is->var[i].sealed ||
+            was->var[i].bytes != is->var[i].bytes || memcmp(was->var[i].value, is->var[i].value, was->var[i].bytes) != 0) {
+            sim_fail(s, "NOT RESTORED: '%s' had version %llu, sealed %d, %zu bytes, now version %llu, sealed %d, %zu bytes%s",
+                     s->var[i].name, (unsigned long long)was->var[i].version, was->var[i].sealed, was->var[i].bytes,
+                     (unsigned long long)is->var[i].version, is->var[i].sealed, is->var[i].bytes,
+                     was->var[i].version == is->var[i].version ? ", which are others" : "");
+        }
+    }
+}
+
+/* A checkpoint that begins from now on: the second one does. False: none is made, of half a model. */
+static bool save(struct sim *s)
+{
+    uint64_t enough = s->count_checkpoints + 2, bound = s->now + SAVE_MS;
+    while (s->count_checkpoints < enough && s->now < bound) {
+        if (s->task[0].core != NULL && s->task[0].core->saves != NULL) {
+            s->task[0].core->saves->wanted = true;
+        }
+        sim_run_until(s, s->now + 20);
+    }
+    return s->count_checkpoints >= enough;
+}
+
+/* What the tasks save by themselves. */
+static void await_saved(struct sim *s)
+{
+    const struct psd_task *directory = s->task[0].core;
+    uint64_t bound = s->now + SAVE_MS;
+    while (directory->starts->phase != PSD_STARTS_IDLE || !psd_saves_drained(directory)) {
+        if (s->now >= bound) {
+            sim_fail(s, "NOT SAVED: what %u tasks have loaded is still not theirs", s->task_count);
+        }
+        sim_run_until(s, s->now + 20);
+    }
+}
+
+static void end_all(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->task_count; i++) {
+        if (s->task[i].core != NULL) {
+            sim_task_kill(s, &s->task[i], s->now + sim_below(s, 300));
+        }
+    }
+}
+
+static void await(struct sim *s, const struct look *was)
+{
+    struct look is = {0};
+    const struct sim_var *lacks = NULL;
+    uint64_t bound = s->now + LOAD_MS;
+    do {
+        if (s->now >= bound) {
+            sim_fail(s, "NOT RESTORED: '%s' was saved, and is not there on %u tasks", lacks->name, s->task_count);
+        }
+        sim_run_until(s, s->now + 20);
+        look(s, &is);
+        lacks = missing(s, was, &is);
+    } while (lacks != NULL);
+    compare(s, was, &is);
+    forget(&is);
+}
+
+static void resize(struct sim *s, uint32_t tasks)
+{
+    sim_trace(s, "-- %u ps tasks instead of %u --", tasks, s->k.ps_tasks);
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        s->var[i].device[0] = '\0'; /* programs ask for none that the cluster does not have */
+    }
+    s->task_count = s->k.ps_tasks = tasks;
+    sim_cluster_make(s);
+}
+
+void sim_fewer(struct sim *s)
+{
+    struct look was = {0};
+    uint32_t tasks = s->k.ps_tasks;
+    uint64_t came_back = s->count_came_back;
+    if (!s->k.fewer) {
+        return;
+    }
+    look(s, &was);
+    if (save(s)) {
+        end_all(s);
+        resize(s, 1 + (uint32_t)sim_below(s, tasks - 1));
+        for (uint64_t lives = sim_below(s, 3); lives > 0; lives--) {
+            sim_run_until(s, s->now + sim_range(s, 1, 600));
+            end_all(s);
+        }
+        await(s, &was);
+        await_saved(s);
+        end_all(s);
+        if (sim_one_in(s, 2)) {
+            resize(s, tasks);
+        }
+        for (uint32_t i = s->task_count; i < tasks; i++) {
+            sim_disks_forget(s, &s->task[i]);
+        }
+        await(s, &was);
+        s->count_fewer++;
+        s->count_came_back = came_back; /* that it did here is counted for itself */
+        sim_final_run(s);
+    }
+    forget(&was);
+}
