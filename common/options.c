@@ -93,6 +93,9 @@ static void check_row(const struct psi_options *o, size_t i)
     case PSI_OPTION_REAL:
         PSI_ASSERT(row->size == sizeof(double));
         return;
+    case PSI_OPTION_TEXTS:
+        PSI_ASSERT(row->flag_only && row->default_text == NULL && row->size == ((size_t)row->max + 1) * sizeof(char *));
+        return;
     case PSI_OPTION_STRING:
         PSI_ASSERT(row->min >= 0 && row->min <= row->max && row->size == (size_t)row->max + 1);
         return;

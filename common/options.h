@@ -18,7 +18,8 @@ enum psi_option_type {
     PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines` */
     PSI_OPTION_ENUM = 6,     /* int: index into choices; min < 0: numbers from 1 to -min, too, kept as -1 to min */
     PSI_OPTION_TEXT = 7,     /* const char *: the argument itself, of min bytes at least */
-    PSI_OPTION_REAL = 8      /* double, finite */
+    PSI_OPTION_REAL = 8,     /* double, finite */
+    PSI_OPTION_TEXTS = 9     /* const char *[max + 1]: TEXT that may be given max times, in that order; then NULL. No default */
 };
 
 struct psi_option {

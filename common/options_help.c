@@ -26,6 +26,7 @@ const char *psi_option_metavar(const struct psi_option *row)
         return "";
     case PSI_OPTION_STRING:
     case PSI_OPTION_TEXT:
+    case PSI_OPTION_TEXTS:
         return "TEXT";
     case PSI_OPTION_REAL:
         return "R";

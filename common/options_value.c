@@ -164,6 +164,7 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
         PSI_IGNORE(snprintf(buf, n, "true or false"));
         break;
     case PSI_OPTION_TEXT:
+    case PSI_OPTION_TEXTS:
         PSI_IGNORE(snprintf(buf, n, "%s", psi_option_metavar(row)));
         break;
     case PSI_OPTION_REAL:
@@ -240,6 +241,23 @@ void psi_option_set_number(const struct psi_option *row, void *values, int64_t n
     }
 }
 
+static ps_status add_text(const struct psi_option *row, void *values, const char *what, const char *text, struct psi_err *err)
+{
+    const char **list = (const char **)(void *)((char *)values + row->offset);
+    int64_t count = 0;
+    if (text[0] == '\0') {
+        return refuse(row, what, text, err);
+    }
+    while (list[count] != NULL) {
+        count++;
+    }
+    if (count == row->max) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: may be given %" PRId64 " times", what, row->max);
+    }
+    list[count] = text;
+    return PS_OK;
+}
+
 ps_status psi_option_parse(const struct psi_option *row, void *values, const char *what, const char *text, struct psi_err *err)
 {
     int64_t number = 0;
@@ -253,6 +271,8 @@ ps_status psi_option_parse(const struct psi_option *row, void *values, const cha
         }
         memcpy((char *)values + row->offset, &text, sizeof(text));
         return PS_OK;
+    case PSI_OPTION_TEXTS:
+        return add_text(row, values, what, text, err);
     case PSI_OPTION_REAL:
         real = strtod(text, &end);
         if (end == text || *end != '\0' || !isfinite(real)) {
@@ -313,6 +333,9 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
         break;
     case PSI_OPTION_TEXT:
         PSI_IGNORE(snprintf(buf, n, "%s", *(const char *const *)(const void *)((const char *)values + row->offset)));
+        break;
+    case PSI_OPTION_TEXTS: /* of flags only, which nobody lists */
+        buf[0] = '\0';
         break;
     case PSI_OPTION_REAL:
         PSI_IGNORE(snprintf(buf, n, "%.17g", *(const double *)(const void *)((const char *)values + row->offset)));

@@ -572,13 +572,22 @@ PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t b
 
 /** Every so often, and at the end; total_bytes is known from the start. On the calling thread. */
 typedef void (*ps_copied_fn)(void *ctx, const char *name, uint64_t done_bytes, uint64_t total_bytes);
+/** An import has given `tensor` to `variable`; NULL variable: that tensor was not meant; NULL tensor: that variable of the
+ * container is not among those that were given values. */
+typedef void (*ps_taken_fn)(void *ctx, const char *tensor, const char *variable);
 typedef struct ps_file_options {
     size_t struct_bytes;   /* filled by ps_file_options_init */
     const char *container; /* NULL: the session's */
     ps_copied_fn copied;   /* may be NULL */
     void *ctx;
-    bool slots;       /* import: those of the file, too */
-    bool reserved[7]; /* false */
+    bool slots;              /* import: those of the file, too */
+    bool existing;           /* import: none is created, all must be there */
+    bool reserved[6];        /* false */
+    const char *const *only; /* patterns for names of variables (* ? [a-z]; * also for a /), then NULL; NULL: all. Slots follow
+                                their variable. At most 64 */
+    const char *const *prefixes; /* import: "OLD=NEW", then NULL: a name that begins with OLD begins with NEW instead; of several
+                                    the longest; "=NEW": any name. At most 64 */
+    ps_taken_fn taken;           /* import; may be NULL: for each, when all is done. On the calling thread */
 } ps_file_options;
 PS_API void ps_file_options_init(ps_file_options *options);
 /**
@@ -599,11 +608,14 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
  * compared with what exists before the first variable changes; a missing variable is created, in the order of the file, round
  * robin (with the optimizer that __metadata__ says). Values are assigned: versions of variables that have one go on, slots stay,
  * unless `slots` is set: then those that ps_checkpoint_export() has written are assigned behind all values, with Adam's powers;
- * of a variable all of them are in the file, or none is, and one that exists has the optimizer that they are of. Memory: the
- * largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets),
- * FAILED_PRECONDITION (PS_REASON_IN_ROUNDS: a worker trains it in rounds, which is named: stop them first; so is an assign),
- * NOT_FOUND (no such file), and those of creation and assign, whose text then says how many variables had been given theirs and
- * how many were created and have none.
+ * of a variable all of them are in the file, or none is, and one that exists has the optimizer that they are of. Of the file's
+ * variables only those whose names fit one of `only` are taken, and `prefixes` say what they are called here. A path that ends
+ * with .index.json is an index, as ps_checkpoint_export() writes it, and stands for its files, which lie beside it. Memory: the
+ * largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets; two that would be
+ * one variable), FAILED_PRECONDITION (PS_REASON_IN_ROUNDS: a worker trains it in rounds, which is named: stop them first; so is
+ * an assign), NOT_FOUND (no such file; a pattern or a prefix that fits nothing; a variable that must exist and does not), and
+ * those of creation and assign, whose text then says how many variables had been given theirs and how many were created and have
+ * none.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /** Would ps_import() take this file, as far as that can be said without a cluster? It is checked whole; out_variables (may be
@@ -840,6 +852,7 @@ typedef struct ps_checkpoint_options {
     ps_copied_fn copied;          /* may be NULL; name is that of a file */
     ps_checkpoint_fault_fn fault; /* verify; may be NULL. On the calling thread */
     void *ctx;
+    const char *const *only; /* export: as of ps_file_options */
 } ps_checkpoint_options;
 PS_API void ps_checkpoint_options_init(ps_checkpoint_options *options);
 /**

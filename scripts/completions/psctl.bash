@@ -31,7 +31,7 @@ _psctl() {
     prev=${_psctl_words[${#_psctl_words[@]} - 2]}
     for ((i = 1; i < ${#_psctl_words[@]} - 1; i++)); do
         case ${_psctl_words[i]} in
-            -t | --target | --timeout | --npy | --container | --task | --shard) ((i++)) ;;
+            -t | --target | --timeout | --npy | --container | --task | --shard | --only | --prefix) ((i++)) ;;
             -*) ;;
             *)
                 verb=${_psctl_words[i]}
@@ -78,7 +78,7 @@ _psctl() {
             ;;
         export)
             words=""
-            flags=" --target --timeout --json --help --version --container"
+            flags=" --target --timeout --json --help --version --container --only"
             ;;
         containers)
             words=""
@@ -110,11 +110,11 @@ _psctl() {
             ;;
         checkpoint)
             words="save list verify restore export import delete latest"
-            flags=" --target --timeout --json --help --version --container --yes --slots --shard --force"
+            flags=" --target --timeout --json --help --version --container --yes --slots --shard --force --only --prefix --create"
             ;;
         import)
             words=""
-            flags=" --target --timeout --json --help --version --container --yes"
+            flags=" --target --timeout --json --help --version --container --yes --only --prefix --create"
             ;;
         delete)
             words="variable"
@@ -158,6 +158,8 @@ _psctl() {
         --container) words="container" ;;
         --task) words="task" ;;
         --shard) words="" ;;
+        --only) words="" ;;
+        --prefix) words="" ;;
     esac
     COMPREPLY=($(compgen -W "$(for word in $words; do _psctl_candidates "$word"; done)" -- "$cur"))
     local before=${cur%"${cur##*:}"}

@@ -54,7 +54,7 @@ def npy(name):
     return data[10 + struct.unpack_from("<H", data, 8)[0]:]
 
 
-class Files(unittest.TestCase):
+class Trained(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         """A trained model in checkpoint 1, and what psctl get says of it; checkpoint 2 is the same."""
@@ -84,6 +84,15 @@ class Files(unittest.TestCase):
     def at(cls, name):
         return os.path.join(cls.folder.name, name)
 
+    def fresh(self, count, *flags):
+        c = Cluster(count)
+        self.addCleanup(c.__exit__)
+        for i in range(count):
+            c.start(i, *flags)
+        return c
+
+
+class Files(Trained):
     def file_of(self, task, number, name):
         return self.at("ps-%d/%020d/%s" % (task, number, name))
 
@@ -153,13 +162,6 @@ class Files(unittest.TestCase):
         self.assertEqual(tensors, want)
         self.assertGreater(len(want), len(self.live))
         self.assertEqual(len(powers), 2 if "adam" in self.optimizers.values() else 0)
-
-    def fresh(self, count, *flags):
-        c = Cluster(count)
-        self.addCleanup(c.__exit__)
-        for i in range(count):
-            c.start(i, *flags)
-        return c
 
     def assert_live(self, c):
         self.assertEqual({v["name"]: v["optimizer"]["kind"] for v in psctl(c, "vars", "--json")["variables"]}, self.optimizers)

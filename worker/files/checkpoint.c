@@ -7,7 +7,9 @@
  * are written to their places -> the files appear, the index last. Failure: a file that is bad, a task that is gone, a disk that
  * is full: nothing is left of a file that was not put in its place.
  */
+#include "choice.h"
 #include "files.h"
+#include "source.h"
 
 #include "common/abi.h"
 #include "common/json.h"
@@ -21,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANGES = 4, SHARDS_MAX = 1000, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
+enum { RANGES = 4, SHARDS_MAX = PSI_FILE_PARTS_MAX, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
 
 struct reading {
     ps_session *session;
@@ -231,6 +233,7 @@ struct shard {
 struct exporter {
     struct reading r;
     const char *path;
+    struct psi_choice choice;
     struct source *sources;
     size_t source_count;
     struct psi_file_var *vars;
@@ -274,9 +277,9 @@ static ps_status read_states(struct exporter *e, struct psi_err *err)
     return PS_OK;
 }
 
-static bool is_meant(const struct exporter *e, const struct psi_saved_variable *v)
+static bool is_meant(struct exporter *e, const struct psi_saved_variable *v)
 {
-    return strcmp(v->container, e->r.options.container) == 0;
+    return strcmp(v->container, e->r.options.container) == 0 && psi_choice_takes(&e->choice, v->name);
 }
 
 /* ---- tensors ---- */
@@ -393,8 +396,8 @@ static int by_handle(const void *a, const void *b)
     return (x->handle > y->handle) - (x->handle < y->handle);
 }
 
-static ps_status order_source(const struct exporter *e, struct source *from, const struct psi_saved_variable ***out,
-                              size_t *out_count, struct psi_err *err)
+static ps_status order_source(struct exporter *e, struct source *from, const struct psi_saved_variable ***out, size_t *out_count,
+                              struct psi_err *err)
 {
     size_t count = from->state.variable_count;
     const struct psi_saved_variable **order = psi_calloc(count + 1, sizeof(*order));
@@ -449,6 +452,7 @@ static ps_status make_tensors(struct exporter *e, struct psi_err *err)
         psi_free(of[k].variables);
     }
     psi_free(of);
+    st = st == PS_OK ? psi_choice_check(&e->choice, "the checkpoint", err) : st;
     if (st == PS_OK && e->var_count == 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value in checkpoint %llu",
                         e->r.options.container, (unsigned long long)e->r.number);
@@ -714,6 +718,7 @@ ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path,
     struct psi_err err = {0};
     struct exporter e = {.r = {.session = s, .number = number}, .path = path};
     ps_status st = take_options(&e.r, options, &err);
+    st = st == PS_OK ? psi_choice_init(&e.choice, e.r.options.only, NULL, &err) : st;
     if (st == PS_OK && (path == NULL || path[0] == '\0')) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty");
     }

@@ -12,6 +12,7 @@
  * under way only when the one before it has ended on all tasks, so the same one before and after means that nothing has changed.
  * Failure modes: whatever fails ends it, and nothing is left of the file.
  */
+#include "choice.h"
 #include "files.h"
 
 #include "common/blob.h"
@@ -137,12 +138,15 @@ static ps_status list(struct exporter *e, struct psi_err *err)
 static ps_status choose(struct exporter *e, struct psi_err *err)
 {
     size_t kept = 0;
-    ps_status st = list(e, err);
+    struct psi_choice choice;
+    ps_status st = psi_choice_init(&choice, e->options.only, NULL, err);
+    st = st == PS_OK ? list(e, err) : st;
     for (size_t i = 0; st == PS_OK && i < e->count; i++) {
-        if (e->vars[i].info.initialised) {
+        if (e->vars[i].info.initialised && psi_choice_takes(&choice, e->vars[i].info.name)) {
             e->vars[kept++] = e->vars[i];
         }
     }
+    st = st == PS_OK ? psi_choice_check(&choice, "the container that has a value", err) : st;
     if (st == PS_OK && kept == 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value: there is nothing to export",
                         e->options.container);
@@ -508,6 +512,9 @@ ps_status ps_export(ps_session *s, const char *path, const ps_file_options *opti
     struct psi_err err = {0};
     struct exporter e = {.session = s, .target = {.fd = -1, .directory_fd = -1}};
     ps_status st = psi_files_options(s, path, options, &e.options, &err);
+    if (st == PS_OK && e.options.prefixes != NULL) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "prefixes are for ps_import(): an export has the names that are there");
+    }
     psi_buf_init(&e.header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {

@@ -2,13 +2,14 @@
 /*
  * ps_import(): values of a safetensors file into the variables of a container, and slots where they are asked for.
  *
- * Happy path: the whole file is checked (file_source.c) -> VARS of all tasks: each tensor's variable exists with the same dtype
- * and shape, or is missing -> records of those that exist -> the missing ones are created, in the order of the header -> ASSIGN,
- * several on their way. An assign to a variable without a value is its initialisation (version 0, fresh slots), so nobody else's
- * can come in between. Slots and Adam's powers are found by the names that export gives them, compared before anything changes,
- * and go behind all values. Failure modes: before the first ASSIGN nothing has a new value; afterwards the error says how many
- * have.
+ * Happy path: the whole file is checked (source.c) -> which of its variables are meant, and under which names (choice.c) -> VARS
+ * of all tasks: each tensor's variable exists with the same dtype and shape, or is missing -> records of those that exist -> the
+ * missing ones are created, in the order of the header -> ASSIGN, several on their way. An assign to a variable without a value
+ * is its initialisation (version 0, fresh slots), so nobody else's can come in between. Slots and Adam's powers are found by the
+ * names that export gives them, compared before anything changes, and go behind all values. Failure modes: before the first
+ * ASSIGN nothing has a new value; afterwards the error says how many have.
  */
+#include "choice.h"
 #include "files.h"
 #include "source.h"
 
@@ -54,6 +55,11 @@ struct importer {
     const char *path;
     ps_file_options options;
     struct psi_file_source source;
+    struct psi_choice choice;
+    struct psi_file_item *left_out; /* those that are not meant */
+    size_t left_out_count;
+    struct psi_file_var *there; /* what the container has; given: it is in the file */
+    size_t there_count;
     struct psi_file_var *vars; /* [source.item_count], in the order of the header */
     struct slots *of_vars;     /* likewise; NULL: they are not asked for */
     struct gift *gifts;        /* values first */
@@ -67,7 +73,7 @@ struct importer {
 
 /* ---- what is to be done ---- */
 
-static ps_status compare(const struct psi_file_var *v, const ps_variable_info *there, struct psi_err *err)
+static ps_status compare(const char *tensor, const struct psi_file_var *v, const ps_variable_info *there, struct psi_err *err)
 {
     char a[PSI_SHAPE_TEXT_MAX];
     char b[PSI_SHAPE_TEXT_MAX];
@@ -76,44 +82,58 @@ static ps_status compare(const struct psi_file_var *v, const ps_variable_info *t
     if (item->dtype == there->dtype && (as_many || psi_shape_equal(&item->shape, &there->shape))) {
         return PS_OK;
     }
-    return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is %s %s, the variable of that name on /job:%s/task:%u is %s %s",
-                    v->info.name, ps_dtype_name(item->dtype), psi_shape_format(&item->shape, a, sizeof(a)), there->job,
-                    there->task, ps_dtype_name(there->dtype), psi_shape_format(&there->shape, b, sizeof(b)));
+    char name[PS_NAME_BYTES_MAX + 3] = "of that name";
+    if (strcmp(tensor, there->name) != 0) {
+        (void)snprintf(name, sizeof(name), "'%s'", there->name);
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is %s %s, the variable %s on /job:%s/task:%u is %s %s", tensor,
+                    ps_dtype_name(item->dtype), psi_shape_format(&item->shape, a, sizeof(a)), name, there->job, there->task,
+                    ps_dtype_name(there->dtype), psi_shape_format(&there->shape, b, sizeof(b)));
+}
+
+/* Where all must be there. */
+static ps_status check_existing(const struct importer *m, struct psi_err *err)
+{
+    size_t count = 0, first = 0;
+    for (size_t i = m->source.item_count; i-- > 0;) {
+        count += m->vars[i].missing;
+        first = m->vars[i].missing ? i : first;
+    }
+    return count == 0 || !m->options.existing
+               ? PS_OK
+               : psi_fail(err, PS_NOT_FOUND, "container '%s' has no variable '%s', which is to have the values of tensor '%s'%s",
+                          m->options.container, m->vars[first].info.name, m->source.items[first].name,
+                          count > 1 ? "; it is not the only one" : "");
 }
 
 /* Which of them exist, and are they the same? */
 static ps_status match(struct importer *m, struct psi_err *err)
 {
     static const uint64_t seed[2] = {0, 0}; /* names that this cluster has taken already */
-    struct psi_file_var *there = NULL;
-    size_t count = 0;
     struct psi_map names;
-    ps_status st = psi_files_list(m->session, m->options.container, &there, &count, err);
+    ps_status st = psi_files_list(m->session, m->options.container, &m->there, &m->there_count, err);
     psi_map_init(&names, seed);
-    for (size_t i = 0; st == PS_OK && i < count; i++) {
-        st = psi_map_put(&names, there[i].info.name, strlen(there[i].info.name), &there[i], NULL, err);
+    for (size_t i = 0; st == PS_OK && i < m->there_count; i++) {
+        st = psi_map_put(&names, m->there[i].info.name, strlen(m->there[i].info.name), &m->there[i], NULL, err);
     }
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
-        const struct psi_file_item *item = &m->source.items[i];
         struct psi_file_var *v = &m->vars[i];
-        const struct psi_file_var *old = psi_map_find(&names, item->name, strlen(item->name));
+        struct psi_file_var *old = psi_map_find(&names, v->info.name, strlen(v->info.name));
         v->missing = old == NULL;
         if (old != NULL) {
+            old->given = true;
             v->info = old->info;
             v->task = old->task;
-            st = compare(v, &old->info, err);
+            st = compare(m->source.items[i].name, v, &old->info, err);
         }
     }
     psi_map_fini(&names);
-    psi_free(there);
-    return st;
+    return st == PS_OK ? check_existing(m, err) : st;
 }
 
 /* What the file says of each. */
 static ps_status define(struct importer *m, struct psi_err *err)
 {
-    const char *format = psi_safetensors_metadata(&m->source.table, PSI_FILES_KEY_FORMAT);
-    const char *text = psi_safetensors_metadata(&m->source.table, PSI_FILES_KEY_VARIABLES);
     ps_status st = PS_OK;
     for (size_t i = 0; i < m->source.item_count; i++) {
         const struct psi_file_item *item = &m->source.items[i];
@@ -125,10 +145,26 @@ static ps_status define(struct importer *m, struct psi_err *err)
         (void)snprintf(v->info.name, sizeof(v->info.name), "%s", item->name);
         (void)snprintf(v->info.container, sizeof(v->info.container), "%s", m->options.container);
     }
-    if (text != NULL && format != NULL && strcmp(format, PSI_FILES_FORMAT) == 0) {
-        st = psi_files_understand(text, m->vars, m->source.item_count, err);
+    for (size_t k = 0; st == PS_OK && k < m->source.part_count; k++) {
+        const struct psi_file_part *part = &m->source.parts[k];
+        const char *format = psi_safetensors_metadata(&part->table, PSI_FILES_KEY_FORMAT);
+        const char *text = psi_safetensors_metadata(&part->table, PSI_FILES_KEY_VARIABLES);
+        if (text != NULL && format != NULL && strcmp(format, PSI_FILES_FORMAT) == 0) {
+            st = psi_files_understand(text, &m->vars[part->item_begin], part->item_end - part->item_begin, err);
+        }
     }
     return st;
+}
+
+/* What is left of the file's variables: the kept-th is the i-th. */
+static void keep(struct importer *m, size_t kept, size_t i)
+{
+    m->source.items[kept] = m->source.items[i];
+    m->vars[kept] = m->vars[i];
+    m->vars[kept].spec.optimizer = m->vars[i].spec.optimizer != NULL ? &m->vars[kept].optimizer : NULL;
+    if (m->of_vars != NULL) {
+        m->of_vars[kept] = m->of_vars[i];
+    }
 }
 
 /* Those that are slots, and are not asked for, are passed over. */
@@ -140,16 +176,53 @@ static ps_status leave_slots(struct importer *m, struct psi_err *err)
             psi_free(m->vars[i].slot_of);
             continue;
         }
-        m->source.items[kept] = m->source.items[i];
-        m->vars[kept] = m->vars[i];
-        m->vars[kept].spec.optimizer = m->vars[i].spec.optimizer != NULL ? &m->vars[kept].optimizer : NULL;
-        if (m->of_vars != NULL) {
-            m->of_vars[kept] = m->of_vars[i];
-        }
-        kept++;
+        keep(m, kept++, i);
     }
     m->source.item_count = kept;
     return kept > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots only");
+}
+
+/* No two become one. */
+static ps_status check_names(const struct importer *m, struct psi_err *err)
+{
+    static const uint64_t seed[2] = {0, 0}; /* the first two that are the same end it */
+    struct psi_map names;
+    ps_status st = PS_OK;
+    psi_map_init(&names, seed);
+    for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
+        const char *name = m->vars[i].info.name;
+        void *other = NULL;
+        st = psi_map_put(&names, name, strlen(name), &m->source.items[i], &other, err);
+        if (st == PS_OK && other != NULL) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "tensors '%s' and '%s' would both be variable '%s'",
+                          ((const struct psi_file_item *)other)->name, m->source.items[i].name, name);
+        }
+    }
+    psi_map_fini(&names);
+    return st;
+}
+
+/* Which of them are meant, and as what. Slots have found their variables before. */
+static ps_status choose(struct importer *m, struct psi_err *err)
+{
+    size_t kept = 0;
+    ps_status st = PS_OK;
+    m->left_out = psi_calloc(m->source.item_count + 1, sizeof(*m->left_out));
+    if (m->left_out == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", m->source.item_count);
+    }
+    for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
+        const char *name = m->source.items[i].name;
+        if (psi_choice_takes(&m->choice, name)) {
+            st = psi_choice_rename(&m->choice, name, m->vars[i].info.name, err);
+            keep(m, kept++, i);
+        } else {
+            m->left_out[m->left_out_count++] = m->source.items[i];
+        }
+    }
+    m->source.item_count = kept;
+    st = st == PS_OK ? psi_choice_check(&m->choice, "the file", err) : st;
+    return st == PS_OK ? check_names(m, err) : st;
 }
 
 /* ---- slots ---- */
@@ -160,7 +233,7 @@ static uint32_t power_of(const char *name)
     return strcmp(name, "beta1_power") == 0 ? 1 : strcmp(name, "beta2_power") == 0 ? 2 : 0;
 }
 
-static ps_status read_power(const struct importer *m, const struct psi_file_item *item, double *out, struct psi_err *err)
+static ps_status read_power(struct importer *m, const struct psi_file_item *item, double *out, struct psi_err *err)
 {
     union {
         float narrow;
@@ -174,8 +247,7 @@ static ps_status read_power(const struct importer *m, const struct psi_file_item
 }
 
 /* Tensor i is a slot, or a power, of v. */
-static ps_status note_slot(const struct importer *m, size_t i, const struct psi_file_var *v, struct slots *of,
-                           struct psi_err *err)
+static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_var *v, struct slots *of, struct psi_err *err)
 {
     const struct psi_file_item *item = &m->source.items[i];
     size_t n = strlen(v->info.name);
@@ -342,7 +414,7 @@ static ps_status open_all(struct importer *m, struct psi_err *err)
         if (!m->vars[i].missing) {
             m->vars[i].var = there[found].var;
             m->vars[i].handle = there[found].handle;
-            st = compare(&m->vars[i], &there[found++].info, err);
+            st = compare(m->source.items[i].name, &m->vars[i], &there[found++].info, err);
         }
     }
     psi_free(there);
@@ -444,6 +516,21 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
 
 /* ---- all of it ---- */
 
+static void tell_taken(const struct importer *m)
+{
+    for (size_t i = 0; i < m->source.item_count; i++) {
+        m->options.taken(m->options.ctx, m->source.items[i].name, m->vars[i].info.name);
+    }
+    for (size_t i = 0; i < m->left_out_count; i++) {
+        m->options.taken(m->options.ctx, m->left_out[i].name, NULL);
+    }
+    for (size_t i = 0; i < m->there_count; i++) {
+        if (!m->there[i].given) {
+            m->options.taken(m->options.ctx, NULL, m->there[i].info.name);
+        }
+    }
+}
+
 /* What a failure leaves behind besides values: variables that it has created. They are not deleted: somebody else may have found
  * them meanwhile. */
 static void tell_created(const struct importer *m, struct psi_err *err)
@@ -476,6 +563,7 @@ static ps_status run(struct importer *m, struct psi_err *err)
     st = define(m, err);
     st = st == PS_OK && m->options.slots ? find_slots(m, err) : st;
     st = st == PS_OK ? leave_slots(m, err) : st;
+    st = st == PS_OK ? choose(m, err) : st;
     st = st == PS_OK ? match(m, err) : st;
     st = st == PS_OK ? compare_optimizers(m, err) : st;
     st = st == PS_OK ? check_missing(m, err) : st;
@@ -513,12 +601,16 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     }
     *m = (struct importer){.session = s, .path = path, .source = {.fd = -1}};
     st = psi_files_options(s, path, options, &m->options, &err);
+    st = st == PS_OK ? psi_choice_init(&m->choice, m->options.only, m->options.prefixes, &err) : st;
     st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before it makes variables */
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
         PSI_IGNORE(psi_api_settle(s)); /* parameters of the program before those of the file; a failure is the session's */
         st = run(m, &err);
         psi_api_go_outside(s);
+    }
+    if (st == PS_OK && m->options.taken != NULL) {
+        tell_taken(m);
     }
     if (st == PS_OK && out_variables != NULL) {
         *out_variables = (int)m->done;
@@ -534,6 +626,8 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     }
     psi_file_source_close(&m->source);
     psi_free(m->vars);
+    psi_free(m->there);
+    psi_free(m->left_out);
     psi_free(m->of_vars);
     psi_free(m->gifts);
     psi_free(m);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The file of an import.
+ * The file of an import, or the files of an index, one of which is open at a time.
  *
- * Happy path: open, size, header (common/safetensors.c) -> every tensor can be a variable, NAME:offsets and NAME:bytes together
- * one of strings -> values that must be 0 or 1 are, offsets are in order.
- * Failure modes: no such file, no regular one, anything that the format or a variable does not allow; a file that became shorter
- * while it was read.
+ * Happy path: an index is read -> of each file: open, size, header (common/safetensors.c) -> every tensor can be a variable,
+ * NAME:offsets and NAME:bytes together one of strings -> values that must be 0 or 1 are, offsets are in order. Failure modes: no
+ * such file, no regular one, anything that the format or a variable does not allow; a file that became shorter while it was read.
  */
 #include "source.h"
 
 #include "files.h"
 
 #include "common/blob.h"
+#include "common/json.h"
 #include "common/map.h"
 #include "common/mem.h"
 #include "common/name.h"
@@ -49,18 +49,56 @@ static ps_status read_at(const struct psi_file_source *s, void *dst, uint64_t by
     return PS_OK;
 }
 
-static ps_status open_file(struct psi_file_source *s, struct psi_err *err)
+static bool same_file(const struct stat *a, const struct stat *b)
 {
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* Parts are read one after the other, twice at most: one is open at a time. */
+static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *err)
+{
+    struct psi_file_part *part = &s->parts[at];
     struct stat st;
-    s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang it */
+    if (s->fd >= 0 && s->fd_part == at) {
+        return PS_OK;
+    }
+    if (s->fd >= 0) {
+        (void)close(s->fd);
+    }
+    s->fd_part = at;
+    s->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang it */
     if (s->fd < 0 || fstat(s->fd, &st) != 0) {
         return psi_fail_errno(err, errno, "open", NULL);
     }
     if (!S_ISREG(st.st_mode)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "is no regular file");
     }
-    s->file_bytes = (uint64_t)st.st_size;
+    if (part->stat.st_mode != 0 && !same_file(&st, &part->stat)) {
+        return psi_fail(err, PS_DATA_LOSS, "the file is another one than when it was checked");
+    }
+    part->stat = st;
     return PS_OK;
+}
+
+/* Of an index: which of its files. */
+static void say_part(const struct psi_file_source *s, size_t at, struct psi_err *err)
+{
+    if (s->part_count > 1 || strcmp(s->parts[at].path, s->path) != 0) {
+        const char *slash = strrchr(s->parts[at].path, '/');
+        psi_err_prefix(err, "%.200s", slash == NULL ? s->parts[at].path : slash + 1);
+    }
+}
+
+/* Of the part that is at hand. */
+static ps_status read_item(const struct psi_file_source *s, const struct psi_file_item *item, void *dst, struct psi_err *err)
+{
+    ps_status st = read_at(s, dst, item->bytes, item->offset, err);
+    st = st == PS_OK ? read_at(s, (uint8_t *)dst + item->bytes, item->text_bytes, item->text_offset, err) : st;
+    if (st != PS_OK) {
+        psi_err_prefix(err, "tensor '%s'", item->name);
+    }
+    return st;
 }
 
 /* Bytes of name before ending; 0: it does not end so. */
@@ -89,13 +127,14 @@ static ps_status check_name(void *ctx, const char *name, struct psi_err *err)
     return st;
 }
 
-static ps_status read_header(struct psi_file_source *s, struct psi_err *err)
+static ps_status read_header(struct psi_file_source *s, struct psi_file_part *part, struct psi_err *err)
 {
     uint8_t prefix[PSI_SAFETENSORS_PREFIX] = {0};
     uint64_t length = 0;
-    uint64_t first = s->file_bytes < sizeof(prefix) ? s->file_bytes : sizeof(prefix);
+    uint64_t file_bytes = (uint64_t)part->stat.st_size;
+    uint64_t first = file_bytes < sizeof(prefix) ? file_bytes : sizeof(prefix);
     ps_status st = read_at(s, prefix, first, 0, err);
-    st = st == PS_OK ? psi_safetensors_length(prefix, s->file_bytes, &length, err) : st;
+    st = st == PS_OK ? psi_safetensors_length(prefix, file_bytes, &length, err) : st;
     if (st != PS_OK) {
         return st;
     }
@@ -104,14 +143,14 @@ static ps_status read_header(struct psi_file_source *s, struct psi_err *err)
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a header of %llu bytes", (unsigned long long)length);
     }
     st = read_at(s, header, length, PSI_SAFETENSORS_PREFIX, err);
-    st = st == PS_OK ? psi_safetensors_decode(header, (size_t)length, s->file_bytes, check_name, NULL, &s->table, err) : st;
+    st = st == PS_OK ? psi_safetensors_decode(header, (size_t)length, file_bytes, check_name, NULL, &part->table, err) : st;
     psi_free(header);
     return st;
 }
 
 /* ---- tensors that can be variables ---- */
 
-static ps_status make_plain(const struct psi_file_source *s, const struct psi_tensor *t, struct psi_file_item *item,
+static ps_status make_plain(const struct psi_file_part *part, const struct psi_tensor *t, struct psi_file_item *item,
                             struct psi_err *err)
 {
     if (t->type->dtype == PS_DTYPE_NONE) {
@@ -126,7 +165,7 @@ static ps_status make_plain(const struct psi_file_source *s, const struct psi_te
     }
     item->dtype = t->type->dtype;
     item->shape = t->shape;
-    item->offset = s->table.data_start + t->begin;
+    item->offset = part->table.data_start + t->begin;
     item->bytes = t->end - t->begin;
     return PS_OK;
 }
@@ -137,7 +176,7 @@ static bool is_list(const struct psi_tensor *t, ps_dtype dtype, int64_t least)
 }
 
 /* NAME:offsets and NAME:bytes, either of which may be NULL. */
-static ps_status make_strings(const struct psi_file_source *s, const struct psi_tensor *offsets, const struct psi_tensor *bytes,
+static ps_status make_strings(const struct psi_file_part *part, const struct psi_tensor *offsets, const struct psi_tensor *bytes,
                               struct psi_file_item *item, struct psi_err *err)
 {
     if (!is_list(offsets, PS_I64, 2) || !is_list(bytes, PS_U8, 0)) {
@@ -153,9 +192,9 @@ static ps_status make_strings(const struct psi_file_source *s, const struct psi_
     }
     item->dtype = PS_STRING;
     item->shape = PS_SHAPE(offsets->shape.dims[0] - 1);
-    item->offset = s->table.data_start + offsets->begin;
+    item->offset = part->table.data_start + offsets->begin;
     item->bytes = offsets->end - offsets->begin;
-    item->text_offset = s->table.data_start + bytes->begin;
+    item->text_offset = part->table.data_start + bytes->begin;
     ps_status st = psi_variable_check(PS_STRING, &item->shape, false, err);
     if (st != PS_OK) {
         psi_err_prefix(err, "tensor '%s'", offsets->name);
@@ -172,7 +211,7 @@ static const struct psi_tensor *find(const struct psi_map *names, const char *na
 }
 
 /* The next variable, which t is, or of which t is the first of two tensors. *out_more: it is not counted yet. */
-static ps_status make_item(const struct psi_file_source *s, const struct psi_map *names, const struct psi_tensor *t,
+static ps_status make_item(const struct psi_file_part *part, const struct psi_map *names, const struct psi_tensor *t,
                            struct psi_file_item *item, bool *out_more, struct psi_err *err)
 {
     memset(item, 0, sizeof(*item));
@@ -181,7 +220,7 @@ static ps_status make_item(const struct psi_file_source *s, const struct psi_map
     const struct psi_tensor *bytes = find(names, item->name, PSI_FILES_BYTES);
     *out_more = true;
     if (offsets == NULL && bytes == NULL) {
-        return make_plain(s, t, item, err);
+        return make_plain(part, t, item, err);
     }
     if (find(names, item->name, "") != NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
@@ -190,7 +229,7 @@ static ps_status make_item(const struct psi_file_source *s, const struct psi_map
                         item->name);
     }
     *out_more = offsets == NULL || bytes == NULL || t == (offsets < bytes ? offsets : bytes); /* the first of the two */
-    return make_strings(s, offsets, bytes, item, err);
+    return make_strings(part, offsets, bytes, item, err);
 }
 
 static ps_status check_bools(const struct psi_file_source *s, const struct psi_file_item *item, uint8_t *buffer,
@@ -220,7 +259,7 @@ static ps_status check_strings(const struct psi_file_source *s, const struct psi
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "tensor '%s': out of memory for its %llu bytes", item->name,
                         (unsigned long long)bytes);
     }
-    ps_status st = psi_file_source_read(s, item, blob, err);
+    ps_status st = read_item(s, item, blob, err);
     if (st == PS_OK) {
         st = psi_blob_check(blob, bytes, (uint64_t)item->shape.dims[0], err);
         if (st != PS_OK) {
@@ -231,11 +270,11 @@ static ps_status check_strings(const struct psi_file_source *s, const struct psi
     return st;
 }
 
-static ps_status check_values(const struct psi_file_source *s, struct psi_err *err)
+static ps_status check_values(const struct psi_file_source *s, const struct psi_file_part *part, struct psi_err *err)
 {
     uint8_t *buffer = psi_malloc(CHECK_BYTES);
     ps_status st = buffer != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a look at the values");
-    for (size_t i = 0; st == PS_OK && i < s->item_count; i++) {
+    for (size_t i = part->item_begin; st == PS_OK && i < part->item_end; i++) {
         const struct psi_file_item *item = &s->items[i];
         st = item->dtype == PS_BOOL     ? check_bools(s, item, buffer, err)
              : item->dtype == PS_STRING ? check_strings(s, item, err)
@@ -245,70 +284,212 @@ static ps_status check_values(const struct psi_file_source *s, struct psi_err *e
     return st;
 }
 
-static ps_status make_all(struct psi_file_source *s, const struct psi_map *names, struct psi_err *err)
+static ps_status make_all(struct psi_file_source *s, struct psi_file_part *part, const struct psi_map *names, struct psi_err *err)
 {
-    for (size_t i = 0; i < s->table.tensor_count; i++) {
+    for (size_t i = 0; i < part->table.tensor_count; i++) {
         bool more = false;
         struct psi_file_item *item = &s->items[s->item_count];
-        ps_status st = make_item(s, names, &s->table.tensors[i], item, &more, err);
+        ps_status st = make_item(part, names, &part->table.tensors[i], item, &more, err);
         if (st != PS_OK) {
             return st;
         }
+        item->part = (size_t)(part - s->parts);
         s->value_bytes += more ? item->bytes + item->text_bytes : 0;
         s->item_count += more ? 1 : 0;
     }
-    return s->item_count > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the file has no tensor");
+    return s->item_count > part->item_begin ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the file has no tensor");
 }
 
-static ps_status make_items(struct psi_file_source *s, struct psi_err *err)
+static const uint64_t map_seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
+
+static ps_status make_items(struct psi_file_source *s, struct psi_file_part *part, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
     struct psi_map names;
     ps_status st = PS_OK;
-    s->items = psi_calloc(s->table.tensor_count + 1, sizeof(*s->items));
-    if (s->items == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", s->table.tensor_count);
+    struct psi_file_item *items = psi_realloc(s->items, (s->item_count + part->table.tensor_count + 1) * sizeof(*items));
+    if (items == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", part->table.tensor_count);
     }
-    psi_map_init(&names, seed);
-    for (size_t i = 0; st == PS_OK && i < s->table.tensor_count; i++) {
-        struct psi_tensor *t = &s->table.tensors[i];
+    s->items = items;
+    part->item_begin = s->item_count;
+    psi_map_init(&names, map_seed);
+    for (size_t i = 0; st == PS_OK && i < part->table.tensor_count; i++) {
+        struct psi_tensor *t = &part->table.tensors[i];
         st = psi_map_put(&names, t->name, strlen(t->name), t, NULL, err);
     }
-    st = st == PS_OK ? make_all(s, &names, err) : st;
+    st = st == PS_OK ? make_all(s, part, &names, err) : st;
+    part->item_end = s->item_count;
     psi_map_fini(&names);
+    return st;
+}
+
+/* ---- parts ---- */
+
+static void close_parts(struct psi_file_source *s)
+{
+    if (s->fd >= 0) {
+        (void)close(s->fd);
+    }
+    s->fd = -1;
+    while (s->part_count > 0) {
+        struct psi_file_part *part = &s->parts[--s->part_count];
+        psi_safetensors_fini(&part->table);
+        psi_free(part->path);
+        *part = (struct psi_file_part){.path = NULL};
+    }
+}
+
+/* The file itself, or name beside it. */
+static ps_status add_part(struct psi_file_source *s, const char *name, struct psi_err *err)
+{
+    const char *slash = strrchr(s->path, '/');
+    int before_name = name == NULL || slash == NULL ? 0 : (int)(slash - s->path + 1);
+    size_t n = (size_t)before_name + strlen(name != NULL ? name : s->path) + 1;
+    char *path = psi_malloc(n);
+    if (path == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
+    }
+    (void)snprintf(path, n, "%.*s%s", before_name, s->path, name != NULL ? name : s->path);
+    s->parts[s->part_count++].path = path;
+    return PS_OK;
+}
+
+/* Each file that the map names, once. */
+static ps_status add_parts(struct psi_file_source *s, json_t *map, struct psi_err *err)
+{
+    const char *tensor = NULL;
+    json_t *value = NULL;
+    json_t *names = json_object();
+    ps_status st = names != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
+    json_object_foreach(map, tensor, value)
+    {
+        const char *name = json_string_value(value);
+        if (st != PS_OK || json_object_get(names, name) != NULL) {
+            continue;
+        }
+        if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "the file of tensor '%.200s' is no name of a file beside it", tensor);
+        } else if (json_object_size(names) == PSI_FILE_PARTS_MAX) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "it names more than %d files", PSI_FILE_PARTS_MAX);
+        } else if (json_object_set_new(names, name, json_true()) != 0) {
+            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
+        } else {
+            st = add_part(s, name, err);
+        }
+    }
+    json_decref(names);
+    return st;
+}
+
+/* All of a file that is no part. *out_text: psi_free. */
+static ps_status read_whole(struct psi_file_source *s, char **out_text, size_t *out_bytes, struct psi_err *err)
+{
+    ps_status st = add_part(s, NULL, err);
+    st = st == PS_OK ? use_part(s, 0, err) : st;
+    uint64_t bytes = st == PS_OK ? (uint64_t)s->parts[0].stat.st_size : 0;
+    if (bytes > PSI_SAFETENSORS_HEADER_MAX) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "it has more than %llu bytes", (unsigned long long)PSI_SAFETENSORS_HEADER_MAX);
+    }
+    *out_text = st == PS_OK ? psi_malloc((size_t)bytes + 1) : NULL;
+    *out_bytes = (size_t)bytes;
+    if (st == PS_OK) {
+        st = *out_text != NULL ? read_at(s, *out_text, bytes, 0, err) : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    close_parts(s);
+    return st;
+}
+
+/* *out_tensors: how many it says that there are. */
+static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, struct psi_err *err)
+{
+    json_error_t error = {0};
+    char *text = NULL;
+    size_t bytes = 0;
+    ps_status st = read_whole(s, &text, &bytes, err);
+    st = st == PS_OK ? psi_json_bound("the index", text, bytes, PSI_SAFETENSORS_MARKS_MAX, err) : st;
+    json_t *root = st == PS_OK ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
+    json_t *map = json_object_get(root, "weight_map");
+    if (st == PS_OK && json_object_size(map) == 0) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "%s",
+                      root == NULL ? error.text : "it has no weight_map: it is no index of safetensors files");
+    }
+    *out_tensors = json_object_size(map);
+    st = st == PS_OK ? add_parts(s, map, err) : st;
+    json_decref(root);
+    psi_free(text);
+    return st;
+}
+
+/* No tensor of an index is in two files, and none is missing. */
+static ps_status check_parts(const struct psi_file_source *s, size_t tensors, struct psi_err *err)
+{
+    struct psi_map names;
+    ps_status st = PS_OK;
+    size_t found = 0;
+    psi_map_init(&names, map_seed);
+    for (size_t i = 0; st == PS_OK && i < s->item_count; i++) {
+        const char *name = s->items[i].name;
+        void *other = NULL;
+        st = psi_map_put(&names, name, strlen(name), &s->items[i], &other, err);
+        if (st == PS_OK && other != NULL) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is in two of its files", name);
+            say_part(s, s->items[i].part, err);
+        }
+    }
+    psi_map_fini(&names);
+    for (size_t i = 0; i < s->part_count; i++) {
+        found += s->parts[i].table.tensor_count;
+    }
+    return st != PS_OK || found >= tensors
+               ? st
+               : psi_fail(err, PS_INVALID_ARGUMENT, "it names %zu tensors, and its files have %zu", tensors, found);
+}
+
+static ps_status open_part(struct psi_file_source *s, size_t at, struct psi_err *err)
+{
+    struct psi_file_part *part = &s->parts[at];
+    ps_status st = use_part(s, at, err);
+    st = st == PS_OK ? read_header(s, part, err) : st;
+    st = st == PS_OK ? make_items(s, part, err) : st;
+    st = st == PS_OK ? check_values(s, part, err) : st;
+    if (st != PS_OK) {
+        say_part(s, at, err);
+    }
     return st;
 }
 
 ps_status psi_file_source_open(struct psi_file_source *source, const char *path, struct psi_err *err)
 {
+    bool index = before(path, ".index.json") > 0;
+    size_t tensors = 0;
     memset(source, 0, sizeof(*source));
     source->path = path;
     source->fd = -1;
-    ps_status st = open_file(source, err);
-    st = st == PS_OK ? read_header(source, err) : st;
-    st = st == PS_OK ? make_items(source, err) : st;
-    return st == PS_OK ? check_values(source, err) : st;
+    source->parts = psi_calloc(index ? PSI_FILE_PARTS_MAX : 1, sizeof(*source->parts));
+    if (source->parts == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
+    }
+    ps_status st = index ? read_index(source, &tensors, err) : add_part(source, NULL, err);
+    for (size_t i = 0; st == PS_OK && i < source->part_count; i++) {
+        st = open_part(source, i, err);
+    }
+    return st == PS_OK && index ? check_parts(source, tensors, err) : st;
 }
 
-ps_status psi_file_source_read(const struct psi_file_source *source, const struct psi_file_item *item, void *dst,
-                               struct psi_err *err)
+ps_status psi_file_source_read(struct psi_file_source *source, const struct psi_file_item *item, void *dst, struct psi_err *err)
 {
-    ps_status st = read_at(source, dst, item->bytes, item->offset, err);
-    st = st == PS_OK ? read_at(source, (uint8_t *)dst + item->bytes, item->text_bytes, item->text_offset, err) : st;
+    ps_status st = use_part(source, item->part, err);
+    st = st == PS_OK ? read_item(source, item, dst, err) : st;
     if (st != PS_OK) {
-        psi_err_prefix(err, "tensor '%s'", item->name);
+        say_part(source, item->part, err);
     }
     return st;
 }
 
 void psi_file_source_close(struct psi_file_source *source)
 {
-    if (source->fd >= 0) {
-        (void)close(source->fd);
-    }
-    source->fd = -1;
-    psi_safetensors_fini(&source->table);
+    close_parts(source);
+    psi_free(source->parts);
     psi_free(source->items);
-    source->items = NULL;
-    source->item_count = 0;
+    *source = (struct psi_file_source){.fd = -1};
 }

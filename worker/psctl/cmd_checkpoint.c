@@ -238,6 +238,7 @@ struct psctl_copy copy = psctl_copy_begin(c);
 ps_checkpoint_options_init(&o);
 o.container = c->container;
 o.slots = c->slots;
+o.only = c->only[0] != NULL ? c->only : NULL;
 o.shard_bytes = (uint64_t)c->shard_bytes;
 o.copied = psctl_copied;
 o.ctx = &copy;
@@ -276,16 +277,24 @@ static const struct action {
     const char *name, *arguments;
     int args_min, args_max; /* behind the name */
     enum psctl_exit (*run)(struct psctl *c);
-    bool exports;
+    uint32_t flags;
 } actions[] = {
-    {"save", "", 0, 0, save, false},
-    {"list", "", 0, 0, list, false},
-    {"verify", "[NUMBER | latest]", 0, 1, verify, false},
-    {"restore", "[NUMBER | latest]", 0, 1, restore, false},
-    {"export", "NUMBER | latest, FILE", 2, 2, export, true},
-    {"import", "FILE", 1, 1, import, false},
-    {"delete", "NUMBER", 1, 1, delete, false},
+    {"save", "", 0, 0, save, 0},
+    {"list", "", 0, 0, list, 0},
+    {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
+    {"restore", "[NUMBER | latest]", 0, 1, restore, 0},
+    {"export", "NUMBER | latest, FILE", 2, 2, export, PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY)},
+    {"import", "FILE", 1, 1, import, PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE)},
+    {"delete", "NUMBER", 1, 1, delete, PSCTL_FLAG(FORCE)},
 };
+
+/* Of the flags that not all actions take. */
+static uint32_t given(const struct psctl *c)
+{
+    return (c->slots ? PSCTL_FLAG(SLOTS) : 0) | (c->shard_bytes != 0 ? PSCTL_FLAG(SHARD) : 0) |
+           (c->force ? PSCTL_FLAG(FORCE) : 0) | (c->only[0] != NULL ? PSCTL_FLAG(ONLY) : 0) |
+           (c->prefix[0] != NULL ? PSCTL_FLAG(PREFIX) : 0) | (c->create ? PSCTL_FLAG(CREATE) : 0);
+}
 
 static enum psctl_exit show(struct psctl *c)
 {
@@ -298,11 +307,10 @@ static enum psctl_exit show(struct psctl *c)
             return psctl_misused(c, "checkpoint %s takes %s; see psctl checkpoint --help", a->name,
                                  a->args_max == 0 ? "no argument" : a->arguments);
         }
-        if (!a->exports && (c->slots || c->shard_bytes != 0)) {
-            return psctl_misused(c, "checkpoint %s takes no --slots and no --shard; see psctl checkpoint --help", a->name);
-        }
-        if (c->force && a->run != delete) {
-            return psctl_misused(c, "checkpoint %s takes no --force; see psctl checkpoint --help", a->name);
+        for (uint32_t k = 0; k < PSCTL_FLAG_COUNT; k++) {
+            if ((given(c) & ~a->flags & 1u << k) != 0) {
+                return psctl_misused(c, "checkpoint %s takes no --%s; see psctl checkpoint --help", a->name, psctl_flags[k].name);
+            }
         }
         return a->run(c);
     }
@@ -316,7 +324,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
     .summary = "save all ps tasks now; what is saved, and what to do with it",
     .args_min = 1,
     .args_max = 3,
-    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(FORCE),
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(FORCE) |
+             PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE),
     .words = "save list verify restore export import delete latest",
     .show = show,
     .help =
@@ -328,7 +337,7 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
         "monitored ones go on from there. It asks first on a terminal, unless --yes.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
-        "optimizers, --shard BYTES: into files of that size and an index. import: psctl import, with the slots that export has\n"
-        "written. delete: it goes on all\n"
-        "tasks that are up; the newest one that is whole only with --force. --timeout of these is for each request.\n",
+        "optimizers, --shard BYTES: into files of that size and an index, --only: not all of them. import: psctl import, with\n"
+        "the slots that export has written; --only, --prefix and --create as there. delete: it goes on all tasks that are up; "
+        "the newest one that is whole only with --force. --timeout of these is for each request.\n",
 };

@@ -3,13 +3,14 @@
  * psctl export and import: the variables of a container into a safetensors file, and back.
  *
  * Happy path: connect -> the library copies and says how far it is: a bar on standard error where that is a terminal -> one line
- * with what was copied; what has no value is not in the file, and named on standard error. The files of an index are imported
- * one after the other; a .npy file is psctl set. Failure modes: those of ps_export()
+ * with what was copied; what has no value is not in the file, and named on standard error. Of an import of a part, or under other
+ * names: what was taken, left out and kept. A .npy file is psctl set. Failure modes: those of ps_export()
  * and ps_import(), whose text names the culprit; exit 1. An interrupt during an export leaves nothing behind; during an import
  * some variables may have their new values.
  */
 #include "psctl.h"
 
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,15 +62,25 @@ static const char *container_of(const struct psctl *c)
 /* Variables without a value, which no export has. */
 struct left_out {
     const char *container;
+    const char *const *only; /* those that are meant, or none: all */
     size_t count, named;
     char names[LEFT_OUT_BYTES]; /* as many as fit */
 };
+
+static bool is_meant(const char *const *only, const char *name)
+{
+    bool meant = only[0] == NULL;
+    for (size_t i = 0; only[i] != NULL; i++) {
+        meant = meant || fnmatch(only[i], name, 0) == 0;
+    }
+    return meant;
+}
 
 static void each(void *ctx, const ps_variable_info *info)
 {
     struct left_out *l = ctx;
     size_t used = strlen(l->names);
-    if (info->initialised || strcmp(info->container, l->container) != 0) {
+    if (info->initialised || strcmp(info->container, l->container) != 0 || !is_meant(l->only, info->name)) {
         return;
     }
     l->count++;
@@ -82,7 +93,7 @@ static void each(void *ctx, const ps_variable_info *info)
 /* A file that is taken for all of the model must not lack a part of it in silence. */
 static void find_left_out(struct psctl *c, struct left_out *l)
 {
-    *l = (struct left_out){.container = container_of(c)};
+    *l = (struct left_out){.container = container_of(c), .only = c->only};
     psctl_restart_clock(c);
     for (int i = 0; i < ps_cluster_tasks(c->session); i++) {
         if (ps_task_variables(c->session, i, psctl_left_ms(c), each, l) != PS_OK) {
@@ -104,10 +115,11 @@ void psctl_copy_report(const struct psctl *c, const struct psctl_copy *copy, con
     double seconds = (double)(cli_clock_ms() - copy->started_ms) / 1000;
     double rate = seconds > 0 ? (double)copy->bytes / seconds : 0;
     if (c->json) {
-        cli_json_print(json_pack("{s:o, s:s, s:i, s:o*, s:I, s:o, s:o}", "file", cli_json_text(path), "container",
-                                 container_of(c), "variables", variables, "left_out",
+        cli_json_print(json_pack("{s:o, s:s, s:i, s:o*, s:I, s:o, s:o, s:O*, s:O*, s:O*}", "file", cli_json_text(path),
+                                 "container", container_of(c), "variables", variables, "left_out",
                                  left_out >= 0 ? json_integer((json_int_t)left_out) : NULL, "bytes", (json_int_t)copy->bytes,
-                                 "seconds", cli_json_f64(seconds), "bytes_per_second", cli_json_f64(rate)));
+                                 "seconds", cli_json_f64(seconds), "bytes_per_second", cli_json_f64(rate), "taken", copy->taken,
+                                 "left_out_tensors", copy->left_out, "kept", copy->kept));
         return;
     }
     (void)printf("%s %d variable%s, %s, in %.2f s, %.0f MB/s: %s\n", past, variables, variables == 1 ? "" : "s",
@@ -126,6 +138,7 @@ static enum psctl_exit run_export(struct psctl *c)
     ps_file_options_init(&o);
     o.copied = psctl_copied;
     o.ctx = &copy;
+    o.only = c->only[0] != NULL ? c->only : NULL;
     ps_status st = ps_export(c->session, c->argv[0], &o, &variables);
     psctl_copy_wipe(&copy);
     if (st != PS_OK) {
@@ -143,7 +156,7 @@ const struct psctl_verb psctl_verb_export = {
     .summary = "all variables of a container into a safetensors file",
     .args_min = 1,
     .args_max = 1,
-    .flags = PSCTL_FLAG(CONTAINER),
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY),
     .words = "",
     .run = run_export,
     .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it\n"
@@ -179,92 +192,93 @@ static enum psctl_exit import_npy(struct psctl *c, const char *path)
     return code;
 }
 
-/* One file; *variables and copy->bytes grow. */
-static ps_status import_one(struct psctl *c, struct psctl_copy *copy, const char *path, int *variables)
+static void on_taken(void *ctx, const char *tensor, const char *variable)
 {
+    struct psctl_copy *copy = ctx;
+    int full = tensor == NULL ? json_array_append_new(copy->kept, json_string(variable))
+               : variable == NULL
+                   ? json_array_append_new(copy->left_out, json_string(tensor))
+                   : json_array_append_new(copy->taken, json_pack("{s:s, s:s}", "tensor", tensor, "variable", variable));
+    copy->full = copy->full || full != 0;
+}
+
+static void print_names(const char *what, const json_t *names)
+{
+    size_t i = 0;
+    json_t *name = NULL;
+    json_array_foreach((json_t *)(uintptr_t)names, i, name)
+    {
+        (void)printf("%s %s\n", what, json_string_value(name));
+    }
+}
+
+/* Of a part of a file, or under other names. */
+static void print_taken(const struct psctl_copy *copy)
+{
+    size_t i = 0;
+    json_t *row = NULL;
+    json_array_foreach(copy->taken, i, row)
+    {
+        const char *tensor = json_string_value(json_object_get(row, "tensor"));
+        const char *variable = json_string_value(json_object_get(row, "variable"));
+        bool same = strcmp(tensor, variable) == 0;
+        (void)printf("taken:    %s%s%s\n", tensor, same ? "" : " as ", same ? "" : variable);
+    }
+    print_names("left out:", copy->left_out);
+    print_names("kept:    ", copy->kept);
+    if (copy->full) {
+        (void)fprintf(stderr, "psctl: out of memory: not all names are listed\n");
+    }
+}
+
+static enum psctl_exit import_file(struct psctl *c, const char *path)
+{
+    bool part = c->only[0] != NULL || c->prefix[0] != NULL;
+    struct psctl_copy copy = psctl_copy_begin(c);
     ps_file_options o;
-    int own = 0;
-    uint64_t before = copy->bytes;
+    int variables = 0;
     ps_file_options_init(&o);
     o.copied = psctl_copied;
-    o.ctx = copy;
+    o.ctx = &copy;
     o.slots = c->slots;
-    ps_status st = ps_import(c->session, path, &o, &own);
-    psctl_copy_wipe(copy);
-    copy->bytes = before + (st == PS_OK ? copy->bytes : 0);
-    *variables += own;
-    return st;
-}
-
-static void path_beside(const char *index, const char *name, char *path, size_t n)
-{
-    const char *slash = strrchr(index, '/');
-    (void)snprintf(path, n, "%.*s%s", slash == NULL ? 0 : (int)(slash - index + 1), index, name);
-}
-
-/* Files of an index, each once: all are looked at before the first is given. */
-static enum psctl_exit import_index(struct psctl *c, struct psctl_copy *copy, const char *index, int *variables)
-{
-    json_error_t error;
-    const char *key = NULL;
-    json_t *value = NULL;
-    json_t *root = json_load_file(index, JSON_REJECT_DUPLICATES, &error);
-    json_t *map = json_object_get(root, "weight_map");
-    json_t *names = json_object();
-    ps_status st = json_is_object(map) && names != NULL ? PS_OK : PS_INVALID_ARGUMENT;
-    if (st != PS_OK) {
-        psctl_error(c, st, "%s: %s", index,
-                    root == NULL ? error.text : "it has no weight_map: it is no index of safetensors files");
+    o.existing = part && !c->create;
+    o.only = c->only[0] != NULL ? c->only : NULL;
+    o.prefixes = c->prefix[0] != NULL ? c->prefix : NULL;
+    if (part) {
+        o.taken = on_taken;
+        copy.taken = json_array();
+        copy.left_out = json_array();
+        copy.kept = json_array();
     }
-    json_object_foreach(map, key, value)
-    {
-        const char *name = json_string_value(value);
-        if (st == PS_OK && (name == NULL || strchr(name, '/') != NULL || json_object_set_new(names, name, json_true()) != 0)) {
-            st = PS_INVALID_ARGUMENT;
-            psctl_error(c, st, "%s: the file of tensor '%.200s' is no name of a file beside it", index, key);
-        }
+    ps_status st = ps_import(c->session, path, &o, &variables);
+    psctl_copy_wipe(&copy);
+    if (st == PS_OK) {
+        psctl_copy_report(c, &copy, path, "imported", variables, part ? (int64_t)json_array_size(copy.left_out) : -1);
     }
-    for (int look = 0; look < 2; look++) {
-        json_object_foreach(names, key, value)
-        {
-            char path[PATH_BYTES];
-            path_beside(index, key, path, sizeof(path));
-            if (st == PS_OK) {
-                st = look == 0 ? ps_file_check(path, NULL) : import_one(c, copy, path, variables);
-                if (st != PS_OK) {
-                    (void)psctl_last_failed(c, st);
-                }
-            }
-        }
+    if (st == PS_OK && part && !c->json) {
+        print_taken(&copy);
     }
-    json_decref(names);
-    json_decref(root);
-    return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
+    json_decref(copy.taken);
+    json_decref(copy.left_out);
+    json_decref(copy.kept);
+    return st == PS_OK ? PSCTL_OK : psctl_last_failed(c, st);
 }
 
 enum psctl_exit psctl_import(struct psctl *c, const char *path)
 {
-    int variables = 0;
+    bool npy = ends_with(path, ".npy");
+    bool part = c->only[0] != NULL || c->prefix[0] != NULL;
+    if (npy && part) {
+        return psctl_misused(c, "%s is one variable, which its name says: no --only and no --prefix; see psctl import --help",
+                             path);
+    }
+    if (c->create && !part) {
+        return psctl_misused(c, "--create is for --only and --prefix: without them all is created; see psctl import --help");
+    }
     if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?", container_of(c), path)) {
         return PSCTL_FAILED;
     }
-    if (ends_with(path, ".npy")) {
-        return import_npy(c, path);
-    }
-    struct psctl_copy copy = psctl_copy_begin(c);
-    if (ends_with(path, ".index.json")) {
-        enum psctl_exit code = import_index(c, &copy, path, &variables);
-        if (code != PSCTL_OK) {
-            return code;
-        }
-    } else {
-        ps_status st = import_one(c, &copy, path, &variables);
-        if (st != PS_OK) {
-            return psctl_last_failed(c, st);
-        }
-    }
-    psctl_copy_report(c, &copy, path, "imported", variables, -1);
-    return PSCTL_OK;
+    return npy ? import_npy(c, path) : import_file(c, path);
 }
 
 static enum psctl_exit run_import(struct psctl *c)
@@ -279,13 +293,15 @@ const struct psctl_verb psctl_verb_import = {
     .summary = "values of a safetensors file into the variables of a container",
     .args_min = 1,
     .args_max = 1,
-    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES),
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE),
     .words = "",
     .run = run_import,
     .help = "Of psctl export, of psctl checkpoint export, or of anybody. The file is checked whole and compared with what\n"
             "exists before the first variable changes; missing variables are created, round robin in the order of the\n"
-            "file. Slots of those that exist stay, and those of the file are passed over (psctl checkpoint import gives them). "
-            "FILE may also be an index,\n"
-            "model.safetensors.index.json, whose files lie beside it, or NAME.npy: values of the variable NAME, which is\n"
-            "there. Asks first on a terminal. --timeout is for each variable.\n",
+            "file. Slots of those that exist stay, and those of the file are passed over (psctl checkpoint import gives them).\n"
+            "A warm start: --only takes a part of the file, --prefix gives its variables other names; then all of them must be\n"
+            "there, unless --create, and what was taken, left out, and kept of the container is listed. Patterns are compared\n"
+            "with the names in the file. A pattern or an OLD that fits nothing, two that meet in one name, another shape: found\n"
+            "before anything changes. FILE may also be an index, model.safetensors.index.json, whose files lie beside it, or\n"
+            "NAME.npy: values of the variable NAME, which is there. Asks first on a terminal. --timeout is for each variable.\n",
 };

@@ -16,6 +16,7 @@ enum { NAME_MAX_SEEN = 64, DAY_MS = 24 * 60 * 60 * 1000 };
 #define FIELD(field_) PSI_OPTION_FIELD(struct psctl, field_)
 #define ON .type = PSI_OPTION_BOOL, .flag_only = true
 #define TEXT .type = PSI_OPTION_TEXT, .flag_only = true, .min = 1
+#define TEXTS .type = PSI_OPTION_TEXTS, .flag_only = true, .max = PSCTL_TEXTS_MAX
 #define TIME .type = PSI_OPTION_DURATION, .unit = "s", .flag_only = true, .min = 1, .max = DAY_MS
 const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_TARGET] = {.name = "target",
@@ -60,6 +61,19 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                      .help = "several files of at most so many bytes of values each (512M, 2GiB), and an index of them",
                      FIELD(shard_bytes)},
     [PSCTL_FORCE] = {.name = "force", ON, .help = "also the newest checkpoint that is whole", FIELD(force)},
+    [PSCTL_ONLY] = {.name = "only",
+                    TEXTS,
+                    .metavar = "PATTERN",
+                    .help =
+                        "only variables of such names (* ? [a-z]; * also stands for a /), and their slots; may be given again",
+                    FIELD(only)},
+    [PSCTL_PREFIX] = {.name = "prefix",
+                      TEXTS,
+                      .metavar = "OLD=NEW",
+                      .help = "names that begin with OLD begin with NEW here; OLD= takes it off, =NEW goes before every name; "
+                              "may be given again: the longest OLD counts",
+                      FIELD(prefix)},
+    [PSCTL_CREATE] = {.name = "create", ON, .help = "with --only or --prefix: create what is not there", FIELD(create)},
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
 };
 

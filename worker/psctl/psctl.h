@@ -13,6 +13,7 @@
 
 #define PSCTL_CONTAINER_DEFAULT "localhost" /* ps_session_options.container */
 
+enum { PSCTL_TEXTS_MAX = 64 }; /* as ps_file_options has them */
 enum psctl_exit { PSCTL_OK = 0, PSCTL_FAILED = 1, PSCTL_USAGE = 2 };
 
 /* The command line, and the session once psctl_connect() has made it. */
@@ -25,8 +26,10 @@ struct psctl {
     int64_t timeout_ms;
     int64_t watch_ms;    /* --watch: time between rounds; 0: once */
     int64_t shard_bytes; /* --shard; 0: not given */
-    bool json, all, yes, fill, clear, slots, force, help, version;
-    const struct psctl_verb *const *verbs; /* all of them, then NULL */
+    bool json, all, yes, fill, clear, slots, force, create, help, version;
+    const char *only[PSCTL_TEXTS_MAX + 1];   /* --only, then NULL */
+    const char *prefix[PSCTL_TEXTS_MAX + 1]; /* --prefix */
+    const struct psctl_verb *const *verbs;   /* all of them, then NULL */
     const struct psctl_verb *verb;
     /* what is left, behind the verb */
     int argc;
@@ -87,6 +90,9 @@ enum psctl_flag {
     PSCTL_SLOTS,
     PSCTL_SHARD,
     PSCTL_FORCE,
+    PSCTL_ONLY,
+    PSCTL_PREFIX,
+    PSCTL_CREATE,
     PSCTL_FLAG_COUNT
 };
 #define PSCTL_FLAG(name) (1u << (PSCTL_##name))
@@ -188,7 +194,9 @@ struct psctl_copy {
     bool bar;   /* standard error is a terminal */
     bool drawn; /* the bar is on it */
     int64_t started_ms, drawn_ms;
-    uint64_t bytes; /* so far */
+    uint64_t bytes;                  /* so far */
+    json_t *taken, *left_out, *kept; /* by an import of a part; else NULL */
+    bool full;                       /* not all names are in them */
 };
 struct psctl_copy psctl_copy_begin(const struct psctl *c);
 /** ps_copied_fn of a struct psctl_copy. */

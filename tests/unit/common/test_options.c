@@ -11,6 +11,7 @@ struct settings {
     char hosts[513];
     char name[9];
     int level;
+    const char *only[3];
 };
 
 static const char *const levels[] = {"debug", "info", "warn", NULL};
@@ -80,6 +81,7 @@ static const struct psi_option rows[] = {
      .choices = levels,
      .help = "Least important line that is still written; debug has one line per frame, which costs a lot of time.",
      FIELD(level)},
+    {.name = "only", .type = PSI_OPTION_TEXTS, .flag_only = true, .max = 2, .help = "May be given again.", FIELD(only)},
 };
 
 static struct settings values;
@@ -452,6 +454,20 @@ TEST(test_help)
     psi_buf_init(&b, 200);
     assert_fails(psi_options_help(&options, &b, &err), PS_RESOURCE_EXHAUSTED, &err, "maximum");
     psi_buf_fini(&b);
+}
+
+TEST(test_texts)
+{
+    struct psi_err err;
+    assert_null(values.only[0]);
+    assert_ok(parse("--only b --only=a", true, NULL, 0, &err), &err);
+    assert_string_equal(values.only[0], "b");
+    assert_string_equal(values.only[1], "a");
+    assert_null(values.only[2]);
+    assert_fails(parse("--only c", true, NULL, 0, &err), PS_INVALID_ARGUMENT, &err, "--only: may be given 2 times");
+    begin();
+    assert_fails(parse("--only=", true, NULL, 0, &err), PS_INVALID_ARGUMENT, &err, "--only: '' is not allowed; allowed: TEXT");
+    assert_fails(psi_options_parse_file(&options, "psd.conf", "only = a\n", 9, &err), PS_INVALID_ARGUMENT, &err, "is a flag");
 }
 
 TEST(test_out_of_memory)

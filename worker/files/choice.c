@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which variables are meant, and under which names.
+ *
+ * Happy path: the lists are checked -> each name is compared with all patterns, and then with all prefixes, of which the longest
+ * that it begins with is replaced -> each pattern and each prefix has fitted something. Failure modes: one that has not, which is
+ * a typing error more often than not; a name that nothing could have.
+ */
+#include "choice.h"
+
+#include "common/name.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Bytes of OLD. */
+static size_t old_bytes(const char *prefix)
+{
+    return strcspn(prefix, "=");
+}
+
+static ps_status refuse(const char *what, const char *text, const char *why, struct psi_err *err)
+{
+    char quoted[PSI_QUOTE_MAX];
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s %s: %s", what, psi_quote(quoted, sizeof(quoted), text, strlen(text)), why);
+}
+
+static ps_status check_prefix(const char *const *prefixes, size_t i, struct psi_err *err)
+{
+    const char *p = prefixes[i];
+    size_t n = old_bytes(p);
+    if (p[n] != '=') {
+        return refuse("prefix", p, "is not of the form OLD=NEW", err);
+    }
+    if (strlen(p + n + 1) > PS_NAME_BYTES_MAX) {
+        return refuse("prefix", p, "what comes behind the = is longer than any name", err);
+    }
+    for (size_t k = 0; k < i; k++) {
+        if (old_bytes(prefixes[k]) == n && strncmp(prefixes[k], p, n) == 0) {
+            return refuse("prefix", p, "another one begins with the same OLD", err);
+        }
+    }
+    return PS_OK;
+}
+
+ps_status psi_choice_init(struct psi_choice *c, const char *const *only, const char *const *prefixes, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    *c = (struct psi_choice){.only = only, .prefixes = prefixes};
+    for (size_t i = 0; st == PS_OK && only != NULL && only[i] != NULL; i++) {
+        st = i == PSI_CHOICE_MAX  ? refuse("pattern", only[i], "there are too many of them, 64 are allowed", err)
+             : only[i][0] == '\0' ? refuse("pattern", only[i], "is empty", err)
+                                  : PS_OK;
+    }
+    for (size_t i = 0; st == PS_OK && prefixes != NULL && prefixes[i] != NULL; i++) {
+        st = i == PSI_CHOICE_MAX ? refuse("prefix", prefixes[i], "there are too many of them, 64 are allowed", err)
+                                 : check_prefix(prefixes, i, err);
+    }
+    return st;
+}
+_Static_assert(PSI_CHOICE_MAX == 64, "the texts, and the bits");
+
+bool psi_choice_takes(struct psi_choice *c, const char *name)
+{
+    bool takes = c->only == NULL;
+    for (size_t i = 0; c->only != NULL && c->only[i] != NULL; i++) {
+        if (fnmatch(c->only[i], name, 0) == 0) {
+            c->only_seen |= UINT64_C(1) << i;
+            takes = true;
+        }
+    }
+    return takes;
+}
+
+ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1], struct psi_err *err)
+{
+    char text[2 * PS_NAME_BYTES_MAX + 1];
+    const char *best = "=";
+    for (size_t i = 0; c->prefixes != NULL && c->prefixes[i] != NULL; i++) {
+        const char *p = c->prefixes[i];
+        if (strncmp(name, p, old_bytes(p)) == 0) {
+            c->prefixes_seen |= UINT64_C(1) << i;
+            best = old_bytes(p) >= old_bytes(best) ? p : best;
+        }
+    }
+    (void)snprintf(text, sizeof(text), "%s%s", best + old_bytes(best) + 1, name + old_bytes(best));
+    ps_status st = psi_variable_name_check(text, strlen(text), err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "variable '%s' under the prefix '%.255s'", name, best);
+        return st;
+    }
+    memcpy(out, text, strlen(text) + 1);
+    return PS_OK;
+}
+
+/* Each of them has fitted something. */
+static ps_status all_seen(const char *what, const char *const *list, uint64_t seen, const char *where, struct psi_err *err)
+{
+    for (size_t i = 0; list != NULL && list[i] != NULL; i++) {
+        if ((seen & UINT64_C(1) << i) == 0) {
+            char quoted[PSI_QUOTE_MAX];
+            return psi_fail(err, PS_NOT_FOUND, "%s %s fits no variable of %s", what,
+                            psi_quote(quoted, sizeof(quoted), list[i], strlen(list[i])), where);
+        }
+    }
+    return PS_OK;
+}
+
+ps_status psi_choice_check(const struct psi_choice *c, const char *where, struct psi_err *err)
+{
+    char meant[64];
+    ps_status st = all_seen("the pattern", c->only, c->only_seen, where, err);
+    (void)snprintf(meant, sizeof(meant), "%s%s", where, c->only != NULL ? " that is meant" : "");
+    return st == PS_OK ? all_seen("the prefix", c->prefixes, c->prefixes_seen, meant, err) : st;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which variables of a file or a checkpoint are meant, and under which names: ps_file_options.only and .prefixes. */
+#ifndef PSI_WORKER_CHOICE_H
+#define PSI_WORKER_CHOICE_H
+
+#include "common/limits.h"
+#include "common/status.h"
+
+enum { PSI_CHOICE_MAX = 64 }; /* patterns, and prefixes */
+
+struct psi_choice {
+    const char *const *only;           /* keeps; NULL: all are meant */
+    const char *const *prefixes;       /* keeps; NULL: all keep their names */
+    uint64_t only_seen, prefixes_seen; /* bit i: the i-th has fitted something */
+};
+
+/** Errors: INVALID_ARGUMENT naming the pattern or the prefix: empty, without a =, twice, too many. */
+ps_status psi_choice_init(struct psi_choice *c, const char *const *only, const char *const *prefixes,
+                          struct psi_err *err) PSI_MUST;
+/** Is this variable meant? */
+bool psi_choice_takes(struct psi_choice *c, const char *name);
+/** Its name at the other side, with NUL. Errors: INVALID_ARGUMENT: what would be no name. */
+ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1],
+                            struct psi_err *err) PSI_MUST;
+/** All were asked for. Errors: NOT_FOUND naming the first pattern that has fitted nothing of `where` ("the file"), or prefix. */
+ps_status psi_choice_check(const struct psi_choice *c, const char *where, struct psi_err *err) PSI_MUST;
+
+#endif
