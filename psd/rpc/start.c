@@ -191,6 +191,7 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     struct psi_err err;
     (void)ctx;
     s->reading = false;
+    s->meanwhile = false;
     if (st != PS_OK) {
         st = psi_fail(&err, st, "%s: %s", t->name, error);
     } else if (!s->ends) {
@@ -227,6 +228,7 @@ static void read_more(struct psd_task *t)
         return;
     }
     s->reading = true;
+    s->meanwhile = true;
 }
 
 /* This task has all of them. */
@@ -564,6 +566,19 @@ void psd_start_turn(struct psd_task *t)
         struct psd_peer *self = &t->peers[t->self];
         t->start->undecided = false;
         self->waits = self->own_job && psd_save_is_able(t) && !psi_list_empty(&t->save->shards);
+    }
+}
+
+bool psd_start_has_work(const struct psd_task *t)
+{
+    return t->start != NULL && t->start->meanwhile;
+}
+
+void psd_start_work(struct psd_task *t)
+{
+    t->start->meanwhile = false;
+    if (!t->start->ends) {
+        psd_load_meanwhile(t->start->load);
     }
 }
 

@@ -45,6 +45,7 @@ struct psd_start {
     struct psd_task *beside; /* what is loaded */
     struct psd_load *load;   /* while there is more to read of a part */
     bool reading;            /* the disk has an operation of it */
+    bool meanwhile;          /* ... and this task has not done yet what it can meanwhile */
     bool ends;               /* it is given up: freed when the disk is done */
     struct psd_task *other;  /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
     uint32_t writer;         /* ... 1 + index of that task; 0: our own part is read */
@@ -62,6 +63,9 @@ ps_status psd_start_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_start_fini(struct psd_task *t);
 /** The end of an event: as soon as it is known what its disk has, whether it waits. */
 void psd_start_turn(struct psd_task *t);
+/** While the disk reads (psd_task_work()): false, nothing is to be done meanwhile. */
+bool psd_start_has_work(const struct psd_task *t);
+void psd_start_work(struct psd_task *t);
 /** UNAVAILABLE while it waits; FAILED_PRECONDITION: no checkpoint that may be loaded is there. */
 ps_status psd_start_check(const struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** Load its part of a checkpoint beside what lives (what->state_bytes 0: it has none), and [count] parts of others; what is

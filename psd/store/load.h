@@ -49,6 +49,9 @@ ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o,
 void psd_load_free(struct psd_load *l);
 /** What is wanted next; false: all is there and verified. */
 bool psd_load_want(struct psd_load *l, struct psd_load_read *out);
+/** For while what was wanted last is being read by another thread: what can be done without it is done now, and not in
+ * psd_load_got(). It need not be called. */
+void psd_load_meanwhile(struct psd_load *l);
 /** So many bytes of what was wanted last are where they were wanted: fewer, and the file ends there. */
 ps_status psd_load_got(struct psd_load *l, uint64_t bytes, struct psi_err *err) PSI_MUST;
 /** All is there and verified: the task may live. */

@@ -2,8 +2,9 @@
 /*
  * A checkpoint in numbers: variables with Adagrad at one ps, in rounds of: dd of as many bytes with fdatasync; a checkpoint while
  * nothing else is done; pushes that touch a tenth of the bytes, and pushes of all, without a checkpoint and while one is written,
- * with room for the copies of all (checkpoint_memory); the longest push with less room. The median of each figure, as one JSON
- * line; 1 where a must does not hold.
+ * with room for the copies of all (checkpoint_memory); the longest push with less room. Then, in as many rounds: cat of the
+ * newest checkpoint's files; the ps, killed and started again, from its start until a session has found all variables with their
+ * values. The median of each figure, as one JSON line; 1 where a must does not hold.
  *
  *   checkpoints [MIB] [ROUNDS] [DIRECTORY]     1024, 3, /dev/shm; from the repository's root after `make bench-programs`
  */
@@ -19,6 +20,7 @@ enum { VARIABLE_BYTES = 16 << 20, VARIABLES_MAX = 1024, ROUNDS_MAX = 99, WAIT_MS
 #define CUT_MUST_S 60.0 /* in the background */
 #define TENTH_MUST 1.1  /* time of pushes while one is written, to that without */
 #define IDLE_MUST 0.8   /* of dd's speed */
+#define READY_MUST 0.7  /* of cat's speed */
 
 /* Of one round; then each figure's median. */
 struct figures {
@@ -26,6 +28,7 @@ struct figures {
     double tenth[2], tenth_cut_s; /* mean push without, and while one is written; how long that took */
     double dense[2], dense_cut_s;
     double longest_ms[CURVE];
+    double cat_s, ready_s;
 };
 
 static struct test_cluster cluster;
@@ -144,6 +147,47 @@ static void run(struct figures *f)
     }
 }
 
+/* ---- a life that begins with it ---- */
+
+static void open_all(void)
+{
+    session = open_session(PS_PROGRESS_THREAD);
+    for (int i = 0; i < count; i++) {
+        char name[32];
+        ps_variable_spec spec;
+        (void)snprintf(name, sizeof(name), "layer%d/weights", i);
+        ps_variable_spec_init(&spec);
+        spec.name = name;
+        spec.dtype = PS_F32;
+        spec.shape = PS_SHAPE(VARIABLE_BYTES / sizeof(float));
+        spec.init = ps_glorot();
+        spec.optimizer = ps_adagrad(0.001);
+        check(ps_variable_get(session, &spec, &variables[i]), "get");
+    }
+    check(ps_session_ready(session), "ready");
+}
+
+static void begin_again(struct figures *f)
+{
+    char sh[] = "/bin/sh", c[] = "-c", cat[400];
+    char *const read_all[] = {sh, c, cat, NULL};
+    (void)snprintf(cat, sizeof(cat), "cat \"$(ls -d %s/ps-0/0* | tail -n 1)\"/* > /dev/null", dir);
+    test_cluster_kill(&cluster, 0);
+    f->cat_s = timed(read_all);
+    const double start = now();
+    test_cluster_start(&cluster, 0);
+    open_all();
+    f->ready_s = now() - start;
+    float *value = patterned(VARIABLE_BYTES);
+    check(ps_variable_read(variables[count - 1], value, VARIABLE_BYTES), "a read");
+    free(value);
+    if (ps_variable_version(variables[count - 1], NULL) < 2) { /* of a variable that has its initial value: 1 */
+        (void)fprintf(stderr, "it has begun empty\n");
+        exit(2);
+    }
+    (void)ps_session_close(session);
+}
+
 /* ---- all of it ---- */
 
 static void begin(int mib, const char *top)
@@ -161,23 +205,10 @@ static void begin(int mib, const char *top)
     test_cluster_start_all(&cluster);
     (void)setenv("PSD_TARGET", cluster.address[0], 1); /* of open_session() */
     bench_begin();
-    session = open_session(PS_PROGRESS_THREAD);
     saver = open_session(PS_PROGRESS_THREAD);
     gradient = patterned(VARIABLE_BYTES);
     count = mib * (1 << 20) / VARIABLE_BYTES;
-    for (int i = 0; i < count; i++) {
-        char name[32];
-        ps_variable_spec spec;
-        (void)snprintf(name, sizeof(name), "layer%d/weights", i);
-        ps_variable_spec_init(&spec);
-        spec.name = name;
-        spec.dtype = PS_F32;
-        spec.shape = PS_SHAPE(VARIABLE_BYTES / sizeof(float));
-        spec.init = ps_glorot();
-        spec.optimizer = ps_adagrad(0.001);
-        check(ps_variable_get(session, &spec, &variables[i]), "get");
-    }
-    check(ps_session_ready(session), "ready");
+    open_all();
     for (int i = 0; i < count; i++) { /* all memory is touched */
         check(ps_variable_push(variables[i], gradient, VARIABLE_BYTES, 1.0F), "a push");
     }
@@ -187,8 +218,6 @@ static void end(void)
 {
     char rm[] = "/bin/rm", how[] = "-rf";
     char *const gone[] = {rm, how, dir, NULL};
-    (void)ps_session_close(saver);
-    (void)ps_session_close(session);
     test_cluster_fini(&cluster);
     (void)timed(gone);
     free(gradient);
@@ -224,19 +253,25 @@ int main(int argc, char **argv)
     for (int i = 0; i < rounds; i++) {
         run(&all[i]);
     }
+    (void)ps_session_close(saver);
+    (void)ps_session_close(session);
+    for (int i = 0; i < rounds; i++) {
+        begin_again(&all[i]);
+    }
     end();
     for (size_t at = 0; at < sizeof(f); at += sizeof(double)) { /* all of it are figures */
         const double m = median(all, rounds, at);
         memcpy((char *)&f + at, &m, sizeof(m));
     }
-    const double tenth = f.tenth[1] / f.tenth[0], dense = f.dense[1] / f.dense[0], idle = f.dd_s / f.idle_s;
+    const double tenth = f.tenth[1] / f.tenth[0], dense = f.dense[1] / f.dense[0], idle = f.dd_s / f.idle_s,
+                 begun = f.cat_s / f.ready_s;
     const bool good = f.tenth_cut_s <= CUT_MUST_S && f.dense_cut_s <= CUT_MUST_S && tenth <= TENTH_MUST && dense <= TENTH_MUST &&
-                      idle >= IDLE_MUST;
+                      idle >= IDLE_MUST && begun >= READY_MUST;
     (void)printf(
         "{\"mib\": %d, \"rounds\": %d, \"dd_s\": %.3f, \"idle_s\": %.3f, \"idle_of_dd\": %.2f, \"tenth_s\": %.3f, "
         "\"tenth_ratio\": %.3f, \"dense_s\": %.3f, \"dense_ratio\": %.3f, \"longest_push_ms\": [%.1f, %.1f, %.1f, %.1f], "
-        "\"good\": %s}\n",
+        "\"cat_s\": %.3f, \"ready_s\": %.3f, \"ready_of_cat\": %.2f, \"good\": %s}\n",
         mib, rounds, f.dd_s, f.idle_s, idle, f.tenth_cut_s, tenth, f.dense_cut_s, dense, f.longest_ms[0], f.longest_ms[1],
-        f.longest_ms[2], f.longest_ms[3], good ? "true" : "false");
+        f.longest_ms[2], f.longest_ms[3], f.cat_s, f.ready_s, begun, good ? "true" : "false");
     return good ? 0 : 1;
 }

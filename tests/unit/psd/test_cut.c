@@ -165,6 +165,8 @@ static struct checkpoint *saved(struct life *l)
     return c;
 }
 
+static bool meanwhile; /* who loads does, before what is wanted is there, what can be done then */
+
 static ps_status load_into(struct psd_task *t, const struct checkpoint *c, struct psi_err *err)
 {
     struct psd_load_options o = {.number = 12, .state_bytes = c->files[0].len};
@@ -175,6 +177,9 @@ static ps_status load_into(struct psd_task *t, const struct checkpoint *c, struc
         const struct psi_buf *f = &c->files[r.file];
         uint64_t left = r.offset < f->len ? f->len - r.offset : 0, n = r.bytes < left ? r.bytes : left;
         assert_false(psd_load_is_done(l));
+        if (meanwhile) {
+            psd_load_meanwhile(l);
+        }
         if (n > 0) {
             memcpy(r.to, f->data + r.offset, n);
         }
@@ -269,6 +274,32 @@ TEST(test_every_byte_spoilt)
         }
     }
     assert_int_equal(load(l, c, &err), PS_OK);
+}
+
+/* A value that is read in several pieces, of which each is compared while the next one is read, or behind it. */
+TEST(test_large_value_spoilt)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    struct life *l = life_new(&spec);
+    variable(l, "w", (5 << 20) / 4 + 1, true);
+    struct checkpoint *c = saved(l);
+    struct psi_buf *f = &c->files[1];
+    struct psi_err err;
+    for (int i = 0; i < 2; i++) {
+        meanwhile = i == 1;
+        assert_int_equal(load(l, c, &err), PS_OK);
+        for (size_t at = f->len % 65521; at < f->len; at += (size_t)5 * 65521) {
+            f->data[at] ^= 1;
+            if (load(l, c, &err) != PS_DATA_LOSS) {
+                fail_msg("byte %zu flipped: %s", at, err.text);
+            }
+            f->data[at] ^= 1;
+        }
+        f->data[f->len - 1] ^= 1;
+        assert_int_equal(load(l, c, &err), PS_DATA_LOSS);
+        f->data[f->len - 1] ^= 1;
+    }
+    meanwhile = false;
 }
 
 /* ---- rounds ---- */
