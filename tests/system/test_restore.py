@@ -92,6 +92,9 @@ class Restoring(unittest.TestCase):
             psctl(c, "checkpoint", "export", "latest", os.path.join(place, "all.safetensors"), "--slots")
             return read_safetensors(os.path.join(place, "all.safetensors"))[1]
 
+    def owners(self, c):
+        return {v["task"] for v in psctl(c, "vars", "--json")["variables"] if v["container"] == "localhost"}
+
     def trains(self, sync, optimizer="adam"):
         """Another job, and a function that has its only worker train up to a step: its batches follow from seed and step."""
         worker = "127.0.0.1:%d" % free_port()
@@ -198,10 +201,12 @@ class Restored(Restoring):
         self.onto((2, 3), sync=True)
 
     def test_through_a_file(self):
-        """Export with slots, another cluster of another size, import: the next ten steps are those of the run that went on."""
-        for optimizer in ("adam", "adagrad", "momentum", "sgd"):
-            with self.subTest(optimizer=optimizer):
-                job, train = self.trains(sync=False, optimizer=optimizer)
+        """Export with slots, a new cluster of another size, import: all tasks have a part of it, and the next ten steps are those of
+        the run that went on."""
+        for optimizer, sync, count in (("adam", False, 3), ("adam", True, 3), ("adam", True, 1), ("adagrad", False, 3),
+                                       ("momentum", True, 3), ("sgd", False, 1)):
+            with self.subTest(optimizer=optimizer, sync=sync, count=count):
+                job, train = self.trains(sync, optimizer)
                 c = self.cluster("--checkpoint_seconds", "0", more_jobs=job)
                 train(c, 20)
                 saved = self.tensors(c)
@@ -209,13 +214,44 @@ class Restored(Restoring):
                 psctl(c, "checkpoint", "export", "latest", file, "--slots")
                 train(c, 30)
                 went_on = self.tensors(c)
+                self.assertEqual(saved.keys(), went_on.keys())
+                self.assertTrue(all(went_on[name] != values for name, values in saved.items()))
                 c.__exit__()
                 self.flags = ("--checkpoint_dir", tempfile.mkdtemp(dir=self.place), "--checkpoint_seconds", "0")
-                other = self.cluster_of(3, job)
+                other = self.cluster_of(count, job)
                 until(lambda other=other, file=file: psctl(other, "checkpoint", "import", file, "--yes"))
+                self.assertEqual(self.owners(other), {"/job:ps/task:%d" % task for task in range(count)})
                 self.assertEqual(self.tensors(other), saved)
                 train(other, 30)
                 self.assertEqual(self.tensors(other), went_on)
+
+    def test_spread_anew(self):
+        """A third task has nothing of what two had saved, until it is exported, reset and imported; then it has its part, and the next
+        ten steps are those of the run that went on, also after kill -9 of all."""
+        for sync in (False, True):
+            with self.subTest(sync=sync):
+                job, train = self.trains(sync)
+                c = self.cluster("--checkpoint_seconds", "0", more_jobs=job)
+                train(c, 20)
+                saved = self.tensors(c)
+                file = os.path.join(self.place, "spread.safetensors")
+                psctl(c, "checkpoint", "export", "latest", file, "--slots")
+                train(c, 30)
+                went_on = self.tensors(c)
+                psctl(c, "checkpoint", "restore", "1", "--yes")
+                self.assertEqual(self.tensors(c), saved)
+                c.__exit__()
+                c = self.cluster_of(3, job)
+                self.assertEqual(self.tensors(c), saved)
+                self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1"})
+                psctl(c, "reset", "--yes")
+                psctl(c, "checkpoint", "import", file, "--yes")
+                self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:2"})
+                self.assertEqual(self.tensors(c), saved)
+                self.restart(c, 0, 1, 2)
+                self.assertEqual(self.tensors(c), saved)
+                train(c, 30)
+                self.assertEqual(self.tensors(c), went_on)
 
     def test_what_was_reset_never_comes_back(self):
         c = self.cluster("--checkpoint_seconds", "0")
