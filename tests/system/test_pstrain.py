@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-# test-timeout: 180
+# test-timeout: 360
 """The trainer as its users run it: --local, the four-command cluster by flags and by TF_CONFIG, runs on live ps tasks, --fresh, and
 what happens when processes are killed, stopped or told to end.
 
