@@ -39,7 +39,7 @@ class Fewer(Restoring):
         self.assertIn("which no task has", train(fewer, 30, refused=True))
         os.chmod(os.path.join(self.place, "ps-1"), 0o700)
         self.restart(fewer, 0)
-        until(lambda: int(psctl(fewer, "checkpoint", "list", "--json")["checkpoints"][-1]["number"]) > newest)
+        until(lambda: any(r["number"] > newest and r["state"] == "saved" for r in psctl(fewer, "checkpoint", "list", "--json")["checkpoints"]))
         shutil.rmtree(os.path.join(self.place, "ps-1"))  # a checkpoint was made of it
         self.restart(fewer, 0)
         self.assertEqual(self.tensors(fewer), saved)
