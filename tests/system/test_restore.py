@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-timeout: 300
 """What tasks of live clusters begin with: kill -9 of all of them, of one of two, of the directory; under trainers that go on."""
 import hashlib
 import json
