@@ -2,9 +2,10 @@
 /*
  * Other tasks' directories beside ours: see others.h.
  *
- * Happy path: each file of theirs that the disk lists is noted -> their bars are read, one file after the other -> what has state
- * and manifest is offered when the task lists. Failure: bars that cannot be read: nobody knows what may come back, and nothing of
- * that task is offered. What cannot be listed at all the disk has passed over.
+ * Happy path: each file of theirs that the disk lists is noted -> their bars are read, one file after the other -> parts that
+ * have their state are offered when the task lists; the directory's manifest says which of them are whole. Failure: bars that
+ * cannot be read: nobody knows what may come back, and nothing of that task is offered. What cannot be listed at all the disk has
+ * passed over.
  */
 #include "others.h"
 
@@ -60,7 +61,6 @@ bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e)
         *last = (struct psd_other){.number = file->number, .writer = file->writer};
     }
     last->state = last->state || file->kind == PSD_DISK_STATE;
-    last->manifest = last->manifest || file->kind == PSD_DISK_MANIFEST;
     t->save->highest = file->number > t->save->highest ? file->number : t->save->highest; /* it is no longer free */
     return true;
 }
@@ -71,7 +71,7 @@ bool psd_others_has(const struct psd_task *t, uint64_t number, uint32_t writer)
     for (size_t i = 0; o != NULL && i < o->count; i++) {
         const struct psd_other *p = &o->parts[i];
         if (p->number == number && p->writer == writer) {
-            return p->state && p->manifest;
+            return p->state;
         }
     }
     return false;
@@ -126,7 +126,7 @@ void psd_others_list_add(const struct psd_task *t, struct psd_list *l)
     for (size_t i = 0; i < o->count; i++) {
         ps_v1_ListItem item = ps_v1_ListItem_init_zero;
         const struct psd_other *p = &o->parts[i];
-        if (p->state && p->manifest) {
+        if (p->state) {
             item.has_start = true;
             item.start.number = p->number;
             item.start.writer = p->writer;

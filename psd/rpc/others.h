@@ -15,7 +15,7 @@ struct psd_other {
     /* volatile: */
     uint64_t number; /* of the checkpoint */
     uint32_t writer; /* 1 + its index */
-    bool state, manifest;
+    bool state;
 };
 
 /* The file `bars` of one of them. */

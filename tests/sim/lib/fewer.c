@@ -151,7 +151,7 @@ static void resize(struct sim *s, uint32_t tasks)
 {
     sim_trace(s, "-- %u ps tasks instead of %u --", tasks, s->k.ps_tasks);
     for (uint32_t i = 0; i < s->var_count; i++) {
-        s->var[i].device[0] = '\0'; /* programs ask for none that the cluster does not have */
+        s->var[i].unpinned = true; /* the cluster may not have that task */
     }
     s->task_count = s->k.ps_tasks = tasks;
     sim_cluster_make(s);

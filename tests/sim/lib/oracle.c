@@ -483,6 +483,23 @@ static void check_ok(struct sim *s, struct sim_call *call)
     }
 }
 
+/* It came back where its part was loaded, which is not where its programs pin it (docs/DURABILITY.md 8.4). */
+static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
+{
+    const struct sim_var *v = op->var;
+    for (size_t i = 0; i < s->birth_count; i++) {
+        const struct sim_birth *b = &s->birth[i];
+        const struct sim_task *t = &s->task[b->task];
+        char at[48];
+        (void)snprintf(at, sizeof(at), "/job:%s/task:%u", t->job, t->index);
+        if (b->var == v && b->restored && b->died_event > op->started_event && v->device[0] != '\0' &&
+            strcmp(at, v->device) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Failures that nothing in the world explains. */
 static void check_failure(struct sim *s, const struct sim_call *call)
 {
@@ -510,6 +527,9 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         break;
     case PS_FAILED_PRECONDITION: /* the monitor looks at variables that have no values yet */
         fine = (value_call && (tmp || s->program[op->program].role == SIM_MONITOR)) || sim_admin_may_not(call);
+        break;
+    case PS_INVALID_ARGUMENT:
+        fine = op->kind == PSI_REQ_GET && loaded_elsewhere(s, op);
         break;
     default:
         break;

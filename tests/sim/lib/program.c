@@ -45,7 +45,7 @@ static void make_variables(struct sim *s, struct sim_program *p)
                                  .atomic = v->atomic,
                                  .wire_dtype = find_only ? PS_DTYPE_NONE : v->wire,
                                  .optimizer = optimizer_of(v, p),
-                                 .device = v->device[0] != '\0' ? v->device : NULL};
+                                 .device = v->device[0] != '\0' && !v->unpinned ? v->device : NULL};
         bool scalar = v->kind == SIM_VAR_STEP || (v->kind == SIM_VAR_ROUND && v->dtype == PS_I64);
         spec.shape.rank = scalar ? 0 : 1;
         spec.shape.dims[0] = scalar ? 0 : (int64_t)v->elements;
@@ -396,7 +396,10 @@ static void done_get(struct sim *s, struct sim_program *p, const struct sim_call
         return;
     }
     p->failures++;
-    if (call->op->kind == PSI_REQ_LOOKUP && call->op->status == PS_NOT_FOUND) {
+    if (call->op->status == PS_INVALID_ARGUMENT) { /* it is at another task than the program says: oracle.c */
+        s->var[i].unpinned = true;
+        sim_program_end_soon(s, p, 300);
+    } else if (call->op->kind == PSI_REQ_LOOKUP && call->op->status == PS_NOT_FOUND) {
         p->set &= ~(1u << i);
     } else if (p->state == SIM_GET && call->op->status != PS_ABORTED) {
         p->todo |= 1u << i;

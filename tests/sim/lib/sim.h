@@ -272,6 +272,7 @@ enum sim_var_kind {
 };
 struct sim_var {
     char name[24], device[32];
+    bool unpinned; /* new sessions leave the device out */
     const char *container;
     enum sim_var_kind kind;
     ps_dtype dtype, wire; /* wire: of pushes and pulls; values are small enough to be exact in it */

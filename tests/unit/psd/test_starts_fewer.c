@@ -85,6 +85,21 @@ TEST(test_fewer_tasks)
     assert_int_equal(s->sv->t[1]->core->store.variable_count, 0);
 }
 
+/* Its writer was killed when the directory had decided, and before it had the manifest. */
+TEST(test_fewer_tasks_and_a_part_without_manifest)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    kill_both(s);
+    move(s, "ps-1/00000000000000000002/manifest", "gone");
+    boot_alone(s);
+    connect_alone(s);
+    assert_both(s, 2, 2);
+}
+
 /* A part that is not as it was written: an older one, and both parts of that. */
 TEST(test_fewer_tasks_and_a_spoilt_part)
 {
