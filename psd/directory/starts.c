@@ -479,6 +479,7 @@ static void place(struct psd_task *t)
         ask_failed(t, &err);
     } else {
         say_placed(t, &all);
+        psd_starts_note_elsewhere(t);
         s->phase = PSD_STARTS_PLACING;
         for (uint32_t i = 0; i < t->peer_count; i++) {
             for (size_t k = 0; k < of[i].count; k++) {
@@ -698,7 +699,6 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psd_starts *s = t->starts;
     ps_v1_StartItem what = ps_v1_StartItem_init_zero, *parts = NULL;
-    struct psd_starts_part part;
     struct psi_err err;
     size_t count = 0;
     bool memory = true;
@@ -713,7 +713,6 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         s->peers[i].loads = s->peers[i].loads || (s->adopts && p->own_job);
-        s->peers[i].elsewhere = 0;
         if (!s->peers[i].loads || p->self) {
             continue;
         }
@@ -722,9 +721,6 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
             s->peers[i].loads = false; /* it has nothing, and nothing lives */
         } else if (memory) {
             tell_load(t, p, &what, parts, count);
-        }
-        if (what.state_bytes == 0 && psd_starts_part_of(c, p, &part)) {
-            s->peers[i].elsewhere = s->number;
         }
         psi_free(parts);
         parts = NULL;

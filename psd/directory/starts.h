@@ -59,7 +59,7 @@ struct psd_starts_peer {
     /* volatile: */
     struct psd_starts_offer *offers;
     size_t offer_count, offer_capacity;
-    uint64_t elsewhere;           /* checkpoint of which another task has loaded what this one had written */
+    uint64_t elsewhere;           /* checkpoint of which another task has placed what this one had written; 0: none */
     struct psd_starts_held *held; /* containers that have something there */
     size_t held_count, held_capacity;
     struct psd_start_list loaded; /* containers of what it has loaded */
@@ -115,8 +115,11 @@ bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p
 void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer);
 /** Who loads it; NULL: nobody has it. */
 const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct psd_starts_part *part);
-/** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer. */
+/** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer, or by its writer while
+ * another one has what is in it. */
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
+/** It is about to be placed: whose parts another task has from now on, and who has its own again. */
+void psd_starts_note_elsewhere(struct psd_task *t);
 /** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
 bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone);
 /** What to do about that, for people; returns buf. */

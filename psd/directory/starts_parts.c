@@ -117,11 +117,25 @@ bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
     while (psd_starts_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part);
         const struct psd_peer *loader = psd_starts_loader(t, &part);
-        if (writer == NULL || (t->starts->peers[writer->index].loads && loader != NULL && loader != writer)) {
+        const struct psd_starts_peer *of = writer == NULL ? NULL : &t->starts->peers[writer->index];
+        bool moves = loader != NULL && (loader != writer || (of != NULL && of->elsewhere == c->what.number)); /* or back again */
+        if (of == NULL || (of->loads && moves)) {
             return true;
         }
     }
     return false;
+}
+
+void psd_starts_note_elsewhere(struct psd_task *t)
+{
+    struct psd_starts *s = t->starts;
+    const struct psd_checkpoint *c = psd_saves_known(t, s->number);
+    struct psd_starts_part part;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        bool other = s->adopts && p->own_job && psd_starts_part_of(c, p, &part) && psd_starts_loader(t, &part) != p;
+        s->peers[i].elsewhere = other ? s->number : s->peers[i].loads ? 0 : s->peers[i].elsewhere;
+    }
 }
 
 bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone)

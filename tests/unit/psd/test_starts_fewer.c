@@ -5,6 +5,7 @@
  */
 #include "starts_test.h"
 
+#include "psd/directory/saves.h"
 #include "psd/store/place.h"
 
 /* Both are killed, and task 0 is started as the only one of its job. */
@@ -98,6 +99,37 @@ TEST(test_fewer_tasks_and_a_part_without_manifest)
     boot_alone(s);
     connect_alone(s);
     assert_both(s, 2, 2);
+}
+
+/* Task 1 begins without its disk, of which task 0 sees a copy, and comes back with it before what was adopted is saved: it has
+ * its own again, and nobody else has it. */
+TEST(test_adopted_and_back)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    move_1(s, false);
+    sv_boot(s->sv, 1, s->tweak);
+    move(s, "ps-1", "empty"); /* where it is */
+    move_1(s, true);
+    sv_boot(s->sv, 0, s->tweak);
+    s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+    assert_true(shell_logged(s->sv->t[0], "part_adopted"));
+    assert_int_equal(s->sv->t[0]->core->store.variable_count, 2);
+    connect(s, true, false);
+    assert_is(&s->sv->c, "w", 1, &s->w);
+    set_one(&s->sv->c, &s->w, 2);
+    sv_kill(s->sv, 1);
+    boot(s, false, true);
+    assert_int_equal(s->sv->t[0]->core->store.variable_count, 1);
+    assert_int_equal(s->sv->t[1]->core->store.variable_count, 1);
+    connect(s, false, true);
+    assert_both(s, 1, 1);
+    s->sv->t[0]->core->saves->again_ms = 0;
+    pass(s);
+    assert_true(sv_has(s->sv, 1, 2, PSD_DISK_MANIFEST));
 }
 
 /* A part that is not as it was written: an older one, and both parts of that. */
