@@ -170,7 +170,7 @@ static void bars_read(struct psd_task *t, void *ctx, uint64_t id, const struct p
 static void read_bars(struct psd_task *t)
 {
     struct psi_err err;
-    if (t->save->bars_bytes == 0) {
+    if (!t->save->has_bars) {
         bars_read(t, NULL, 0, NULL);
     } else if (psd_bars_read(t, &t->save->bars, 0, t->save->bars_bytes, bars_read, &err) != PS_OK) {
         over_with_list(t, true, err.text);
@@ -185,7 +185,10 @@ static void list_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         const struct psd_disk_entry *e = &s->entries[i];
         bool own = e->file.writer == 0;
-        s->bars_bytes = own && e->file.kind == PSD_DISK_BARS ? e->bytes : s->bars_bytes;
+        if (own && e->file.kind == PSD_DISK_BARS) {
+            s->has_bars = true;
+            s->bars_bytes = e->bytes;
+        }
         struct psd_shard *shard = own && e->file.number != 0 ? shard_add(t, e->file.number) : NULL;
         if (own ? e->file.number != 0 && shard == NULL : !psd_others_list(t, e)) {
             over_with_list(t, true, "no memory");

@@ -65,7 +65,8 @@ struct psd_save {
     struct psi_list shards;
     bool removing;
     struct psd_disk_entry *entries; /* of a LIST */
-    uint64_t bars_bytes;            /* as it says */
+    bool has_bars;                  /* as it says */
+    uint64_t bars_bytes;
     struct psd_bars bars;
     struct psd_others others;
     /* volatile: the cut */

@@ -8,6 +8,9 @@
 #include "psd/directory/saves.h"
 #include "psd/rpc/start.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #define CONTAINER "localhost"
 
 static void send_reset(struct sv *sv, uint64_t id)
@@ -407,6 +410,24 @@ TEST(test_damaged_file)
     assert_true(shell_logged(sv->t[1], "checkpoints_unreadable"));
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, "/job:ps/task:1");
+}
+
+/* Cut at any byte, also to nothing: what was reset does not come back. */
+TEST(test_cut_file)
+{
+    char path[512];
+    struct stat is;
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    assert_applied(reset(sv, 50));
+    (void)snprintf(path, sizeof(path), "%s/ps-1/bars", sv->dir);
+    assert_int_equal(stat(path, &is), 0);
+    for (off_t bytes = is.st_size; bytes-- > 0;) {
+        sv_kill(sv, 1);
+        assert_int_equal(truncate(path, bytes), 0);
+        sv_boot(sv, 1, sv_with_disk);
+        assert_true(shell_logged(sv->t[1], "checkpoints_unreadable"));
+    }
 }
 
 /* ---- half a model ---- */
