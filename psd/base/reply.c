@@ -166,8 +166,10 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
         return PS_OK;
     }
     memcpy(&m, r->meta, sizeof(m)); /* its form was checked */
-    return psi_fail_as(err, (ps_status)r->header.offset, (ps_reason)m.reason, "%.*s", (int)m.text_bytes,
-                       (const char *)r->meta + sizeof(m) + psi_pad8(m.result_bytes));
+    ps_status st = psi_fail_as(err, (ps_status)r->header.offset, (ps_reason)m.reason, "%.*s", (int)m.text_bytes,
+                               (const char *)r->meta + sizeof(m) + psi_pad8(m.result_bytes));
+    err->applied = (ps_applied)m.applied;
+    return st;
 }
 
 uint64_t psd_ask_id(const struct psd_conn *c)

@@ -431,8 +431,7 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
     (void)id;
     psi_list_remove(&a->link);
     if (w != NULL && err != NULL) {
-        w->err = *err;
-        w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+        w->err = psd_delete_not_noted(err);
     }
     psd_wait_over(t, &a->waiters);
     psi_free(a);
@@ -533,7 +532,8 @@ static bool made_again(const struct psd_peer *owner, const struct psd_ask *gone)
 
 void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *a, const struct psi_err *err)
 {
-    const struct psd_name *n = err == NULL ? psd_directory_find(&t->names, a->container, a->name) : NULL;
+    bool gone = err == NULL || err->applied == PS_MAYBE_PARTLY_APPLIED; /* psd_delete_not_noted() */
+    const struct psd_name *n = gone ? psd_directory_find(&t->names, a->container, a->name) : NULL;
     if (n != NULL && made_again(peer, a)) {
         psd_name_unsure(n, peer->life); /* its owner goes on to make it anew */
     } else if (n != NULL && !a->made_again) {

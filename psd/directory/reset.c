@@ -81,6 +81,7 @@ static void tell_waiters(struct psd_task *t, struct psd_reset *reset, const stru
     struct psd_wait *w = NULL;
     while ((w = psd_wait_first(&reset->waiters)) != NULL) {
         w->err = *err;
+        psi_err_prefix(&w->err, "container '%s' is reset, and that is not noted yet", reset->container);
         w->err.applied = PS_MAYBE_PARTLY_APPLIED;
         psd_wait_done(t, w);
     }

@@ -694,8 +694,12 @@ static void reset_noted(struct psd_task *t, void *ctx, uint64_t id, const struct
 
 static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
+    struct psi_err told;
     (void)ctx;
-    answer(t, PS_OP_TASK_DELETE, id, err);
+    if (err != NULL) {
+        told = psd_delete_not_noted(err);
+    }
+    answer(t, PS_OP_TASK_DELETE, id, err == NULL ? NULL : &told);
 }
 
 void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -196,6 +196,8 @@ void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
 /** ... for good, if it is there: no checkpoint brings it back, once psd_bars_pending() is over. RESOURCE_EXHAUSTED: nothing is
  * done. */
 ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
+/** It is deleted, and the disk that was to note that has failed: what its client is told. */
+struct psi_err psd_delete_not_noted(const struct psi_err *err);
 void psd_reset_here(struct psd_task *t, const char *container);
 
 /* ---- call.c: CALL ---- */

@@ -107,6 +107,14 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
     return st;
 }
 
+struct psi_err psd_delete_not_noted(const struct psi_err *err)
+{
+    struct psi_err told = *err;
+    psi_err_prefix(&told, "it is deleted, and a checkpoint brings it back until that is noted");
+    told.applied = PS_MAYBE_PARTLY_APPLIED;
+    return told;
+}
+
 void psd_reset_here(struct psd_task *t, const char *container)
 {
     const struct psd_container *in = psd_container_find(&t->store, container);

@@ -337,6 +337,30 @@ TEST(test_deleted_variables)
     assert_int_equal(fc_find(&sv->c, "v0", NULL), PS_NOT_FOUND);
 }
 
+/* The owner's disk fails: it is deleted all the same, and its client is told so at once, and does not ask again. */
+TEST(test_disk_of_the_owner_fails)
+{
+    struct sv *sv = with_model(false);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    for (uint32_t i = 0; i < 2; i++) {
+        const char *name = i == 0 ? "v0" : "v1";
+        struct fs_fault *f = &sv->disks[i].fault;
+        f->kinds = FS_ALL;
+        f->calls = 0;
+        f->why = 28; /* ENOSPC */
+        f->fail_at = 1;
+        struct fc_reply r = delete (sv, 50 + i, name);
+        assert_reply(r, PS_RESOURCE_EXHAUSTED, "it is deleted");
+        assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
+        assert_int_equal(fc_find(&sv->c, name, NULL), PS_NOT_FOUND);
+        f->fail_at = 0;
+        shell_pass(&sv->net, 1500);
+        sv_run(sv);
+        reboot(sv, i);
+        assert_true(psd_bars_deleted(sv->t[i]->core, CONTAINER, name, 1));
+    }
+}
+
 /* Its owner has lost it, and a checkpoint has it. */
 TEST(test_deleted_though_it_was_lost)
 {
