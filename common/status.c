@@ -147,9 +147,11 @@ ps_status psi_fail_errno(struct psi_err *err, int why, const char *what, const c
                    : why == ENOSPC || why == EDQUOT || why == EFBIG                         ? PS_RESOURCE_EXHAUSTED
                    : why == EMFILE || why == ENFILE || why == ENOMEM                        ? PS_RESOURCE_EXHAUSTED
                    : why == ENOTDIR || why == EISDIR || why == ENAMETOOLONG || why == ELOOP ? PS_INVALID_ARGUMENT
+                   : why == ESTALE                                                          ? PS_FAILED_PRECONDITION
                    : why == EIO                                                             ? PS_DATA_LOSS
                                                                                             : PS_UNKNOWN;
     const char *hint = why == EFBIG    ? " (a limit on the size of files, ulimit -f)"
+                       : why == ESTALE ? " (the directory was moved, removed or replaced)"
                        : why == ENOSPC ? " (the disk is full, or out of inodes)"
                                        : "";
     char text[256];

@@ -198,10 +198,26 @@ static int result(int rc)
     return rc < 0 ? -errno : rc;
 }
 
+/* 0: who opens the directory by its path finds this one, as the next start will; -ESTALE: it was moved, removed, replaced, or
+ * something was mounted over it: what is written here would never be found. Of a relative path DIR is the one at the start. */
+static int check_there(const struct psd_place *p)
+{
+    struct stat here, there;
+    const char *name = p->path[0] == '/' ? p->path : strrchr(p->path, '/') + 1;
+    if (fstat(p->top, &here) != 0) {
+        return -errno;
+    }
+    if (fstatat(p->above, name, &there, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT || errno == ENOTDIR ? -ESTALE : -errno;
+    }
+    return here.st_dev == there.st_dev && here.st_ino == there.st_ino ? 0 : -ESTALE;
+}
+
 static int place_make_dir(void *ctx, const char *name)
 {
     const struct psd_place *p = ctx;
-    return result(mkdirat(p->top, name, 0700));
+    int rc = check_there(p);
+    return rc < 0 ? rc : result(mkdirat(p->top, name, 0700));
 }
 
 static int place_open_dir(void *ctx, int dir, const char *name)
@@ -225,6 +241,10 @@ static int place_open_task(void *ctx, uint32_t task)
 
 static int place_open_file(void *ctx, int dir, const char *name, bool make)
 {
+    int rc = make && dir == PSD_FS_TOP ? check_there(ctx) : 0;
+    if (rc < 0) {
+        return rc;
+    }
     int how = make ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_NONBLOCK; /* a FIFO must not hang it */
     int fd = result(openat(fd_of(ctx, dir), name, how | O_NOFOLLOW | O_CLOEXEC, 0600));
     struct stat st;
@@ -265,7 +285,8 @@ static int place_sync(void *ctx, int fd)
 {
     const struct psd_place *p = ctx;
     int rc = fd == PSD_FS_TOP ? fsync(p->top) : fsync(fd);
-    return rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: a file system that keeps nothing on disk */
+    rc = rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: a file system that keeps nothing on disk */
+    return rc == 0 && fd == PSD_FS_TOP ? check_there(p) : rc;
 }
 
 static int place_rename(void *ctx, int dir, const char *from, const char *to)

@@ -2,7 +2,7 @@
 /*
  * A task's directory on this machine, DIR/<job>-<index> below the setting checkpoint_dir: opened and locked, and the system's
  * calls on it as a struct psd_fs, those that read other tasks' directories of the job in DIR too. DIR is looked up once; nothing
- * below it is reached through a symbolic link.
+ * below it is reached through a symbolic link. What is made is refused (ESTALE) where the path leads elsewhere meanwhile.
  */
 #ifndef PSD_PLACE_H
 #define PSD_PLACE_H

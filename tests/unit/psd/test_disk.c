@@ -539,7 +539,45 @@ static void go_back(void *fd)
     (void)close(*(int *)fd);
 }
 
-/* The path is looked up once: where the process stands later, and what becomes of the path, is the same to it. */
+static void expect_stale(struct disk *d)
+{
+    struct psi_err err;
+    struct psd_disk_file file = file_of(12, PSD_DISK_MANIFEST, 0);
+    assert_fails(put(d, &bars, "nowhere", &err), PS_FAILED_PRECONDITION, &err, "bars");
+    assert_fails(put(d, &file, "nowhere", &err), PS_FAILED_PRECONDITION, &err, "moved, removed or replaced");
+}
+
+/* Nothing is said to be on the disk that the next start would not find: at the begin of a file, and at its end. */
+TEST(test_moved_away)
+{
+    struct disk *d = disk_new();
+    struct psi_err err;
+    struct psd_disk_file file = file_of(12, PSD_DISK_MANIFEST, 0);
+    const char *away = test_path(test_dir(), "ps-0"), *top = test_path(d->dir, "ps-0"), *above = test_path(test_dir(), "all");
+    d->fault.sync_not = false;
+    expect_put(d, &bars, "here");
+    assert_int_equal(rename(top, away), 0);
+    expect_stale(d);
+    assert_int_equal(mkdir(top, 0700), 0); /* another one in its place */
+    expect_stale(d);
+    assert_int_equal(rmdir(top), 0);
+    assert_int_equal(symlink(away, top), 0); /* which the next start would refuse */
+    expect_stale(d);
+    assert_int_equal(unlink(top), 0);
+    assert_int_equal(rename(away, top), 0);
+    expect_text(d, &bars, "here");
+    assert_int_equal(rename(d->dir, above), 0);
+    expect_stale(d);
+    assert_int_equal(rename(above, d->dir), 0);
+    assert_ok(run(d, PSD_DISK_BEGIN, &file, NULL, &err), &err);
+    assert_int_equal(rename(top, away), 0);
+    assert_fails(run(d, PSD_DISK_PUBLISH, &file, NULL, &err), PS_FAILED_PRECONDITION, &err, "moved, removed or replaced");
+    assert_int_equal(rename(away, top), 0);
+    expect_put(d, &file, "there");
+    expect_text(d, &file, "there");
+}
+
+/* A relative path is looked up once: where the process stands later, and what becomes of the path, is the same to it. */
 TEST(test_looked_up_once)
 {
     const char *dir = test_dir();
