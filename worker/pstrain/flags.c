@@ -98,8 +98,8 @@ static const struct psi_option rows[] = {
     FLAG("seed", seed, INT, "0", "N", "Of the first weights and of the order of the data; the same for all workers",
          .tag = TO_WORKERS, .max = INT64_MAX),
     FLAG("fresh", fresh, BOOL, NULL, NULL,
-         "Start over on running ps tasks: the chief empties them first, other workers wait for that, --timeout at most. Give it "
-         "to all workers",
+         "Start over on running ps tasks, or with --local those that have a --checkpoint_dir: the chief empties them first, "
+         "other workers wait for that, --timeout at most, and no checkpoint brings it back. Give it to all workers",
          .group = "How it runs"),
     FLAG("container", container, TEXT, "localhost", "NAME", "Of the model: programs with different ones never meet",
          .tag = TO_WORKERS),

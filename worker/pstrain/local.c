@@ -3,10 +3,10 @@
  * --local: this process owns the ports, starts a process per task, watches them, and does the end of the run itself.
  *
  * Happy path: bind a socket per task on 127.0.0.1 (so that no port can be lost to another program between two steps) -> ps tasks,
- * with their sockets -> workers -> all workers have ended -> test, report, status -> ps tasks are told to end. Failure modes: a
- * worker that dies is reported, the others finish, status 1; a chief that dies before the model is ready, the end of a ps task,
- * SIGINT, SIGTERM or SIGHUP: everything is stopped, at a signal that insists (stop.h) at once. Should this process itself be
- * killed, the kernel kills the children (PR_SET_PDEATHSIG).
+ * with their sockets -> with --fresh what they have loaded is reset -> workers -> all workers have ended -> test, report, status
+ * -> ps tasks are told to end. Failure modes: a worker that dies is reported, the others finish, status 1; a chief that dies
+ * before the model is ready, the end of a ps task, SIGINT, SIGTERM or SIGHUP: everything is stopped, at a signal that insists
+ * (stop.h) at once. Should this process itself be killed, the kernel kills the children (PR_SET_PDEATHSIG).
  */
 #include "local.h"
 
@@ -15,7 +15,9 @@
 #include "report.h"
 #include "say.h"
 #include "serve.h"
+#include "session.h"
 #include "stop.h"
+#include "team.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,6 +36,7 @@ enum {
     PS_END_MS = 3000,      /* likewise, more than their own bound (serve.h) */
     CHILDREN_MAX = 2 * FLAGS_LOCAL_MAX,
     HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24, /* as the addresses of struct child */
+    READY_LOOK_MS = 100,
     LISTEN_BACKLOG = 128
 };
 
@@ -222,6 +225,40 @@ static int alive(const struct local *l, bool workers)
     return count;
 }
 
+/* ---- start over ---- */
+
+/* The cluster, with text as its spec. */
+static struct cluster cluster_of(struct local *l, char text[2 * HOSTS_BYTES])
+{
+    (void)snprintf(text, 2 * HOSTS_BYTES, "ps=%s;worker=%s", strchr(l->ps_hosts, '=') + 1, strchr(l->worker_hosts, '=') + 1);
+    return (struct cluster){.ps_count = l->ps, .trainer_count = l->count - l->ps, .target = l->children[0].address, .spec = text};
+}
+
+/* --fresh: the model that the ps tasks have begun with, out of their checkpoints, goes before a worker sees it, for good. */
+static int start_over(struct local *l)
+{
+    char text[2 * HOSTS_BYTES];
+    struct cluster c = cluster_of(l, text);
+    struct team team;
+    int64_t deadline_ms = cli_clock_ms() + l->f->timeout_s * 1000;
+    ps_session *s = session_open_aside(l->f, &c);
+    ps_status st = s == NULL ? PS_UNAVAILABLE : PS_DEADLINE_EXCEEDED;
+    while (s != NULL && st == PS_DEADLINE_EXCEEDED && !l->stop && cli_clock_ms() < deadline_ms) {
+        st = ps_session_wait_cluster(s, "ps", READY_LOOK_MS);
+        pump(l, 0);
+    }
+    if (st == PS_OK) {
+        team_init(&team, s, l->f, &c);
+        st = team_reset(&team);
+    }
+    int status = st == PS_OK || l->stop || s == NULL ? EXIT_DONE : EXIT_FAILED;
+    if (status != EXIT_DONE) {
+        PSI_IGNORE(session_call_failed(st, "--fresh: cannot empty the ps tasks"));
+    }
+    (void)ps_session_close(s);
+    return s == NULL ? EXIT_FAILED : status;
+}
+
 /* ---- the end ---- */
 
 static void end_group(struct local *l, bool workers, int within_ms)
@@ -243,7 +280,7 @@ static int finish(struct local *l, const struct dataset *data)
     struct work *all = &totals.work;
     struct model_spec spec;
     char text[2 * HOSTS_BYTES];
-    struct cluster c = {.ps_count = l->ps, .trainer_count = l->count - l->ps, .target = l->children[0].address, .spec = text};
+    struct cluster c = cluster_of(l, text);
     double loss = 0;
     for (int i = l->ps; i < l->count; i++) {
         const struct work *w = &l->children[i].work; /* zeros where it was not done */
@@ -257,7 +294,6 @@ static int finish(struct local *l, const struct dataset *data)
     }
     all->loss = all->samples > 0 ? loss / (double)all->samples : NAN;
     all->epochs = (double)all->samples / (double)data->train_count;
-    (void)snprintf(text, sizeof(text), "ps=%s;worker=%s", strchr(l->ps_hosts, '=') + 1, strchr(l->worker_hosts, '=') + 1);
     if (model_spec_parse(l->f->model, data->features, data->classes, &spec) != 0) {
         return say_error("--model %s is not understood", l->f->model);
     }
@@ -284,7 +320,10 @@ static int run(struct local *l, const struct dataset *data)
         return status;
     }
     status = start_group(l, false);
-    status = status == EXIT_DONE ? start_group(l, true) : status;
+    if (status == EXIT_DONE && l->f->fresh && l->f->checkpoint_dir[0] != '\0') {
+        status = start_over(l);
+    }
+    status = status == EXIT_DONE && !l->stop ? start_group(l, true) : status;
     while (status == EXIT_DONE && !l->stop && alive(l, true) > 0) {
         pump(l, -1);
     }

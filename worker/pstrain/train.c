@@ -116,7 +116,7 @@ static int balance(ps_session *s, const struct cluster *c)
 /* 0; 1: the model was reset meanwhile, try again with a new session; -1: said. */
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
-    bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks */
+    bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks, or has emptied them */
     ps_session *s = session_open(t->f, t->c, true, t->f->timeout_s * 1000, t->alone);
     t->session = s;
     team_init(&t->team, s, t->f, t->c);
