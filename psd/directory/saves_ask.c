@@ -81,15 +81,25 @@ static void add(struct text *x, const char *format, ...)
     x->used = n > 0 && (size_t)n < x->n - x->used ? x->used + (size_t)n : x->n - 1; /* cut is fine */
 }
 
-static uint64_t newest_whole(const struct psd_task *t)
+/* away: of how many more tasks nobody knows that they do not have it. */
+static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
 {
     struct psi_list *it = NULL;
     uint64_t newest = 0;
     PSI_LIST_FOREACH(it, &t->saves->known) {
         const ps_v1_SaveItem *what = &PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->what;
-        newest = psd_saves_whole_at(t, what->number) >= what->task_count ? what->number : newest;
+        newest = psd_saves_whole_at(t, what->number) + away >= what->task_count ? what->number : newest;
     }
     return newest;
+}
+
+static uint32_t count_away(const struct psd_task *t)
+{
+    uint32_t away = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        away += t->peers[i].own_job && !t->peers[i].self && !t->peers[i].listed;
+    }
+    return away;
 }
 
 void psd_saves_failed(struct psd_task *t, const struct psi_err *err)
@@ -105,12 +115,13 @@ void psd_saves_failed(struct psd_task *t, const struct psi_err *err)
 
 static void add_newest(const struct psd_task *t, struct text *x)
 {
-    const struct psd_checkpoint *c = psd_saves_known(t, newest_whole(t));
+    uint64_t whole = newest_whole(t, 0), maybe = newest_whole(t, count_away(t));
+    const struct psd_checkpoint *c = psd_saves_known(t, whole != 0 ? whole : maybe);
     if (c == NULL) {
         add(x, "none is saved");
         return;
     }
-    add(x, "%llu is saved", (unsigned long long)c->what.number);
+    add(x, "%llu is saved%s", (unsigned long long)c->what.number, whole != 0 ? "" : ", where tasks that are away have it");
     if (c->what.step != 0) {
         add(x, ", step %llu", (unsigned long long)c->what.step - 1);
     }
@@ -193,10 +204,11 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
     if (!has_any(t, item->number)) {
         return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", number);
     }
-    if (!item->force && newest_whole(t) == item->number) {
+    uint64_t whole = newest_whole(t, 0), maybe = newest_whole(t, count_away(t));
+    if (!item->force && (item->number == whole || item->number == maybe)) {
         return psi_fail(err, PS_FAILED_PRECONDITION,
-                        "checkpoint %llu is the newest one that is whole: without it the model cannot be restored as it is now "
-                        "(--force)",
+                        "checkpoint %llu is the newest one that is whole, or may be when all tasks are up: without it the model "
+                        "cannot be restored as it is now (--force)",
                         number);
     }
     return PS_OK;

@@ -5,6 +5,8 @@
  */
 #include "save_test.h"
 
+#include "psd/directory/saves.h"
+
 static void ask_range(const struct fc *c, uint64_t id, const ps_v1_CheckpointRead *m)
 {
     uint8_t meta[PS_META_BYTES_MAX];
@@ -225,6 +227,28 @@ TEST(test_delete_of_one_that_is_made)
     assert_int_equal(sv_number(&r), 1);
     struct sv *bare = sv_new_bare(true, true, sv_with_disk);
     assert_reply(delete_one(bare, 1, true), PS_FAILED_PRECONDITION, "checkpoint_dir");
+}
+
+/* The newest one is whole, as far as anybody knows, while a task is away: also to a directory that has not heard of that task. */
+TEST(test_newest_while_a_task_is_away)
+{
+    char text[512];
+    struct sv *sv = sv_new();
+    save_some(sv, 2);
+    for (uint32_t life = 0; life < 2; life++) {
+        sv_kill(sv, 1);
+        if (life == 1) {
+            sv_kill(sv, 0);
+            sv_boot(sv, 0, sv_with_disk);
+            sv_connect(sv);
+        }
+        assert_reply(delete_one(sv, 2, false), PS_FAILED_PRECONDITION, "--force");
+        psd_saves_text(sv->t[0]->core, text, sizeof(text));
+        assert_memory_equal(text, "2 is saved", 10);
+        sv_boot(sv, 1, sv_with_disk);
+        PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    }
+    assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2));
 }
 
 /* What a task that was away has kept goes when it is deleted again. */
