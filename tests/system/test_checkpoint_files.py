@@ -113,7 +113,8 @@ class Files(Trained):
         self.assertEqual((done["number"], done["bad"]), (1, []))
         self.assertEqual(done["bytes"], psctl(self.c, "checkpoint", "list", "--json")["checkpoints"][0]["bytes"])
         self.assertIn("no task has a manifest of checkpoint 9", psctl(self.c, "checkpoint", "verify", "9", code=1))
-        self.assertIn("is no checkpoint", psctl(self.c, "checkpoint", "verify", "1x", code=2))
+        for number in ("1x", "0", "18446744073709551616"):
+            self.assertIn("'%s' is no checkpoint" % number, psctl(self.c, "checkpoint", "verify", number, code=2))
 
     def test_verify_names_what_is_bad(self):
         self.changed(self.file_of(1, 2, "model-00000.safetensors"), -1)

@@ -126,7 +126,7 @@ static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *ou
     if (text != NULL && strcmp(text, "latest") != 0) {
         bool digit = text[0] >= '0' && text[0] <= '9';
         uint64_t number = digit ? strtoull(text, &end, 10) : 0;
-        if (number == 0 || *end != '\0') {
+        if (number == 0 || number == UINT64_MAX || *end != '\0') { /* the highest is what it makes of all above */
             *out_code = psctl_misused(c, "'%.100s' is no checkpoint: a number, or latest", text);
             return 0;
         }
