@@ -7,7 +7,8 @@
  * Without `claim` it is given a number whoever holds the lease: that one is refused from then on.
  * Failure: another task holds the lease: not granted, or ABORTED for one that says a number, which was chief before. After a
  * start of the directory nobody is granted anything for a lease: whoever was given a number by an earlier life of it says so
- * meanwhile. Lists that are missing may know a higher number: UNAVAILABLE.
+ * meanwhile. A number that only a checkpoint says, of a time of which nothing lives, is none that anybody waits for. Lists that are
+ * missing may know a higher number: UNAVAILABLE.
  */
 #include "directory.h"
 
@@ -98,14 +99,14 @@ static ps_status claim_again(struct psd_task *t, struct psd_conn *c, const char 
 /* For how long nobody is granted a lease that is free; 0: this one is. */
 static uint64_t too_early_ms(const struct psd_task *t, const struct psd_chief *chief, bool preferred)
 {
-    bool first = chief == NULL || chief->number == 0;
+    bool first = chief == NULL || chief->number == 0 || chief->saved;
     if (chief != NULL && psd_chief_is_given(chief)) { /* in this life: who is left of an earlier one has a lower number */
         return 0;
     }
     if (first && preferred) {
         return 0;
     }
-    uint64_t since_ms = !first ? t->started_ms : chief == NULL ? t->now_ms : chief->asked_ms;
+    uint64_t since_ms = !first ? t->started_ms : chief == NULL || chief->asked_ms == 0 ? t->now_ms : chief->asked_ms;
     uint64_t free_ms = since_ms + t->config.lease_ms;
     return free_ms > t->now_ms ? free_ms - t->now_ms : 0;
 }
@@ -131,7 +132,10 @@ static ps_status claim_first(struct psd_task *t, struct psd_conn *c, const char 
         if (st != PS_OK) {
             return st;
         }
-        psd_chief_asked(psd_chief_find(&t->chiefs, container), t->now_ms);
+    }
+    chief = psd_chief_find(&t->chiefs, container);
+    if (chief->asked_ms == 0) {
+        psd_chief_asked(chief, t->now_ms);
     }
     return PS_OK;
 }

@@ -315,6 +315,9 @@ static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const str
     for (size_t i = 0; i < of->count; i++) {
         forget_names(t, &t->peers[t->self], of->of[i].container);
     }
+    if (t->start != NULL) {
+        t->start->alone = t->starts->total;
+    }
     if (psd_start_place_here(t, what, of, &err) != PS_OK) {
         psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", what->number), PSI_KV("msg", err.text));
     }

@@ -113,16 +113,19 @@ static void end_sessions(struct psd_task *beside)
     }
 }
 
-/* Numbers of chiefs never fall. */
-static void take_chiefs(struct psd_task *t, const struct psd_task *from)
+/* Numbers of chiefs never fall. alone: nobody lives who might have been one of them. */
+static void take_chiefs(struct psd_task *t, const struct psd_task *from, bool alone)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     struct psi_err err;
     while (psi_map_next(&from->chiefs, &cursor, NULL, NULL, &value)) {
         const struct psd_chief *c = value;
+        bool newer = c->number > psd_chief_number(&t->chiefs, c->container);
         if (psd_chief_follow(t, c->container, c->number, "", &err) != PS_OK) {
             psd_log(t, PSI_LOG_WARN, "chief_forgotten", PSI_KV("container", c->container), PSI_KV("msg", err.text));
+        } else if (newer && alone) {
+            psd_chief_note_saved(psd_chief_find(&t->chiefs, c->container));
         }
     }
     if (from->chief_number > t->chief_number) {
@@ -163,7 +166,7 @@ static ps_status end_part(struct psd_task *t, struct psi_err *err)
     if (s->other == NULL) {
         return PS_OK;
     }
-    take_chiefs(s->beside, s->other);
+    take_chiefs(s->beside, s->other, false);
     ps_status st = psd_place_join(s->beside, s->other, random_of, t, err);
     psi_err_prefix(st == PS_OK ? NULL : err, "checkpoint %llu of %s, and what %s has read", (unsigned long long)s->number,
                    psi_task_name_format(name, sizeof(name), t->config.job, s->writer - 1), t->name);
@@ -360,7 +363,7 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
     for (size_t i = 0; i < of->count; i++) {
         psd_reset_here(t, of->of[i].container);
     }
-    take_chiefs(t, t->start->beside);
+    take_chiefs(t, t->start->beside, t->start->alone);
     t->start->placed++;
     return psd_place(t, t->start->beside, &how, err);
 }

@@ -39,6 +39,7 @@ struct psd_start {
     /* volatile: */
     bool undecided;  /* whether it waits (psd_peer.waits of its own) for the directory: what its disk has is not known */
     char why[512];   /* ... and no checkpoint that the directory may load is there; "": that is not decided */
+    bool alone;      /* directory: nothing lived anywhere when it was decided what is loaded */
     uint64_t placed; /* so many times something of a checkpoint has come to live here */
     /* volatile: a load */
     uint64_t number;         /* of the checkpoint; 0: none is under way, or beside */

@@ -51,6 +51,13 @@ void psd_chief_note_use(const struct psd_chief *chief, uint64_t position)
     }
 }
 
+void psd_chief_note_saved(const struct psd_chief *chief)
+{
+    if (chief != NULL) {
+        ((struct psd_chief *)(uintptr_t)chief)->saved = true; /* likewise */
+    }
+}
+
 void psd_chief_note_failure(const struct psd_chief *chief)
 {
     if (chief != NULL) {

@@ -17,7 +17,8 @@ struct psd_chief {
     char text[96];       /* who has it: for errors; empty: not known */
     uint8_t session[16]; /* directory: that was given the lease last; zeros: none */
     /* volatile: */
-    uint64_t asked_ms;  /* directory: number 0: since when */
+    uint64_t asked_ms;  /* directory: since when, where it was not granted; 0: it was not asked for */
+    bool saved;         /* directory: only a checkpoint says this number, of a time of which nothing lived when it was loaded */
     uint64_t cut;       /* the last one that has it: cut.h */
     uint8_t failed[16]; /* directory: the session under which the rounds of the container have failed last */
     uint64_t used_at;   /* task's position when a name of the container was seen, last looked for */
@@ -34,6 +35,8 @@ ps_status psd_chief_reserve(struct psi_map *chiefs, const char *container, bool 
                             struct psi_err *err) PSI_MUST;
 /** A note: it was asked for first at that time. */
 void psd_chief_asked(const struct psd_chief *chief, uint64_t now_ms);
+/** A note: only a checkpoint says its number. NULL is fine. */
+void psd_chief_note_saved(const struct psd_chief *chief);
 /** Directory, a note: what its session has made ready is no more, for the rounds of it have failed. NULL is fine. */
 void psd_chief_note_failure(const struct psd_chief *chief);
 /** That is so of the session that has the lease now. */

@@ -78,6 +78,7 @@ static void chief(struct psd_task *t, const struct psd_change *c)
     } else if (c->chief.number > chief->number) {
         memset(chief->session, 0, sizeof(chief->session)); /* whoever was given the lease has a lower number: it claims anew */
     }
+    chief->saved = chief->saved && c->chief.number == chief->number;
     chief->number = c->chief.number;
     PSI_IGNORE(snprintf(chief->text, sizeof(chief->text), "%s", c->chief.text)); /* cut is fine */
 }

@@ -548,6 +548,57 @@ TEST(test_reset_never_comes_back)
     }
 }
 
+/* For how long nobody is granted the lease of the default container; 0: this one is. */
+static uint64_t claimed(struct st *s, uint32_t task, bool preferred)
+{
+    static uint8_t others = 90; /* sessions */
+    struct fc c;
+    ps_v1_ChiefAnswer a = ps_v1_ChiefAnswer_init_zero;
+    ps_v1_Chief m = {.claim = true, .preferred = preferred};
+    uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t bytes = 0;
+    struct wire *w = wire_new(), *back = wire_new();
+    fc_connect_as(&c, s->sv->t[0], others++, "worker", task);
+    assert_int_equal(psi_msg_encode(&ps_v1_Chief_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    fc_frame(&c, w, PS_OP_CHIEF, 0, c.next_id++, 0, meta, psi_pad8((uint32_t)bytes), NULL);
+    shell_send(c.conn, w);
+    assert_reply(fc_take(&c, back), PS_OK, "");
+    const uint8_t *p = back->data;
+    size_t n = back->len;
+    assert_true(fc_item(&p, &n, &ps_v1_ChiefAnswer_msg, &a) && a.granted == (a.left_ms == 0));
+    return a.left_ms;
+}
+
+/* A checkpoint has the number of a chief of a time of which nothing lives: nobody waits for that one. While
+ * a task lives, it is waited for, whether that task has seen it or not. */
+TEST(test_chief_of_what_was_saved)
+{
+    for (int alone = 0; alone < 3; alone++) {
+        for (int preferred = 0; preferred < 2; preferred++) {
+            struct st *s = st_new(sv_with_disk);
+            uint64_t number = fc_chief(&s->sv->c);
+            set(s, 1);
+            if (alone == 1) {
+                assert_reply(fc_seal(&s->at1, s->v.handle, s->v.creation, number), PS_OK, ""); /* task 1 has seen it */
+            }
+            assert_int_equal(save(s), 1);
+            sv_kill(s->sv, 0);
+            if (!alone) {
+                sv_kill(s->sv, 1);
+            }
+            boot(s, true, !alone);
+            connect(s, true, !alone);
+            assert_both(s, 1, 1);
+            assert_true(psd_chief_number(&s->sv->t[0]->core->chiefs, "localhost") >= number);
+            reset(s);
+            assert_true(psd_chief_number(&s->sv->t[0]->core->chiefs, "localhost") >= number);
+            uint64_t left = claimed(s, 0, preferred);
+            assert_true(alone ? left > 0 && left <= PS_LEASE_MS : preferred ? left == 0 : left == PS_LEASE_MS);
+            assert_true(claimed(s, 0, true) == (alone ? left : 0));
+        }
+    }
+}
+
 TEST(test_deleted_never_comes_back)
 {
     struct st *s = st_new(sv_with_disk);
