@@ -104,9 +104,9 @@ PS_API bool psd_call_cancelled(const psd_call *call);
     ROW(uint64_t, checkpoint_memory_bytes, "checkpoint_memory", BYTES, 1048576, INT64_C(1) << 50, 268435456, "256MiB", true,     \
         "Copies that a checkpoint may take while it is written; pushes that need more of them wait for the disk.")               \
     ROW(int, restore, "restore", RESTORE, -1000000000, 2, 0, "auto", true,                                                       \
-        "What the tasks begin with where nothing lives: auto: the newest checkpoint that is whole on all of them, or the next "  \
-        "older one, or nothing; latest: the newest one, or they do not begin; a number: that one, or they do not begin; none: "  \
-        "nothing. The directory task's counts.")                                                                                 \
+        "What the tasks begin with where nothing lives: auto: the newest checkpoint, or, where a file of it is damaged, the "    \
+        "next older one, or nothing; where a part of it is missing, they do not begin; latest: the newest one, or they do not "  \
+        "begin; a number: that one, or they do not begin; none: nothing. The directory task's counts.")                          \
     ROW(int, recover, "recover", RECOVER, 0, 1, 0, "partial", true,                                                              \
         "When a task comes back and others live: partial: it loads the newest checkpoint, the others keep what they have; cut: " \
         "all go back to it, as in rounds always. The directory task's counts.")                                                  \

@@ -44,7 +44,8 @@ struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
 /** This task has left that life of the directory. */
 bool psd_peers_left(const struct psd_task *t, uint64_t life);
-/** UNAVAILABLE while a task waits for what it begins with, or loads it: at the directory any of its job; elsewhere this one. */
+/** UNAVAILABLE while a task waits for what it begins with, or loads it: at the directory any of its job; elsewhere this one.
+ * FAILED_PRECONDITION, at the directory: it does not begin with what is there. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** Another process says that it is p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);

@@ -88,6 +88,10 @@ ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err)
     for (uint32_t i = 0; !waits && i < t->peer_count; i++) {
         waits = t->peers[i].own_job && t->peers[i].waits;
     }
+    if (waits && t->refused != NULL) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "the tasks of job %s do not begin: %s", t->peers[t->directory].job,
+                        t->refused);
+    }
     return !waits ? PS_OK
                   : psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "what the tasks of job %s begin with is not loaded yet",
                                 t->peers[t->directory].job);

@@ -7,8 +7,8 @@
  * Without `claim` it is given a number whoever holds the lease: that one is refused from then on.
  * Failure: another task holds the lease: not granted, or ABORTED for one that says a number, which was chief before. After a
  * start of the directory nobody is granted anything for a lease: whoever was given a number by an earlier life of it says so
- * meanwhile. A number that only a checkpoint says, of a time of which nothing lives, is none that anybody waits for. Lists that are
- * missing may know a higher number: UNAVAILABLE.
+ * meanwhile. A number that only a checkpoint says, of a time of which nothing lives, is none that anybody waits for. Lists that
+ * are missing may know a higher number: UNAVAILABLE.
  */
 #include "directory.h"
 

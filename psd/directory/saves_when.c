@@ -23,6 +23,10 @@ ps_status psd_saves_check(struct psd_task *t, struct psi_err *err)
 {
     char bare_text[PSD_NAMES_HALF], away_text[PSD_NAMES_HALF];
     struct psd_names bare = PSD_NAMES_IN(bare_text), away = PSD_NAMES_IN(away_text);
+    ps_status st = psd_peers_begun(t, err);
+    if (st == PS_FAILED_PRECONDITION) {
+        return st; /* which says more than what is below */
+    }
     if (t->saves == NULL || t->save->broken) {
         psd_names_add(&bare, "%s", t->name);
     }
@@ -41,7 +45,6 @@ ps_status psd_saves_check(struct psd_task *t, struct psi_err *err)
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "no checkpoint: not connected to the directory: %s",
                            psd_names_text(&away));
     }
-    ps_status st = psd_peers_begun(t, err);
     return st == PS_OK ? psd_saves_check_names(t, err) : st;
 }
 

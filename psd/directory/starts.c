@@ -22,15 +22,6 @@
 
 enum { RETRY_MS = 1000 };
 
-static const char NOT_WHOLE[] =
-    "the newest checkpoint is not whole on all tasks (restore = latest; the log says what of it is not "
-    "as it was written)";
-
-bool psd_starts_is_here(const struct psd_peer *p)
-{
-    return p->self || (p->listed && p->conn != NULL && !p->conn->closing);
-}
-
 static bool somebody_waits(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -627,61 +618,13 @@ void psd_starts_list_end(struct psd_task *t, struct psd_peer *p)
 
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p)
 {
-    t->starts->refused = false;
+    t->refused = NULL;
     if (p->own_job && t->starts->phase != PSD_STARTS_IDLE) {
         idle(t); /* looked at again when it has listed */
     }
 }
 
 /* ---- what is decided ---- */
-
-/* All who load it have their part, or were not there then and have lost nothing since; parts of those who are gone are there. */
-static bool is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
-{
-    struct psd_starts_part part;
-    bool gone = false, adopts = psd_starts_adopts(t, c);
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        bool loads = t->starts->peers[i].loads || (adopts && p->own_job);
-        bool is_new = !p->self && (t->starts->total || (t->saves->peers[i].has_disk && !p->waits));
-        if (loads && !psd_starts_part_of(c, p, &part) && !is_new) {
-            return false;
-        }
-    }
-    return !c->bad && !psd_starts_missing(t, c, &part, &gone);
-}
-
-/* The one that `restore` has; 0: it has no number. */
-static uint64_t the_one(const struct psd_task *t)
-{
-    return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
-}
-
-/* What `restore` has may be loaded, the newest one if that leaves a choice; NULL: there is none. Where nothing lives, and that
- * one, or the newest one that is good, has a part of a task that is gone, and nobody has it,
- * *out_other is that: then neither an older one nor nothing is what
- * they are to begin with. Else NULL. */
-static struct psd_checkpoint *newest(const struct psd_task *t, const struct psd_checkpoint **out_other)
-{
-    struct psd_checkpoint *best = NULL;
-    struct psi_list *it = NULL;
-    *out_other = NULL;
-    if (t->saves == NULL || t->config.restore == PSD_RESTORE_NONE) {
-        return NULL;
-    }
-    PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
-        struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        if (the_one(t) != 0 && the_one(t) != c->what.number) {
-            continue;
-        }
-        struct psd_starts_part part;
-        bool usable = is_usable(t, c), gone = false;
-        bool other = t->starts->total && !c->bad && psd_starts_missing(t, c, &part, &gone) && gone;
-        best = usable ? c : other || t->config.restore == PSD_RESTORE_LATEST ? NULL : best;
-        *out_other = other ? c : usable ? NULL : *out_other;
-    }
-    return best;
-}
 
 static void tell_load(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const ps_v1_StartItem *parts,
                       size_t count)
@@ -770,9 +713,6 @@ static bool any_in_rounds(const struct psd_task *t)
     return false;
 }
 
-static const char THE_ONE[] =
-    "the checkpoint that restore names is not there on all tasks, or is not as it was written (the log says what)";
-
 /* Somebody asks for one, whatever lives. */
 static void decide_asked(struct psd_task *t)
 {
@@ -784,7 +724,7 @@ static void decide_asked(struct psd_task *t)
     }
     const struct psd_checkpoint *c = psd_saves_known(t, s->asked);
     ps_status st = psd_starts_ask_check(t, s->asked, &err);
-    if (st == PS_OK && !is_usable(t, c)) {
+    if (st == PS_OK && !psd_starts_is_usable(t, c)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
                       (unsigned long long)s->asked);
     }
@@ -793,7 +733,7 @@ static void decide_asked(struct psd_task *t)
         idle(t);
         return;
     }
-    s->refused = false;
+    t->refused = NULL;
     s->by_ask = true;
     load(t, c);
 }
@@ -801,10 +741,9 @@ static void decide_asked(struct psd_task *t)
 static void decide(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
-    const struct psd_checkpoint *other = NULL;
-    char text[sizeof(t->start->why)];
-    bool torn = any_torn(t) && !s->torn_stays, latest = t->config.restore == PSD_RESTORE_LATEST;
-    if ((!somebody_waits(t) && !torn) || (s->refused && s->refused_by == t->config.restore)) {
+    const char *why = NULL;
+    bool torn = any_torn(t) && !s->torn_stays;
+    if ((!somebody_waits(t) && !torn) || (t->refused != NULL && s->refused_by == t->config.restore)) {
         return;
     }
     s->total = !anything_lives(t);
@@ -812,12 +751,8 @@ static void decide(struct psd_task *t)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
     }
-    const struct psd_checkpoint *c = newest(t, &other);
-    const char *why = other != NULL     ? psd_starts_missing_text(t, other, text, sizeof(text))
-                      : the_one(t) != 0 ? THE_ONE
-                      : latest          ? NOT_WHOLE
-                                        : NULL;
-    s->refused = c == NULL && why != NULL;
+    const struct psd_checkpoint *c = psd_starts_choose(t, s->why_refused, sizeof(s->why_refused), &why);
+    t->refused = why;
     s->refused_by = t->config.restore;
     if (c != NULL) {
         load(t, c);

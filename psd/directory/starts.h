@@ -7,9 +7,9 @@
  * that wait load it (`recover` partial): of each container that they had they get their part, the others keep theirs. Or all load
  * it (`recover` cut, and always where a container is in rounds): each container that somebody lacks goes back everywhere; other
  * containers are left alone. A task that is new since the checkpoint has no part of it, and begins empty. What was saved by tasks
- * that the job does not have is loaded by those who have a copy of it (starts_parts.c), everywhere; where nobody has one, nothing
- * older is loaded instead of it. CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each container that it has goes
- * back everywhere.
+ * that the job does not have is loaded by those who have a copy of it (starts_parts.c), everywhere; where a part is nowhere,
+ * nothing older is loaded instead of it (starts_choice.c). CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each
+ * container that it has goes back everywhere.
  */
 #ifndef PSD_DIRECTORY_STARTS_H
 #define PSD_DIRECTORY_STARTS_H
@@ -75,8 +75,8 @@ struct psd_starts {
     bool adopts;            /* some load what others have written: all do, and it goes back everywhere */
     ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
     bool look;              /* at the end of this event */
-    bool refused;           /* what is there is not to be begun with: until a task is lost, or ... */
-    int refused_by;         /* ... `restore` is not this any more */
+    int refused_by; /* what is there is not to be begun with (psd_task.refused): until a task is lost, or `restore` is ... */
+    char why_refused[512];  /* ... not this any more; why */
     bool torn_stays;        /* no checkpoint is there that would mend it */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
@@ -102,10 +102,10 @@ void psd_starts_lost(struct psd_task *t, const struct psd_peer *p);
 /** The end of an event: a start begins when it can. */
 void psd_starts_turn(struct psd_task *t);
 void psd_starts_tick(struct psd_task *t);
-/** It has listed, and is connected. */
-bool psd_starts_is_here(const struct psd_peer *p);
 
 /* ---- starts_parts.c ---- */
+/** It has listed, and is connected. */
+bool psd_starts_is_here(const struct psd_peer *p);
 /** Before the first one; c stays as it is meanwhile. False: that was the last one. */
 void psd_starts_parts_begin(const struct psd_checkpoint *c, struct psd_starts_parts *out);
 bool psd_starts_parts_next(struct psd_starts_parts *parts, struct psd_starts_part *out);
@@ -122,12 +122,20 @@ bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
 void psd_starts_note_elsewhere(struct psd_task *t);
 /** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
 bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone);
-/** What to do about that, for people; returns buf. */
-const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, char *buf, size_t n);
+/** What to do about that, for people; older: that could be loaded instead (0: none). Returns buf. */
+const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf,
+                                    size_t n);
 /** What p loads: its own part into what, and others' where psd_starts.adopts, *out: for psi_free(). False: no memory, *out too.
  */
 bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
                           ps_v1_StartItem **out, size_t *out_count);
+
+/* ---- starts_choice.c ---- */
+/** All who load it have their part, or were not there then and have lost nothing since; parts of those who are gone are there. */
+bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c);
+/** What those who load (psd_starts_peer.loads) are to load; NULL: nothing. *out_why, which may be in buf: they do not begin, and
+ * why; NULL: those who wait begin, empty where there is nothing. */
+const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, size_t n, const char **out_why);
 
 /* ---- starts_ask.c: CHECKPOINT_RESTORE ---- */
 /** Whether it can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part

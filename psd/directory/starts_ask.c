@@ -78,7 +78,7 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
     char text[sizeof(t->start->why)];
     return !psd_starts_missing(t, c, &part, &gone)
                ? PS_OK
-               : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_starts_missing_text(t, c, text, sizeof(text)));
+               : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_starts_missing_text(t, c, 0, text, sizeof(text)));
 }
 
 static ps_status check(const struct psd_task *t, uint64_t number, struct psi_err *err)

@@ -57,6 +57,11 @@ bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p
 
 /* ---- who loads them ---- */
 
+bool psd_starts_is_here(const struct psd_peer *p)
+{
+    return p->self || (p->listed && p->conn != NULL && !p->conn->closing);
+}
+
 void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer)
 {
     struct psd_starts_offer *more =
@@ -195,20 +200,25 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     return true;
 }
 
-const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, char *buf, size_t n)
+const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf, size_t n)
 {
     struct psd_starts_part part;
     bool gone = false;
+    char instead[64] = "";
+    buf[0] = '\0';
     if (!psd_starts_missing(t, c, &part, &gone)) {
-        buf[0] = '\0';
         return buf;
+    }
+    if (older != 0) {
+        PSI_IGNORE(
+            snprintf(instead, sizeof(instead), "restore = %llu loads an older one; ", (unsigned long long)older)); /* fits */
     }
     PSI_IGNORE(
         snprintf(buf, n,
-                 "checkpoint %llu has a part of /job:%s/task:%u, which no task has: start that task, or copy its directory "
-                 "%s-%u beside %s-%u and start that one again; with restore = none, or with another checkpoint_dir, all begin "
-                 "empty",
-                 (unsigned long long)part.number, part.job, part.task, part.job, part.task, t->config.job,
-                 t->config.task)); /* cut is fine */
+                 "checkpoint %llu has a part of /job:%s/task:%u, which no task has: %s, or copy its directory %s-%u beside "
+                 "%s-%u and start that one again; %swith restore = none, or with another checkpoint_dir, all begin empty",
+                 (unsigned long long)part.number, part.job, part.task,
+                 gone ? "start that task" : "put its directory back and start that task again", part.job, part.task,
+                 t->config.job, t->config.task, instead)); /* cut is fine */
     return buf;
 }

@@ -568,7 +568,7 @@ void psd_start_turn(struct psd_task *t)
     if (t->start != NULL && t->start->undecided && psd_save_is_listed(t)) {
         struct psd_peer *self = &t->peers[t->self];
         t->start->undecided = false;
-        self->waits = self->own_job && psd_save_is_able(t) && !psi_list_empty(&t->save->shards);
+        self->waits = self->own_job && (t->save->broken || !psi_list_empty(&t->save->shards));
     }
 }
 

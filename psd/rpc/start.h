@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A task's part in a start (DESIGN §9, tests/models/checkpoint_model.py): what it begins with. A task whose disk has anything of
- * checkpoints serves nobody until the directory says whether it loads one (TASK_LOAD, TASK_PLACE) or begins empty. It loads
+ * checkpoints, or cannot be read, serves nobody until the directory says whether it loads one (TASK_LOAD, TASK_PLACE) or begins
+ * empty. It loads
  * beside what lives, into a task of its own; nothing of that lives before the directory says so, which it does when all have
  * loaded. What is beside goes when the connection to the directory does.
  *

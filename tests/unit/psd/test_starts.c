@@ -460,7 +460,7 @@ TEST(test_not_restored)
     }
 }
 
-/* Who waited comes back without a disk: it has nothing to wait for. */
+/* Who waited comes back without a disk: it has nothing to wait for, and what it had saved is missing. */
 TEST(test_comes_back_without_a_disk)
 {
     struct psi_err err;
@@ -477,6 +477,9 @@ TEST(test_comes_back_without_a_disk)
     sv_kill(s->sv, 1);
     s->sv->bare[1] = true;
     boot(s, false, true);
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
+    s->sv->t[0]->core->config.restore = PSD_RESTORE_NONE; /* as a reload sets it */
+    pass(s);
     assert_true(shell_logged(s->sv->t[0], "start_empty"));
     assert_int_equal(psd_peers_begun(s->sv->t[0]->core, &err), PS_OK);
     connect(s, true, true);

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which checkpoint tasks begin with, or why they do not begin.
+ *
+ * Happy path: the newest one of which all is there that is to be loaded. Failure: one that is known to be damaged is passed over,
+ * as `restore` allows. Where nothing lives, and what is missing may be put back, neither an older one nor nothing stands in for
+ * it: a part of the newest one that nobody has, the directory's own knowledge of what others have, a disk that cannot be read.
+ */
+#include "saves.h"
+#include "starts.h"
+
+#include <stdio.h>
+
+static const char NOT_WHOLE[] =
+    "the newest checkpoint is not whole on all tasks (restore = latest; the log says what of it is not "
+    "as it was written)";
+static const char THE_ONE[] =
+    "the checkpoint that restore names is not there on all tasks, or is not as it was written (the log says what)";
+
+bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_starts_part part;
+    bool gone = false, adopts = psd_starts_adopts(t, c);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        bool loads = t->starts->peers[i].loads || (adopts && p->own_job);
+        bool is_new = !p->self && (t->starts->total || (t->saves->peers[i].has_disk && !p->waits));
+        if (loads && !psd_starts_part_of(c, p, &part) && !is_new) {
+            return false;
+        }
+    }
+    return !c->bad && !psd_starts_missing(t, c, &part, &gone);
+}
+
+/* The one that `restore` has; 0: it has no number. */
+static uint64_t the_one(const struct psd_task *t)
+{
+    return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
+}
+
+/* What `restore` has may be loaded, the newest one if that leaves a choice; NULL: there is none. *out_other: a newer one that is
+ * good, and of which a part is nowhere, *out_older the one that could be loaded instead of it (0: none). Where nothing lives it
+ * is not. */
+static const struct psd_checkpoint *newest(const struct psd_task *t, const struct psd_checkpoint **out_other, uint64_t *out_older)
+{
+    const struct psd_checkpoint *best = NULL;
+    struct psi_list *it = NULL;
+    *out_other = NULL;
+    *out_older = 0;
+    if (t->saves == NULL) {
+        return NULL;
+    }
+    PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
+        const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+        if (the_one(t) != 0 && the_one(t) != c->what.number) {
+            continue;
+        }
+        struct psd_starts_part part;
+        bool usable = psd_starts_is_usable(t, c), gone = false;
+        bool other = !c->bad && psd_starts_missing(t, c, &part, &gone);
+        best = usable ? c : (other && t->starts->total) || t->config.restore == PSD_RESTORE_LATEST ? NULL : best;
+        *out_older = usable ? c->what.number : *out_older;
+        *out_other = other ? c : usable ? NULL : *out_other;
+    }
+    return best;
+}
+
+/* Who waits and cannot read its disk; NULL: nobody. */
+static const struct psd_peer *unreadable(const struct psd_task *t)
+{
+    for (uint32_t i = 0; t->saves != NULL && i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        bool says = p->self ? !psd_save_is_able(t) : t->starts->peers[i].will_wait && !t->saves->peers[i].has_disk;
+        if (p->own_job && p->waits && says) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* What others have of checkpoints, and this task, which decides on them, has never heard of: its own directory is not there. */
+static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
+{
+    const struct psd_peer *self = &t->peers[t->self];
+    if (!t->starts->total) {
+        return false;
+    }
+    if (t->saves == NULL) {
+        PSI_IGNORE(snprintf(buf, n,
+                            "%s, the directory, has no checkpoint_dir, and others have parts of checkpoints: start it with its "
+                            "own, %s-%u; with restore = none all begin empty",
+                            t->name, self->job, self->task)); /* cut is fine */
+        return true;
+    }
+    for (uint32_t i = 0; psi_list_empty(&t->save->shards) && i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        const struct psd_saves_peer *of = &t->saves->peers[i];
+        for (uint32_t k = 0; p->own_job && p->waits && k < of->listed_count; k++) {
+            if (of->listed[k].whole) {
+                PSI_IGNORE(snprintf(buf, n,
+                                    "/job:%s/task:%u has a part of checkpoint %llu, of which the directory, %s, has nothing: put "
+                                    "its own %s-%u back into its checkpoint_dir, and start it again; with restore = none all "
+                                    "begin empty",
+                                    p->job, p->task, (unsigned long long)of->listed[k].number, t->name, self->job,
+                                    self->task)); /* likewise */
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, size_t n, const char **out_why)
+{
+    const struct psd_checkpoint *other = NULL;
+    uint64_t older = 0;
+    *out_why = NULL;
+    if (t->config.restore == PSD_RESTORE_NONE) {
+        return NULL;
+    }
+    const struct psd_peer *p = unreadable(t);
+    if (p != NULL) {
+        PSI_IGNORE(snprintf(buf, n,
+                            "/job:%s/task:%u cannot read its checkpoint_dir (its log line checkpoints_unreadable says what): put "
+                            "that right, or move the file away, and start that task again; with restore = none all who wait "
+                            "begin empty",
+                            p->job, p->task)); /* cut is fine */
+        *out_why = buf;
+        return NULL;
+    }
+    bool any = t->config.restore == PSD_RESTORE_AUTO;
+    const struct psd_checkpoint *c = newest(t, &other, &older);
+    if (other != NULL) {
+        PSI_IGNORE(psd_starts_missing_text(t, other, older, buf, n)); /* it is buf */
+        if (any && !t->starts->total) {
+            psd_log(t, PSI_LOG_WARN, "checkpoint_passed_over", PSI_KV("checkpoint", other->what.number), PSI_KV("msg", buf));
+            return c;
+        }
+        *out_why = buf;
+    } else if (c == NULL) {
+        *out_why = is_unknown(t, buf, n) ? buf : the_one(t) != 0 ? THE_ONE : !any ? NOT_WHOLE : NULL;
+    }
+    return *out_why == NULL ? c : NULL;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * psd/directory/starts.c: what tasks do not begin without, and what people are told then (docs/DURABILITY.md, 6.6 and 7.2).
+ */
+#include "starts_test.h"
+
+/* psctl, which may look. */
+static void connect_psctl(struct st *s)
+{
+    static uint8_t others = 150; /* sessions */
+    struct fc_hello hello;
+    fc_init(&s->sv->c, s->sv->t[0], others++);
+    fc_hello_default(&s->sv->c, &hello);
+    hello.m.job.size = 0;
+    assert_int_equal(fc_hello(&s->sv->c, &hello), PS_OK);
+}
+
+/* Nobody is served, and whoever asks for something is told why. */
+static void assert_refused(struct st *s, const char *why)
+{
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
+    assert_true(shell_logged(s->sv->t[0], why));
+    assert_false(shell_logged(s->sv->t[0], "start_empty"));
+    for (int i = 0; i < 2; i++) { /* and that lasts */
+        connect_psctl(s);
+        assert_reply(fc_reset(&s->sv->c, 600 + (uint64_t)i, ""), PS_FAILED_PRECONDITION, why);
+        assert_reply(sv_save(s->sv), PS_FAILED_PRECONDITION, why);
+        ps_v1_CreateItem m;
+        fc_create_item(&m, "w", PS_F32, N, ps_adagrad(0.1));
+        assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_FAILED_PRECONDITION);
+        pass(s);
+    }
+    assert_int_equal(s->sv->t[0]->core->store.variable_count + s->sv->t[1]->core->store.variable_count, 0);
+}
+
+static void refused_at(struct st *s, uint32_t i)
+{
+    assert_int_equal(hello_of_a_worker(s->sv->t[i]), PS_FAILED_PRECONDITION);
+}
+
+static void set_restore(struct st *s, int restore)
+{
+    s->sv->t[0]->core->config.restore = restore; /* as a reload sets it */
+    pass(s);
+}
+
+/* Saved on one task, then on two; the directory of the second one is lost. Neither the older one nor nothing stands in for it. */
+TEST(test_part_of_a_task_with_an_empty_disk)
+{
+    for (int back = 0; back < 2; back++) {
+        struct st *s = grown(sv_with_disk, false);
+        assert_int_equal(save(s), 2);
+        kill_both(s);
+        move_1(s, false);
+        boot(s, true, true);
+        refused_at(s, 0);
+        assert_refused(s, "checkpoint 2 has a part of /job:ps/task:1, which no task has");
+        assert_true(shell_logged(s->sv->t[0], "restore = 1 loads an older one"));
+        if (back) {
+            sv_kill(s->sv, 1);
+            move(s, "ps-1", "empty");
+            move_1(s, true);
+            boot(s, false, true);
+            connect(s, true, true);
+            assert_both(s, 2, 2);
+        } else {
+            set_restore(s, -1);
+            connect(s, true, true);
+            assert_is(&s->sv->c, "w", 1, &s->w);
+            assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+        }
+    }
+}
+
+/* While the first task lives, the second one that comes back with an empty disk has nothing to wait for. */
+TEST(test_empty_disk_beside_what_lives)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    sv_kill(s->sv, 1);
+    move_1(s, false);
+    boot(s, false, true);
+    connect(s, false, true);
+    assert_is(&s->sv->c, "w", 1, &s->w);
+    assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_OK);
+}
+
+/* The directory's own is lost: what it has decided nobody else knows. */
+TEST(test_directory_with_an_empty_disk)
+{
+    for (int bare = 0; bare < 2; bare++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        kill_both(s);
+        move(s, "ps-0", "aside-0");
+        move_1(s, false); /* on another host */
+        s->sv->bare[0] = bare;
+        sv_boot(s->sv, 0, s->tweak);
+        move_1(s, true);
+        boot(s, false, true);
+        refused_at(s, 1);
+        assert_refused(s, bare
+                              ? "/job:ps/task:0, the directory, has no checkpoint_dir"
+                              : "/job:ps/task:1 has a part of checkpoint 1, of which the directory, /job:ps/task:0, has nothing");
+        set_restore(s, PSD_RESTORE_NONE);
+        connect(s, true, true);
+        s->w = made_at(s, &s->sv->c, "w", 0);
+    }
+}
+
+static void spoil_bars(const struct st *s, uint32_t i)
+{
+    char path[512];
+    (void)snprintf(path, sizeof(path), "%s/ps-%u/bars", s->sv->dir, i);
+    uint8_t byte = 0;
+    int fd = open(path, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, 12), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, 12), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+/* A checkpoint that says 2, and bars on both: of what was there before. */
+static struct st *barred(void)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    reset(s);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    s->v = made_at(s, &s->at1, "v", 1);
+    set(s, 2);
+    assert_int_equal(save(s), 2);
+    return s;
+}
+
+/* Nobody begins empty because one file is damaged: it is put right, or somebody says that what is saved does not matter. */
+TEST(test_damaged_bars)
+{
+    static const char *const WHY[] = {"/job:ps/task:0 cannot read its checkpoint_dir",
+                                      "/job:ps/task:1 cannot read its checkpoint_dir"};
+    for (uint32_t i = 0; i < 2; i++) {
+        for (int none = 0; none < 2; none++) {
+            struct st *s = barred();
+            kill_both(s);
+            spoil_bars(s, i);
+            boot(s, true, true);
+            assert_true(shell_logged(s->sv->t[i], "checkpoints_unreadable"));
+            refused_at(s, 0);
+            refused_at(s, 1);
+            assert_refused(s, WHY[i]);
+            if (none) {
+                set_restore(s, PSD_RESTORE_NONE);
+                connect(s, true, true);
+                s->w = made_at(s, &s->sv->c, "w", 0);
+                assert_reply(sv_save(s->sv), PS_FAILED_PRECONDITION, "none that can be read");
+                continue;
+            }
+            sv_kill(s->sv, i);
+            spoil_bars(s, i); /* put back */
+            boot(s, i == 0, i == 1);
+            connect(s, true, true);
+            assert_both(s, 2, 2);
+        }
+    }
+}
+
+/* The one that comes back is refused, the other goes on. */
+TEST(test_damaged_bars_beside_what_lives)
+{
+    struct st *s = barred();
+    sv_kill(s->sv, 1);
+    spoil_bars(s, 1);
+    boot(s, false, true);
+    refused_at(s, 1);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_OK);
+    static float values[N];
+    assert_int_equal(fc_pull(&s->sv->c, &s->w, 0, N, values).status, PS_OK); /* who is at work there goes on */
+    assert_true(values[0] == 2);
+    assert_reply(sv_save(s->sv), PS_FAILED_PRECONDITION, "/job:ps/task:1 cannot read its checkpoint_dir");
+    sv_kill(s->sv, 1);
+    move(s, "ps-1/bars", "bars"); /* or away */
+    boot(s, false, true);
+    connect(s, false, true);
+    assert_both(s, 2, 2);
+}
