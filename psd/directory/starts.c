@@ -391,7 +391,8 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return st;
 }
 
-static void say_placed(struct psd_task *t, const struct psd_start_list *all)
+/* any: there was something in it. */
+static void say_placed(struct psd_task *t, const struct psd_start_list *all, bool any)
 {
     const struct psd_starts *s = t->starts;
     const struct psd_checkpoint *c = psd_saves_known(t, s->number);
@@ -399,6 +400,15 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all)
     struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks);
     uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
     bool cut = false;
+    if (all->count == 0) {
+        char text[96];
+        PSI_IGNORE(
+            snprintf(text, sizeof(text),
+                     any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
+                     (unsigned long long)s->number)); /* fits */
+        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step), PSI_KV("msg", text));
+        return;
+    }
     for (size_t i = 0; i < all->count; i++) {
         psd_names_add(&containers, "%s", all->of[i].container);
         cut = cut || is_cut(t, all->of[i].container);
@@ -414,7 +424,7 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all)
                               : cut      ? "cut"
                                          : "partial"),
             PSI_KV("tasks", psd_names_text(&tasks)), PSI_KV("containers", psd_names_text(&containers)));
-    if (!s->total && !cut && all->count > 0) {
+    if (!s->total && !cut) {
         char text[96];
         int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
         if (others > 0) {
@@ -446,12 +456,14 @@ static void place(struct psd_task *t)
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     struct psi_err err;
     ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : list_now(t, &err);
+    bool any = false;
     what.number = s->number;
     what.start = s->start;
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
             bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
+            any = true;
             st = was_reset ? PS_OK : psd_start_list_put(&all, container, 0, &err);
         }
     }
@@ -472,7 +484,7 @@ static void place(struct psd_task *t)
                             (unsigned long long)s->number)); /* told there */
         ask_failed(t, &err);
     } else {
-        say_placed(t, &all);
+        say_placed(t, &all, any);
         psd_starts_note_elsewhere(t);
         s->phase = PSD_STARTS_PLACING;
         for (uint32_t i = 0; i < t->peer_count; i++) {

@@ -5,7 +5,7 @@
  * Happy path: it is whole on all tasks -> a start of all of them as soon as none is under way (starts.c) -> all have loaded,
  * verified and placed it -> a checkpoint of it is made, so that a kill does not bring back a newer one -> it is answered.
  * Failure: none of that number, or not whole; a part is not as it was written, or no memory for it: nothing has changed; another
- * one is asked for: that comes first. Its client is gone before it has begun: it is not begun.
+ * one is asked for: that comes first. Its client is gone, or waits no longer, before it has begun: it is not begun.
  */
 #include "saves.h"
 #include "starts.h"
@@ -14,26 +14,71 @@
 
 enum { RETRY_MS = 1000 };
 
+/* What is waited for before it can begin. */
+static void say_before(const struct psd_task *t, char *buf, size_t n)
+{
+    char buffer[PSD_NAMES_HALF];
+    struct psd_names away = PSD_NAMES_IN(buffer);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !psd_starts_is_here(&t->peers[i])) {
+            psd_names_add(&away, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+        }
+    }
+    if (away.used > 0) {
+        PSI_IGNORE(snprintf(buf, n, "%s connects", psd_names_text(&away))); /* fits, as all of these */
+    } else if (t->saves->phase == PSD_SAVES_CUTTING || t->saves->phase == PSD_SAVES_DECIDING) {
+        PSI_IGNORE(snprintf(buf, n, "checkpoint %llu is written", (unsigned long long)t->saves->what.number));
+    } else {
+        PSI_IGNORE(snprintf(buf, n, "%s", psd_saves_in_reset(t) ? "a reset is over" : "the start before it is over"));
+    }
+}
+
+static const char *stage(const struct psd_starts *s)
+{
+    return s->phase == PSD_STARTS_LOADING ? "it is read" : "it is placed";
+}
+
+static void count(const struct psd_task *t, uint32_t *out_loads, uint32_t *out_done)
+{
+    *out_loads = *out_done = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        *out_loads += t->starts->peers[i].loads;
+        *out_done += t->starts->peers[i].loads && t->starts->peers[i].done;
+    }
+}
+
 static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     const struct psd_starts *s = t->starts;
     uint32_t loads = 0, done = 0;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        loads += s->by_ask && s->peers[i].loads;
-        done += s->by_ask && s->peers[i].loads && s->peers[i].done;
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored: %s", (unsigned long long)w->result,
+                        s->by_ask ? stage(s) : "not under way")); /* fits */
+    if (s->by_ask) {
+        count(t, &loads, &done);
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so", done, loads)); /* fits */
+    } else {
+        say_before(t, out->release, sizeof(out->release));
     }
-    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored%s", (unsigned long long)w->result,
-                        !s->by_ask                       ? ": not begun"
-                        : s->phase == PSD_STARTS_LOADING ? ": it is read"
-                                                         : ": it is placed"));                            /* fits */
-    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so", done, loads)); /* fits */
 }
 
+/* What was begun is carried out; what was not is not begun any more, unless somebody else asks for it. */
 static void expire(struct psd_task *t, struct psd_wait *w)
 {
-    struct psd_wait_text text;
-    describe(t, w, &text);
-    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "%s; %s", text.what, text.release)); /* answered by the caller */
+    const struct psd_starts *s = t->starts;
+    unsigned long long number = w->result;
+    char before[PSD_NAMES_BYTES];
+    uint32_t loads = 0, done = 0;
+    if (s->by_ask) {
+        count(t, &loads, &done);
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
+                            "checkpoint %llu is being restored, which goes on: %s, by %u of %u tasks so far", number, stage(s),
+                            done, loads)); /* answered by the caller */
+    } else {
+        say_before(t, before, sizeof(before));
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
+                            "checkpoint %llu is not restored yet, and will not be when nobody waits for it; waits for: %s",
+                            number, before)); /* likewise */
+    }
 }
 
 static const struct psd_wait_kind of_restore = {.describe = describe, .expire = expire};

@@ -199,6 +199,18 @@ static inline void restore(struct st *s, uint64_t number, ps_status st, const ch
     }
 }
 
+/* It is asked for, and not waited for longer than that. */
+static inline void ask_restore(struct st *s, uint64_t number, uint32_t timeout_ms)
+{
+    uint8_t meta[PS_META_BYTES_MAX];
+    ps_v1_SavedNameItem item = {.number = number};
+    struct wire *w = wire_new(), *body = wire_new();
+    uint16_t bytes = wait_meta(timeout_ms, meta);
+    wire_item(body, &ps_v1_SavedNameItem_msg, &item);
+    fc_frame(&s->sv->c, w, PS_OP_CHECKPOINT_RESTORE, 0, 100 + ++s->sv->ids, 0, meta, bytes, body);
+    shell_send(s->sv->c.conn, w);
+}
+
 static inline void move(const struct st *s, const char *from, const char *to)
 {
     char a[512], b[512];

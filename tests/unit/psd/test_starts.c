@@ -460,6 +460,41 @@ TEST(test_not_restored)
     }
 }
 
+/* Whoever does not wait longer is told what becomes of it. */
+TEST(test_restored_past_the_deadline)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    s->sv->disks[1].held = true; /* it is read, and goes on */
+    ask_restore(s, 1, 500);
+    sv_run(s->sv);
+    shell_pass(&s->sv->net, 600);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_DEADLINE_EXCEEDED,
+                 "checkpoint 1 is being restored, which goes on: it is read, by 1 of 2 tasks so far");
+    s->sv->disks[1].held = false;
+    sv_run(s->sv);
+    assert_both(s, 1, 1);
+    pass(s); /* a checkpoint of it is made */
+    assert_true(sv_is_whole(s->sv, 2));
+    set(s, 3);
+    s->sv->disks[1].held = true; /* a checkpoint is written: it has not begun */
+    sv_ask(s->sv);
+    sv_run(s->sv);
+    ask_restore(s, 1, 500);
+    sv_run(s->sv);
+    shell_pass(&s->sv->net, 600);
+    assert_reply(
+        fc_take(&s->sv->c, NULL), PS_DEADLINE_EXCEEDED,
+        "checkpoint 1 is not restored yet, and will not be when nobody waits for it; waits for: checkpoint 3 is written");
+    s->sv->disks[1].held = false;
+    sv_run(s->sv);
+    PSI_IGNORE(fc_take(&s->sv->c, NULL)); /* 3 is saved */
+    pass(s);
+    assert_both(s, 3, 3);
+}
+
 /* Who waited comes back without a disk: it has nothing to wait for, and what it had saved is missing. */
 TEST(test_comes_back_without_a_disk)
 {

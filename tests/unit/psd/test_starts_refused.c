@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/directory/starts.c: what tasks do not begin without, and what people are told then (docs/DURABILITY.md, 6.6 and 7.2).
+ * psd/directory/starts.c: what tasks do not begin without, what stays of a checkpoint that is loaded, and what people are told
+ * then (docs/DURABILITY.md, 6.6 and 7.2).
  */
 #include "starts_test.h"
 
@@ -166,6 +167,32 @@ TEST(test_damaged_bars)
             assert_both(s, 2, 2);
         }
     }
+}
+
+/* All that the only one has was reset since: it is said that nothing is left of it. */
+TEST(test_nothing_is_left_of_it)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    reset(s);
+    kill_both(s);
+    boot(s, true, true);
+    assert_false(shell_logged(s->sv->t[0], "checkpoint_restored"));
+    assert_true(shell_logged(s->sv->t[0], "start_empty"));
+    assert_true(shell_logged(s->sv->t[0], "nothing is left of checkpoint 1: all that it has was reset since"));
+    connect(s, true, true);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    kill_both(s);
+    s = st_new(sv_with_disk);
+    reset(s);
+    assert_int_equal(save(s), 1); /* of nothing */
+    kill_both(s);
+    boot(s, true, true);
+    assert_false(shell_logged(s->sv->t[0], "checkpoint_restored"));
+    assert_true(shell_logged(s->sv->t[0], "checkpoint 1 has nothing"));
+    connect(s, true, true);
+    s->w = made_at(s, &s->sv->c, "w", 0);
 }
 
 /* The one that comes back is refused, the other goes on. */
