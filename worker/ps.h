@@ -849,7 +849,7 @@ typedef struct ps_checkpoint_options {
     uint64_t shard_bytes;         /* export: of values in a file; 0: one file */
     bool slots;                   /* export: of the optimizers, too */
     bool reserved[7];             /* false */
-    ps_copied_fn copied;          /* may be NULL; name is that of a file */
+    ps_copied_fn copied;          /* may be NULL; name is that of a file that is read; export: bytes of values that are written */
     ps_checkpoint_fault_fn fault; /* verify; may be NULL. On the calling thread */
     void *ctx;
     const char *const *only; /* export: as of ps_file_options */

@@ -141,6 +141,9 @@ class Files(Trained):
         self.assertEqual(done["variables"], len(self.live))
         metadata, tensors = read_safetensors(self.at("one.safetensors"))
         self.assertEqual(tensors, self.live)
+        self.assertEqual(done["bytes"], sum(map(len, tensors.values())))  # of values in the file, not of what was read
+        some = psctl(self.c, "checkpoint", "export", "1", self.at("some.safetensors"), "--slots", "--only", min(n for n in self.live if ":" not in n), "--json")
+        self.assertEqual(some["bytes"], sum(map(len, read_safetensors(self.at("some.safetensors"))[1].values())))
         self.assertEqual((metadata["format"], metadata["psd_container"]), ("psd", "localhost"))
         psctl(self.c, "export", self.at("live.safetensors"))
         said = read_safetensors(self.at("live.safetensors"))
@@ -326,6 +329,8 @@ class Deleted(unittest.TestCase):
         self.assertEqual(eventually(c, "checkpoint", "save")["number"], 4)
         self.assertEqual((left(0), left(1)), ([1, 4], [1, 4]))
         self.assertIn("takes no --force", psctl(c, "checkpoint", "list", "--force", code=2))
+        for args in (("save",), ("list",), ("verify",), ("restore", "1"), ("delete", "1")):
+            self.assertIn("takes no --container", psctl(c, "checkpoint", *args, "--container", "x", code=2))
         self.assertIn("takes NUMBER", psctl(c, "checkpoint", "delete", code=2))
 
 

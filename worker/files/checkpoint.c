@@ -32,7 +32,8 @@ struct reading {
     struct psi_saved_io io;
     struct psi_saved saved;
     struct psi_saved_file *tasks;
-    uint64_t done_bytes, total_bytes;
+    uint64_t done_bytes, total_bytes; /* that are read */
+    uint64_t told_bytes; /* total of what is told: verify: that; export: of values that are written. 0: not known yet */
     /* verify */
     uint32_t faults;
     struct psi_err first; /* of them */
@@ -95,8 +96,10 @@ static void progress(void *ctx, const struct psi_saved_file *file, uint64_t byte
     struct reading *r = ctx;
     char name[PSI_SAVED_FILE_TEXT_MAX];
     r->done_bytes += bytes;
-    if (r->options.copied != NULL) {
-        r->options.copied(r->options.ctx, psi_saved_file_text(file, name), r->done_bytes, r->total_bytes);
+    if (r->options.copied != NULL && r->told_bytes != 0) {
+        double part = r->done_bytes >= r->total_bytes ? 1 : (double)r->done_bytes / (double)r->total_bytes;
+        uint64_t told = part < 1 ? (uint64_t)(part * (double)r->told_bytes) : r->told_bytes;
+        r->options.copied(r->options.ctx, psi_saved_file_text(file, name), told, r->told_bytes);
     }
 }
 
@@ -191,6 +194,7 @@ ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoi
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
         st = reading_open(&r, &err);
+        r.told_bytes = r.total_bytes;
         if (st == PS_OK && psi_saved_verify(&r.saved, &r.io, on_bad, &r) > 0) {
             st = psi_fail(&err, PS_DATA_LOSS, "checkpoint %llu: %u bad files, the first: %s", (unsigned long long)number,
                           r.faults, r.first.text);
@@ -683,6 +687,9 @@ static ps_status run(struct exporter *e, struct psi_err *err)
     st = st == PS_OK ? deal_shards(e, err) : st;
     st = st == PS_OK ? open_shards(e, err) : st;
     st = st == PS_OK ? make_headers(e, err) : st;
+    for (size_t i = 0; st == PS_OK && i < e->tensor_count; i++) {
+        e->r.told_bytes += tensor_bytes(&e->tensors[i]);
+    }
     st = st == PS_OK ? copy_values(e, err) : st;
     for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
         st = psi_file_target_commit(&e->shards[i].target, err);

@@ -283,17 +283,19 @@ static const struct action {
     {"list", "", 0, 0, list, 0},
     {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
     {"restore", "[NUMBER | latest]", 0, 1, restore, 0},
-    {"export", "NUMBER | latest, FILE", 2, 2, export, PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY)},
-    {"import", "FILE", 1, 1, import, PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE)},
+    {"export", "NUMBER | latest, FILE", 2, 2, export,
+     PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY)},
+    {"import", "FILE", 1, 1, import, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE)},
     {"delete", "NUMBER", 1, 1, delete, PSCTL_FLAG(FORCE)},
 };
 
 /* Of the flags that not all actions take. */
 static uint32_t given(const struct psctl *c)
 {
-    return (c->slots ? PSCTL_FLAG(SLOTS) : 0) | (c->shard_bytes != 0 ? PSCTL_FLAG(SHARD) : 0) |
-           (c->force ? PSCTL_FLAG(FORCE) : 0) | (c->only[0] != NULL ? PSCTL_FLAG(ONLY) : 0) |
-           (c->prefix[0] != NULL ? PSCTL_FLAG(PREFIX) : 0) | (c->create ? PSCTL_FLAG(CREATE) : 0);
+    return (c->container != NULL ? PSCTL_FLAG(CONTAINER) : 0) | (c->slots ? PSCTL_FLAG(SLOTS) : 0) |
+           (c->shard_bytes != 0 ? PSCTL_FLAG(SHARD) : 0) | (c->force ? PSCTL_FLAG(FORCE) : 0) |
+           (c->only[0] != NULL ? PSCTL_FLAG(ONLY) : 0) | (c->prefix[0] != NULL ? PSCTL_FLAG(PREFIX) : 0) |
+           (c->create ? PSCTL_FLAG(CREATE) : 0);
 }
 
 static enum psctl_exit show(struct psctl *c)
