@@ -38,7 +38,7 @@
 #include <stdbool.h>
 
 enum {
-    PSD_DISK_OPS_MAX = 64,       /* of a task, not answered */
+    PSD_DISK_OPS_MAX = 128,      /* of a task, not answered */
     PSD_DISK_BEGUN_MAX = 64,     /* files between BEGIN and PUBLISH */
     PSD_DISK_INDEX_MAX = 99999,  /* of a file of a checkpoint */
     PSD_DISK_NAME_BYTES_MAX = 64 /* of a path beneath the directory, with its NUL */

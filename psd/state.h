@@ -189,6 +189,7 @@ struct psd_task {
     bool crowded; /* the shell takes no further connection for now */
     uint64_t next_link_name;
     bool draining;
+    bool served; /* a variable or a queue was asked for something since the last look */
     /* volatile: free lists and pools */
     struct psi_list free_progress, free_pulls;
     struct psd_wait *free_waits;

@@ -36,6 +36,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->init_at_once_bytes = PS_INIT_AT_ONCE_BYTES;
     config->init_slice_bytes = PS_INIT_SLICE_BYTES;
     config->cut_slice_bytes = PS_CUT_SLICE_BYTES;
+    config->cut_pace_bytes = PS_CUT_PACE_BYTES;
     config->round_slice_bytes = PS_ROUND_SLICE_BYTES;
     config->calls_max = PS_CALLS_MAX;
     memcpy(config->devices, "CPU:0", 6);

@@ -89,6 +89,16 @@ static void tell_number(struct psd_task *t, struct psd_peer *p, uint8_t op, uint
     }
 }
 
+static void tell_cut(struct psd_task *t, struct psd_peer *p, uint64_t number, bool hurries)
+{
+    ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
+    item.number = number;
+    item.hurries = hurries;
+    if (ask_new(t, p, PS_OP_TASK_CUT, number) != NULL) {
+        psd_ask_one(t, p->conn, PS_OP_TASK_CUT, &ps_v1_SaveItem_msg, &item);
+    }
+}
+
 static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
 {
     struct psd_list l;
@@ -667,16 +677,17 @@ void psd_saves_attempt(struct psd_task *t)
     s->what.number = ++s->highest;
     s->what.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (t->now_ms - t->started_ms);
     PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
+    bool hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;
     clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job) {
             s->what.task_count++;
             if (!t->peers[i].self) {
-                tell_number(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number);
+                tell_cut(t, &t->peers[i], s->what.number, hurries);
             }
         }
     }
-    if (psd_save_cut_here(t, s->what.number, our_part, 0, &err) != PS_OK) {
+    if (psd_save_cut_here(t, s->what.number, hurries, our_part, 0, &err) != PS_OK) {
         give_up(t, &err);
     }
 }

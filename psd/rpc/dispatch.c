@@ -51,6 +51,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         return;
     }
     const struct psd_row *row = c->row = psd_request_row(c, h);
+    t->served = t->served || (row != NULL && row->target != PSD_TARGET_NONE);
     bool greeting = h->op == PS_OP_HELLO;
     if ((h->flags & PS_FLAG_VALUE) != 0) {
         reject(t, c, "flag VALUE on a frame to a task"); /* the reader took the body's last 16 bytes for a trailer */
@@ -88,6 +89,7 @@ static void on_segment(struct psd_task *t, struct psd_conn *c)
     if (c->discard) {
         return;
     }
+    t->served = t->served || c->number != NULL;
     if (c->number != NULL) {
         psd_push_segment(t, c, in->payload, in->payload_bytes);
     } else if (psi_buf_append(&c->body, in->payload, in->payload_bytes, NULL) != PS_OK) {

@@ -21,7 +21,7 @@ enum {
     FULL_MS = 3000, /* so long training waits for a disk that does nothing */
     ENDS_MS = 1000, /* so long a task that is to end waits for its last cut */
     ENTRIES = 256,  /* of a LIST */
-    WRITES_MAX = 16 /* of a cut on their way; with a BEGIN for each fewer than PSD_DISK_OPS_MAX */
+    WRITES_MAX = 48 /* of a cut on their way; with a BEGIN for each fewer than PSD_DISK_OPS_MAX */
 };
 
 struct psd_manifest {
@@ -400,7 +400,8 @@ static void write_more(struct psd_task *t)
     struct psd_save *s = t->save;
     const struct psd_cut_write *w = NULL;
     struct psi_err err;
-    while (s->stage == PSD_SAVE_WRITES && s->ops < WRITES_MAX && (w = psd_cut_next(t)) != NULL) {
+    while (s->stage == PSD_SAVE_WRITES && s->ops < WRITES_MAX && psd_save_pace_lets(t) && (w = psd_cut_next(t)) != NULL) {
+        psd_save_pace_took(t, w->bytes);
         write_one(t, w);
     }
     if (s->stage != PSD_SAVE_WRITES) {
@@ -435,7 +436,7 @@ static void pump(struct psd_task *t)
     }
 }
 
-ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, psd_save_fn done, uint64_t id, struct psi_err *err)
+ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_save_fn done, uint64_t id, struct psi_err *err)
 {
     struct psd_save *s = t->save;
     struct psd_cut_options o = {.number = number, .memory_bytes = t->config.checkpoint_memory_bytes};
@@ -462,6 +463,7 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, psd_save_fn don
     s->done = done;
     s->ask_id = id;
     s->err.code = PS_OK;
+    psd_save_pace_begin(t, hurries);
     return PS_OK;
 }
 
@@ -479,6 +481,7 @@ void psd_save_tick(struct psd_task *t)
     if (s == NULL) {
         return;
     }
+    psd_save_pace_tick(t);
     if (s->stage == PSD_SAVE_WRITES && psd_cut_is_full(&t->store) && t->now_ms - s->moved_ms >= FULL_MS) {
         PSI_IGNORE(psi_fail(&err, PS_DEADLINE_EXCEEDED,
                             "%s: its disk has finished nothing for %llu ms, and pushes wait for it (checkpoint_memory)", t->name,
@@ -629,7 +632,7 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
     (void)c;
     if (st == PS_OK) {
-        st = psd_save_cut_here(t, item.number, cut_done, r->header.id, &err);
+        st = psd_save_cut_here(t, item.number, item.hurries, cut_done, r->header.id, &err);
     }
     if (st != PS_OK) {
         answer(t, PS_OP_TASK_CUT, r->header.id, &err);

@@ -53,6 +53,17 @@ enum psd_save_stage {
     PSD_SAVE_ENDS /* given up, and the disk still has bytes of it */
 };
 
+/* Of the cut that is written: save_pace.c. */
+struct psd_save_pace {
+    /* volatile: */
+    uint64_t per_second; /* bytes, while the task serves */
+    int64_t left;        /* that may be given out now; the last write may be more */
+    uint64_t begun_ms, at_ms;
+    bool serves;  /* between the last two ticks it did */
+    bool hurries; /* it was told to: a task ends */
+    bool full;    /* memory was, and half of it still is */
+};
+
 struct psd_save {
     /* volatile: */
     bool listed;           /* what its disk has is known */
@@ -75,8 +86,9 @@ struct psd_save {
     uint64_t began;    /* bit by file */
     uint64_t moved_ms; /* when the last one of its writes was over */
     uint32_t ops;      /* on their way */
-    psd_save_fn done;  /* NULL: nobody wants to know */
-    uint64_t ask_id;   /* for done: of TASK_CUT */
+    struct psd_save_pace pace;
+    psd_save_fn done; /* NULL: nobody wants to know */
+    uint64_t ask_id;  /* for done: of TASK_CUT */
     struct psi_err err;
     struct psd_save_file files[PSD_SAVE_FILES_MAX];
     uint32_t file_count, published;
@@ -97,9 +109,10 @@ bool psd_save_is_listed(const struct psd_task *t);
 /** It has a disk that can be used. */
 bool psd_save_is_able(const struct psd_task *t);
 struct psd_shard *psd_save_shard(const struct psd_task *t, uint64_t number);
-/** At this instant. Errors, and done never: FAILED_PRECONDITION (no disk), UNAVAILABLE (the one before is not over),
- * RESOURCE_EXHAUSTED. */
-ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, psd_save_fn done, uint64_t id, struct psi_err *err) PSI_MUST;
+/** At this instant. hurries: it is written as fast as can be. Errors, and done never: FAILED_PRECONDITION (no disk), UNAVAILABLE
+ * (the one before is not over), RESOURCE_EXHAUSTED. */
+ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_save_fn done, uint64_t id,
+                            struct psi_err *err) PSI_MUST;
 /** File i of the cut that is done, or behind the files a note; their task is not filled in. False: there is none. */
 bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *out);
 /** The manifest of a shard that is here, as of psi_manifest_end(); its bytes are taken over, on errors too. */
@@ -118,6 +131,14 @@ bool psd_save_drained(const struct psd_task *t);
 void psd_save_work(struct psd_task *t);
 void psd_save_tick(struct psd_task *t);
 void psd_save_check_invariants(const struct psd_task *t);
+
+/* ---- save_pace.c ---- */
+void psd_save_pace_begin(struct psd_task *t, bool hurries);
+void psd_save_pace_tick(struct psd_task *t);
+/** More of the cut may be given to the disk. */
+bool psd_save_pace_lets(struct psd_task *t);
+/** So much of it was. */
+void psd_save_pace_took(struct psd_task *t, uint64_t bytes);
 
 /* ---- save_read.c: CHECKPOINT_READ ---- */
 /** The disk does nothing any more. */

@@ -20,6 +20,8 @@
 #include <string.h>
 #include <time.h>
 
+enum { TOLD_MAX = 16 }; /* writes that are over */
+
 struct job {
     struct psi_list link; /* of the list that says where it is */
     struct psd_disk_op op;
@@ -122,9 +124,16 @@ static void carry_out(struct psd_disk *d, struct job *job)
     }
 }
 
+/* Writes come in rows, and are told together. */
+static bool is_to_tell(const struct psd_disk *d, const struct job *job, uint32_t untold)
+{
+    return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || untold == TOLD_MAX;
+}
+
 static void *work(void *arg)
 {
     struct psd_disk *d = arg;
+    uint32_t untold = 0;
     (void)pthread_mutex_lock(&d->mutex);
     while (!d->stopping) {
         struct psi_list *link = psi_list_pop_front(&d->queue);
@@ -136,7 +145,9 @@ static void *work(void *arg)
         carry_out(d, PSI_CONTAINER_OF(link, struct job, link));
         (void)pthread_mutex_lock(&d->mutex);
         psi_list_push_back(&d->over, link);
-        if (d->wake_open) {
+        untold++;
+        if (d->wake_open && is_to_tell(d, PSI_CONTAINER_OF(link, struct job, link), untold)) {
+            untold = 0;
             PSI_IGNORE(uv_async_send(&d->wake)); /* fails for closing handles only */
         }
     }

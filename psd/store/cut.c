@@ -603,7 +603,7 @@ void psd_cut_written(struct psd_task *t, const struct psd_cut_write *written)
     cut->held_bytes -= w->capacity;
     cut->state_bytes -= w->file == 0 && cut->st == PS_OK ? w->capacity : 0;
     cut->moved = true;
-    psi_free(w);
+    psd_cut_write_free(cut, w);
 }
 
 enum psd_cut_status psd_cut_status(const struct psd_task *t)
@@ -719,6 +719,8 @@ ps_status psd_cut_begin(struct psd_task *t, const struct psd_cut_options *o, str
     psi_list_init(&cut->kept);
     psi_list_init(&cut->copied);
     psi_list_init(&cut->queues);
+    psi_list_init(&cut->slabs);
+    psd_arena_init(&cut->arena);
     psi_buf_init(&cut->entry, SIZE_MAX);
     t->store.cut = cut;
     t->store.cut_before = psd_cut_before;
@@ -783,6 +785,7 @@ void psd_cut_end(struct psd_task *t)
     psd_cut_cancel(t);
     if (cut != NULL) {
         psd_cut_writes_free(cut, &cut->taken);
+        psd_arena_fini(&cut->arena);
         psi_free(cut->models);
         psi_free(cut);
         t->store.cut = NULL;

@@ -67,6 +67,8 @@ struct psd_cut {
     struct psi_list kept;   /* struct psd_kept, in the order of tensors */
     struct psi_list copied; /* ... whose sums are not encoded */
     struct psi_list queues;
+    struct psd_arena arena;       /* of slabs, and what it keeps of those that went */
+    struct psi_list slabs;        /* with a free block */
     struct psd_cut_model *models; /* file - 1 */
     size_t model_count, model_capacity;
     /* the state file */
@@ -94,6 +96,13 @@ void psd_cut_queue_whole(struct psd_cut *cut, const struct psd_variable *v);
 /* ---- cut_before.c ---- */
 /** c is about to be carried out. */
 void psd_cut_before(struct psd_task *t, const struct psd_change *c);
+
+/* ---- cut_memory.c ---- */
+/** With room for `capacity` bytes of the file, PSD_CUT_BLOCK_BYTES at most; NULL: no memory. */
+struct psd_cut_write *psd_cut_write_new(struct psd_cut *cut, uint32_t file, uint32_t capacity);
+/** Bytes of values get more room; false: no memory, and it is as it was. */
+bool psd_cut_write_grow(struct psd_cut *cut, struct psd_cut_write *w, uint32_t capacity) PSI_MUST;
+void psd_cut_write_free(struct psd_cut *cut, struct psd_cut_write *w);
 
 /* ---- cut_write.c ---- */
 void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why);

@@ -36,13 +36,13 @@ static void hold(struct psd_cut *cut, uint64_t bytes)
 
 static struct psd_cut_write *write_new(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, size_t capacity)
 {
-    struct psd_cut_write *w = psi_malloc(sizeof(*w) + capacity);
+    struct psd_cut_write *w = psd_cut_write_new(cut, file, (uint32_t)capacity);
     if (w == NULL) {
         psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for copies");
         return NULL;
     }
-    *w = (struct psd_cut_write){.file = file, .place = place, .at = at, .capacity = (uint32_t)capacity};
-    psi_list_init(&w->link);
+    w->place = place;
+    w->at = at;
     hold(cut, capacity);
     return w;
 }
@@ -56,16 +56,11 @@ static struct psd_cut_write *grown(struct psd_cut *cut, struct psd_cut_write *w,
     }
     size_t capacity = 2 * want < PSD_CUT_BLOCK_BYTES ? 2 * want : PSD_CUT_BLOCK_BYTES;
     size_t before = w->capacity;
-    psi_list_remove(&w->link);
-    struct psd_cut_write *moved = psi_realloc(w, sizeof(*w) + capacity);
-    struct psd_cut_write *now = moved != NULL ? moved : w;
-    psi_list_init(&now->link);
-    psi_list_push_back(&cut->writes, &now->link);
-    if (moved != NULL) {
-        moved->capacity = (uint32_t)capacity;
-        hold(cut, capacity - before);
+    if (!psd_cut_write_grow(cut, w, (uint32_t)capacity)) {
+        return NULL;
     }
-    return moved;
+    hold(cut, capacity - before);
+    return w;
 }
 
 /* The newest write, where these bytes follow it and fit; NULL: they do not. */
@@ -101,11 +96,11 @@ void psd_cut_writes_free(struct psd_cut *cut, struct psi_list *head)
     while ((link = psi_list_pop_front(head)) != NULL) {
         struct psd_cut_write *w = PSI_CONTAINER_OF(link, struct psd_cut_write, link);
         cut->held_bytes -= w->capacity;
-        psi_free(w);
+        psd_cut_write_free(cut, w);
     }
     if (cut->block != NULL) {
         cut->held_bytes -= cut->block->capacity;
-        psi_free(cut->block);
+        psd_cut_write_free(cut, cut->block);
         cut->block = NULL;
     }
 }

@@ -16,6 +16,7 @@
 #define PSD_CUT_BLOCK_BYTES ((uint64_t)PS_SEGMENT_BYTES)
 
 struct psd_cut;
+struct psd_cut_slab;
 
 /* Where in a file: the values of a model file by the size of their elements, since their order is that (common/safetensors.h), or
  * an offset in any file. */
@@ -29,7 +30,8 @@ struct psd_cut_write {
     enum psd_cut_place place;
     uint64_t at; /* there; in the file once it is taken */
     uint32_t bytes, capacity;
-    uint8_t data[];
+    uint8_t *data;
+    struct psd_cut_slab *slab; /* data is a block of it; NULL: it is by itself */
 };
 
 /* One piece of memory. */

@@ -87,12 +87,12 @@ TEST(test_as_many_as_there_may_be)
     for (uint32_t i = 0; i < PSD_DISK_OPS_MAX; i++) {
         assert_ok(ask(e, i + 1, &a, &err), &err);
     }
-    assert_fails(ask(e, 99, &a, &err), PS_RESOURCE_EXHAUSTED, &err, "waits for 64 operations");
+    assert_fails(ask(e, 99, &a, &err), PS_RESOURCE_EXHAUSTED, &err, "waits for 128 operations");
     shell_settle(e->t);
     shell_disk_done(e->t, PS_OK, 0, "");
     assert_ok(ask(e, 99, &a, &err), &err);
     assert_int_equal(a.count, 1);
-} /* the task ends with 64 on their way: nobody is told */
+} /* the task ends with all on their way: nobody is told */
 
 TEST(test_no_memory)
 {

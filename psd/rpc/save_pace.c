@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How fast a cut goes to the disk. The walk stops where WALK_MAX bytes wait to be written (psd/store/cut.c), so what paces the
+ * writes paces all of it.
+ *
+ * While the task serves (requests about variables and queues since the tick before), bytes are given out at a rate that takes
+ * training little, and yet has the checkpoint done long before the next one. Otherwise, while pushes wait for its memory, and
+ * when a task is to end, as fast as the disk takes them. Failure: none.
+ */
+#include "save.h"
+
+#include "psd/store/cut.h"
+
+enum {
+    SPAN_MS = 600000, /* from one checkpoint to the next, where no setting says so */
+    BURST_IN = 10     /* of what a second may give out; ticks are at most 100 ms apart */
+};
+
+static int64_t burst(const struct psd_save_pace *p)
+{
+    return (int64_t)(p->per_second / BURST_IN) + 1;
+}
+
+void psd_save_pace_begin(struct psd_task *t, bool hurries)
+{
+    struct psd_save_pace *p = &t->save->pace;
+    uint64_t span = t->config.checkpoint_seconds == 0 ? SPAN_MS : (uint64_t)t->config.checkpoint_seconds * 1000;
+    uint64_t since = t->now_ms - p->begun_ms;
+    span = t->config.checkpoint_steps != 0 && since < span ? since : span;
+    uint64_t at_least = t->store.arena.used_bytes / (span / 2 + 1) * 1000; /* values and slots in half of it */
+    p->per_second = t->config.cut_pace_bytes > at_least ? t->config.cut_pace_bytes : at_least;
+    p->left = burst(p);
+    p->begun_ms = p->at_ms = t->now_ms;
+    p->hurries = hurries;
+    p->full = false;
+}
+
+void psd_save_pace_tick(struct psd_task *t)
+{
+    struct psd_save_pace *p = &t->save->pace;
+    int64_t more = p->left + (int64_t)(p->per_second * (t->now_ms - p->at_ms) / 1000), most = burst(p);
+    p->left = more < most ? more : most;
+    p->at_ms = t->now_ms;
+    p->serves = t->served;
+    t->served = false;
+}
+
+bool psd_save_pace_lets(struct psd_task *t)
+{
+    struct psd_save_pace *p = &t->save->pace;
+    bool half = psd_cut_held_bytes(&t->store) > t->config.checkpoint_memory_bytes / 2;
+    p->full = psd_cut_is_full(&t->store) || (p->full && half); /* or each of its blocks would be waited for */
+    return !p->serves || p->hurries || t->draining || p->full || p->left > 0;
+}
+
+void psd_save_pace_took(struct psd_task *t, uint64_t bytes)
+{
+    struct psd_save_pace *p = &t->save->pace;
+    bool paced = p->left > 0; /* otherwise it goes as fast as can be, and is no debt */
+    p->left -= paced ? (int64_t)bytes : 0;
+}

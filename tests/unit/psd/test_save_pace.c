@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* psd/rpc/save_pace.c: beside requests a cut goes to the disk at a rate, otherwise as fast as that takes it (DURABILITY 1.4). */
+#include "save_test.h"
+
+#include "task_test.h"
+
+#include "psd/rpc/save.h"
+#include "psd/state.h"
+#include "psd/store/cut.h"
+
+enum { BLOCK = 64 << 10, BLOCKS = 32, N = BLOCKS * BLOCK / 4, TICK_MS = 50 };
+
+static float values[N], got[N];
+
+static struct sv *begin(shell_tweak tweak, ps_v1_OpenAnswer *w)
+{
+    struct sv *sv = sv_new_bare(false, false, tweak);
+    PSI_IGNORE(sv_join(sv)); /* the connection stays with the tasks */
+    *w = fc_ready(&sv->c, "w", PS_F32, N, ps_sgd(1), 1);
+    return sv;
+}
+
+/* Some 20 blocks a second. */
+static void slow(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->cut_pace_bytes = 20 * BLOCK;
+}
+
+static void slow_by_steps(struct psd_task_config *config)
+{
+    slow(config);
+    config->cut_pace_bytes = 1;
+    config->checkpoint_steps = 1000000;
+}
+
+static void slow_by_time(struct psd_task_config *config)
+{
+    slow(config);
+    config->cut_pace_bytes = 1;
+    config->checkpoint_seconds = 4;
+}
+
+static bool is_written(const struct sv *sv)
+{
+    return sv->t[0]->core->save->stage == PSD_SAVE_NONE;
+}
+
+/* Time passes until the checkpoint is there, with a pull in between each two ticks, or without. Returns the ticks. */
+static int ticks(struct sv *sv, const ps_v1_OpenAnswer *w, bool serves)
+{
+    int n = 0;
+    sv_run(sv);
+    for (; !is_written(sv); n++) {
+        assert_in_range(n, 0, 1000);
+        if (serves) {
+            assert_applied(fc_pull(&sv->c, w, 0, 4, got));
+        }
+        shell_pass(&sv->net, TICK_MS);
+        sv_run(sv);
+    }
+    return n;
+}
+
+static void serve(struct sv *sv, const ps_v1_OpenAnswer *w)
+{
+    assert_applied(fc_pull(&sv->c, w, 0, 4, got));
+    shell_pass(&sv->net, TICK_MS);
+}
+
+TEST(test_beside_requests_at_its_rate)
+{
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(slow, &w);
+    serve(sv, &w);
+    sv_ask(sv);
+    assert_in_range(ticks(sv, &w, true), BLOCKS - 8, BLOCKS + 8); /* one at each */
+    struct fc_reply r = fc_take(&sv->c, NULL);
+    assert_int_equal(sv_number(&r), 1);
+}
+
+TEST(test_at_once_where_nobody_is_served)
+{
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(slow, &w);
+    shell_pass(&sv->net, TICK_MS); /* the model was made before it */
+    shell_pass(&sv->net, TICK_MS);
+    sv_ask(sv);
+    assert_int_equal(ticks(sv, &w, false), 0);
+    struct fc_reply r = fc_take(&sv->c, NULL);
+    assert_int_equal(sv_number(&r), 1);
+    serve(sv, &w);
+    sv_ask(sv);
+    assert_in_range(ticks(sv, &w, false), 1, 2); /* from the next tick on nobody is */
+}
+
+TEST(test_at_once_where_a_task_ends)
+{
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(slow, &w);
+    serve(sv, &w);
+    sv_ask(sv);
+    sv_run(sv);
+    assert_false(is_written(sv));
+    psd_task_drain(sv->t[0]->core);
+    shell_settle(sv->t[0]);
+    shell_task_tick(sv->t[0], sv->t[0]->now + TICK_MS);
+    sv_run(sv);
+    assert_true(is_written(sv));
+}
+
+TEST(test_at_once_where_it_hurries)
+{
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(slow, &w);
+    struct psi_err err;
+    serve(sv, &w);
+    assert_ok(psd_save_cut_here(sv->t[0]->core, 1, true, NULL, 0, &err), &err);
+    shell_settle(sv->t[0]);
+    sv_run(sv);
+    assert_true(is_written(sv));
+}
+
+/* Pushes wait for memory: until half of it is free the disk takes what it can. */
+TEST(test_at_once_where_memory_is_full)
+{
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(slow, &w);
+    struct psd_task *core = sv->t[0]->core;
+    core->config.checkpoint_memory_bytes = 1 << 20; /* the least, of 2 MiB */
+    serve(sv, &w);
+    sv->disks[0].held = true;
+    sv_ask(sv);
+    sv_run(sv);
+    assert_int_equal(fc_push(&sv->c, PS_OP_PUSH, &w, filled(values, N, 1), 1, 0).status, FC_NONE);
+    assert_true(psd_cut_is_full(&core->store));
+    sv->disks[0].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL)); /* no tick was needed */
+    assert_false(is_written(sv));
+    assert_in_range(psd_cut_held_bytes(&core->store), 1, 1 << 19);
+    assert_in_range(ticks(sv, &w, true), 1, 12);
+}
+
+/* Half of the time to the next one is enough for all of it. */
+TEST(test_before_the_next_one)
+{
+    static const shell_tweak tweaks[] = {slow_by_time, slow_by_steps};
+    for (size_t i = 0; i < ARRAY_COUNT(tweaks); i++) {
+        ps_v1_OpenAnswer w;
+        struct sv *sv = begin(tweaks[i], &w);
+        struct psd_task *core = sv->t[0]->core;
+        sv_ask(sv);
+        PSI_IGNORE(ticks(sv, &w, false));
+        PSI_IGNORE(fc_take(&sv->c, NULL)); /* the first one */
+        uint64_t every = 4000;
+        while (core->now_ms - core->save->pace.begun_ms < every) {
+            serve(sv, &w);
+            sv_run(sv);
+        }
+        PSI_IGNORE(ticks(sv, &w, true)); /* by time it has begun by itself */
+        core->save->pace.begun_ms = core->now_ms - every;
+        sv_ask(sv);
+        assert_in_range(ticks(sv, &w, true), 10, 2000 / TICK_MS + 2);
+    }
+}
