@@ -7,8 +7,9 @@
  * start until a session has found all variables with their values. A line for each round, then the median of each figure, as one
  * JSON line; 1 where a must does not hold.
  *
- * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that: so
- * that no figure is about it, as many bytes are written and removed before each.
+ * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that: as
+ * many bytes are written and removed before dd and before dense pushes, which warms most of them, and reading into memory that is
+ * held does it for the start behind it. Pushes of a tenth have nothing before them.
  *
  *   checkpoints [MIB] [ROUNDS] [DIRECTORY]     1024, 3, /dev/shm; from the repository's root after `make bench-programs`
  */
