@@ -195,7 +195,7 @@ static void list_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
             return;
         }
         if (own && e->file.kind == PSD_DISK_MANIFEST) {
-            shard->manifest_bytes = e->bytes;
+            shard->manifest_bytes = e->bytes == 0 ? 1 : e->bytes; /* an empty one was cut: it is damaged, not missing */
         }
     }
     if (st != PS_OK) {

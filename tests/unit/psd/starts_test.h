@@ -9,7 +9,10 @@
 
 #include <fcntl.h>
 
-enum { N = 40000 /* of w and v: several blocks */ };
+#ifndef STARTS_N
+#define STARTS_N 40000 /* of w and v: several blocks */
+#endif
+enum { N = STARTS_N };
 
 struct st {
     struct sv *sv;
