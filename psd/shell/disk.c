@@ -20,7 +20,10 @@
 #include <string.h>
 #include <time.h>
 
-enum { TOLD_MAX = 16 }; /* writes that are over */
+enum {
+    TOLD_MAX = 16,     /* writes that are over ... */
+    TOLD_NS = 10000000 /* ... and so long after the last time: who waits for memory sees a slow disk move */
+};
 
 struct job {
     struct psi_list link; /* of the list that says where it is */
@@ -124,16 +127,24 @@ static void carry_out(struct psd_disk *d, struct job *job)
     }
 }
 
-/* Writes come in rows, and are told together. */
-static bool is_to_tell(const struct psd_disk *d, const struct job *job, uint32_t untold)
+static uint64_t now_ns(void)
 {
-    return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || untold == TOLD_MAX;
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Writes come in rows, and are told together. */
+static bool is_to_tell(const struct psd_disk *d, const struct job *job, uint32_t untold, uint64_t told_ns)
+{
+    return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || untold == TOLD_MAX || now_ns() - told_ns >= TOLD_NS;
 }
 
 static void *work(void *arg)
 {
     struct psd_disk *d = arg;
     uint32_t untold = 0;
+    uint64_t told_ns = 0;
     (void)pthread_mutex_lock(&d->mutex);
     while (!d->stopping) {
         struct psi_list *link = psi_list_pop_front(&d->queue);
@@ -146,8 +157,9 @@ static void *work(void *arg)
         (void)pthread_mutex_lock(&d->mutex);
         psi_list_push_back(&d->over, link);
         untold++;
-        if (d->wake_open && is_to_tell(d, PSI_CONTAINER_OF(link, struct job, link), untold)) {
+        if (d->wake_open && is_to_tell(d, PSI_CONTAINER_OF(link, struct job, link), untold, told_ns)) {
             untold = 0;
+            told_ns = now_ns();
             PSI_IGNORE(uv_async_send(&d->wake)); /* fails for closing handles only */
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Starts with files of a small checkpoint each byte of which is another one, or that end at each byte (FAULTS 47; docs/DURABILITY.md
- * 7.3, 7.4, 7.7), and with a disk or a memory that fails at each moment of a start: what lives then is one checkpoint, whole, on all.
+ * Starts with files of a small checkpoint each byte of which is another one, or that end at each byte (FAULTS 47;
+ * docs/DURABILITY.md 7.3, 7.4): what lives then is one checkpoint, whole, on all.
  */
 #define STARTS_N 5
 #include "queue_test.h"
@@ -191,43 +191,4 @@ TEST(test_comes_back_to_spoilt_files)
 {
     comes_back(false);
     comes_back(true);
-}
-
-/* psctl checkpoint restore: nothing has changed, and a file that was not read for it does not count. */
-static void restored_while_it_lives(bool cut)
-{
-    uint8_t session = 100;
-    uint32_t asked = 0;
-    struct st *s = two_saved();
-    const struct kept *k = kept_of(s, 2);
-    uint32_t file = 0;
-    size_t at = 0;
-    fill(s, 3);
-    do {
-        const struct kept_file *f = &k->of[file];
-        if (f->manifest) {
-            continue; /* it was read when its task was started */
-        }
-        if (++asked % 500 == 0) { /* this client confirms nothing */
-            fc_init(&s->sv->c, s->sv->t[0], session++);
-            assert_int_equal(fc_connect(&s->sv->c), PS_OK);
-        }
-        spoil_at(f, at, cut);
-        sv_ask_by_name(s->sv, PS_OP_CHECKPOINT_RESTORE, 2, false);
-        sv_run(s->sv);
-        struct fc_reply r = fc_take(&s->sv->c, NULL);
-        if (r.status != PS_DATA_LOSS || lives(s) != 3) {
-            fail_msg("%s, byte %zu %s: %s", f->path, at, cut ? "cut" : "flipped", r.text);
-        }
-        put_back(f, f->bytes);
-    } while (next_place(k, &file, &at));
-    restore(s, 2, PS_OK, "");
-    connect(s, true, true);
-    assert_int_equal(lives(s), 2);
-}
-
-TEST(test_restored_while_it_lives)
-{
-    restored_while_it_lives(false);
-    restored_while_it_lives(true);
 }
