@@ -8,10 +8,11 @@ import os
 import re
 import signal
 import sys
+import time
 import unittest
 
 import cluster
-from test_pstrain import ENDLESS, GOOD, PSCTL, Case, alive, tasks_of, wait_until
+from test_pstrain import ENDLESS, GOOD, PSCTL, Case, alive, children, tasks_of, wait_until
 
 
 def psctl(address, *args):
@@ -89,6 +90,19 @@ class Saves(Case):
         self.assertEqual(again.end(), 0, again.lines)
         self.assertRegex(again.text(), "(?m)^4 variables created$")
         self.assertRegex(again.text(), r"(?m)^test accuracy .* global_step 92$")
+
+    def test_fresh_with_a_slow_ps(self):
+        """One that is slow to begin is waited for, up to --timeout."""
+        p = self.start("--local", "ps=2,workers=1", "--epochs", "1", "--fresh", "--checkpoint_dir", self.path("saved"))
+        slow = []
+        while not slow:  # at once: before it answers
+            slow = [pid for line, pid in children(p.pid).items() if "--job_name=ps --task_index=0 " in line]
+            self.assertIsNone(p.popen.poll(), p.lines)
+        os.kill(slow[0], signal.SIGSTOP)
+        time.sleep(0.5)  # sleep: longer than one look of --local at its ps tasks
+        os.kill(slow[0], signal.SIGCONT)
+        self.assertEqual(p.end(), 0, p.lines)
+        self.assertRegex(p.text(), "(?m)^4 variables created")
 
     def local(self, *more):
         """A run that saves, and the address of its first ps task."""

@@ -242,8 +242,8 @@ static int start_over(struct local *l)
     struct team team;
     int64_t deadline_ms = cli_clock_ms() + l->f->timeout_s * 1000;
     ps_session *s = session_open_aside(l->f, &c);
-    ps_status st = s == NULL ? PS_UNAVAILABLE : PS_DEADLINE_EXCEEDED;
-    while (s != NULL && st == PS_DEADLINE_EXCEEDED && !l->stop && cli_clock_ms() < deadline_ms) {
+    ps_status st = PS_UNAVAILABLE;
+    while (s != NULL && (st == PS_DEADLINE_EXCEEDED || st == PS_UNAVAILABLE) && !l->stop && cli_clock_ms() < deadline_ms) {
         st = ps_session_wait_cluster(s, "ps", READY_LOOK_MS);
         pump(l, 0);
     }
