@@ -3,15 +3,17 @@
  * A checkpoint in numbers: variables with Adagrad at one ps, in rounds of: dd of as many bytes with fdatasync; a checkpoint while
  * nothing else is done; pushes that touch a tenth of the bytes, and pushes of all, without a checkpoint and while one is written,
  * with room for the copies of all (checkpoint_memory); the longest push with that and with less room. Then, in as many rounds:
- * cat of the newest checkpoint's files, and reading them into memory that is held; the ps, killed and started again, from its
- * start until a session has found all variables with their values. A line for each round, then the median of each figure, as one
- * JSON line; 1 where a must does not hold.
+ * cat of the newest checkpoint's files; reading them into memory that is held; the ps, killed and started again, from its start
+ * until a session has found all variables with their values. Peers and psd take turns in being the first. A line for each round,
+ * then, as one JSON line, the median of each figure, and of each ratio the median of the rounds with the least and the most; 1
+ * where the median of a must does not hold.
  *
- * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that: as
- * many bytes are written and removed before dd and before dense pushes, which warms most of them, and reading into memory that is
- * held does it for the start behind it. Pushes of a tenth have nothing before them.
+ * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that. So
+ * before dd, each checkpoint, cat, reading and start as much memory as the files have, and an eighth, is touched and given back:
+ * what they take is warm for all of them alike. The files lie in the page cache.
  *
- *   checkpoints [MIB] [ROUNDS] [DIRECTORY]     1024, 3, /dev/shm; from the repository's root after `make bench-programs`
+ *   checkpoints [MIB] [ROUNDS] [DIRECTORY] [starts]     1024, 3, /dev/shm; starts: cat, reading and starts only
+ *   from the repository's root after `make bench-programs`
  */
 #include "daemon.h"
 #include "session.h"
@@ -21,6 +23,7 @@
 #include <inttypes.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +34,8 @@ enum {
     WAIT_MS = 600000,
     CURVE = 4,
     PARTS = 10,
-    READ_BYTES = 1 << 20
+    READ_BYTES = 1 << 20,
+    PAGE_BYTES = 4096
 };
 #define CALM_S 3.0
 #define CUT_MUST_S 60.0 /* in the background */
@@ -46,6 +50,7 @@ struct figures {
     double dense[2], dense_cut_s;
     double longest_ms[CURVE];
     double cat_s, held_s, ready_s;
+    double idle_of_dd, tenth_ratio, dense_ratio, ready_of_cat, ready_of_held;
 };
 
 static struct test_cluster cluster;
@@ -54,6 +59,28 @@ static ps_variable *variables[VARIABLES_MAX];
 static int count;
 static float *gradient;
 static char dir[256];
+
+/* With the slots. */
+static uint64_t model_bytes(void)
+{
+    return 2 * (uint64_t)count * VARIABLE_BYTES;
+}
+
+/* What touches so much memory next does not wait for the host. */
+static void warm(void)
+{
+    const size_t bytes = model_bytes() / 8 * 9;
+    uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) {
+        (void)fprintf(stderr, "no memory for %zu bytes\n", bytes);
+        exit(2);
+    }
+    (void)madvise(p, bytes, MADV_HUGEPAGE); /* as fast as it can be; a wish */
+    for (size_t at = 0; at < bytes; at += PAGE_BYTES) {
+        p[at] = 1;
+    }
+    (void)munmap(p, bytes);
+}
 
 /* ---- a checkpoint beside what the program does ---- */
 
@@ -111,6 +138,7 @@ static struct pushes beside(int step, double out[2], double *out_cut_s)
     if (out != NULL) {
         out[0] = push(step, CALM_S, NULL).mean_s;
     }
+    warm();
     save_begin(&s);
     const struct pushes with = push(step, 0, &s);
     (void)pthread_join(s.thread, NULL);
@@ -141,33 +169,46 @@ static double timed(char *const argv[])
     return now() - start;
 }
 
-static void run(struct figures *f)
+static double dd_once(void)
 {
-    const uint64_t bytes = 2 * (uint64_t)count * VARIABLE_BYTES; /* with the slots */
-    char dd[] = "/bin/dd", in[] = "if=/dev/zero", out[300], bs[] = "bs=1M", blocks[32], sync[] = "conv=fdatasync";
+    char dd[] = "/bin/dd", in[] = "if=/dev/zero", out[300], bs[] = "bs=1M", blocks[32], sync[] = "conv=fdatasync",
+         rm[] = "/bin/rm";
     char *const copy[] = {dd, in, out, bs, blocks, sync, NULL};
-    char rm[] = "/bin/rm";
     char *const gone[] = {rm, out + 3, NULL};
     (void)snprintf(out, sizeof(out), "of=%s/dd", dir);
-    (void)snprintf(blocks, sizeof(blocks), "count=%" PRIu64, bytes >> 20);
-    (void)timed(copy);
+    (void)snprintf(blocks, sizeof(blocks), "count=%" PRIu64, model_bytes() >> 20);
+    warm();
+    const double took = timed(copy);
     (void)timed(gone);
-    f->dd_s = timed(copy);
-    (void)timed(gone);
-    room(bytes + bytes / 8);
+    return took;
+}
+
+static double idle_once(void)
+{
+    warm();
     const double start = now();
     check(ps_checkpoint_save(saver, WAIT_MS, NULL), "a checkpoint");
-    f->idle_s = now() - start;
+    return now() - start;
+}
+
+static void run(struct figures *f, int round)
+{
+    const uint64_t bytes = model_bytes();
+    room(bytes + bytes / 8);
+    for (int i = 0; i < 2; i++) {
+        *((round + i) % 2 == 0 ? &f->dd_s : &f->idle_s) = (round + i) % 2 == 0 ? dd_once() : idle_once();
+    }
     (void)beside(PARTS, f->tenth, &f->tenth_cut_s);
     for (int i = 0; i < CURVE; i++) { /* room for all of it, a quarter, a sixteenth, ... */
         room(i == 0 ? bytes + bytes / 8 : bytes >> (2 * i));
-        (void)timed(copy);
-        (void)timed(gone);
         f->longest_ms[i] = 1e3 * beside(1, i == 0 ? f->dense : NULL, &f->dense_cut_s).longest_s;
     }
+    f->idle_of_dd = f->dd_s / f->idle_s;
+    f->tenth_ratio = f->tenth[1] / f->tenth[0];
+    f->dense_ratio = f->dense[1] / f->dense[0];
     (void)fprintf(stderr, "dd %.3f, idle %.3f; tenth %.3f in %.1f s; dense %.3f in %.1f s; longest %.1f %.1f %.1f %.1f ms\n",
-                  f->dd_s, f->idle_s, f->tenth[1] / f->tenth[0], f->tenth_cut_s, f->dense[1] / f->dense[0], f->dense_cut_s,
-                  f->longest_ms[0], f->longest_ms[1], f->longest_ms[2], f->longest_ms[3]);
+                  f->dd_s, f->idle_s, f->tenth_ratio, f->tenth_cut_s, f->dense_ratio, f->dense_cut_s, f->longest_ms[0],
+                  f->longest_ms[1], f->longest_ms[2], f->longest_ms[3]);
 }
 
 /* ---- a life that begins with it ---- */
@@ -226,19 +267,20 @@ static double read_held(void)
     return took;
 }
 
-static void begin_again(struct figures *f)
+static double cat_once(void)
 {
     char sh[] = "/bin/sh", c[] = "-c", cat[400];
     char *const read_all[] = {sh, c, cat, NULL};
     (void)snprintf(cat, sizeof(cat), "cat \"$(ls -d %s/ps-0/0* | tail -n 1)\"/* > /dev/null", dir);
-    test_cluster_kill(&cluster, 0);
-    f->cat_s = timed(read_all);
-    f->held_s = read_held();
+    return timed(read_all);
+}
+
+static double start_once(void)
+{
     const double start = now();
     test_cluster_start(&cluster, 0);
     open_all();
-    f->ready_s = now() - start;
-    (void)fprintf(stderr, "cat %.3f, held %.3f, ready %.3f\n", f->cat_s, f->held_s, f->ready_s);
+    const double took = now() - start;
     float *value = patterned(VARIABLE_BYTES);
     check(ps_variable_read(variables[count - 1], value, VARIABLE_BYTES), "a read");
     free(value);
@@ -247,6 +289,21 @@ static void begin_again(struct figures *f)
         exit(2);
     }
     (void)ps_session_close(session);
+    test_cluster_kill(&cluster, 0);
+    return took;
+}
+
+static void begin_again(struct figures *f, int round)
+{
+    static double (*const all[])(void) = {cat_once, read_held, start_once};
+    double *const took[] = {&f->cat_s, &f->held_s, &f->ready_s};
+    for (int i = 0; i < 3; i++) {
+        warm();
+        *took[(round + i) % 3] = all[(round + i) % 3]();
+    }
+    f->ready_of_cat = f->cat_s / f->ready_s;
+    f->ready_of_held = f->held_s / f->ready_s;
+    (void)fprintf(stderr, "cat %.3f, held %.3f, ready %.3f\n", f->cat_s, f->held_s, f->ready_s);
 }
 
 /* ---- all of it ---- */
@@ -270,8 +327,8 @@ static void begin(int mib, const char *top)
     gradient = patterned(VARIABLE_BYTES);
     count = mib * (1 << 20) / VARIABLE_BYTES;
     open_all();
-    for (int i = 0; i < count; i++) { /* all memory is touched */
-        check(ps_variable_push(variables[i], gradient, VARIABLE_BYTES, 1.0F), "a push");
+    for (int i = 0; i < 2 * count; i++) { /* all memory is touched; start_once() tells their versions from initial ones */
+        check(ps_variable_push(variables[i % count], gradient, VARIABLE_BYTES, 1.0F), "a push");
     }
 }
 
@@ -290,49 +347,72 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(const struct figures *f, int n, size_t offset)
+/* Of a figure of all rounds, in order: the median is in the middle. */
+static const double *sorted(const struct figures *f, int n, size_t offset)
 {
-    double v[ROUNDS_MAX];
+    static double v[ROUNDS_MAX];
     for (int i = 0; i < n; i++) {
         memcpy(&v[i], (const char *)&f[i] + offset, sizeof(v[i]));
     }
     qsort(v, (size_t)n, sizeof(v[0]), by_value);
+    return v;
+}
+
+static double print_ratio(const char *name, const struct figures *f, int n, size_t offset)
+{
+    const double *v = sorted(f, n, offset);
+    (void)printf("\"%s\": [%.3f, %.3f, %.3f], ", name, v[n / 2], v[0], v[n - 1]);
     return v[n / 2];
+}
+
+static bool print(const struct figures *all, int mib, int rounds, bool starts)
+{
+    struct figures f;
+    bool good = true;
+    for (size_t at = 0; at < sizeof(f); at += sizeof(double)) { /* all of it are figures */
+        memcpy((char *)&f + at, &sorted(all, rounds, at)[rounds / 2], sizeof(double));
+    }
+    (void)printf("{\"mib\": %d, \"rounds\": %d, ", mib, rounds);
+    if (!starts) {
+        (void)printf("\"dd_s\": %.3f, \"idle_s\": %.3f, \"tenth_s\": %.3f, \"dense_s\": %.3f, "
+                     "\"longest_push_ms\": [%.1f, %.1f, %.1f, %.1f], ",
+                     f.dd_s, f.idle_s, f.tenth_cut_s, f.dense_cut_s, f.longest_ms[0], f.longest_ms[1], f.longest_ms[2],
+                     f.longest_ms[3]);
+        good = f.tenth_cut_s <= CUT_MUST_S && f.dense_cut_s <= CUT_MUST_S;
+        good = print_ratio("idle_of_dd", all, rounds, offsetof(struct figures, idle_of_dd)) >= IDLE_MUST && good;
+        good = print_ratio("tenth_ratio", all, rounds, offsetof(struct figures, tenth_ratio)) <= TENTH_MUST && good;
+        good = print_ratio("dense_ratio", all, rounds, offsetof(struct figures, dense_ratio)) <= TENTH_MUST && good;
+    }
+    (void)printf("\"cat_s\": %.3f, \"held_s\": %.3f, \"ready_s\": %.3f, ", f.cat_s, f.held_s, f.ready_s);
+    good = print_ratio("ready_of_cat", all, rounds, offsetof(struct figures, ready_of_cat)) >= READY_MUST && good;
+    (void)print_ratio("ready_of_held", all, rounds, offsetof(struct figures, ready_of_held));
+    (void)printf("\"good\": %s}\n", good ? "true" : "false");
+    return good;
 }
 
 int main(int argc, char **argv)
 {
     const int mib = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1024;
     const int rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 3;
-    struct figures all[ROUNDS_MAX];
-    struct figures f;
-    if (mib < 32 || mib > VARIABLES_MAX * (VARIABLE_BYTES >> 20) || rounds < 1 || rounds > ROUNDS_MAX) {
-        (void)fprintf(stderr, "usage: checkpoints [MIB from 32] [ROUNDS up to %d] [DIRECTORY]\n", ROUNDS_MAX);
+    const bool starts = argc > 4 && strcmp(argv[4], "starts") == 0;
+    static struct figures all[ROUNDS_MAX];
+    if (mib < 32 || mib > VARIABLES_MAX * (VARIABLE_BYTES >> 20) || rounds < 1 || rounds > ROUNDS_MAX || (argc > 4 && !starts)) {
+        (void)fprintf(stderr, "usage: checkpoints [MIB from 32] [ROUNDS up to %d] [DIRECTORY] [starts]\n", ROUNDS_MAX);
         return 2;
     }
     begin(mib, argc > 3 ? argv[3] : "/dev/shm");
-    for (int i = 0; i < rounds; i++) {
-        run(&all[i]);
+    for (int i = 0; i < rounds && !starts; i++) {
+        run(&all[i], i);
+    }
+    if (starts) {
+        (void)idle_once();
     }
     (void)ps_session_close(saver);
     (void)ps_session_close(session);
+    test_cluster_kill(&cluster, 0);
     for (int i = 0; i < rounds; i++) {
-        begin_again(&all[i]);
+        begin_again(&all[i], i);
     }
     end();
-    for (size_t at = 0; at < sizeof(f); at += sizeof(double)) { /* all of it are figures */
-        const double m = median(all, rounds, at);
-        memcpy((char *)&f + at, &m, sizeof(m));
-    }
-    const double tenth = f.tenth[1] / f.tenth[0], dense = f.dense[1] / f.dense[0], idle = f.dd_s / f.idle_s,
-                 begun = f.cat_s / f.ready_s, held = f.held_s / f.ready_s;
-    const bool good = f.tenth_cut_s <= CUT_MUST_S && f.dense_cut_s <= CUT_MUST_S && tenth <= TENTH_MUST && dense <= TENTH_MUST &&
-                      idle >= IDLE_MUST && begun >= READY_MUST;
-    (void)printf(
-        "{\"mib\": %d, \"rounds\": %d, \"dd_s\": %.3f, \"idle_s\": %.3f, \"idle_of_dd\": %.2f, \"tenth_s\": %.3f, "
-        "\"tenth_ratio\": %.3f, \"dense_s\": %.3f, \"dense_ratio\": %.3f, \"longest_push_ms\": [%.1f, %.1f, %.1f, %.1f], "
-        "\"cat_s\": %.3f, \"held_s\": %.3f, \"ready_s\": %.3f, \"ready_of_cat\": %.2f, \"ready_of_held\": %.2f, \"good\": %s}\n",
-        mib, rounds, f.dd_s, f.idle_s, idle, f.tenth_cut_s, tenth, f.dense_cut_s, dense, f.longest_ms[0], f.longest_ms[1],
-        f.longest_ms[2], f.longest_ms[3], f.cat_s, f.held_s, f.ready_s, begun, held, good ? "true" : "false");
-    return good ? 0 : 1;
+    return print(all, mib, rounds, starts) ? 0 : 1;
 }
