@@ -275,7 +275,9 @@ static void ready(struct psd_task *t)
 
 static void read_bad(struct psd_task *t, const char *why)
 {
+    struct psd_shard *shard = psd_save_shard(t, t->saves->reading);
     psd_log(t, PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", t->saves->reading), PSI_KV("msg", why));
+    PSI_IGNORE(snprintf(shard->bad, sizeof(shard->bad), "its manifest at %s: %s", t->name, why)); /* cut is fine */
 }
 
 static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)

@@ -22,7 +22,7 @@ struct psd_checkpoint {
     struct psi_list link; /* of psd_saves, by number */
     ps_v1_SaveItem what;
     struct psi_buf manifest; /* the file */
-    bool bad;                /* a part of it could not be loaded: starts.h */
+    char bad[PSD_BAD_BYTES]; /* why a part of it could not be loaded; "": that is not known (starts.h) */
 };
 
 struct psd_saves_peer {

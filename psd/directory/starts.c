@@ -4,11 +4,11 @@
  *
  * Happy path: all tasks of the job have listed, and one waits -> TASK_LOAD to those who load, our own part as well -> all have
  * loaded and verified -> TASK_PLACE to them, our own part last -> they have listed again, and serve. Failure: a part of the
- * checkpoint is not as it was written: it is bad for the rest of this life, and the next older one is tried; without any the
- * tasks begin empty. No memory, or a disk that is busy: the same again a second later. A task is lost before all have placed:
- * the start ends, what is loaded elsewhere goes when the next one begins, and it is decided anew when that task has listed.
- * Where a directory is lost between two that place, the next one sees a container placed here and loaded there: it goes back
- * everywhere.
+ * checkpoint is not as it was written: it is bad until a task is lost (which may be started with the file put back) or somebody
+ * names it, and the next older one is tried; without any the tasks do not begin (starts_choice.c). No memory, or a disk that is
+ * busy: the same again a second later. A task is lost before all have placed: the start ends, what is loaded elsewhere goes when
+ * the next one begins, and it is decided anew when that task has listed. Where a directory is lost between two that place, the
+ * next one sees a container placed here and loaded there: it goes back everywhere.
  */
 #include "starts.h"
 
@@ -551,8 +551,8 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     } else if (s->failed == PS_OK) {
         s->failed = err->code;
     }
-    if (!passes && c != NULL) {
-        c->bad = true;
+    if (!passes && c != NULL && c->bad[0] == '\0') {
+        PSI_IGNORE(snprintf(c->bad, sizeof(c->bad), "%s", err->text)); /* cut is fine */
     }
     load_over(t, p);
 }
@@ -628,15 +628,29 @@ void psd_starts_list_end(struct psd_task *t, struct psd_peer *p)
     }
 }
 
+/* ---- what is decided ---- */
+
+/* What was found to be bad may be as it was written again. */
+static void look_again(struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    t->refused = NULL;
+    if (t->saves != NULL) {
+        PSI_LIST_FOREACH(it, &t->saves->known) {
+            PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->bad[0] = '\0';
+        }
+    }
+}
+
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p)
 {
-    t->refused = NULL;
+    if (p->own_job) {
+        look_again(t);
+    }
     if (p->own_job && t->starts->phase != PSD_STARTS_IDLE) {
         idle(t); /* looked at again when it has listed */
     }
 }
-
-/* ---- what is decided ---- */
 
 static void tell_load(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const ps_v1_StartItem *parts,
                       size_t count)
@@ -734,8 +748,11 @@ static void decide_asked(struct psd_task *t)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         s->peers[i].loads = t->peers[i].own_job;
     }
-    const struct psd_checkpoint *c = psd_saves_known(t, s->asked);
+    struct psd_checkpoint *c = psd_saves_known(t, s->asked);
     ps_status st = psd_starts_ask_check(t, s->asked, &err);
+    if (st == PS_OK) {
+        c->bad[0] = '\0'; /* its files may have been put back */
+    }
     if (st == PS_OK && !psd_starts_is_usable(t, c)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
                       (unsigned long long)s->asked);
@@ -757,6 +774,9 @@ static void decide(struct psd_task *t)
     bool torn = any_torn(t) && !s->torn_stays;
     if ((!somebody_waits(t) && !torn) || (t->refused != NULL && s->refused_by == t->config.restore)) {
         return;
+    }
+    if (t->refused != NULL) {
+        look_again(t);
     }
     s->total = !anything_lives(t);
     bool all = s->total || torn || t->config.recover == PSD_RECOVER_CUT || any_in_rounds(t);

@@ -75,8 +75,8 @@ struct psd_starts {
     bool adopts;            /* some load what others have written: all do, and it goes back everywhere */
     ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
     bool look;              /* at the end of this event */
-    int refused_by; /* what is there is not to be begun with (psd_task.refused): until a task is lost, or `restore` is ... */
-    char why_refused[512];  /* ... not this any more; why */
+    int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again */
+    char why_refused[512];  /* psd_task.refused */
     bool torn_stays;        /* no checkpoint is there that would mend it */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
@@ -138,8 +138,7 @@ bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint 
 const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, size_t n, const char **out_why);
 
 /* ---- starts_ask.c: CHECKPOINT_RESTORE ---- */
-/** Whether it can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part
- * of it is on no task), DATA_LOSS (a part was found to be bad). */
+/** Whether it can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part of it is on no task). */
 ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
 /** Who asked is told; err NULL: it lives, and a checkpoint of it is made, so that a later start loads no newer one than it. */
 void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err);

@@ -101,10 +101,6 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
     if (c == NULL) {
         return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", n);
     }
-    if (c->bad) {
-        return psi_fail(err, PS_DATA_LOSS,
-                        "checkpoint %llu is not as it was written: the log line checkpoint_unusable says what of it", n);
-    }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool has = psd_starts_part_of(c, p, &part);

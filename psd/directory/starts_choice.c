@@ -3,19 +3,17 @@
  * Which checkpoint tasks begin with, or why they do not begin.
  *
  * Happy path: the newest one of which all is there that is to be loaded. Failure: one that is known to be damaged is passed over,
- * as `restore` allows. Where nothing lives, and what is missing may be put back, neither an older one nor nothing stands in for
- * it: a part of the newest one that nobody has, the directory's own knowledge of what others have, a disk that cannot be read.
+ * as `restore` allows. What may be put back nothing stands in for: where nothing lives no older one for a part of the newest one
+ * that nobody has; and in no case an empty task for what all are damaged of, for the directory's own knowledge of what others
+ * have, or for a disk that cannot be read.
  */
 #include "saves.h"
 #include "starts.h"
 
 #include <stdio.h>
 
-static const char NOT_WHOLE[] =
-    "the newest checkpoint is not whole on all tasks (restore = latest; the log says what of it is not "
-    "as it was written)";
-static const char THE_ONE[] =
-    "the checkpoint that restore names is not there on all tasks, or is not as it was written (the log says what)";
+static const char NOT_WHOLE[] = "the newest checkpoint is not whole on all tasks (restore = latest)";
+static const char THE_ONE[] = "the checkpoint that restore names is not there on all tasks";
 
 bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
 {
@@ -29,7 +27,7 @@ bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint 
             return false;
         }
     }
-    return !c->bad && !psd_starts_missing(t, c, &part, &gone);
+    return c->bad[0] == '\0' && !psd_starts_missing(t, c, &part, &gone);
 }
 
 /* The one that `restore` has; 0: it has no number. */
@@ -57,7 +55,7 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
         }
         struct psd_starts_part part;
         bool usable = psd_starts_is_usable(t, c), gone = false;
-        bool other = !c->bad && psd_starts_missing(t, c, &part, &gone);
+        bool other = c->bad[0] == '\0' && psd_starts_missing(t, c, &part, &gone);
         best = usable ? c : (other && t->starts->total) || t->config.restore == PSD_RESTORE_LATEST ? NULL : best;
         *out_older = usable ? c->what.number : *out_older;
         *out_other = other ? c : usable ? NULL : *out_other;
@@ -82,9 +80,6 @@ static const struct psd_peer *unreadable(const struct psd_task *t)
 static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
-    if (!t->starts->total) {
-        return false;
-    }
     if (t->saves == NULL) {
         PSI_IGNORE(snprintf(buf, n,
                             "%s, the directory, has no checkpoint_dir, and others have parts of checkpoints: start it with its "
@@ -96,7 +91,8 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
         const struct psd_peer *p = &t->peers[i];
         const struct psd_saves_peer *of = &t->saves->peers[i];
         for (uint32_t k = 0; p->own_job && p->waits && k < of->listed_count; k++) {
-            if (of->listed[k].whole) {
+            bool deleted = t->saves->first != 0 && of->listed[k].number >= t->saves->first; /* while that task was away */
+            if (of->listed[k].whole && !deleted) {
                 PSI_IGNORE(snprintf(buf, n,
                                     "/job:%s/task:%u has a part of checkpoint %llu, of which the directory, %s, has nothing: put "
                                     "its own %s-%u back into its checkpoint_dir, and start it again; with restore = none all "
@@ -108,6 +104,35 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
         }
     }
     return false;
+}
+
+/* One that is there and cannot be used, the newest one if that leaves a choice. */
+static bool is_bad(const struct psd_task *t, char *buf, size_t n)
+{
+    const char *why = "";
+    unsigned long long number = 0;
+    struct psi_list *it = NULL;
+    if (t->saves == NULL) {
+        return false;
+    }
+    PSI_LIST_FOREACH(it, &t->save->shards) { /* by number */
+        const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
+        const struct psd_checkpoint *c = psd_saves_known(t, shard->number);
+        const char *bad = c != NULL ? c->bad : shard->bad;
+        bool named = the_one(t) == 0 || the_one(t) == shard->number;
+        if (named && !shard->dropped && (bad[0] != '\0' || t->config.restore == PSD_RESTORE_LATEST)) {
+            why = bad;
+            number = shard->number;
+        }
+    }
+    if (why[0] != '\0') {
+        PSI_IGNORE(snprintf(buf, n,
+                            "checkpoint %llu cannot be used%s: %s: put that right and start that task again; with restore = none "
+                            "all who wait begin empty",
+                            number, t->config.restore == PSD_RESTORE_AUTO ? ", and no other one is whole" : "",
+                            why)); /* fits: PSD_BAD_BYTES */
+    }
+    return why[0] != '\0';
 }
 
 const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, size_t n, const char **out_why)
@@ -138,7 +163,8 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
         }
         *out_why = buf;
     } else if (c == NULL) {
-        *out_why = is_unknown(t, buf, n) ? buf : the_one(t) != 0 ? THE_ONE : !any ? NOT_WHOLE : NULL;
+        bool said = is_unknown(t, buf, n) || is_bad(t, buf, n);
+        *out_why = said ? buf : the_one(t) != 0 ? THE_ONE : !any ? NOT_WHOLE : NULL;
     }
     return *out_why == NULL ? c : NULL;
 }

@@ -22,6 +22,8 @@ enum {
 /** It is done, or has failed with err. id: as it was handed in. */
 typedef void (*psd_save_fn)(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err);
 
+enum { PSD_BAD_BYTES = 320 }; /* why something of a checkpoint cannot be used: cut is fine */
+
 struct psd_shard {
     /* volatile: */
     struct psi_list link; /* of psd_save, by number */
@@ -29,6 +31,7 @@ struct psd_shard {
     uint64_t manifest_bytes; /* 0: it is not whole */
     bool dropped;            /* to be removed */
     bool damaged;            /* directory: its manifest is none */
+    char bad[PSD_BAD_BYTES]; /* directory: why its manifest cannot be used; "": it can */
 };
 
 struct psd_save_file {

@@ -5,7 +5,7 @@
  * time, behind those before it -> done and answered. A task that ends drops what has not begun; what has may be half done.
  *
  * The directory is asked for a checkpoint now and then: what it says is saved is whole on the disks of
- * all tasks of its job, and stays so.
+ * all tasks of its job, and stays so. Where it refuses to begin, somebody soon says that all may begin empty.
  */
 #include "sim.h"
 
@@ -14,6 +14,7 @@
 #include "psd/base/disk.h"
 #include "psd/directory/saves.h"
 #include "psd/durable/files.h"
+#include "psd/rpc/start.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,6 +88,9 @@ void sim_disks_done(struct sim *s, struct sim_task *t)
 void sim_disks_tick(struct sim_task *t)
 {
     struct sim_task_disk *p = t->disk;
+    if (p != NULL) {
+        t->core->config.restore = t->core->refused != NULL ? PSD_RESTORE_NONE : PSD_RESTORE_AUTO;
+    }
     if (p != NULL && t->core->saves != NULL && !(t->sim->k.fewer && t->sim->ending) && below(p, 100) == 0) {
         t->core->saves->wanted = true;
     }
@@ -182,6 +186,7 @@ void sim_disks_logged(struct sim *s, const struct psd_effect *log)
     const char *digits = log->text + sizeof(key) - 1;
     char *end = NULL;
     s->checkpoint_spoilt = s->checkpoint_spoilt || strcmp(log->event, "checkpoint_unusable") == 0;
+    s->start_refused = s->start_refused || strcmp(log->event, "start_refused") == 0;
     if (strncmp(log->text, key, sizeof(key) - 1) != 0) {
         return;
     }

@@ -526,7 +526,8 @@ static void check_failure(struct sim *s, const struct sim_call *call)
                ((op->kind == PSI_REQ_RESET || op->kind == PSI_REQ_DELETE) && s->k.disks); /* it is not noted */
         break;
     case PS_FAILED_PRECONDITION: /* the monitor looks at variables that have no values yet */
-        fine = (value_call && (tmp || s->program[op->program].role == SIM_MONITOR)) || sim_admin_may_not(call);
+        fine = (value_call && (tmp || s->program[op->program].role == SIM_MONITOR)) || sim_admin_may_not(call) ||
+               (s->start_refused && strstr(why, " begin: ") != NULL);
         break;
     case PS_INVALID_ARGUMENT:
         fine = op->kind == PSI_REQ_GET && loaded_elsewhere(s, op);

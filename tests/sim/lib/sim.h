@@ -603,6 +603,7 @@ struct sim {
         count_loaded;
     uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer;
     bool checkpoint_spoilt;  /* a task could not read one: an older one may come back */
+    bool start_refused;      /* ... and no other one was whole: until somebody says that it does not matter */
     uint64_t checkpoint_rng; /* of its own: worlds without checkpoints are as they were */
     uint64_t cut_boundary;   /* BOUNDARY profile: the boundary to cut at, counted from the first */
     uint32_t cut_side;

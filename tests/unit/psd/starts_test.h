@@ -86,6 +86,13 @@ static inline void assert_both(struct st *s, float w, float v)
     assert_is(&s->at1, "v", v, &s->v);
 }
 
+/* There is no v. */
+static inline void assert_w_alone(struct st *s, float w)
+{
+    assert_is(&s->sv->c, "w", w, &s->w);
+    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+}
+
 /* It comes back, and what follows is settled. */
 static inline void boot(struct st *s, bool zero, bool one)
 {
@@ -120,19 +127,27 @@ static inline uint64_t save(struct st *s)
     return sv_number(&r);
 }
 
-/* A byte of this file of task i is another one. */
+/* This byte of a file beneath the test's directory is another one; twice: it is what it was. */
+static inline void spoil_at(const struct st *s, const char *path, off_t at)
+{
+    char whole[512];
+    uint8_t byte = 0;
+    (void)snprintf(whole, sizeof(whole), "%s/%s", s->sv->dir, path);
+    int fd = open(whole, O_RDWR);
+    assert_true(fd >= 0);
+    assert_int_equal(pread(fd, &byte, 1, at), 1);
+    byte ^= 1;
+    assert_int_equal(pwrite(fd, &byte, 1, at), 1);
+    assert_int_equal(close(fd), 0);
+}
+
+/* ... of this file of task i. */
 static inline void spoil(const struct st *s, uint32_t i, uint64_t number, enum psd_disk_file_kind kind)
 {
-    char path[512], name[PSD_DISK_NAME_BYTES_MAX];
+    char path[64], name[PSD_DISK_NAME_BYTES_MAX];
     struct psd_disk_file file = {.number = number, .kind = kind};
-    uint8_t byte = 0;
-    (void)snprintf(path, sizeof(path), "%s/ps-%u/%s", s->sv->dir, i, psd_files_path(&file, name));
-    int fd = open(path, O_RDWR);
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &byte, 1, 1000), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, 1000), 1);
-    assert_int_equal(close(fd), 0);
+    (void)snprintf(path, sizeof(path), "ps-%u/%s", i, psd_files_path(&file, name));
+    spoil_at(s, path, kind == PSD_DISK_MANIFEST ? 40 : 1000);
 }
 
 static inline ps_status hello_of_a_worker(struct shell_task *t)
@@ -153,6 +168,12 @@ static inline void reset(struct st *s)
     shell_send(s->sv->c.conn, w);
     sv_run(s->sv);
     assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+}
+
+static inline void with_latest(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->restore = PSD_RESTORE_LATEST;
 }
 
 static inline void with_none(struct psd_task_config *config)
@@ -184,8 +205,7 @@ static inline struct st *grown(shell_tweak tweak, bool bare)
     s->sv->bare[1] = bare;
     boot(s, true, true);
     connect(s, true, true);
-    assert_is(&s->sv->c, "w", 1, &s->w);
-    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    assert_w_alone(s, 1);
     s->v = made_at(s, &s->at1, "v", 1);
     set(s, 2);
     return s;

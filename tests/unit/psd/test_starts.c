@@ -68,20 +68,6 @@ TEST(test_the_next_older_one)
     }
 }
 
-TEST(test_all_are_spoilt)
-{
-    struct st *s = st_new(sv_with_disk);
-    set(s, 1);
-    assert_int_equal(save(s), 1);
-    kill_both(s);
-    spoil(s, 1, 1, PSD_DISK_STATE);
-    boot(s, true, true);
-    connect(s, true, true);
-    assert_int_not_equal(fc_open(&s->sv->c, "w", &s->w), PS_OK);
-    assert_true(shell_logged(s->sv->t[0], "start_empty"));
-    s->w = made_at(s, &s->sv->c, "w", 0);
-}
-
 /* One comes back: it loads, the other keeps what it has. */
 TEST(test_partial)
 {
@@ -254,12 +240,6 @@ TEST(test_cut_off_while_it_loads)
     }
 }
 
-static void with_latest(struct psd_task_config *config)
-{
-    sv_with_disk(config);
-    config->restore = PSD_RESTORE_LATEST;
-}
-
 TEST(test_latest_or_none)
 {
     struct st *s = st_new(with_latest);
@@ -303,8 +283,7 @@ TEST(test_more_tasks)
     kill_both(s); /* and once more */
     boot(s, true, true);
     connect(s, true, true);
-    assert_is(&s->sv->c, "w", 1, &s->w);
-    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    assert_w_alone(s, 1);
     s->v = made_at(s, &s->at1, "v", 1);
     set(s, 3);
     assert_int_equal(save(s), 2);
@@ -328,8 +307,7 @@ TEST(test_cut_with_a_new_task)
     sv_kill(s->sv, 0);
     boot(s, true, false);
     connect(s, true, false);
-    assert_is(&s->sv->c, "w", 1, &s->w);
-    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    assert_w_alone(s, 1);
 }
 
 /* A task that has a part of an older one begins empty, too. */
@@ -350,8 +328,7 @@ TEST(test_more_tasks_than_the_newest)
     s->sv->spec = SAVE_SPEC;
     boot(s, true, true);
     connect(s, true, true);
-    assert_is(&s->sv->c, "w", 2, &s->w);
-    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    assert_w_alone(s, 2);
 }
 
 /* A name of a task that is no more, and a reset that it was owed, do not make a checkpoint a bad one. */
@@ -446,7 +423,7 @@ TEST(test_not_restored)
         assert_both(s, 2, 2);
         assert_true(s->w.checkpoint == 0 && s->v.checkpoint == 0);
         assert_true(s->sv->t[0]->core->start->beside == NULL && s->sv->t[1]->core->start->beside == NULL);
-        restore(s, 1, PS_DATA_LOSS, "is not as it was written");
+        restore(s, 1, PS_DATA_LOSS, ""); /* it is looked at again */
         set(s, 3);
         assert_int_equal(save(s), 2);
         reset(s);
@@ -648,8 +625,7 @@ TEST(test_deleted_never_comes_back)
     kill_both(s);
     boot(s, true, true);
     connect(s, true, true);
-    assert_is(&s->sv->c, "w", 1, &s->w);
-    assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+    assert_w_alone(s, 1);
     s->v = made_at(s, &s->at1, "v", 1);
     set(s, 2);
     assert_int_equal(save(s), 2);

@@ -167,7 +167,7 @@ TEST(test_fewer_tasks_and_a_part_of_another_life)
     move(s, "older-1", "ps-1");
     boot_alone(s);
     assert_true(shell_logged(s->sv->t[0], "not the one that the manifest names"));
-    assert_true(shell_logged(s->sv->t[0], "start_empty"));
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
 }
 
 /* Nor does it by way of what another task has written: it was deleted, or reset, and only the task that is gone has noted it. */
@@ -225,8 +225,7 @@ TEST(test_deleted_where_it_was_adopted)
             boot(s, true, true);
         }
         connect(s, true, true);
-        assert_is(&s->sv->c, "w", 1, &s->w);
-        assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+        assert_w_alone(s, 1);
         assert_int_equal(psd_others_has(s->sv->t[0]->core, 1, 2), !hosts);
     }
 }

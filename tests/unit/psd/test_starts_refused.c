@@ -67,8 +67,7 @@ TEST(test_part_of_a_task_with_an_empty_disk)
         } else {
             set_restore(s, -1);
             connect(s, true, true);
-            assert_is(&s->sv->c, "w", 1, &s->w);
-            assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+            assert_w_alone(s, 1);
         }
     }
 }
@@ -111,17 +110,137 @@ TEST(test_directory_with_an_empty_disk)
     }
 }
 
+/* While the first task lives, whose disk was lost, one that comes back with parts of checkpoints that nobody can decide on. */
+TEST(test_directory_with_an_empty_disk_beside_what_lives)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    sv_kill(s->sv, 0);
+    move(s, "ps-0", "aside-0");
+    move_1(s, false); /* on another host */
+    sv_boot(s->sv, 0, s->tweak);
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+    assert_is(&s->at1, "v", 1, &s->v);
+    sv_connect(s->sv);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    sv_kill(s->sv, 1);
+    move_1(s, true);
+    boot(s, false, true);
+    refused_at(s, 1);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_OK);
+    assert_false(shell_logged(s->sv->t[0], "start_empty"));
+    assert_true(shell_logged(s->sv->t[0],
+                             "/job:ps/task:1 has a part of checkpoint 1, of which the directory, /job:ps/task:0, has nothing"));
+    set_restore(s, PSD_RESTORE_NONE);
+    assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_OK);
+}
+
+/* The only checkpoint was deleted while a task was away that has a part of it. */
+TEST(test_deleted_while_it_was_away)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    sv_kill(s->sv, 1);
+    sv_ask_delete(s->sv, 1, true);
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+    boot(s, false, true);
+    assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_OK);
+    assert_false(shell_logged(s->sv->t[0], "start_refused"));
+}
+
+/* All that is saved is damaged: nobody begins empty instead of it, and the file that is put back is loaded. */
+TEST(test_all_are_spoilt)
+{
+    static const enum psd_disk_file_kind KINDS[] = {PSD_DISK_STATE, PSD_DISK_MODEL, PSD_DISK_MANIFEST};
+    for (uint32_t i = 0; i < 5; i++) { /* another task's manifest is told again */
+        for (int none = 0; none < 2; none++) {
+            struct st *s = st_new(sv_with_disk);
+            uint32_t at = i == 4 ? 0 : i % 2;
+            set(s, 1);
+            assert_int_equal(save(s), 1);
+            kill_both(s);
+            spoil(s, at, 1, KINDS[i / 2]);
+            boot(s, true, true);
+            refused_at(s, 0);
+            refused_at(s, 1);
+            assert_refused(s, "checkpoint 1 cannot be used, and no other one is whole");
+            assert_true(shell_logged(s->sv->t[0], at == 0 ? "/job:ps/task:0" : "/job:ps/task:1"));
+            assert_true(shell_logged(s->sv->t[0], i == 4 ? "its manifest" : i / 2 == 1 ? "file 1 of values" : "state"));
+            if (none) {
+                set_restore(s, PSD_RESTORE_NONE);
+                connect(s, true, true);
+                s->w = made_at(s, &s->sv->c, "w", 0);
+                continue;
+            }
+            spoil(s, at, 1, KINDS[i / 2]); /* put back */
+            sv_kill(s->sv, at);
+            boot(s, at == 0, at == 1);
+            connect(s, true, true);
+            assert_both(s, 1, 1);
+        }
+    }
+}
+
+/* The same while the other one lives, which goes on. */
+TEST(test_all_are_spoilt_beside_what_lives)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        sv_kill(s->sv, i);
+        spoil(s, i, 1, PSD_DISK_MODEL);
+        boot(s, i == 0, i == 1);
+        refused_at(s, i);
+        assert_true(shell_logged(s->sv->t[0], "start_refused"));
+        assert_false(shell_logged(s->sv->t[0], "start_empty"));
+        spoil(s, i, 1, PSD_DISK_MODEL); /* put back */
+        sv_kill(s->sv, i);
+        boot(s, i == 0, i == 1);
+        connect(s, i == 0, i == 1);
+        assert_both(s, i == 0 ? 1 : 2, i == 1 ? 1 : 2);
+    }
+}
+
+/* The newest one was damaged when it was tried, and its file is there again: whoever names it gets it. */
+TEST(test_put_back_and_named)
+{
+    for (int live = 0; live < 2; live++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        set(s, 2);
+        assert_int_equal(save(s), 2);
+        kill_both(s);
+        spoil(s, 1, 2, PSD_DISK_MODEL);
+        s->tweak = live ? sv_with_disk : with_latest;
+        boot(s, true, true);
+        if (live) {
+            connect(s, true, true);
+            assert_both(s, 1, 1);
+            restore(s, 2, PS_DATA_LOSS, "file 1 of values");
+            assert_both(s, 1, 1);
+        } else {
+            refused_at(s, 0);
+        }
+        spoil(s, 1, 2, PSD_DISK_MODEL);
+        if (live) {
+            restore(s, 2, PS_OK, "");
+        } else {
+            set_restore(s, -2);
+            connect(s, true, true);
+        }
+        assert_both(s, 2, 2);
+    }
+}
+
 static void spoil_bars(const struct st *s, uint32_t i)
 {
-    char path[512];
-    (void)snprintf(path, sizeof(path), "%s/ps-%u/bars", s->sv->dir, i);
-    uint8_t byte = 0;
-    int fd = open(path, O_RDWR);
-    assert_true(fd >= 0);
-    assert_int_equal(pread(fd, &byte, 1, 12), 1);
-    byte ^= 1;
-    assert_int_equal(pwrite(fd, &byte, 1, 12), 1);
-    assert_int_equal(close(fd), 0);
+    spoil_at(s, i == 0 ? "ps-0/bars" : "ps-1/bars", 12);
 }
 
 /* A checkpoint that says 2, and bars on both: of what was there before. */

@@ -110,7 +110,7 @@ static bool next_place(const struct kept *k, uint32_t *file, size_t *at)
 }
 
 /* The byte is another one, or the file ends before it. */
-static void spoil_at(const struct kept_file *f, size_t at, bool cut)
+static void spoil_kept(const struct kept_file *f, size_t at, bool cut)
 {
     if (cut) {
         put_back(f, at);
@@ -139,7 +139,7 @@ static void each_byte(bool cut)
     do {
         const struct kept_file *f = &k->of[file];
         kill_both(s);
-        spoil_at(f, at, cut);
+        spoil_kept(f, at, cut);
         boot(s, true, true);
         connect(s, true, true);
         assert_fell_back(s, f, at, cut);
@@ -172,13 +172,13 @@ static void comes_back(bool cut)
             const struct kept_file *f = &k->of[file];
             for (size_t at = 0; f->task == i && at < f->bytes; at += at < 256 ? 7 : 4001) {
                 sv_kill(s->sv, i);
-                spoil_at(f, at, cut);
+                spoil_kept(f, at, cut);
                 boot(s, i == 0, i == 1);
                 connect(s, i == 0, i == 1);
                 float value = f->manifest && i == 1 ? 2 : 1;
                 assert_both(s, i == 0 ? value : 2, i == 1 ? value : 2);
                 put_back(f, f->bytes);
-                kill_both(s); /* a directory remembers which one is bad */
+                kill_both(s);
                 boot(s, true, true);
                 connect(s, true, true);
                 assert_int_equal(lives(s), 2);
