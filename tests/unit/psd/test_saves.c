@@ -439,6 +439,7 @@ TEST(test_damaged_manifest)
     (void)snprintf(path, sizeof(path), "%s/ps-0/%020d/manifest", sv->dir, 1);
     assert_int_equal(truncate(path, 20), 0);
     sv_boot(sv, 0, sv_with_disk);
+    sv->t[0]->core->config.restore = PSD_RESTORE_NONE; /* or they do not begin: it is the only one */
     sv_connect(sv);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     assert_true(shell_logged(sv->t[0], "checkpoint_unusable"));
