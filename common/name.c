@@ -121,6 +121,10 @@ static ps_status path_like_check(const char *what, const char *name, size_t len,
 
 ps_status psi_variable_name_check(const char *name, size_t len, struct psi_err *err)
 {
+    static const char taken[] = "__metadata__";
+    if (len == sizeof(taken) - 1 && memcmp(name, taken, len) == 0) {
+        return refuse(err, "variable name", name, len, "no tensor of a safetensors file has it");
+    }
     return path_like_check("variable name", name, len, PS_NAME_BYTES_MAX, err);
 }
 
