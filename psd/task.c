@@ -156,7 +156,7 @@ void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t by
 bool psd_task_has_work(const struct psd_task *t)
 {
     return psd_slow_has_work(t) || psd_held_has_work(t) || psd_rounds_has_work(t) || psd_cut_has_work(t) ||
-           psd_queues_have_work(t) || psd_start_has_work(t);
+           psd_queues_have_work(t);
 }
 
 void psd_task_work(struct psd_task *t)
@@ -173,9 +173,6 @@ void psd_task_work(struct psd_task *t)
     }
     psd_cut_turn(t, t->config.cut_slice_bytes);
     psd_save_work(t);
-    if (psd_start_has_work(t)) {
-        psd_start_work(t);
-    }
     settle(t);
 }
 

@@ -10,7 +10,7 @@
  */
 #include "directory.h"
 
-#include "psd/rpc/save.h"
+#include "psd/rpc/start.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -358,6 +358,7 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
     if ((r->header.flags & PS_FLAG_MORE) != 0) {
         return;
     }
+    uint32_t start_ms = psd_start_retry_ms(t);
     for (uint32_t i = 0; i < w->create_count; i++) {
         struct psd_create *item = &w->creates[i];
         bool asked = false;
@@ -365,6 +366,7 @@ void psd_rpc_create(struct psd_task *t, struct psd_conn *c, const struct psd_req
             ps_status st = create_item(t, w, i, &asked, &err);
             if (!asked) {
                 item_end(t, w, item, st == PS_OK ? NULL : &err);
+                item->retry_after_ms = item->retry_after_ms > 0 && start_ms > 0 ? start_ms : item->retry_after_ms;
             }
         }
         w->needs[i].met = w->needs[i].met || !asked;

@@ -832,6 +832,7 @@ ps_status psd_starts_begin(struct psd_task *t, struct psi_err *err)
     t->starts = psi_calloc(1, sizeof(*t->starts));
     if (t->starts != NULL) {
         psi_list_init(&t->starts->asking);
+        t->starts->look = true; /* as soon as it may */
         t->starts->peers = psi_calloc(t->peer_count, sizeof(*t->starts->peers));
     }
     return t->starts != NULL && t->starts->peers != NULL ? PS_OK

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The operations of psd/disk.h on a file system of psd/durable/fs.h: which calls, in which order, so that a power cut between any
- * two of them leaves each file whole or absent. Pure; one thread at a time.
+ * two of them leaves each file whole or absent. Pure; one thread at a time, but for READs, of which several may go on together.
  */
 #ifndef PSD_FILES_H
 #define PSD_FILES_H

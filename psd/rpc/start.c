@@ -2,12 +2,12 @@
 /*
  * A task's part in a start: see start.h.
  *
- * Happy path: TASK_LOAD -> an empty task of the same cluster -> what psd_load_want() wants is read, one operation of the disk at
- * a time -> all is there and verified: its sessions end in it -> the same with each part of another task, which is joined with
- * it -> it is answered with its containers -> TASK_PLACE: the
- * containers named are emptied here and those loaded come in their place -> the task serves, and lists again. Failure: the disk
- * fails, or a file is not as it was written: the answer says why, nothing has changed. The connection to the directory is lost:
- * what is beside goes; memory that the disk reads into goes when it is done.
+ * Happy path: TASK_LOAD -> an empty task of the same cluster -> what psd_load_want() wants is read, several operations of the
+ * disk at a time, and each is verified while it reads the next ones -> all is there: its sessions end in it -> the same with each
+ * part of another task, which is joined with it -> it is answered with its containers -> TASK_PLACE: the containers named are
+ * emptied here and those loaded come in their place -> the task serves, and lists again. Failure: the disk fails, or a file is
+ * not as it was written: the answer says why, nothing has changed. The connection to the directory is lost: what is beside goes;
+ * memory that the disk reads into goes when it is done.
  */
 #include "start.h"
 
@@ -18,6 +18,8 @@
 
 #include <stdio.h>
 #include <string.h>
+
+enum { RETRY_FIRST_MS = 20, RETRY_LAST_MS = 1000, RETRY_LATER = 8 /* clients for 1 ms more */ };
 
 /* ---- lists of containers ---- */
 
@@ -74,6 +76,7 @@ static void beside_free(const struct psd_task *t)
     s->writer = 0;
     s->number = 0;
     s->ends = false;
+    s->failed.code = PS_OK;
 }
 
 void psd_start_drop(struct psd_task *t)
@@ -83,23 +86,36 @@ void psd_start_drop(struct psd_task *t)
         return;
     }
     s->done = NULL;
-    s->ends = s->reading;
-    if (!s->reading) {
+    s->ends = s->reading > 0;
+    if (!s->ends) {
         beside_free(t);
     }
 }
 
+/* Nothing of it is read any more; err NULL: all is beside. */
 static void over(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_start *s = t->start;
     psd_save_fn done = s->done;
     uint64_t number = s->number;
     s->done = NULL;
-    if (err != NULL || s->ends) {
+    if (err != NULL) {
         beside_free(t);
     }
     if (done != NULL) {
         done(t, number, s->ask_id, err);
+    }
+}
+
+static void fails(struct psd_task *t, const struct psi_err *why)
+{
+    struct psd_start *s = t->start;
+    struct psi_err err = *why;
+    if (s->reading == 0) {
+        over(t, &err);
+    } else {
+        s->failed = err;
+        s->ends = true;
     }
 }
 
@@ -191,47 +207,58 @@ static bool next_part(struct psd_task *t, struct psi_err *err)
 static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
     struct psd_start *s = t->start;
-    struct psi_err err;
+    struct psi_err err = s->failed;
     (void)ctx;
-    s->reading = false;
-    s->meanwhile = false;
-    if (st != PS_OK) {
-        st = psi_fail(&err, st, "%s: %s", t->name, error);
-    } else if (!s->ends) {
-        st = psd_load_got(s->load, bytes, &err);
-    }
-    if (st != PS_OK || s->ends) {
-        over(t, st != PS_OK ? &err : NULL);
+    s->reading--;
+    if (s->ends) {
+        if (s->reading == 0) {
+            over(t, &err); /* given up without a failure: nobody wants to know */
+        }
         return;
     }
-    read_more(t);
+    st = st == PS_OK ? psd_load_got(s->load, bytes, &err) : psi_fail(&err, st, "%s: %s", t->name, error);
+    if (st != PS_OK) {
+        fails(t, &err);
+    } else {
+        read_more(t);
+    }
 }
 
+static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want, struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    struct psd_disk_op op = {
+        .kind = PSD_DISK_READ,
+        .file = {.number = s->number, .kind = want->file == 0 ? PSD_DISK_STATE : PSD_DISK_MODEL, .writer = s->writer},
+        .offset = want->offset,
+        .out = want->to,
+        .bytes = want->bytes,
+    };
+    op.file.index = want->file == 0 ? 0 : want->file - 1;
+    ps_status st = psd_disk_ask(t, &op, read_done, NULL, err);
+    s->reading += st == PS_OK;
+    return st;
+}
+
+/* As much as is wanted at a time; when nothing is any more, the next part. */
 static void read_more(struct psd_task *t)
 {
     struct psd_start *s = t->start;
     struct psd_load_read want;
     struct psi_err err = {.code = PS_OK};
-    while (s->load == NULL || !psd_load_want(s->load, &want)) {
-        if (end_part(t, &err) != PS_OK || !next_part(t, &err)) {
+    for (;;) {
+        if (s->load != NULL && psd_load_want(s->load, &want)) {
+            if (read_piece(t, &want, &err) != PS_OK) {
+                fails(t, &err);
+                return;
+            }
+        } else if (s->reading > 0) {
+            return;
+        } else if (end_part(t, &err) != PS_OK || !next_part(t, &err)) {
             over(t, err.code == PS_OK ? NULL : &err);
             return;
         }
     }
-    struct psd_disk_op op = {
-        .kind = PSD_DISK_READ,
-        .file = {.number = s->number, .kind = want.file == 0 ? PSD_DISK_STATE : PSD_DISK_MODEL, .writer = s->writer},
-        .offset = want.offset,
-        .out = want.to,
-        .bytes = want.bytes,
-    };
-    op.file.index = want.file == 0 ? 0 : want.file - 1;
-    if (psd_disk_ask(t, &op, read_done, NULL, &err) != PS_OK) {
-        over(t, &err);
-        return;
-    }
-    s->reading = true;
-    s->meanwhile = true;
 }
 
 /* This task has all of them. */
@@ -388,6 +415,7 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
     }
     if (st == PS_OK && s->why[0] == '\0') {
         self->waits = false;
+        s->sent_away = 0;
     }
     psd_start_drop(t);
     return st;
@@ -572,19 +600,6 @@ void psd_start_turn(struct psd_task *t)
     }
 }
 
-bool psd_start_has_work(const struct psd_task *t)
-{
-    return t->start != NULL && t->start->meanwhile;
-}
-
-void psd_start_work(struct psd_task *t)
-{
-    t->start->meanwhile = false;
-    if (!t->start->ends) {
-        psd_load_meanwhile(t->start->load);
-    }
-}
-
 ps_status psd_start_check(const struct psd_task *t, struct psi_err *err)
 {
     if (!t->peers[t->self].waits) {
@@ -596,6 +611,16 @@ ps_status psd_start_check(const struct psd_task *t, struct psi_err *err)
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                        "%s waits until all tasks of job %s are there, and the checkpoint is loaded that they begin with", t->name,
                        t->peers[t->directory].job);
+}
+
+uint32_t psd_start_retry_ms(struct psd_task *t)
+{
+    if (t->start == NULL || !(t->starting || t->peers[t->self].waits)) {
+        return 0;
+    }
+    uint32_t ms = RETRY_FIRST_MS + t->start->sent_away / RETRY_LATER;
+    t->start->sent_away += ms < RETRY_LAST_MS;
+    return ms;
 }
 
 void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
@@ -626,7 +651,8 @@ void psd_start_check_invariants(const struct psd_task *t)
     const struct psd_start *s = t->start;
     if (s != NULL) {
         PSI_ASSERT((s->number == 0) == (s->beside == NULL) && (s->load == NULL || s->beside != NULL));
-        PSI_ASSERT((!s->reading && !s->ends) || s->load != NULL);
+        PSI_ASSERT((s->reading == 0 && !s->ends) || s->load != NULL);
+        PSI_ASSERT(!s->ends || s->reading > 0);
         PSI_ASSERT(s->other == NULL || (s->load != NULL && s->writer != 0));
         PSI_ASSERT(!t->peers[t->self].waits || s->beside == NULL || t->store.variable_count == 0);
     }

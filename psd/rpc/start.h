@@ -2,9 +2,8 @@
 /*
  * A task's part in a start (DESIGN §9, tests/models/checkpoint_model.py): what it begins with. A task whose disk has anything of
  * checkpoints, or cannot be read, serves nobody until the directory says whether it loads one (TASK_LOAD, TASK_PLACE) or begins
- * empty. It loads
- * beside what lives, into a task of its own; nothing of that lives before the directory says so, which it does when all have
- * loaded. What is beside goes when the connection to the directory does.
+ * empty. It loads beside what lives, into a task of its own; nothing of that lives before the directory says so, which it does
+ * when all have loaded. What is beside goes when the connection to the directory does.
  *
  * Parts of tasks that are no more, which lie beside its own directory (others.h), it loads for them where it is told so, each
  * into a task of its own, and joins them when they are verified: they are its own from then on.
@@ -38,17 +37,18 @@ struct psd_start_list {
 
 struct psd_start {
     /* volatile: */
-    bool undecided;  /* whether it waits (psd_peer.waits of its own) for the directory: what its disk has is not known */
-    char why[512];   /* ... and no checkpoint that the directory may load is there; "": that is not decided */
-    bool alone;      /* directory: nothing lived anywhere when it was decided what is loaded */
-    uint64_t placed; /* so many times something of a checkpoint has come to live here */
+    bool undecided;     /* whether it waits (psd_peer.waits of its own) for the directory: what its disk has is not known */
+    char why[512];      /* ... and no checkpoint that the directory may load is there; "": that is not decided */
+    bool alone;         /* directory: nothing lived anywhere when it was decided what is loaded */
+    uint64_t placed;    /* so many times something of a checkpoint has come to live here */
+    uint32_t sent_away; /* clients, since it waits */
     /* volatile: a load */
     uint64_t number;         /* of the checkpoint; 0: none is under way, or beside */
     struct psd_task *beside; /* what is loaded */
     struct psd_load *load;   /* while there is more to read of a part */
-    bool reading;            /* the disk has an operation of it */
-    bool meanwhile;          /* ... and this task has not done yet what it can meanwhile */
-    bool ends;               /* it is given up: freed when the disk is done */
+    uint32_t reading;        /* operations of it that the disk has */
+    bool ends;               /* it is given up: freed when the disk is done ... */
+    struct psi_err failed;   /* ... for this, which done hears then; PS_OK: nobody does */
     struct psd_task *other;  /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
     uint32_t writer;         /* ... 1 + index of that task; 0: our own part is read */
     ps_v1_StartItem *parts;  /* others' that are read as well, in order */
@@ -65,11 +65,11 @@ ps_status psd_start_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_start_fini(struct psd_task *t);
 /** The end of an event: as soon as it is known what its disk has, whether it waits. */
 void psd_start_turn(struct psd_task *t);
-/** While the disk reads (psd_task_work()): false, nothing is to be done meanwhile. */
-bool psd_start_has_work(const struct psd_task *t);
-void psd_start_work(struct psd_task *t);
 /** UNAVAILABLE while it waits; FAILED_PRECONDITION: no checkpoint that may be loaded is there. */
 ps_status psd_start_check(const struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** When one whose HELLO is refused by that is to come again: soon, for it may be over then; later the more have come, so that
+ * they take little of the time that the load has. */
+uint32_t psd_start_retry_ms(struct psd_task *t);
 /** Load its part of a checkpoint beside what lives (what->state_bytes 0: it has none), and [count] parts of others; what is
  * beside goes first. parts: is taken over, for psi_free(); NULL: none. done: all is there and verified, or why it is not. Errors,
  * and done never: FAILED_PRECONDITION (no disk, or no part of that task), UNAVAILABLE (an operation of the load before is under

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * disk.h: one thread, one queue.
+ * disk.h: two threads, one queue.
  *
- * Happy path: psd_disk_run() takes a record of the pool and queues it -> the thread carries it out (psd/durable/files.c), the
- * loop is woken
- * -> on_wake() on the task's thread gives the record back and tells the core.
+ * Happy path: psd_disk_run() takes a record of the pool and queues it -> a thread carries it out (psd/durable/files.c) while
+ * nothing else is carried out, or a READ beside another READ: so a checkpoint comes into memory with two CPUs -> it is over when
+ * all before it are, and the loop is woken, of writes once for a row: for up to 16, after 10 ms, or when nothing is queued behind
+ * them -> on_wake() on the task's thread gives the record back and tells the core.
  * Failure modes: whatever the disk says is the operation's error. A disk that takes its time holds up nobody but those who wait
  * for it: the loop never waits for the thread but at the end, and there for a bounded time.
  */
@@ -21,6 +22,7 @@
 #include <time.h>
 
 enum {
+    THREADS = 2,       /* one is enough, should the system have no more */
     TOLD_MAX = 16,     /* writes that are over ... */
     TOLD_NS = 10000000 /* ... and so long after the last time: who waits for memory sees a slow disk move */
 };
@@ -31,22 +33,27 @@ struct job {
     ps_status status;
     size_t bytes;
     struct psi_err err;
+    bool over;
 };
 
 struct psd_disk {
     struct psd_place place; /* top -1: the calls are somebody else's */
-    struct psd_files files; /* the thread's, from start on */
+    struct psd_files files; /* the threads', from start on */
     psd_disk_over_fn over_fn;
     void *ctx;
     uv_async_t wake;
-    pthread_t thread;
-    bool started;
+    pthread_t threads[THREADS];
+    uint32_t thread_count;
     pthread_mutex_t mutex;
-    pthread_cond_t changed;    /* something is queued, stopping, ended */
+    pthread_cond_t changed;    /* something may begin, stopping, ended */
     struct psi_list free_list; /* task's thread only */
     struct psi_list queue;     /* under mutex, and so on to the end */
+    struct psi_list begun;     /* all READs, or one that is none; over ones too, behind one that is not */
     struct psi_list over;
-    bool wake_open, stopping, ended;
+    uint32_t running; /* threads */
+    bool wake_open, stopping;
+    uint32_t untold; /* over, since the loop was woken */
+    uint64_t told_ns;
     void (*release)(void *arg); /* it is left behind */
     void *release_arg;
     struct job pool[PSD_DISK_OPS_MAX];
@@ -78,6 +85,7 @@ static struct psd_disk *make(struct psi_err *err)
     (void)pthread_condattr_destroy(&clock);
     psi_list_init(&d->free_list);
     psi_list_init(&d->queue);
+    psi_list_init(&d->begun);
     psi_list_init(&d->over);
     for (size_t i = 0; i < PSD_DISK_OPS_MAX; i++) {
         psi_list_push_back(&d->free_list, &d->pool[i].link);
@@ -116,7 +124,27 @@ ps_status psd_disk_new(const char *dir, const char *job, uint32_t task, const ch
     return st;
 }
 
-/* ---- the thread ---- */
+/* ---- the threads ---- */
+
+static bool is_read(struct psi_list *link)
+{
+    return PSI_CONTAINER_OF(link, struct job, link)->op.kind == PSD_DISK_READ;
+}
+
+/* The next one, if it may begin now. */
+static struct psi_list *begin(struct psd_disk *d)
+{
+    struct psi_list *first = psi_list_first(&d->queue), *beside = psi_list_first(&d->begun);
+    if (first == NULL || (beside != NULL && !(is_read(first) && is_read(beside)))) {
+        return NULL;
+    }
+    struct psi_list *link = psi_list_pop_front(&d->queue);
+    psi_list_push_back(&d->begun, link);
+    if (is_read(link) && !psi_list_empty(&d->queue)) {
+        (void)pthread_cond_signal(&d->changed); /* the other thread may begin the next one */
+    }
+    return link;
+}
 
 static void carry_out(struct psd_disk *d, struct job *job)
 {
@@ -135,36 +163,47 @@ static uint64_t now_ns(void)
 }
 
 /* Writes come in rows, and are told together. */
-static bool is_to_tell(const struct psd_disk *d, const struct job *job, uint32_t untold, uint64_t told_ns)
+static bool is_to_tell(const struct psd_disk *d, const struct job *job)
 {
-    return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || untold == TOLD_MAX || now_ns() - told_ns >= TOLD_NS;
+    return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || d->untold == TOLD_MAX ||
+           now_ns() - d->told_ns >= TOLD_NS;
+}
+
+/* Those that are over go back in their order. */
+static void end(struct psd_disk *d, struct job *job)
+{
+    struct psi_list *link = psi_list_first(&d->begun);
+    job->over = true;
+    while (link != NULL && PSI_CONTAINER_OF(link, struct job, link)->over) {
+        psi_list_push_back(&d->over, psi_list_pop_front(&d->begun));
+        d->untold++;
+        link = psi_list_first(&d->begun);
+    }
+    if (d->wake_open && d->untold > 0 && is_to_tell(d, job)) {
+        d->untold = 0;
+        d->told_ns = now_ns();
+        PSI_IGNORE(uv_async_send(&d->wake)); /* fails for closing handles only */
+    }
 }
 
 static void *work(void *arg)
 {
     struct psd_disk *d = arg;
-    uint32_t untold = 0;
-    uint64_t told_ns = 0;
     (void)pthread_mutex_lock(&d->mutex);
     while (!d->stopping) {
-        struct psi_list *link = psi_list_pop_front(&d->queue);
+        struct psi_list *link = begin(d);
         if (link == NULL) {
             (void)pthread_cond_wait(&d->changed, &d->mutex);
             continue;
         }
+        struct job *job = PSI_CONTAINER_OF(link, struct job, link);
         (void)pthread_mutex_unlock(&d->mutex);
-        carry_out(d, PSI_CONTAINER_OF(link, struct job, link));
+        carry_out(d, job);
         (void)pthread_mutex_lock(&d->mutex);
-        psi_list_push_back(&d->over, link);
-        untold++;
-        if (d->wake_open && is_to_tell(d, PSI_CONTAINER_OF(link, struct job, link), untold, told_ns)) {
-            untold = 0;
-            told_ns = now_ns();
-            PSI_IGNORE(uv_async_send(&d->wake)); /* fails for closing handles only */
-        }
+        end(d, job);
     }
-    d->ended = true;
-    bool left = d->release != NULL;
+    d->running--;
+    bool left = d->running == 0 && d->release != NULL;
     (void)pthread_cond_broadcast(&d->changed);
     (void)pthread_mutex_unlock(&d->mutex);
     if (left) {
@@ -204,10 +243,14 @@ ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn o
     d->wake_open = true;
     sigfillset(&all); /* also SIGXFSZ: a write beyond RLIMIT_FSIZE must give EFBIG */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    rc = pthread_create(&d->thread, NULL, work, d);
+    (void)pthread_mutex_lock(&d->mutex);
+    for (rc = 0; rc == 0 && d->thread_count < THREADS; d->thread_count += rc == 0) {
+        rc = pthread_create(&d->threads[d->thread_count], NULL, work, d);
+    }
+    d->running = d->thread_count;
+    (void)pthread_mutex_unlock(&d->mutex);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    d->started = rc == 0;
-    return rc == 0 ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the disk: %s", strerror(rc));
+    return d->thread_count > 0 ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the disk: %s", strerror(rc));
 }
 
 void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
@@ -215,9 +258,10 @@ void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
     struct psi_list *link = psi_list_pop_front(&d->free_list);
     PSI_ASSERT(link != NULL); /* the core has at most PSD_DISK_OPS_MAX of them */
     PSI_CONTAINER_OF(link, struct job, link)->op = *op;
+    PSI_CONTAINER_OF(link, struct job, link)->over = false;
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
-    (void)pthread_cond_broadcast(&d->changed);
+    (void)pthread_cond_signal(&d->changed); /* one is enough: until it is closed nobody else waits for it */
     (void)pthread_mutex_unlock(&d->mutex);
 }
 
@@ -249,18 +293,20 @@ bool psd_disk_end(struct psd_disk *d, uint32_t wait_ms, void (*release)(void *ar
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
     (void)pthread_mutex_lock(&d->mutex);
-    while (d->started && !d->ended && pthread_cond_timedwait(&d->changed, &d->mutex, &until) == 0) {
+    while (d->running > 0 && pthread_cond_timedwait(&d->changed, &d->mutex, &until) == 0) {
     }
-    bool left = d->started && !d->ended;
+    bool left = d->running > 0;
     if (left) {
         d->release_arg = arg;
         d->release = release;
-        (void)pthread_detach(d->thread);
+    }
+    for (uint32_t i = 0; left && i < d->thread_count; i++) {
+        (void)pthread_detach(d->threads[i]);
     }
     (void)pthread_mutex_unlock(&d->mutex);
     if (!left) {
-        if (d->started) {
-            (void)pthread_join(d->thread, NULL);
+        for (uint32_t i = 0; i < d->thread_count; i++) {
+            (void)pthread_join(d->threads[i], NULL);
         }
         destroy(d);
     }

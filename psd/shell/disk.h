@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The disk thread of one server: the core's operations (psd/disk.h), from effect DISK to psd_task_disk_done(), one after the
- * other.
+ * The disk threads of one server: the core's operations (psd/disk.h), from effect DISK to psd_task_disk_done(), one after the
+ * other; of READs that follow each other two at a time.
  *
  * new -> start (loop) -> run ... -> close -> the loop has ended -> end. All functions: the task's thread.
  */
@@ -13,7 +13,7 @@
 
 #include <uv.h>
 
-enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 6 }; /* those that it may have open */
+enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* those that it may have open */
 
 struct psd_disk;
 
@@ -24,18 +24,19 @@ typedef void (*psd_disk_over_fn)(void *ctx, uint64_t id, ps_status st, size_t by
  * psd_place_open(), psd_files_open(); RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psd_disk_new(const char *dir, const char *job, uint32_t task, const char *who, struct psd_disk **out_disk,
                                 struct psi_err *err);
-/** The same on calls of the caller, which stay valid until the thread has ended. */
+/** The same on calls of the caller, which stay valid until the threads have ended; its reads
+ * are made by two of them. */
 PSI_MUST ps_status psd_disk_new_on(const struct psd_fs *fs, struct psd_disk **out_disk, struct psi_err *err);
-/** The thread. Errors: RESOURCE_EXHAUSTED. */
+/** The threads. Errors: RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn over, void *ctx, struct psi_err *err);
 /** Effect DISK. */
 void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op);
 /** What has not begun never will; nothing is reported any more. Idempotent; NULL is fine. */
 void psd_disk_close(struct psd_disk *d);
 /**
- * Wait for the operation that is being carried out, at most so long, and free d. False: the system does not let go of it. The
- * thread is left behind; when the operation has ended it calls release(arg), gives up the directory and frees d. Until then the
- * memory of the operation must stay. NULL, or one that never started: true.
+ * Wait for what is being carried out, at most so long, and free d. False: the system does not let go of it. The threads are left
+ * behind; when the operations have ended the last one calls release(arg), gives up the directory and frees d. Until then the
+ * memory of the operations must stay. NULL, or one that never started: true.
  */
 PSI_MUST bool psd_disk_end(struct psd_disk *d, uint32_t wait_ms, void (*release)(void *arg), void *arg);
 

@@ -20,8 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PAGE_BYTES 4096
-#define PIECE_BYTES ((uint64_t)2 << 20) /* wanted at a time: blocks of values, whole ones */
+#define PIECE_BYTES ((uint64_t)4 << 20) /* wanted at a time: blocks of values, whole ones; large pages */
 
 /* A value or a slot. */
 struct array {
@@ -46,6 +45,16 @@ struct file {
     struct values *first, *last;
 };
 
+/* What is wanted. */
+struct piece {
+    uint64_t bytes;
+    /* of values: */
+    const struct psd_variable *variable;
+    const struct array *array; /* NULL: the file has it not */
+    uint64_t at;               /* of the tensor */
+    bool blob_ends;            /* behind it: strings */
+};
+
 enum stage { BLOCKS, HEADER, VALUES, DONE };
 
 struct psd_load {
@@ -54,7 +63,8 @@ struct psd_load {
     char of[PSI_TASK_NAME_MAX]; /* whose it is */
     enum stage stage;
     struct psd_code_storage storage;
-    struct psd_load_read wanted;
+    struct piece wanted[PSD_LOAD_WANTED_MAX]; /* a ring */
+    uint32_t wanted_first, wanted_count;
     /* the state */
     uint8_t *block;
     struct psi_state_reader state;
@@ -67,20 +77,17 @@ struct psd_load {
     struct psi_buf header;
     struct psi_safetensors table; /* of it */
     struct psi_map tensors;       /* name -> struct psi_tensor of the table */
-    struct values *values;        /* that are read next; NULL: the file is over */
+    struct values *values;        /* that are wanted next; NULL: all of the file are */
     uint32_t array, tensor;
-    uint64_t at; /* bytes of the tensor that are there */
-    bool late;   /* those from late_from on are not compared with their CRCs yet */
-    uint64_t late_from;
-    bool bad; /* they were, and did not fit */
+    uint64_t at; /* of the tensor */
 };
 
 static ps_status lost(const struct psd_load *l, struct psi_err *err, const char *why)
 {
     char file[40];
-    PSI_IGNORE(snprintf(file, sizeof(file), "file %u of values", l->wanted.file)); /* fits */
+    PSI_IGNORE(snprintf(file, sizeof(file), "file %u of values", (uint32_t)l->file + 1)); /* fits */
     return psi_fail(err, PS_DATA_LOSS, "checkpoint %llu of %s: %s: %s", (unsigned long long)l->o.number, l->of,
-                    l->wanted.file == 0 ? "its state file" : file, why);
+                    l->stage == BLOCKS ? "its state file" : file, why);
 }
 
 static void prefix(const struct psd_load *l, struct psi_err *err)
@@ -453,41 +460,43 @@ static bool blocks_good(const struct array *a, uint64_t first, uint64_t end)
     return true;
 }
 
-/* The piece before the one that is wanted, of the same array. */
-static void check_late(struct psd_load *l)
+/* A blob of strings is compared when both of its tensors are there. */
+static ps_status got_values(struct psd_load *l, const struct piece *piece, struct psi_err *err)
 {
-    if (l->late) {
-        l->bad = l->bad || !blocks_good(&l->values->arrays[l->array], l->late_from, l->at);
-        l->late = false;
+    const struct psd_variable *v = piece->variable;
+    const struct array *a = piece->array;
+    bool good = true;
+    char why[PS_NAME_BYTES_MAX + 64];
+    if (a == NULL) {
+        return lost(l, err, "a variable of the state is not in it");
     }
+    if (v->dtype != PS_STRING) {
+        good = blocks_good(a, piece->at, piece->at + piece->bytes);
+    } else if (piece->blob_ends) {
+        good = blocks_good(a, 0, a->bytes) && psi_blob_check(a->memory, a->bytes, v->elements, NULL) == PS_OK;
+    }
+    PSI_IGNORE(snprintf(why, sizeof(why), "'%s' is not as it was written", v->name)); /* fits */
+    return good ? PS_OK : lost(l, err, why);
 }
 
-/* A blob of strings is compared when both of its tensors are there. */
-static ps_status got_values(struct psd_load *l, struct psi_err *err)
+/* ---- what is wanted ---- */
+
+static struct piece *want(struct psd_load *l, struct psd_load_read *out, uint64_t offset, uint64_t left, void *to)
 {
-    const struct psd_variable *v = l->values->variable;
-    const struct array *a = &l->values->arrays[l->array];
-    uint64_t from = l->at, bytes = a->tensor[l->tensor]->end - a->tensor[l->tensor]->begin;
-    bool strings = v->dtype == PS_STRING;
-    char why[PS_NAME_BYTES_MAX + 64];
-    PSI_IGNORE(snprintf(why, sizeof(why), "'%s' is not as it was written", v->name)); /* fits */
-    check_late(l);
-    l->at += l->wanted.bytes;
-    if (l->bad || (!strings && l->at == bytes && !blocks_good(a, from, l->at))) {
-        return lost(l, err, why);
-    }
-    if (l->at < bytes) {
-        l->late = !strings;
-        l->late_from = from;
-        return PS_OK;
-    }
+    struct piece *piece = &l->wanted[(l->wanted_first + l->wanted_count++) % PSD_LOAD_WANTED_MAX];
+    *piece = (struct piece){.bytes = left < PIECE_BYTES ? left : PIECE_BYTES};
+    *out = (struct psd_load_read){
+        .file = l->stage == BLOCKS ? 0 : (uint32_t)l->file + 1, .offset = offset, .bytes = piece->bytes, .to = to};
+    return piece;
+}
+
+/* Behind a tensor that is wanted as a whole. */
+static void next_tensor(struct psd_load *l)
+{
     l->at = 0;
-    if (strings && l->tensor == 0) {
-        l->tensor = 1;
-        return PS_OK;
-    }
-    if (strings && (!blocks_good(a, 0, a->bytes) || psi_blob_check(a->memory, a->bytes, v->elements, NULL) != PS_OK)) {
-        return lost(l, err, why);
+    l->tensor++;
+    if (l->tensor < 2 && l->values->arrays[l->array].tensor[l->tensor] != NULL) {
+        return;
     }
     l->tensor = 0;
     l->array++;
@@ -495,91 +504,83 @@ static ps_status got_values(struct psd_load *l, struct psi_err *err)
         l->values = l->values->next;
         l->array = 0;
     }
-    return PS_OK;
 }
 
-/* ---- what is wanted ---- */
-
-/* False: the file is over. */
-static bool want_values(struct psd_load *l)
+static void want_values(struct psd_load *l, struct psd_load_read *out)
 {
-    if (l->values == NULL) {
-        return false;
+    struct values *of = l->values;
+    if (of->arrays[0].tensor[0] == NULL && !find_tensors(l, of)) {
+        PSI_IGNORE(want(l, out, 0, 0, NULL)); /* psd_load_got() says so, and nothing is wanted behind it */
+        l->values = NULL;
+        return;
     }
-    if (l->values->arrays[0].tensor[0] == NULL && !find_tensors(l, l->values)) {
-        l->values->array_count = 0; /* psd_load_got() says so */
-        return true;
-    }
-    const struct array *a = &l->values->arrays[l->array];
+    const struct array *a = &of->arrays[l->array];
     const struct psi_tensor *t = a->tensor[l->tensor];
-    uint64_t left = t->end - t->begin - l->at;
-    l->wanted.offset = l->table.data_start + t->begin + l->at;
-    l->wanted.bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
-    l->wanted.to = a->memory + (l->tensor == 1 ? a->bytes - (t->end - t->begin) : 0) + l->at;
-    return true;
+    uint64_t bytes = t->end - t->begin;
+    uint8_t *memory = a->memory + (l->tensor == 1 ? a->bytes - bytes : 0);
+    struct piece *piece = want(l, out, l->table.data_start + t->begin + l->at, bytes - l->at, memory + l->at);
+    piece->variable = of->variable;
+    piece->array = a;
+    piece->at = l->at;
+    l->at += piece->bytes;
+    if (l->at == bytes) {
+        piece->blob_ends = l->tensor == 1;
+        next_tensor(l);
+    }
 }
 
 /* Into the header's buffer; without memory for it into none, which psd_load_got() sees. */
-static void want_header(struct psd_load *l)
+static void want_header(struct psd_load *l, struct psd_load_read *out)
 {
     uint64_t left = l->files[l->file].is.header_bytes - l->header.len;
-    l->wanted.offset = l->header.len;
-    l->wanted.bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
-    if (psi_buf_reserve(&l->header, l->wanted.bytes, NULL) != PS_OK) {
-        l->wanted.bytes = 0;
-    }
-    l->wanted.to = l->header.data + l->header.len;
+    left = left < PIECE_BYTES ? left : PIECE_BYTES;
+    left = psi_buf_reserve(&l->header, left, NULL) == PS_OK ? left : 0;
+    PSI_IGNORE(want(l, out, l->header.len, left, l->header.data + l->header.len));
 }
 
 bool psd_load_want(struct psd_load *l, struct psd_load_read *out)
 {
-    l->wanted = (struct psd_load_read){.file = l->stage == BLOCKS ? 0 : (uint32_t)l->file + 1};
-    if (l->stage == BLOCKS) {
-        l->wanted.offset = l->state.block_number * PSI_STATE_BLOCK_BYTES;
-        l->wanted.bytes = PSI_STATE_BLOCK_BYTES;
-        l->wanted.to = l->block;
-    }
-    while (l->stage == VALUES && !want_values(l)) {
+    while (l->stage == VALUES && l->values == NULL && l->wanted_count == 0) {
         l->file++;
         begin_file(l);
-        l->wanted.file = (uint32_t)l->file + 1;
     }
-    if (l->stage == HEADER) {
-        want_header(l);
+    if (l->stage == VALUES ? l->values == NULL || l->wanted_count == PSD_LOAD_WANTED_MAX : l->wanted_count > 0) {
+        return false;
     }
-    *out = l->wanted;
-    return l->stage != DONE;
+    switch (l->stage) {
+    case BLOCKS:
+        PSI_IGNORE(want(l, out, l->state.block_number * PSI_STATE_BLOCK_BYTES, PSI_STATE_BLOCK_BYTES, l->block));
+        return true;
+    case HEADER:
+        want_header(l, out);
+        return true;
+    case VALUES:
+        want_values(l, out);
+        return true;
+    case DONE:
+        break;
+    }
+    return false;
 }
 
 ps_status psd_load_got(struct psd_load *l, uint64_t bytes, struct psi_err *err)
 {
-    if (bytes < l->wanted.bytes) {
+    const struct piece *piece = &l->wanted[l->wanted_first];
+    l->wanted_first = (l->wanted_first + 1) % PSD_LOAD_WANTED_MAX;
+    l->wanted_count--;
+    if (bytes < piece->bytes) {
         return lost(l, err, "it has been cut");
     }
     switch (l->stage) {
     case BLOCKS:
         return got_block(l, err);
     case HEADER:
-        l->header.len += l->wanted.bytes;
-        return l->wanted.bytes > 0 ? got_header(l, err) : no_memory(l, err);
+        l->header.len += piece->bytes;
+        return piece->bytes > 0 ? got_header(l, err) : no_memory(l, err);
     case VALUES:
-        return l->values->array_count > 0 ? got_values(l, err) : lost(l, err, "a variable of the state is not in it");
+        return got_values(l, piece, err);
     case DONE:
         break;
     }
     return PS_OK;
-}
-
-void psd_load_meanwhile(struct psd_load *l)
-{
-    if (l->stage != VALUES || l->values->array_count == 0 || l->values->variable->dtype == PS_STRING) {
-        return;
-    }
-    check_late(l);
-    const struct array *a = &l->values->arrays[l->array];
-    uint64_t begin = l->at + l->wanted.bytes, end = begin + PIECE_BYTES;
-    for (uint64_t at = begin; at < end && at < a->bytes; at += PAGE_BYTES) {
-        volatile uint8_t *byte = a->memory + at;
-        *byte = *byte; /* the system gives the page now, and not the disk's thread its time for it */
-    }
 }

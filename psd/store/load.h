@@ -3,10 +3,12 @@
  * What a cut has written (cut.h), read into a task of its own that nobody is served by: so nothing that lives is touched before
  * all of it is verified. The state file is read block by block, then each file of values into the memory where it stays.
  *
- * Whoever has the files asks what is wanted, reads it and says so, one after the other. Nothing here knows a disk.
+ * Whoever has the files asks what is wanted, reads it and says so. Several pieces of values may be read at a time, by several
+ * threads: each goes into memory of its own, which nobody else looks at before it is said. Nothing here knows a disk.
  *
  * Failure: DATA_LOSS: the files are not as they were written, which names the file and what is wrong; FAILED_PRECONDITION: they
- * are a newer psd's, another cluster's or another task's; RESOURCE_EXHAUSTED. Then the load is to be freed.
+ * are a newer psd's, another cluster's or another task's; RESOURCE_EXHAUSTED. Then the load is to be freed, when nothing is being
+ * read into it any more.
  */
 #ifndef PSD_LOAD_H
 #define PSD_LOAD_H
@@ -18,6 +20,8 @@
 
 struct psd_load;
 struct psd_task;
+
+enum { PSD_LOAD_WANTED_MAX = 8 /* that are not there yet */ };
 
 typedef uint64_t (*psd_load_random_cb)(void *ctx);
 
@@ -47,12 +51,11 @@ ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o,
                        struct psi_err *err) PSI_MUST;
 /** Its task is what the checkpoint says if psd_load_is_done(), otherwise half of that, to be freed. NULL is fine. */
 void psd_load_free(struct psd_load *l);
-/** What is wanted next; false: all is there and verified. */
+/** What is wanted next; false: nothing before what is wanted already is there, or all is there and verified. */
 bool psd_load_want(struct psd_load *l, struct psd_load_read *out);
-/** For while what was wanted last is being read by another thread: what can be done without it is done now, and not in
- * psd_load_got(). It need not be called. */
-void psd_load_meanwhile(struct psd_load *l);
-/** So many bytes of what was wanted last are where they were wanted: fewer, and the file ends there. */
+/** So many bytes of what was wanted, the oldest that is not there yet, are where they were wanted: fewer, and the file ends
+ * there.
+ */
 ps_status psd_load_got(struct psd_load *l, uint64_t bytes, struct psi_err *err) PSI_MUST;
 /** All is there and verified: the task may live. */
 bool psd_load_is_done(const struct psd_load *l);

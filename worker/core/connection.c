@@ -357,6 +357,9 @@ void psi_peer_hello(struct psi_peer *peer)
             }
             refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
         } else {
+            /* no back-off: the task sees to it that this is not too often */
+            bool soon = r->retry_after_ms > 0 && r->retry_after_ms < PS_RECONNECT_FIRST_MS;
+            peer->backoff_ms = soon ? r->retry_after_ms : peer->backoff_ms;
             psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);
         }
         return;

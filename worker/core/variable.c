@@ -87,7 +87,12 @@ static void put_off(struct psi_client *c, struct psi_var *var, uint32_t retry_ms
     wait = wait > VAR_RETRY_MAX_MS ? VAR_RETRY_MAX_MS : wait;
     wait = retry_ms > wait ? retry_ms : wait;
     wait = wait > 10000 ? 10000 : wait;
-    var->tries++;
+    if (retry_ms > 0 && retry_ms < VAR_RETRY_MS) { /* no back-off: the other side sees to it that this is not too often */
+        wait = retry_ms;
+        var->tries = 0;
+    } else {
+        var->tries++;
+    }
     var->again_ms = c->now_ms + wait;
     psi_var_move(var, PSI_VAR_DELAYED, &c->vars_delayed);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/shell/disk.c: the disk thread of a server. What a core asks for is carried out and answered in order; the server that has a
- * directory is the only one; a disk that hangs holds up neither the loop nor, for ever, the end.
+ * psd/shell/disk.c: the disk threads of a server. What a core asks for is carried out and answered in order, reads two at a time;
+ * the server that has a directory is the only one; a disk that hangs holds up neither the loop nor, for ever, the end.
  */
 #include "fs_fault.h"
 #include "test.h"
@@ -245,4 +245,106 @@ TEST(test_hangs)
     assert_ok(psd_disk_new(dir, "ps", 0, "other", &other, &err), &err);
     assert_true(psd_disk_end(other, 0, NULL, NULL));
     assert_int_equal(uv_loop_close(&h->loop), 0);
+}
+
+/* ---- reads ---- */
+
+enum { READS = 40 };
+
+struct reads {
+    struct psd_place place; /* first: it is what the calls are given */
+    struct psd_fs real;
+    struct psd_disk *disk;
+    uv_loop_t loop;
+    sem_t second;
+    _Atomic uint32_t reading, syncing;
+    _Atomic bool together, wrong;
+    uint64_t answers;
+    char out[READS + 1][2];
+};
+
+/* The first one goes on when a second one is there. */
+static int64_t read_beside(void *ctx, int fd, void *p, size_t n, uint64_t offset)
+{
+    struct reads *r = ctx;
+    uint32_t others = atomic_fetch_add(&r->reading, 1);
+    if (others > 1 || atomic_load(&r->syncing) > 0) {
+        atomic_store(&r->wrong, true);
+    }
+    if (others == 1 && !atomic_exchange(&r->together, true)) {
+        (void)sem_post(&r->second);
+    }
+    while (!atomic_load(&r->together)) {
+        (void)sem_wait(&r->second);
+    }
+    int64_t done = r->real.read(ctx, fd, p, n, offset);
+    (void)atomic_fetch_sub(&r->reading, 1);
+    return done;
+}
+
+static int sync_alone(void *ctx, int fd)
+{
+    struct reads *r = ctx;
+    (void)atomic_fetch_add(&r->syncing, 1);
+    int rc = r->real.sync(ctx, fd);
+    if (atomic_load(&r->reading) > 0) {
+        atomic_store(&r->wrong, true);
+    }
+    (void)atomic_fetch_sub(&r->syncing, 1);
+    return rc;
+}
+
+static void on_read(void *ctx, uint64_t id, ps_status st, size_t bytes, const char *error)
+{
+    struct reads *r = ctx;
+    assert_int_equal(st, PS_OK);
+    assert_string_equal(error, "");
+    assert_int_equal(id, ++r->answers); /* in order */
+    if (id > 3 && id <= 3 + READS) {
+        assert_int_equal(bytes, 1);
+        assert_int_equal(r->out[id - 4][0], 'a' + (int)(id - 4) % 26);
+    } else if (id == READS + 6) { /* of the new one, which is empty */
+        assert_int_equal(bytes, 0);
+        psd_disk_close(r->disk);
+    }
+}
+
+/* Two at a time, answered in order, and nothing else beside them. */
+TEST(test_reads_go_together)
+{
+    struct reads *r = test_alloc(sizeof(*r));
+    struct psd_fs fs;
+    struct psi_err err;
+    char text[READS];
+    struct psd_disk_op op = {.kind = PSD_DISK_BEGIN, .file = {.kind = PSD_DISK_BARS}};
+    assert_int_equal(sem_init(&r->second, 0, 0), 0);
+    assert_ok(psd_place_open(&r->place, test_dir(), "ps", 0, "test", &err), &err);
+    psd_place_fs(&r->place, &r->real);
+    fs = r->real;
+    fs.read = read_beside;
+    fs.sync = sync_alone;
+    assert_ok(psd_disk_new_on(&fs, &r->disk, &err), &err);
+    assert_int_equal(uv_loop_init(&r->loop), 0);
+    assert_ok(psd_disk_start(r->disk, &r->loop, on_read, r, &err), &err);
+    for (int i = 0; i < READS; i++) {
+        text[i] = (char)('a' + i % 26);
+    }
+    static const enum psd_disk_kind kinds[] = {PSD_DISK_BEGIN, PSD_DISK_WRITE, PSD_DISK_PUBLISH};
+    for (int i = 0; i < 3 + READS + 3; i++) {
+        op.id++;
+        op.kind = i < 3                                 ? kinds[i]
+                  : i < 3 + READS || i == 3 + READS + 2 ? PSD_DISK_READ
+                                                        : kinds[(i - 3 - READS) * 2]; /* BEGIN, PUBLISH */
+        op.in = text;
+        op.bytes = op.kind == PSD_DISK_WRITE ? READS : op.kind == PSD_DISK_READ ? 1 : 0;
+        op.offset = op.kind == PSD_DISK_READ && i < 3 + READS ? (uint64_t)i - 3 : 0;
+        op.out = op.kind == PSD_DISK_READ ? r->out[i < 3 + READS ? i - 3 : READS] : NULL;
+        psd_disk_run(r->disk, &op);
+    }
+    assert_int_equal(uv_run(&r->loop, UV_RUN_DEFAULT), 0);
+    assert_int_equal(r->answers, 3 + READS + 3);
+    assert_true(psd_disk_end(r->disk, 1000, NULL, NULL));
+    assert_true(atomic_load(&r->together) && !atomic_load(&r->wrong));
+    psd_place_close(&r->place);
+    assert_int_equal(uv_loop_close(&r->loop), 0);
 }

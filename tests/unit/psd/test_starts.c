@@ -38,6 +38,33 @@ TEST(test_all_begin_with_the_newest)
     assert_true(s->w.initialised && s->w.checkpoint == 0 && s->w.checkpoint_version == 0);
 }
 
+/* When they are to come again: soon, and later the more there are. */
+TEST(test_who_is_sent_away)
+{
+    struct st *s = st_new(sv_with_disk);
+    struct fc_hello hello;
+    struct fc c[3];
+    uint32_t last = 20, later = 0;
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    sv_boot(s->sv, 0, s->tweak);
+    for (uint32_t i = 0; i < 300; i++) {
+        struct fc *one = &c[i % 3];
+        fc_init(one, s->sv->t[0], (uint8_t)(50 + i % 3));
+        fc_hello_default(one, &hello);
+        PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
+        assert_int_equal(fc_hello(one, &hello), PS_UNAVAILABLE);
+        uint32_t now = one->hello_reply.retry_after_ms;
+        assert_true(now == last || now == last + 1);
+        later += now > last;
+        last = now;
+    }
+    assert_true(later >= 30 && later <= 40);
+    boot(s, false, true);
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_OK);
+}
+
 TEST(test_nothing_is_saved)
 {
     struct st *s = st_new(sv_with_disk);

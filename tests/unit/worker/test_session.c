@@ -120,6 +120,28 @@ TEST(test_backoff)
     assert_non_null(strstr(ping->err.text, "connection refused"));
 }
 
+/* A task that says when to come again, and soon, is asked then, without back-off; later by back-off, from there on. */
+TEST(test_hello_sent_away)
+{
+    static const struct {
+        uint32_t said, least, most;
+    } rows[] = {{20, 15, 26}, {20, 15, 26}, {49, 36, 63}, {50, 73, 124}, {1000, 147, 247}, {20, 15, 26}};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *ping = fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 5000);
+    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct fake_answer away = {.status = PS_UNAVAILABLE, .retry_after_ms = rows[i].said, .text = "it waits"};
+        fake_connect(f, 0);
+        uint64_t before = f->now;
+        fake_reply(f, 0, PS_OP_HELLO, 0, false, &away);
+        while (!f->task[0].dialing) {
+            fake_wait(f, 1);
+            assert_true(f->now - before <= rows[i].most);
+        }
+        assert_true(f->now - before >= rows[i].least);
+    }
+    assert_int_equal(ping->dones, 0);
+}
+
 /* A wait of more than 5 s is logged, once. */
 TEST(test_slow_is_logged)
 {

@@ -20,6 +20,8 @@ static struct psi_var *new_var(struct fake *f, const char *name, const char *dev
     return var;
 }
 
+static uint32_t retry_after_ms; /* in answers */
+
 /* Answer the CREATE that is next: item i lives at tasks[i], or has that status. Returns the number of items. */
 static uint32_t answer_create(struct fake *f, const uint32_t *tasks, ps_status st, const char *text)
 {
@@ -38,6 +40,7 @@ static uint32_t answer_create(struct fake *f, const uint32_t *tasks, ps_status s
         }
         ps_v1_CreateAnswer a = ps_v1_CreateAnswer_init_zero;
         a.index = ++count;
+        a.retry_after_ms = retry_after_ms;
         a.status = (uint32_t)st;
         PSI_BYTES_SET(a.text, text);
         PSI_BYTES_SET(a.job, "ps");
@@ -104,6 +107,26 @@ TEST(test_many_in_one_frame)
         }
     }
     assert_int_equal(items, MANY);
+}
+
+/* A directory that says when to come again, and soon, is asked then, without back-off; else 50 ms, doubling. */
+TEST(test_create_sent_away)
+{
+    static const uint32_t said[] = {20, 20, 49, 50, 50, 300, 20, 49, 0, 0};
+    static const uint32_t waits[] = {20, 20, 49, 50, 100, 300, 20, 49, 50, 100};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *get = fake_begin(f, PSI_REQ_GET, new_var(f, "w", NULL), NULL, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    for (size_t i = 0; i < sizeof(said) / sizeof(said[0]); i++) {
+        retry_after_ms = said[i];
+        answer_create(f, NULL, PS_UNAVAILABLE, "the directory waits for /job:ps/task:0");
+        fake_wait(f, waits[i] - 1);
+        assert_null(fake_next(f, 0));
+        fake_wait(f, 1);
+    }
+    retry_after_ms = 0;
+    answer_create(f, NULL, PS_INVALID_ARGUMENT, "float32 (5,), asked for as float32 (4,)");
+    assert_done(get, PS_INVALID_ARGUMENT);
 }
 
 TEST(test_conflict)
