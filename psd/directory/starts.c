@@ -394,12 +394,13 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
 /* any: there was something in it. */
 static void say_placed(struct psd_task *t, const struct psd_start_list *all, bool any)
 {
-    const struct psd_starts *s = t->starts;
+    struct psd_starts *s = t->starts;
     const struct psd_checkpoint *c = psd_saves_known(t, s->number);
     char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF];
     struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks);
     uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
     bool cut = false;
+    s->anew = s->number <= s->anew ? 0 : s->anew; /* it is what lives now */
     if (all->count == 0) {
         char text[96];
         PSI_IGNORE(
@@ -791,6 +792,7 @@ static void decide(struct psd_task *t)
         return;
     }
     s->torn_stays = torn;
+    s->anew = why == NULL && s->total ? psd_saves_highest(t) : s->anew;
     psd_log(t, why != NULL ? PSI_LOG_ERROR : PSI_LOG_WARN, why != NULL ? "start_refused" : "start_empty",
             PSI_KV("msg", why != NULL                             ? why
                           : t->config.restore == PSD_RESTORE_NONE ? "as restore = none has it"

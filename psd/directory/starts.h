@@ -77,6 +77,7 @@ struct psd_starts {
     bool look;              /* at the end of this event */
     int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again */
     char why_refused[512];  /* psd_task.refused */
+    uint64_t anew;          /* all began empty though this one was there, as restore = none had it: it is of another model */
     bool torn_stays;        /* no checkpoint is there that would mend it */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */

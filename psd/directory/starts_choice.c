@@ -50,7 +50,8 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     }
     PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        if (the_one(t) != 0 && the_one(t) != c->what.number) {
+        bool is_older = !t->starts->total && c->what.number <= t->starts->anew; /* than what lives */
+        if (the_one(t) != 0 ? the_one(t) != c->what.number : is_older) {
             continue;
         }
         struct psd_starts_part part;

@@ -55,7 +55,7 @@ TEST(test_path_like)
     }
     assert_fails(psi_variable_name_check("a\0b", 3, &err), PS_INVALID_ARGUMENT, &err, "'a\\x00b': byte 1 is '\\x00'");
     assert_ok(psi_variable_name_check("abX", 2, &err), &err); /* len counts, not a NUL */
-    const char *taken = "__metadata__"; /* a file of values with it is no safetensors file */
+    const char *taken = "__metadata__";                       /* a file of values with it is no safetensors file */
     assert_fails(psi_variable_name_check(taken, strlen(taken), &err), PS_INVALID_ARGUMENT, &err, "no tensor of a safetensors");
     assert_ok(psi_variable_name_check(taken, strlen(taken) - 1, &err), &err);
     assert_ok(psi_variable_name_check("a/__metadata__", 14, &err), &err);

@@ -104,6 +104,7 @@ TEST(test_at_once_where_a_task_ends)
     assert_false(is_written(sv));
     psd_task_drain(sv->t[0]->core);
     shell_settle(sv->t[0]);
+    assert_applied(fc_pull(&sv->c, &w, 0, 4, got)); /* others still use it */
     shell_task_tick(sv->t[0], sv->t[0]->now + TICK_MS);
     sv_run(sv);
     assert_true(is_written(sv));

@@ -136,6 +136,40 @@ TEST(test_directory_with_an_empty_disk_beside_what_lives)
     assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_OK);
 }
 
+/* All began empty beside a checkpoint, as restore = none had it: a task that comes back has no part of that model. */
+TEST(test_begun_anew)
+{
+    for (int moved = 0; moved < 2; moved++) {
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        kill_both(s);
+        s->tweak = with_none;
+        boot(s, true, true);
+        connect(s, true, true);
+        s->w = made_at(s, &s->sv->c, "w", 0);
+        s->v = made_at(s, moved ? &s->sv->c : &s->at1, "v", moved ? 0 : 1);
+        set_one(&s->sv->c, &s->w, 5);
+        set_one(moved ? &s->sv->c : &s->at1, &s->v, 5);
+        s->tweak = sv_with_disk;
+        set_restore(s, PSD_RESTORE_AUTO);
+        sv_kill(s->sv, 1);
+        boot(s, false, true);
+        connect(s, false, true);
+        assert_is(&s->sv->c, "w", 5, &s->w);
+        assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
+        if (moved) { /* the other task has nothing of what the model before had there */
+            assert_int_equal(save(s), 2);
+            kill_both(s);
+            boot(s, true, true);
+            connect(s, true, true);
+            assert_is(&s->sv->c, "v", 5, &s->v);
+        } else {
+            assert_reply(sv_save(s->sv), PS_FAILED_PRECONDITION, "has lost variable 'v'");
+        }
+    }
+}
+
 /* The only checkpoint was deleted while a task was away that has a part of it. */
 TEST(test_deleted_while_it_was_away)
 {
