@@ -301,6 +301,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_task_link_tick(t);
     psd_job_tick(t);
     psd_save_tick(t);
+    psd_share_tick(t);
     psd_saves_tick(t);
     psd_starts_tick(t);
     settle(t);

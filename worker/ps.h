@@ -818,6 +818,8 @@ typedef struct ps_checkpoint_info {
     uint64_t bytes;        /* of all files */
     uint64_t milliseconds; /* that it took; so far */
     uint32_t tasks, done;  /* that it is of; that have written their part */
+    int32_t share;         /* that is written, or, where it is saved, loaded again, in millionths; -1: neither is under way */
+    int32_t reserved;
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
 /** Those that the directory (ps_task_info.directory; `task`) knows, by number, and the one that is being made. Blocks; callbacks

@@ -80,22 +80,14 @@ static struct psd_ask *ask_new(struct psd_task *t, struct psd_peer *p, uint8_t o
     return a;
 }
 
-static void tell_number(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number)
-{
-    ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
-    item.number = number;
-    if (ask_new(t, p, op, number) != NULL) {
-        psd_ask_one(t, p->conn, op, &ps_v1_SaveItem_msg, &item);
-    }
-}
-
-static void tell_cut(struct psd_task *t, struct psd_peer *p, uint64_t number, bool hurries)
+/* hurries: of a TASK_CUT. */
+static void tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
 {
     ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
     item.number = number;
     item.hurries = hurries;
-    if (ask_new(t, p, PS_OP_TASK_CUT, number) != NULL) {
-        psd_ask_one(t, p->conn, PS_OP_TASK_CUT, &ps_v1_SaveItem_msg, &item);
+    if (ask_new(t, p, op, number) != NULL) {
+        psd_ask_one(t, p->conn, op, &ps_v1_SaveItem_msg, &item);
     }
 }
 
@@ -131,7 +123,7 @@ static void drop_all(struct psd_task *t, uint64_t number)
         if (p->self) {
             psd_save_drop_here(t, number);
         } else if (p->own_job && p->listed && !p->conn->closing) {
-            tell_number(t, p, PS_OP_TASK_DROP, number);
+            tell(t, p, PS_OP_TASK_DROP, number, false);
         }
     }
 }
@@ -229,7 +221,7 @@ static void settle(struct psd_task *t, struct psd_peer *p)
         if (!l->whole && c != NULL) {
             tell_manifest(t, p, c);
         } else if (!open && ((!l->whole && c == NULL) || old)) {
-            tell_number(t, p, PS_OP_TASK_DROP, l->number);
+            tell(t, p, PS_OP_TASK_DROP, l->number, false);
         }
     }
     if (s->phase == PSD_SAVES_TELLING) {
@@ -471,6 +463,7 @@ static void clear_done(struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         t->saves->peers[i].done = false;
+        t->peers[i].share = 0;
     }
 }
 
@@ -685,7 +678,7 @@ void psd_saves_attempt(struct psd_task *t)
         if (t->peers[i].own_job) {
             s->what.task_count++;
             if (!t->peers[i].self) {
-                tell_cut(t, &t->peers[i], s->what.number, hurries);
+                tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
             }
         }
     }

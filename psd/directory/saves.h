@@ -140,6 +140,10 @@ uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number);
 /** What is deleted may be gone from our disk. */
 void psd_saves_delete_turn(struct psd_task *t);
 
+/* ---- shares.c ---- */
+/** Tasks that have done what the attempt is at; *out_share: of what is written, in millionths. */
+uint32_t psd_saves_count(const struct psd_task *t, uint32_t *out_share);
+
 /* ---- saves.c, for saves_when.c ---- */
 /** It begins, for all who ask. */
 void psd_saves_attempt(struct psd_task *t);

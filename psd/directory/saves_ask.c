@@ -9,6 +9,7 @@
  * others.
  */
 #include "saves.h"
+#include "starts.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +28,18 @@ uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
     return count;
 }
 
-static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkpoint_state state, uint32_t done)
+/* Of the one that is loaded, in millionths, + 1; 0: it is not that one. */
+static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
+{
+    uint32_t loads = 0, done = 0, share = 0;
+    if (t->starts->phase == PSD_STARTS_IDLE || t->starts->number != number) {
+        return 0;
+    }
+    psd_starts_count(t, &loads, &done, &share);
+    return loads == 0 ? 0 : share + 1;
+}
+
+static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkpoint_state state, uint32_t done, uint32_t share)
 {
     ps_v1_CheckpointAnswer a = ps_v1_CheckpointAnswer_init_zero;
     a.number = what->number;
@@ -38,6 +50,7 @@ static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkp
     a.bytes = what->bytes;
     a.task_count = what->task_count;
     a.done = done;
+    a.share = share;
     psd_list_add(l, &ps_v1_CheckpointAnswer_msg, &a);
 }
 
@@ -51,17 +64,15 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
         PSI_LIST_FOREACH(it, &s->known) {
             const struct psd_checkpoint *known = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
             uint32_t at = psd_saves_whole_at(t, known->what.number);
-            add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at);
+            add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at,
+                       loaded_share(t, known->what.number));
         }
     }
     if (s != NULL && (s->phase == PSD_SAVES_CUTTING || s->phase == PSD_SAVES_DECIDING)) {
         ps_v1_SaveItem now = s->what;
-        uint32_t done = 0;
-        for (uint32_t i = 0; i < t->peer_count; i++) {
-            done += s->peers[i].done;
-        }
+        uint32_t share = 0, done = psd_saves_count(t, &share);
         now.milliseconds = t->now_ms - s->begun_ms;
-        add_answer(&l, &now, PS_CHECKPOINT_WRITING, done);
+        add_answer(&l, &now, PS_CHECKPOINT_WRITING, done, share + 1);
     }
     psd_list_end(&l);
 }
@@ -136,19 +147,21 @@ void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_saves *s = t->saves;
     struct text x = {.buf = buf, .n = n};
-    uint32_t done = 0;
+    uint32_t loads = 0, done = 0, share = 0;
     buf[0] = '\0';
     if (s == NULL) {
         return;
     }
     add_newest(t, &x);
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        done += s->phase != PSD_SAVES_IDLE && t->peers[i].own_job && s->peers[i].done;
+    if (t->starts->phase == PSD_STARTS_LOADING) {
+        psd_starts_count(t, &loads, &done, &share);
+        add(&x, "; %llu is loaded, %u of %u tasks, %u %%", (unsigned long long)t->starts->number, done, loads, share / 10000);
     }
     if (s->phase != PSD_SAVES_IDLE) {
-        add(&x, "; %llu is %s for %llu ms, %u of %u tasks", (unsigned long long)s->what.number,
+        done = psd_saves_count(t, &share);
+        add(&x, "; %llu is %s for %llu ms, %u of %u tasks, %u %%", (unsigned long long)s->what.number,
             s->phase == PSD_SAVES_TELLING ? "decided, and told" : "written", (unsigned long long)(t->now_ms - s->begun_ms), done,
-            s->what.task_count);
+            s->what.task_count, share / 10000);
     }
     if (s->failed_ms != 0) {
         add(&x, "; %llu s ago failed: %s", (unsigned long long)(t->now_ms - s->failed_ms) / 1000, s->failed);

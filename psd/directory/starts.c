@@ -686,6 +686,7 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         s->peers[i].loads = s->peers[i].loads || (s->adopts && p->own_job);
+        p->share = 0;
         if (!s->peers[i].loads || p->self) {
             continue;
         }

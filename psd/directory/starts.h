@@ -144,6 +144,10 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
 /** Who asked is told; err NULL: it lives, and a checkpoint of it is made, so that a later start loads no newer one than it. */
 void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err);
 
+/* ---- shares.c ---- */
+/** Those that load, and which of them are done; *out_share: of all that is loaded, in millionths. */
+void psd_starts_count(const struct psd_task *t, uint32_t *out_loads, uint32_t *out_done, uint32_t *out_share);
+
 void psd_starts_check_invariants(const struct psd_task *t);
 
 #endif

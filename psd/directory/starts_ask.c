@@ -38,24 +38,16 @@ static const char *stage(const struct psd_starts *s)
     return s->phase == PSD_STARTS_LOADING ? "it is read" : "it is placed";
 }
 
-static void count(const struct psd_task *t, uint32_t *out_loads, uint32_t *out_done)
-{
-    *out_loads = *out_done = 0;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        *out_loads += t->starts->peers[i].loads;
-        *out_done += t->starts->peers[i].loads && t->starts->peers[i].done;
-    }
-}
-
 static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     const struct psd_starts *s = t->starts;
-    uint32_t loads = 0, done = 0;
+    uint32_t loads = 0, done = 0, share = 0;
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored: %s", (unsigned long long)w->result,
                         s->by_ask ? stage(s) : "not under way")); /* fits */
     if (s->by_ask) {
-        count(t, &loads, &done);
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so", done, loads)); /* fits */
+        psd_starts_count(t, &loads, &done, &share);
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so, %u %%", done, loads,
+                            share / 10000)); /* fits */
     } else {
         say_before(t, out->release, sizeof(out->release));
     }
@@ -67,12 +59,12 @@ static void expire(struct psd_task *t, struct psd_wait *w)
     const struct psd_starts *s = t->starts;
     unsigned long long number = w->result;
     char before[PSD_NAMES_BYTES];
-    uint32_t loads = 0, done = 0;
+    uint32_t loads = 0, done = 0, share = 0;
     if (s->by_ask) {
-        count(t, &loads, &done);
+        psd_starts_count(t, &loads, &done, &share);
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
-                            "checkpoint %llu is being restored, which goes on: %s, by %u of %u tasks so far", number, stage(s),
-                            done, loads)); /* answered by the caller */
+                            "checkpoint %llu is being restored, which goes on: %s, by %u of %u tasks so far, %u %%", number,
+                            stage(s), done, loads, share / 10000)); /* answered by the caller */
     } else {
         say_before(t, before, sizeof(before));
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,

@@ -162,6 +162,27 @@ bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c
     return missing;
 }
 
+/* Of all files of a part. */
+static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_starts_part *part)
+{
+    ps_v1_SaveItem what;
+    ps_v1_FileItem file;
+    char job[PS_JOB_BYTES_MAX + 1];
+    bool end = false;
+    size_t n = 0;
+    uint64_t sum = 0;
+    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
+    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
+    while (st == PS_OK && !end) {
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
+        bool own = st == PS_OK && !end && file.task == part->task && PSI_BYTES_TEXT(file.job, job, sizeof(job)) == PS_OK &&
+                   strcmp(job, part->job) == 0;
+        sum += own ? file.bytes : 0;
+    }
+    PSI_ASSERT(st == PS_OK); /* it was checked */
+    return sum;
+}
+
 bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
                           ps_v1_StartItem **out, size_t *out_count)
 {
@@ -172,6 +193,7 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     *out = NULL;
     *out_count = 0;
     what->state_bytes = what->state_sum = 0;
+    what->all_bytes = 0;
     psd_starts_parts_begin(c, &parts);
     while (psd_starts_parts_next(&parts, &part)) {
         bool own = part.task == p->task && strcmp(part.job, p->job) == 0;
@@ -195,6 +217,7 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
         }
         item.state_bytes = part.bytes;
         item.state_sum = part.sum;
+        item.all_bytes = all_bytes(c, &part);
         *more = item;
     }
     return true;

@@ -401,6 +401,9 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (c->role == PSD_ROLE_TASK && t->save != NULL) {
         t->save->job_ends = t->save->job_ends || beat.ends;
     }
+    if (c->role == PSD_ROLE_TASK && c->peer != NULL) {
+        c->peer->share = beat.share;
+    }
     if (c->record != NULL) {
         memcpy(c->record->chief_of, container, sizeof(container));
         c->record->chief_ready = beat.ready;

@@ -305,8 +305,10 @@ static void begun(struct psd_task *t, void *ctx, ps_status st, size_t bytes, con
 
 static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
+    const struct psd_cut_write *w = ctx;
     (void)bytes;
-    psd_cut_written(t, ctx);
+    t->save->done_bytes += w->bytes;
+    psd_cut_written(t, w);
     t->save->moved_ms = t->now_ms;
     op_over(t, st, error);
     pump(t);
@@ -460,6 +462,8 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
     s->number = number;
     s->began = 0;
     s->moved_ms = t->now_ms;
+    s->done_bytes = 0;
+    s->all_bytes = t->store.arena.used_bytes;
     s->done = done;
     s->ask_id = id;
     s->err.code = PS_OK;

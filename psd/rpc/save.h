@@ -90,8 +90,9 @@ struct psd_save {
     uint64_t moved_ms; /* when the last one of its writes was over */
     uint32_t ops;      /* on their way */
     struct psd_save_pace pace;
-    psd_save_fn done; /* NULL: nobody wants to know */
-    uint64_t ask_id;  /* for done: of TASK_CUT */
+    uint64_t done_bytes, all_bytes; /* written of it; some more are to be: all values and slots */
+    psd_save_fn done;               /* NULL: nobody wants to know */
+    uint64_t ask_id;                /* for done: of TASK_CUT */
     struct psi_err err;
     struct psd_save_file files[PSD_SAVE_FILES_MAX];
     uint32_t file_count, published;
@@ -100,7 +101,10 @@ struct psd_save {
     /* volatile: manifests */
     struct psi_list manifests;   /* struct psd_manifest, on their way to the disk */
     struct psd_manifest *coming; /* of a TASK_MANIFEST whose last frame has not come */
-    struct psi_list reads;       /* volatile: ranges of files that are on their way to clients, save_read.c */
+    /* volatile: share.c */
+    uint64_t share_ms;     /* when the directory was told last */
+    uint32_t share;        /* ... what */
+    struct psi_list reads; /* volatile: ranges of files that are on their way to clients, save_read.c */
 };
 
 /* ---- the task's part, save.c ---- */

@@ -210,6 +210,7 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     struct psi_err err = s->failed;
     (void)ctx;
     s->reading--;
+    s->done_bytes += bytes;
     if (s->ends) {
         if (s->reading == 0) {
             over(t, &err); /* given up without a failure: nobody wants to know */
@@ -305,6 +306,11 @@ ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, p
     s->number = what->number;
     s->parts = parts;
     s->part_count = count;
+    s->done_bytes = 0;
+    s->all_bytes = what->all_bytes;
+    for (size_t i = 0; i < count; i++) {
+        s->all_bytes += parts[i].all_bytes;
+    }
     st = t->beside_new(t, &s->beside, err);
     st = st == PS_OK ? begin_part(t, &own, s->beside, err) : st;
     if (st != PS_OK) {

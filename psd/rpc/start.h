@@ -53,6 +53,7 @@ struct psd_start {
     uint32_t writer;         /* ... 1 + index of that task; 0: our own part is read */
     ps_v1_StartItem *parts;  /* others' that are read as well, in order */
     size_t part_count, part_at;
+    uint64_t done_bytes, all_bytes; /* read of all these parts; of their files */
     /* volatile: a TASK_PLACE whose last frame has not come */
     ps_v1_StartItem coming; /* start 0: none */
     struct psd_start_list coming_of;
@@ -93,6 +94,11 @@ void psd_start_directory_lost(struct psd_task *t);
 void psd_start_drop(struct psd_task *t);
 /** In our own list: StartItems. */
 void psd_start_list_add(const struct psd_task *t, struct psd_list *l);
+/* ---- share.c ---- */
+/** Of its part of the checkpoint that it writes or loads, in millionths; 0 also where there is none. */
+uint32_t psd_share(const struct psd_task *t);
+/** A task tells the directory each second. */
+void psd_share_tick(struct psd_task *t);
 void psd_start_check_invariants(const struct psd_task *t);
 
 #endif

@@ -182,6 +182,30 @@ static inline void task_load_others(struct wire *out)
     list_frame(out, PS_OP_TASK_LOAD, 0, 93, &ps_v1_StartItem_msg, m, sizeof(m[0]), 2);
 }
 
+static inline void task_load_sized(struct wire *out)
+{
+    ps_v1_StartItem m = {.number = 12, .start = UINT64_C(0x1122334455667788), .state_bytes = 65536, .all_bytes = 66336};
+    list_frame(out, PS_OP_TASK_LOAD, 0, 98, &ps_v1_StartItem_msg, &m, sizeof(m), 1);
+}
+
+/* A task says how far it is with its part. */
+static inline void share_beat(struct wire *out)
+{
+    ps_v1_Beat m = {.share = 430000};
+    struct ps_frame_header h = header_of(PS_OP_BEAT, 0, 99, 0);
+    control(out, &h, &ps_v1_Beat_msg, &m, NULL);
+}
+
+static inline void checkpoints_shares(struct wire *out)
+{
+    ps_v1_CheckpointAnswer m = ps_v1_CheckpointAnswer_init_zero;
+    m.number = 13;
+    m.state = PS_CHECKPOINT_WRITING;
+    m.task_count = 2;
+    m.share = 750001;
+    list_frame(out, PS_OP_CHECKPOINTS, PS_FLAG_REPLY, 81, &ps_v1_CheckpointAnswer_msg, &m, sizeof(m), 1);
+}
+
 /* A part of task 2 lies beside the directory of a task that waits. */
 static inline void list_part(struct wire *out)
 {

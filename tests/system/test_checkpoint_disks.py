@@ -88,13 +88,26 @@ class Disks(unittest.TestCase):
         for want in ("RESOURCE_EXHAUSTED", "DATA_LOSS", "PERMISSION_DENIED"):
             self.assertRegex(log, r"ev=checkpoint_failed .*st=%s msg=" % want)
 
+    def test_a_disk_that_gets_further(self):
+        """psctl waits for longer than --timeout while it does, and says how far it is where it does not."""
+        self.m.ask(1, "slow W 900")
+        began = time.monotonic()
+        code, out = self.m.psctl("--timeout", "2s", "checkpoint", "save")
+        self.assertEqual(code, 0, out)
+        self.assertGreater(time.monotonic() - began, 2)
+        self.whole(json.loads(out)["number"])
+        self.m.ask(1, "slow S 10000")
+        code, out = self.m.psctl("--timeout", "2s", "checkpoint", "save")
+        self.assertEqual(code, 1, out)
+        self.assertRegex(out, r"DEADLINE_EXCEEDED.* is not saved yet, and goes on: \d+ %, 1 of 2 tasks, and no further for 2 s")
+
     def test_a_slow_disk(self):
         """Each fsync takes 10 s: who waits for the checkpoint is told that it goes on, and training does."""
         self.m.ask(1, "slow S 10000")
         code, out = self.m.psctl("--timeout", "500ms", "checkpoint", "save")
         self.assertEqual(code, 1, out)
         self.assertIn("DEADLINE_EXCEEDED", out)
-        self.assertRegex(self.status(), r"^%d is saved, .*; %d is written for \d+ ms, 1 of %d tasks; on demand$"
+        self.assertRegex(self.status(), r"^%d is saved, .*; %d is written for \d+ ms, 1 of %d tasks, \d+ %%; on demand$"
                          % (self.first, self.first + 1, TASKS))
         self.train()
         self.m.ask(1, "")  # from the next one on

@@ -116,6 +116,7 @@ static bool take_checkpoint(const struct psi_peer *peer, const ps_v1_CheckpointA
     info->step = m->step == 0 ? -1 : (int64_t)(m->step - 1);
     info->tasks = m->task_count;
     info->done = m->done;
+    info->share = m->share == 0 || m->share > 1000001 ? -1 : (int32_t)(m->share - 1);
     info->state = (ps_checkpoint_state)m->state;
     return m->state >= PS_CHECKPOINT_WHOLE && m->state <= PS_CHECKPOINT_IN_PART;
 }

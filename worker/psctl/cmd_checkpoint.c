@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete what is saved.
- * Happy path: an action by its name -> a call of the library -> a line. Failure modes: the directory is down: there is nobody to
- * ask, exit 1; a task without a checkpoint_dir, a disk that is full, a file that is bad: the library's text, exit 1.
+ * Happy path: an action by its name -> a call of the library -> a line. save and restore take as long as the disks do: where the
+ * call ends with --timeout and the directory says that it gets further, it is waited for on. Failure modes: the directory is
+ * down: there is nobody to ask, exit 1; a task without a checkpoint_dir, a disk that is full, a file that is bad: the library's
+ * text, exit 1.
  */
 #include "psctl.h"
 
@@ -10,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+enum { PERCENT = 10000, LOOK_MS = 250 }; /* of a share; how often it is looked at */
 
 static const ps_checkpoint_info *of(const void *row)
 {
@@ -25,11 +29,25 @@ static const char *state_text(const void *row)
 static const char *state_cell(const void *row, char *buf, size_t n)
 {
     const ps_checkpoint_info *c = row;
-    if (c->state == PS_CHECKPOINT_WHOLE) {
-        return state_text(row);
+    size_t used = (size_t)snprintf(buf, n, "%s", state_text(row));
+    if (c->state != PS_CHECKPOINT_WHOLE) {
+        used += (size_t)snprintf(buf + used, n - used, ", %" PRIu32 " of %" PRIu32 " tasks", c->done, c->tasks); /* fits */
     }
-    (void)snprintf(buf, n, "%s, %" PRIu32 " of %" PRIu32 " tasks", state_text(row), c->done, c->tasks);
+    if (c->share >= 0) {
+        (void)snprintf(buf + used, n - used, ", %s%d %%", c->state == PS_CHECKPOINT_WRITING ? "" : "restored ",
+                       c->share / PERCENT);
+    }
     return buf;
+}
+
+static bool has_share(const void *row)
+{
+    return of(row)->share >= 0;
+}
+
+static json_t *share_value(const void *row)
+{
+    return json_real(of(row)->share / (100.0 * PERCENT));
 }
 
 static json_t *state_value(const void *row)
@@ -65,6 +83,7 @@ static const struct cli_column columns[] = {
     {"TOOK", "milliseconds", FIELD(CLI_TIME, milliseconds)},
     {NULL, "tasks", FIELD(CLI_U32, tasks)},
     {NULL, "done", FIELD(CLI_U32, done)},
+    {NULL, "share", CLI_OTHER, .has = has_share, .value = share_value},
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
@@ -90,12 +109,120 @@ static enum psctl_exit list(struct psctl *c)
     return psctl_list_end(&l);
 }
 
+/* ---- how far it is ---- */
+
+struct watched {
+    struct psctl_copy bar;
+    ps_checkpoint_info now; /* that is written or loaded; number 0: none is */
+    uint64_t number;        /* of the one that is waited for; 0: not known yet */
+    ps_checkpoint_state state;
+};
+
+static void each_watched(void *ctx, const ps_checkpoint_info *info)
+{
+    struct watched *w = ctx;
+    w->now = info->share >= 0 ? *info : w->now;
+    w->state = info->number == w->number ? info->state : w->state;
+}
+
+/* Whether something got further since the last look; then there is as much time again. */
+static bool moves(struct psctl *c, struct watched *w)
+{
+    const ps_checkpoint_info before = w->now;
+    int directory = psctl_directory(c);
+    w->now = (ps_checkpoint_info){.number = 0};
+    w->state = 0;
+    if (directory < 0 || ps_task_checkpoints(c->session, directory, c->timeout_ms, each_watched, w) != PS_OK) {
+        return false;
+    }
+    bool same = before.number == w->now.number && before.share == w->now.share && before.done == w->now.done;
+    if (w->now.number == 0 || same) {
+        return false;
+    }
+    psctl_restart_clock(c);
+    return true;
+}
+
+struct failure {
+    ps_status status;
+    ps_reason reason;
+    char text[1024];
+};
+
+/* Of a call that has just returned: others come before it is said. */
+static struct failure failure_of(ps_status st)
+{
+    struct failure f = {.status = st};
+    if (st != PS_OK) {
+        f.reason = ps_last_reason();
+        (void)snprintf(f.text, sizeof(f.text), "%s", ps_last_error());
+    }
+    return f;
+}
+
+static enum psctl_exit failed(const struct psctl *c, const struct failure *f)
+{
+    psctl_failed(c, f->status, f->reason, "%s", f->text);
+    return PSCTL_FAILED;
+}
+
+/* The call has ended with its time, and checkpoint w->number goes on. */
+static struct failure follow(struct psctl *c, struct watched *w)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
+    struct failure f = {.status = PS_OK};
+    ps_checkpoint_info last = w->now;
+    bool goes_on = true;
+    while (goes_on && cli_clock_ms() < c->deadline_ms) {
+        ps_checkpoint_state before = w->state;
+        psctl_copy_share(&w->bar, last.share / (100.0 * PERCENT), "is written");
+        (void)nanosleep(&pause, NULL); /* sleep: the directory calls nobody */
+        last = moves(c, w) && w->now.number == w->number ? w->now : last;
+        goes_on = w->state == PS_CHECKPOINT_WRITING || w->state == PS_CHECKPOINT_IN_PART; /* it is decided, and told */
+        if (w->state != before) {
+            psctl_restart_clock(c);
+        }
+    }
+    psctl_copy_wipe(&w->bar);
+    if (goes_on) {
+        f.status = PS_DEADLINE_EXCEEDED;
+        (void)snprintf(f.text, sizeof(f.text),
+                       "checkpoint %" PRIu64 " is not saved yet, and goes on: %d %%, %" PRIu32 " of %" PRIu32
+                       " tasks, and no further for %g s (--timeout; psctl status)",
+                       w->number, last.share / PERCENT, last.done, last.tasks, (double)c->timeout_ms / 1000);
+    } else if (w->state != PS_CHECKPOINT_WHOLE) {
+        int directory = psctl_ask(c, c->timeout_ms) == PSCTL_OK ? psctl_directory(c) : -1;
+        f.status = PS_UNAVAILABLE;
+        (void)snprintf(f.text, sizeof(f.text), "checkpoint %" PRIu64 " is not saved: %s", w->number,
+                       directory >= 0 ? c->infos[directory].checkpoints : "the directory does not answer any more");
+    }
+    f.reason = (ps_reason)f.status;
+    return f;
+}
+
+/* It is written, and was not yet when it was asked for. */
+static bool is_ours(const struct watched *w, uint64_t before)
+{
+    return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
+}
+
 static enum psctl_exit save(struct psctl *c)
 {
     uint64_t number = 0;
-    ps_status st = ps_checkpoint_save(c->session, psctl_left_ms(c), &number);
-    if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+    struct watched w = {.bar = psctl_copy_begin(c)};
+    struct failure f;
+    (void)moves(c, &w);
+    uint64_t before = w.now.number; /* ours is the one behind it */
+    do {
+        f = failure_of(ps_checkpoint_save(c->session, psctl_left_ms(c), &number));
+    } while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && !is_ours(&w, before));
+    if (f.status == PS_DEADLINE_EXCEEDED && is_ours(&w, before)) {
+        number = w.number = w.now.number;
+        w.state = PS_CHECKPOINT_WRITING;
+        f = follow(c, &w);
+    }
+    if (f.status != PS_OK) {
+        return failed(c, &f);
     }
     if (c->json) {
         cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
@@ -219,9 +346,15 @@ static enum psctl_exit restore(struct psctl *c)
         return PSCTL_FAILED;
     }
     psctl_restart_clock(c);
-    ps_status st = ps_checkpoint_restore(c->session, number, psctl_left_ms(c));
-    if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+    struct watched w = {.bar = psctl_copy_begin(c)};
+    struct failure f = failure_of(ps_checkpoint_restore(c->session, number, psctl_left_ms(c)));
+    while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) { /* and it is joined */
+        psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
+        f = failure_of(ps_checkpoint_restore(c->session, number, psctl_left_ms(c)));
+    }
+    psctl_copy_wipe(&w.bar);
+    if (f.status != PS_OK) {
+        return failed(c, &f);
     }
     if (c->json) {
         cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
@@ -332,7 +465,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
     .show = show,
     .help =
         "save: what all ps tasks have now, each beneath its own checkpoint_dir; it returns when it is on the disks of all of\n"
-        "them, at most after --timeout, and goes on then. Training goes on meanwhile. list: those that the directory knows,\n"
+        "them, which beside training takes its time: --timeout of it, and of restore, is since it last got further; where that\n"
+        "is over it goes on by itself. list: those that the directory knows,\n"
         "and the one that is being made; STEP is the value of the variable global_step at its cut.\n"
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
@@ -341,5 +475,5 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
         "optimizers, --shard BYTES: into files of that size and an index, --only: not all of them. import: psctl import, with\n"
         "the slots that export has written; --only, --prefix and --create as there. delete: it goes on all tasks that are up; "
-        "the newest one that is whole only with --force. --timeout of these is for each request.\n",
+        "the newest one that is whole only with --force. --timeout of the others is for each request.\n",
 };

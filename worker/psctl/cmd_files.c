@@ -35,6 +35,16 @@ struct psctl_copy psctl_copy_begin(const struct psctl *c)
     return (struct psctl_copy){.bar = !c->json && isatty(STDERR_FILENO) == 1, .started_ms = cli_clock_ms()};
 }
 
+void psctl_copy_share(struct psctl_copy *copy, double part, const char *what)
+{
+    char bar[BAR_WIDTH + 1];
+    if (copy->bar) {
+        (void)fprintf(stderr, "\r[%s] %3d %%  %s\033[K", cli_bar(part, BAR_WIDTH, '#', '.', bar), (int)(part * 100), what);
+        (void)fflush(stderr);
+        copy->drawn = true;
+    }
+}
+
 void psctl_copied(void *ctx, const char *name, uint64_t done_bytes, uint64_t total_bytes)
 {
     struct psctl_copy *copy = ctx;

@@ -201,6 +201,8 @@ struct psctl_copy {
 struct psctl_copy psctl_copy_begin(const struct psctl *c);
 /** ps_copied_fn of a struct psctl_copy. */
 void psctl_copied(void *copy, const char *name, uint64_t done_bytes, uint64_t total_bytes);
+/** The bar of something that others do. */
+void psctl_copy_share(struct psctl_copy *copy, double part, const char *what);
 /** The bar goes: something else is printed. */
 void psctl_copy_wipe(const struct psctl_copy *copy);
 /** The line, or the object, that says what was done; left_out < 0: that is not said. */

@@ -250,6 +250,22 @@ static inline uint64_t sv_number(const struct fc_reply *r)
     return number;
 }
 
+/* What CHECKPOINTS says. */
+static inline uint32_t sv_list(struct sv *sv, ps_v1_CheckpointAnswer *out, uint32_t most)
+{
+    struct wire *w = wire_new();
+    uint32_t count = 0;
+    assert_reply(fc_list(&sv->c, PS_OP_CHECKPOINTS, NULL, NULL, w), PS_OK, "");
+    const uint8_t *p = w->data;
+    size_t n = w->len;
+    ps_v1_CheckpointAnswer a;
+    while (fc_item(&p, &n, &ps_v1_CheckpointAnswer_msg, &a)) {
+        assert_in_range(count, 0, most - 1);
+        out[count++] = a;
+    }
+    return count;
+}
+
 /* Task i has this file of a checkpoint. */
 static inline bool sv_has(const struct sv *sv, uint32_t i, uint64_t number, enum psd_disk_file_kind kind)
 {

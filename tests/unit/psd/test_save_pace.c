@@ -79,6 +79,32 @@ TEST(test_beside_requests_at_its_rate)
     assert_int_equal(sv_number(&r), 1);
 }
 
+/* How far it is, within a task, and of the one that only its task knows of. */
+TEST(test_how_far_it_is)
+{
+    ps_v1_OpenAnswer w;
+    ps_v1_CheckpointAnswer a[2];
+    struct sv *sv = begin(slow, &w);
+    uint32_t last = 0;
+    serve(sv, &w);
+    sv_ask(sv);
+    sv_run(sv);
+    for (int i = 0; !is_written(sv); i++) {
+        assert_in_range(i, 0, 2 * BLOCKS);
+        assert_int_equal(sv_list(sv, a, 2), 1);
+        assert_true(a[0].state == PS_CHECKPOINT_WRITING && a[0].share > 500000); /* half of it: the other one has nothing */
+        assert_in_range(a[0].share, last, 1000001);
+        assert_true(i % 8 != 7 || a[0].share > last); /* one block at each tick */
+        last = i % 8 == 7 ? a[0].share : last;
+        serve(sv, &w);
+        sv_run(sv);
+    }
+    assert_true(last > 850000);
+    PSI_IGNORE(fc_take(&sv->c, NULL)); /* it is saved */
+    assert_int_equal(sv_list(sv, a, 2), 1);
+    assert_true(a[0].state == PS_CHECKPOINT_WHOLE && a[0].share == 0);
+}
+
 TEST(test_at_once_where_nobody_is_served)
 {
     ps_v1_OpenAnswer w;

@@ -8,32 +8,17 @@
 #include "psd/rpc/save.h"
 #include "psd/rpc/start.h"
 
-static uint32_t list_of(struct sv *sv, ps_v1_CheckpointAnswer *out, uint32_t most)
-{
-    struct wire *w = wire_new();
-    uint32_t count = 0;
-    assert_reply(fc_list(&sv->c, PS_OP_CHECKPOINTS, NULL, NULL, w), PS_OK, "");
-    const uint8_t *p = w->data;
-    size_t n = w->len;
-    ps_v1_CheckpointAnswer a;
-    while (fc_item(&p, &n, &ps_v1_CheckpointAnswer_msg, &a)) {
-        assert_in_range(count, 0, most - 1);
-        out[count++] = a;
-    }
-    return count;
-}
-
 TEST(test_saved_on_both)
 {
     ps_v1_CheckpointAnswer a[4];
     struct sv *sv = sv_new();
     PSI_IGNORE(fc_ready(&sv->c, "w", PS_F32, 100, ps_adagrad(0.1), 1));
-    assert_int_equal(list_of(sv, a, 4), 0);
+    assert_int_equal(sv_list(sv, a, 4), 0);
     struct fc_reply r = sv_save(sv);
     assert_int_equal(sv_number(&r), 1);
     assert_true(sv_is_whole(sv, 1));
     assert_true(sv_has(sv, 0, 1, PSD_DISK_MODEL));
-    assert_int_equal(list_of(sv, a, 4), 1);
+    assert_int_equal(sv_list(sv, a, 4), 1);
     assert_int_equal(a[0].number, 1);
     assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);
     assert_int_equal(a[0].task_count, 2);
@@ -43,12 +28,12 @@ TEST(test_saved_on_both)
     assert_true(shell_logged(sv->t[0], "checkpoint_saved"));
     r = sv_save(sv);
     assert_int_equal(sv_number(&r), 2);
-    assert_int_equal(list_of(sv, a, 4), 2);
+    assert_int_equal(sv_list(sv, a, 4), 2);
     /* the same request again: its kept answer, no other checkpoint */
     sv->ids--;
     r = sv_save(sv);
     assert_int_equal(sv_number(&r), 2);
-    assert_int_equal(list_of(sv, a, 4), 2);
+    assert_int_equal(sv_list(sv, a, 4), 2);
 }
 
 /* A container with a value at the first task. */
@@ -100,7 +85,7 @@ TEST(test_older_ones_go)
         struct fc_reply r = sv_save(sv);
         assert_int_equal(sv_number(&r), i);
     }
-    assert_int_equal(list_of(sv, a, 8), 5);
+    assert_int_equal(sv_list(sv, a, 8), 5);
     assert_int_equal(a[0].number, 3);
     for (uint32_t i = 0; i < 2; i++) {
         assert_true(sv_has_nothing(sv, i, 1) && sv_has_nothing(sv, i, 2));
@@ -181,11 +166,11 @@ TEST(test_directory_lost_after_it_has_decided)
     sv_boot(sv, 0, sv_with_disk);
     sv_boot(sv, 1, sv_with_disk);
     sv_connect(sv);
-    assert_int_equal(list_of(sv, a, 4), 1);
+    assert_int_equal(sv_list(sv, a, 4), 1);
     assert_int_equal(a[0].state, PS_CHECKPOINT_IN_PART);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     assert_true(sv_is_whole(sv, 1));
-    assert_int_equal(list_of(sv, a, 4), 1);
+    assert_int_equal(sv_list(sv, a, 4), 1);
     assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);
     struct fc_reply r = sv_save(sv);
     assert_int_equal(sv_number(&r), 2);
@@ -214,7 +199,7 @@ TEST(test_without_a_directory_for_it)
         struct sv *sv = sv_new_bare(which == 0, which == 1, sv_with_disk);
         PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
         assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, which == 0 ? "/job:ps/task:0" : "/job:ps/task:1");
-        assert_int_equal(list_of(sv, a, 1), 0);
+        assert_int_equal(sv_list(sv, a, 1), 0);
     }
 }
 
@@ -308,17 +293,17 @@ TEST(test_by_time_and_by_steps)
     struct sv *sv = sv_new_bare(false, false, by_time);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     pass(sv, 20000, -1);
-    assert_int_equal(list_of(sv, a, 8), 0); /* nobody knows a step */
+    assert_int_equal(sv_list(sv, a, 8), 0); /* nobody knows a step */
     pass(sv, 2000, 7);
-    assert_int_equal(list_of(sv, a, 8), 1); /* the first one, at once */
+    assert_int_equal(sv_list(sv, a, 8), 1); /* the first one, at once */
     pass(sv, 10000, 20);
-    assert_int_equal(list_of(sv, a, 8), 1);
+    assert_int_equal(sv_list(sv, a, 8), 1);
     pass(sv, 10000, 30);
-    assert_int_equal(list_of(sv, a, 8), 2); /* by time */
+    assert_int_equal(sv_list(sv, a, 8), 2); /* by time */
     pass(sv, 2000, 120);
-    assert_int_equal(list_of(sv, a, 8), 2);
+    assert_int_equal(sv_list(sv, a, 8), 2);
     pass(sv, 2000, 500);
-    assert_int_equal(list_of(sv, a, 8), 3); /* by steps */
+    assert_int_equal(sv_list(sv, a, 8), 3); /* by steps */
 }
 
 /* What a reset empties is in no checkpoint that is saved after it. */
@@ -347,21 +332,21 @@ TEST(test_steps_of_a_model_that_went_back)
     struct sv *sv = sv_new_bare(false, false, by_time);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     pass(sv, 2000, 1390);
-    assert_int_equal(list_of(sv, a, 8), 1);
+    assert_int_equal(sv_list(sv, a, 8), 1);
     pass(sv, 2000, 50);
-    assert_int_equal(list_of(sv, a, 8), 1);
+    assert_int_equal(sv_list(sv, a, 8), 1);
     pass(sv, 2000, 149);
-    assert_int_equal(list_of(sv, a, 8), 1);
+    assert_int_equal(sv_list(sv, a, 8), 1);
     pass(sv, 2000, 150);
-    assert_int_equal(list_of(sv, a, 8), 2);
+    assert_int_equal(sv_list(sv, a, 8), 2);
     pass(sv, 60000, 150);
-    assert_int_equal(list_of(sv, a, 8), 2);
+    assert_int_equal(sv_list(sv, a, 8), 2);
     pass(sv, 2000, 151);
-    assert_int_equal(list_of(sv, a, 8), 3);
+    assert_int_equal(sv_list(sv, a, 8), 3);
     pass(sv, 3000, INT64_MAX);
-    assert_int_equal(list_of(sv, a, 8), 4);
+    assert_int_equal(sv_list(sv, a, 8), 4);
     pass(sv, 10000, INT64_MAX);
-    assert_int_equal(list_of(sv, a, 8), 4); /* not one a second */
+    assert_int_equal(sv_list(sv, a, 8), 4); /* not one a second */
 }
 
 /* A directory that knows of checkpoints waits for a chief who has made the model ready, or for its time. */
@@ -376,9 +361,9 @@ TEST(test_first_one_behind_others)
     sv_connect(sv);
     PSI_IGNORE(sv_join(sv)); /* likewise */
     pass(sv, 5000, 7);
-    assert_int_equal(list_of(sv, a, 8), 1);
+    assert_int_equal(sv_list(sv, a, 8), 1);
     pass(sv, 20000, 8);
-    assert_int_equal(list_of(sv, a, 8), 2);
+    assert_int_equal(sv_list(sv, a, 8), 2);
 }
 
 /* The other one's disk does not take the manifest: it is not reported, and stands in the way of nothing. */
@@ -401,7 +386,7 @@ TEST(test_manifest_that_is_not_taken)
     shell_pass(&sv->net, 1500);
     sv_run(sv);
     assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2));
-    assert_int_equal(list_of(sv, a, 8), 2);
+    assert_int_equal(sv_list(sv, a, 8), 2);
     assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);
 }
 
@@ -425,7 +410,7 @@ TEST(test_whole_ones_are_kept)
     sv_boot(sv, 1, sv_with_disk);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     PSI_IGNORE(sv_save(sv)); /* 6 */
-    assert_int_equal(list_of(sv, a, 16), 6);
+    assert_int_equal(sv_list(sv, a, 16), 6);
     assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 6));
 }
 
@@ -459,7 +444,7 @@ TEST(test_last_one_at_the_end)
         PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
         pass(sv, 2000, 7);       /* 1 */
         pass(sv, 2000, 8);
-        assert_int_equal(list_of(sv, a, 8), 1);
+        assert_int_equal(sv_list(sv, a, 8), 1);
         psd_task_drain(sv->t[first]->core);
         psd_task_drain(sv->t[1 - first]->core);
         assert_false(psd_task_drained(sv->t[0]->core) && psd_task_drained(sv->t[1]->core));

@@ -467,6 +467,7 @@ TEST(test_not_restored)
 /* Whoever does not wait longer is told what becomes of it. */
 TEST(test_restored_past_the_deadline)
 {
+    ps_v1_CheckpointAnswer a[4];
     struct st *s = st_new(sv_with_disk);
     set(s, 1);
     assert_int_equal(save(s), 1);
@@ -476,7 +477,9 @@ TEST(test_restored_past_the_deadline)
     sv_run(s->sv);
     shell_pass(&s->sv->net, 600);
     assert_reply(fc_take(&s->sv->c, NULL), PS_DEADLINE_EXCEEDED,
-                 "checkpoint 1 is being restored, which goes on: it is read, by 1 of 2 tasks so far");
+                 "checkpoint 1 is being restored, which goes on: it is read, by 1 of 2 tasks so far, 50 %");
+    assert_int_equal(sv_list(s->sv, a, 4), 1);
+    assert_int_equal(a[0].share, 500001);
     s->sv->disks[1].held = false;
     sv_run(s->sv);
     assert_both(s, 1, 1);
@@ -497,6 +500,50 @@ TEST(test_restored_past_the_deadline)
     PSI_IGNORE(fc_take(&s->sv->c, NULL)); /* 3 is saved */
     pass(s);
     assert_both(s, 3, 3);
+}
+
+static void one_block_a_second(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->cut_pace_bytes = 64 << 10;
+}
+
+/* The other task says within a second how far it is with its part. */
+TEST(test_how_far_the_other_is)
+{
+    ps_v1_CheckpointAnswer a[4];
+    float value = 0;
+    uint32_t steps = 0, last = 0; /* of some 320 KB */
+    struct st *s = st_new(one_block_a_second);
+    set_one(&s->at1, &s->v, 1);
+    shell_pass(&s->sv->net, 100);
+    sv_ask(s->sv);
+    sv_run(s->sv);
+    for (int i = 0; i < 60; i++) {
+        assert_int_equal(fc_pull(&s->at1, &s->v, 0, 1, &value).status, PS_OK);
+        shell_pass(&s->sv->net, 100);
+        sv_run(s->sv);
+        PSI_IGNORE(fc_take(&s->sv->c, NULL)); /* it is saved, at the end */
+        assert_int_equal(sv_list(s->sv, a, 4), 1);
+        steps += a[0].state == PS_CHECKPOINT_WRITING && a[0].share > last;
+        last = a[0].share;
+    }
+    assert_in_range(steps, 3, 7);
+    assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);
+    sv_kill(s->sv, 1);
+    sv_boot(s->sv, 1, s->tweak);
+    s->sv->disks[1].held = true; /* it reads its state, and no more */
+    PSI_IGNORE(sv_join(s->sv));  /* it stays with the tasks */
+    s->sv->disks[1].held = false;
+    PSI_IGNORE(sv_disk_step(s->sv, 1));
+    s->sv->disks[1].held = true;
+    shell_pass(&s->sv->net, 1100);
+    assert_int_equal(sv_list(s->sv, a, 4), 1);
+    assert_in_range(a[0].share, 2, 999999);
+    s->sv->disks[1].held = false;
+    sv_run(s->sv);
+    assert_int_equal(sv_list(s->sv, a, 4), 1);
+    assert_int_equal(a[0].share, 0);
 }
 
 /* Who waited comes back without a disk: it has nothing to wait for, and what it had saved is missing. */
