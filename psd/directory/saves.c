@@ -80,15 +80,17 @@ static struct psd_ask *ask_new(struct psd_task *t, struct psd_peer *p, uint8_t o
     return a;
 }
 
-/* hurries: of a TASK_CUT. */
-static void tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
+/* hurries: of a TASK_CUT. NULL: no memory. */
+static struct psd_ask *tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
 {
     ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
     item.number = number;
     item.hurries = hurries;
-    if (ask_new(t, p, op, number) != NULL) {
+    struct psd_ask *a = ask_new(t, p, op, number);
+    if (a != NULL) {
         psd_ask_one(t, p->conn, op, &ps_v1_SaveItem_msg, &item);
     }
+    return a;
 }
 
 static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
@@ -123,7 +125,7 @@ static void drop_all(struct psd_task *t, uint64_t number)
         if (p->self) {
             psd_save_drop_here(t, number);
         } else if (p->own_job && p->listed && !p->conn->closing) {
-            tell(t, p, PS_OP_TASK_DROP, number, false);
+            (void)tell(t, p, PS_OP_TASK_DROP, number, false);
         }
     }
 }
@@ -221,7 +223,7 @@ static void settle(struct psd_task *t, struct psd_peer *p)
         if (!l->whole && c != NULL) {
             tell_manifest(t, p, c);
         } else if (!open && ((!l->whole && c == NULL) || old)) {
-            tell(t, p, PS_OP_TASK_DROP, l->number, false);
+            (void)tell(t, p, PS_OP_TASK_DROP, l->number, false);
         }
     }
     if (s->phase == PSD_SAVES_TELLING) {
@@ -673,17 +675,36 @@ void psd_saves_attempt(struct psd_task *t)
     s->what.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (t->now_ms - t->started_ms);
     PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
     bool hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;
+    s->hurries = hurries;
     clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job) {
             s->what.task_count++;
             if (!t->peers[i].self) {
-                tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
+                (void)tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
             }
         }
     }
     if (psd_save_cut_here(t, s->what.number, hurries, our_part, 0, &err) != PS_OK) {
         give_up(t, &err);
+    }
+}
+
+void psd_saves_hurry(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    if (s->phase != PSD_SAVES_CUTTING || s->hurries) {
+        return;
+    }
+    s->hurries = true;
+    psd_save_hurry_here(t, s->what.number);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        bool writes = p->own_job && !p->self && !s->peers[i].done && p->listed && !p->conn->closing;
+        struct psd_ask *a = writes ? tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
+        if (a != NULL) {
+            a->number = 0; /* its answer is not that to the attempt */
+        }
     }
 }
 

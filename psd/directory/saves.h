@@ -86,6 +86,7 @@ struct psd_saves {
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
     uint64_t begun_ms;
+    bool hurries;                  /* a task ends: all were told to write it as fast as they can */
     struct psi_buf files;          /* FileItems */
     struct psi_list parts;         /* struct psd_saves_part */
     struct psi_list asked, served; /* struct psd_need of CHECKPOINT: for the next one; for this one */
@@ -145,6 +146,8 @@ void psd_saves_delete_turn(struct psd_task *t);
 uint32_t psd_saves_count(const struct psd_task *t, uint32_t *out_share);
 
 /* ---- saves.c, for saves_when.c ---- */
+/** A task is to end: what is written goes as fast as can be from here on. */
+void psd_saves_hurry(struct psd_task *t);
 /** It begins, for all who ask. */
 void psd_saves_attempt(struct psd_task *t);
 /** All who wait there are told. */

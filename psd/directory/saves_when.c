@@ -139,6 +139,9 @@ static bool look_at_steps(struct psd_task *t)
 void psd_saves_last(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
+    if (s != NULL) {
+        psd_saves_hurry(t);
+    }
     bool asked = s == NULL || (s->last_ms != 0 && t->now_ms - s->last_ms < LAST_MS); /* all tasks are told to end at a time */
     if (asked || !s->ready || !by_itself(t)) {
         return;

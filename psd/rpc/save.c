@@ -471,6 +471,14 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
     return PS_OK;
 }
 
+void psd_save_hurry_here(struct psd_task *t, uint64_t number)
+{
+    if (t->save != NULL && t->save->stage == PSD_SAVE_WRITES && t->save->number == number) {
+        t->save->pace.hurries = true;
+        psd_save_work(t);
+    }
+}
+
 void psd_save_work(struct psd_task *t)
 {
     if (t->save != NULL && t->save->stage != PSD_SAVE_NONE) {
@@ -635,6 +643,11 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psi_err err;
     ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
     (void)c;
+    if (st == PS_OK && item.hurries && t->save != NULL && t->save->stage != PSD_SAVE_NONE && t->save->number == item.number) {
+        answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* before that to the first */
+        psd_save_hurry_here(t, item.number);
+        return;
+    }
     if (st == PS_OK) {
         st = psd_save_cut_here(t, item.number, item.hurries, cut_done, r->header.id, &err);
     }

@@ -120,6 +120,8 @@ struct psd_shard *psd_save_shard(const struct psd_task *t, uint64_t number);
  * (the one before is not over), RESOURCE_EXHAUSTED. */
 ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, psd_save_fn done, uint64_t id,
                             struct psi_err *err) PSI_MUST;
+/** The cut of that number, if it is written, goes as fast as can be from here on. */
+void psd_save_hurry_here(struct psd_task *t, uint64_t number);
 /** File i of the cut that is done, or behind the files a note; their task is not filled in. False: there is none. */
 bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *out);
 /** The manifest of a shard that is here, as of psi_manifest_end(); its bytes are taken over, on errors too. */

@@ -136,6 +136,37 @@ TEST(test_at_once_where_a_task_ends)
     assert_true(is_written(sv));
 }
 
+/* One alone is told to end while the others keep their pace: from there on they hurry, too. */
+TEST(test_at_once_where_another_task_ends)
+{
+    for (uint32_t ends = 0; ends < 2; ends++) {
+        ps_v1_CreateItem m;
+        ps_v1_OpenAnswer w, v;
+        struct fc at;
+        struct sv *sv = begin(slow, &w);
+        uint32_t other = 1 - ends;
+        if (other == 1) {
+            fc_create_item(&m, "v", PS_F32, N, ps_sgd(1));
+            m.task = 1;
+            assert_int_equal(fc_create(&sv->c, &m, NULL), PS_OK);
+            fc_init(&at, sv->t[1], 2);
+            assert_int_equal(fc_connect(&at), PS_OK);
+            assert_int_equal(fc_open(&at, "v", &v), PS_OK);
+            assert_applied(fc_init_var(&at, v.handle, ps_zeros(), ps_sgd(1), 0, false));
+            assert_reply(fc_seal(&at, v.handle, v.creation, 0), PS_OK, "");
+        }
+        shell_pass(&sv->net, TICK_MS);
+        sv_ask(sv);
+        sv_run(sv);
+        assert_true(sv->t[other]->core->save->stage == PSD_SAVE_WRITES);
+        psd_task_drain(sv->t[ends]->core);
+        shell_settle(sv->t[ends]);
+        sv_run(sv);
+        assert_true(sv_has(sv, other, 1, PSD_DISK_STATE));
+        assert_true(sv_is_whole(sv, 1));
+    }
+}
+
 TEST(test_at_once_where_it_hurries)
 {
     ps_v1_OpenAnswer w;
