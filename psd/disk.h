@@ -38,10 +38,11 @@
 #include <stdbool.h>
 
 enum {
-    PSD_DISK_OPS_MAX = 128,      /* of a task, not answered */
-    PSD_DISK_BEGUN_MAX = 64,     /* files between BEGIN and PUBLISH */
-    PSD_DISK_INDEX_MAX = 99999,  /* of a file of a checkpoint */
-    PSD_DISK_NAME_BYTES_MAX = 64 /* of a path beneath the directory, with its NUL */
+    PSD_DISK_OPS_MAX = 128,       /* of a task, not answered */
+    PSD_DISK_BEGUN_MAX = 64,      /* files between BEGIN and PUBLISH */
+    PSD_DISK_INDEX_MAX = 99999,   /* of a file of a checkpoint */
+    PSD_DISK_NAME_BYTES_MAX = 64, /* of a path beneath the directory, with its NUL */
+    PSD_DISK_SUM_BYTES = 64 << 10
 };
 
 enum psd_disk_file_kind { PSD_DISK_NO_FILE, PSD_DISK_BARS, PSD_DISK_MODEL, PSD_DISK_STATE, PSD_DISK_MANIFEST };
@@ -68,7 +69,8 @@ enum psd_disk_kind {
     PSD_DISK_WRITE, /* in [bytes], to offset of the file that was begun */
     PSD_DISK_PUBLISH, /* to disk, and then it is there in place of what was: fsync, rename, fsync of the directory. After an error
                          the old or the new one is there, either of them whole */
-    PSD_DISK_READ,    /* from offset of a published file, into out [bytes]; the answer has as many as there were */
+    PSD_DISK_READ,    /* from offset of a published file, into out [bytes]; the answer has as many as there were. sums: CRC32C of
+                         each PSD_DISK_SUM_BYTES of them, where all were there; the last one may be of fewer. NULL: none */
     PSD_DISK_REMOVE   /* checkpoint file.number, what was begun in it too; PS_OK where there is none */
 };
 struct psd_disk_op {
@@ -78,6 +80,7 @@ struct psd_disk_op {
     uint64_t offset;
     const void *in; /* until it is answered, as out */
     void *out;
+    uint32_t *sums;
     size_t bytes;
 };
 

@@ -10,6 +10,7 @@
  */
 #include "files.h"
 
+#include "common/crc32c.h"
 #include "common/limits.h"
 #include "common/mem.h"
 
@@ -23,7 +24,8 @@ enum {
     INDEX_DIGITS = 5,
     FOUND_NAME_BYTES = 64,      /* longer names are not ours */
     FOUND_BYTES_MAX = 64 << 20, /* of one directory */
-    LISTED_BYTES_MAX = 256 << 20
+    LISTED_BYTES_MAX = 256 << 20,
+    SUMMED_BYTES = 4 * PSD_DISK_SUM_BYTES /* read at a time: they are in cache then */
 };
 static const char TMP[] = ".tmp";
 static const char MODEL[] = "model-";
@@ -429,6 +431,17 @@ static ps_status make(struct psd_files *f, const struct psd_disk_op *op, const c
 
 /* ---- READ, REMOVE, LIST ---- */
 
+/* Blocks that are whole, when the first `at` bytes are there and `summed` of them are done; returns how many are done then. */
+static size_t sum(const struct psd_disk_op *op, size_t summed, size_t at)
+{
+    while (summed < at && (at - summed >= PSD_DISK_SUM_BYTES || at == op->bytes)) {
+        size_t n = at - summed < PSD_DISK_SUM_BYTES ? at - summed : PSD_DISK_SUM_BYTES;
+        op->sums[summed / PSD_DISK_SUM_BYTES] = psi_crc32c(0, (const char *)op->out + summed, n);
+        summed += n;
+    }
+    return summed;
+}
+
 static ps_status read_file(struct psd_files *f, const struct psd_disk_op *op, const char *path, size_t *out_bytes,
                            struct psi_err *err)
 {
@@ -442,11 +455,14 @@ static ps_status read_file(struct psd_files *f, const struct psd_disk_op *op, co
     if (fd < 0) {
         return psi_fail_errno(err, -fd, "open", path);
     }
-    size_t at = 0;
+    size_t at = 0, summed = 0;
     int64_t n = 1;
     while (at < op->bytes && n > 0) {
-        n = fs->read(fs->ctx, fd, (char *)op->out + at, op->bytes - at, op->offset + at);
+        size_t left = op->bytes - at;
+        size_t most = op->sums != NULL && left > SUMMED_BYTES ? SUMMED_BYTES : left;
+        n = fs->read(fs->ctx, fd, (char *)op->out + at, most, op->offset + at);
         at += n > 0 ? (size_t)n : 0;
+        summed = op->sums != NULL ? sum(op, summed, at) : 0;
     }
     fs->close(fs->ctx, fd);
     *out_bytes = n >= 0 ? at : 0;

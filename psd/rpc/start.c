@@ -11,6 +11,7 @@
  */
 #include "start.h"
 
+#include "psd/store/kept.h"
 #include "psd/store/load.h"
 #include "psd/store/place.h"
 
@@ -19,6 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
+_Static_assert(PSD_DISK_SUM_BYTES == PSD_CUT_BLOCK_BYTES, "the disk sums up the blocks that a state has CRCs of");
 enum { RETRY_FIRST_MS = 20, RETRY_LAST_MS = 1000, RETRY_LATER = 8 /* clients for 1 ms more */ };
 
 /* ---- lists of containers ---- */
@@ -233,6 +235,7 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
         .file = {.number = s->number, .kind = want->file == 0 ? PSD_DISK_STATE : PSD_DISK_MODEL, .writer = s->writer},
         .offset = want->offset,
         .out = want->to,
+        .sums = want->sums,
         .bytes = want->bytes,
     };
     op.file.index = want->file == 0 ? 0 : want->file - 1;

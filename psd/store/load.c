@@ -53,6 +53,7 @@ struct piece {
     const struct array *array; /* NULL: the file has it not */
     uint64_t at;               /* of the tensor */
     bool blob_ends;            /* behind it: strings */
+    uint32_t sums[PIECE_BYTES / PSD_CUT_BLOCK_BYTES];
 };
 
 enum stage { BLOCKS, HEADER, VALUES, DONE };
@@ -209,9 +210,9 @@ static void expect_values(struct psd_load *l, struct psd_codec *k, const struct 
     }
 }
 
-static uint64_t blocks_of(const struct array *a)
+static uint64_t sum_count(uint64_t bytes)
 {
-    return (a->bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
+    return (bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
 }
 
 static void take_sums(struct psd_load *l, struct psd_codec *k)
@@ -224,12 +225,12 @@ static void take_sums(struct psd_load *l, struct psd_codec *k)
         return;
     }
     struct array *a = &of->arrays[s.which];
-    if (s.first != a->sum_count || s.count > blocks_of(a) - s.first) {
+    if (s.first != a->sum_count || s.count > sum_count(a->bytes) - s.first) {
         psd_code_wrong(k, "CRCs out of their order");
         return;
     }
     if (a->sums == NULL) {
-        a->sums = psi_malloc(blocks_of(a) * sizeof(*a->sums));
+        a->sums = psi_malloc(sum_count(a->bytes) * sizeof(*a->sums));
     }
     if (a->sums == NULL) {
         k->st = no_memory(l, k->err);
@@ -344,7 +345,7 @@ static ps_status deal_values(struct psd_load *l, struct psi_err *err)
         bool known = v->file > 0 && v->file <= l->file_count &&
                      strcmp(l->files[v->file - 1].is.container, v->variable->container->name) == 0;
         for (uint32_t i = 0; known && i < v->array_count; i++) {
-            known = v->arrays[i].sum_count == blocks_of(&v->arrays[i]);
+            known = v->arrays[i].sum_count == sum_count(v->arrays[i].bytes);
         }
         if (!known) {
             return lost(l, err, "a value without its file or its CRCs");
@@ -448,9 +449,18 @@ static bool find_tensors(struct psd_load *l, struct values *of)
     return true;
 }
 
-static bool blocks_good(const struct array *a, uint64_t first, uint64_t end)
+void psd_load_sum(const struct psd_load_read *r)
 {
-    for (uint64_t at = first; at < end; at += PSD_CUT_BLOCK_BYTES) {
+    for (uint64_t at = 0; r->sums != NULL && at < r->bytes; at += PSD_CUT_BLOCK_BYTES) {
+        uint64_t left = r->bytes - at;
+        r->sums[at / PSD_CUT_BLOCK_BYTES] =
+            psi_crc32c(0, (const uint8_t *)r->to + at, left < PSD_CUT_BLOCK_BYTES ? left : PSD_CUT_BLOCK_BYTES);
+    }
+}
+
+static bool blocks_good(const struct array *a)
+{
+    for (uint64_t at = 0; at < a->bytes; at += PSD_CUT_BLOCK_BYTES) {
         uint64_t left = a->bytes - at;
         if (psi_crc32c_far(0, a->memory + at, left < PSD_CUT_BLOCK_BYTES ? left : PSD_CUT_BLOCK_BYTES) !=
             a->sums[at / PSD_CUT_BLOCK_BYTES]) {
@@ -471,9 +481,10 @@ static ps_status got_values(struct psd_load *l, const struct piece *piece, struc
         return lost(l, err, "a variable of the state is not in it");
     }
     if (v->dtype != PS_STRING) {
-        good = blocks_good(a, piece->at, piece->at + piece->bytes);
+        const uint32_t *sums = a->sums + piece->at / PSD_CUT_BLOCK_BYTES;
+        good = piece->bytes == 0 || memcmp(sums, piece->sums, sum_count(piece->bytes) * sizeof(*sums)) == 0;
     } else if (piece->blob_ends) {
-        good = blocks_good(a, 0, a->bytes) && psi_blob_check(a->memory, a->bytes, v->elements, NULL) == PS_OK;
+        good = blocks_good(a) && psi_blob_check(a->memory, a->bytes, v->elements, NULL) == PS_OK;
     }
     PSI_IGNORE(snprintf(why, sizeof(why), "'%s' is not as it was written", v->name)); /* fits */
     return good ? PS_OK : lost(l, err, why);
@@ -484,7 +495,8 @@ static ps_status got_values(struct psd_load *l, const struct piece *piece, struc
 static struct piece *want(struct psd_load *l, struct psd_load_read *out, uint64_t offset, uint64_t left, void *to)
 {
     struct piece *piece = &l->wanted[(l->wanted_first + l->wanted_count++) % PSD_LOAD_WANTED_MAX];
-    *piece = (struct piece){.bytes = left < PIECE_BYTES ? left : PIECE_BYTES};
+    piece->bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
+    piece->array = NULL;
     *out = (struct psd_load_read){
         .file = l->stage == BLOCKS ? 0 : (uint32_t)l->file + 1, .offset = offset, .bytes = piece->bytes, .to = to};
     return piece;
@@ -523,8 +535,9 @@ static void want_values(struct psd_load *l, struct psd_load_read *out)
     piece->array = a;
     piece->at = l->at;
     l->at += piece->bytes;
+    piece->blob_ends = l->at == bytes && l->tensor == 1;
+    out->sums = of->variable->dtype == PS_STRING ? NULL : piece->sums;
     if (l->at == bytes) {
-        piece->blob_ends = l->tensor == 1;
         next_tensor(l);
     }
 }

@@ -126,7 +126,11 @@ static ps_status load(struct sim *s, const struct sim_task *t, const struct psd_
         if (psd_load_is_done(l)) {
             sim_fail(s, "CUT: a checkpoint is given out before all of it is read");
         }
-        st = psd_load_got(l, read(t, &r), err);
+        uint64_t bytes = read(t, &r);
+        if (bytes == r.bytes) {
+            psd_load_sum(&r);
+        }
+        st = psd_load_got(l, bytes, err);
     }
     if (st == PS_OK && !psd_load_is_done(l)) {
         sim_fail(s, "CUT: nothing is wanted of a checkpoint, and it is not done");

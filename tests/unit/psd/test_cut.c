@@ -172,6 +172,9 @@ static uint64_t read_one(const struct checkpoint *c, const struct psd_load_read 
     if (n > 0) {
         memcpy(r->to, f->data + r->offset, n);
     }
+    if (n == r->bytes) {
+        psd_load_sum(r);
+    }
     return n;
 }
 

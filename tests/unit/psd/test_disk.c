@@ -6,6 +6,7 @@
 #include "fs_fault.h"
 #include "test.h"
 
+#include "common/crc32c.h"
 #include "common/mem.h"
 #include "psd/durable/files.h"
 #include "psd/shell/place.h"
@@ -232,6 +233,40 @@ TEST(test_parts_of_a_file)
     op.offset = 7;
     assert_int_equal(psd_files_run(&d->files, &op, &bytes, NULL), PS_OK);
     assert_int_equal(bytes, 0);
+}
+
+/* Each block has the CRC of what is there now, however the bytes come, and nothing behind them is written. */
+TEST(test_sums)
+{
+    enum { BLOCKS = 5, BYTES = BLOCKS * PSD_DISK_SUM_BYTES - 100 };
+    static const size_t most[] = {0, 1000, PSD_DISK_SUM_BYTES, PSD_DISK_SUM_BYTES + 1};
+    struct disk *d = disk_new();
+    const struct psd_disk_file file = file_of(1, PSD_DISK_MODEL, 0);
+    uint8_t *in = test_alloc(BYTES), *out = test_alloc(BYTES);
+    uint32_t sums[BLOCKS + 1];
+    size_t bytes = 0;
+    for (size_t i = 0; i < BYTES; i++) {
+        in[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    struct psd_disk_op op = {.id = 1, .kind = PSD_DISK_WRITE, .file = file, .in = in, .bytes = BYTES};
+    assert_int_equal(run(d, PSD_DISK_BEGIN, &file, NULL, NULL), PS_OK);
+    assert_int_equal(psd_files_run(&d->files, &op, &bytes, NULL), PS_OK);
+    assert_int_equal(run(d, PSD_DISK_PUBLISH, &file, NULL, NULL), PS_OK);
+    for (size_t k = 0; k < 2 * sizeof(most) / sizeof(most[0]); k++) {
+        uint64_t from = k % 2 == 0 ? 0 : 77; /* blocks count from there */
+        size_t n = BYTES - from;
+        d->fault.write_most = most[k / 2];
+        memset(sums, 0, sizeof(sums));
+        op = (struct psd_disk_op){
+            .id = 1, .kind = PSD_DISK_READ, .file = file, .offset = from, .out = out, .sums = sums, .bytes = n};
+        assert_int_equal(psd_files_run(&d->files, &op, &bytes, NULL), PS_OK);
+        assert_int_equal(bytes, n);
+        for (size_t at = 0, i = 0; at < n; at += PSD_DISK_SUM_BYTES, i++) {
+            size_t left = n - at < PSD_DISK_SUM_BYTES ? n - at : PSD_DISK_SUM_BYTES;
+            assert_int_equal(sums[i], psi_crc32c(0, in + from + at, left));
+        }
+        assert_int_equal(sums[BLOCKS], 0);
+    }
 }
 
 TEST(test_what_is_not_whole_goes)
