@@ -403,6 +403,7 @@ static void map_step(struct psd_cut *cut, const struct psi_map *map)
     if (!psi_map_next(map, &cut->outer, NULL, NULL, &value)) {
         next_stage(cut);
     } else if (cut->stage == PSD_CUT_RECORDS) {
+        spend(cut, sizeof(struct psd_record)); /* it looks at all of it, which may be longer than the entry */
         psd_cut_record(cut, value);
     } else if (cut->stage == PSD_CUT_CHIEFS) {
         psd_cut_chief(cut, value);
