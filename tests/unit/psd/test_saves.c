@@ -178,13 +178,18 @@ TEST(test_directory_lost_after_it_has_decided)
 
 TEST(test_directory_lost_before_it_has_decided)
 {
+    char a[512], b[512];
     struct sv *sv = sv_new();
     sv->disks[0].held = true;
     sv_ask(sv);
     sv_run(sv);
     assert_true(sv_has(sv, 1, 1, PSD_DISK_STATE));
     sv_kill(sv, 0);
-    sv_boot(sv, 0, sv_with_disk); /* its own disk knows of none */
+    (void)snprintf(a, sizeof(a), "%s/ps-1", sv->dir);
+    (void)snprintf(b, sizeof(b), "%s/aside", sv->dir);
+    assert_int_equal(rename(a, b), 0); /* it is on another host: not seen beside its own */
+    sv_boot(sv, 0, sv_with_disk);      /* its own disk knows of none */
+    assert_int_equal(rename(b, a), 0);
     sv_connect(sv);
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     assert_true(sv_has_nothing(sv, 0, 1) && sv_has_nothing(sv, 1, 1));
