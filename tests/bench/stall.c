@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The longest stall of a task while a checkpoint of much that is small is written: 4,090 sessions with a record each, of which
+ * the most do nothing any more, and a queue with 1,000,000 elements at one ps. One session reads a scalar, takes an element and
+ * puts it back, one call after the other; in rounds, for a second without a checkpoint and then while one is written. What no
+ * call may take is 5 ms, in a round where none takes that without a checkpoint: otherwise the machine was not quiet, and the
+ * round says nothing. Files on DIRECTORY. A line for each round, then one JSON line; 1 where the must does not hold.
+ *
+ *   stall [SESSIONS] [ELEMENTS] [ROUNDS] [DIRECTORY]     4090, 1000000, 5, /dev/shm; from the root after `make bench-programs`
+ */
+#include "daemon.h"
+#include "session.h"
+
+#include "ps_queue.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+enum {
+    SESSIONS = 4090,
+    PER_PROCESS = 256,
+    PROCESSES_MAX = SESSIONS / PER_PROCESS + 1,
+    ROUNDS_MAX = 99,
+    WAIT_MS = 120000,
+    MANY = 1000
+};
+#define MUST_MS 5.0
+#define CALM_S 1.0
+
+static char dir[256];
+static ps_queue *queue;
+static ps_variable *scalar;
+static ps_session *saver;
+
+static ps_variable *get_scalar(ps_session *s)
+{
+    ps_variable *v = NULL;
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.name = "count";
+    spec.dtype = PS_I64;
+    check(ps_variable_get(s, &spec, &v), "get");
+    check(ps_session_ready(s), "ready");
+    return v;
+}
+
+/* Sessions that have done something and stay, in a process of their own. */
+static pid_t sessions_of_child(int count)
+{
+    int ends[2];
+    char done = 0;
+    if (pipe(ends) != 0) {
+        exit(2);
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        const int64_t one = 1;
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (int i = 0; i < count; i++) {
+            check(ps_variable_assign_add(get_scalar(open_session(PS_PROGRESS_CALLER)), &one, sizeof(one), NULL), "an addition");
+        }
+        if (write(ends[1], &done, 1) == 1) {
+            (void)pause();
+        }
+        _exit(2);
+    }
+    (void)close(ends[1]);
+    if (child < 0 || read(ends[0], &done, 1) != 1) {
+        (void)fprintf(stderr, "no sessions\n");
+        exit(2);
+    }
+    (void)close(ends[0]);
+    return child;
+}
+
+static void fill(ps_session *s, int elements)
+{
+    ps_queue_spec spec;
+    int64_t values[MANY];
+    const void *from[] = {values};
+    ps_queue_spec_init(&spec, "line", PS_I64, PS_SCALAR);
+    check(ps_queue_get(s, &spec, &queue), "a queue");
+    for (int i = 0; i < elements; i += MANY) {
+        for (int k = 0; k < MANY; k++) {
+            values[k] = i + k;
+        }
+        check(ps_enqueue_many(queue, from, MANY, WAIT_MS, NULL), "enqueue");
+    }
+}
+
+struct saving {
+    pthread_t thread;
+    atomic_bool over;
+    double took_s;
+};
+
+static void *save(void *arg)
+{
+    struct saving *s = arg;
+    const double start = now();
+    check(ps_checkpoint_save(saver, WAIT_MS, NULL), "a checkpoint");
+    s->took_s = now() - start;
+    atomic_store(&s->over, true);
+    return NULL;
+}
+
+static void timed(double *longest, double *start)
+{
+    const double end = now();
+    *longest = end - *start > *longest ? end - *start : *longest;
+    *start = end;
+}
+
+/* The longest call in ms: for so long, or until it is over. */
+static double calls(double seconds, const struct saving *s)
+{
+    double longest = 0;
+    const double end = now() + seconds;
+    while (s != NULL ? !atomic_load(&s->over) : now() < end) {
+        int64_t value = 0;
+        void *into[] = {&value};
+        const void *from[] = {&value};
+        double start = now();
+        check(ps_variable_read(scalar, &value, sizeof(value)), "a read");
+        timed(&longest, &start);
+        check(ps_dequeue(queue, into, WAIT_MS), "dequeue");
+        timed(&longest, &start);
+        check(ps_enqueue(queue, from, WAIT_MS), "enqueue");
+        timed(&longest, &start);
+    }
+    return 1e3 * longest;
+}
+
+int main(int argc, char **argv)
+{
+    static char option[] = "--checkpoint_dir", seconds[] = "--checkpoint_seconds", never[] = "0";
+    static char *const flags[] = {option, dir, seconds, never, NULL};
+    const int sessions = argc > 1 ? (int)strtol(argv[1], NULL, 10) : SESSIONS;
+    const int elements = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 1000000;
+    const int rounds = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
+    char rm[] = "/bin/rm", how[] = "-rf", out[256];
+    char *const gone[] = {rm, how, dir, NULL};
+    pid_t children[PROCESSES_MAX];
+    struct test_cluster cluster;
+    struct rlimit files;
+    double worst = 0, calm_worst = 0, took = 0;
+    int count = 0, told = 0;
+    if (sessions < 1 || sessions > SESSIONS || elements < MANY || rounds < 1 || rounds > ROUNDS_MAX) {
+        (void)fprintf(stderr, "usage: stall [SESSIONS up to %d] [ELEMENTS from %d] [ROUNDS up to %d] [DIRECTORY]\n", SESSIONS,
+                      MANY, ROUNDS_MAX);
+        return 2;
+    }
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
+    (void)snprintf(dir, sizeof(dir), "%s/psd-bench-XXXXXX", argc > 4 ? argv[4] : "/dev/shm");
+    if (mkdtemp(dir) == NULL) {
+        (void)fprintf(stderr, "%s: no directory can be made there\n", dir);
+        return 2;
+    }
+    test_cluster_init(&cluster, 1, "");
+    cluster.flags = flags;
+    test_cluster_start_all(&cluster);
+    (void)setenv("PSD_TARGET", cluster.address[0], 1); /* of open_session() */
+    bench_begin();
+    for (int left = sessions; left > 0; left -= PER_PROCESS) { /* before this process has threads */
+        children[count++] = sessions_of_child(left < PER_PROCESS ? left : PER_PROCESS);
+    }
+    ps_session *s = open_session(PS_PROGRESS_CALLER);
+    saver = open_session(PS_PROGRESS_THREAD);
+    scalar = get_scalar(s);
+    fill(s, elements);
+    for (int i = 0; i < rounds; i++) {
+        struct saving saving;
+        memset(&saving, 0, sizeof(saving));
+        const double calm = calls(CALM_S, NULL);
+        if (pthread_create(&saving.thread, NULL, save, &saving) != 0) {
+            return 2;
+        }
+        const double beside = calls(0, &saving);
+        (void)pthread_join(saving.thread, NULL);
+        (void)fprintf(stderr, "longest call: %.2f ms without, %.2f ms beside a checkpoint of %.2f s\n", calm, beside,
+                      saving.took_s);
+        calm_worst = calm > calm_worst ? calm : calm_worst;
+        if (calm <= MUST_MS) {
+            told++;
+            worst = beside > worst ? beside : worst;
+            took = saving.took_s > took ? saving.took_s : took;
+        }
+    }
+    (void)ps_session_close(saver);
+    (void)ps_session_close(s);
+    for (int i = 0; i < count; i++) {
+        (void)kill(children[i], SIGKILL);
+        (void)waitpid(children[i], NULL, 0);
+    }
+    test_cluster_fini(&cluster);
+    (void)test_run(gone, NULL, out, sizeof(out));
+    (void)printf("{\"sessions\": %d, \"elements\": %d, \"rounds\": %d, \"quiet_rounds\": %d, \"longest_calm_ms\": %.2f, "
+                 "\"longest_ms\": %.2f, \"cut_s\": %.2f, \"good\": %s}\n",
+                 sessions, elements, rounds, told, calm_worst, worst, took, told > 0 && worst <= MUST_MS ? "true" : "false");
+    return told > 0 && worst <= MUST_MS ? 0 : 1;
+}
