@@ -394,6 +394,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     struct psd_wait *w = psd_wait_first(&made->waiters);
     if (w != NULL) {
         PSI_IGNORE(psi_fail(&w->err, err->code, "reset of container '%s' refused: %s", made->container, err->text)); /* told */
+        w->err.applied = PS_OUTCOME_UNKNOWN; /* the file may have it all the same: our next life would carry it out then */
         psd_wait_done(t, w);
     }
     psd_reset_free(made);

@@ -65,6 +65,16 @@ static void look(struct sim *s, struct look *l)
     }
 }
 
+static bool has_values(const struct look *l)
+{
+    for (uint32_t i = 0; i < SIM_VARS_MAX; i++) {
+        if (l->var[i].initialised) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The first value that is missing now; NULL: none is. */
 static const struct sim_var *missing(const struct sim *s, const struct look *was, const struct look *is)
 {
@@ -165,8 +175,9 @@ void sim_fewer(struct sim *s)
     if (!s->k.fewer) {
         return;
     }
-    look(s, &was);
-    if (save(s)) {
+    bool saved = save(s);
+    look(s, &was); /* a reset that was not answered may have been carried out until now */
+    if (saved && has_values(&was)) {
         end_all(s);
         resize(s, 1 + (uint32_t)sim_below(s, tasks - 1));
         for (uint64_t lives = sim_below(s, 3); lives > 0; lives--) {
