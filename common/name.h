@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names that users and peers give. A variable or container name: letters, digits and . _ - /, bounded, no leading or
- * trailing '/', no empty, "." or ".." component; never a path. A variable is not
- * `__metadata__`, which safetensors files have for themselves. A job name (TensorFlow's): a letter, then letters, digits, _.
+ * trailing '/', no empty, "." or ".." component; never a path. A variable is not `__metadata__`, which safetensors files have
+ * for themselves. A job name (TensorFlow's): a letter, then letters, digits, _.
  * The bytes need not be NUL-terminated; a NUL, a control byte or UTF-8 is outside the grammar. Pure, any thread.
  */
 #ifndef PSI_NAME_H
