@@ -449,15 +449,6 @@ static bool find_tensors(struct psd_load *l, struct values *of)
     return true;
 }
 
-void psd_load_sum(const struct psd_load_read *r)
-{
-    for (uint64_t at = 0; r->sums != NULL && at < r->bytes; at += PSD_CUT_BLOCK_BYTES) {
-        uint64_t left = r->bytes - at;
-        r->sums[at / PSD_CUT_BLOCK_BYTES] =
-            psi_crc32c(0, (const uint8_t *)r->to + at, left < PSD_CUT_BLOCK_BYTES ? left : PSD_CUT_BLOCK_BYTES);
-    }
-}
-
 static bool blocks_good(const struct array *a)
 {
     for (uint64_t at = 0; at < a->bytes; at += PSD_CUT_BLOCK_BYTES) {

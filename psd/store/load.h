@@ -43,7 +43,7 @@ struct psd_load_read {
     uint64_t offset;
     uint64_t bytes;
     void *to;
-    uint32_t *sums; /* NULL, or: psd_load_sum() is wanted of what was read as well, by whoever has it in his cache */
+    uint32_t *sums; /* NULL, or where CRC32C of each PSD_CUT_BLOCK_BYTES of what was read goes, by whoever has it in his cache */
 };
 
 /** empty: a task that has just been made, of the same cluster; keeps it until it is freed. RESOURCE_EXHAUSTED; DATA_LOSS for a
@@ -54,8 +54,6 @@ ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o,
 void psd_load_free(struct psd_load *l);
 /** What is wanted next; false: nothing before what is wanted already is there, or all is there and verified. */
 bool psd_load_want(struct psd_load *l, struct psd_load_read *out);
-/** CRC32C of each block of r, all of which is there, into r->sums; NULL is fine. Any thread. */
-void psd_load_sum(const struct psd_load_read *r);
 /** So many bytes of what was wanted, the oldest that is not there yet, are where they were wanted: fewer, and the file ends
  * there.
  */

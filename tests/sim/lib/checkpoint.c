@@ -10,6 +10,8 @@
  */
 #include "sim.h"
 
+#include "load_sum.h"
+
 #include "psd/rpc/start.h"
 #include "psd/state.h"
 #include "psd/store/cut.h"
@@ -128,7 +130,7 @@ static ps_status load(struct sim *s, const struct sim_task *t, const struct psd_
         }
         uint64_t bytes = read(t, &r);
         if (bytes == r.bytes) {
-            psd_load_sum(&r);
+            load_sum(&r);
         }
         st = psd_load_got(l, bytes, err);
     }

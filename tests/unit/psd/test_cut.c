@@ -4,6 +4,7 @@
  * that is short at any moment, how much one turn does and how much memory it holds. What a cut has in it is the simulator's to
  * compare.
  */
+#include "load_sum.h"
 #include "queue_life.h"
 
 #include "psd/store/cut.h"
@@ -173,7 +174,7 @@ static uint64_t read_one(const struct checkpoint *c, const struct psd_load_read 
         memcpy(r->to, f->data + r->offset, n);
     }
     if (n == r->bytes) {
-        psd_load_sum(r);
+        load_sum(r);
     }
     return n;
 }
