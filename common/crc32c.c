@@ -6,7 +6,7 @@
  * are joined by carry-less products. Elsewhere eight tables (slicing by 8), made at first use. No failure modes.
  *
  * Folding, on a CPU with AVX-512 and VPCLMULQDQ: 256 bytes lie in four registers, and become the 256 bytes that leave the same
- * register behind 256 more; what is left at the end is summed as any bytes. With H and L the first and the last eight bytes of a
+ * register behind 256 more; at the end they become one, whose 64 bytes are summed as any. With H and L the first and the last eight bytes of a
  * lane of 16, that lane times x^2048 is H * x^(2048 + 64) + L * x^2048; a reflected product brings x^1, hence the exponents of
  * the two constants are 1 less. It is here for two things that ISA-L's function does not do: it asks for what comes next, and it
  * looks at what it sums.
@@ -145,8 +145,11 @@ __attribute__((target("avx"))) static void clear_upper_halves(void)
     _mm256_zeroupper();
 }
 
-#define FOLD_FIRST ((long long)0xe9a5d8be00000000) /* x^(2048 + 63) mod P, of a lane's first eight bytes */
-#define FOLD_LAST ((long long)0x1426a81500000000)  /* x^(2048 - 1) mod P */
+/* over so many bits: x^(bits - 1) mod P of a lane's last eight bytes, x^(bits + 63) mod P of its first */
+#define FOLD_2048 0x1426a815, 0xe9a5d8be
+#define FOLD_1536 0x31c94608, 0x7ccbbbf2
+#define FOLD_1024 0x7417153f, 0x6577b245
+#define FOLD_512 0x75bba45b, 0x1c19243b
 #define FOLD_TARGET __attribute__((target("avx512f,avx512dq,vpclmulqdq,sse4.2")))
 enum {
     FOLD_BYTES = 256,
@@ -157,6 +160,19 @@ enum {
 static bool can_fold(void)
 {
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("vpclmulqdq");
+}
+
+FOLD_TARGET static inline __m512i fold_by(uint32_t last, uint32_t first)
+{
+    return _mm512_broadcast_i32x4(_mm_set_epi32((int)last, 0, (int)first, 0));
+}
+
+/* a, moved over as many bytes as k says, and what lies there. */
+FOLD_TARGET static inline __m512i folded(__m512i a, __m512i k, __m512i data)
+{
+    __m512i first = _mm512_clmulepi64_epi128(a, k, 0x00);
+    __m512i last = _mm512_clmulepi64_epi128(a, k, 0x11);
+    return _mm512_ternarylogic_epi64(first, last, data, 0x96); /* exclusive or of the three */
 }
 
 /* The lowest of the neighbouring bits, and the one above them, of each number in `bits`. */
@@ -175,16 +191,18 @@ static uint64_t above_of(uint64_t bits)
 FOLD_TARGET static inline __attribute__((always_inline)) uint32_t fold(uint32_t crc, const uint8_t *p, size_t n, bool far,
                                                                        uint64_t bits, bool *hit)
 {
-    const __m512i k = _mm512_broadcast_i32x4(_mm_set_epi64x(FOLD_LAST, FOLD_FIRST));
+    const __m512i k = fold_by(FOLD_2048);
     const __m512i wanted = _mm512_set1_epi64((long long)bits);
     const __m512i lowest = _mm512_set1_epi64((long long)lowest_of(bits));
     __m512i over = _mm512_setzero_si512();
-    __m512i a[4];
+    __m512i a[4]; /* registers: every loop over them is unrolled */
+#pragma GCC unroll 4
     for (size_t i = 0; i < 4; i++) {
         a[i] = _mm512_setzero_si512();
     }
-    uint32_t start = ~crc;
+    __m512i start = _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)~crc));
     for (const uint8_t *end = p + n; p < end; p += FOLD_BYTES) {
+#pragma GCC unroll 4
         for (size_t i = 0; i < 4; i++) {
             if (far) {
                 __builtin_prefetch(p + 64 * i + FOLD_AHEAD_BYTES);
@@ -193,21 +211,18 @@ FOLD_TARGET static inline __attribute__((always_inline)) uint32_t fold(uint32_t 
             if (bits != 0) {
                 over = _mm512_or_si512(over, _mm512_add_epi32(_mm512_and_si512(data, wanted), lowest));
             }
-            __m512i first = _mm512_clmulepi64_epi128(a[i], k, 0x00);
-            __m512i last = _mm512_clmulepi64_epi128(a[i], k, 0x11);
-            a[i] = _mm512_ternarylogic_epi64(first, last, data, 0x96); /* exclusive or of the three */
+            a[i] = folded(a[i], k, data);
         }
-        if (start != 0) {
-            a[0] = _mm512_xor_si512(a[0], _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)start)));
-            start = 0;
-        }
+        a[0] = _mm512_xor_si512(a[0], start);
+        start = _mm512_setzero_si512();
     }
-    uint64_t left[FOLD_BYTES / 8];
+    __m512i sum = folded(a[2], fold_by(FOLD_512), a[3]);
+    sum = folded(a[1], fold_by(FOLD_1024), sum);
+    sum = folded(a[0], fold_by(FOLD_1536), sum);
+    uint64_t left[8];
     uint64_t c = 0;
-    for (size_t i = 0; i < 4; i++) {
-        _mm512_storeu_si512(left + 8 * i, a[i]);
-    }
-    for (size_t i = 0; i < FOLD_BYTES / 8; i++) {
+    _mm512_storeu_si512(left, sum);
+    for (size_t i = 0; i < 8; i++) {
         c = _mm_crc32_u64(c, left[i]);
     }
     if (bits != 0) {
