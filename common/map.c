@@ -393,6 +393,13 @@ void *psi_u64_map_find(const struct psi_u64_map *m, uint64_t key)
     return find(&m->core, &w);
 }
 
+void psi_u64_map_warm(const struct psi_u64_map *m, uint64_t key)
+{
+    if (m->core.slot_count > 0) {
+        __builtin_prefetch(&m->core.slots[(size_t)psi_siphash13_u64(m->core.key, key) & (m->core.slot_count - 1)]);
+    }
+}
+
 ps_status psi_u64_map_put(struct psi_u64_map *m, uint64_t key, void *value, void **out_old, struct psi_err *err)
 {
     struct wanted w = wanted_number(&m->core, key);

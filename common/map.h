@@ -50,6 +50,8 @@ void psi_u64_map_init(struct psi_u64_map *m, const uint64_t seed[2]);
 void psi_u64_map_fini(struct psi_u64_map *m);
 uint32_t psi_u64_map_count(const struct psi_u64_map *m);
 void *psi_u64_map_find(const struct psi_u64_map *m, uint64_t key);
+/** What find looks at first is asked for. */
+void psi_u64_map_warm(const struct psi_u64_map *m, uint64_t key);
 PSI_MUST ps_status psi_u64_map_put(struct psi_u64_map *m, uint64_t key, void *value, void **out_old, struct psi_err *err);
 PSI_MUST ps_status psi_u64_map_reserve(struct psi_u64_map *m, struct psi_err *err);
 void *psi_u64_map_remove(struct psi_u64_map *m, uint64_t key);

@@ -141,6 +141,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
 static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
 {
     const struct psd_variable *variables[WARM_MAX];
+    uint32_t handles[WARM_MAX];
     uint32_t count = 0;
     struct ps_frame_header h;
     for (; n >= sizeof(h) && count < WARM_MAX; p += sizeof(h), n -= sizeof(h)) {
@@ -149,12 +150,13 @@ static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
         if (rest > n - sizeof(h)) {
             break;
         }
-        const struct psd_variable *v = h.handle != 0 ? psd_variable_warm(&t->store, h.handle) : NULL;
-        if (v != NULL) {
-            variables[count++] = v;
-        }
+        psd_variable_warm_handle(&t->store, h.handle);
+        handles[count++] = h.handle;
         p += rest;
         n -= rest;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        variables[i] = psd_variable_warm(&t->store, handles[i]);
     }
     for (uint32_t i = 0; i < count; i++) {
         psd_variable_warm_value(variables[i], WARM_BYTES);

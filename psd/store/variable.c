@@ -127,6 +127,11 @@ static void prefetch(const void *p, uint64_t bytes)
     }
 }
 
+void psd_variable_warm_handle(const struct psd_store *s, uint32_t handle)
+{
+    psi_u64_map_warm(&s->handles, handle);
+}
+
 const struct psd_variable *psd_variable_warm(const struct psd_store *s, uint32_t handle)
 {
     const struct psd_variable *v = psd_variable_by_handle(s, handle);
@@ -136,6 +141,9 @@ const struct psd_variable *psd_variable_warm(const struct psd_store *s, uint32_t
 
 void psd_variable_warm_value(const struct psd_variable *v, uint64_t bytes)
 {
+    if (v == NULL) {
+        return;
+    }
     uint64_t most = bytes < v->bytes ? bytes : v->bytes;
     prefetch(v->value, most);
     for (size_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
@@ -395,10 +403,11 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': this task already holds %u variables", name,
                         s->variable_count);
     }
-    struct psd_variable *v = psi_calloc(1, sizeof(*v));
+    struct psd_variable *v = psi_aligned_malloc(64, sizeof(*v)); /* PSD_VARIABLE_HOT_BYTES are whole lines of the cache */
     if (v == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': memory for its record", name);
     }
+    memset(v, 0, sizeof(*v));
     ps_status st = reserve_places(s, c, name, err);
     if (st == PS_OK && !promise(s, bytes)) {
         /* what never fits is not worth repeating */

@@ -52,16 +52,17 @@ struct psd_variable {
     ps_optimizer optimizer; /* kind fixed at creation, hyperparameters as the chief says */
     double rate;            /* SET_RATE: in place of the optimizer's, until it is cleared; 0: none */
     struct psd_optim_state optim_state;
+    uint64_t chief_value; /* not sealed: number under which a chief gave the value; sealed: under which that was done; 0: none */
+    struct psd_queue *queue; /* psd/store/queue.h; NULL: a variable. A queue has no dtype, no elements and never a value */
+    struct psd_part *part;   /* derived: psd/store/rounds.h; NULL: it is in no group */
+    /* remembered: */
     uint64_t creation;   /* random: tells this creation from another of the same name */
     ps_initializer init; /* what the last INIT said */
     uint64_t seed;
     uint64_t chief_number; /* highest that an INIT or SEAL carried */
-    uint64_t chief_value;  /* not sealed: number under which a chief gave the value; sealed: under which that was done; 0: none */
     uint8_t giver[8];      /* given: the first bytes of that session's id */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
-    struct psd_queue *queue; /* psd/store/queue.h; NULL: a variable. A queue has no dtype, no elements and never a value */
-    struct psd_part *part;   /* derived: psd/store/rounds.h; NULL: it is in no group */
     /* volatile: */
     void *first_value;                              /* staged in the memory that is promised to `value`, which is NULL then */
     uint64_t checkpoint, checkpoint_version;        /* out of which its value came (place.h), and its version then; 0: of none */
@@ -141,8 +142,9 @@ const struct psd_container *psd_container_find(const struct psd_store *s, const 
 const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** NULL: no such handle in this life, or its variable is gone. */
 const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
-/** Have what a push or a pull of `bytes` looks at brought into cache: first psd_variable_warm() of several handles, which gives
- * their variables, then psd_variable_warm_value() of these. */
+/** Have what a push or a pull of `bytes` looks at brought into cache, of several handles: psd_variable_warm_handle() of each,
+ * then psd_variable_warm() of each, which gives its variable, then psd_variable_warm_value() of these; v may be NULL. */
+void psd_variable_warm_handle(const struct psd_store *s, uint32_t handle);
 const struct psd_variable *psd_variable_warm(const struct psd_store *s, uint32_t handle);
 void psd_variable_warm_value(const struct psd_variable *v, uint64_t bytes);
 const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation);
