@@ -10,6 +10,9 @@
  */
 #include "sim.h"
 
+#include "psd/rpc/start.h"
+#include "psd/state.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -164,6 +167,12 @@ static void taint(struct sim *s, struct sim_birth *b, const void *raw, size_t by
     b->taint = by_program ? 0 : trained ? 1 : b->var->lost ? 2 : 0;
 }
 
+/* How often something of a checkpoint has come to live there. */
+static uint64_t placed_count(const struct sim_task *t)
+{
+    return t->core->start != NULL ? t->core->start->placed : 0;
+}
+
 static void look_at(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised, bool sealed,
                     uint64_t version, const void *value, size_t value_bytes)
 {
@@ -178,7 +187,8 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (b == NULL) {
         born(s, p->task, v, creation);
         b = &s->birth[s->birth_count - 1];
-        b->restored = initialised; /* at once: out of a checkpoint */
+        b->placed = placed_count(p->task) != p->task->placed; /* in this event */
+        b->restored = b->placed && initialised;
     }
     if (!b->alive || b->var != v || b->task != (uint32_t)(p->task - s->task)) {
         sim_fail(s, "creation number %llx of '%s' is used again", (unsigned long long)creation, v->name);
@@ -308,6 +318,7 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
         s->birth[i].seen = false;
     }
     psd_task_variables(t->core, look_at, &p);
+    t->placed = placed_count(t);
     for (size_t i = 0; i < s->birth_count; i++) {
         struct sim_birth *b = &s->birth[i];
         if (b->alive && b->task == index && !b->seen) {

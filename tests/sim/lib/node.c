@@ -259,6 +259,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     t->life++;
     t->ready = false;
     t->settled = false;
+    t->placed = 0;
     t->kill_at = 0;
     if (t == &s->task[0]) {
         sim_twin_forget(s);

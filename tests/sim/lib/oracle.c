@@ -483,17 +483,18 @@ static void check_ok(struct sim *s, struct sim_call *call)
     }
 }
 
-/* It came back where its part was loaded, which is not where its programs pin it (docs/DURABILITY.md 8.4). */
+/* One that op gets came back where its part was loaded, with or without a value, which is not where its programs pin it
+ * (docs/DURABILITY.md 8.4). READY gets again what was lost. */
 static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
 {
-    const struct sim_var *v = op->var;
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *b = &s->birth[i];
         const struct sim_task *t = &s->task[b->task];
+        const char *device = b->var->device;
         char at[48];
         (void)snprintf(at, sizeof(at), "/job:%s/task:%u", t->job, t->index);
-        if (b->var == v && b->restored && b->died_event > op->started_event && v->device[0] != '\0' &&
-            strcmp(at, v->device) != 0) {
+        if ((b->var == op->var || op->kind == PSI_REQ_READY) && b->placed && b->died_event > op->started_event &&
+            device[0] != '\0' && strcmp(at, device) != 0) {
             return true;
         }
     }
@@ -530,7 +531,7 @@ static void check_failure(struct sim *s, const struct sim_call *call)
                (s->start_refused && strstr(why, " begin: ") != NULL);
         break;
     case PS_INVALID_ARGUMENT:
-        fine = op->kind == PSI_REQ_GET && loaded_elsewhere(s, op);
+        fine = (op->kind == PSI_REQ_GET || op->kind == PSI_REQ_READY) && loaded_elsewhere(s, op);
         break;
     default:
         break;

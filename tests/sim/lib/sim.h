@@ -215,6 +215,7 @@ struct sim_task {
     uint64_t cut_number;               /* of the last cut of its core, in this life */
     size_t cut_changes;                /* bytes of changes before that */
     uint64_t load_number;              /* that is loaded from its disk */
+    uint64_t placed;                   /* psd_start.placed of its core, as of its last event */
     struct sim_work work[SIM_WORKS_MAX];
     uint32_t work_count;
     uint64_t counter;
@@ -355,7 +356,8 @@ struct sim_birth {
     uint64_t born_event, died_event; /* died: SIM_NEVER while alive */
     bool alive, seen, initialised, sealed;
     bool confirmed, stale; /* of two processes of one task: the directory takes it to be here, at the other one since */
-    bool restored;         /* out of a checkpoint: what its task had before, it may have; from base_version on it is its own */
+    bool placed;           /* out of a checkpoint ... */
+    bool restored;         /* ... with a value: what its task had before, it may have; from base_version on it is its own */
     uint64_t base_version, base_step;
     int taint;            /* 1: first values while others were trained; 2: trained values were lost before */
     struct sim_op *giver; /* REGISTER: whose ASSIGN gave it its first value; NULL: none did */
