@@ -85,7 +85,7 @@ static ps_status check_file(const struct psd_task *t, const struct psd_checkpoin
     st = st == PS_OK ? PSI_BYTES_TEXT(file->job, job, sizeof(job)) : st;
     const struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, file->task) : NULL;
     if (p == NULL || t->starts->peers[p->index].elsewhere == c->what.number || psd_saves_bar(t, container) >= c->what.number ||
-        t->starts->anew >= c->what.number || find_part(t->saves, container, p->index) != NULL) {
+        psd_starts_anew(t) >= c->what.number || find_part(t->saves, container, p->index) != NULL) {
         return PS_OK;
     }
     return psi_fail(err, PS_FAILED_PRECONDITION,

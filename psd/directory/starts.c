@@ -190,6 +190,9 @@ static void placed(struct psd_task *t)
     if (t->starts->by_ask) {
         psd_starts_ask_over(t, NULL);
     }
+    if (t->starts->number != 0 && t->starts->number <= psd_starts_anew(t)) { /* it is what lives now */
+        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));                     /* 0: nothing can fail */
+    }
     if (t->starts->adopts) {
         t->saves->wanted = true; /* from then on they are these tasks' own */
     }
@@ -326,6 +329,7 @@ static void place_nothing(struct psd_task *t, bool waiting, const char *why)
     const struct psd_start_list none = {.of = NULL};
     s->phase = PSD_STARTS_PLACING;
     t->starting = true;
+    s->number = 0;
     s->start = what.start = psd_random(t);
     if (why != NULL) {
         PSI_IGNORE(PSI_BYTES_SET(what.text, why)); /* cut is fine */
@@ -400,7 +404,6 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, boo
     struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks);
     uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
     bool cut = false;
-    s->anew = s->number <= s->anew ? 0 : s->anew; /* it is what lives now */
     if (all->count == 0) {
         char text[96];
         PSI_IGNORE(
@@ -769,10 +772,45 @@ static void decide_asked(struct psd_task *t)
     load(t, c);
 }
 
+static void anew_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    struct psd_starts *s = t->starts;
+    (void)ctx;
+    (void)id;
+    s->noting = false;
+    s->unnoted = err != NULL;
+    s->look = true;
+    s->again_ms = err != NULL ? t->now_ms + RETRY_MS : s->again_ms;
+}
+
+/* Nothing lives, and what will is of no checkpoint up to this number: our disk says so first, for the next directory has its
+ * manifests from there, too. False: not yet, or it fails (bars_not_written), and all is looked at again then. */
+static bool note_anew(struct psd_task *t, uint64_t number)
+{
+    struct psd_starts *s = t->starts;
+    struct psi_err err;
+    ps_status st = PS_OK;
+    if (s->noting) {
+        return false;
+    }
+    if (!psd_save_is_able(t) || psi_list_empty(&t->save->shards)) {
+        return true; /* it has no manifests */
+    }
+    if (psd_starts_anew(t) != number) {
+        s->unnoted = true;
+        st = psd_bars_set(t, "", number, false, &err);
+    }
+    s->unnoted = s->unnoted && psd_bars_pending(t);
+    st = st == PS_OK && s->unnoted ? psd_bars_wait(t, anew_noted, NULL, 0, &err) : st;
+    s->noting = st == PS_OK && s->unnoted;
+    s->again_ms = st != PS_OK ? t->now_ms + RETRY_MS : s->again_ms;
+    return st == PS_OK && !s->unnoted;
+}
+
 static void decide(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
-    const char *why = NULL;
+    const char *why = NULL, *refused = t->refused;
     bool torn = any_torn(t) && !s->torn_stays;
     if ((!somebody_waits(t) && !torn) || (t->refused != NULL && s->refused_by == t->config.restore)) {
         return;
@@ -786,6 +824,12 @@ static void decide(struct psd_task *t)
         s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
     }
     const struct psd_checkpoint *c = psd_starts_choose(t, s->why_refused, sizeof(s->why_refused), &why);
+    if (why == NULL && s->total && !note_anew(t, c == NULL ? psd_saves_highest(t) : 0)) {
+        t->refused = refused;
+        idle(t);
+        s->look = false; /* until it is there, or a tick later */
+        return;
+    }
     t->refused = why;
     s->refused_by = t->config.restore;
     if (c != NULL) {
@@ -793,7 +837,6 @@ static void decide(struct psd_task *t)
         return;
     }
     s->torn_stays = torn;
-    s->anew = why == NULL && s->total ? psd_saves_highest(t) : s->anew;
     psd_log(t, why != NULL ? PSI_LOG_ERROR : PSI_LOG_WARN, why != NULL ? "start_refused" : "start_empty",
             PSI_KV("msg", why != NULL                             ? why
                           : t->config.restore == PSD_RESTORE_NONE ? "as restore = none has it"

@@ -77,7 +77,7 @@ struct psd_starts {
     bool look;              /* at the end of this event */
     int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again */
     char why_refused[512];  /* psd_task.refused */
-    uint64_t anew;          /* all began empty though this one was there, as restore = none had it: it is of another model */
+    bool noting, unnoted;   /* psd_starts_anew() as it is to be is on its way to our disk; is not there, as far as is known */
     bool torn_stays;        /* no checkpoint is there that would mend it */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
@@ -132,6 +132,9 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
                           ps_v1_StartItem **out, size_t *out_count);
 
 /* ---- starts_choice.c ---- */
+/** All began empty though checkpoints up to this one were there, as restore = none had it: they are of another model than what
+ * lives, and nothing of them is set beside it. 0: what lives may be of any. A bar of our disk that names no container. */
+uint64_t psd_starts_anew(const struct psd_task *t);
 /** All who load it have their part, or were not there then and have lost nothing since; parts of those who are gone are there. */
 bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c);
 /** What those who load (psd_starts_peer.loads) are to load; NULL: nothing. *out_why, which may be in buf: they do not begin, and

@@ -30,6 +30,12 @@ bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint 
     return c->bad[0] == '\0' && !psd_starts_missing(t, c, &part, &gone);
 }
 
+uint64_t psd_starts_anew(const struct psd_task *t)
+{
+    const struct psd_bar *bar = psd_bars_find(t, "");
+    return bar == NULL ? 0 : bar->number;
+}
+
 /* The one that `restore` has; 0: it has no number. */
 static uint64_t the_one(const struct psd_task *t)
 {
@@ -50,7 +56,7 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     }
     PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        bool is_older = !t->starts->total && c->what.number <= t->starts->anew; /* than what lives */
+        bool is_older = !t->starts->total && c->what.number <= psd_starts_anew(t); /* than what lives */
         if (the_one(t) != 0 ? the_one(t) != c->what.number : is_older) {
             continue;
         }

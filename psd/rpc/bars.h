@@ -22,9 +22,9 @@ struct psd_bar {
     /* volatile: */
     struct psi_list link; /* of psd_bars */
     uint64_t number;
-    bool open; /* directory: a reset that is not over */
-    char container[PS_CONTAINER_BYTES_MAX + 1];
-    char name[PS_NAME_BYTES_MAX + 1]; /* "": the container */
+    bool open;                                  /* directory: a reset that is not over */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* "": directory: of all, beside what lives (starts.h) */
+    char name[PS_NAME_BYTES_MAX + 1];           /* "": the container */
 };
 
 struct psd_bars {

@@ -748,6 +748,18 @@ static void list_one(struct psd_list *l, const char *container, uint64_t number,
     psd_list_add(l, &ps_v1_ListItem_msg, &item);
 }
 
+/* Those of containers. */
+static void list_bars(struct psd_list *l, const struct psd_bars *b)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &b->all) {
+        const struct psd_bar *bar = PSI_CONTAINER_OF(it, struct psd_bar, link);
+        if (bar->name[0] == '\0' && bar->container[0] != '\0') {
+            list_one(l, bar->container, bar->number, PS_SAVED_BAR);
+        }
+    }
+}
+
 void psd_save_list_add(const struct psd_task *t, struct psd_list *l)
 {
     struct psi_list *it = NULL;
@@ -761,18 +773,8 @@ void psd_save_list_add(const struct psd_task *t, struct psd_list *l)
             list_one(l, "", shard->number, shard->manifest_bytes != 0 ? PS_SAVED_WHOLE : PS_SAVED_UNDECIDED);
         }
     }
-    PSI_LIST_FOREACH(it, &t->save->bars.all) {
-        const struct psd_bar *bar = PSI_CONTAINER_OF(it, struct psd_bar, link);
-        if (bar->name[0] == '\0') {
-            list_one(l, bar->container, bar->number, PS_SAVED_BAR);
-        }
-    }
-    PSI_LIST_FOREACH(it, &t->save->others.bars.all) {
-        const struct psd_bar *bar = PSI_CONTAINER_OF(it, struct psd_bar, link);
-        if (bar->name[0] == '\0') {
-            list_one(l, bar->container, bar->number, PS_SAVED_BAR);
-        }
-    }
+    list_bars(l, &t->save->bars);
+    list_bars(l, &t->save->others.bars);
     psd_others_list_add(t, l);
 }
 

@@ -19,7 +19,8 @@ lost before the decision ends the attempt: DROP(n). A shard without a manifest i
 Starting: when all tasks have listed and a part of the model is lost, LOAD(n) of the newest that is decided and not barred: to all
 tasks where nothing lives, and in rounds; otherwise to the tasks that lost their parts. Each reads its shard, beside what lives, and
 says LOADED(n) or BAD(n) -> when all have, PLACE(n), and it is what lives. BAD: the next older one. None left: a new model where
-nothing lives, otherwise a reset.
+nothing lives, otherwise a reset. Somebody may say (`restore` none) that a start where nothing lives begins a new model though some are
+there: before any of it lives the directory's disk notes up to which number, and none of those is loaded beside what lives.
 A reset writes to the directory's disk that all numbers up to the last one given out are barred and that it is open, then goes to all
 tasks, which write the bar and begin a new model; when all have, the directory's disk says that it is over, and it is answered. One that
 is open when a directory starts is begun again.
@@ -35,7 +36,8 @@ import sys
 
 from explore import Violation, main
 
-# tasks, cuts, updates of each part (or rounds), rounds?, resets, bare: the directory has no part of the model; faults: so many of each
+# tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, bare: the directory has no part of the model; faults: so
+# many of each
 SCENARIOS = {
     'cuts':      dict(tasks=2, cuts=2, faults=dict(kill=1, link=1)),
     'directory': dict(tasks=2, cuts=2, updates=0, faults=dict(directory=2)),
@@ -47,6 +49,7 @@ SCENARIOS = {
     'reset':     dict(tasks=2, cuts=1, updates=0, resets=1, faults=dict(kill=1, directory=1)),
     'resetbare': dict(tasks=3, cuts=1, updates=0, resets=1, bare=True, faults=dict(link=1, directory=1)),
     'resetlink': dict(tasks=2, cuts=2, updates=0, resets=1, faults=dict(link=1, directory=1)),
+    'anew':      dict(tasks=2, cuts=2, updates=0, nones=1, faults=dict(kill=1, directory=2)),
     'three':     dict(tasks=3, cuts=1, updates=0, faults=dict(kill=1, directory=1)),
     'three_2':   dict(tasks=3, cuts=2, updates=0, faults=dict(kill=1, link=1, directory=1)),
     'rounds_2':  dict(tasks=3, cuts=2, updates=2, rounds=True, faults=dict(kill=1, directory=1)),
@@ -67,17 +70,19 @@ MUTANTS = {
     'flip_forgotten':    ('rounds', "who was away for the end of a round is not told of it before the next cut"),
     'reset_not_noted':   ('reset', "a reset is on no disk"),
     'reset_not_started': ('resetlink', "a reset bars what is saved, and lets the attempt go on that is under way"),
+    'anew_not_noted':    ('anew', "that all began without what is saved is known only as long as the directory lives"),
+    'anew_noted_late':   ('anew', "that all begin without what is saved is noted when they have"),
     'reset_not_again':   ('resetbare', "a restarted directory does not begin a reset again that is open"),
 }
 
 # task: runs, its part that lives, cut to be written (n, part), read beside (n, part, start), shards (n, part), manifests, barred up to,
-# the directory's: a reset is open
-RUNS, LIVE, CUT, BESIDE, SHARDS, MANIFESTS, BAR, OPEN = range(8)
+# the directory's: a reset is open, up to which number what lives is not of what is saved
+RUNS, LIVE, CUT, BESIDE, SHARDS, MANIFESTS, BAR, OPEN, ANEW = range(9)
 # a part: model, version or round; one that lives: the checkpoint that it came from (0: none), the start that placed it
 MODEL, VERSION, ORIGIN, START = range(4)
 # directory: runs, who has listed, what it does, with which number, who has done it, next number, those found spoilt, who loads, in
-# rounds the newest start and round that it knows of
-UP, LISTED, PHASE, N, SET, NEXT, BAD, WHO, ROUND = range(9)
+# rounds the newest start and round that it knows of; ANEW as it is to be
+UP, LISTED, PHASE, N, SET, NEXT, BAD, WHO, ROUND, BEGAN = range(10)
 IDLE, CUTTING, TELLING, LOADING, PLACING, RESETTING = 'idle', 'cuts', 'tells', 'loads', 'places', 'resets'
 SPOILT = (0, 0)
 # never forgotten: cuts (n, parts), reported, models up to it are dead, models, starts, shards spoilt, nothing lived
@@ -109,12 +114,12 @@ class Model:
         self.all = frozenset(range(self.n))
         self.parts = self.all - {0} if sc.get('bare') else self.all
         self.rounds, self.updates = sc.get('rounds', False), sc.get('updates', 1)
-        self.todo = (sc['cuts'], sc.get('resets', 0))
+        self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0))
         self.left = tuple(sorted(sc['faults'].items()))
 
     def start(self):
-        tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False) for i in range(self.n))
-        d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0))
+        tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False, 0) for i in range(self.n))
+        d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0), 0)
         return (tasks, ((),) * self.n, ((),) * self.n, d, self.left, self.todo, (), 0, 0, 1, 0, False, False)
 
     # ---- what is said ----
@@ -219,6 +224,8 @@ class Model:
                 d[PHASE], d[SET] = PLACING, frozenset()
                 self.say_all(w, d[WHO], 'PLACE', n)
         elif what == 'PLACED' and d[SET] == d[WHO]:
+            if 'anew_noted_late' in self.off:
+                w.tasks[0][ANEW] = d[BEGAN]
             self.idle(w)
         elif what == 'WIPED' and d[SET] == self.all:
             w.tasks[0][OPEN] = False
@@ -262,7 +269,7 @@ class Model:
     def cut(self, w):
         d = w.d
         n = d[NEXT]
-        w.todo = (w.todo[0] - 1, w.todo[1])
+        w.todo = put(w.todo, 0, w.todo[0] - 1)
         w.cuts = tuple(c for c in w.cuts if c[0] != n)
         d[PHASE], d[N], d[SET], d[NEXT] = CUTTING, n, frozenset(), n + 1
         self.say_all(w, self.all, 'CUT', n)
@@ -281,17 +288,34 @@ class Model:
             return here if lacks or several else frozenset()
         return lacks
 
+    def none_lives(self, w):
+        return not any(w.tasks[i][LIVE] for i in self.parts & w.d[LISTED])
+
+    def begin_anew(self, w):
+        """A start that loads nothing, whatever is there."""
+        d = w.d
+        w.todo = put(w.todo, 2, w.todo[2] - 1)
+        w.model += 1
+        w.starts += 1
+        d[BEGAN] = d[NEXT] - 1
+        if 'anew_noted_late' not in self.off:
+            w.tasks[0][ANEW] = d[BEGAN]
+        d[PHASE], d[N], d[SET], d[WHO] = LOADING, 0, frozenset(), self.parts
+        self.say_all(w, self.parts, 'LOAD', 0, w.starts)
+
     def load(self, w):
         """A start: the next one to try."""
         d, who = w.d, self.who_lacks(w)
         bar = max(t[BAR] for t in w.tasks)
-        have = [n for n in w.tasks[0][MANIFESTS] if n > bar and n not in d[BAD]]
+        none_lives = self.none_lives(w)
+        have = [n for n in w.tasks[0][MANIFESTS] if n > bar and n not in d[BAD] and (none_lives or n > d[BEGAN])]
         have = [n for n in have if all(n in dict(w.tasks[i][SHARDS]) for i in who)]
-        none_lives = not any(w.tasks[i][LIVE] for i in self.parts & d[LISTED])
         if not have and not none_lives:
             self.reset(w)
             return
         n = max(have, default=0)
+        if none_lives:
+            w.tasks[0][ANEW] = d[BEGAN] = 0                     # before any of it lives
         if none_lives and d[LISTED] == self.all and n < w.saved and w.saved > bar and not w.spoilt:
             raise Violation('a start loads %d, and %d was reported as saved' % (n, w.saved))
         w.starts += 1
@@ -407,6 +431,8 @@ class Model:
             add('cut %d' % d[NEXT], self.cut)
         if d[PHASE] == IDLE and (here or 'loads_early' in self.off) and self.who_lacks(w):
             add('a start is decided', self.load)
+            if here and w.todo[2] and self.none_lives(w):
+                add('a start with none is decided', self.begin_anew)
         if d[PHASE] in (IDLE, CUTTING) and here and w.todo[1]:
             add('a reset', self.asked_reset)
         flying = any(m[0] == 'FLIP' for c in w.down for m in c)
@@ -425,7 +451,7 @@ class Model:
         self.say_all(w, self.parts, 'FLIP', version)
 
     def asked_reset(self, w):
-        w.todo = (w.todo[0], w.todo[1] - 1)
+        w.todo = put(w.todo, 1, w.todo[1] - 1)
         self.reset(w)
 
     @staticmethod
@@ -463,7 +489,7 @@ class Model:
     def kill_directory(self, w):
         self.dies(w, 0)
         w.down = w.up = ((),) * self.n
-        w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0)]
+        w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0), 0]
 
     def starts(self, w, i):
         t = w.tasks[i]
@@ -472,6 +498,7 @@ class Model:
             t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] in t[MANIFESTS])
         if i == 0:
             w.d[UP] = True
+            w.d[BEGAN] = t[ANEW] if 'anew_not_noted' not in self.off else 0
             w.d[NEXT] = max([0, t[BAR]] + [n for n, _ in t[SHARDS]] + list(t[MANIFESTS])) + 1
             if t[OPEN] and 'reset_not_again' not in self.off:
                 self.wipe(w, t[BAR])                            # begun by an earlier life

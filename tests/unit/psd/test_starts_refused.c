@@ -136,29 +136,36 @@ TEST(test_directory_with_an_empty_disk_beside_what_lives)
     assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_OK);
 }
 
-/* All began empty beside a checkpoint, as restore = none had it: a task that comes back has no part of that model. */
+/* Checkpoint 1 says 1; all died and began empty, as restore = none had it; w, and v at the task that is named, say 5. */
+static struct st *begun_anew(uint32_t of_v)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    s->tweak = with_none;
+    boot(s, true, true);
+    connect(s, true, true);
+    s->w = made_at(s, &s->sv->c, "w", 0);
+    s->v = made_at(s, of_v == 0 ? &s->sv->c : &s->at1, "v", of_v);
+    set_one(&s->sv->c, &s->w, 5);
+    set_one(of_v == 0 ? &s->sv->c : &s->at1, &s->v, 5);
+    s->tweak = sv_with_disk;
+    set_restore(s, PSD_RESTORE_AUTO);
+    return s;
+}
+
+/* A task that comes back to such a model has no part of it. */
 TEST(test_begun_anew)
 {
-    for (int moved = 0; moved < 2; moved++) {
-        struct st *s = st_new(sv_with_disk);
-        set(s, 1);
-        assert_int_equal(save(s), 1);
-        kill_both(s);
-        s->tweak = with_none;
-        boot(s, true, true);
-        connect(s, true, true);
-        s->w = made_at(s, &s->sv->c, "w", 0);
-        s->v = made_at(s, moved ? &s->sv->c : &s->at1, "v", moved ? 0 : 1);
-        set_one(&s->sv->c, &s->w, 5);
-        set_one(moved ? &s->sv->c : &s->at1, &s->v, 5);
-        s->tweak = sv_with_disk;
-        set_restore(s, PSD_RESTORE_AUTO);
+    for (uint32_t of_v = 0; of_v < 2; of_v++) {
+        struct st *s = begun_anew(of_v);
         sv_kill(s->sv, 1);
         boot(s, false, true);
         connect(s, false, true);
         assert_is(&s->sv->c, "w", 5, &s->w);
         assert_int_equal(fc_open(&s->at1, "v", &s->v), PS_NOT_FOUND);
-        if (moved) { /* the other task has nothing of what the model before had there */
+        if (of_v == 0) { /* the other task has nothing of what the model before had there */
             assert_int_equal(save(s), 2);
             kill_both(s);
             boot(s, true, true);
@@ -168,6 +175,78 @@ TEST(test_begun_anew)
             assert_reply(sv_save(s->sv), PS_FAILED_PRECONDITION, "has lost variable 'v'");
         }
     }
+}
+
+/* Nor has the directory that comes back; but where nothing lives, or somebody names it, the checkpoint is what it was. */
+TEST(test_begun_anew_and_another_directory)
+{
+    for (int i = 0; i < 3; i++) {
+        struct st *s = begun_anew(1);
+        sv_kill(s->sv, 0);
+        boot(s, true, false);
+        connect(s, true, false);
+        assert_is(&s->at1, "v", 5, &s->v);
+        assert_int_equal(fc_open(&s->sv->c, "w", &s->w), PS_NOT_FOUND);
+        if (i == 0) { /* which lives then: what is lost of it comes back, also when the directory is another one again */
+            kill_both(s);
+            boot(s, true, true);
+            connect(s, true, true);
+            assert_both(s, 1, 1);
+            sv_kill(s->sv, 0);
+            boot(s, true, false);
+            connect(s, true, false);
+        } else if (i == 1) {
+            restore(s, 1, PS_OK, "");
+        } else { /* a newer one is of this model */
+            s->w = made_at(s, &s->sv->c, "w", 0);
+            set(s, 6);
+            assert_int_equal(save(s), 2);
+            sv_kill(s->sv, 0);
+            boot(s, true, false);
+            connect(s, true, false);
+        }
+        float is = i < 2 ? 1 : 6;
+        assert_both(s, is, is);
+    }
+}
+
+/* Nobody begins so before that is noted: each call of the directory's disk fails once. */
+TEST(test_begun_anew_with_a_failing_disk)
+{
+    uint64_t failed = 0;
+    for (uint64_t n = 1; failed + 1 == n; n++) {
+        struct st *s = st_new(sv_with_disk);
+        struct fs_fault *f = &s->sv->disks[0].fault;
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        kill_both(s);
+        spoil(s, 1, 1, PSD_DISK_STATE);
+        boot(s, true, true);
+        assert_refused(s, "checkpoint 1 cannot be used");
+        f->kinds = FS_ALL;
+        f->calls = 0;
+        f->why = 28; /* ENOSPC */
+        f->fail_at = n;
+        f->stays = true;
+        set_restore(s, PSD_RESTORE_NONE);
+        failed += shell_logged(s->sv->t[0], "bars_not_written");
+        if (failed == n) {
+            assert_false(shell_logged(s->sv->t[0], "start_empty"));
+            refused_at(s, 0);
+            refused_at(s, 1);
+        }
+        f->fail_at = 0;
+        pass(s);
+        assert_true(shell_logged(s->sv->t[0], "start_empty"));
+        connect(s, true, true);
+        s->v = made_at(s, &s->at1, "v", 1);
+        spoil(s, 1, 1, PSD_DISK_STATE); /* put back */
+        sv_kill(s->sv, 0);
+        boot(s, true, false);
+        connect(s, true, false);
+        assert_int_equal(fc_open(&s->sv->c, "w", &s->w), PS_NOT_FOUND);
+    }
+    assert_in_range(failed, 5, 100);
 }
 
 /* The only checkpoint was deleted while a task was away that has a part of it. */
