@@ -526,6 +526,7 @@ static void decide(struct psi_ready *r)
     r->half = live != NULL;
     if (live != NULL && is_others_to_mend(r)) {
         r->step = READY_WAIT;
+        r->again_ms = c->now_ms + RETRY_MS; /* after this wait, which is over at once where all are sealed */
         await_seals(r);
         return;
     }

@@ -134,7 +134,7 @@ static void seal(struct lease *t, uint32_t task, uint64_t number, bool fence, ps
 
 /* What an owner says of its variable. */
 struct state {
-    bool initialised, sealed;
+    bool initialised, sealed, restored;
     uint64_t version, provisional, sealed_by, seen;
     const char *giver;
 };
@@ -155,6 +155,7 @@ static void status(struct lease *t, uint32_t i, struct state s)
     psi_optimizer_to_msg(&t->v[i]->optimizer, &a.optimizer);
     a.initialised = s.initialised;
     a.sealed = s.sealed;
+    a.restored = s.restored;
     a.version = s.version;
     a.provisional = s.provisional;
     a.seal_number = s.sealed_by;
@@ -582,6 +583,27 @@ TEST(test_half_a_model)
     fake_wait(&t->f, 8001); /* nobody mends it */
     assert_done(&t->ready, PS_DATA_LOSS);
     assert_non_null(strstr(t->ready.err.text, "is lost: 'b' at"));
+}
+
+/* All are sealed, and one of them came back out of a checkpoint in which nothing had been done to it: nobody's seal is to be waited
+ * for. It looks again now and then. */
+TEST(test_half_restored)
+{
+    static const struct state TRAINED = {.initialised = true, .sealed = true, .version = 9};
+    static const struct state BACK = {.initialised = true, .sealed = true, .restored = true};
+    struct lease *t = lease_new("worker", 1);
+    start_ready(t, true, 0, 8000);
+    statuses(t, TRAINED, BACK);
+    fake_wait(&t->f, 100);
+    for (int looks = 0; looks < 5; looks++) {
+        statuses(t, TRAINED, BACK);
+        ok(t, 0, PS_OP_WAIT, false);
+        ok(t, 1, PS_OP_WAIT, false);
+        assert_quiet(t);
+        fake_wait(&t->f, 150);
+    }
+    statuses(t, TRAINED, SEALED);
+    assert_done(&t->ready, PS_OK);
 }
 
 /* What is sealed while it waits is no half of a model: it is between two answers. */
