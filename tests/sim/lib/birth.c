@@ -10,9 +10,6 @@
  */
 #include "sim.h"
 
-#include "psd/rpc/start.h"
-#include "psd/state.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +113,8 @@ static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t 
         const struct sim_task *at = &s->task[b->task];
         bool promised = sim_twin_served(s, t) && sim_twin_served(s, at) && !(sim_twin_is(s, t) && sim_twin_is(s, at));
         if (b->alive && b->var == v &&
-            (b->task == index ? !(s->k.twin && may_be_wiped(s, b)) : t->same_job && at->same_job && promised)) {
+            (b->task == index ? !sim_back_now(t) && !(s->k.twin && may_be_wiped(s, b))
+                              : t->same_job && at->same_job && promised)) {
             sim_fail(s, "TWO OWNERS: '%s' is made at /job:%s/task:%u while /job:%s/task:%u serves it", v->name, t->job, t->index,
                      s->task[b->task].job, s->task[b->task].index);
         }
@@ -167,12 +165,6 @@ static void taint(struct sim *s, struct sim_birth *b, const void *raw, size_t by
     b->taint = by_program ? 0 : trained ? 1 : b->var->lost ? 2 : 0;
 }
 
-/* How often something of a checkpoint has come to live there. */
-static uint64_t placed_count(const struct sim_task *t)
-{
-    return t->core->start != NULL ? t->core->start->placed : 0;
-}
-
 static void look_at(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised, bool sealed,
                     uint64_t version, const void *value, size_t value_bytes)
 {
@@ -187,8 +179,9 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (b == NULL) {
         born(s, p->task, v, creation);
         b = &s->birth[s->birth_count - 1];
-        b->placed = placed_count(p->task) != p->task->placed; /* in this event */
+        b->placed = sim_back_now(p->task);
         b->restored = b->placed && initialised;
+        b->trained = b->placed && s->k.beside ? sim_back_find(s, p->task, v)->trained : 0;
     }
     if (!b->alive || b->var != v || b->task != (uint32_t)(p->task - s->task)) {
         sim_fail(s, "creation number %llx of '%s' is used again", (unsigned long long)creation, v->name);
@@ -318,11 +311,10 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
         s->birth[i].seen = false;
     }
     psd_task_variables(t->core, look_at, &p);
-    t->placed = placed_count(t);
     for (size_t i = 0; i < s->birth_count; i++) {
         struct sim_birth *b = &s->birth[i];
         if (b->alive && b->task == index && !b->seen) {
-            dies(s, b, false);
+            dies(s, b, sim_back_now(t) && s->back_everywhere); /* what comes back comes in its place */
             died = true;
         }
     }
@@ -332,6 +324,7 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
     note_mixed(s);
     sim_chief_looked(s);
     sim_twin_look(s, t);
+    sim_back_look(s, t);
 }
 
 void sim_births_poll(struct sim *s, struct sim_task *t)

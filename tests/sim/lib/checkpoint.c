@@ -234,6 +234,10 @@ void sim_checkpoint_note(struct sim_task *t)
     if (save != NULL && save->stage == PSD_SAVE_WRITES && save->number != t->cut_number) {
         t->cut_number = save->number;
         t->cut_changes = t->changes.len;
+        sim_back_note(t->sim, t);
+    }
+    if (t->core->start != NULL && t->core->start->number != 0) {
+        t->loads = t->core->start->number;
     }
 }
 

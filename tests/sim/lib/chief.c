@@ -252,7 +252,8 @@ void sim_chief_looked(struct sim *s)
 {
     bool whole = s->k.profile == SIM_LEASE;
     for (uint32_t i = 0; whole && i < s->var_count; i++) {
-        whole = sealed_birth(s, &s->var[i]) != NULL;
+        const struct sim_birth *b = sealed_birth(s, &s->var[i]);
+        whole = b != NULL && !(b->restored && b->version == 0 && b->tag == 0); /* nobody gave it a value: DESIGN §10 */
     }
     s->lease.whole = whole;
 }
@@ -413,7 +414,7 @@ bool sim_chief_done(struct sim *s, const struct sim_call *call)
         return false;
     }
     bool fine = op->status == PS_OK || op->status == PS_DEADLINE_EXCEEDED || op->status == PS_UNAVAILABLE ||
-                op->status == PS_ABORTED || op->status == PS_RESOURCE_EXHAUSTED;
+                op->status == PS_ABORTED || op->status == PS_RESOURCE_EXHAUSTED || sim_disks_cause(s, call);
     if (!fine || (op->status != PS_OK && call->req.err->text[0] == '\0')) {
         sim_fail(s, "%s failed without a cause: %s", sim_op_text(op, text), call->req.err->text);
     }

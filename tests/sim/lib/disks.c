@@ -41,7 +41,8 @@ static uint64_t below(struct sim_task_disk *p, uint64_t bound)
 
 static void set_out(struct sim *s, struct sim_task_disk *p)
 {
-    p->done_at = s->now + (below(p, 50) == 0 && !s->healing ? below(p, LONG_MS) : below(p, 3) == 0 ? below(p, 30) : 0);
+    bool longer = below(p, 50) == 0 && !s->healing && !s->k.quiet;
+    p->done_at = s->now + (longer ? below(p, LONG_MS) : below(p, 3) == 0 ? below(p, 30) : 0);
 }
 
 void sim_disks_ask(struct sim *s, struct sim_task *t, const struct psd_disk_op *op)
@@ -91,7 +92,7 @@ void sim_disks_tick(struct sim_task *t)
     if (p != NULL) {
         t->core->config.restore = t->core->refused != NULL ? PSD_RESTORE_NONE : PSD_RESTORE_AUTO;
     }
-    if (p != NULL && t->core->saves != NULL && !(t->sim->k.fewer && t->sim->ending) && below(p, 100) == 0) {
+    if (p != NULL && t->core->saves != NULL && !(t->sim->k.fewer && t->sim->ending) && below(p, t->sim->k.save_in) == 0) {
         t->core->saves->wanted = true;
     }
 }
@@ -195,18 +196,54 @@ void sim_disks_logged(struct sim *s, const struct psd_effect *log)
         return;
     }
     if (strcmp(log->event, "checkpoint_restored") == 0) {
+        s->back_everywhere = strstr(log->text, " recover=partial ") == NULL;
         check_restored(s, log->text, number);
     }
     if (strcmp(log->event, "checkpoint_saved") != 0) {
         return;
     }
     s->count_checkpoints++;
+    sim_back_saved(s, number);
     for (uint32_t i = 0; i < s->task_count; i++) {
         const struct sim_task *t = &s->task[i];
         if (strcmp(t->job, s->task[0].job) == 0 && !one_has(s, t, number)) {
             sim_fail(s, "NOT SAVED: checkpoint %llu is reported, and %s:%u has no part of it, or no manifest", number, t->job,
                      t->index);
         }
+    }
+}
+
+/* One that op gets came back where its part was loaded, with or without a value, which is not where its programs pin it
+ * (docs/DURABILITY.md 8.4). READY gets again what was lost. */
+static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
+{
+    for (size_t i = 0; i < s->birth_count; i++) {
+        const struct sim_birth *b = &s->birth[i];
+        const struct sim_task *t = &s->task[b->task];
+        const char *device = b->var->device;
+        char at[48];
+        (void)snprintf(at, sizeof(at), "/job:%s/task:%u", t->job, t->index);
+        if ((b->var == op->var || op->kind == PSI_REQ_READY) && b->placed && b->died_event > op->started_event &&
+            device[0] != '\0' && strcmp(at, device) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sim_disks_cause(const struct sim *s, const struct sim_call *call)
+{
+    const struct sim_op *op = call->op;
+    const char *why = call->req.err != NULL ? call->req.err->text : "";
+    switch (op->status) {
+    case PS_FAILED_PRECONDITION: /* nothing that may be loaded is there */
+        return s->start_refused && strstr(why, " begin: ") != NULL;
+    case PS_DATA_LOSS: /* it is not noted */
+        return s->k.disks && (op->kind == PSI_REQ_RESET || op->kind == PSI_REQ_DELETE);
+    case PS_INVALID_ARGUMENT:
+        return (op->kind == PSI_REQ_GET || op->kind == PSI_REQ_READY) && loaded_elsewhere(s, op);
+    default:
+        return false;
     }
 }
 

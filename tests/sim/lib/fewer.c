@@ -4,12 +4,14 @@
  * begins again with fewer ps tasks, which have the directories of those that are gone beside their own (docs/DURABILITY.md 8).
  * They may be killed before they have loaded. When they have saved what is theirs now, it begins once more: as they are, without
  * the old directories (8.4); or with all tasks again, of which those that are back find what they had, and the newest checkpoint
- * has no part of theirs (7.2). Each time every value and version is as it was, and nothing is there that was not.
+ * has no part of theirs (7.2). Each time every value and version is as it was, and nothing is there that was not. Slots, powers
+ * and what is in queues are back.c's.
  */
 #include "sim.h"
 
 #include "psd/directory/saves.h"
 #include "psd/directory/starts.h"
+#include "psd/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +48,19 @@ static void note(void *ctx, const char *container, const char *name, uint64_t cr
     }
 }
 
+/* That they are there. */
+static void note_queues(struct look *l, const struct psd_task *t)
+{
+    uint64_t cursor = 0, handle = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
+        const struct psd_variable *v = value;
+        if (v->queue != NULL) {
+            note(l, v->container->name, v->name, v->creation, true, false, 0, NULL, 0);
+        }
+    }
+}
+
 static void forget(struct look *l)
 {
     for (uint32_t i = 0; i < SIM_VARS_MAX; i++) {
@@ -61,6 +76,7 @@ static void look(struct sim *s, struct look *l)
     for (uint32_t i = 0; i < s->task_count; i++) {
         if (s->task[i].core != NULL) {
             psd_task_variables(s->task[i].core, note, l);
+            note_queues(l, s->task[i].core);
         }
     }
 }

@@ -314,6 +314,27 @@ static void leases(struct sim *s)
     k->may_forget = true;
 }
 
+/* Disks beside what a profile is about: tasks end, one or all, and come back with what they have saved. */
+static void faults_beside(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->recover_cut = s->seed % 3 == 0;
+    k->ps_tasks = k->fewer && k->ps_tasks < 2 ? 2 : k->ps_tasks;
+    if (k->quiet) {
+        return;
+    }
+    uint32_t total = 0;
+    for (uint32_t i = 0; i < SIM_FAULT_COUNT; i++) {
+        total += k->fault_weight[i];
+    }
+    k->fault_weight[SIM_FAULT_POWER] = 1 + total / 20;
+    k->fault_weight[SIM_FAULT_RESTART_TASK] = 1 + total / 10;
+    k->fault_every_ms = k->fault_every_ms < 100 ? 100 : k->fault_every_ms;
+    k->fault_until_ms += 4000;
+    k->may_lose = true;
+    k->may_forget = true;
+}
+
 static enum sim_profile draw_profile(struct sim *s, const struct sim_options *options)
 {
     uint64_t x = sim_below(s, 100);
@@ -346,7 +367,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->workers_listed = !sim_one_in(s, 4);
     k->large = options->large;
     k->disks = options->disks;
-    k->fewer = k->disks && k->profile == SIM_RACE && s->seed % 4 == 2;
+    k->beside = options->beside;
+    k->fewer = k->disks && (k->profile == SIM_RACE || k->beside) && s->seed % 4 == 2;
+    k->save_in = k->beside ? 12 : 100;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
                  k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE;
     switch (k->profile) {
@@ -417,6 +440,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     case SIM_PROFILE_COUNT:
         break;
+    }
+    if (k->beside) {
+        faults_beside(s);
     }
     k->calls_many = 600;
     k->unplaced_in = (uint32_t)(s->seed % 3); /* never, always, half of them */

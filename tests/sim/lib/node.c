@@ -8,6 +8,7 @@
  */
 #include "sim.h"
 
+#include "psd/rpc/start.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>
@@ -148,6 +149,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
     sim_rounds_poll(s, t);
     sim_checkpoint_note(t);
     sim_checkpoint_look(s, t);
+    t->placed = sim_back_count(t);
     if (heavy_checks(s)) {
         psd_task_check_invariants(t->core);
     }
@@ -253,6 +255,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     sim_disks_open(s, t);
     config.has_disk = t->disk != NULL;
     config.checkpoint_seconds = 0;
+    config.recover = s->k.recover_cut ? PSD_RECOVER_CUT : config.recover;
     config.call_name = sim_work_name;
     config.calls_max = s->k.may_refuse ? 2 : SIM_WORKS_MAX;
     random_bytes(s, seed);

@@ -483,24 +483,6 @@ static void check_ok(struct sim *s, struct sim_call *call)
     }
 }
 
-/* One that op gets came back where its part was loaded, with or without a value, which is not where its programs pin it
- * (docs/DURABILITY.md 8.4). READY gets again what was lost. */
-static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
-{
-    for (size_t i = 0; i < s->birth_count; i++) {
-        const struct sim_birth *b = &s->birth[i];
-        const struct sim_task *t = &s->task[b->task];
-        const char *device = b->var->device;
-        char at[48];
-        (void)snprintf(at, sizeof(at), "/job:%s/task:%u", t->job, t->index);
-        if ((b->var == op->var || op->kind == PSI_REQ_READY) && b->placed && b->died_event > op->started_event &&
-            device[0] != '\0' && strcmp(at, device) != 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Failures that nothing in the world explains. */
 static void check_failure(struct sim *s, const struct sim_call *call)
 {
@@ -523,15 +505,14 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         fine = op->kind == PSI_REQ_LOOKUP || op->kind == PSI_REQ_DELETE || (op->kind == PSI_REQ_STATUS && s->k.may_lose);
         break;
     case PS_DATA_LOSS:
-        fine = (op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event) ||
-               ((op->kind == PSI_REQ_RESET || op->kind == PSI_REQ_DELETE) && s->k.disks); /* it is not noted */
+        fine = (op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event) || sim_disks_cause(s, call);
         break;
     case PS_FAILED_PRECONDITION: /* the monitor looks at variables that have no values yet */
         fine = (value_call && (tmp || s->program[op->program].role == SIM_MONITOR)) || sim_admin_may_not(call) ||
-               (s->start_refused && strstr(why, " begin: ") != NULL);
+               sim_disks_cause(s, call);
         break;
     case PS_INVALID_ARGUMENT:
-        fine = (op->kind == PSI_REQ_GET || op->kind == PSI_REQ_READY) && loaded_elsewhere(s, op);
+        fine = sim_disks_cause(s, call);
         break;
     default:
         break;

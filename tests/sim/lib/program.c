@@ -15,13 +15,15 @@ enum { FINAL_CALLS = 24 };
 
 static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct sim_program *p)
 {
+    const ps_optimizer *exact = p->sim->k.beside ? ps_momentum(1.0, 0.0) : ps_sgd(1.0); /* the same, with a slot */
     switch (v->kind) {
     case SIM_VAR_PUSH:
     case SIM_VAR_TMP:
-    case SIM_VAR_MODEL:
-        return ps_sgd(1.0);
+        return exact;
+    case SIM_VAR_MODEL: /* its pushes are only to be few */
+        return p->sim->k.beside ? ps_adam(1.0) : ps_sgd(1.0);
     case SIM_VAR_ROUND:
-        return v->dtype == PS_I64 ? ps_no_optimizer() : ps_sgd(1.0);
+        return v->dtype == PS_I64 ? ps_no_optimizer() : exact;
     case SIM_VAR_HYPER:
         return ps_sgd(1.0 + (double)p->life / 1024.0);
     default:

@@ -283,8 +283,26 @@ void sim_rounds_look(struct sim *s, const struct sim_birth *b, const void *value
     }
 }
 
+/* All that lives has seen the same rounds, or a checkpoint of them. */
+static void check_same(struct sim *s)
+{
+    const struct sim_birth *first = NULL;
+    for (size_t i = 0; s->sync.mode == PS_SYNC_ROUNDS && i < s->birth_count; i++) {
+        const struct sim_birth *b = &s->birth[i];
+        if (!b->alive || b->var->dtype == PS_I64) {
+            continue;
+        }
+        first = first == NULL ? b : first;
+        if (b->trained != first->trained) {
+            sim_fail(s, "TWO ROUNDS: its rounds make '%s' %g, and '%s' %g", first->var->name, first->trained, b->var->name,
+                     b->trained);
+        }
+    }
+}
+
 void sim_rounds_check_end(struct sim *s)
 {
+    check_same(s);
     for (uint32_t i = 0; i < s->task_count; i++) {
         const struct sim_task *t = &s->task[i];
         if (t->core != NULL && psd_rounds_here(t->core, SIM_CONTAINER) != NULL) {
@@ -601,7 +619,7 @@ bool sim_rounds_done(struct sim *s, const struct sim_call *call)
     if (s->k.profile != SIM_ROUNDS || !ours) {
         return false;
     }
-    if (!has_cause(s, call)) {
+    if (!has_cause(s, call) && !sim_disks_cause(s, call)) {
         sim_fail(s, "%s failed without a cause: %s", sim_op_text(op, text), why);
     }
     if (op->status != PS_OK) {

@@ -247,6 +247,23 @@ void sim_shares_look(struct sim *s, const struct psd_variable *v)
     s->count_compared++;
 }
 
+/* Those that were held are to be had again. */
+void sim_shares_back(struct sim *s, const struct psd_variable *v, const struct sim_saved *was)
+{
+    s->shares = was->work->shares;
+    s->shares.creation = v->creation;
+    for (uint32_t i = 0; i < s->shares.count; i++) {
+        struct sim_share *one = &s->shares.item[i];
+        one->again += one->place == SIM_PLACE_TAKEN;
+        one->place = one->place == SIM_PLACE_TAKEN ? SIM_PLACE_QUEUE : one->place;
+        one->lost_count = 0;
+        s->count_back_elements++;
+    }
+    if (s->shares.epoch == s->shares.epochs) {
+        s->shares_over[s->count_shares_over++ % SIM_SHARES_OVER] = v->creation;
+    }
+}
+
 void sim_shares_check_end(struct sim *s)
 {
     for (uint32_t i = 0; i < s->shares.count; i++) {

@@ -21,7 +21,7 @@
  * rounds.c   programs that train in rounds, and a ledger of rounds and members
  * chief.c    candidates for the lease of a chief, and what chiefs may do to a model
  * replay.c   the changes of a task's life, replayed into an empty one
- * checkpoint.c  cuts, and what is loaded of them
+ * checkpoint.c  cuts, and what is loaded of them;  back.c: what comes back of them is what was there
  * oracle.c   values against the ledger of calls;  birth.c: variables' lives, two owners, mixed models
  *
  * A broken rule ends the run by sim_fail(), whose text says what was lost, doubled or mixed.
@@ -31,6 +31,7 @@
 
 #include "../../../common/cluster.h"
 #include "../../../common/rng.h"
+#include "../../../psd/optim/optim.h"
 #include "../../../psd/task.h"
 #include "worker/core/core.h"
 
@@ -71,6 +72,7 @@ enum sim_fault {
     SIM_FAULT_PARTITION, /* no new connections between two nodes, the old one is cut */
     SIM_FAULT_RESET,     /* a program empties the container */
     SIM_FAULT_TWIN,      /* one of the two processes of a task is away from the directory for a while */
+    SIM_FAULT_POWER,     /* all tasks end at the same time */
     SIM_FAULT_COUNT
 };
 
@@ -99,6 +101,9 @@ struct sim_knobs {
     bool monitor;      /* a program that finds, lists, creates and deletes "tmp" */
     bool disks;        /* each task has a disk */
     bool fewer;        /* ... and at the end the cluster begins again with fewer ps tasks */
+    bool beside;       /* ... beside another profile than the races: back.c looks, and optimizers have slots */
+    bool recover_cut;  /* ... and all go back to the cut where one does */
+    uint32_t save_in;  /* ... and at one tick of the directory in n a checkpoint is wanted */
     bool shares;       /* QUEUES: a work queue instead of the two others */
     bool sums;         /* QUEUES: an accumulator instead */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
@@ -216,6 +221,7 @@ struct sim_task {
     size_t cut_changes;                /* bytes of changes before that */
     uint64_t load_number;              /* that is loaded from its disk */
     uint64_t placed;                   /* psd_start.placed of its core, as of its last event */
+    uint64_t loads;                    /* checkpoint that it loads, or has loaded last */
     struct sim_work work[SIM_WORKS_MAX];
     uint32_t work_count;
     uint64_t counter;
@@ -462,6 +468,29 @@ struct sim_sums {
     uint32_t waiting_count;
     struct sim_element_key waiting[SIM_WAITING_MAX]; /* takes, the first one first */
 };
+/* What the ledgers had of a work queue or an accumulator then. */
+struct sim_saved_work {
+    struct sim_shares shares;
+    struct sim_sums sums;
+    size_t result_count;
+    enum sim_place place[]; /* [result_count] */
+};
+/* What a task had of a variable at the cut of a checkpoint. */
+struct sim_saved {
+    uint64_t number;               /* 0: of none any more */
+    uint32_t task, directory_life; /* task: of sim.task */
+    struct sim_var *var;
+    bool initialised, sealed, closed; /* closed: a queue */
+    uint64_t version, torn;           /* torn: pushes that were being applied */
+    struct psd_optim_state powers;
+    double rate;
+    uint64_t bytes;    /* of value and slots */
+    uint32_t sum;      /* ... their CRC */
+    double trained;    /* ROUND: as of sim_birth */
+    uint64_t *element; /* QUEUE: those that sessions have taken, and those that are in it */
+    size_t taken, element_count;
+    struct sim_saved_work *work; /* QUEUE: the same of others */
+};
 /* A session at a work queue. */
 struct sim_holder {
     uint32_t life, epoch;
@@ -603,7 +632,11 @@ struct sim {
     bool unclean;                 /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
         count_loaded;
-    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer;
+    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer, count_back_slots,
+        count_back_elements;
+    bool back_everywhere;    /* what was placed last goes back everywhere: recover is not partial */
+    struct sim_saved *saved; /* back.c */
+    size_t saved_count, saved_capacity;
     bool checkpoint_spoilt;  /* a task could not read one: an older one may come back */
     bool start_refused;      /* ... and no other one was whole: until somebody says that it does not matter */
     uint64_t checkpoint_rng; /* of its own: worlds without checkpoints are as they were */
@@ -658,6 +691,7 @@ struct sim_options {
     bool lease;           /* LEASE profile */
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
     bool disks;           /* each task has a disk, disks.c */
+    bool beside;          /* ... and what comes back of it is compared with what was there, back.c; not with twins */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
@@ -670,6 +704,8 @@ struct sim_summary {
     uint64_t disk_ops, disk_cuts; /* operations answered; power cuts */
     uint64_t checkpoints;         /* saved */
     uint64_t came_back;           /* variables, out of one */
+    uint64_t back_slots;          /* ... with slots */
+    uint64_t back_elements;       /* elements of queues */
     uint64_t fewer;               /* clusters that began again with fewer tasks: 0 or 1 */
     uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
@@ -732,6 +768,8 @@ void sim_disks_done(struct sim *s, struct sim_task *t);
 void sim_disks_tick(struct sim_task *t);
 /** A task has written this line. */
 void sim_disks_logged(struct sim *s, const struct psd_effect *log);
+/** A call has failed because of what disks do. */
+bool sim_disks_cause(const struct sim *s, const struct sim_call *call);
 /** The task's process ends, perhaps with its machine's power. */
 void sim_disks_end(struct sim *s, struct sim_task *t);
 /** Of a published file: bytes that were read; its size. 0: there is none. */
@@ -740,6 +778,20 @@ uint64_t sim_disks_size(struct sim *s, const struct sim_task *t, const struct ps
 void sim_disks_free(struct sim_task *t);
 /** The directory that t has left is removed on all disks. */
 void sim_disks_forget(struct sim *s, struct sim_task *t);
+
+/* ---- back.c: what comes back of a checkpoint is what its task had at the cut ---- */
+/** t's core has begun a cut, t->cut_number. */
+void sim_back_note(struct sim *s, const struct sim_task *t);
+/** How often something of a checkpoint has come to live there; it did so in this event. */
+uint64_t sim_back_count(const struct sim_task *t);
+bool sim_back_now(const struct sim_task *t);
+/** What the checkpoint that t loads, or has just loaded, has of it; fails where it has nothing. */
+const struct sim_saved *sim_back_find(struct sim *s, const struct sim_task *t, const struct sim_var *v);
+/** All of t has been looked at after an event. */
+void sim_back_look(struct sim *s, const struct sim_task *t);
+/** It is reported as saved. */
+void sim_back_saved(struct sim *s, uint64_t number);
+void sim_back_free(struct sim *s);
 
 /* ---- fewer.c ---- */
 /** Nobody calls any more. */
@@ -779,6 +831,8 @@ uint64_t sim_element_new(struct sim *s, struct sim_op *op);
 void sim_sums_draw(struct sim *s);
 void sim_sums_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
 void sim_sums_look(struct sim *s, const struct psd_variable *v);
+/** It has come back as it was then. */
+void sim_sums_back(struct sim *s, const struct psd_variable *v, const struct sim_saved *was);
 void sim_sums_check_end(struct sim *s);
 void sim_sums_work(struct sim *s, struct sim_program *p);
 void sim_sums_prepare(struct sim *s, struct sim_call *call);
@@ -837,6 +891,8 @@ bool sim_chief_fault(struct sim *s);
 void sim_shares_draw(struct sim *s);
 void sim_shares_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
 void sim_shares_look(struct sim *s, const struct psd_variable *v);
+/** It has come back as it was then. */
+void sim_shares_back(struct sim *s, const struct psd_variable *v, const struct sim_saved *was);
 void sim_shares_check_end(struct sim *s);
 void sim_shares_work(struct sim *s, struct sim_program *p);
 void sim_shares_prepare(struct sim *s, struct sim_call *call);

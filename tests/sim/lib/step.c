@@ -429,6 +429,14 @@ void sim_fault_now(struct sim *s)
     case SIM_FAULT_TWIN:
         sim_twin_fault(s);
         break;
+    case SIM_FAULT_POWER:
+        sim_trace(s, "fault: all tasks end");
+        for (uint32_t i = 0; i < s->task_count; i++) {
+            if (s->task[i].core != NULL) {
+                sim_task_kill(s, &s->task[i], s->now + sim_below(s, 500));
+            }
+        }
+        break;
     case SIM_FAULT_COUNT:
         break;
     }

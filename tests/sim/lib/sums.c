@@ -228,9 +228,11 @@ static void on_end(struct sim *s, struct sim_task *t, const struct psd_change *c
 static void on_set(struct sim *s, const struct psd_change *c)
 {
     struct sim_sums *all = ledger_of(s, c->set_step.variable);
-    for (size_t i = s->op_count; i > 0; i--) {
-        struct sim_op *op = s->op[i - 1];
-        if (op->kind == PSI_REQ_SET_STEP && op->life == c->set_step.record->pid && op->add == c->set_step.step && !op->ran) {
+    for (size_t i = 0; i < 2 * s->op_count; i++) { /* of several with that step the first one that waits for its answer */
+        struct sim_op *op = s->op[i % s->op_count];
+        bool waits = op->state == SIM_OP_PENDING || i >= s->op_count;
+        if (op->kind == PSI_REQ_SET_STEP && op->life == c->set_step.record->pid && op->add == c->set_step.step && !op->ran &&
+            waits) {
             op->ran = true;
             all->step = c->set_step.step;
             return;
@@ -317,6 +319,61 @@ void sim_sums_look(struct sim *s, const struct psd_variable *v)
     }
     look_at_line(s, all, q);
     s->count_compared++;
+}
+
+/* Of those that had not gone at the cut one with this value; it is none of them any more. False: there is none. */
+static bool take_of_cut(const struct sim *s, struct sim_saved_work *w, double value, uint64_t count)
+{
+    for (size_t i = 0; i < w->result_count; i++) {
+        const struct sim_result *r = &s->result[i];
+        bool there = w->place[i] == SIM_PLACE_QUEUE || w->place[i] == SIM_PLACE_TAKEN;
+        if (there && r->creation == w->sums.creation && r->value == value && r->count == count) {
+            w->place[i] = SIM_PLACE_NONE;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Results that had been taken and not acknowledged are to be had again. */
+static void results_back(struct sim *s, const struct psd_variable *v, struct sim_saved_work *w, uint64_t number)
+{
+    struct psi_list *it = NULL;
+    int64_t order = 0;
+    PSI_LIST_FOREACH(it, &v->queue->elements) {
+        const struct psd_element *e = PSI_CONTAINER_OF(it, struct psd_element, link);
+        double value = uniform(s, e->data, elements_of(v->queue));
+        if (!take_of_cut(s, w, value, e->serial)) {
+            sim_fail(s, "NOT RESTORED: a result %g of %llu gradients comes back, which checkpoint %llu does not have", value,
+                     (unsigned long long)e->serial, (unsigned long long)number);
+        }
+        struct sim_result *r = result_new(s);
+        r->value = value;
+        r->count = e->serial;
+        r->place = SIM_PLACE_QUEUE;
+        r->order = order++;
+        s->count_back_elements++;
+    }
+    for (size_t i = 0; i < w->result_count; i++) {
+        bool there = w->place[i] == SIM_PLACE_QUEUE || w->place[i] == SIM_PLACE_TAKEN;
+        if (there && s->result[i].creation == w->sums.creation) {
+            sim_fail(s, "NOT RESTORED: a result %g of %llu gradients is in checkpoint %llu, and does not come back",
+                     s->result[i].value, (unsigned long long)s->result[i].count, (unsigned long long)number);
+        }
+    }
+}
+
+void sim_sums_back(struct sim *s, const struct psd_variable *v, const struct sim_saved *was)
+{
+    size_t bytes = sizeof(*was->work) + was->work->result_count * sizeof(was->work->place[0]);
+    struct sim_saved_work *w = sim_alloc(bytes); /* the same checkpoint may come back once more */
+    memcpy(w, was->work, bytes);
+    s->sums = w->sums;
+    s->sums.creation = v->creation;
+    s->sums.front = 0;
+    s->sums.waiting_count = 0;
+    results_back(s, v, w, was->number);
+    free(w);
 }
 
 void sim_sums_check_end(struct sim *s)
@@ -441,6 +498,9 @@ static void done_take(struct sim *s, const struct sim_call *call)
                  (unsigned long long)d->got.bytes);
     }
     double value = uniform(s, d->data, op->var->elements);
+    if (s->k.beside && op->creation != s->sums.creation) {
+        return; /* it is there again since, as it was at a cut */
+    }
     r = result_of(s, op->life, op->number);
     for (size_t i = 0; r == NULL && i < s->result_count; i++) { /* it was his */
         r = has_key(s->result[i].lost, s->result[i].lost_count, op->life, op->number) ? &s->result[i] : NULL;

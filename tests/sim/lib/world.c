@@ -267,6 +267,7 @@ static void unmake_world(struct sim *s)
     free(s->birth);
     sim_queues_free(s);
     sim_rounds_free(s);
+    sim_back_free(s);
     free(s->scratch);
     psi_cluster_fini(&s->cluster);
 }
@@ -296,6 +297,8 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .disk_cuts = s->count_disk_cuts,
                                     .checkpoints = s->count_checkpoints,
                                     .came_back = s->count_came_back,
+                                    .back_slots = s->count_back_slots,
+                                    .back_elements = s->count_back_elements,
                                     .fewer = s->count_fewer,
                                     .replayed = s->count_replayed,
                                     .loaded = s->count_loaded,
