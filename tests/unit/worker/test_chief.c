@@ -585,8 +585,8 @@ TEST(test_half_a_model)
     assert_non_null(strstr(t->ready.err.text, "is lost: 'b' at"));
 }
 
-/* All are sealed, and one of them came back out of a checkpoint in which nothing had been done to it: nobody's seal is to be waited
- * for. It looks again now and then. */
+/* All are sealed, and one of them came back out of a checkpoint in which nothing had been done to it: nobody's seal is to be
+ * waited for. It looks again now and then. */
 TEST(test_half_restored)
 {
     static const struct state TRAINED = {.initialised = true, .sealed = true, .version = 9};
