@@ -772,41 +772,6 @@ static void decide_asked(struct psd_task *t)
     load(t, c);
 }
 
-static void anew_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
-{
-    struct psd_starts *s = t->starts;
-    (void)ctx;
-    (void)id;
-    s->noting = false;
-    s->unnoted = err != NULL;
-    s->look = true;
-    s->again_ms = err != NULL ? t->now_ms + RETRY_MS : s->again_ms;
-}
-
-/* Nothing lives, and what will is of no checkpoint up to this number: our disk says so first, for the next directory has its
- * manifests from there, too. False: not yet, or it fails (bars_not_written), and all is looked at again then. */
-static bool note_anew(struct psd_task *t, uint64_t number)
-{
-    struct psd_starts *s = t->starts;
-    struct psi_err err;
-    ps_status st = PS_OK;
-    if (s->noting) {
-        return false;
-    }
-    if (!psd_save_is_able(t) || psi_list_empty(&t->save->shards)) {
-        return true; /* it has no manifests */
-    }
-    if (psd_starts_anew(t) != number) {
-        s->unnoted = true;
-        st = psd_bars_set(t, "", number, false, &err);
-    }
-    s->unnoted = s->unnoted && psd_bars_pending(t);
-    st = st == PS_OK && s->unnoted ? psd_bars_wait(t, anew_noted, NULL, 0, &err) : st;
-    s->noting = st == PS_OK && s->unnoted;
-    s->again_ms = st != PS_OK ? t->now_ms + RETRY_MS : s->again_ms;
-    return st == PS_OK && !s->unnoted;
-}
-
 static void decide(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
@@ -824,7 +789,7 @@ static void decide(struct psd_task *t)
         s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
     }
     const struct psd_checkpoint *c = psd_starts_choose(t, s->why_refused, sizeof(s->why_refused), &why);
-    if (why == NULL && s->total && !note_anew(t, c == NULL ? psd_saves_highest(t) : 0)) {
+    if (why == NULL && s->total && !psd_starts_note_anew(t, c == NULL ? psd_saves_highest(t) : 0)) {
         t->refused = refused;
         idle(t);
         s->look = false; /* until it is there, or a tick later */

@@ -134,7 +134,14 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
 /* ---- starts_choice.c ---- */
 /** All began empty though checkpoints up to this one were there, as restore = none had it: they are of another model than what
  * lives, and nothing of them is set beside it. 0: what lives may be of any. A bar of our disk that names no container. */
-uint64_t psd_starts_anew(const struct psd_task *t);
+static inline uint64_t psd_starts_anew(const struct psd_task *t)
+{
+    const struct psd_bar *bar = psd_bars_find(t, "");
+    return bar == NULL ? 0 : bar->number;
+}
+/** Nothing lives, and what will is of no checkpoint up to this number: our disk says so first, for the next directory has its
+ * manifests from there, too. False: not yet, or it fails (bars_not_written), and all is looked at again then. */
+bool psd_starts_note_anew(struct psd_task *t, uint64_t number);
 /** All who load it have their part, or were not there then and have lost nothing since; parts of those who are gone are there. */
 bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c);
 /** What those who load (psd_starts_peer.loads) are to load; NULL: nothing. *out_why, which may be in buf: they do not begin, and

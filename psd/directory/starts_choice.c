@@ -12,6 +12,8 @@
 
 #include <stdio.h>
 
+enum { NOTE_RETRY_MS = 1000 };
+
 static const char NOT_WHOLE[] = "the newest checkpoint is not whole on all tasks (restore = latest)";
 static const char THE_ONE[] = "the checkpoint that restore names is not there on all tasks";
 
@@ -30,10 +32,37 @@ bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint 
     return c->bad[0] == '\0' && !psd_starts_missing(t, c, &part, &gone);
 }
 
-uint64_t psd_starts_anew(const struct psd_task *t)
+static void anew_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
-    const struct psd_bar *bar = psd_bars_find(t, "");
-    return bar == NULL ? 0 : bar->number;
+    struct psd_starts *s = t->starts;
+    (void)ctx;
+    (void)id;
+    s->noting = false;
+    s->unnoted = err != NULL;
+    s->look = true;
+    s->again_ms = err != NULL ? t->now_ms + NOTE_RETRY_MS : s->again_ms;
+}
+
+bool psd_starts_note_anew(struct psd_task *t, uint64_t number)
+{
+    struct psd_starts *s = t->starts;
+    struct psi_err err;
+    ps_status st = PS_OK;
+    if (s->noting) {
+        return false;
+    }
+    if (!psd_save_is_able(t) || psi_list_empty(&t->save->shards)) {
+        return true; /* it has no manifests */
+    }
+    if (psd_starts_anew(t) != number) {
+        s->unnoted = true;
+        st = psd_bars_set(t, "", number, false, &err);
+    }
+    s->unnoted = s->unnoted && psd_bars_pending(t);
+    st = st == PS_OK && s->unnoted ? psd_bars_wait(t, anew_noted, NULL, 0, &err) : st;
+    s->noting = st == PS_OK && s->unnoted;
+    s->again_ms = st != PS_OK ? t->now_ms + NOTE_RETRY_MS : s->again_ms;
+    return st == PS_OK && !s->unnoted;
 }
 
 /* The one that `restore` has; 0: it has no number. */

@@ -7,6 +7,7 @@
  *
  * A checkpoint of variables in rounds is of one round, on all tasks.
  */
+#include "queue_ref.h"
 #include "sim.h"
 
 #include "common/crc32c.h"
@@ -33,10 +34,16 @@ static uint32_t sum_of(const struct psd_variable *v)
     return sum;
 }
 
-static void add_element(struct sim_saved *to, const struct psd_element *e)
+static uint64_t id_of(const struct psd_element *e)
 {
     uint64_t id = 0;
     memcpy(&id, e->data, sizeof(id));
+    return id;
+}
+
+static void add_element(struct sim_saved *to, const struct psd_element *e)
+{
+    uint64_t id = id_of(e);
     to->element = realloc(to->element, (to->element_count + 1) * sizeof(id));
     if (to->element == NULL) {
         abort();
@@ -234,6 +241,63 @@ void sim_back_look(struct sim *s, const struct sim_task *t)
             sim_fail(s, "NOT RESTORED: '%s' is in checkpoint %llu of %s:%u, and does not come back with what else is", v->name,
                      (unsigned long long)was->number, t->job, t->index);
         }
+    }
+}
+
+/* ---- queues ---- */
+
+/* The place of the element among those that were there at the cut; fails where it is none of them. */
+static size_t place_at_cut(struct sim *s, const struct sim_saved *was, uint64_t id)
+{
+    for (size_t i = 0; i < was->element_count; i++) {
+        if (was->element[i] == id) {
+            return i;
+        }
+    }
+    sim_fail(s, "NOT RESTORED: element %llu comes back in '%s', and checkpoint %llu does not have it", (unsigned long long)id,
+             was->var->name, (unsigned long long)was->number);
+}
+
+/* It is in the queue as it was then, whatever has become of it since. */
+static void element_back(struct sim *s, const struct sim_queue *q, uint64_t id)
+{
+    struct sim_element *e = &s->element[id - 1]; /* it was there at the cut */
+    if (e->creation == q->creation) {
+        sim_fail(s, "TWICE: element %llu comes back two times in '%s'", (unsigned long long)id, q->var->name);
+    }
+    e->creation = q->creation;
+    e->life = 0;
+    e->place = SIM_PLACE_QUEUE;
+    e->dead = false;
+    e->got_count = e->back_count = 0;
+    ref_add(&q->ref->elements, id);
+    s->count_back_elements++;
+}
+
+void sim_back_queue(struct sim *s, const struct sim_task *t, struct sim_queue *q, const struct psd_queue *real)
+{
+    const struct sim_saved *was = sim_back_find(s, t, q->var);
+    struct psi_list *it = NULL;
+    size_t next = 0;
+    q->ref->closed = was->closed;
+    PSI_LIST_FOREACH(it, &real->elements) {
+        uint64_t id = id_of(PSI_CONTAINER_OF(it, struct psd_element, link));
+        size_t at = place_at_cut(s, was, id);
+        if (at < was->taken ? next > was->taken : next > at) {
+            sim_fail(s, "ORDER: element %llu comes back in '%s' behind what stood behind it", (unsigned long long)id,
+                     q->var->name);
+        }
+        next = at < was->taken ? next : at + 1;
+        element_back(s, q, id);
+    }
+    for (uint64_t i = 0; q->ref->shuffle && i < real->size; i++) {
+        uint64_t id = id_of(real->array[i]);
+        PSI_IGNORE(place_at_cut(s, was, id)); /* fails by itself */
+        element_back(s, q, id);
+    }
+    if (q->ref->elements.count != was->element_count) {
+        sim_fail(s, "NOT RESTORED: '%s' had %zu elements at the cut, %zu of them come back", q->var->name, was->element_count,
+                 q->ref->elements.count);
     }
 }
 

@@ -512,62 +512,6 @@ static void queue_gone(struct sim *s, struct sim_queue *q)
     q->ref = NULL;
 }
 
-/* The place of the element among those that were there at the cut; fails where it is none of them. */
-static size_t place_at_cut(struct sim *s, const struct sim_saved *was, uint64_t id)
-{
-    for (size_t i = 0; i < was->element_count; i++) {
-        if (was->element[i] == id) {
-            return i;
-        }
-    }
-    sim_fail(s, "NOT RESTORED: element %llu comes back in '%s', and checkpoint %llu does not have it", (unsigned long long)id,
-             was->var->name, (unsigned long long)was->number);
-}
-
-/* It is in the queue as it was then, whatever has become of it since. */
-static void element_back(struct sim *s, const struct sim_queue *q, uint64_t id)
-{
-    struct sim_element *e = element_at(s, id);
-    if (e->creation == q->creation) {
-        sim_fail(s, "TWICE: element %llu comes back two times in '%s'", (unsigned long long)id, q->var->name);
-    }
-    e->creation = q->creation;
-    e->life = 0;
-    e->place = SIM_PLACE_QUEUE;
-    e->dead = false;
-    e->got_count = e->back_count = 0;
-    ref_add(&q->ref->elements, id);
-    s->count_back_elements++;
-}
-
-/* It comes back out of a checkpoint: all that was in it at the cut, in that order; first what was taken and not acknowledged. */
-static void queue_back(struct sim *s, const struct sim_task *t, struct sim_queue *q, const struct psd_queue *real)
-{
-    const struct sim_saved *was = sim_back_find(s, t, q->var);
-    struct psi_list *it = NULL;
-    size_t next = 0;
-    q->ref->closed = was->closed;
-    PSI_LIST_FOREACH(it, &real->elements) {
-        uint64_t id = whole_id_of(s, PSI_CONTAINER_OF(it, struct psd_element, link));
-        size_t at = place_at_cut(s, was, id);
-        if (at < was->taken ? next > was->taken : next > at) {
-            sim_fail(s, "ORDER: element %llu comes back in '%s' behind what stood behind it", (unsigned long long)id,
-                     q->var->name);
-        }
-        next = at < was->taken ? next : at + 1;
-        element_back(s, q, id);
-    }
-    for (uint64_t i = 0; q->ref->shuffle && i < real->size; i++) {
-        uint64_t id = whole_id_of(s, real->array[i]);
-        PSI_IGNORE(place_at_cut(s, was, id)); /* fails by itself */
-        element_back(s, q, id);
-    }
-    if (q->ref->elements.count != was->element_count) {
-        sim_fail(s, "NOT RESTORED: '%s' had %zu elements at the cut, %zu of them come back", q->var->name, was->element_count,
-                 q->ref->elements.count);
-    }
-}
-
 static struct sim_queue *queue_new(struct sim *s, const struct sim_task *t, const struct psd_variable *v)
 {
     struct sim_queue *q = NULL;
@@ -586,7 +530,7 @@ static struct sim_queue *queue_new(struct sim *s, const struct sim_task *t, cons
     q->ref->shuffle = spec->kind == PSI_QUEUE_SHUFFLE;
     q->ref->min_after_dequeue = spec->min_after_dequeue;
     if (s->k.beside && sim_back_now(t)) {
-        queue_back(s, t, q, v->queue);
+        sim_back_queue(s, t, q, v->queue);
     }
     return q;
 }

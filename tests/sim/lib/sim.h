@@ -54,6 +54,7 @@ enum {
 struct sim;
 struct sim_conn;
 struct psd_change;
+struct psd_queue;
 struct psd_record;
 struct psd_variable;
 struct ref_queue;
@@ -789,6 +790,8 @@ bool sim_back_now(const struct sim_task *t);
 const struct sim_saved *sim_back_find(struct sim *s, const struct sim_task *t, const struct sim_var *v);
 /** All of t has been looked at after an event. */
 void sim_back_look(struct sim *s, const struct sim_task *t);
+/** q comes back: all that was in it at the cut, in that order; first what was taken and not acknowledged. */
+void sim_back_queue(struct sim *s, const struct sim_task *t, struct sim_queue *q, const struct psd_queue *real);
 /** It is reported as saved. */
 void sim_back_saved(struct sim *s, uint64_t number);
 void sim_back_free(struct sim *s);
