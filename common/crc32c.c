@@ -6,10 +6,10 @@
  * are joined by carry-less products. Elsewhere eight tables (slicing by 8), made at first use. No failure modes.
  *
  * Folding, on a CPU with AVX-512 and VPCLMULQDQ: 256 bytes lie in four registers, and become the 256 bytes that leave the same
- * register behind 256 more; at the end they become one, whose 64 bytes are summed as any. With H and L the first and the last eight bytes of a
- * lane of 16, that lane times x^2048 is H * x^(2048 + 64) + L * x^2048; a reflected product brings x^1, hence the exponents of
- * the two constants are 1 less. It is here for two things that ISA-L's function does not do: it asks for what comes next, and it
- * looks at what it sums.
+ * register behind 256 more; at the end the four become one, whose 64 bytes are summed as any. With H and L the first and the last
+ * eight bytes of a lane of 16, that lane times x^2048 is H * x^(2048 + 64) + L * x^2048; a reflected product brings x^1, hence
+ * the exponents of the two constants are 1 less. It is here for two things that ISA-L's function does not do: it asks for what
+ * comes next, and it looks at what it sums.
  *
  * Joining: with f(a) the register after a block that starts with register a, a block of n bytes maps a to a * x^(8n) mod P.
  * A reflected 64-bit product of a and k, put through one crc32 step, is a * k * x^33 mod P (x^32 of the step, x^1 of the
