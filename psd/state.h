@@ -176,6 +176,7 @@ struct psd_task {
     char name[PSI_TASK_NAME_MAX];
     uint64_t random_key[2], random_count;
     uint64_t now_ms, started_ms, last_tick_ms;
+    uint64_t record_cursor; /* of records, where the next tick looks on */
     uint64_t life, durable;
     struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */
     uint64_t room_none_ms[3];             /* by enum psd_room: when nothing could give way */

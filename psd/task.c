@@ -20,7 +20,10 @@
 
 #include <string.h>
 
-enum { CROWDED_HELLO_MS = 250 }; /* who connects says HELLO with its first bytes */
+enum {
+    CROWDED_HELLO_MS = 250, /* who connects says HELLO with its first bytes */
+    LOOK_TICKS = 8          /* each connection and record is looked at once in so many, where there are many of them */
+};
 
 void psd_task_config_init(struct psd_task_config *config)
 {
@@ -38,6 +41,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->cut_slice_bytes = PS_CUT_SLICE_BYTES;
     config->cut_pace_bytes = PS_CUT_PACE_BYTES;
     config->round_slice_bytes = PS_ROUND_SLICE_BYTES;
+    config->tick_looks = PS_TICK_LOOKS;
     config->calls_max = PS_CALLS_MAX;
     memcpy(config->devices, "CPU:0", 6);
 }
@@ -203,29 +207,43 @@ static bool segment_late(const struct psd_task *t, struct psd_conn *c)
     return t->now_ms - since >= t->config.segment_deadline_ms;
 }
 
-static void tick_conns(struct psd_task *t)
+static void tick_conn(struct psd_task *t, struct psd_conn *c)
 {
-    struct psi_list *it = NULL, *tmp = NULL;
     bool hurry = t->crowded && t->config.hello_deadline_ms > CROWDED_HELLO_MS;
     uint32_t hello_ms = hurry ? CROWDED_HELLO_MS : t->config.hello_deadline_ms;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
-        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
-        uint64_t silent = t->now_ms - c->heard_ms;
-        if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= hello_ms) {
-            psd_log(t, PSI_LOG_WARN, "hello_deadline", PSI_KV("peer", c->text), PSI_KV("msg", "no HELLO in time: closed"));
-            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "no HELLO in time");
-        } else if (is_stuck(t, c)) {
-            psd_log(t, PSI_LOG_WARN, "peer_stuck", PSI_KV("peer", c->text), PSI_KV("queued_bytes", c->link->out.queued_bytes),
-                    PSI_KV("copies_bytes", c->copy_bytes), PSI_KV("msg", "it has read nothing for a lease: closed"));
-            psd_conn_close(t, c, false);
-        } else if (!c->link->paused && silent >= t->config.lease_ms) {
-            psd_log(t, PSI_LOG_WARN, "peer_silent", PSI_KV("peer", c->text), PSI_KV("silent_ms", silent));
-            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "nothing was heard for a lease");
-        } else if (!c->link->paused && psi_reader_holds_buffer(&c->link->in) && segment_late(t, c)) {
-            psd_log(t, PSI_LOG_WARN, "segment_deadline", PSI_KV("peer", c->text),
-                    PSI_KV("msg", "half a segment for too long: closed"));
-            psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "half a segment for too long");
-        }
+    uint64_t silent = t->now_ms - c->heard_ms;
+    if (!c->hello_done && !c->link->paused && t->now_ms - c->opened_ms >= hello_ms) {
+        psd_log(t, PSI_LOG_WARN, "hello_deadline", PSI_KV("peer", c->text), PSI_KV("msg", "no HELLO in time: closed"));
+        psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "no HELLO in time");
+    } else if (is_stuck(t, c)) {
+        psd_log(t, PSI_LOG_WARN, "peer_stuck", PSI_KV("peer", c->text), PSI_KV("queued_bytes", c->link->out.queued_bytes),
+                PSI_KV("copies_bytes", c->copy_bytes), PSI_KV("msg", "it has read nothing for a lease: closed"));
+        psd_conn_close(t, c, false);
+    } else if (!c->link->paused && silent >= t->config.lease_ms) {
+        psd_log(t, PSI_LOG_WARN, "peer_silent", PSI_KV("peer", c->text), PSI_KV("silent_ms", silent));
+        psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "nothing was heard for a lease");
+    } else if (!c->link->paused && psi_reader_holds_buffer(&c->link->in) && segment_late(t, c)) {
+        psd_log(t, PSI_LOG_WARN, "segment_deadline", PSI_KV("peer", c->text),
+                PSI_KV("msg", "half a segment for too long: closed"));
+        psd_conn_fault(t, c, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "half a segment for too long");
+    }
+}
+
+/* How many of so many a tick looks at: all have their turn in LOOK_TICKS. */
+static uint32_t looks(const struct psd_task *t, uint32_t count)
+{
+    uint32_t share = (count + LOOK_TICKS - 1) / LOOK_TICKS;
+    uint32_t least = count < t->config.tick_looks ? count : t->config.tick_looks;
+    return share > least ? share : least;
+}
+
+/* Those that were not looked at for the longest time; then they are the last of the list. */
+static void tick_conns(struct psd_task *t)
+{
+    for (uint32_t left = looks(t, t->conn_count); left > 0 && !psi_list_empty(&t->conns); left--) {
+        struct psd_conn *c = PSI_CONTAINER_OF(psi_list_pop_front(&t->conns), struct psd_conn, all);
+        psi_list_push_back(&t->conns, &c->all);
+        tick_conn(t, c);
     }
 }
 
@@ -241,25 +259,31 @@ static bool is_away(const struct psd_task *t, const struct psd_record *r)
     return t->now_ms - r->idle_since_ms >= t->config.lease_ms || r->idle_since_ms - r->heard_ms >= t->config.lease_ms;
 }
 
-static void tick_records(struct psd_task *t, uint64_t grace_ms)
+static void tick_record(struct psd_task *t, struct psd_record *r)
 {
-    uint64_t cursor = 0;
+    if (r->member && r->lease_until_ms <= t->now_ms) {
+        psd_lease_end(t, r);
+        psd_barrier_lease_ended(t, r);
+    }
+    if (r->conn == NULL && !r->away && is_away(t, r)) {
+        r->away = true;
+        psd_queue_session_away(t, r);
+    }
+    if (r->conn == NULL && (r->guest || t->now_ms - r->idle_since_ms >= t->config.session_keep_ms)) {
+        psd_session_drop(t, r);
+    }
+}
+
+/* As tick_conns(): those behind the last one that was looked at. */
+static void tick_records(struct psd_task *t)
+{
     void *value = NULL;
-    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
-        struct psd_record *r = value;
-        r->lease_until_ms += grace_ms;
-        r->idle_since_ms = excused(t, r->idle_since_ms, grace_ms);
-        if (r->member && r->lease_until_ms <= t->now_ms) {
-            psd_lease_end(t, r);
-            psd_barrier_lease_ended(t, r);
+    for (uint32_t left = looks(t, psi_map_count(&t->records)) + 1; left > 0; left--) {
+        if (!psi_map_next(&t->records, &t->record_cursor, NULL, NULL, &value)) {
+            t->record_cursor = 0;
+            return;
         }
-        if (r->conn == NULL && !r->away && is_away(t, r)) {
-            r->away = true;
-            psd_queue_session_away(t, r);
-        }
-        if (r->conn == NULL && (r->guest || t->now_ms - r->idle_since_ms >= t->config.session_keep_ms)) {
-            psd_session_drop(t, r);
-        }
+        tick_record(t, value);
     }
 }
 
@@ -278,6 +302,8 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0; /* we were not running: nobody is to blame */
     if (grace > 0) {
         struct psi_list *it = NULL;
+        uint64_t cursor = 0;
+        void *value = NULL;
         PSI_LIST_FOREACH(it, &t->conns) {
             struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
             c->heard_ms = excused(t, c->heard_ms, grace);
@@ -286,6 +312,11 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
             c->segment_begun_ms = excused(t, c->segment_begun_ms, grace);
             c->segment_moved_ms = excused(t, c->segment_moved_ms, grace);
         }
+        while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+            struct psd_record *r = value;
+            r->lease_until_ms += grace;
+            r->idle_since_ms = excused(t, r->idle_since_ms, grace);
+        }
         t->directory_heard_ms = excused(t, t->directory_heard_ms, grace);
         for (uint32_t i = 0; i < t->peer_count; i++) {
             t->peers[i].missing_since_ms = excused(t, t->peers[i].missing_since_ms, grace);
@@ -293,7 +324,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     }
     tick_conns(t);
     settle(t);
-    tick_records(t, grace);
+    tick_records(t);
     psd_barriers_look(t);
     psd_wait_tick(t);
     psd_slow_tick(t);

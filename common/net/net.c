@@ -224,6 +224,9 @@ void psi_net_arm_again(struct psi_net *net)
 void psi_net_note_sent(struct psi_net *net)
 {
     struct psi_list *it;
+    if (net->holds == 0) {
+        return;
+    }
     PSI_LIST_FOREACH(it, &net->conns) {
         psi_conn_note_sent(PSI_CONTAINER_OF(it, struct psi_conn, all));
     }

@@ -799,10 +799,9 @@ struct psd_conn *psd_task_link_dialed(struct psd_task *t, void *shell, const cha
 
 void psd_task_link_tick(struct psd_task *t)
 {
-    struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->conns) {
-        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
-        if (c->role == PSD_ROLE_CLIENT || !c->hello_done || t->now_ms - c->beat_sent_ms < t->config.beat_ms) {
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_conn *c = t->peers[i].conn;
+        if (c == NULL || c->closing || !c->hello_done || t->now_ms - c->beat_sent_ms < t->config.beat_ms) {
             continue;
         }
         c->beat_sent_ms = t->now_ms;

@@ -244,6 +244,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
         config.round_slice_bytes = 1u << 14;
     }
     config.cut_slice_bytes = 256;
+    config.tick_looks = s->seed % 4 == 1 ? 1 : config.tick_looks;
     config.cut_pace_bytes = (uint64_t)1 << (14 + s->seed % 13);
     config.memory_budget_bytes = s->k.memory_bytes > 0 ? s->k.memory_bytes : config.memory_budget_bytes;
     config.config_row = sim_config_row;

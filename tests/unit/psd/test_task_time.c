@@ -50,6 +50,56 @@ TEST(test_crowded)
     assert_false(shell_is_closed(known->conn));
 }
 
+enum { MANY = 40, IN_8 = MANY / 8 };
+
+static void few_looks(struct psd_task_config *config)
+{
+    config->tick_looks = 2;
+    config->session_keep_ms = 1000;
+}
+
+/* Of many connections a tick looks at a share, so that none takes long; each has its turn within eight, or some
+ * more where many end meanwhile, for the share is of those that are left. */
+TEST(test_ticks_share_connections)
+{
+    struct env *e = env_new_unconnected(few_looks);
+    struct shell_conn *conns[MANY];
+    uint64_t opened_ms[MANY];
+    for (int i = 0; i < MANY; i++) {
+        conns[i] = shell_connect(e->t);
+        opened_ms[i] = e->t->now;
+        shell_pass(&e->net, i < MANY / 2 ? 0 : 100);
+    }
+    for (uint32_t closed = 0, before = 0; closed < MANY; before = closed) {
+        shell_pass(&e->net, 100);
+        closed = 0;
+        for (int i = 0; i < MANY; i++) {
+            uint64_t age = e->t->now - opened_ms[i];
+            bool gone = shell_is_closed(conns[i]);
+            closed += gone;
+            assert_true(gone ? age >= PS_HELLO_DEADLINE_MS : age < PS_HELLO_DEADLINE_MS + 16 * 100);
+        }
+        assert_in_range(closed - before, 0, IN_8);
+    }
+}
+
+/* Likewise of sessions. */
+TEST(test_ticks_share_sessions)
+{
+    struct env *e = env_new_unconnected(few_looks);
+    for (int i = 0; i < MANY; i++) {
+        shell_cut(fc_new(e->t, (uint8_t)(i + 1))->conn);
+    }
+    shell_pass(&e->net, 900);
+    for (uint32_t ticks = 0, left = MANY; left > 0; ticks++) {
+        uint32_t before = left;
+        shell_pass(&e->net, 100);
+        left = psd_task_session_count(e->t->core);
+        assert_in_range(before - left, 0, IN_8 + 1);
+        assert_in_range(ticks, 0, 2 * 8);
+    }
+}
+
 TEST(test_silent_peer)
 {
     struct env *e = env_new(NULL);
