@@ -131,11 +131,16 @@ static bool is_read(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct job, link)->op.kind == PSD_DISK_READ;
 }
 
+static bool may_begin(const struct psd_disk *d)
+{
+    struct psi_list *first = psi_list_first(&d->queue), *beside = psi_list_first(&d->begun);
+    return first != NULL && (beside == NULL || (is_read(first) && is_read(beside)));
+}
+
 /* The next one, if it may begin now. */
 static struct psi_list *begin(struct psd_disk *d)
 {
-    struct psi_list *first = psi_list_first(&d->queue), *beside = psi_list_first(&d->begun);
-    if (first == NULL || (beside != NULL && !(is_read(first) && is_read(beside)))) {
+    if (!may_begin(d)) {
         return NULL;
     }
     struct psi_list *link = psi_list_pop_front(&d->queue);
@@ -261,7 +266,9 @@ void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
     PSI_CONTAINER_OF(link, struct job, link)->over = false;
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
-    (void)pthread_cond_signal(&d->changed); /* one is enough: until it is closed nobody else waits for it */
+    if (may_begin(d)) { /* otherwise who carries out the one before begins it: a wake-up for each costs as much as some writes */
+        (void)pthread_cond_signal(&d->changed); /* one is enough: until it is closed nobody else waits for it */
+    }
     (void)pthread_mutex_unlock(&d->mutex);
 }
 
