@@ -94,8 +94,9 @@ PS_API bool psd_call_cancelled(const psd_call *call);
     ROW(bool, exit_when_done, "exit_when_done", BOOL, 0, 1, false, "false", false,                                               \
         "End with status 0 when every trainer has said that the job is done (ps_session_job_done).")                             \
     ROW(uint32_t, checkpoint_seconds, "checkpoint_seconds", COUNT, 0, 1000000, 600, "600", true,                                 \
-        "With checkpoint_dir, as the next six: seconds from one checkpoint to the next, the first one when a worker has said "   \
-        "a global step; 0: none by time. The directory task's counts, as for the next three.")                                   \
+        "With checkpoint_dir, as the next six: seconds from one checkpoint to the next, where anything has changed, the first "  \
+        "one when a worker has said a global step, or a chief that the model is ready; 0: none by time. The directory task's "   \
+        "counts, as for the next three.")                                                                                        \
     ROW(uint32_t, checkpoint_steps, "checkpoint_steps", COUNT, 0, 1000000000, 0, "0", true,                                      \
         "A checkpoint after so many global steps as well; 0: none.")                                                             \
     ROW(uint32_t, max_to_keep, "max_to_keep", COUNT, 2, 10000, 5, "5", true, "Checkpoints that are kept; older ones go.")        \

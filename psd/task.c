@@ -77,6 +77,7 @@ static void settle(struct psd_task *t)
         psd_barriers_look(t);
         psd_groups_turn(t);
         psd_resets_turn(t);
+        psd_share_turn(t);
         psd_saves_turn(t);
         psd_start_turn(t);
         psd_starts_turn(t);
@@ -332,7 +333,6 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_task_link_tick(t);
     psd_job_tick(t);
     psd_save_tick(t);
-    psd_share_tick(t);
     psd_saves_tick(t);
     psd_starts_tick(t);
     settle(t);

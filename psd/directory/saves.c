@@ -180,6 +180,7 @@ void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     if (t->saves != NULL) {
         t->saves->names_checked = false;
+        t->peers[p->index].changed = false; /* it says so anew */
         t->saves->peers[p->index].has_disk = false;
         t->saves->peers[p->index].listed_count = 0;
     }

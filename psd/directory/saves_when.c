@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the directory begins a checkpoint: every so many seconds or steps, once when the model is ready, when somebody asks for
- * one; and what stands in its way. An attempt that is not possible now begins when it is; one that cannot be as things are is
- * given up, said once. The last one, of tasks that end, is not waited for.
+ * When the directory begins a checkpoint: every so many seconds, where anything has changed, or steps, once when the model is
+ * ready, when somebody asks for one; and what stands in its way. An attempt that is not possible now begins when it is; one that
+ * cannot be as things are is given up, said once. The last one, of tasks that end, is not waited for.
  */
 #include "rounds.h"
 #include "saves.h"
@@ -115,6 +115,17 @@ bool psd_saves_drained(const struct psd_task *t)
     return t->saves == NULL || (t->saves->phase == PSD_SAVES_IDLE && !t->saves->wanted);
 }
 
+/* A task of the job says that it has changed since its last checkpoint: programs without a global step are saved by that. */
+static bool has_changed(const struct psd_task *t)
+{
+    bool changed = false;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        changed = changed || (p->own_job && (p->self ? psd_save_changed(t) : p->changed));
+    }
+    return changed;
+}
+
 /* The highest global step that a session has said which is there, or has left since the last look. Returns whether a chief has
  * made a model ready. */
 static bool look_at_steps(struct psd_task *t)
@@ -132,7 +143,8 @@ static bool look_at_steps(struct psd_task *t)
     }
     t->left_step = 0;
     s->step = step != 0 ? step : s->step;
-    s->begun_step = s->begun_step > s->step ? s->step : s->begun_step; /* the model went back */
+    bool unsaid = s->begun && s->begun_step == 0;                                /* nobody had said one */
+    s->begun_step = unsaid || s->begun_step > s->step ? s->step : s->begun_step; /* or the model went back */
     return ready;
 }
 
@@ -147,15 +159,15 @@ void psd_saves_last(struct psd_task *t)
         return;
     }
     PSI_IGNORE(look_at_steps(t)); /* those of workers that have just ended */
-    if (s->step != 0) {
+    if (s->step != 0 || has_changed(t)) {
         s->last_ms = t->now_ms;
         s->wanted = true;
         s->again_ms = 0;
     }
 }
 
-/* A checkpoint by time, by steps, or the first one. Behind others the first one waits for a chief: before that it may be half a
- * model. While no step is made there is nothing to save. */
+/* A checkpoint by time, by steps, or the first one. Behind others, and where nobody says a step, the first one waits for a chief:
+ * before that it may be half a model. While nothing changes there is nothing to save. */
 static bool is_due(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
@@ -164,12 +176,13 @@ static bool is_due(struct psd_task *t)
     }
     s->looked_ms = t->now_ms;
     bool ready = look_at_steps(t);
-    if (s->step == 0 || !by_itself(t)) {
+    if (!by_itself(t)) {
         return false;
     }
-    bool first = !s->begun && (ready || psi_list_empty(&s->known));
+    bool news = s->step != s->saved_step || has_changed(t);
+    bool first = !s->begun && (ready || (s->step != 0 && psi_list_empty(&s->known)));
     bool steps = t->config.checkpoint_steps != 0 && s->step - s->begun_step >= t->config.checkpoint_steps;
-    return first || steps || (s->due_ms != 0 && t->now_ms >= s->due_ms && s->step != s->saved_step);
+    return steps || (news && (first || (s->due_ms != 0 && t->now_ms >= s->due_ms)));
 }
 
 void psd_saves_tick(struct psd_task *t)

@@ -805,12 +805,8 @@ void psd_task_link_tick(struct psd_task *t)
             continue;
         }
         c->beat_sent_ms = t->now_ms;
-        struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_BEAT, .id = ++c->next_id};
-        if (psi_outq_push(&c->link->out, &h, NULL, NULL) != PS_OK) {
-            psd_conn_close(t, c, false);
-            continue;
-        }
-        psd_mark_dirty(t, c);
+        const ps_v1_Beat m = psd_share_beat(t);
+        psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m);
     }
     psd_groups_tick(t);
     psd_resets_tick(t);

@@ -464,11 +464,17 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
     s->moved_ms = t->now_ms;
     s->done_bytes = 0;
     s->all_bytes = t->store.arena.used_bytes;
+    s->cut_changes = t->store.changes;
     s->done = done;
     s->ask_id = id;
     s->err.code = PS_OK;
     psd_save_pace_begin(t, hurries);
     return PS_OK;
+}
+
+bool psd_save_changed(const struct psd_task *t)
+{
+    return t->save != NULL && t->store.changes != t->save->saved_changes;
 }
 
 void psd_save_hurry_here(struct psd_task *t, uint64_t number)
@@ -528,6 +534,7 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
     }
     if (m->err.code == PS_OK && shard != NULL) {
         shard->manifest_bytes = m->bytes.len;
+        t->save->saved_changes = m->number == t->save->number ? t->save->cut_changes : t->save->saved_changes;
     }
     psi_list_remove(&m->link);
     m->done(t, m->number, m->ask_id, m->err.code == PS_OK ? NULL : &m->err);
@@ -800,7 +807,7 @@ void psd_save_drain(struct psd_task *t)
 {
     struct psd_save *s = t->save;
     struct psd_conn *c = t->peers[t->directory].conn;
-    ps_v1_Beat m = {.ends = true};
+    ps_v1_Beat m = {.ends = true, .changed = psd_save_changed(t)};
     if (!t->is_directory && psd_save_is_able(t) && c != NULL && c->list == PSD_LIST_TAKEN) {
         s->ends_ms = t->now_ms;
         s->ends_highest = s->highest;

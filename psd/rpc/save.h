@@ -91,6 +91,8 @@ struct psd_save {
     uint32_t ops;      /* on their way */
     struct psd_save_pace pace;
     uint64_t done_bytes, all_bytes; /* written of it; some more are to be: all values and slots */
+    uint64_t cut_changes;           /* of the store, at the cut */
+    uint64_t saved_changes;         /* ... at that of the last one that is whole here */
     psd_save_fn done;               /* NULL: nobody wants to know */
     uint64_t ask_id;                /* for done: of TASK_CUT */
     struct psi_err err;
@@ -104,6 +106,7 @@ struct psd_save {
     /* volatile: share.c */
     uint64_t share_ms;     /* when the directory was told last */
     uint32_t share;        /* ... what */
+    bool told_changed;     /* ... likewise */
     struct psi_list reads; /* volatile: ranges of files that are on their way to clients, save_read.c */
 };
 
@@ -136,6 +139,8 @@ void psd_save_directory_lost(struct psd_task *t);
 /** The task is to end: the directory is asked for a last checkpoint; it is over, or does not come. */
 void psd_save_drain(struct psd_task *t);
 bool psd_save_drained(const struct psd_task *t);
+/** Variables or queues have changed since the last cut that is whole here. */
+bool psd_save_changed(const struct psd_task *t);
 /** The cut may have more to write. */
 void psd_save_work(struct psd_task *t);
 void psd_save_tick(struct psd_task *t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far a task is with its part of a checkpoint that it writes or loads, for people: each second it tells the directory, in a
- * BEAT, whose answer says nothing. Failure: none; what is not told is 0.
+ * What a task tells the directory of itself in BEATs, whose answers say nothing: how far it is with its part of a checkpoint that
+ * it writes or loads, for people, each second; and whether it has changed since its last one, when that turns. Failure: none;
+ * what was not told, or not heard, the next BEAT says, which comes anyway.
  */
 #include "start.h"
 
@@ -30,17 +31,25 @@ uint32_t psd_share(const struct psd_task *t)
     return saves(t) ? share_of(t->save->done_bytes, t->save->all_bytes) : share_of(t->start->done_bytes, t->start->all_bytes);
 }
 
-void psd_share_tick(struct psd_task *t)
+ps_v1_Beat psd_share_beat(const struct psd_task *t)
+{
+    return t->is_directory ? (ps_v1_Beat)ps_v1_Beat_init_zero
+                           : (ps_v1_Beat){.share = psd_share(t), .changed = psd_save_changed(t)};
+}
+
+void psd_share_turn(struct psd_task *t)
 {
     struct psd_save *s = t->save;
     struct psd_conn *c = t->peers[t->directory].conn;
-    if (s == NULL || t->is_directory || c == NULL || c->list != PSD_LIST_TAKEN || (!saves(t) && !loads(t))) {
+    if (s == NULL || t->is_directory || c == NULL || c->list != PSD_LIST_TAKEN) {
         return;
     }
-    const ps_v1_Beat m = {.share = psd_share(t)};
-    if (m.share != s->share && t->now_ms - s->share_ms >= EVERY_MS) {
+    const ps_v1_Beat m = psd_share_beat(t);
+    bool further = (saves(t) || loads(t)) && m.share != s->share && t->now_ms - s->share_ms >= EVERY_MS;
+    if (further || m.changed != s->told_changed) {
         s->share = m.share;
         s->share_ms = t->now_ms;
+        s->told_changed = m.changed;
         psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m);
     }
 }

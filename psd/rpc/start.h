@@ -97,8 +97,10 @@ void psd_start_list_add(const struct psd_task *t, struct psd_list *l);
 /* ---- share.c ---- */
 /** Of its part of the checkpoint that it writes or loads, in millionths; 0 also where there is none. */
 uint32_t psd_share(const struct psd_task *t);
-/** A task tells the directory each second. */
-void psd_share_tick(struct psd_task *t);
+/** What a BEAT of this task to the directory says. */
+ps_v1_Beat psd_share_beat(const struct psd_task *t);
+/** The end of an event. A task tells the directory: each second how far it is, at once that it has changed, or not any more. */
+void psd_share_turn(struct psd_task *t);
 void psd_start_check_invariants(const struct psd_task *t);
 
 #endif

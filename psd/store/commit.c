@@ -301,9 +301,34 @@ static void reset_end(struct psd_task *t, const struct psd_change *c)
     reset_settle(t, r);
 }
 
+/* It is worth a checkpoint: sessions, names and chiefs come and go without one, and what is made has no value yet. */
+static bool changes_model(const struct psd_change *c)
+{
+    switch (c->kind) {
+    case PSD_CHANGE_INIT:
+        return c->init.runs;
+    case PSD_CHANGE_SEAL:
+        return !c->seal.variable->sealed;
+    case PSD_CHANGE_SEGMENT:
+    case PSD_CHANGE_ENQUEUE:
+    case PSD_CHANGE_DEQUEUE:
+    case PSD_CHANGE_ATTEMPT_END:
+    case PSD_CHANGE_QUEUE_CLOSE:
+    case PSD_CHANGE_WORK_FILLED:
+    case PSD_CHANGE_WORK_END:
+    case PSD_CHANGE_ROUND_FLIP:
+    case PSD_CHANGE_RATE:
+    case PSD_CHANGE_SET_STEP:
+        return true;
+    default:
+        return false;
+    }
+}
+
 void psd_commit(struct psd_task *t, const struct psd_change *c)
 {
     t->position++;
+    t->store.changes += changes_model(c);
     if (t->consume != NULL) {
         t->consume(t->consume_ctx, t->position, c);
     }

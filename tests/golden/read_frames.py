@@ -782,6 +782,11 @@ def share_beat(f):
     same(message("Beat", f.meta), share=430000)
 
 
+def changed_beat(f):
+    is_frame(f, "BEAT", "CRC", id=100)
+    same(message("Beat", f.meta), share=430000, changed=True)
+
+
 def checkpoints_shares(f):
     is_frame(f, "CHECKPOINTS", "CRC REPLY", id=81)
     check(items(f.payload, "CheckpointAnswer") == [{"number": 13, "state": 2, "task_count": 2, "share": 750001}], "a share")
@@ -835,7 +840,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "task_cut": of_number("TASK_CUT", 82), "task_cut_answer": task_cut_answer, "task_manifest": task_manifest,
             "task_drop": of_number("TASK_DROP", 84), "list_saved": list_saved,
             "checkpoint_restore": checkpoint_restore, "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
-            "share_beat": share_beat, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
+            "share_beat": share_beat, "changed_beat": changed_beat, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "list_start": list_start,
             "hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,

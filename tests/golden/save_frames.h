@@ -196,6 +196,14 @@ static inline void share_beat(struct wire *out)
     control(out, &h, &ps_v1_Beat_msg, &m, NULL);
 }
 
+/* ... and that it has changed since its last checkpoint. */
+static inline void changed_beat(struct wire *out)
+{
+    ps_v1_Beat m = {.share = 430000, .changed = true};
+    struct ps_frame_header h = header_of(PS_OP_BEAT, 0, 100, 0);
+    control(out, &h, &ps_v1_Beat_msg, &m, NULL);
+}
+
 static inline void checkpoints_shares(struct wire *out)
 {
     ps_v1_CheckpointAnswer m = ps_v1_CheckpointAnswer_init_zero;

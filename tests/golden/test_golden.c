@@ -428,6 +428,7 @@ static const struct golden {
     {"task_load_others", task_load_others},
     {"task_load_sized", task_load_sized},
     {"share_beat", share_beat},
+    {"changed_beat", changed_beat},
     {"checkpoints_shares", checkpoints_shares},
     {"list_part", list_part},
     {"list_gone", list_gone},

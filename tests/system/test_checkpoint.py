@@ -3,6 +3,7 @@
 """Checkpoints of live clusters: psctl checkpoint save and list, what lies on the disks, tasks that are killed, a disk without room."""
 import json
 import os
+import signal
 import struct
 import subprocess
 import sys
@@ -119,6 +120,30 @@ class Saved(unittest.TestCase):
                 trainer.kill()
         self.assertIsNone(self.files(0, 1))
         self.assertIsNone(self.files(1, 1))
+
+    def test_by_itself_without_a_global_step(self):
+        """Neither a step nor a chief: what was changed is saved by time, once, and at the end, and is there again."""
+        c = self.cluster("--checkpoint_seconds", "1")
+        model = os.path.join(self.place, "model.safetensors")
+        header = json.dumps({n: {"dtype": "F32", "shape": [4], "data_offsets": [16 * i, 16 * i + 16]} for i, n in enumerate("vw")})
+        header += " " * (-len(header) % 8)
+        with open(model, "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header.encode() + struct.pack("<8f", *range(8)))
+        psctl(c, "import", model)  # one for each task
+        end = time.monotonic() + WAIT_S
+        while [r["state"] for r in listed(c)][-1:] != ["saved"]:
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.1)
+        before = max(r["number"] for r in listed(c))
+        psctl(c, "set", "w", "5", "--fill")
+        for task in (1, 0):
+            c.tasks[task].send_signal(signal.SIGTERM)
+        for task in (1, 0):
+            c.kill(task, signal.SIGTERM)
+        for task in (0, 1):
+            c.start(task, *self.flags)
+        self.assertGreater(max(r["number"] for r in listed(c)), before)
+        self.assertEqual(psctl(c, "get", "w", "--timeout", "30s").split()[-4:], ["5"] * 4)
 
     def test_a_task_without_a_directory_for_it(self):
         c = self.cluster(flags1=())
