@@ -136,7 +136,7 @@ void psd_saves_forget(struct psd_task *t, uint64_t number);
 /** Checkpoints, for people: the last one, the one that is being made, the last attempt where it failed, when they are made. ""
  * without a place for them, and in a task that is not the directory. */
 void psd_saves_text(const struct psd_task *t, char *buf, size_t n);
-/** Tasks that have a whole part of it. */
+/** Tasks that have a whole part of it, as their own. */
 uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number);
 /** What is deleted may be gone from our disk. */
 void psd_saves_delete_turn(struct psd_task *t);

@@ -13,6 +13,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { RETRY_MS = 1000 };
 
@@ -24,6 +25,23 @@ uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_saves_listed *l = psd_saves_listed_of(&t->saves->peers[i], number);
         count += t->peers[i].own_job && (t->peers[i].self || (l != NULL && l->whole));
+    }
+    return count;
+}
+
+/* Its parts that are there: of a task of the job with the manifest; of one that is gone, or has it no more, where somebody would
+ * load it, because that directory lies beside its own. */
+static uint32_t parts_there(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_starts_parts parts;
+    struct psd_starts_part part;
+    uint32_t count = 0;
+    psd_starts_parts_begin(c, &parts);
+    while (psd_starts_parts_next(&parts, &part)) {
+        const struct psd_peer *p = psd_starts_loader(t, &part);
+        bool own = p != NULL && p->task == part.task && strcmp(p->job, part.job) == 0;
+        const struct psd_saves_listed *l = own ? psd_saves_listed_of(&t->saves->peers[p->index], part.number) : NULL;
+        count += p != NULL && (!own || p->self || (l != NULL && l->whole));
     }
     return count;
 }
@@ -63,7 +81,7 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
     if (s != NULL) {
         PSI_LIST_FOREACH(it, &s->known) {
             const struct psd_checkpoint *known = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-            uint32_t at = psd_saves_whole_at(t, known->what.number);
+            uint32_t at = parts_there(t, known);
             add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at,
                        loaded_share(t, known->what.number));
         }
@@ -98,8 +116,8 @@ static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
     struct psi_list *it = NULL;
     uint64_t newest = 0;
     PSI_LIST_FOREACH(it, &t->saves->known) {
-        const ps_v1_SaveItem *what = &PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->what;
-        newest = psd_saves_whole_at(t, what->number) + away >= what->task_count ? what->number : newest;
+        const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+        newest = parts_there(t, c) + away >= c->what.task_count ? c->what.number : newest;
     }
     return newest;
 }

@@ -55,6 +55,32 @@ TEST(test_fewer_tasks_without_a_part)
     assert_both(s, 2, 2);
 }
 
+/* Of what a larger cluster has saved all parts are there, or not. */
+TEST(test_fewer_tasks_list_what_is_there)
+{
+    ps_v1_CheckpointAnswer a[4];
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    boot_alone(s);
+    connect_alone(s);
+    assert_int_equal(sv_list(s->sv, a, 4), 2); /* and the one that was made of it */
+    assert_true(a[0].state == PS_CHECKPOINT_WHOLE && a[0].task_count == 2);
+    assert_true(a[1].state == PS_CHECKPOINT_WHOLE && a[1].task_count == 1);
+    sv_ask_delete(s->sv, 2, true);
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+    sv_ask_delete(s->sv, 1, false);
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_FAILED_PRECONDITION, "the newest one that is whole");
+    assert_int_equal(save(s), 3);
+    move_1(s, false);
+    boot_alone(s);
+    connect_alone(s);
+    assert_int_equal(sv_list(s->sv, a, 4), 2);
+    assert_true(a[0].state == PS_CHECKPOINT_IN_PART && a[0].done == 1 && a[0].task_count == 2);
+}
+
 /* It has both parts, under one incarnation, and what it saves then is its own. */
 TEST(test_fewer_tasks)
 {
