@@ -633,7 +633,7 @@ typedef struct ps_task_info {
     char address[272];
     char version[33];
     char error[544];       /* why it is not up */
-    char waiting_for[256]; /* directory: tasks whose lists are missing */
+    char waiting_for[256]; /* directory: tasks whose lists are missing; or what a task will begin with, which it has not yet */
     uint64_t uptime_ms, memory_bytes, budget_bytes, variable_bytes;
     uint32_t connections, sessions, variables, pid;
     uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, life;

@@ -38,6 +38,7 @@ bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
 void psd_buffer_return(struct psd_task *t, struct psd_conn *c);
 
 /* ---- peers.c ---- */
+struct psd_request;
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
 /** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
@@ -47,6 +48,8 @@ bool psd_peers_left(const struct psd_task *t, uint64_t life);
 /** UNAVAILABLE while a task waits for what it begins with, or loads it: at the directory any of its job; elsewhere this one.
  * FAILED_PRECONDITION, at the directory: it does not begin with what is there. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** As long as it is so, and nothing is here: an empty list would be no answer, so the request is refused as above. */
+bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** Another process says that it is p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
 /** Which other process says that it is p: "" when none has for a while. */

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONFLICT_KEPT_MS = 20000 /* it tries again within 5 s, and 25 % */ };
+enum { CONFLICT_KEPT_MS = 20000 /* it tries again within 5 s, and 25 % */, RETRY_MS = 100 };
 
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
 {
@@ -95,6 +95,17 @@ ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err)
     return !waits ? PS_OK
                   : psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "what the tasks of job %s begin with is not loaded yet",
                                 t->peers[t->directory].job);
+}
+
+bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psi_err err;
+    bool shows = !t->peers[t->self].waits && t->store.variable_count > 0;
+    if (shows || psd_peers_begun(t, &err) == PS_OK) {
+        return false;
+    }
+    psd_reply(t, c, r->header.op, 0, r->header.id, 0, &err, err.code == PS_UNAVAILABLE ? RETRY_MS : 0, NULL, NULL);
+    return true;
 }
 
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life)

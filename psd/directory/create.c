@@ -389,9 +389,13 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         return;
     }
     if (st == PS_OK && psd_lists_missing(t, &missing)) {
-        st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "the directory waits for %s: variable '%s' may be there",
-                         psd_names_text(&missing), name);
-        a->retry_after_ms = RETRY_MS;
+        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* which is why it is missing */
+            PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                                   "the directory waits for %s: variable '%s' may be there", psd_names_text(&missing),
+                                   name)); /* as below */
+            a->retry_after_ms = RETRY_MS;
+        }
+        st = err.code;
     } else if (st == PS_OK) {
         st = psi_fail(&err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);
     }

@@ -4,6 +4,8 @@
 
 #include "psd/rpc/rpc.h"
 
+#include <stdio.h>
+
 /* What sessions hold, and which holds most. */
 static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
@@ -45,27 +47,41 @@ static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
     PSI_IGNORE(PSI_BYTES_SET(a->checkpoints, text)); /* fits */
 }
 
+/* Lists, at the directory; otherwise what it begins with, or at the directory what others do. */
+static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
+{
+    char text[sizeof(a->waiting_for.bytes)], names[PSD_NAMES_HALF];
+    struct psd_names missing = PSD_NAMES_IN(text), begin = PSD_NAMES_IN(names);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (p->own_job && t->is_directory && !p->self && !p->listed) {
+            psd_names_add(&missing, "/job:%s/task:%u", p->job, p->task);
+        }
+        if (p->own_job && p->waits) {
+            psd_names_add(&begin, "/job:%s/task:%u", p->job, p->task);
+        }
+    }
+    if (missing.used == 0 && begin.used > 0) {
+        PSI_IGNORE(snprintf(text, sizeof(text), "what %s will begin with: %s", psd_names_text(&begin),
+                            t->refused != NULL ? t->refused : "it is not loaded yet")); /* cut is fine */
+    } else {
+        PSI_IGNORE(psd_names_text(&missing)); /* it is text */
+    }
+    PSI_IGNORE(PSI_BYTES_SET(a->waiting_for, missing.used > 0 || begin.used > 0 ? text : "")); /* fits */
+}
+
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_InfoAnswer a = ps_v1_InfoAnswer_init_zero;
-    char buffer[sizeof(a.waiting_for.bytes)];
-    struct psd_names missing = PSD_NAMES_IN(buffer);
-    for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && !p->self && !p->listed) {
-            psd_names_add(&missing, "/job:%s/task:%u", p->job, p->task);
-        }
-    }
     uint64_t variable_bytes = 0, cursor = 0, handle = 0;
     void *value = NULL;
     while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
         variable_bytes += ((const struct psd_variable *)value)->bytes;
     }
-    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                    /* fits: checked name */
-    PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address));            /* fits: checked address */
-    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                   /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(a.waiting_for, psd_names_text(&missing))); /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices));            /* fits: checked at start */
+    PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));         /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address)); /* fits: checked address */
+    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));        /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices)); /* fits: checked at start */
     a.task = t->config.task;
     a.uptime_ms = t->now_ms - t->started_ms;
     a.memory_bytes = t->store.arena.used_bytes;
@@ -86,6 +102,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.pid = t->config.pid;
     a.budget_bytes = t->config.memory_budget_bytes;
     a.directory = t->is_directory;
+    describe_waits(t, &a);
     describe_held(t, &a);
     describe_job(t, &a);
     describe_checkpoints(t, &a);

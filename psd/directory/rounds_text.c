@@ -249,9 +249,11 @@ void psd_rpc_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_req
     const bool unknown = psd_lists_missing(t, &missing);
     if (psi_list_empty(&t->groups) && unknown) { /* none is no answer: who exports would believe it */
         struct psi_err err;
-        PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
-                               "the directory waits for the list of %s: rounds may be there",
-                               psd_names_text(&missing))); /* sent */
+        if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) {
+            PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                                   "the directory waits for the list of %s: rounds may be there",
+                                   psd_names_text(&missing))); /* sent */
+        }
         psd_reply(t, c, PS_OP_ROUNDS, 0, r->header.id, 0, &err, 0, NULL, NULL);
         return;
     }

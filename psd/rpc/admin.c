@@ -166,6 +166,9 @@ static uint32_t container_rows(const struct psd_task *t, const struct psi_map *r
 
 void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
+    if (psd_peers_refuse(t, c, r)) {
+        return;
+    }
     struct psi_err err;
     struct psi_map recorded;
     psi_map_init(&recorded, t->store.map_seed);

@@ -386,6 +386,9 @@ static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
 
 void psd_rpc_queues(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
+    if (psd_peers_refuse(t, c, r)) {
+        return;
+    }
     const struct psd_variable **all = psi_calloc((size_t)t->store.queue_count + 1, sizeof(const struct psd_variable *));
     if (all == NULL) {
         psd_list_refuse(t, c, r);

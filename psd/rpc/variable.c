@@ -245,6 +245,9 @@ static uint32_t collect(const struct psd_task *t, const struct psd_variable **al
 
 void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
+    if (psd_peers_refuse(t, c, r)) {
+        return;
+    }
     const struct psd_variable **all = psi_calloc((size_t)t->store.variable_count + 1, sizeof(const struct psd_variable *));
     if (all == NULL) {
         psd_list_refuse(t, c, r);

@@ -33,6 +33,9 @@ class Fewer(Restoring):
         told = train(fewer, 30, refused=True)
         self.assertIn("checkpoint %d has a part of /job:ps/task:1, which no task has" % newest, told)
         self.assertIn("copy its directory ps-1 beside ps-0", told)
+        for verb in (("vars",), ("queues",), ("containers",), ("rounds",), ("get", "w"), ("export", os.path.join(self.place, "file"))):
+            self.assertIn("which no task has", psctl(fewer, *verb, code=1), verb)  # an empty answer would be taken for one
+        self.assertIn("waits for what /job:ps/task:0 will begin with: checkpoint %d" % newest, psctl(fewer, "status"))
         shutil.copytree(os.path.join(self.place, "aside"), os.path.join(self.place, "ps-1"))
         os.chmod(os.path.join(self.place, "ps-1"), 0o770)  # others may write to it: psd reads nothing there
         self.restart(fewer, 0)

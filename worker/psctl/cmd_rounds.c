@@ -300,7 +300,7 @@ static enum psctl_exit show(struct psctl *c)
     free(all.rounds);
     free(all.members);
     free(all.ages);
-    if (!heard) {
+    if (directory < 0) {
         psctl_note(c, "the directory does not answer: only it knows the rounds");
     }
     return psctl_all_up(c, -1) && heard ? PSCTL_OK : PSCTL_FAILED;

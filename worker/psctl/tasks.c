@@ -60,6 +60,8 @@ bool psctl_heard(const struct psctl *c, int i, ps_status st)
     ps_task_info *t = &c->infos[i];
     if (st != PS_OK) {
         t->up = false;
+        t->status = st;
+        t->reason = ps_last_reason();
         (void)snprintf(t->error, sizeof(t->error), "%.*s", (int)sizeof(t->error) - 1, ps_last_error());
     }
     return st == PS_OK;
@@ -70,7 +72,9 @@ bool psctl_all_up(const struct psctl *c, int only)
     bool all = true;
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i) && !c->infos[i].up) {
-            psctl_note(c, "%s (%s) is down: %s", ps_cluster_task_name(c->session, i), c->infos[i].address, c->infos[i].error);
+            bool waits = c->infos[i].reason == PS_REASON_NOT_READY || c->infos[i].status == PS_FAILED_PRECONDITION;
+            psctl_note(c, "%s (%s) %s: %s", ps_cluster_task_name(c->session, i), c->infos[i].address,
+                       waits ? "has nothing to show yet" : "is down", c->infos[i].error);
             all = false;
         }
     }

@@ -16,6 +16,21 @@ static void connect_psctl(struct st *s)
     assert_int_equal(fc_hello(&s->sv->c, &hello), PS_OK);
 }
 
+/* What lists are refused with, for an empty one would be taken for an answer; and what INFO says. */
+static void assert_nothing_listed(struct st *s, ps_status st, const char *why)
+{
+    static const uint8_t lists[] = {PS_OP_VARS, PS_OP_QUEUES, PS_OP_CONTAINERS, PS_OP_ROUNDS};
+    ps_v1_InfoAnswer a;
+    char text[sizeof(a.waiting_for.bytes) + 1];
+    for (size_t k = 0; k < sizeof(lists); k++) {
+        assert_reply(fc_list(&s->sv->c, lists[k], NULL, NULL, wire_new()), st, lists[k] == PS_OP_ROUNDS ? "" : why);
+    }
+    assert_int_equal(fc_find(&s->sv->c, "w", NULL), st);
+    assert_int_equal(fc_info(&s->sv->c, &a), PS_OK);
+    assert_int_equal(PSI_BYTES_TEXT(a.waiting_for, text, sizeof(text)), PS_OK);
+    assert_non_null(strstr(text, st == PS_FAILED_PRECONDITION ? "will begin with: " : "/job:ps/task:1"));
+}
+
 /* Nobody is served, and whoever asks for something is told why. */
 static void assert_refused(struct st *s, const char *why)
 {
@@ -24,6 +39,7 @@ static void assert_refused(struct st *s, const char *why)
     assert_false(shell_logged(s->sv->t[0], "start_empty"));
     for (int i = 0; i < 2; i++) { /* and that lasts */
         connect_psctl(s);
+        assert_nothing_listed(s, PS_FAILED_PRECONDITION, why);
         assert_reply(fc_reset(&s->sv->c, 600 + (uint64_t)i, ""), PS_FAILED_PRECONDITION, why);
         assert_reply(sv_save(s->sv), PS_FAILED_PRECONDITION, why);
         ps_v1_CreateItem m;
@@ -43,6 +59,22 @@ static void set_restore(struct st *s, int restore)
 {
     s->sv->t[0]->core->config.restore = restore; /* as a reload sets it */
     pass(s);
+}
+
+/* Before the other one has come nobody knows what they begin with. */
+TEST(test_lists_before_the_start)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    sv_boot(s->sv, 0, s->tweak);
+    connect_psctl(s);
+    assert_nothing_listed(s, PS_UNAVAILABLE, "is not loaded yet");
+    boot(s, false, true);
+    connect(s, true, true);
+    assert_both(s, 1, 1);
+    assert_reply(fc_list(&s->sv->c, PS_OP_VARS, NULL, NULL, wire_new()), PS_OK, "");
 }
 
 /* Saved on one task, then on two; the directory of the second one is lost. Neither the older one nor nothing stands in for it. */
