@@ -49,8 +49,8 @@ extern "C" {
  *
  * Errors  UNAVAILABLE, ABORTED, and DEADLINE_EXCEEDED of a task that is not connected, in a recovery any: it is called again,
  *         after a pause, unless that was one recovery too many. All others end the session, DATA_LOSS too; so does
- *         FAILED_PRECONDITION where it gave some variables values and not others (global_step apart), and INTERNAL where it
- *         returned a number that is no status.
+ *         FAILED_PRECONDITION where it gave some variables values and not others (global_step apart; not with restore_part), and
+ * INTERNAL where it returned a number that is no status.
  */
 typedef ps_status (*ps_restore_fn)(void *ctx, ps_session *s);
 
@@ -59,10 +59,11 @@ typedef struct ps_monitored_options {
     ps_restore_fn restore; /* NULL: the chief initialises */
     void *restore_ctx;
     uint32_t max_recoveries; /* 10 in a row without a completed step between them; 0: the session ends at the first loss */
-    bool start_over; /* part of the model is lost: the chief gives up the rest of it, with the queues of its containers, and
-                        restores or initialises all. false: only where there is a restore function, in a session that has been
-                        ready with that model; else DATA_LOSS */
-    uint8_t reserved[3];
+    bool start_over;   /* part of the model is lost: the chief gives up the rest of it, with the queues of its containers, and
+                          restores or initialises all. false: only where there is a restore function for all of it, in a session
+                          that has been   ready with that model; else DATA_LOSS */
+    bool restore_part; /* what the restore function gives no value is initialised, as a whole model is */
+    uint8_t reserved[2];
     int64_t max_recovery_ms; /* 600,000: of one recovery, from the failure to the first step */
 } ps_monitored_options;
 /** Defaults. Any thread. */

@@ -259,7 +259,8 @@ void psi_monitor_readied(ps_session *s, const struct psi_readied *readied, ps_st
         return;
     }
     (void)pthread_mutex_lock(&s->lock);
-    const bool may = (m->options.restore != NULL && m->was_ready) || m->options.start_over;
+    const bool restores = m->options.restore != NULL && !m->options.restore_part;
+    const bool may = (restores && m->was_ready) || m->options.start_over;
     m->chief_number = readied->chief_number != 0 ? readied->chief_number : m->chief_number;
     m->leads = readied->chief_number != 0;
     m->half = st == PS_DATA_LOSS && m->leads && may ? readied->chief_number : 0;

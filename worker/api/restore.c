@@ -4,8 +4,9 @@
  *
  * Happy path: READY has stopped -> the function runs on the program's thread; what it assigns carries the chief's number (call.c,
  * request.c), is nobody's until READY seals it, and is refused when there is a newer chief -> which variables have values now.
- * Failure modes: the function fails; some have values and others not: nothing is sealed, and the next chief restores anew.
- * Half a model: the chief empties its containers, if there is no newer one, before everything is got again.
+ * Failure modes: the function fails; some have values and others not, and nobody said that the rest is initialised
+ * (restore_part): nothing is sealed, and the next chief restores anew. Half a model: the chief empties its containers, if there
+ * is no newer one, before everything is got again.
  */
 #include "monitored.h"
 
@@ -79,7 +80,7 @@ static ps_status look_at(ps_session *s, const ps_variable *step, uint64_t number
         return st;
     }
     *out_given = look.given > 0;
-    if (look.given > 0 && look.lacking > 0) {
+    if (look.given > 0 && look.lacking > 0 && !s->monitor->options.restore_part) {
         return psi_fail(err, PS_FAILED_PRECONDITION,
                         "the restore function has given %u variables values, and %u not: %s; nothing was made ready", look.given,
                         look.lacking, look.names);

@@ -142,6 +142,19 @@ static const struct psi_option rows[] = {
          .tag = TO_WORKERS, .max = UINT32_MAX),
     FLAG("restore", restore, TEXT, "", "FILE",
          "A file of --export: its values are given to a model that has none, at the start or after a loss", .tag = TO_WORKERS),
+    FLAG(
+        "warm_start", warm_start, TEXT, "", "FILE",
+        "Like --restore, with a part of a file of psctl export or psctl checkpoint export, or of an index (FILE.index.json): the "
+        "rest of the model is initialised, and the global step begins at 0. Give it to all workers: whoever is chief reads it",
+        .tag = TO_WORKERS),
+    FLAG("warm_start_only", warm_start_only, TEXT, "", "PATTERN,...",
+         "Variables of that file with such names (* ? [a-z]; * also stands for a /); otherwise all: each must be of the model",
+         .tag = TO_WORKERS),
+    FLAG(
+        "warm_start_prefix", warm_start_prefix, TEXT, "", "OLD=NEW,...",
+        "Names in that file that begin with OLD begin with NEW here; OLD= takes it off, =NEW goes before every name; the longest "
+        "OLD counts",
+        .tag = TO_WORKERS),
     FLAG("start_over", start_over, BOOL, NULL, NULL,
          "Where part of the model is lost and there is no --restore: the chief gives up the rest, too, and initialises",
          .tag = TO_WORKERS),
@@ -304,9 +317,9 @@ static int check_sync(struct flags *f, char *err)
 
 static int check_serial(struct flags *f, char *err)
 {
-    static const char *const others[] = {"local",          "worker_hosts",      "job_name",   "task_index",    "serve",
-                                         "work",           "insecure_any_peer", "prefetch",   "sync",          "staleness",
-                                         "max_recoveries", "restore",           "start_over", "checkpoint_dir"};
+    static const char *const others[] = {"local",          "worker_hosts",      "job_name",   "task_index",     "serve",
+                                         "work",           "insecure_any_peer", "prefetch",   "sync",           "staleness",
+                                         "max_recoveries", "restore",           "start_over", "checkpoint_dir", "warm_start"};
     f->in_rounds = flags_given(f, "serial");
     for (size_t i = 0; f->in_rounds && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
@@ -324,12 +337,21 @@ static int check_names(const struct flags *f, char *err)
     } names[] = {{"report", f->report, "a file"},
                  {"export", f->export_file, "a file"},
                  {"restore", f->restore, "a file"},
+                 {"warm_start", f->warm_start, "a file"},
+                 {"warm_start_only", f->warm_start_only, "a pattern"},
+                 {"warm_start_prefix", f->warm_start_prefix, "a prefix, OLD=NEW"},
                  {"summaries", f->summaries, "a directory"},
                  {"checkpoint_dir", f->checkpoint_dir, "a directory"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (flags_given(f, names[i].name) && names[i].value[0] == '\0') {
             return cli_error(err, "--%s is empty: name %s", names[i].name, names[i].what);
         }
+    }
+    if (f->warm_start[0] != '\0' && f->restore[0] != '\0') {
+        return cli_error(err, "--warm_start and --restore: both say what a new model begins with; drop one of them");
+    }
+    if (f->warm_start[0] == '\0' && (f->warm_start_only[0] != '\0' || f->warm_start_prefix[0] != '\0')) {
+        return cli_error(err, "--warm_start_%s: give --warm_start too", f->warm_start_only[0] != '\0' ? "only" : "prefix");
     }
     return 0;
 }

@@ -68,7 +68,9 @@ struct flags {
     bool eval;
     int64_t eval_every;
     int64_t max_recoveries;
-    const char *restore; /* "" or a file */
+    const char *restore;                             /* "" or a file */
+    const char *warm_start;                          /* likewise */
+    const char *warm_start_only, *warm_start_prefix; /* "" or texts between commas */
     bool start_over;
     const char *summaries;   /* "" or a directory */
     const char *export_file; /* "" or a file */

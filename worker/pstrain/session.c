@@ -7,6 +7,8 @@
 
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* The library's lines; what it says about the end of the session is said by this program with a remedy. */
 static void on_log(void *ctx, ps_log_level level, const char *line)
@@ -41,6 +43,85 @@ static ps_status restore(void *ctx, ps_session *s)
     return st;
 }
 
+enum { TEXTS_MAX = 64 }; /* as ps_file_options takes */
+
+/* The texts between commas, and NULL behind them; *out_copy is freed by the caller. False: out of memory, or too many. */
+static bool split(const char *text, const char *out[TEXTS_MAX + 1], char **out_copy)
+{
+    int count = 0;
+    char *rest = NULL;
+    *out_copy = strdup(text);
+    char *one = *out_copy == NULL ? NULL : strtok_r(*out_copy, ",", &rest);
+    for (; one != NULL && count < TEXTS_MAX; one = strtok_r(NULL, ",", &rest)) {
+        out[count++] = one;
+    }
+    out[count] = NULL;
+    return *out_copy != NULL && one == NULL;
+}
+
+struct warm {
+    const struct flags *f;
+    int count;
+    bool step; /* the file has a global step */
+};
+
+static void on_taken(void *ctx, const char *tensor, const char *variable)
+{
+    struct warm *w = ctx;
+    if (tensor != NULL && variable != NULL) {
+        bool step = strcmp(variable, "global_step") == 0;
+        w->step = w->step || step;
+        w->count += !step;
+    }
+}
+
+/* Whose steps those were is another model's matter. */
+static ps_status begin_at_0(ps_session *s)
+{
+    const int64_t zero = 0;
+    ps_variable *step = NULL;
+    ps_status st = ps_global_step_get(s, &step);
+    return st == PS_OK ? ps_variable_assign(step, &zero, sizeof(zero)) : st;
+}
+
+static int warmed = -1;
+
+/* Likewise, of a part. */
+static ps_status warm_start(void *ctx, ps_session *s)
+{
+    const struct flags *f = ctx;
+    struct warm w = {.f = f};
+    const char *only[TEXTS_MAX + 1], *prefixes[TEXTS_MAX + 1];
+    char *only_text = NULL, *prefix_text = NULL;
+    ps_file_options o;
+    if (gate != NULL && !gate(gate_ctx)) {
+        return ps_session_fail(s, PS_ABORTED, "the model was reset: another run has begun");
+    }
+    ps_file_options_init(&o);
+    o.existing = true;
+    o.taken = on_taken;
+    o.ctx = &w;
+    bool fits = split(f->warm_start_only, only, &only_text) && split(f->warm_start_prefix, prefixes, &prefix_text);
+    o.only = fits && only[0] != NULL ? only : NULL;
+    o.prefixes = fits && prefixes[0] != NULL ? prefixes : NULL;
+    ps_status st =
+        fits ? ps_import(s, f->warm_start, &o, NULL)
+             : ps_session_fail(s, PS_RESOURCE_EXHAUSTED, "--warm_start: more than 64 patterns or prefixes, or no memory");
+    free(only_text);
+    free(prefix_text);
+    st = st == PS_OK && w.step ? begin_at_0(s) : st;
+    if (st == PS_OK) {
+        warmed = w.count;
+        say_note("--warm_start: %d variable%s of %s", w.count, w.count == 1 ? "" : "s", f->warm_start);
+    }
+    return st;
+}
+
+int session_warmed(void)
+{
+    return warmed;
+}
+
 /* A trainer, or an evaluator: it goes on when ps tasks were restarted. */
 static ps_status open_monitored(const struct flags *f, const ps_session_options *o, ps_session **out_session, char *error,
                                 size_t error_bytes)
@@ -49,7 +130,8 @@ static ps_status open_monitored(const struct flags *f, const ps_session_options 
     ps_monitored_options_init(&m);
     m.max_recoveries = (uint32_t)f->max_recoveries;
     m.max_recovery_ms = o->operation_timeout_ms;
-    m.restore = f->restore[0] != '\0' ? restore : NULL;
+    m.restore_part = f->warm_start[0] != '\0';
+    m.restore = m.restore_part ? warm_start : f->restore[0] != '\0' ? restore : NULL;
     m.restore_ctx = (void *)(uintptr_t)f; /* it only reads */
     m.start_over = f->start_over;
     return ps_monitored_open(o, &m, out_session, error, error_bytes);

@@ -13,7 +13,9 @@ enum { SESSION_READY_TIMEOUT_MS = 600000 };
  * restarted, and it computes where --device says. A signal that ends this process says goodbye for it (stop.h). Said on failure;
  * NULL then. */
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
-/** May the chief give --restore to a model that is not there? */
+/** Variables to which this process, as the chief, has given values of --warm_start; -1: it has not. */
+int session_warmed(void);
+/** May the chief give --restore, or --warm_start, to a model that is not there? */
 typedef bool (*session_gate_fn)(void *ctx);
 /** Of sessions that train, from now on; NULL: nobody is asked. */
 void session_gate(session_gate_fn ask, void *ctx);

@@ -73,6 +73,9 @@ static int prepare(struct trainer *t)
     if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL) != PS_OK) { /* now, and not when all is lost */
         return say_error("--restore: %s", ps_last_error());
     }
+    if (t->f->warm_start[0] != '\0' && ps_file_check(t->f->warm_start, NULL) != PS_OK) {
+        return say_error("--warm_start: %s", ps_last_error());
+    }
     if (data_load(t->f->data, &t->data, err) != 0) {
         return say_error("--data: %s", err);
     }
@@ -168,10 +171,15 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
 static void say_found(const struct trainer *t, int found)
 {
     int variables = model_variable_count(&t->model.spec);
+    if (t->f->warm_start[0] != '\0' && t->chief && session_warmed() < 0) {
+        say_note("--warm_start: nothing is taken of %s: the model is there already; --fresh starts over", t->f->warm_start);
+    }
     if (t->reached) {
         say_result("%d variables, global_step %" PRId64 ": the goal of --steps %" PRId64
                    " is already reached; --fresh starts over\n",
                    variables, t->first_step, t->f->steps);
+    } else if (t->chief && session_warmed() >= 0) {
+        say_result("%d variables created, %d of them with values of %s\n", variables, session_warmed(), t->f->warm_start);
     } else if (found == variables && (t->chief || (t->first_step > 0 && !t->alone))) { /* alone: the chief was only faster */
         say_result("%d variables, global_step %" PRId64 ": continuing\n", variables, t->first_step);
     } else if (!t->chief) {
