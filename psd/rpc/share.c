@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a task tells the directory of itself in BEATs, whose answers say nothing: how far it is with its part of a checkpoint that
- * it writes or loads, for people, each second; and whether it has changed since its last one, when that turns. Failure: none;
- * what was not told, or not heard, the next BEAT says, which comes anyway.
+ * it writes or loads, for people, each second and when all is; and whether it has changed since its last one, when that turns.
+ * Failure: none; what was not told, or not heard, the next BEAT says, which comes anyway.
  */
 #include "start.h"
 
@@ -28,7 +28,10 @@ uint32_t psd_share(const struct psd_task *t)
     if (t->save == NULL || (!saves(t) && !loads(t))) {
         return 0;
     }
-    return saves(t) ? share_of(t->save->done_bytes, t->save->all_bytes) : share_of(t->start->done_bytes, t->start->all_bytes);
+    if (!saves(t)) {
+        return share_of(t->start->done_bytes, t->start->all_bytes);
+    }
+    return t->save->stage == PSD_SAVE_PUBLISHES ? MILLION : share_of(t->save->done_bytes, t->save->all_bytes); /* or is synced */
 }
 
 ps_v1_Beat psd_share_beat(const struct psd_task *t)
@@ -45,7 +48,8 @@ void psd_share_turn(struct psd_task *t)
         return;
     }
     const ps_v1_Beat m = psd_share_beat(t);
-    bool further = (saves(t) || loads(t)) && m.share != s->share && t->now_ms - s->share_ms >= EVERY_MS;
+    bool due = m.share == MILLION || t->now_ms - s->share_ms >= EVERY_MS;
+    bool further = (saves(t) || loads(t)) && m.share != s->share && due;
     if (further || m.changed != s->told_changed) {
         s->share = m.share;
         s->share_ms = t->now_ms;

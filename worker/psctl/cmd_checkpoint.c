@@ -2,9 +2,10 @@
 /*
  * psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete what is saved.
  * Happy path: an action by its name -> a call of the library -> a line. save and restore take as long as the disks do: where the
- * call ends with --timeout and the directory says that it gets further, it is waited for on. Failure modes: the directory is
- * down: there is nobody to ask, exit 1; a task without a checkpoint_dir, a disk that is full, a file that is bad: the library's
- * text, exit 1.
+ * call ends with --timeout and the directory says that it gets further, it is waited for on; what is written, and is synced by
+ * the disks, gets no further for as long as they take: that is waited for as well, said once, and bounded. Failure modes: the
+ * directory is down: there is nobody to ask, exit 1; a task without a checkpoint_dir, a disk that is full, a file that is bad:
+ * the library's text, exit 1.
  */
 #include "psctl.h"
 
@@ -13,7 +14,11 @@
 #include <string.h>
 #include <time.h>
 
-enum { PERCENT = 10000, LOOK_MS = 250 }; /* of a share; how often it is looked at */
+enum {
+    PERCENT = 10000, /* of a share */
+    LOOK_MS = 250,   /* how often it is looked at */
+    SYNCS_TIMES = 20 /* as long as --timeout is waited for disks that sync */
+};
 
 static const ps_checkpoint_info *of(const void *row)
 {
@@ -116,6 +121,8 @@ struct watched {
     ps_checkpoint_info now; /* that is written or loaded; number 0: none is */
     uint64_t number;        /* of the one that is waited for; 0: not known yet */
     ps_checkpoint_state state;
+    uint64_t said;    /* number of the one that was said to be synced */
+    int64_t moved_ms; /* when one got further last */
 };
 
 static void each_watched(void *ctx, const ps_checkpoint_info *info)
@@ -125,7 +132,22 @@ static void each_watched(void *ctx, const ps_checkpoint_info *info)
     w->state = info->number == w->number ? info->state : w->state;
 }
 
-/* Whether something got further since the last look; then there is as much time again. */
+/* It is alive, and gets no further: a disk syncs, which says nothing of itself before it is over. */
+static bool syncs(const struct psctl *c, struct watched *w)
+{
+    bool writes = w->now.number != 0 && w->now.state == PS_CHECKPOINT_WRITING;
+    bool told = w->number != 0 && w->state == PS_CHECKPOINT_IN_PART;
+    int64_t stalled_ms = cli_clock_ms() - w->moved_ms;
+    if (writes && stalled_ms >= c->timeout_ms && w->said != w->now.number && !c->json) {
+        w->said = w->now.number;
+        psctl_copy_wipe(&w->bar);
+        psctl_note(c, "checkpoint %" PRIu64 " waits for disks, %d %% is written, by %" PRIu32 " of %" PRIu32 " tasks all",
+                   w->now.number, w->now.share / PERCENT, w->now.done, w->now.tasks);
+    }
+    return (writes || told) && stalled_ms < SYNCS_TIMES * c->timeout_ms;
+}
+
+/* Whether something got further since the last look, or need not; then there is as much time again. */
 static bool moves(struct psctl *c, struct watched *w)
 {
     const ps_checkpoint_info before = w->now;
@@ -136,7 +158,8 @@ static bool moves(struct psctl *c, struct watched *w)
         return false;
     }
     bool same = before.number == w->now.number && before.share == w->now.share && before.done == w->now.done;
-    if (w->now.number == 0 || same) {
+    w->moved_ms = same ? w->moved_ms : cli_clock_ms();
+    if ((same || w->now.number == 0) && !syncs(c, w)) {
         return false;
     }
     psctl_restart_clock(c);
@@ -189,7 +212,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
         (void)snprintf(f.text, sizeof(f.text),
                        "checkpoint %" PRIu64 " is not saved yet, and goes on: %d %%, %" PRIu32 " of %" PRIu32
                        " tasks, and no further for %g s (--timeout; psctl status)",
-                       w->number, last.share / PERCENT, last.done, last.tasks, (double)c->timeout_ms / 1000);
+                       w->number, last.share / PERCENT, last.done, last.tasks, (double)(cli_clock_ms() - w->moved_ms) / 1000);
     } else if (w->state != PS_CHECKPOINT_WHOLE) {
         int directory = psctl_ask(c, c->timeout_ms) == PSCTL_OK ? psctl_directory(c) : -1;
         f.status = PS_UNAVAILABLE;
@@ -466,7 +489,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
     .help =
         "save: what all ps tasks have now, each beneath its own checkpoint_dir; it returns when it is on the disks of all of\n"
         "them, which beside training takes its time: --timeout of it, and of restore, is since it last got further; where that\n"
-        "is over it goes on by itself. list: those that the directory knows,\n"
+        "is over it goes on by itself. Disks that sync are waited for 20 times as long. list: those that the "
+        "directory knows,\n"
         "and the one that is being made; STEP is the value of the variable global_step at its cut.\n"
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
