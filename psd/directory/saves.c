@@ -26,17 +26,6 @@ static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
 }
 
-struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->saves->known) {
-        if (at_checkpoint(it)->what.number == number) {
-            return at_checkpoint(it);
-        }
-    }
-    return NULL;
-}
-
 static void checkpoint_free(struct psd_saves *s, struct psd_checkpoint *c)
 {
     psi_list_remove(&c->link);
@@ -132,16 +121,6 @@ static void drop_all(struct psd_task *t, uint64_t number)
 
 /* ---- what peers have ---- */
 
-struct psd_saves_listed *psd_saves_listed_of(const struct psd_saves_peer *of, uint64_t number)
-{
-    for (uint32_t i = 0; i < of->listed_count; i++) {
-        if (of->listed[i].number == number) {
-            return &of->listed[i];
-        }
-    }
-    return NULL;
-}
-
 static bool listed_add(struct psd_saves_peer *of, uint64_t number, bool whole)
 {
     struct psd_saves_listed *l = psd_saves_listed_of(of, number);
@@ -160,12 +139,6 @@ static bool listed_add(struct psd_saves_peer *of, uint64_t number, bool whole)
     }
     l->whole = whole;
     return true;
-}
-
-bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
-{
-    const struct psd_shard *shard = p->self ? psd_save_shard(t, number) : NULL;
-    return p->self ? shard != NULL && !shard->dropped : psd_saves_listed_of(&t->saves->peers[p->index], number) != NULL;
 }
 
 static void listed_remove(struct psd_saves_peer *of, uint64_t number)

@@ -106,8 +106,6 @@ void psd_saves_list_end(struct psd_task *t, struct psd_peer *p);
 /** p has answered, err NULL: OK; r NULL: its connection is gone. A frame with MORE: its list goes on. */
 void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err);
-/** p has its part of it. */
-bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 /** p is not connected any more. */
 void psd_saves_lost(struct psd_task *t, const struct psd_peer *p);
 /** A container is reset: an attempt that is under way ends. */
@@ -125,12 +123,16 @@ void psd_saves_turn(struct psd_task *t);
 void psd_saves_tick(struct psd_task *t);
 void psd_saves_check_invariants(const struct psd_task *t);
 
+/** It is known no more, and goes everywhere. */
+void psd_saves_forget(struct psd_task *t, uint64_t number);
+
+/* ---- saves_known.c ---- */
 /** NULL: our disk has no manifest of it. */
 struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number);
 /** What a task has of it; NULL: nothing. */
 struct psd_saves_listed *psd_saves_listed_of(const struct psd_saves_peer *of, uint64_t number);
-/** It is known no more, and goes everywhere. */
-void psd_saves_forget(struct psd_task *t, uint64_t number);
+/** p has its part of it. */
+bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 
 /* ---- saves_ask.c: CHECKPOINTS, CHECKPOINT_DELETE ---- */
 /** Checkpoints, for people: the last one, the one that is being made, the last attempt where it failed, when they are made. ""

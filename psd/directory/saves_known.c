@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Look-ups: which checkpoints the directory has a manifest of, and what tasks have of them. Failure: none. */
+#include "saves.h"
+
+struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->saves->known) {
+        struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+        if (c->what.number == number) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+struct psd_saves_listed *psd_saves_listed_of(const struct psd_saves_peer *of, uint64_t number)
+{
+    for (uint32_t i = 0; i < of->listed_count; i++) {
+        if (of->listed[i].number == number) {
+            return &of->listed[i];
+        }
+    }
+    return NULL;
+}
+
+bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
+{
+    const struct psd_shard *shard = p->self ? psd_save_shard(t, number) : NULL;
+    return p->self ? shard != NULL && !shard->dropped : psd_saves_listed_of(&t->saves->peers[p->index], number) != NULL;
+}
