@@ -13,7 +13,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { RETRY_MS = 1000 };
 
@@ -29,8 +28,8 @@ uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
     return count;
 }
 
-/* Its parts that are there: of a task of the job with the manifest; of one that is gone, or has it no more, where somebody would
- * load it, because that directory lies beside its own. */
+/* Its parts that are there: of a task of the job with the manifest; of one that is gone where somebody would load it, because
+ * that directory lies beside its own. */
 static uint32_t parts_there(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psd_starts_parts parts;
@@ -38,10 +37,10 @@ static uint32_t parts_there(const struct psd_task *t, const struct psd_checkpoin
     uint32_t count = 0;
     psd_starts_parts_begin(c, &parts);
     while (psd_starts_parts_next(&parts, &part)) {
-        const struct psd_peer *p = psd_starts_loader(t, &part);
-        bool own = p != NULL && p->task == part.task && strcmp(p->job, part.job) == 0;
-        const struct psd_saves_listed *l = own ? psd_saves_listed_of(&t->saves->peers[p->index], part.number) : NULL;
-        count += p != NULL && (!own || p->self || (l != NULL && l->whole));
+        const struct psd_peer *p = psd_peer_find(t, part.job, part.task);
+        bool gone = p == NULL || !p->own_job;
+        const struct psd_saves_listed *l = gone ? NULL : psd_saves_listed_of(&t->saves->peers[p->index], part.number);
+        count += gone ? psd_starts_loader(t, &part) != NULL : p->self || (l != NULL && l->whole);
     }
     return count;
 }
