@@ -24,7 +24,7 @@ bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint 
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool loads = t->starts->peers[i].loads || (adopts && p->own_job);
-        bool is_new = !p->self && (t->starts->total || (t->saves->peers[i].has_disk && !p->waits));
+        bool is_new = !p->self && (t->starts->total || t->saves->peers[i].has_disk);
         if (loads && !psd_starts_part_of(c, p, &part) && !is_new) {
             return false;
         }

@@ -112,6 +112,35 @@ TEST(test_fewer_tasks)
     assert_int_equal(s->sv->t[1]->core->store.variable_count, 0);
 }
 
+static void with_cut(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->recover = PSD_RECOVER_CUT;
+}
+
+/* A task that has only parts of older checkpoints comes back: all go back to the newest one, of which it has none, and not to
+ * those. */
+TEST(test_back_with_old_parts)
+{
+    struct st *s = st_new(with_cut);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    boot_alone(s);
+    connect_alone(s);
+    assert_both(s, 1, 1);
+    set(s, 3);
+    assert_int_equal(save(s), 3);
+    s->sv->spec = SAVE_SPEC;
+    sv_kill(s->sv, 0);
+    boot(s, true, true);
+    sv_kill(s->sv, 1);
+    boot(s, false, true);
+    connect(s, true, false);
+    assert_is(&s->sv->c, "w", 3, &s->w);
+    assert_is(&s->sv->c, "v", 3, &s->v);
+    assert_int_equal(s->sv->t[1]->core->store.variable_count, 0);
+}
+
 /* Its writer was killed when the directory had decided, and before it had the manifest. */
 TEST(test_fewer_tasks_and_a_part_without_manifest)
 {
