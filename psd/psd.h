@@ -94,9 +94,9 @@ PS_API bool psd_call_cancelled(const psd_call *call);
     ROW(bool, exit_when_done, "exit_when_done", BOOL, 0, 1, false, "false", false,                                               \
         "End with status 0 when every trainer has said that the job is done (ps_session_job_done).")                             \
     ROW(uint32_t, checkpoint_seconds, "checkpoint_seconds", COUNT, 0, 1000000, 600, "600", true,                                 \
-        "With checkpoint_dir, as the next six: seconds from one checkpoint to the next, where anything has changed, the first "  \
-        "one when a worker has said a global step, or a chief that the model is ready; 0: none by time. The directory task's "   \
-        "counts, as for the next three.")                                                                                        \
+        "With checkpoint_dir, as the next seven: seconds from one checkpoint to the next, where anything has changed, the "      \
+        "first one when a worker has said a global step, or a chief that the model is ready; 0: none by time. The directory "    \
+        "task's counts, as for the next three.")                                                                                 \
     ROW(uint32_t, checkpoint_steps, "checkpoint_steps", COUNT, 0, 1000000000, 0, "0", true,                                      \
         "A checkpoint after so many global steps as well; 0: none.")                                                             \
     ROW(uint32_t, max_to_keep, "max_to_keep", COUNT, 2, 10000, 5, "5", true, "Checkpoints that are kept; older ones go.")        \
@@ -111,6 +111,9 @@ PS_API bool psd_call_cancelled(const psd_call *call);
     ROW(int, recover, "recover", RECOVER, 0, 1, 0, "partial", true,                                                              \
         "When a task comes back and others live: partial: it loads the newest checkpoint, the others keep what they have; cut: " \
         "all go back to it, as in rounds always. The directory task's counts.")                                                  \
+    ROW(bool, spread, "spread", BOOL, 0, 1, false, "false", true,                                                                \
+        "Where nothing lives, and tasks have come or gone since the checkpoint was saved that is loaded: it is dealt anew over " \
+        "all of them, by its size, and saved so. The directory task's counts.")                                                  \
     ROW(int, log_level, "log_level", LEVEL, 0, 4, 1, "info", true, "Log lines on standard error from this level on.")
 #define PSD_SERVER_FIELD(type, field, ...) type field;
 enum { PSD_DAY_MS = 24 * 60 * 60 * 1000 };

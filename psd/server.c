@@ -43,8 +43,9 @@ uint64_t psd_server_now_ms(void)
 
 static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
 {
-    struct psd_server *s = ctx;
-    struct psi_link *link = psd_task_dialed(s->task, conn, why);
+    struct psd_server_dial *d = ctx;
+    struct psd_server *s = d->server;
+    struct psi_link *link = psd_task_dialed(s->task, (enum psd_dial)(d - s->dials), conn, why);
     if (link != NULL) {
         psi_conn_attach(conn, link);
     } else if (conn != NULL) {
@@ -52,18 +53,19 @@ static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
     }
 }
 
-static void dial(struct psd_server *s, const char *address)
+static void dial(struct psd_server *s, const struct psd_effect *effect)
 {
+    struct psd_server_dial *d = &s->dials[effect->dial];
     struct psi_err err = {.code = PS_OK};
     ps_status st = PS_CANCELLED;
     if (s->phase >= PSD_FINISHING) {
         (void)psi_fail(&err, st, "this task ends");
     } else {
-        st = psi_dial_start(&s->net, address, DIAL_MS, on_dialed, s, NULL, &err);
+        st = psi_dial_start(&s->net, effect->text, DIAL_MS, on_dialed, d, NULL, &err);
     }
     if (st != PS_OK) { /* an event: it must wait until the effects are carried out */
-        s->dial_failed = true;
-        (void)snprintf(s->dial_why, sizeof(s->dial_why), "%s", err.text);
+        d->failed = true;
+        (void)snprintf(d->why, sizeof(d->why), "%s", err.text);
     }
 }
 
@@ -81,7 +83,7 @@ static bool carry_out_effects(struct psd_server *s)
         any = true;
         switch (effect.kind) {
         case PSD_EFFECT_DIAL:
-            dial(s, effect.text);
+            dial(s, &effect);
             break;
         case PSD_EFFECT_LOG:
             psd_server_log_core(&s->peer_log, &s->log, s->name, &effect, psd_server_now_ms());
@@ -108,6 +110,20 @@ static bool carry_out_effects(struct psd_server *s)
     return any;
 }
 
+/* One at a time: an event. False: there was none. */
+static bool tell_failed_dial(struct psd_server *s)
+{
+    for (uint32_t i = 0; i < PSD_DIALS; i++) {
+        struct psd_server_dial *d = &s->dials[i];
+        if (d->failed) {
+            d->failed = false;
+            PSI_ASSERT(psd_task_dialed(s->task, (enum psd_dial)i, NULL, d->why) == NULL);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void drain(void *ctx)
 {
     struct psd_server *s = ctx;
@@ -115,10 +131,10 @@ static void drain(void *ctx)
         while (carry_out_effects(s)) {
         }
         uint64_t now = psd_server_now_ms();
-        if (s->dial_failed) {
-            s->dial_failed = false;
-            PSI_ASSERT(psd_task_dialed(s->task, NULL, s->dial_why) == NULL);
-        } else if (now - s->ticked_ms >= PSD_TICK_MS) { /* much work in one turn: the clock must not stand still meanwhile */
+        if (tell_failed_dial(s)) {
+            continue;
+        }
+        if (now - s->ticked_ms >= PSD_TICK_MS) { /* much work in one turn: the clock must not stand still meanwhile */
             s->ticked_ms = now;
             psd_task_tick(s->task, now);
         } else {

@@ -25,6 +25,13 @@ enum psd_server_tick { PSD_TICK_MS = 50 /* the core wants one per 100 ms */ };
 
 enum psd_phase { PSD_RUNNING, PSD_DRAINING, PSD_FINISHING, PSD_CLOSING };
 
+/* A dial that the core has asked for. */
+struct psd_server_dial {
+    struct psd_server *server;
+    bool failed; /* at once; the core is yet to hear why */
+    char why[PSI_ERR_TEXT_MAX];
+};
+
 struct psd_server {
     struct psd_server_options o; /* settings in force; strings and descriptors are the caller's: for psd_server_start only */
     struct psi_log log;
@@ -47,8 +54,7 @@ struct psd_server {
     uint64_t forgotten, gave_back_ms; /* what the core had let go of when memory last went back to the system, and when */
     enum psd_phase phase;
     uint64_t end_ms; /* DRAINING and later: hard end */
-    bool dial_failed;
-    char dial_why[PSI_ERR_TEXT_MAX];
+    struct psd_server_dial dials[PSD_DIALS];
     pthread_t thread;
     bool thread_joinable; /* under mutex */
     pthread_mutex_t mutex;

@@ -204,6 +204,9 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
         psi_free(s);
         return st;
     }
+    for (uint32_t i = 0; i < PSD_DIALS; i++) {
+        s->dials[i].server = s;
+    }
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
     if (s->o.log != NULL) {

@@ -13,7 +13,12 @@
 
 #define PSD_NO_PEER UINT32_MAX
 
-enum psd_role { PSD_ROLE_CLIENT = 0, PSD_ROLE_TASK = 1, PSD_ROLE_DIRECTORY = 2 /* the connection we dialled */ };
+enum psd_role {
+    PSD_ROLE_CLIENT = 0,
+    PSD_ROLE_TASK = 1,
+    PSD_ROLE_DIRECTORY = 2, /* the connection we dialled */
+    PSD_ROLE_SOURCE = 3     /* likewise, as a client there: psd/rpc/source.h */
+};
 
 /* A list of a task's names, as the directory gets it, or its answer, as the task does. The ways between are a table in
  * directory/tasklink.c. */

@@ -73,6 +73,7 @@ static void settle(struct psd_task *t)
             psd_rounds_conn_lost(t, c);
             psd_session_left(t, c);
             psd_task_link_lost(t, c);
+            psd_source_lost(t, c);
         }
         psd_barriers_look(t);
         psd_groups_turn(t);
@@ -111,9 +112,9 @@ void psd_task_closed(struct psd_task *t, struct psi_link *link)
     settle(t);
 }
 
-struct psi_link *psd_task_dialed(struct psd_task *t, void *shell, const char *why)
+struct psi_link *psd_task_dialed(struct psd_task *t, enum psd_dial dial, void *shell, const char *why)
 {
-    struct psd_conn *c = psd_task_link_dialed(t, shell, why);
+    struct psd_conn *c = (dial == PSD_DIAL_SOURCE ? psd_source_dialed : psd_task_link_dialed)(t, shell, why);
     struct psi_link *link = c == NULL ? NULL : c->link;
     bool closed = c != NULL && c->closing;
     settle(t);
@@ -333,6 +334,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_task_link_tick(t);
     psd_job_tick(t);
     psd_save_tick(t);
+    psd_source_tick(t);
     psd_saves_tick(t);
     psd_starts_tick(t);
     settle(t);

@@ -72,7 +72,7 @@ void psd_task_config_init(struct psd_task_config *config);
 void psd_task_config_take(struct psd_task_config *config, const psd_server_options *o);
 
 enum psd_effect_kind {
-    PSD_EFFECT_DIAL,     /* open a connection to `address` (no deadline of its own: at most 5 s); then psd_task_dialed() */
+    PSD_EFFECT_DIAL,     /* open a connection to `text` (no deadline of its own: at most 5 s); then psd_task_dialed() of `dial` */
     PSD_EFFECT_LOG,      /* write the line: level, event, text */
     PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task */
     PSD_EFFECT_READY,    /* the task serves: psd prints `ready:`; for ps:0 also while lists are missing */
@@ -80,8 +80,11 @@ enum psd_effect_kind {
     PSD_EFFECT_CALL_CANCEL, /* nobody waits for `call` any more: end it soon. It may be over by now */
     PSD_EFFECT_DISK /* carry out `disk`, behind those before it; psd_task_disk_done() must follow, exactly once, never at once */
 };
+/* What is dialled; of each at most one at a time. */
+enum psd_dial { PSD_DIAL_DIRECTORY, PSD_DIAL_SOURCE, PSD_DIALS };
 struct psd_effect {
     enum psd_effect_kind kind;
+    enum psd_dial dial;
     int level; /* LOG: enum psi_log_level */
     char event[48];
     char text[PSI_ERR_TEXT_MAX + 128]; /* LOG: logfmt key=value pairs; DIAL: the address */
@@ -110,7 +113,7 @@ struct psi_link *psd_task_accepted(struct psd_task *task, void *shell, const cha
  *  connections holds up neither workers nor psctl. */
 void psd_task_crowded(struct psd_task *task, bool crowded);
 /** The connection asked for by PSD_EFFECT_DIAL is up (returns its link), or failed (shell NULL; why for the log). */
-struct psi_link *psd_task_dialed(struct psd_task *task, void *shell, const char *why);
+struct psi_link *psd_task_dialed(struct psd_task *task, enum psd_dial dial, void *shell, const char *why);
 /** n bytes arrived; p lies congruent to their position in the stream modulo 8 at least (payload is used where it lies). All are
  *  consumed. Must not be called while link->paused. */
 void psd_task_bytes(struct psd_task *task, struct psi_link *link, const uint8_t *p, size_t n);

@@ -99,7 +99,7 @@ void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_re
 uint64_t psd_ask_id(const struct psd_conn *c);
 /** A request of ours with one message in its body (between tasks). Without memory c is closed and everything asked on it ends. */
 void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
-/** ... with one as its meta. */
+/** ... with one as its meta; HELLO, which has no id, too. */
 void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
 
 /** Status and text of a reply to us. */

@@ -192,7 +192,7 @@ void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_m
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = op,
-                                .id = ++c->next_id,
+                                .id = op == PS_OP_HELLO ? 0 : ++c->next_id,
                                 .meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes)};
     if (psi_outq_push(&c->link->out, &h, meta, NULL) != PS_OK) {
         psd_conn_close(t, c, false);

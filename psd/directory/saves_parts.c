@@ -84,8 +84,9 @@ static ps_status check_file(const struct psd_task *t, const struct psd_checkpoin
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&file->container, container, err);
     st = st == PS_OK ? PSI_BYTES_TEXT(file->job, job, sizeof(job)) : st;
     const struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, file->task) : NULL;
-    if (p == NULL || t->starts->peers[p->index].elsewhere == c->what.number || psd_saves_bar(t, container) >= c->what.number ||
-        psd_starts_anew(t) >= c->what.number || find_part(t->saves, container, p->index) != NULL) {
+    if (p == NULL || psd_starts_moved_most(t) >= c->what.number || t->starts->peers[p->index].elsewhere == c->what.number ||
+        psd_saves_bar(t, container) >= c->what.number || psd_starts_anew(t) >= c->what.number ||
+        find_part(t->saves, container, p->index) != NULL) {
         return PS_OK;
     }
     return psi_fail(err, PS_FAILED_PRECONDITION,

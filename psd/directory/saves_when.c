@@ -6,6 +6,7 @@
  */
 #include "rounds.h"
 #include "saves.h"
+#include "starts.h"
 
 #include <stdio.h>
 
@@ -44,6 +45,10 @@ ps_status psd_saves_check(struct psd_task *t, struct psi_err *err)
     if (away.used > 0) {
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "no checkpoint: not connected to the directory: %s",
                            psd_names_text(&away));
+    }
+    if (st == PS_OK && psd_starts_is_strayed(t)) {
+        return psi_fail(err, t->starts->torn_stays ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE,
+                        "no checkpoint: a task has lost what it had of the one that was spread over all: restore one");
     }
     return st == PS_OK ? psd_saves_check_names(t, err) : st;
 }

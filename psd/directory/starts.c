@@ -65,6 +65,7 @@ void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     struct psd_starts_peer *of = &t->starts->peers[p->index];
     of->held_count = of->offer_count = 0;
+    of->moved = 0;
     of->will_wait = false;
 }
 
@@ -83,6 +84,7 @@ ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, con
     }
     if (item->container.size == 0) {
         t->starts->peers[p->index].will_wait = p->own_job && item->waits;
+        t->starts->peers[p->index].moved = item->moved;
         return PS_OK;
     }
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
@@ -176,7 +178,7 @@ static void idle(struct psd_task *t)
     t->starts->phase = PSD_STARTS_IDLE;
     t->starting = false;
     t->starts->look = true;
-    t->starts->by_ask = t->starts->adopts = false;
+    t->starts->by_ask = t->starts->adopts = t->starts->spreads = t->starts->strays = false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_starts_peer *of = &t->starts->peers[i];
         psd_start_list_fini(&of->loaded);
@@ -193,7 +195,7 @@ static void placed(struct psd_task *t)
     if (t->starts->number != 0 && t->starts->number <= psd_starts_anew(t)) { /* it is what lives now */
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));                     /* 0: nothing can fail */
     }
-    if (t->starts->adopts) {
+    if (t->starts->adopts || t->starts->spreads) {
         t->saves->wanted = true; /* from then on they are these tasks' own */
     }
     idle(t);
@@ -371,7 +373,7 @@ static bool is_lacked(const struct psd_task *t, const char *container)
 static bool is_cut(const struct psd_task *t, const char *container)
 {
     bool all = t->config.recover == PSD_RECOVER_CUT || t->starts->adopts || in_rounds(t, container);
-    return t->starts->by_ask || t->starts->total || is_torn(t, container) ||
+    return t->starts->by_ask || t->starts->total || t->starts->strays || is_torn(t, container) ||
            (is_lacked(t, container) && (all || living(t, container) == NULL));
 }
 
@@ -463,6 +465,7 @@ static void place(struct psd_task *t)
     bool any = false;
     what.number = s->number;
     what.start = s->start;
+    what.moved = s->spreads ? psd_saves_highest(t) : 0;
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
@@ -679,12 +682,13 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
     size_t count = 0;
     bool memory = true;
     s->adopts = psd_starts_adopts(t, c);
+    s->strays = psd_starts_moved_most(t) >= c->what.number;
     s->phase = PSD_STARTS_LOADING;
     t->starting = true;
     s->failed = PS_OK;
     s->number = what.number = c->what.number;
     s->start = what.start = psd_random(t);
-    psd_log(t, PSI_LOG_INFO, "checkpoint_loads", PSI_KV("checkpoint", s->number),
+    psd_log(t, PSI_LOG_INFO, s->spreads ? "checkpoint_spreads" : "checkpoint_loads", PSI_KV("checkpoint", s->number),
             PSI_KV("step", c->what.step == 0 ? 0 : c->what.step - 1));
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
@@ -769,6 +773,7 @@ static void decide_asked(struct psd_task *t)
     }
     t->refused = NULL;
     s->by_ask = true;
+    s->spreads = s->asked_spread;
     load(t, c);
 }
 
@@ -776,7 +781,7 @@ static void decide(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
     const char *why = NULL, *refused = t->refused;
-    bool torn = any_torn(t) && !s->torn_stays;
+    bool torn = (any_torn(t) || psd_starts_is_strayed(t)) && !s->torn_stays;
     if ((!somebody_waits(t) && !torn) || (t->refused != NULL && s->refused_by == t->config.restore)) {
         return;
     }
@@ -798,6 +803,7 @@ static void decide(struct psd_task *t)
     t->refused = why;
     s->refused_by = t->config.restore;
     if (c != NULL) {
+        s->spreads = s->total && t->config.spread && psd_starts_is_of_others(t, c);
         load(t, c);
         return;
     }

@@ -9,7 +9,9 @@
  * containers are left alone. A task that is new since the checkpoint has no part of it, and begins empty. What was saved by tasks
  * that the job does not have is loaded by those who have a copy of it (starts_parts.c), everywhere; where a part is nowhere,
  * nothing older is loaded instead of it (starts_choice.c). CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each
- * container that it has goes back everywhere.
+ * container that it has goes back everywhere. It may be dealt anew over all tasks (psd/store/deal.h): then all read what is
+ * theirs of all parts, and until a newer one is made, whoever loses what it had of it makes all go back to the newest one, as its
+ * parts are.
  */
 #ifndef PSD_DIRECTORY_STARTS_H
 #define PSD_DIRECTORY_STARTS_H
@@ -59,6 +61,7 @@ struct psd_starts_peer {
     /* volatile: */
     struct psd_starts_offer *offers;
     size_t offer_count, offer_capacity;
+    uint64_t moved;               /* as of psd_start; of our own that one counts */
     uint64_t elsewhere;           /* checkpoint of which another task has placed what this one had written; 0: none */
     struct psd_starts_held *held; /* containers that have something there */
     size_t held_count, held_capacity;
@@ -82,7 +85,10 @@ struct psd_starts {
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
     uint64_t asked;         /* ... for this one; 0: nobody asks */
+    bool asked_spread;      /* ... and to be dealt over all tasks */
     bool by_ask;            /* this start is that */
+    bool spreads;           /* what is loaded is dealt over all tasks */
+    bool strays;            /* LOADING, PLACING: what lives is not where the parts of what is loaded are: it all goes back */
     struct psi_err why;     /* LOADING: why somebody cannot */
     struct psd_starts_peer *peers;
 };
@@ -121,15 +127,25 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
 /** It is about to be placed: whose parts another task has from now on, and who has its own again. */
 void psd_starts_note_elsewhere(struct psd_task *t);
+/** It can be dealt over all tasks, and some of them have no part of it, or others have one. */
+bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c);
 /** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
 bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone);
 /** What to do about that, for people; older: that could be loaded instead (0: none). Returns buf. */
 const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf,
                                     size_t n);
-/** What p loads: its own part into what, and others' where psd_starts.adopts, *out: for psi_free(). False: no memory, *out too.
+/** What p loads: its own part into what, and others' where psd_starts.adopts; psd_starts.spreads: all into *out, for psi_free().
+ * False: no memory, *out too.
  */
 bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
                           ps_v1_StartItem **out, size_t *out_count);
+
+/* ---- starts_moved.c ---- */
+/** Checkpoints up to this number have what lives on p elsewhere; up to the highest such number, of all tasks. 0: none has. */
+uint64_t psd_starts_moved(const struct psd_task *t, const struct psd_peer *p);
+uint64_t psd_starts_moved_most(const struct psd_task *t);
+/** Nothing was saved since the newest checkpoint was dealt, and some task has lost what it had of it. */
+bool psd_starts_is_strayed(const struct psd_task *t);
 
 /* ---- starts_choice.c ---- */
 /** All began empty though checkpoints up to this one were there, as restore = none had it: they are of another model than what

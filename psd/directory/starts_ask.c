@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint, by its number, while they live.
+ * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint, by its number, while they live, as its parts are,
+ * or dealt over all of them.
  *
  * Happy path: it is whole on all tasks -> a start of all of them as soon as none is under way (starts.c) -> all have loaded,
  * verified and placed it -> a checkpoint of it is made, so that a kill does not bring back a newer one -> it is answered.
@@ -114,10 +115,11 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
                : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_starts_missing_text(t, c, 0, text, sizeof(text)));
 }
 
-static ps_status check(const struct psd_task *t, uint64_t number, struct psi_err *err)
+static ps_status check(const struct psd_task *t, uint64_t number, bool spread, struct psi_err *err)
 {
+    const struct psd_starts *s = t->starts;
     ps_status st = psd_starts_ask_check(t, number, err);
-    bool another = st == PS_OK && t->starts->asked != 0 && t->starts->asked != number;
+    bool another = st == PS_OK && s->asked != 0 && (s->asked != number || s->asked_spread != spread);
     return another ? psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu is being restored", (unsigned long long)t->starts->asked)
                    : st;
 }
@@ -133,7 +135,7 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
     }
     ps_status st = psd_wait_meta(t, w, r, &err);
     st = st == PS_OK ? psd_item_first(r, &ps_v1_SavedNameItem_msg, &item, "checkpoint", &err) : st;
-    st = st == PS_OK ? check(t, item.number, &err) : st;
+    st = st == PS_OK ? check(t, item.number, item.spread, &err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
@@ -143,6 +145,7 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
     w->has_result = true;
     psd_wait_hang(w, need, &t->starts->asking);
     t->starts->asked = item.number;
+    t->starts->asked_spread = item.spread;
     t->starts->look = true;
     psd_wait_open(t, w);
 }

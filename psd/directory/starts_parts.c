@@ -114,10 +114,32 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
     return NULL;
 }
 
+bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_starts_parts parts;
+    struct psd_starts_part part;
+    bool of_others = false;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (p->own_job && !p->self && !t->saves->peers[i].has_disk) {
+            return false;
+        }
+        of_others = of_others || (p->own_job && !psd_starts_part_of(c, p, &part));
+    }
+    psd_starts_parts_begin(c, &parts);
+    while (psd_starts_parts_next(&parts, &part)) {
+        of_others = of_others || writer_of(t, &part) == NULL;
+    }
+    return of_others;
+}
+
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psd_starts_parts parts;
     struct psd_starts_part part;
+    if (psd_starts_moved_most(t) >= c->what.number) {
+        return true;
+    }
     psd_starts_parts_begin(c, &parts);
     while (psd_starts_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part);
@@ -162,6 +184,25 @@ bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c
     return missing;
 }
 
+/* Its place among those that a checkpoint is dealt over. */
+static uint32_t place_of(const struct psd_task *t, const struct psd_peer *p)
+{
+    uint32_t place = 0;
+    for (uint32_t i = 0; i < p->index; i++) {
+        place += t->peers[i].own_job;
+    }
+    return place;
+}
+
+static uint32_t places(const struct psd_task *t)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        count += t->peers[i].own_job;
+    }
+    return count;
+}
+
 /* Of all files of a part. */
 static uint64_t all_bytes(const struct psd_checkpoint *c, const struct psd_starts_part *part)
 {
@@ -190,14 +231,16 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     struct psd_starts_parts parts;
     struct psd_starts_part part;
     size_t capacity = 0;
+    bool spreads = t->starts->spreads;
     *out = NULL;
     *out_count = 0;
     what->state_bytes = what->state_sum = 0;
     what->all_bytes = 0;
     psd_starts_parts_begin(c, &parts);
     while (psd_starts_parts_next(&parts, &part)) {
-        bool own = part.task == p->task && strcmp(part.job, p->job) == 0;
-        if (psd_starts_loader(t, &part) != p || (!own && !t->starts->adopts)) {
+        const struct psd_peer *loader = psd_starts_loader(t, &part);
+        bool own = !spreads && part.task == p->task && strcmp(part.job, p->job) == 0; /* dealt: in its turn among all */
+        if (loader == NULL || (!spreads && (loader != p || (!own && !t->starts->adopts)))) {
             continue;
         }
         ps_v1_StartItem item = ps_v1_StartItem_init_zero,
@@ -209,15 +252,22 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
             *out = more;
             more = &more[(*out_count)++];
             item.writer = part.task + 1;
+        }
+        if (!own && !spreads) {
             psd_log(t, PSI_LOG_INFO, "part_adopted", PSI_KV("checkpoint", c->what.number),
                     PSI_KV("writer", psi_task_name_format(who, sizeof(who), part.job, part.task)),
                     PSI_KV("peer", psi_task_name_format(by, sizeof(by), p->job, p->task)));
-        } else {
+        }
+        if (own) {
             item = *what;
         }
+        item.from = loader == p ? 0 : loader->task + 1;
+        item.tasks = spreads ? places(t) : 0;
+        item.place = spreads ? place_of(t, p) : 0;
+        item.home = spreads ? place_of(t, loader) : 0;
         item.state_bytes = part.bytes;
         item.state_sum = part.sum;
-        item.all_bytes = all_bytes(c, &part);
+        item.all_bytes = all_bytes(c, &part) / (spreads ? item.tasks : 1);
         *more = item;
     }
     return true;

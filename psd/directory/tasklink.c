@@ -484,20 +484,7 @@ static void say_hello(struct psd_task *t, struct psd_conn *c)
     PSI_IGNORE(PSI_BYTES_SET(hello.host, t->config.host)); /* cut is fine */
     PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* likewise */
-    _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};
-    size_t bytes = 0;
-    struct psi_err err;
-    ps_status st = psi_msg_encode(&ps_v1_Hello_msg, &hello, meta, sizeof(meta) - 8, &bytes, &err);
-    PSI_ASSERT(st == PS_OK); /* bounded by control.options */
-    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
-                                .version = PS_FRAME_VERSION,
-                                .op = PS_OP_HELLO,
-                                .meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes)};
-    if (psi_outq_push(&c->link->out, &h, meta, NULL) != PS_OK) {
-        psd_conn_close(t, c, false);
-        return;
-    }
-    psd_mark_dirty(t, c);
+    psd_ask_meta(t, c, PS_OP_HELLO, &ps_v1_Hello_msg, &hello);
 }
 
 static void send_list(struct psd_task *t, struct psd_conn *c)

@@ -13,8 +13,8 @@
 #include "common/name.h"
 #include "psd/directory/directory.h"
 
-enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4 };
-enum { REPLIES = 8, ONLY_DIRECTORY = 16, NUMBERED = 32, IN_PARTS = 64, WAITS = 128 };
+enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, AT_SOURCE = 8 };
+enum { REPLIES = 16, ONLY_DIRECTORY = 32, NUMBERED = 64, IN_PARTS = 128, WAITS = 256 };
 
 #define NONE PSD_PLACE_NONE, PSD_TARGET_NONE, PSD_RIGHT_NONE, 0
 #define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_TARGET_NONE, PSD_RIGHT_##right_, 0
@@ -41,7 +41,11 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 
 const struct psd_row *psd_request_row(const struct psd_conn *c, const struct ps_frame_header *h)
 {
-    uint8_t role = c->role == PSD_ROLE_CLIENT ? AT_CLIENT : c->role == PSD_ROLE_TASK ? AT_TASK : AT_DIRECTORY;
+    static const uint8_t roles[] = {[PSD_ROLE_CLIENT] = AT_CLIENT,
+                                    [PSD_ROLE_TASK] = AT_TASK,
+                                    [PSD_ROLE_DIRECTORY] = AT_DIRECTORY,
+                                    [PSD_ROLE_SOURCE] = AT_SOURCE};
+    uint8_t role = roles[c->role];
     bool reply = (h->flags & PS_FLAG_REPLY) != 0;
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         if (rows[i].op == h->op && (rows[i].rules & role) != 0 && ((rows[i].rules & REPLIES) != 0) == reply) {

@@ -24,7 +24,7 @@ enum psd_target { PSD_TARGET_NONE, PSD_TARGET_VARIABLE, PSD_TARGET_QUEUE };
 
 struct psd_row {
     uint8_t op;
-    uint8_t rules;
+    uint16_t rules;
     enum psd_place place;
     enum psd_target target;
     enum psd_right right;

@@ -8,21 +8,22 @@
 
 /* clang-format off */
 /* ROW(operation, which connection may send it, place, target and right, handler)
- * AT_CLIENT, AT_TASK, AT_DIRECTORY: the other side's role; REPLIES: as a reply instead of a request; ONLY_DIRECTORY: served by
- * that task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: its body comes in
- * parts, the handler gets its head.
+ * AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE: the other side's role; REPLIES: as a reply instead of a request; ONLY_DIRECTORY:
+ * served by that task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: its body
+ * comes in parts, the handler gets its head.
  * NONE: no right; CLUSTER(right); CONTAINERS(right): the containers named; OF(place, target, right): where its containers come
  * from, enum psd_place, and the kind of thing that has them; FIXED(target, right, meta): OF(HANDLE, target, right), and the meta
  * of a first frame is this structure. */
 #define PSD_REQUESTS(ROW) \
     ROW(HELLO,        AT_CLIENT,                                    NONE,                                 psd_rpc_hello) \
     ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_hello_answer) \
+    ROW(HELLO,        AT_SOURCE | REPLIES,                          NONE,                                 psd_rpc_source_hello) \
     ROW(GOODBYE,      AT_CLIENT,                                    NONE,                                 psd_rpc_goodbye) \
     ROW(BEAT,         AT_CLIENT | AT_TASK | AT_DIRECTORY,           NONE,                                 psd_rpc_beat) \
-    ROW(BEAT,         AT_TASK | AT_DIRECTORY | REPLIES,             NONE,                                 psd_rpc_beat) \
+    ROW(BEAT,         AT_TASK | AT_DIRECTORY | AT_SOURCE | REPLIES, NONE,                                 psd_rpc_beat) \
     ROW(ABANDON,      AT_CLIENT,                                    NONE,                                 psd_rpc_abandon) \
     ROW(ACK,          AT_CLIENT,                                    NONE,                                 psd_rpc_ack) \
-    ROW(CLOSE,        AT_CLIENT | AT_TASK | AT_DIRECTORY | REPLIES, NONE,                                 psd_rpc_close) \
+    ROW(CLOSE,        AT_CLIENT | AT_TASK | AT_DIRECTORY | AT_SOURCE | REPLIES, NONE,                     psd_rpc_close) \
     ROW(PUSH,         AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(PUSHPULL,     AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(ASSIGN,       AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
@@ -72,6 +73,7 @@
     ROW(AGES,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_ages) \
     ROW(CHECKPOINTS,  AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_checkpoints) \
     ROW(CHECKPOINT_READ, AT_CLIENT,                                 CLUSTER(ADMINISTER),            psd_rpc_checkpoint_read) \
+    ROW(CHECKPOINT_READ, AT_SOURCE | REPLIES,                       NONE,                                 psd_rpc_source_read) \
     ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \
     ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_list_answer) \
     ROW(TASK_CREATE,  AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_create) \

@@ -61,7 +61,7 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
 }
 
 /* Which file that is. */
-static ps_status file_of(const ps_v1_CheckpointRead *m, struct psd_disk_file *out, struct psi_err *err)
+static ps_status file_of(const struct psd_task *t, const ps_v1_CheckpointRead *m, struct psd_disk_file *out, struct psi_err *err)
 {
     static const enum psd_disk_file_kind kinds[] = {
         [PS_FILE_VALUES] = PSD_DISK_MODEL, [PS_FILE_STATE] = PSD_DISK_STATE, [PS_FILE_MANIFEST] = PSD_DISK_MANIFEST};
@@ -71,8 +71,12 @@ static ps_status file_of(const ps_v1_CheckpointRead *m, struct psd_disk_file *ou
         return psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_READ: bytes [%llu, +%u) of file %u of kind %u of checkpoint %llu",
                         (unsigned long long)m->offset, m->bytes, m->index, m->kind, (unsigned long long)m->number);
     }
-    *out = (struct psd_disk_file){.number = m->number, .kind = kinds[m->kind], .index = m->index};
-    return PS_OK;
+    uint32_t writer = m->writer == t->config.task + 1 ? 0 : m->writer;
+    *out = (struct psd_disk_file){.number = m->number, .kind = kinds[m->kind], .index = m->index, .writer = writer};
+    return writer == 0 || psd_others_has(t, m->number, m->writer)
+               ? PS_OK
+               : psi_fail(err, PS_NOT_FOUND, "%s has no part of checkpoint %llu of task %u beside its own", t->name,
+                          (unsigned long long)m->number, writer - 1);
 }
 
 /* There is room for one more, of this connection. */
@@ -98,8 +102,8 @@ static ps_status begin(struct psd_task *t, const struct psd_conn *c, const struc
     ps_v1_CheckpointRead m;
     struct psd_disk_op op = {.kind = PSD_DISK_READ};
     ps_status st = psi_msg_decode(&ps_v1_CheckpointRead_msg, &m, r->meta, r->header.meta_bytes, err);
-    st = st == PS_OK ? file_of(&m, &op.file, err) : st;
     st = st == PS_OK ? check_room(t, c, err) : st;
+    st = st == PS_OK ? file_of(t, &m, &op.file, err) : st;
     if (st != PS_OK) {
         return st;
     }

@@ -60,9 +60,10 @@ void psd_start_list_fini(struct psd_start_list *l)
 /* ---- a load ---- */
 
 /* All that is beside, and is not read into. */
-static void beside_free(const struct psd_task *t)
+static void beside_free(struct psd_task *t)
 {
     struct psd_start *s = t->start;
+    psd_source_close(t);
     psd_load_free(s->load);
     if (s->other != NULL) {
         t->beside_free(s->other);
@@ -71,6 +72,8 @@ static void beside_free(const struct psd_task *t)
         t->beside_free(s->beside);
     }
     psi_free(s->parts);
+    psi_free(s->dealt);
+    s->dealt = NULL;
     s->load = NULL;
     s->beside = s->other = NULL;
     s->parts = NULL;
@@ -158,6 +161,7 @@ static uint64_t random_of(void *ctx)
 }
 
 static void read_more(struct psd_task *t);
+static void source_done(struct psd_task *t, ps_status st, size_t bytes, const char *error);
 
 /* The part that `item` tells of is read into `into`; state_bytes 0: there is none. */
 static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, struct psd_task *into, struct psi_err *err)
@@ -167,10 +171,15 @@ static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, str
                                  .state_bytes = item->state_bytes,
                                  .state_sum = item->state_sum,
                                  .writer = item->writer,
+                                 .deal = {.tasks = item->tasks, .place = item->place, .home = item->home, .has = s->dealt},
                                  .random = random_of,
                                  .random_ctx = t};
     s->writer = item->writer;
-    return item->state_bytes == 0 ? PS_OK : psd_load_new(into, &o, &s->load, err);
+    ps_status st = item->state_bytes == 0 ? PS_OK : psd_load_new(into, &o, &s->load, err);
+    if (st == PS_OK && item->from != 0) {
+        psd_source_open(t, psd_peer_find(t, t->config.job, item->from - 1)->index, read_more, source_done);
+    }
+    return st;
 }
 
 /* It is read and verified, and what of it is another task's is joined with ours. */
@@ -178,6 +187,7 @@ static ps_status end_part(struct psd_task *t, struct psi_err *err)
 {
     struct psd_start *s = t->start;
     char name[PSI_TASK_NAME_MAX];
+    psd_source_close(t);
     psd_load_free(s->load);
     s->load = NULL;
     end_sessions(s->other != NULL ? s->other : s->beside);
@@ -206,20 +216,12 @@ static bool next_part(struct psd_task *t, struct psi_err *err)
     return st == PS_OK;
 }
 
-static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+static void got(struct psd_task *t, ps_status st, size_t bytes, const char *who, const char *error)
 {
     struct psd_start *s = t->start;
-    struct psi_err err = s->failed;
-    (void)ctx;
-    s->reading--;
+    struct psi_err err;
     s->done_bytes += bytes;
-    if (s->ends) {
-        if (s->reading == 0) {
-            over(t, &err); /* given up without a failure: nobody wants to know */
-        }
-        return;
-    }
-    st = st == PS_OK ? psd_load_got(s->load, bytes, &err) : psi_fail(&err, st, "%s: %s", t->name, error);
+    st = st == PS_OK ? psd_load_got(s->load, bytes, &err) : psi_fail(&err, st, "%s: %s", who, error);
     if (st != PS_OK) {
         fails(t, &err);
     } else {
@@ -227,18 +229,49 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     }
 }
 
+static void source_done(struct psd_task *t, ps_status st, size_t bytes, const char *error)
+{
+    got(t, st, bytes, t->name, error);
+}
+
+static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_start *s = t->start;
+    struct psi_err err = s->failed;
+    (void)ctx;
+    s->reading--;
+    if (s->ends) {
+        if (s->reading == 0) {
+            over(t, &err); /* given up without a failure: nobody wants to know */
+        }
+        return;
+    }
+    got(t, st, bytes, t->name, error);
+}
+
+/* Dealt, it comes among those of the others, in its turn. */
+static bool is_own(const struct psd_task *t, uint32_t writer)
+{
+    return writer == t->config.task + 1;
+}
+
 static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want, struct psi_err *err)
 {
     struct psd_start *s = t->start;
     struct psd_disk_op op = {
         .kind = PSD_DISK_READ,
-        .file = {.number = s->number, .kind = want->file == 0 ? PSD_DISK_STATE : PSD_DISK_MODEL, .writer = s->writer},
+        .file = {.number = s->number, .kind = want->file == 0 ? PSD_DISK_STATE : PSD_DISK_MODEL},
         .offset = want->offset,
         .out = want->to,
         .sums = want->sums,
         .bytes = want->bytes,
     };
     op.file.index = want->file == 0 ? 0 : want->file - 1;
+    op.file.writer = is_own(t, s->writer) ? 0 : s->writer;
+    if (psd_source_is_open(t)) {
+        psd_source_read(t, &op);
+        return PS_OK;
+    }
     ps_status st = psd_disk_ask(t, &op, read_done, NULL, err);
     s->reading += st == PS_OK;
     return st;
@@ -251,8 +284,12 @@ static void read_more(struct psd_task *t)
     struct psd_load_read want;
     struct psi_err err = {.code = PS_OK};
     for (;;) {
+        if (psd_source_is_open(t) && !psd_source_is_ready(t)) {
+            return;
+        }
         if (s->load != NULL && psd_load_want(s->load, &want)) {
-            if (read_piece(t, &want, &err) != PS_OK) {
+            bool nothing = want.bytes == 0 && psd_source_is_open(t); /* strings that are all empty: nobody is asked for it */
+            if ((nothing ? psd_load_got(s->load, 0, &err) : read_piece(t, &want, &err)) != PS_OK) {
                 fails(t, &err);
                 return;
             }
@@ -265,13 +302,22 @@ static void read_more(struct psd_task *t)
     }
 }
 
-/* This task has all of them. */
+/* All are dealt over as many tasks, or none is. */
+static bool is_dealt_right(const ps_v1_StartItem *item, uint32_t tasks)
+{
+    return item->tasks == tasks && tasks <= PS_TASKS_MAX && (tasks == 0 || (item->place < tasks && item->home < tasks));
+}
+
+/* This task can read all of them. */
 static ps_status check_parts(const struct psd_task *t, uint64_t number, const ps_v1_StartItem *parts, size_t count,
                              struct psi_err *err)
 {
     char name[PSI_TASK_NAME_MAX];
     for (size_t i = 0; i < count; i++) {
-        if (parts[i].writer == 0 || parts[i].writer > PS_TASKS_MAX || !psd_others_has(t, number, parts[i].writer)) {
+        const struct psd_peer *from = parts[i].from == 0 ? NULL : psd_peer_find(t, t->config.job, parts[i].from - 1);
+        bool here = is_own(t, parts[i].writer) || psd_others_has(t, number, parts[i].writer);
+        bool there = parts[i].from == 0 ? here : from != NULL && !from->self;
+        if (parts[i].writer == 0 || parts[i].writer > PS_TASKS_MAX || !there || !is_dealt_right(&parts[i], parts[0].tasks)) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no part of checkpoint %llu that %s has written", t->name,
                             (unsigned long long)number,
                             psi_task_name_format(name, sizeof(name), t->config.job, parts[i].writer - 1));
@@ -305,7 +351,7 @@ ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, p
         psi_free(parts);
         return st;
     }
-    own.writer = 0;
+    own.writer = own.from = own.tasks = 0;
     s->number = what->number;
     s->parts = parts;
     s->part_count = count;
@@ -314,7 +360,11 @@ ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, p
     for (size_t i = 0; i < count; i++) {
         s->all_bytes += parts[i].all_bytes;
     }
-    st = t->beside_new(t, &s->beside, err);
+    if (count > 0 && parts[0].tasks > 0) {
+        s->dealt = psi_calloc(PS_TASKS_MAX, sizeof(*s->dealt));
+        st = s->dealt == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a checkpoint", t->name) : PS_OK;
+    }
+    st = st == PS_OK ? t->beside_new(t, &s->beside, err) : st;
     st = st == PS_OK ? begin_part(t, &own, s->beside, err) : st;
     if (st != PS_OK) {
         beside_free(t);
@@ -425,6 +475,9 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
     if (st == PS_OK && s->why[0] == '\0') {
         self->waits = false;
         s->sent_away = 0;
+    }
+    if (st == PS_OK && what->number != 0) {
+        s->moved = what->moved;
     }
     psd_start_drop(t);
     return st;
@@ -585,6 +638,7 @@ ps_status psd_start_begin(struct psd_task *t, struct psi_err *err)
     if (t->start == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for a start");
     }
+    psd_source_init(&t->start->source);
     t->start->undecided = true;
     t->peers[t->self].waits = true;
     return PS_OK;
@@ -642,8 +696,10 @@ void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
     }
     item.has_start = true;
     item.start.waits = t->peers[t->self].waits;
+    item.start.moved = t->start->moved;
     psd_list_add(l, &ps_v1_ListItem_msg, &item);
     item.start.waits = false;
+    item.start.moved = 0;
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psi_map_count(&c->variables) > 0) {

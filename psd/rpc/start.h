@@ -8,6 +8,9 @@
  * Parts of tasks that are no more, which lie beside its own directory (others.h), it loads for them where it is told so, each
  * into a task of its own, and joins them when they are verified: they are its own from then on.
  *
+ * Or all parts are dealt over all tasks (psd/store/deal.h): each reads what is its own of each part, from its own disk or from
+ * the task that has it (source.h). Until a checkpoint behind it is whole, what lives here is not where its parts are (`moved`).
+ *
  * Placed are containers, with variables, slots, queues and the numbers of chiefs, under new incarnations: whoever was at work
  * there hears that it is lost. Sessions are not: their numbers are of incarnations that are no more. What they had taken out of
  * queues is in them again.
@@ -16,6 +19,7 @@
 #define PSD_RPC_START_H
 
 #include "save.h"
+#include "source.h"
 
 enum psd_restore { PSD_RESTORE_AUTO, PSD_RESTORE_LATEST, PSD_RESTORE_NONE }; /* -n: checkpoint n */
 enum psd_recover { PSD_RECOVER_PARTIAL, PSD_RECOVER_CUT };
@@ -41,17 +45,20 @@ struct psd_start {
     char why[512];      /* ... and no checkpoint that the directory may load is there; "": that is not decided */
     bool alone;         /* directory: nothing lived anywhere when it was decided what is loaded */
     uint64_t placed;    /* so many times something of a checkpoint has come to live here */
+    uint64_t moved;     /* checkpoints up to this number have what lives here elsewhere; 0: none has */
     uint32_t sent_away; /* clients, since it waits */
     /* volatile: a load */
-    uint64_t number;         /* of the checkpoint; 0: none is under way, or beside */
-    struct psd_task *beside; /* what is loaded */
-    struct psd_load *load;   /* while there is more to read of a part */
-    uint32_t reading;        /* operations of it that the disk has */
-    bool ends;               /* it is given up: freed when the disk is done ... */
-    struct psi_err failed;   /* ... for this, which done hears then; PS_OK: nobody does */
-    struct psd_task *other;  /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
-    uint32_t writer;         /* ... 1 + index of that task; 0: our own part is read */
-    ps_v1_StartItem *parts;  /* others' that are read as well, in order */
+    uint64_t number;          /* of the checkpoint; 0: none is under way, or beside */
+    struct psd_task *beside;  /* what is loaded */
+    struct psd_load *load;    /* while there is more to read of a part */
+    uint32_t reading;         /* operations of it that the disk has */
+    bool ends;                /* it is given up: freed when the disk is done ... */
+    struct psi_err failed;    /* ... for this, which done hears then; PS_OK: nobody does */
+    struct psd_source source; /* open: what is read comes from there */
+    struct psd_task *other;   /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
+    uint32_t writer;          /* ... 1 + index of that task; 0: our own part is read */
+    uint64_t *dealt;          /* psd_deal.has; NULL: nothing is dealt */
+    ps_v1_StartItem *parts;   /* others' that are read as well, in order */
     size_t part_count, part_at;
     uint64_t done_bytes, all_bytes; /* read of all these parts; of their files */
     /* volatile: a TASK_PLACE whose last frame has not come */

@@ -150,8 +150,16 @@ static struct psd_variable *make_variable(struct psd_codec *k, const struct psd_
     return v;
 }
 
-/* Memory for the value, of `bytes`, and its slots. */
-static void make_value(struct psd_codec *k, struct psd_variable *v, uint64_t bytes)
+ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *of, struct psi_err *err)
+{
+    struct psd_variable *v = psd_variable_own(of);
+    v->value = psd_arena_alloc_raw(&s->arena, v->bytes);
+    return v->value != NULL ? psd_variable_reserve_slots(s, v, err)
+                            : psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
+}
+
+/* Its value takes `bytes`; and memory for it, and its slots. */
+static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t bytes)
 {
     struct psd_store *s = &k->task->store;
     if (v->dtype == PS_STRING ? psi_blob_size_check(bytes, v->elements, NULL) != PS_OK : bytes != v->bytes) {
@@ -162,18 +170,13 @@ static void make_value(struct psd_codec *k, struct psd_variable *v, uint64_t byt
         psd_code_wrong(k, "a queue with a value");
         return;
     }
-    if (v->dtype == PS_STRING) {
-        v->value = psd_store_stage_raw(s, bytes);
-        s->promised_bytes -= v->value != NULL ? v->bytes : 0;
-        v->bytes = v->value != NULL ? bytes : v->bytes;
-    } else {
-        v->value = psd_arena_alloc_raw(&s->arena, bytes);
-    }
-    if (v->value == NULL) {
+    if (psd_store_missing(s, bytes - v->bytes) > 0) { /* of strings */
         no_memory(k, "a value");
         return;
     }
-    k->st = psd_variable_reserve_slots(s, v, k->err);
+    s->promised_bytes += bytes - v->bytes;
+    v->bytes = bytes;
+    k->st = k->without_values ? PS_OK : psd_entry_value(s, v, k->err);
 }
 
 static void element(struct psd_codec *k, struct psd_element **e)
@@ -307,7 +310,7 @@ const struct psd_variable *psd_entry_variable(struct psd_codec *k, const struct 
     if ((made->sealed && !initialised) || !isfinite(made->rate)) {
         psd_code_wrong(k, "a variable in a state that cannot be");
     } else if (initialised) {
-        make_value(k, made, bytes);
+        take_value(k, made, bytes);
         made->initialised = good(k);
     }
     return made;

@@ -61,6 +61,7 @@ enum stage { BLOCKS, HEADER, VALUES, DONE };
 struct psd_load {
     struct psd_task *task;
     struct psd_load_options o;
+    uint64_t budget_bytes;      /* its task's; while it is not dealt what it has may be more */
     char of[PSI_TASK_NAME_MAX]; /* whose it is */
     enum stage stage;
     struct psd_code_storage storage;
@@ -116,6 +117,10 @@ ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o,
     }
     l->task = empty;
     l->o = *o;
+    l->budget_bytes = empty->store.budget_bytes;
+    if (o->deal.tasks > 0) {
+        psd_store_set_budget(&empty->store, UINT64_MAX / 2);
+    }
     l->block = block;
     PSI_IGNORE(psi_task_name_format(l->of, sizeof(l->of), empty->config.job, /* it is of */
                                     o->writer != 0 ? o->writer - 1 : empty->config.task));
@@ -130,6 +135,14 @@ ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o,
     }
     *out = l;
     return PS_OK;
+}
+
+static void values_free(struct values *v)
+{
+    for (uint32_t i = 0; v != NULL && i <= PSD_OPTIM_SLOTS_MAX; i++) {
+        psi_free(v->arrays[i].sums);
+    }
+    psi_free(v);
 }
 
 static void table_free(struct psd_load *l)
@@ -147,11 +160,7 @@ void psd_load_free(struct psd_load *l)
         return;
     }
     while (psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {
-        struct values *v = value;
-        for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
-            psi_free(v->arrays[i].sums);
-        }
-        psi_free(v);
+        values_free(value);
     }
     psi_u64_map_fini(&l->variables);
     table_free(l);
@@ -317,8 +326,13 @@ static void entry(struct psd_load *l, struct psd_codec *k, uint32_t kind)
 static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
 {
     struct psd_load *l = ctx;
-    struct psd_codec k = {
-        .in = e->data, .left = e->bytes, .task = l->task, .storage = &l->storage, .what = "a state file", .err = err};
+    struct psd_codec k = {.in = e->data,
+                          .left = e->bytes,
+                          .task = l->task,
+                          .storage = &l->storage,
+                          .without_values = l->o.deal.tasks > 0,
+                          .what = "a state file",
+                          .err = err};
     entry(l, &k, e->kind);
     l->entry_failed = k.st != PS_OK;
     return k.st;
@@ -329,10 +343,45 @@ static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct p
 static void begin_file(struct psd_load *l)
 {
     table_free(l);
+    while (l->o.deal.tasks > 0 && l->file < l->file_count && l->files[l->file].first == NULL) {
+        l->file++; /* nothing in it is for this task */
+    }
     l->stage = l->file < l->file_count ? HEADER : DONE;
     l->values = l->stage == HEADER ? l->files[l->file].first : NULL;
     l->array = l->tensor = 0;
     l->at = 0;
+}
+
+/* v is another task's. */
+static void leave_out(void *ctx, const struct psd_variable *v)
+{
+    struct psd_load *l = ctx;
+    values_free(psi_u64_map_remove(&l->variables, v->creation));
+    psd_variable_own(v)->initialised = false; /* it has got no value */
+    psd_variable_drop(&l->task->store, psd_variable_own(v));
+}
+
+/* What is another task's goes; what stays gets memory, within the budget that the task has. */
+static ps_status deal(struct psd_load *l, struct psi_err *err)
+{
+    struct psd_store *s = &l->task->store;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_status st = psd_deal(s, &l->o.deal, leave_out, l, err);
+    psd_store_set_budget(s, l->budget_bytes);
+    if (st == PS_OK && s->budget_lowered) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "its part of it takes %llu bytes, more than memory_budget",
+                      (unsigned long long)s->promised_bytes);
+    }
+    while (st == PS_OK && psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {
+        struct values *of = value;
+        st = psd_entry_value(s, of->variable, err);
+        for (uint32_t i = 0; st == PS_OK && i < of->array_count; i++) {
+            of->arrays[i].memory = i == 0 ? of->variable->value : of->variable->slots[i - 1];
+        }
+    }
+    psi_err_prefix(st == PS_OK ? NULL : err, "checkpoint %llu of %s", (unsigned long long)l->o.number, l->of);
+    return st;
 }
 
 /* All variables with a value have CRCs, and lie in a file, which gets them. */
@@ -383,7 +432,8 @@ static ps_status got_block(struct psd_load *l, struct psi_err *err)
     }
     struct psd_codec k = {.task = l->task, .what = "a state file", .err = err};
     psd_entry_complete(&k);
-    st = k.st == PS_OK ? deal_values(l, err) : k.st;
+    st = k.st == PS_OK && l->o.deal.tasks > 0 ? deal(l, err) : k.st;
+    st = st == PS_OK ? deal_values(l, err) : st;
     if (st == PS_OK) {
         renew(l);
         begin_file(l);

@@ -13,7 +13,7 @@
 #ifndef PSD_LOAD_H
 #define PSD_LOAD_H
 
-#include "common/status.h"
+#include "deal.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,6 +31,7 @@ struct psd_load_options {
     uint64_t state_bytes; /* of the state file */
     uint32_t writer;      /* 1 + index of the task of its job that wrote it; 0: it itself */
     uint32_t state_sum;   /* of the manifest, psi_state_is(); 0: not known */
+    struct psd_deal deal; /* what is another's is left out, as soon as the state is read: it gets no memory, and is not read */
     /* a new incarnation for each container, and variables with a value count as restored; NULL: all is as it was at the cut */
     psd_load_random_cb random;
     void *random_ctx;

@@ -221,6 +221,13 @@ static void carry_out_effect(struct shell_task *t, const struct psd_effect *e)
 {
     switch (e->kind) {
     case PSD_EFFECT_DIAL:
+        if (e->dial == PSD_DIAL_SOURCE) {
+            if (t->source[0] != '\0') {
+                broken("a second dial of a source while one is out");
+            }
+            PSI_IGNORE(snprintf(t->source, sizeof(t->source), "%s", e->text)); /* fits: an address */
+            break;
+        }
         if (t->dials != 0) {
             broken("a second dial while one is out");
         }
@@ -427,20 +434,16 @@ struct shell_conn *shell_dial_test(struct shell_task *from)
     }
     from->dials = 0;
     struct shell_conn *c = conn_new(from);
-    c = attached(c, psd_task_dialed(from->core, c, NULL));
+    c = attached(c, psd_task_dialed(from->core, PSD_DIAL_DIRECTORY, c, NULL));
     shell_settle(from);
     return c;
 }
 
-struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to)
+static struct shell_conn *dialed(struct shell_task *from, enum psd_dial dial, struct shell_task *to)
 {
-    if (from->dials != 1) {
-        broken("nobody dials");
-    }
-    from->dials = 0;
     struct shell_conn *b = to == NULL ? NULL : shell_connect(to);
     if (b == NULL) {
-        if (psd_task_dialed(from->core, NULL, "refused") != NULL) {
+        if (psd_task_dialed(from->core, dial, NULL, "refused") != NULL) {
             broken("a link for a dial that failed");
         }
         shell_settle(from);
@@ -449,7 +452,7 @@ struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to)
     struct shell_conn *a = conn_new(from);
     a->peer = b;
     b->peer = a;
-    a = attached(a, psd_task_dialed(from->core, a, NULL));
+    a = attached(a, psd_task_dialed(from->core, dial, a, NULL));
     if (a == NULL) {
         b->peer = NULL;
         b->eof = true;
@@ -463,6 +466,24 @@ struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to)
     }
     shell_run(from->net);
     return a;
+}
+
+struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to)
+{
+    if (from->dials != 1) {
+        broken("nobody dials");
+    }
+    from->dials = 0;
+    return dialed(from, PSD_DIAL_DIRECTORY, to);
+}
+
+struct shell_conn *shell_dial_source(struct shell_task *from, struct shell_task *to)
+{
+    if (from->source[0] == '\0') {
+        broken("nobody dials a source");
+    }
+    from->source[0] = '\0';
+    return dialed(from, PSD_DIAL_SOURCE, to);
 }
 
 void shell_send(struct shell_conn *c, const struct wire *w)

@@ -75,8 +75,9 @@ struct shell_task {
     struct psd_task *core;
     uint64_t now;
     struct psi_list conns;
-    struct psi_list closed; /* conns whose core is gone; freed by shell_conn_free or with the task */
-    uint32_t dials;         /* asked for and not answered */
+    struct psi_list closed;                /* conns whose core is gone; freed by shell_conn_free or with the task */
+    uint32_t dials;                        /* of the directory, asked for and not answered */
+    char source[PS_ADDRESS_BYTES_MAX + 1]; /* of another task, likewise: to whom; "": none */
     bool ready, shutdown;
     bool work_held;                           /* shell_run() leaves psd_task_work() to the test */
     bool lists_held;                          /* of the next one that dials it arrives the HELLO only */
@@ -102,6 +103,8 @@ void shell_task_free(struct shell_task *t);
 struct shell_conn *shell_connect(struct shell_task *t);
 /** The dial that `from` asked for succeeds: connected with `to`, which may be NULL: the dial fails. Returns from's end. */
 struct shell_conn *shell_dial(struct shell_task *from, struct shell_task *to);
+/** The same with the dial of from->source. */
+struct shell_conn *shell_dial_source(struct shell_task *from, struct shell_task *to);
 /** As shell_dial, but the test is the other end. */
 struct shell_conn *shell_dial_test(struct shell_task *from);
 /** Put bytes on the way and let everything run. */

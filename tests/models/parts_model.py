@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Explicit-state model of a start onto fewer tasks, and back onto more (docs/DURABILITY.md §8): who loads which part of a checkpoint,
+"""Explicit-state model of a start onto fewer tasks, and back onto more (docs/DURABILITY.md §8), and of a checkpoint that is dealt anew
+over all tasks (§9): who loads which part of a checkpoint,
 what of it stays away, and that nothing is there twice; to be explored before it is written in C. How a checkpoint becomes whole, and
 how tasks that load place it together, is in checkpoint_model.py: here a checkpoint is one step.
 usage: parts_model.py                       all scenarios, then all weaker rules and mistakes
@@ -14,6 +15,11 @@ When all have listed and one has nothing, all load the newest checkpoint that is
 and has it, otherwise by one of those that can read it. A part that nobody has: they do not begin. When all have loaded, they place it,
 but for what was deleted or reset since: as a task's own disk has it, the directories beside it, and other tasks' lists, which the
 directory passes on.
+
+A checkpoint is dealt anew while all live: all load the newest one, each its own of all parts, and place it; from then on each knows up
+to which number checkpoints have elsewhere what it has, and says so. While none behind that is decided, and somebody comes back, or does
+not know of it while another does, all load, as the parts are. Otherwise in these scenarios only who comes back loads its part; who has
+nothing on its disk begins with nothing.
 
 Promised, at every step: no variable is on two tasks, and none that was deleted, or reset, and answered, is there; when all have placed
 it, all that was saved is there and not deleted; a start loads what was reported as saved last, or nothing; and they refuse to begin only
@@ -29,6 +35,8 @@ SCENARIOS = {
     'back':     dict(writers=2, sizes=(1, 2), host=True, todo=dict(save=1, delete=1, start=3, kill=1)),
     'hosts':    dict(writers=3, sizes=(1, 2), host=False, todo=dict(save=1, delete=1, start=2, copy=2, kill=1)),
     'return':   dict(writers=2, sizes=(1, 2), host=False, todo=dict(save=1, delete=2, start=2, copy=1, kill=1)),
+    'spread':   dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=2, save=1, delete=1, start=1, kill=2)),
+    'spreads':  dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=2, save=1, reset=1, kill=3)),
 }
 # rule that is left out, or mistake: (where it shows first, what it is)
 MUTANTS = {
@@ -37,13 +45,17 @@ MUTANTS = {
     'by_two':        ('host', "whoever can read a part of a task that is gone loads it"),
     'names_untold':  ('return', "what was deleted is known to the task that noted it, and to who reads its directory, only"),
     'older_instead': ('hosts', "an older checkpoint is loaded in place of one of which a part is nowhere"),
+    'own_whole':     ('spread', "who reads its own of a checkpoint that is dealt takes all of its own part"),
+    'moved_unknown': ('spread', "nobody knows that what lives is not where its parts are"),
+    'moved_unsaid':  ('spread', "the directory alone knows it"),
+    'moved_of_who_waits': ('spread', "who has nothing on its disk, and lost what was dealt to it, is not missed"),
     'not_own':       ('host', "what a task has loaded for another one is not in its own part of the next checkpoint"),
 }
 
 # a directory: parts (n, variables), numbers up to which variables are barred (variable, n), up to which a reset bars
 PARTS, GONE, BAR = range(3)
-# a task: what lives (None: it has come back), what is beside, whether it has loaded
-LIVE, BESIDE, LOADED = range(3)
+# a task: what lives (None: it has come back), what is beside, whether it has loaded, up to which number it is elsewhere
+LIVE, BESIDE, LOADED, MOVED = range(4)
 DOWN, STARTS, PLACES, RUNS, REFUSES = 'down', 'starts', 'places', 'runs', 'refuses'
 
 
@@ -53,8 +65,9 @@ def put(t, i, v):
 
 class World:
     # dirs by task; copies by host (task, directory); manifests of task 0 (n, (writer, variables)); tasks; phase; checkpoint that is loaded
+    # the checkpoint is dealt; who loads
     # ghosts: reported as saved; variables that are dead; what lived then; generation of variables, next number
-    F = ('dirs', 'copies', 'manifests', 'tasks', 'phase', 'n', 'adopts', 'todo', 'saved', 'dead', 'all', 'generation', 'next')
+    F = ('dirs', 'copies', 'manifests', 'tasks', 'phase', 'n', 'deal', 'who', 'adopts', 'todo', 'saved', 'dead', 'all', 'generation', 'next')
 
     def __init__(self, key):
         for f, v in zip(self.F, key):
@@ -67,14 +80,21 @@ class World:
 class Model:
     def __init__(self, scenario, off=()):
         sc = SCENARIOS[scenario]
-        self.w, self.sizes, self.host = sc['writers'], sc['sizes'], sc['host']
+        self.w, self.sizes, self.host, self.spread = sc['writers'], sc['sizes'], sc['host'], sc.get('spread', False)
         self.todo = tuple(sorted(sc['todo'].items()))
         self.off = frozenset(off)
 
     def start(self):
-        live = tuple((frozenset({(i, 0)}), None, False) for i in range(self.w))
+        live = tuple((frozenset({(i, 0)}), None, False, 0) for i in range(self.w))
         every = frozenset((i, 0) for i in range(self.w))
-        return (((), (), 0),) * self.w, ((),) * self.w, (), live, RUNS, 0, False, self.todo, 0, frozenset(), every, 0, 1
+        dirs, manifests, n = (((), (), 0),) * self.w, (), 0
+        if self.spread:             # the last one came behind checkpoint 1 of the others, who have two variables each
+            every = frozenset((v, 0) for v in range(2 * self.w - 2))
+            parts = tuple((i, frozenset({(2 * i, 0), (2 * i + 1, 0)})) for i in range(self.w - 1))
+            dirs = tuple((((1, vs),), (), 0) for _, vs in parts) + (((), (), 0),)
+            live = tuple((vs, None, False, 0) for _, vs in parts) + ((frozenset(), None, False, 0),)
+            manifests, n = ((1, parts),), 1
+        return (dirs, ((),) * self.w, manifests, live, RUNS, 0, False, frozenset(), False, self.todo, n, frozenset(), every, 0, n + 1)
 
     # ---- what a task can read ----
     def beside(self, w, i):
@@ -101,11 +121,30 @@ class Model:
         return gone, max(d[BAR] for found in seen.values() for d in found)
 
     # ---- a start ----
+    def moved(self, w):
+        """Up to which number checkpoints have elsewhere what lives; whether somebody has lost that."""
+        says = [0 if 'moved_unknown' in self.off or ('moved_unsaid' in self.off and w.tasks[0][MOVED] == 0) else t[MOVED] for t in w.tasks]
+        if 'moved_of_who_waits' in self.off:
+            says = [s for s, t in zip(says, w.tasks) if t[LIVE] != frozenset()] or [0]
+        return max(says), len(set(says)) > 1
+
     def decide(self, w):
         total = all(t[LIVE] is None for t in w.tasks)
         _, bar = self.barred(w, 0)
-        w.tasks = tuple((t[LIVE], None, False) for t in w.tasks)
-        w.phase, w.n, w.adopts = STARTS, 0, False
+        torn = w.phase == PLACES
+        if self.spread:             # nothing on its disk: it begins with nothing
+            w.tasks = tuple((t[LIVE] if t[LIVE] is not None or w.dirs[i][PARTS] else frozenset(),) + t[1:] for i, t in enumerate(w.tasks))
+        w.tasks = tuple((t[LIVE], None, False, t[MOVED]) for t in w.tasks)
+        newest = max([n for n, _ in w.manifests if n > bar], default=0)
+        moved, lost = self.moved(w)
+        waits = frozenset(i for i, t in enumerate(w.tasks) if t[LIVE] is None)
+        w.who = frozenset(range(len(w.tasks)))
+        if self.spread and not total and not torn and moved < newest:
+            w.who = waits
+        if self.spread and not (total or torn or waits or (lost and newest <= moved)):
+            w.phase = RUNS
+            return
+        w.phase, w.n, w.adopts, w.deal = STARTS, 0, False, False
         for n, parts in reversed(w.manifests):
             if n <= bar:
                 break
@@ -118,31 +157,39 @@ class Model:
                     raise Violation('they refuse to begin, and a part of %d can be read' % n)
                 return
             w.n = n
-            w.adopts = any(k >= len(w.tasks) for k, _ in parts)
+            w.adopts = any(k >= len(w.tasks) for k, _ in parts) or moved >= n
             break
         if total and w.n < w.saved and w.saved > bar:
             raise Violation('a start loads %d, and %d was reported as saved' % (w.n, w.saved))
-        if w.n == 0:                                            # a new model
+        if w.n == 0 and total:                                  # a new model
             w.generation += 1
             w.all = frozenset((i, w.generation) for i in range(self.w))
+        if w.n == 0 and not total:                              # after a reset: what was made since, where it is lost, is made anew
+            w.tasks = tuple((t[LIVE] or frozenset(), None, False, t[MOVED]) for t in w.tasks)
+            w.phase, w.all = RUNS, frozenset().union(*(t[LIVE] for t in w.tasks))
+
+    def deals(self, w):
+        w.phase, w.n, w.deal, w.who = STARTS, w.manifests[-1][0], True, frozenset(range(len(w.tasks)))
 
     def loads(self, w, i):
         beside = frozenset()
         if w.n == 0:
             beside = frozenset(v for v in w.all if v[0] % len(w.tasks) == i)
-        for k, _ in dict(w.manifests).get(w.n, ()):
-            if i in self.loaders(w, k, w.n):
+        for k, vs in dict(w.manifests).get(w.n, ()):
+            if w.deal:
+                beside |= frozenset(v for v in vs if v[0] % len(w.tasks) == i or ('own_whole' in self.off and k == i))
+            elif i in self.loaders(w, k, w.n):
                 beside |= dict((w.dirs[k] if k == i else self.beside(w, i)[k])[PARTS])[w.n]
-        w.tasks = put(w.tasks, i, (w.tasks[i][LIVE], beside, True))
-        if all(t[LOADED] for t in w.tasks):
+        w.tasks = put(w.tasks, i, (w.tasks[i][LIVE], beside, True, w.tasks[i][MOVED]))
+        if all(w.tasks[k][LOADED] for k in w.who):
             w.phase = PLACES
 
     def places(self, w, i):
         gone, bar = self.barred(w, i)
         beside = frozenset(v for v in w.tasks[i][BESIDE] if w.n == 0 or (gone.get(v, 0) < w.n and bar < w.n))
-        w.tasks = put(w.tasks, i, (beside, None, False))
+        w.tasks = put(w.tasks, i, (beside, None, False, w.next - 1 if w.deal else 0))
         if not any(t[LOADED] for t in w.tasks):
-            w.phase = RUNS
+            w.phase, w.adopts = RUNS, w.adopts or w.deal
             here = frozenset().union(*(t[LIVE] for t in w.tasks))
             if w.n == w.saved and not w.all - w.dead <= here:
                 raise Violation('%s is not there any more' % sorted(w.all - w.dead - here))
@@ -171,7 +218,7 @@ class Model:
         w.generation += 1
         for i in range(len(w.tasks)):
             w.dirs = put(w.dirs, i, put(w.dirs[i], BAR, w.next - 1))
-            w.tasks = put(w.tasks, i, (frozenset({(i, w.generation)}), None, False))
+            w.tasks = put(w.tasks, i, (frozenset({(i, w.generation)}), None, False, w.tasks[i][MOVED]))
         w.all = frozenset((i, w.generation) for i in range(len(w.tasks)))
 
     @staticmethod
@@ -180,14 +227,14 @@ class Model:
 
     def begin(self, w, size):
         w.copies = tuple(tuple(c for c in found if c[0] >= size) for found in w.copies)     # as the runbook has it
-        w.tasks = ((None, None, False),) * size
+        w.tasks = ((None, None, False, 0),) * size
         self.decide(w)
 
     def copy(self, w, k, host):
         w.copies = put(w.copies, host, tuple(sorted({**dict(w.copies[host]), k: w.dirs[k]}.items())))
 
     def kill(self, w, i):
-        w.tasks = put(w.tasks, i, (None, None, False))
+        w.tasks = put(w.tasks, i, (None, None, False, 0))
         self.decide(w)
 
     @staticmethod
@@ -225,7 +272,7 @@ class Model:
             return out
         add('all are ended', self.end, cost='start', fault=True)
         for i, t in enumerate(w.tasks):
-            if w.phase == STARTS and not t[LOADED]:
+            if w.phase == STARTS and i in w.who and not t[LOADED]:
                 add('task %d loads %d' % (i, w.n), self.loads, i)
             if w.phase == PLACES and t[LOADED]:
                 add('task %d places %d' % (i, w.n), self.places, i)
@@ -239,6 +286,8 @@ class Model:
                 add('%d is saved, of what was adopted' % w.next, self.save)
             add('%d is saved' % w.next, self.save, cost='save', fault=True)
             add('a reset', self.reset, cost='reset', fault=True)
+            if self.spread and w.manifests and w.manifests[-1][0] > self.barred(w, 0)[1]:
+                add('%d is dealt anew' % w.manifests[-1][0], self.deals, cost='spread', fault=True)
         return out
 
     @staticmethod

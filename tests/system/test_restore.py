@@ -77,6 +77,12 @@ class Restoring(unittest.TestCase):
                     found[v["name"]] = hashlib.sha256(f.read()).hexdigest()
         return found
 
+    def flags_of(self, task):
+        """Its directory is on a host of its own."""
+        place = os.path.join(self.place, "host-%d" % task)
+        os.makedirs(place, exist_ok=True)
+        return ("--checkpoint_dir", place, "--checkpoint_seconds", "0")
+
     def restart(self, c, *tasks, flags=None):
         for task in tasks:
             c.kill(task)
@@ -251,6 +257,44 @@ class Restored(Restoring):
                 self.assertEqual(self.tensors(c), saved)
                 self.restart(c, 0, 1, 2)
                 self.assertEqual(self.tensors(c), saved)
+                train(c, 30)
+                self.assertEqual(self.tensors(c), went_on)
+
+    def test_spread(self):
+        """Two tasks' model onto three, and onto one less by the same act, each with a checkpoint_dir that no other sees: every value, slot,
+        power and the global step are what they were, and the next ten steps those of the run that went on, also after kill -9 of all."""
+        for sync in (False, True):
+            with self.subTest(sync=sync):
+                job, train = self.trains(sync)
+                self.cluster(more_jobs=job, count=0)
+
+                def begin(count, job=job):
+                    c = Cluster(count, job)
+                    self.addCleanup(c.__exit__)
+                    for task in range(count):
+                        c.start(task, *self.flags_of(task))
+                    return c
+                c = begin(2)
+                train(c, 20)
+                saved = self.tensors(c)
+                train(c, 30)
+                went_on = self.tensors(c)
+                psctl(c, "checkpoint", "restore", "1", "--yes")
+                self.assertEqual(self.tensors(c), saved)
+                c.__exit__()
+                c = begin(3)
+                self.assertEqual(self.tensors(c), saved)
+                self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1"})
+                said = psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes", "--json")
+                self.assertGreater(said["saved"], said["number"])
+                self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:2"})
+                self.assertEqual(self.tensors(c), saved)
+                for task in (0, 1, 2):
+                    c.kill(task)
+                for task in (0, 1, 2):
+                    c.start(task, *self.flags_of(task))
+                self.assertEqual(self.tensors(c), saved)
+                self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:2"})
                 train(c, 30)
                 self.assertEqual(self.tensors(c), went_on)
 

@@ -360,7 +360,7 @@ void psi_control_range(struct psi_client *c, struct psi_ask *ask, const struct p
 ps_status psi_control_build_saved_name(struct psi_ask *ask, struct psi_err *err)
 {
     const struct psi_saved_name *of = ask->req->src;
-    ps_v1_SavedNameItem m = {.number = of->number, .force = of->force};
+    ps_v1_SavedNameItem m = {.number = of->number, .force = of->force, .spread = of->spread};
     ps_status st = psi_control_build_time(ask, err);
     return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_SavedNameItem_msg, &m, err) : st;
 }

@@ -388,7 +388,8 @@ struct psi_saved_range {
 };
 struct psi_saved_name {
     uint64_t number;
-    bool force; /* CHECKPOINT_DELETE */
+    bool force;  /* CHECKPOINT_DELETE */
+    bool spread; /* CHECKPOINT_RESTORE */
 };
 struct psi_call_io {
     const char *name;

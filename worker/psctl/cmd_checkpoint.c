@@ -229,21 +229,27 @@ static bool is_ours(const struct watched *w, uint64_t before)
     return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
 }
 
-static enum psctl_exit save(struct psctl *c)
+static struct failure save_now(struct psctl *c, uint64_t *out_number)
 {
-    uint64_t number = 0;
     struct watched w = {.bar = psctl_copy_begin(c)};
     struct failure f;
     (void)moves(c, &w);
     uint64_t before = w.now.number; /* ours is the one behind it */
     do {
-        f = failure_of(ps_checkpoint_save(c->session, psctl_left_ms(c), &number));
+        f = failure_of(ps_checkpoint_save(c->session, psctl_left_ms(c), out_number));
     } while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && !is_ours(&w, before));
     if (f.status == PS_DEADLINE_EXCEEDED && is_ours(&w, before)) {
-        number = w.number = w.now.number;
+        *out_number = w.number = w.now.number;
         w.state = PS_CHECKPOINT_WRITING;
         f = follow(c, &w);
     }
+    return f;
+}
+
+static enum psctl_exit save(struct psctl *c)
+{
+    uint64_t number = 0;
+    struct failure f = save_now(c, &number);
     if (f.status != PS_OK) {
         return failed(c, &f);
     }
@@ -358,6 +364,11 @@ static enum psctl_exit verify(struct psctl *c)
     return faults == 0 ? PSCTL_OK : PSCTL_FAILED;
 }
 
+static struct failure restore_now(struct psctl *c, uint64_t number)
+{
+    return failure_of((c->spread ? ps_checkpoint_spread : ps_checkpoint_restore)(c->session, number, psctl_left_ms(c)));
+}
+
 static enum psctl_exit restore(struct psctl *c)
 {
     enum psctl_exit code = PSCTL_FAILED;
@@ -370,17 +381,29 @@ static enum psctl_exit restore(struct psctl *c)
     }
     psctl_restart_clock(c);
     struct watched w = {.bar = psctl_copy_begin(c)};
-    struct failure f = failure_of(ps_checkpoint_restore(c->session, number, psctl_left_ms(c)));
+    struct failure f = restore_now(c, number);
     while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) { /* and it is joined */
         psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
-        f = failure_of(ps_checkpoint_restore(c->session, number, psctl_left_ms(c)));
+        f = restore_now(c, number);
     }
     psctl_copy_wipe(&w.bar);
+    uint64_t saved = 0;
+    if (f.status == PS_OK && c->spread) { /* only then it is safe that way */
+        psctl_restart_clock(c);
+        f = save_now(c, &saved);
+    }
     if (f.status != PS_OK) {
         return failed(c, &f);
     }
     if (c->json) {
-        cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
+        json_t *said = json_pack("{s:I}", "number", (json_int_t)number);
+        if (c->spread) {
+            (void)json_object_set_new(said, "saved", json_integer((json_int_t)saved));
+        }
+        cli_json_print(said);
+    } else if (c->spread) {
+        (void)printf("checkpoint %" PRIu64 " is spread over all ps tasks, and saved so as checkpoint %" PRIu64 "\n", number,
+                     saved);
     } else {
         (void)printf("checkpoint %" PRIu64 " is restored\n", number);
     }
@@ -438,7 +461,7 @@ static const struct action {
     {"save", "", 0, 0, save, 0},
     {"list", "", 0, 0, list, 0},
     {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
-    {"restore", "[NUMBER | latest]", 0, 1, restore, 0},
+    {"restore", "[NUMBER | latest]", 0, 1, restore, PSCTL_FLAG(SPREAD)},
     {"export", "NUMBER | latest, FILE", 2, 2, export,
      PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY)},
     {"import", "FILE", 1, 1, import, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE)},
@@ -451,7 +474,7 @@ static uint32_t given(const struct psctl *c)
     return (c->container != NULL ? PSCTL_FLAG(CONTAINER) : 0) | (c->slots ? PSCTL_FLAG(SLOTS) : 0) |
            (c->shard_bytes != 0 ? PSCTL_FLAG(SHARD) : 0) | (c->force ? PSCTL_FLAG(FORCE) : 0) |
            (c->only[0] != NULL ? PSCTL_FLAG(ONLY) : 0) | (c->prefix[0] != NULL ? PSCTL_FLAG(PREFIX) : 0) |
-           (c->create ? PSCTL_FLAG(CREATE) : 0);
+           (c->create ? PSCTL_FLAG(CREATE) : 0) | (c->spread ? PSCTL_FLAG(SPREAD) : 0);
 }
 
 static enum psctl_exit show(struct psctl *c)
@@ -483,7 +506,7 @@ const struct psctl_verb psctl_verb_checkpoint = {
     .args_min = 1,
     .args_max = 3,
     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(FORCE) |
-             PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE),
+             PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE) | PSCTL_FLAG(SPREAD),
     .words = "save list verify restore export import delete latest",
     .show = show,
     .help =
@@ -495,7 +518,10 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
-        "monitored ones go on from there. It asks first on a terminal, unless --yes.\n"
+        "monitored ones go on from there. It asks first on a terminal, unless --yes. --spread: it is dealt anew over all ps "
+        "tasks\n"
+        "there are, by its size, also onto those that came since, and saved so; queues, work and accumulators stay where they "
+        "are.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
         "optimizers, --shard BYTES: into files of that size and an index, --only: not all of them. import: psctl import, with\n"
         "the slots that export has written; --only, --prefix and --create as there. delete: it goes on all tasks that are up; "

@@ -74,6 +74,7 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                               "may be given again: the longest OLD counts",
                       FIELD(prefix)},
     [PSCTL_CREATE] = {.name = "create", ON, .help = "with --only or --prefix: create what is not there", FIELD(create)},
+    [PSCTL_SPREAD] = {.name = "spread", ON, .help = "dealt anew over all ps tasks there are, and saved so", FIELD(spread)},
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
 };
 

@@ -26,7 +26,7 @@ struct psctl {
     int64_t timeout_ms;
     int64_t watch_ms;    /* --watch: time between rounds; 0: once */
     int64_t shard_bytes; /* --shard; 0: not given */
-    bool json, all, yes, fill, clear, slots, force, create, help, version;
+    bool json, all, yes, fill, clear, slots, force, create, spread, help, version;
     const char *only[PSCTL_TEXTS_MAX + 1];   /* --only, then NULL */
     const char *prefix[PSCTL_TEXTS_MAX + 1]; /* --prefix */
     const struct psctl_verb *const *verbs;   /* all of them, then NULL */
@@ -93,6 +93,7 @@ enum psctl_flag {
     PSCTL_ONLY,
     PSCTL_PREFIX,
     PSCTL_CREATE,
+    PSCTL_SPREAD,
     PSCTL_FLAG_COUNT
 };
 #define PSCTL_FLAG(name) (1u << (PSCTL_##name))

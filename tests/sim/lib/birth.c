@@ -105,6 +105,13 @@ static bool may_be_wiped(const struct sim *s, const struct sim_birth *b)
     return !s->task[b->task].same_job || sim_twin_may_drop(s, b);
 }
 
+/* What lives on tasks may go back everywhere, one after the other, and lie on others then: fewer.c looks at what is there in the
+ * end. */
+static bool may_move(const struct sim *s)
+{
+    return s->k.spread && s->ending;
+}
+
 static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t creation)
 {
     uint32_t index = (uint32_t)(t - s->task);
@@ -112,7 +119,7 @@ static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t 
         const struct sim_birth *b = &s->birth[i];
         const struct sim_task *at = &s->task[b->task];
         bool promised = sim_twin_served(s, t) && sim_twin_served(s, at) && !(sim_twin_is(s, t) && sim_twin_is(s, at));
-        if (b->alive && b->var == v &&
+        if (b->alive && b->var == v && !may_move(s) &&
             (b->task == index ? !sim_back_now(t) && !(s->k.twin && may_be_wiped(s, b))
                               : t->same_job && at->same_job && promised)) {
             sim_fail(s, "TWO OWNERS: '%s' is made at /job:%s/task:%u while /job:%s/task:%u serves it", v->name, t->job, t->index,
@@ -267,6 +274,7 @@ static void forget_losses(struct sim *s)
 
 static void dies(struct sim *s, struct sim_birth *b, bool by_restart)
 {
+    by_restart = by_restart || may_move(s);
     if (!by_restart && !may_be_wiped(s, b)) {
         sim_fail(s, "LOST: '%s' (version %llu) vanished at /job:%s/task:%u without a RESET or DELETE that could still act",
                  b->var->name, (unsigned long long)b->version, s->task[b->task].job, s->task[b->task].index);

@@ -4,8 +4,9 @@
  * begins again with fewer ps tasks, which have the directories of those that are gone beside their own (docs/DURABILITY.md 8).
  * They may be killed before they have loaded. When they have saved what is theirs now, it begins once more: as they are, without
  * the old directories (8.4); or with all tasks again, of which those that are back find what they had, and the newest checkpoint
- * has no part of theirs (7.2). Each time every value and version is as it was, and nothing is there that was not. Slots, powers
- * and what is in queues are back.c's.
+ * has no part of theirs (7.2). In every second such world of races what is saved is dealt over all of them each time (9), and
+ * some of them are killed one by one, before it is saved so and later. Each time every value and version is as it was, and
+ * nothing is there that was not, or twice. Slots, powers and what is in queues are back.c's.
  */
 #include "sim.h"
 
@@ -21,6 +22,7 @@ enum { SAVE_MS = 10000, LOAD_MS = 60000 };
 /* What all tasks together have. */
 struct look {
     struct sim *sim;
+    const struct sim_var *twice; /* on two tasks; NULL: none is */
     struct {
         bool there, initialised, sealed;
         uint64_t version;
@@ -36,6 +38,7 @@ static void note(void *ctx, const char *container, const char *name, uint64_t cr
     const struct sim_var *v = sim_var_named(l->sim, container, name); /* it is known: birth.c has seen it */
     size_t i = (size_t)(v - l->sim->var);
     (void)creation;
+    l->twice = l->var[i].there && l->var[i].initialised && initialised ? v : l->twice;
     free(l->var[i].value);
     l->var[i].there = true;
     l->var[i].initialised = initialised;
@@ -163,12 +166,13 @@ static void await(struct sim *s, const struct look *was)
     uint64_t bound = s->now + LOAD_MS;
     do {
         if (s->now >= bound) {
-            sim_fail(s, "NOT RESTORED: '%s' was saved, and is not there on %u tasks", lacks->name, s->task_count);
+            sim_fail(s, "NOT RESTORED: '%s' was saved, and is %s on %u tasks", (lacks != NULL ? lacks : is.twice)->name,
+                     lacks != NULL ? "not there" : "there twice", s->task_count);
         }
         sim_run_until(s, s->now + 20);
         look(s, &is);
         lacks = missing(s, was, &is);
-    } while (lacks != NULL);
+    } while (lacks != NULL || is.twice != NULL);
     compare(s, was, &is);
     forget(&is);
 }
@@ -210,7 +214,16 @@ void sim_fewer(struct sim *s)
             sim_disks_forget(s, &s->task[i]);
         }
         await(s, &was);
+        for (uint64_t kills = s->k.spread ? sim_below(s, 4) : 0; kills > 0; kills--) {
+            struct sim_task *t = &s->task[sim_below(s, s->task_count)];
+            if (t->core != NULL) {
+                sim_task_kill(s, t, s->now + sim_below(s, 300));
+            }
+            sim_run_until(s, s->now + sim_range(s, 1, 600));
+            await(s, &was);
+        }
         s->count_fewer++;
+        s->count_spread += s->k.spread;
         s->count_came_back = came_back; /* that it did here is counted for itself */
         sim_final_run(s);
     }

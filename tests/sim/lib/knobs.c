@@ -370,6 +370,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->beside = options->beside;
     k->fewer = k->disks && (k->profile == SIM_RACE || k->beside) && s->seed % 4 == 2;
     k->save_in = k->beside ? 12 : 100;
+    k->spread = k->fewer && !k->beside && s->seed % 8 == 2;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
                  k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE;
     switch (k->profile) {

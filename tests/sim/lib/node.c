@@ -91,16 +91,18 @@ static void task_log(struct sim *s, struct sim_task *t, const struct psd_effect 
     }
 }
 
-static void task_dial(struct sim *s, struct sim_task *t, const char *address)
+static void task_dial(struct sim *s, struct sim_task *t, const struct psd_effect *effect)
 {
+    const char *address = effect->text;
     struct sim_task *to = task_at(s, address);
     uint32_t from = (uint32_t)(t - s->task);
-    t->settled = false;
+    t->settled = t->settled && effect->dial != PSD_DIAL_DIRECTORY;
     if (to == NULL) {
         sim_fail(s, "/job:%s/task:%u dials %s, which nobody has", t->job, t->index, address);
     }
     uint32_t index = (uint32_t)(to - s->task);
     struct sim_conn *c = sim_conn_new(s, true, from, index);
+    c->dial = effect->dial;
     c->refused = s->now < s->blocked_until[SIM_PROGRAMS_MAX + from][index];
     sim_trace(s, "c%llu %s:%u dials %s", (unsigned long long)c->id, t->job, t->index, address);
 }
@@ -119,7 +121,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
         } else if (psd_task_next_effect(t->core, &effect)) {
             switch (effect.kind) {
             case PSD_EFFECT_DIAL:
-                task_dial(s, t, effect.text);
+                task_dial(s, t, &effect);
                 break;
             case PSD_EFFECT_LOG:
                 task_log(s, t, &effect);
@@ -257,6 +259,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.has_disk = t->disk != NULL;
     config.checkpoint_seconds = 0;
     config.recover = s->k.recover_cut ? PSD_RECOVER_CUT : config.recover;
+    config.spread = s->k.spread;
     config.call_name = sim_work_name;
     config.calls_max = s->k.may_refuse ? 2 : SIM_WORKS_MAX;
     random_bytes(s, seed);
@@ -452,7 +455,7 @@ void sim_dial_result(struct sim *s, struct sim_conn *c)
     const char *why = refused ? "connection refused" : t->address;
     if (from->is_task) {
         struct sim_task *me = &s->task[from->node];
-        from->link = psd_task_dialed(me->core, refused ? NULL : from, why);
+        from->link = psd_task_dialed(me->core, c->dial, refused ? NULL : from, why);
         if (!refused && from->link == NULL) {
             sim_end_close(s, from, false);
         }

@@ -102,6 +102,7 @@ struct sim_knobs {
     bool monitor;      /* a program that finds, lists, creates and deletes "tmp" */
     bool disks;        /* each task has a disk */
     bool fewer;        /* ... and at the end the cluster begins again with fewer ps tasks */
+    bool spread;       /* ... which deal what is saved over all of them */
     bool beside;       /* ... beside another profile than the races: back.c looks, and optimizers have slots */
     bool recover_cut;  /* ... and all go back to the cut where one does */
     uint32_t save_in;  /* ... and at one tick of the directory in n a checkpoint is wanted */
@@ -186,6 +187,7 @@ struct sim_conn {
     bool refused; /* the dial will fail */
     uint64_t dial_at;
     uint32_t table_index; /* of the dialled task in the client's table */
+    enum psd_dial dial;   /* of a task */
 };
 
 /* ---- nodes ---- */
@@ -633,7 +635,7 @@ struct sim {
     bool unclean;                 /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
         count_loaded;
-    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer, count_back_slots,
+    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer, count_spread, count_back_slots,
         count_back_elements;
     bool back_everywhere;    /* what was placed last goes back everywhere: recover is not partial */
     struct sim_saved *saved; /* back.c */
@@ -708,6 +710,7 @@ struct sim_summary {
     uint64_t back_slots;          /* ... with slots */
     uint64_t back_elements;       /* elements of queues */
     uint64_t fewer;               /* clusters that began again with fewer tasks: 0 or 1 */
+    uint64_t spread;              /* ... and dealt what was saved over all of them */
     uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */

@@ -84,6 +84,18 @@ static inline bool sv_disk_step(struct sv *sv, uint32_t i)
     return true;
 }
 
+/* What task i dials to read there is up; false: it dials nobody. A task that is down does not answer. */
+static inline bool sv_dial_step(struct sv *sv, uint32_t i)
+{
+    struct shell_task *t = sv->t[i];
+    if (t == NULL || t->source[0] == '\0') {
+        return false;
+    }
+    uint32_t to = strcmp(t->source, "10.0.0.1:1") == 0 ? 0 : 1;
+    PSI_IGNORE(shell_dial_source(t, sv->t[to])); /* it stays with the tasks */
+    return true;
+}
+
 /* Only the disk of this task works. */
 static inline void sv_run_one(struct sv *sv, uint32_t i)
 {
@@ -98,8 +110,11 @@ static inline void sv_run(struct sv *sv)
     bool moved = true;
     shell_run(&sv->net);
     while (moved) {
-        moved = sv_disk_step(sv, 0);
-        moved = sv_disk_step(sv, 1) || moved;
+        moved = false;
+        for (uint32_t i = 0; i < 2; i++) {
+            moved = sv_disk_step(sv, i) || moved;
+            moved = sv_dial_step(sv, i) || moved;
+        }
     }
 }
 

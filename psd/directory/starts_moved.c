@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What was dealt anew over all tasks and is not saved so yet: no task's part of any checkpoint is what it has. Each task says up
+ * to which number that is so (psd_start.moved); one that does not, beside others that do, has lost what was dealt to it.
+ */
+#include "saves.h"
+#include "starts.h"
+
+uint64_t psd_starts_moved(const struct psd_task *t, const struct psd_peer *p)
+{
+    uint64_t own = t->start == NULL ? 0 : t->start->moved;
+    return !p->own_job ? 0 : p->self ? own : t->starts->peers[p->index].moved;
+}
+
+uint64_t psd_starts_moved_most(const struct psd_task *t)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        uint64_t moved = psd_starts_moved(t, &t->peers[i]);
+        most = moved > most ? moved : most;
+    }
+    return most;
+}
+
+bool psd_starts_is_strayed(const struct psd_task *t)
+{
+    uint64_t most = psd_starts_moved_most(t);
+    bool saved = most == 0 || t->saves == NULL || psi_list_empty(&t->saves->known) ||
+                 PSI_CONTAINER_OF(t->saves->known.prev, struct psd_checkpoint, link)->what.number > most;
+    for (uint32_t i = 0; !saved && i < t->peer_count; i++) {
+        if (t->peers[i].own_job && psd_starts_moved(t, &t->peers[i]) != most) {
+            return true;
+        }
+    }
+    return false;
+}

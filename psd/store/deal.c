@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See deal.h. Happy path: all variables, by falling size, those of one size in the order of their creation -> each to the task
+ * that has least so far -> the caller hears of those that are another's. Failure: no memory. */
+#include "deal.h"
+
+#include "variable.h"
+
+#include "common/mem.h"
+
+#include <stdlib.h>
+
+enum {
+    EACH_BYTES = 16 << 10 /* a variable costs as much as so many bytes, however small it is: small ones are shared out, too */
+};
+
+static int larger_first(const void *a, const void *b)
+{
+    const struct psd_variable *x = *(const struct psd_variable *const *)a, *y = *(const struct psd_variable *const *)b;
+    uint64_t of_x = psd_variable_promised_bytes(x), of_y = psd_variable_promised_bytes(y);
+    if (of_x != of_y) {
+        return of_x > of_y ? -1 : 1;
+    }
+    return x->handle < y->handle ? -1 : x->handle > y->handle;
+}
+
+/* That has least; of several the first one. */
+static uint32_t next_place(const struct psd_deal *how)
+{
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < how->tasks; i++) {
+        best = how->has[i] < how->has[best] ? i : best;
+    }
+    return best;
+}
+
+static bool stays(const struct psd_variable *v)
+{
+    return v->queue != NULL;
+}
+
+ps_status psd_deal(const struct psd_store *s, const struct psd_deal *how, psd_deal_cb others, void *ctx, struct psi_err *err)
+{
+    uint32_t count = 0;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    const struct psd_variable **all = psi_calloc(s->variable_count + 1, sizeof(struct psd_variable *));
+    if (all == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory to deal %u variables", s->variable_count);
+    }
+    while (psi_u64_map_next(&s->handles, &cursor, NULL, &value)) {
+        all[count++] = value;
+    }
+    if (count > 0) {
+        qsort(all, count, sizeof(struct psd_variable *), larger_first);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = stays(all[i]) ? how->home : next_place(how);
+        how->has[place] += psd_variable_promised_bytes(all[i]) + EACH_BYTES;
+        if (place != how->place) {
+            others(ctx, all[i]);
+        }
+    }
+    psi_free(all);
+    return PS_OK;
+}
