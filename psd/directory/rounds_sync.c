@@ -190,6 +190,7 @@ static ps_status begin_group(struct psd_task *t, const struct set *s, const stru
     psd_group_without(g, gone);
     for (uint32_t i = 0; i < s->count; i++) {
         g->owners[s->names[i]->owner].part = true;
+        psd_name_by_rounds(s->names[i], s->names[i]->by_rounds || o->mode == PSD_SYNC_ROUNDS);
     }
     mark(t, s->container, s);
     psd_log(t, PSI_LOG_INFO, "rounds_set", PSI_KV("container", g->container), PSI_KV("mode", o->mode), PSI_KV("names", s->count));

@@ -108,18 +108,22 @@ static ps_status list_own(struct psd_task *t, struct psi_err *err)
     return st;
 }
 
-/* What others have made since they listed: their list may be from before all that they have. */
+/* What others have made since they listed: their list may be from before all that they have. And what rounds have made. */
 static ps_status list_made(struct psd_task *t, struct psi_err *err)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = PS_OK;
+    psd_start_list_fini(&t->starts->by_rounds);
     while (st == PS_OK && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
         const struct psd_name *n = value;
         const struct psd_peer *p = &t->peers[n->owner];
         struct psd_starts_peer *of = &t->starts->peers[n->owner];
         if (!p->self && n->life != 0 && n->life == p->life && find_held(of, n->container) == NULL) {
             st = held_add(of, n->container, 0, 0, err);
+        }
+        if (st == PS_OK && n->by_rounds) {
+            st = psd_start_list_put(&t->starts->by_rounds, n->container, 0, err);
         }
     }
     return st;
@@ -351,12 +355,6 @@ static void place_nothing(struct psd_task *t, bool waiting, const char *why)
     }
 }
 
-static bool in_rounds(const struct psd_task *t, const char *container)
-{
-    const struct psd_group *g = psd_group_find(t, container);
-    return g != NULL && g->options.mode == PSD_SYNC_ROUNDS;
-}
-
 /* Does somebody who waits get a part of it? */
 static bool is_lacked(const struct psd_task *t, const char *container)
 {
@@ -372,7 +370,8 @@ static bool is_lacked(const struct psd_task *t, const char *container)
 /* It goes back everywhere. */
 static bool is_cut(const struct psd_task *t, const char *container)
 {
-    bool all = t->config.recover == PSD_RECOVER_CUT || t->starts->adopts || in_rounds(t, container);
+    bool all = t->config.recover == PSD_RECOVER_CUT || t->starts->adopts ||
+               psd_start_list_find(&t->starts->by_rounds, container) != NULL;
     return t->starts->by_ask || t->starts->total || t->starts->strays || is_torn(t, container) ||
            (is_lacked(t, container) && (all || living(t, container) == NULL));
 }
@@ -736,18 +735,6 @@ static bool anything_lives(const struct psd_task *t)
     return false;
 }
 
-/* Somebody holds a container that is in rounds. */
-static bool any_in_rounds(const struct psd_task *t)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->groups) {
-        if (PSI_CONTAINER_OF(it, struct psd_group, link)->options.mode == PSD_SYNC_ROUNDS) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Somebody asks for one, whatever lives. */
 static void decide_asked(struct psd_task *t)
 {
@@ -789,7 +776,7 @@ static void decide(struct psd_task *t)
         look_again(t);
     }
     s->total = !anything_lives(t);
-    bool all = s->total || torn || t->config.recover == PSD_RECOVER_CUT || any_in_rounds(t);
+    bool all = s->total || torn || t->config.recover == PSD_RECOVER_CUT || s->by_rounds.count > 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
     }
@@ -867,6 +854,7 @@ void psd_starts_fini(struct psd_task *t)
         psi_free(s->peers[i].offers);
         psd_start_list_fini(&s->peers[i].loaded);
     }
+    psd_start_list_fini(&s->by_rounds);
     psi_free(s->peers);
     psi_free(s);
     t->starts = NULL;

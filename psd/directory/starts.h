@@ -90,6 +90,7 @@ struct psd_starts {
     bool spreads;           /* what is loaded is dealt over all tasks */
     bool strays;            /* LOADING, PLACING: what lives is not where the parts of what is loaded are: it all goes back */
     struct psi_err why;     /* LOADING: why somebody cannot */
+    struct psd_start_list by_rounds; /* containers whose values rounds may have made: they are of one round everywhere */
     struct psd_starts_peer *peers;
 };
 

@@ -229,9 +229,11 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
         n = psd_directory_find(&t->names, named.container, named.name);
         psd_name_confirm(n, p->life);
         const struct psd_group *g = psd_group_find(t, named.container);
-        if (g == NULL || g->phase == PSD_GROUP_RECOVERING) { /* otherwise the task may be yet to hear what its chief wants */
+        bool knows = g == NULL || g->phase == PSD_GROUP_RECOVERING; /* otherwise it may be yet to hear what its chief wants */
+        if (knows) {
             psd_name_in_rounds(n, (uint8_t)item->rounds);
         }
+        psd_name_by_rounds(n, item->by_rounds || (n->by_rounds && !knows));
     }
     return st;
 }
@@ -508,6 +510,7 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         item.optimizer_kind = v->optimizer.kind;
         item.queue = v->queue != NULL;
         item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
+        item.by_rounds = v->container->by_rounds;
         psd_list_add(&l, &ps_v1_ListItem_msg, &item);
     }
     cursor = 0;

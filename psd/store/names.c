@@ -102,6 +102,11 @@ void psd_name_in_rounds(const struct psd_name *n, uint8_t rounds)
     notes_of(n)->rounds = rounds;
 }
 
+void psd_name_by_rounds(const struct psd_name *n, bool by_rounds)
+{
+    notes_of(n)->by_rounds = by_rounds;
+}
+
 void psd_directory_forget(struct psd_directory *d, const char *container, const char *name)
 {
     char key[KEY_MAX];

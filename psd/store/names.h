@@ -21,6 +21,7 @@ struct psd_name {
     uint64_t life;  /* of the process of the owner that said so last; 0: none */
     uint64_t asked; /* of the one that was asked for it last, when none has said so since */
     uint8_t rounds; /* of its container's group: 1 trainable, 2 the global step */
+    bool by_rounds; /* as of psd_container */
     uint64_t cut;   /* the last one that has it: cut.h */
 };
 
@@ -56,6 +57,7 @@ void psd_name_asked(const struct psd_name *n, uint64_t life);
 void psd_name_unsure(const struct psd_name *n, uint64_t life);
 /** What it is in its container's group. */
 void psd_name_in_rounds(const struct psd_name *n, uint8_t rounds);
+void psd_name_by_rounds(const struct psd_name *n, bool by_rounds);
 
 /** Of this container, pending or owed to some task; NULL: none. */
 struct psd_reset *psd_reset_record(const struct psi_list *resets, const char *container);

@@ -271,6 +271,7 @@ void psd_rounds_set(struct psd_container *c, struct psd_rounds *g)
         psd_variable_own(g->parts[i].variable)->part = &g->parts[i];
     }
     c->rounds = g;
+    c->by_rounds = c->by_rounds || g->options.mode == PSD_SYNC_ROUNDS;
 }
 
 void psd_rounds_end(struct psd_store *s, struct psd_container *c)

@@ -383,6 +383,7 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
     psi_map_init(&c->variables, s->map_seed);
     c->incarnation = incarnation;
     c->start = c->next = 0;
+    c->by_rounds = false;
     memset(c->ages, 0, sizeof(c->ages));
 }
 

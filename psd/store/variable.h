@@ -86,6 +86,7 @@ struct psd_container {
     uint32_t cut_notes;      /* ... and what it has of it: PS_NOTE_SEALED, PS_NOTE_BARE */
     uint64_t cut_step;       /* ... and its global_step, + 1; 0: none that counts */
     uint64_t start, next;    /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
+    bool by_rounds;          /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
 

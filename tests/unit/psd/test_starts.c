@@ -144,33 +144,84 @@ TEST(test_cut)
     }
 }
 
+/* Their chief puts w and v in a group of that mode; 0: out of it. */
+static void sync_both(struct st *s, uint32_t mode)
+{
+    static const char *const NAMES[] = {"global_step", "w", "v"};
+    ps_v1_Sync m = {.timeout_ms = 20000, .has_options = true, .options = {.mode = mode, .workers = 1, .on_loss = 0}};
+    uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t bytes = 0;
+    struct wire *body = wire_new();
+    m.options.staleness = mode == 2;
+    m.chief_number = fc_chief(&s->sv->c);
+    for (size_t k = 0; k < 3; k++) {
+        ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+        PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&name.name, PS_NAME_BYTES_MAX, NAMES[k])); /* fits */
+        wire_item(body, &ps_v1_NameItem_msg, &name);
+    }
+    assert_int_equal(psi_msg_encode(&ps_v1_Sync_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    assert_reply(fc_call(&s->sv->c, PS_OP_SYNC, 0, s->sv->c.next_id++, 0, meta, psi_pad8((uint32_t)bytes), body), PS_OK, "");
+    sv_run(s->sv);
+}
+
+static struct st *st_stepped(void)
+{
+    struct st *s = st_new(sv_with_disk);
+    PSI_IGNORE(fc_ready(&s->sv->c, "global_step", PS_I64, 1, ps_no_optimizer(), 0));
+    set(s, 1);
+    return s;
+}
+
+/* Task i is lost, the directory or the other one. */
+static void lose(struct st *s, uint32_t i)
+{
+    sv_kill(s->sv, i);
+    boot(s, i == 0, i == 1);
+    connect(s, i == 0, i == 1);
+}
+
 /* In rounds all go back, whatever `recover` says. */
 TEST(test_in_rounds)
 {
-    static const char *const NAMES[] = {"global_step", "w", "v"};
     for (uint32_t i = 0; i < 2; i++) {
-        struct st *s = st_new(sv_with_disk);
-        PSI_IGNORE(fc_ready(&s->sv->c, NAMES[0], PS_I64, 1, ps_no_optimizer(), 0));
-        set(s, 1);
-        ps_v1_Sync m = {.timeout_ms = 20000, .has_options = true, .options = {.mode = 1, .workers = 1, .on_loss = 0}};
-        uint8_t meta[PS_META_BYTES_MAX] = {0};
-        size_t bytes = 0;
-        struct wire *body = wire_new();
-        m.chief_number = fc_chief(&s->sv->c);
-        for (size_t k = 0; k < 3; k++) {
-            ps_v1_NameItem name = ps_v1_NameItem_init_zero;
-            PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&name.name, PS_NAME_BYTES_MAX, NAMES[k])); /* fits */
-            wire_item(body, &ps_v1_NameItem_msg, &name);
-        }
-        assert_int_equal(psi_msg_encode(&ps_v1_Sync_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
-        assert_reply(fc_call(&s->sv->c, PS_OP_SYNC, 0, s->sv->c.next_id++, 0, meta, psi_pad8((uint32_t)bytes), body), PS_OK, "");
+        struct st *s = st_stepped();
+        sync_both(s, 1);
         assert_int_equal(save(s), 1);
         uint64_t kept = i == 0 ? s->v.incarnation : s->w.incarnation;
-        sv_kill(s->sv, i);
-        boot(s, i == 0, i == 1);
-        connect(s, i == 0, i == 1);
+        lose(s, i);
         assert_both(s, 1, 1);
         assert_true(kept != (i == 0 ? s->v.incarnation : s->w.incarnation));
+    }
+}
+
+/* Also when no group is there any more; what was loaded is of no rounds until the next one. */
+TEST(test_after_rounds)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_stepped();
+        assert_int_equal(save(s), 1);
+        sync_both(s, 1);
+        sync_both(s, 0);
+        set(s, 2);
+        lose(s, i);
+        assert_both(s, 1, 1);
+        set(s, 3);
+        lose(s, i);
+        assert_both(s, i == 0 ? 1 : 3, i == 0 ? 3 : 1);
+    }
+}
+
+/* Under bounded staleness values are of no round. */
+TEST(test_after_staleness)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        struct st *s = st_stepped();
+        assert_int_equal(save(s), 1);
+        sync_both(s, 2);
+        sync_both(s, 0);
+        set(s, 2);
+        lose(s, i);
+        assert_both(s, i == 0 ? 1 : 2, i == 0 ? 2 : 1);
     }
 }
 
