@@ -267,7 +267,7 @@ static ps_status read_piece(struct psd_task *t, const struct psd_load_read *want
         .bytes = want->bytes,
     };
     op.file.index = want->file == 0 ? 0 : want->file - 1;
-    op.file.writer = is_own(t, s->writer) ? 0 : s->writer;
+    op.file.writer = is_own(t, s->writer) && !psd_source_is_open(t) ? 0 : s->writer; /* 0: the own part of whoever reads */
     if (psd_source_is_open(t)) {
         psd_source_read(t, &op);
         return PS_OK;
@@ -316,7 +316,7 @@ static ps_status check_parts(const struct psd_task *t, uint64_t number, const ps
     for (size_t i = 0; i < count; i++) {
         const struct psd_peer *from = parts[i].from == 0 ? NULL : psd_peer_find(t, t->config.job, parts[i].from - 1);
         bool here = is_own(t, parts[i].writer) || psd_others_has(t, number, parts[i].writer);
-        bool there = parts[i].from == 0 ? here : from != NULL && !from->self;
+        bool there = parts[i].from == 0 ? here : from != NULL && !from->self && parts[i].state_bytes != 0;
         if (parts[i].writer == 0 || parts[i].writer > PS_TASKS_MAX || !there || !is_dealt_right(&parts[i], parts[0].tasks)) {
             return psi_fail(err, PS_FAILED_PRECONDITION, "%s has no part of checkpoint %llu that %s has written", t->name,
                             (unsigned long long)number,
