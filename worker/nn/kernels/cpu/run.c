@@ -47,10 +47,10 @@ RUN(run_dense_dw)
     return PS_OK;
 }
 
-/* ---- element by element */
+/* ---- element by element: a, b, c are arguments 0, 1, 2 */
 
 struct elements {
-    const struct psk_tensor *args; /* as many as the operation has, all of one size */
+    float *a, *b, *c;
     int64_t count;
     const struct psk_attrs *attrs;
     void (*range)(const struct elements *e, int64_t first, int64_t end);
@@ -65,37 +65,32 @@ static void elements_part(const void *work, uint32_t part, uint32_t parts)
 static ps_status over_elements(void (*range)(const struct elements *e, int64_t first, int64_t end), const struct psk_tensor *args,
                                const struct psk_attrs *attrs)
 {
-    const struct elements e = {args, args[0].shape.dims[0] * args[0].shape.dims[1], attrs, range};
+    const struct elements e = {
+        floats(&args[0]), floats(&args[1]), floats(&args[2]), args[0].shape.dims[0] * args[0].shape.dims[1], attrs, range};
     const int64_t worth = e.count / PART_ELEMENTS;
     const uint32_t threads = psk_cpu_threads();
     psk_cpu_split(worth < 1 ? 1 : worth < threads ? (uint32_t)worth : threads, elements_part, &e);
     return PS_OK;
 }
 
-static float *from(const struct elements *e, uint32_t arg, int64_t first)
-{
-    return floats(&e->args[arg]) + first;
-}
-
 static void act_range(const struct elements *e, int64_t first, int64_t end)
 {
-    psk_cpu_act(from(e, 0, first), from(e, 1, first), end - first, (psk_activation)e->attrs->activation);
+    psk_cpu_act(e->a + first, e->b + first, end - first, (psk_activation)e->attrs->activation);
 }
 
 static void act_backward_range(const struct elements *e, int64_t first, int64_t end)
 {
-    psk_cpu_act_backward(from(e, 0, first), from(e, 1, first), from(e, 2, first), end - first,
-                         (psk_activation)e->attrs->activation);
+    psk_cpu_act_backward(e->a + first, e->b + first, e->c + first, end - first, (psk_activation)e->attrs->activation);
 }
 
 static void dropout_range(const struct elements *e, int64_t first, int64_t end)
 {
-    psk_cpu_dropout(from(e, 0, 0), from(e, 1, 0), first, end, e->attrs->seed, e->attrs->keep, e->attrs->step);
+    psk_cpu_dropout(e->a, e->b, first, end, e->attrs->seed, e->attrs->keep, e->attrs->step);
 }
 
 static void sgd_range(const struct elements *e, int64_t first, int64_t end)
 {
-    psk_cpu_sgd(from(e, 0, first), from(e, 1, first), from(e, 2, first), end - first, e->attrs->rate);
+    psk_cpu_sgd(e->a + first, e->b + first, e->c + first, end - first, e->attrs->rate);
 }
 
 RUN(run_act)
