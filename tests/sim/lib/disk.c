@@ -19,7 +19,7 @@ struct inode {
     /* a file */
     struct side {
         uint8_t *p;
-        size_t bytes;
+        size_t bytes, capacity;
     } now, disk;
     bool *dirty; /* [dirty_count]: sectors of now that were not synced */
     size_t dirty_count;
@@ -183,8 +183,11 @@ static void change(struct inode *dir, const char *from, const char *to, struct i
 
 static void resize(struct side *s, size_t bytes)
 {
+    if (bytes > s->capacity) {
+        s->capacity = bytes > 2 * s->capacity ? bytes : 2 * s->capacity; /* sectors come one by one */
+        s->p = must(realloc(s->p, s->capacity));
+    }
     if (bytes > s->bytes) {
-        s->p = must(realloc(s->p, bytes));
         memset(s->p + s->bytes, 0, bytes - s->bytes);
     }
     s->bytes = bytes;
