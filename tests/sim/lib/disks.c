@@ -271,9 +271,10 @@ void sim_disks_open(struct sim *s, struct sim_task *t)
         p->disk = sim_disk_new(p->rng);
         t->disk = p;
     }
-    for (uint32_t i = 0; i < SIM_TASKS_MAX; i++) { /* all of a job are on one host, also those that have left the cluster */
+    for (uint32_t i = 0; i < SIM_TASKS_MAX;
+         i++) { /* all of a job are on one host but a twin, also those that have left the cluster */
         const struct sim_task *other = &s->task[i];
-        if (other != t && other->disk != NULL && strcmp(other->job, t->job) == 0) {
+        if (other->index != t->index && other->disk != NULL && strcmp(other->job, t->job) == 0) {
             sim_disk_beside(p->disk, other->index, other->disk->disk);
         }
     }

@@ -403,7 +403,7 @@ static void done_get(struct sim *s, struct sim_program *p, const struct sim_call
         sim_program_end_soon(s, p, 300);
     } else if (call->op->kind == PSI_REQ_LOOKUP && call->op->status == PS_NOT_FOUND) {
         p->set &= ~(1u << i);
-    } else if (p->state == SIM_GET && call->op->status != PS_ABORTED) {
+    } else if (p->state == SIM_GET && call->op->status != PS_ABORTED && call->op->status != PS_FAILED_PRECONDITION) {
         p->todo |= 1u << i;
         p->next_call_at = s->now + sim_below(s, 100);
     } else {
