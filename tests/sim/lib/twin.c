@@ -190,8 +190,9 @@ bool sim_twin_may_drop(const struct sim *s, const struct sim_birth *b)
     if (sim_twin_is(s, &s->task[b->task])) {
         return b->stale || !b->confirmed;
     }
-    for (size_t i = 0; s->k.twin && b->born_event < s->directory_began && i < s->birth_count; i++) {
-        const struct sim_birth *o = &s->birth[i]; /* one of the two, which no directory has told, listed it before b's task did */
+    bool late = b->placed || b->born_event < s->directory_began;
+    for (size_t i = 0; s->k.twin && late && i < s->birth_count; i++) {
+        const struct sim_birth *o = &s->birth[i]; /* one of the two listed it before b's task did */
         if (o->alive && o->confirmed && o->var == b->var && sim_twin_is(s, &s->task[o->task])) {
             return true;
         }
