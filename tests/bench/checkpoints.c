@@ -1,27 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A checkpoint in numbers: variables with Adagrad at one ps, in rounds of: dd of as many bytes with fdatasync; a checkpoint while
- * nothing else is done; pushes that touch a tenth of the bytes, and pushes of all, without a checkpoint and while one is written,
- * with room for the copies of all (checkpoint_memory); the longest push with that and with less room. Then, in as many rounds:
- * cat of the newest checkpoint's files; reading them into memory that is held; the ps, killed and started again, from its start
- * until a session has found all variables with their values. Peers and psd take turns in being the first. A line for each round,
- * then, as one JSON line, the median of each figure, and of each ratio the median of the rounds with the least and the most; 1
- * where the median of a must does not hold.
+ * nothing else is done; pushes that touch a tenth of the bytes, and pushes of all, beside a checkpoint and without one, with room
+ * for the copies of all (checkpoint_memory); the longest push with that and with less room. Then, in as many rounds: cat of the
+ * newest checkpoint's files; reading them into memory that is held; the ps, killed and started again, from its start until a
+ * session has found all variables with their values. Peers and psd take turns in being the first. A line for each round, then, as
+ * one JSON line, the median of each figure, and of each ratio the median of the rounds with the least and the most; 1 where the
+ * median of a must does not hold.
  *
- * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that. So
- * before dd, each checkpoint, cat, reading and start as much memory as the files have, and an eighth, is touched and given back:
- * what they take is warm for all of them alike. The files lie in the page cache.
+ * Pushes without a checkpoint go to a second ps with the same model, in turns with those beside it, one after the other: what the
+ * machine gives changes within seconds. All CPU time that the first ps has spent during a push to the second one (its walk, its
+ * disk's thread) is taken off that push, as if it had waited for it. Both ps are on one CPU, this program is on the next, as in
+ * bench.py: otherwise the system puts both ends on one CPU, or on two, as it likes. `level` is the same ratio before the
+ * checkpoint begins: 1 where the two are alike.
  *
- *   checkpoints [MIB] [ROUNDS] [DIRECTORY] [starts]     1024, 3, /dev/shm; starts: cat, reading and starts only
+ * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that. It
+ * gives back pieces of 2 MiB. So before dd, each checkpoint, cat, reading and start as much memory as the files have, and an
+ * eighth, is touched, and given back but for a page in each MiB, which stays until the next time: what lies beside these pages is
+ * too small for the host. As much is touched in large pages, too, for who asks for those at once. The files lie in the page
+ * cache.
+ *
+ *   checkpoints [MIB] [ROUNDS] [DIRECTORY] [PART]     1024, 3, /dev/shm; PART: idle, pushes, starts: only that
  *   from the repository's root after `make bench-programs`
  */
-#include "daemon.h"
+#include "folder.h"
 #include "session.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -35,6 +45,7 @@ enum {
     CURVE = 4,
     PARTS = 10,
     READ_BYTES = 1 << 20,
+    PEG_BYTES = 1 << 20,
     PAGE_BYTES = 4096
 };
 #define CALM_S 3.0
@@ -46,19 +57,24 @@ enum {
 /* Of one round; then each figure's median. */
 struct figures {
     double dd_s, idle_s;
-    double tenth[2], tenth_cut_s; /* mean push without, and while one is written; how long that took */
-    double dense[2], dense_cut_s;
+    double tenth_ms, tenth_cut_s; /* mean push while one is written; how long that took */
+    double dense_ms, dense_cut_s;
     double longest_ms[CURVE];
     double cat_s, held_s, ready_s;
-    double idle_of_dd, tenth_ratio, dense_ratio, ready_of_cat, ready_of_held;
+    double idle_of_dd, level, tenth_ratio, dense_ratio, ready_of_cat, ready_of_held;
 };
 
-static struct test_cluster cluster;
-static ps_session *session, *saver;
-static ps_variable *variables[VARIABLES_MAX];
+/* A ps and its variables. */
+struct model {
+    struct test_cluster cluster;
+    ps_session *session;
+    ps_variable *variables[VARIABLES_MAX];
+};
+
+static struct model saved, other; /* no checkpoint is ever made of the other one */
+static ps_session *saver;
 static int count;
 static float *gradient;
-static char dir[256];
 
 /* With the slots. */
 static uint64_t model_bytes(void)
@@ -66,20 +82,64 @@ static uint64_t model_bytes(void)
     return 2 * (uint64_t)count * VARIABLE_BYTES;
 }
 
-/* What touches so much memory next does not wait for the host. */
-static void warm(void)
+static uint8_t *touched(size_t bytes, int advice)
 {
-    const size_t bytes = model_bytes() / 8 * 9;
     uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p == MAP_FAILED) {
         (void)fprintf(stderr, "no memory for %zu bytes\n", bytes);
         exit(2);
     }
-    (void)madvise(p, bytes, MADV_HUGEPAGE); /* as fast as it can be; a wish */
+    (void)madvise(p, bytes, advice); /* a wish */
     for (size_t at = 0; at < bytes; at += PAGE_BYTES) {
         p[at] = 1;
     }
-    (void)munmap(p, bytes);
+    return p;
+}
+
+/* What touches so much memory next does not wait for the host: pages, whenever that is, and large ones, at once. */
+static void warm(void)
+{
+    static uint8_t *pegs;
+    static size_t pegs_bytes;
+    const size_t bytes = (model_bytes() / 8 * 9) & ~(size_t)(PEG_BYTES - 1);
+    if (pegs != NULL) {
+        (void)munmap(pegs, pegs_bytes);
+    }
+    pegs_bytes = bytes;
+    pegs = touched(bytes, MADV_NOHUGEPAGE);
+    for (size_t at = 0; at < bytes; at += PEG_BYTES) {
+        (void)madvise(pegs + at + PAGE_BYTES, PEG_BYTES - PAGE_BYTES, MADV_DONTNEED);
+    }
+    (void)munmap(touched(bytes, MADV_HUGEPAGE), bytes);
+}
+
+/* All threads of a process, and those that they begin; -1: wherever they like. Where there is no such CPU nothing changes. */
+static void on_cpu(pid_t pid, int cpu)
+{
+    char path[64];
+    const struct dirent *e = NULL;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (cpu < 0 || cpu == i) {
+            CPU_SET((size_t)i, &set);
+        }
+    }
+    (void)snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+    DIR *d = need(opendir(path));
+    while ((e = readdir(d)) != NULL) {
+        if (e->d_name[0] != '.') {
+            (void)sched_setaffinity((pid_t)strtol(e->d_name, NULL, 10), sizeof(set), &set);
+        }
+    }
+    (void)closedir(d);
+}
+
+static void apart(bool yes)
+{
+    on_cpu(saved.cluster.pid[0], yes ? 0 : -1);
+    on_cpu(other.cluster.pid[0], yes ? 0 : -1);
+    on_cpu(getpid(), yes ? 1 : -1);
 }
 
 /* ---- a checkpoint beside what the program does ---- */
@@ -109,44 +169,52 @@ static void save_begin(struct saving *s)
 }
 
 struct pushes {
-    double mean_s, longest_s;
+    double with_s, without_s; /* sums; of as many */
+    double longest_s;         /* beside it */
+    int done;
 };
 
-/* Of every step-th variable in turn: until the checkpoint is over, or, without one, for so long. */
-static struct pushes push(int step, double seconds, const struct saving *s)
+static double push_one(const struct model *m, int i)
+{
+    const double start = now();
+    check(ps_variable_push(m->variables[i], gradient, VARIABLE_BYTES, 1.0F), "a push");
+    return now() - start;
+}
+
+/* Of every step-th variable: until the checkpoint is over, or, without one, for so long. In turns with pushes to the other ps. */
+static struct pushes push(int step, bool turns, double seconds, const struct saving *s)
 {
     struct pushes out = {0};
-    double sum = 0;
-    int done = 0;
     const double end = now() + seconds;
-    for (int i = 0; s != NULL ? !atomic_load(&s->over) : done == 0 || now() < end; i = i + step < count ? i + step : 0) {
-        const double start = now();
-        check(ps_variable_push(variables[i], gradient, VARIABLE_BYTES, 1.0F), "a push");
-        const double took = now() - start;
-        sum += took;
+    for (int i = 0; s != NULL ? !atomic_load(&s->over) : now() < end; i = i + step < count ? i + step : 0) {
+        const double took = push_one(&saved, i);
+        out.with_s += took;
         out.longest_s = took > out.longest_s ? took : out.longest_s;
-        done++;
+        out.done++;
+        if (turns) {
+            const struct cpu before = cpu_now(saved.cluster.pid, 1);
+            out.without_s += push_one(&other, i);
+            out.without_s -= cpu_since(before, saved.cluster.pid, 1).server;
+        }
     }
-    out.mean_s = done > 0 ? sum / done : 0;
     return out;
 }
 
-/* out[0] without one, before and behind it; out[1] beside one. */
-static struct pushes beside(int step, double out[2], double *out_cut_s)
+/* Beside a checkpoint; *out_level: without one, just before it. */
+static struct pushes beside(int step, bool turns, double *out_level, double *out_cut_s)
 {
     struct saving s;
-    if (out != NULL) {
-        out[0] = push(step, CALM_S, NULL).mean_s;
-    }
     warm();
-    save_begin(&s);
-    const struct pushes with = push(step, 0, &s);
-    (void)pthread_join(s.thread, NULL);
-    if (out != NULL) { /* what the machine gives changes within half a minute */
-        out[0] = (out[0] + push(step, CALM_S, NULL).mean_s) / 2;
-        out[1] = with.mean_s;
-        *out_cut_s = s.took_s;
+    apart(true);
+    if (out_level != NULL) {
+        const struct pushes calm = push(step, true, CALM_S, NULL);
+        *out_level = calm.with_s / calm.without_s;
     }
+    save_begin(&s);
+    const struct pushes with = push(step, turns, 0, &s);
+    (void)pthread_join(s.thread, NULL);
+    apart(false);
+    *out_cut_s = s.took_s;
     return with;
 }
 
@@ -156,7 +224,7 @@ static void room(uint64_t bytes)
 {
     char text[32];
     (void)snprintf(text, sizeof(text), "%" PRIu64, bytes);
-    check(ps_task_config_set(session, 0, "checkpoint_memory", text, WAIT_MS), "checkpoint_memory");
+    check(ps_task_config_set(saved.session, 0, "checkpoint_memory", text, WAIT_MS), "checkpoint_memory");
 }
 
 static double timed(char *const argv[])
@@ -176,7 +244,7 @@ static double dd_once(void)
          rm[] = "/bin/rm";
     char *const copy[] = {dd, in, out, bs, blocks, sync, NULL};
     char *const gone[] = {rm, out + 3, NULL};
-    (void)snprintf(out, sizeof(out), "of=%s/dd", dir);
+    (void)snprintf(out, sizeof(out), "of=%s/dd", bench_dir);
     (void)snprintf(blocks, sizeof(blocks), "count=%" PRIu64, model_bytes() >> 20);
     warm();
     const double took = timed(copy);
@@ -192,31 +260,43 @@ static double idle_once(void)
     return now() - start;
 }
 
-static void run(struct figures *f, int round)
+static void idle(struct figures *f, int round)
 {
-    const uint64_t bytes = model_bytes();
-    room(bytes + bytes / 8);
     for (int i = 0; i < 2; i++) {
         *((round + i) % 2 == 0 ? &f->dd_s : &f->idle_s) = (round + i) % 2 == 0 ? dd_once() : idle_once();
     }
-    (void)beside(PARTS, f->tenth, &f->tenth_cut_s);
-    for (int i = 0; i < CURVE; i++) { /* room for all of it, a quarter, a sixteenth, ... */
-        room(i == 0 ? bytes + bytes / 8 : bytes >> (2 * i));
-        f->longest_ms[i] = 1e3 * beside(1, i == 0 ? f->dense : NULL, &f->dense_cut_s).longest_s;
-    }
     f->idle_of_dd = f->dd_s / f->idle_s;
-    f->tenth_ratio = f->tenth[1] / f->tenth[0];
-    f->dense_ratio = f->dense[1] / f->dense[0];
-    (void)fprintf(stderr, "dd %.3f, idle %.3f; tenth %.3f in %.1f s; dense %.3f in %.1f s; longest %.1f %.1f %.1f %.1f ms\n",
-                  f->dd_s, f->idle_s, f->tenth_ratio, f->tenth_cut_s, f->dense_ratio, f->dense_cut_s, f->longest_ms[0],
-                  f->longest_ms[1], f->longest_ms[2], f->longest_ms[3]);
+    (void)fprintf(stderr, "dd %.3f, idle %.3f\n", f->dd_s, f->idle_s);
+}
+
+static void pushes(struct figures *f)
+{
+    const uint64_t bytes = model_bytes();
+    room(bytes + bytes / 8);
+    struct pushes p = beside(PARTS, true, &f->level, &f->tenth_cut_s);
+    f->tenth_ms = 1e3 * p.with_s / p.done;
+    f->tenth_ratio = p.with_s / p.without_s;
+    p = beside(1, true, NULL, &f->dense_cut_s);
+    f->dense_ms = 1e3 * p.with_s / p.done;
+    f->dense_ratio = p.with_s / p.without_s;
+    f->longest_ms[0] = 1e3 * p.longest_s;
+    for (int i = 1; i < CURVE; i++) { /* room for a quarter, a sixteenth, ... */
+        double took_s = 0;
+        room(bytes >> (2 * i));
+        f->longest_ms[i] = 1e3 * beside(1, false, NULL, &took_s).longest_s;
+    }
+    (void)fprintf(stderr,
+                  "level %.3f; tenth %.3f (%.2f ms) in %.1f s; dense %.3f (%.2f ms) in %.1f s; longest %.1f %.1f %.1f %.1f ms\n",
+                  f->level, f->tenth_ratio, f->tenth_ms, f->tenth_cut_s, f->dense_ratio, f->dense_ms, f->dense_cut_s,
+                  f->longest_ms[0], f->longest_ms[1], f->longest_ms[2], f->longest_ms[3]);
 }
 
 /* ---- a life that begins with it ---- */
 
-static void open_all(void)
+static void open_all(struct model *m)
 {
-    session = open_session(PS_PROGRESS_THREAD);
+    (void)setenv("PSD_TARGET", m->cluster.address[0], 1); /* of open_session() */
+    m->session = open_session(PS_PROGRESS_THREAD);
     for (int i = 0; i < count; i++) {
         char name[32];
         ps_variable_spec spec;
@@ -227,9 +307,9 @@ static void open_all(void)
         spec.shape = PS_SHAPE(VARIABLE_BYTES / sizeof(float));
         spec.init = ps_glorot();
         spec.optimizer = ps_adagrad(0.001);
-        check(ps_variable_get(session, &spec, &variables[i]), "get");
+        check(ps_variable_get(m->session, &spec, &m->variables[i]), "get");
     }
-    check(ps_session_ready(session), "ready");
+    check(ps_session_ready(m->session), "ready");
 }
 
 /* All bytes of the newest checkpoint, in memory at once. */
@@ -240,7 +320,7 @@ static double read_held(void)
     uint8_t *held[64];
     size_t count_held = 0;
     const double start = now();
-    (void)snprintf(pattern, sizeof(pattern), "%s/ps-0/0*", dir);
+    (void)snprintf(pattern, sizeof(pattern), "%s/ps-0/0*", bench_dir);
     bool found = glob(pattern, 0, NULL, &dirs) == 0;
     (void)snprintf(pattern, sizeof(pattern), "%s/*", found ? dirs.gl_pathv[dirs.gl_pathc - 1] : "");
     found = found && glob(pattern, 0, NULL, &files) == 0;
@@ -272,25 +352,25 @@ static double cat_once(void)
 {
     char sh[] = "/bin/sh", c[] = "-c", cat[400];
     char *const read_all[] = {sh, c, cat, NULL};
-    (void)snprintf(cat, sizeof(cat), "cat \"$(ls -d %s/ps-0/0* | tail -n 1)\"/* > /dev/null", dir);
+    (void)snprintf(cat, sizeof(cat), "cat \"$(ls -d %s/ps-0/0* | tail -n 1)\"/* > /dev/null", bench_dir);
     return timed(read_all);
 }
 
 static double start_once(void)
 {
     const double start = now();
-    test_cluster_start(&cluster, 0);
-    open_all();
+    test_cluster_start(&saved.cluster, 0);
+    open_all(&saved);
     const double took = now() - start;
     float *value = patterned(VARIABLE_BYTES);
-    check(ps_variable_read(variables[count - 1], value, VARIABLE_BYTES), "a read");
+    check(ps_variable_read(saved.variables[count - 1], value, VARIABLE_BYTES), "a read");
     free(value);
-    if (ps_variable_version(variables[count - 1], NULL) < 2) { /* of a variable that has its initial value: 1 */
+    if (ps_variable_version(saved.variables[count - 1], NULL) < 2) { /* of a variable that has its initial value: 1 */
         (void)fprintf(stderr, "it has begun empty\n");
         exit(2);
     }
-    (void)ps_session_close(session);
-    test_cluster_kill(&cluster, 0);
+    (void)ps_session_close(saved.session);
+    test_cluster_kill(&saved.cluster, 0);
     return took;
 }
 
@@ -309,37 +389,47 @@ static void begin_again(struct figures *f, int round)
 
 /* ---- all of it ---- */
 
-static void begin(int mib, const char *top)
+static void begin_one(struct model *m)
 {
-    static char option[] = "--checkpoint_dir", seconds[] = "--checkpoint_seconds", never[] = "0", keep[] = "--max_to_keep",
-                two[] = "2";
-    static char *const flags[] = {option, dir, seconds, never, keep, two, NULL};
-    (void)snprintf(dir, sizeof(dir), "%s/psd-bench-XXXXXX", top);
-    if (mkdtemp(dir) == NULL) {
-        (void)fprintf(stderr, "%s: no directory can be made there\n", top);
-        exit(2);
-    }
-    test_cluster_init(&cluster, 1, "");
-    cluster.flags = flags;
-    test_cluster_start_all(&cluster);
-    (void)setenv("PSD_TARGET", cluster.address[0], 1); /* of open_session() */
-    bench_begin();
-    saver = open_session(PS_PROGRESS_THREAD);
-    gradient = patterned(VARIABLE_BYTES);
-    count = mib * (1 << 20) / VARIABLE_BYTES;
-    open_all();
+    test_cluster_start_all(&m->cluster);
+    open_all(m);
     for (int i = 0; i < 2 * count; i++) { /* all memory is touched; start_once() tells their versions from initial ones */
-        check(ps_variable_push(variables[i % count], gradient, VARIABLE_BYTES, 1.0F), "a push");
+        (void)push_one(m, i % count);
     }
 }
 
-static void end(void)
+static void begin(int mib, const char *top, bool both)
 {
-    char rm[] = "/bin/rm", how[] = "-rf";
-    char *const gone[] = {rm, how, dir, NULL};
-    test_cluster_fini(&cluster);
-    (void)timed(gone);
-    free(gradient);
+    static char option[] = "--checkpoint_dir", seconds[] = "--checkpoint_seconds", never[] = "0", keep[] = "--max_to_keep",
+                two[] = "2";
+    static char *const flags[] = {option, bench_dir, seconds, never, keep, two, NULL};
+    bench_begin();
+    folder_begin(top, &saved.cluster);
+    test_cluster_init(&saved.cluster, 1, "");
+    test_cluster_init(&other.cluster, 1, "");
+    saved.cluster.flags = flags;
+    gradient = patterned(VARIABLE_BYTES);
+    count = mib * (1 << 20) / VARIABLE_BYTES;
+    if (both) {
+        begin_one(&other);
+    }
+    begin_one(&saved);
+    saver = open_session(PS_PROGRESS_THREAD);
+}
+
+/* Nothing is held of a ps any more. */
+static void end_one(struct model *m)
+{
+    if (m->session != NULL) {
+        (void)ps_session_close(m->session);
+        test_cluster_kill(&m->cluster, 0);
+    }
+}
+
+/* It is to be measured. */
+static bool is(const char *part, const char *this)
+{
+    return part == NULL || strcmp(part, this) == 0;
 }
 
 static int by_value(const void *a, const void *b)
@@ -366,7 +456,7 @@ static double print_ratio(const char *name, const struct figures *f, int n, size
     return v[n / 2];
 }
 
-static bool print(const struct figures *all, int mib, int rounds, bool starts)
+static bool print(const struct figures *all, int mib, int rounds, const char *part)
 {
     struct figures f;
     bool good = true;
@@ -374,19 +464,25 @@ static bool print(const struct figures *all, int mib, int rounds, bool starts)
         memcpy((char *)&f + at, &sorted(all, rounds, at)[rounds / 2], sizeof(double));
     }
     (void)printf("{\"mib\": %d, \"rounds\": %d, ", mib, rounds);
-    if (!starts) {
-        (void)printf("\"dd_s\": %.3f, \"idle_s\": %.3f, \"tenth_s\": %.3f, \"dense_s\": %.3f, "
-                     "\"longest_push_ms\": [%.1f, %.1f, %.1f, %.1f], ",
-                     f.dd_s, f.idle_s, f.tenth_cut_s, f.dense_cut_s, f.longest_ms[0], f.longest_ms[1], f.longest_ms[2],
-                     f.longest_ms[3]);
-        good = f.tenth_cut_s <= CUT_MUST_S && f.dense_cut_s <= CUT_MUST_S;
+    if (is(part, "idle")) {
+        (void)printf("\"dd_s\": %.3f, \"idle_s\": %.3f, ", f.dd_s, f.idle_s);
         good = print_ratio("idle_of_dd", all, rounds, offsetof(struct figures, idle_of_dd)) >= IDLE_MUST && good;
+    }
+    if (is(part, "pushes")) {
+        (void)printf("\"tenth_ms\": %.3f, \"tenth_s\": %.3f, \"dense_ms\": %.3f, \"dense_s\": %.3f, "
+                     "\"longest_push_ms\": [%.1f, %.1f, %.1f, %.1f], ",
+                     f.tenth_ms, f.tenth_cut_s, f.dense_ms, f.dense_cut_s, f.longest_ms[0], f.longest_ms[1], f.longest_ms[2],
+                     f.longest_ms[3]);
+        good = f.tenth_cut_s <= CUT_MUST_S && f.dense_cut_s <= CUT_MUST_S && good;
+        (void)print_ratio("level", all, rounds, offsetof(struct figures, level));
         good = print_ratio("tenth_ratio", all, rounds, offsetof(struct figures, tenth_ratio)) <= TENTH_MUST && good;
         good = print_ratio("dense_ratio", all, rounds, offsetof(struct figures, dense_ratio)) <= TENTH_MUST && good;
     }
-    (void)printf("\"cat_s\": %.3f, \"held_s\": %.3f, \"ready_s\": %.3f, ", f.cat_s, f.held_s, f.ready_s);
-    good = print_ratio("ready_of_cat", all, rounds, offsetof(struct figures, ready_of_cat)) >= READY_MUST && good;
-    (void)print_ratio("ready_of_held", all, rounds, offsetof(struct figures, ready_of_held));
+    if (is(part, "starts")) {
+        (void)printf("\"cat_s\": %.3f, \"held_s\": %.3f, \"ready_s\": %.3f, ", f.cat_s, f.held_s, f.ready_s);
+        good = print_ratio("ready_of_cat", all, rounds, offsetof(struct figures, ready_of_cat)) >= READY_MUST && good;
+        (void)print_ratio("ready_of_held", all, rounds, offsetof(struct figures, ready_of_held));
+    }
     (void)printf("\"good\": %s}\n", good ? "true" : "false");
     return good;
 }
@@ -395,25 +491,30 @@ int main(int argc, char **argv)
 {
     const int mib = argc > 1 ? (int)strtol(argv[1], NULL, 10) : 1024;
     const int rounds = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 3;
-    const bool starts = argc > 4 && strcmp(argv[4], "starts") == 0;
+    const char *part = argc > 4 ? argv[4] : NULL;
     static struct figures all[ROUNDS_MAX];
-    if (mib < 32 || mib > VARIABLES_MAX * (VARIABLE_BYTES >> 20) || rounds < 1 || rounds > ROUNDS_MAX || (argc > 4 && !starts)) {
-        (void)fprintf(stderr, "usage: checkpoints [MIB from 32] [ROUNDS up to %d] [DIRECTORY] [starts]\n", ROUNDS_MAX);
+    if (mib < 32 || mib > VARIABLES_MAX * (VARIABLE_BYTES >> 20) || rounds < 1 || rounds > ROUNDS_MAX ||
+        !(is(part, "idle") || is(part, "pushes") || is(part, "starts"))) {
+        (void)fprintf(stderr, "usage: checkpoints [MIB from 32] [ROUNDS up to %d] [DIRECTORY] [idle|pushes|starts]\n",
+                      ROUNDS_MAX);
         return 2;
     }
-    begin(mib, argc > 3 ? argv[3] : "/dev/shm");
-    for (int i = 0; i < rounds && !starts; i++) {
-        run(&all[i], i);
+    begin(mib, argc > 3 ? argv[3] : "/dev/shm", is(part, "pushes"));
+    for (int i = 0; i < rounds && is(part, "idle"); i++) {
+        idle(&all[i], i);
     }
-    if (starts) {
+    for (int i = 0; i < rounds && is(part, "pushes"); i++) {
+        pushes(&all[i]);
+    }
+    if (part != NULL && is(part, "starts")) {
         (void)idle_once();
     }
     (void)ps_session_close(saver);
-    (void)ps_session_close(session);
-    test_cluster_kill(&cluster, 0);
-    for (int i = 0; i < rounds; i++) {
+    end_one(&saved);
+    end_one(&other);
+    for (int i = 0; i < rounds && is(part, "starts"); i++) {
         begin_again(&all[i], i);
     }
-    end();
-    return print(all, mib, rounds, starts) ? 0 : 1;
+    free(gradient);
+    return print(all, mib, rounds, part) ? 0 : 1;
 }

@@ -10,7 +10,7 @@
  *
  *   stall [SESSIONS] [ELEMENTS] [ROUNDS] [DIRECTORY]     4090, 1000000, 5, /dev/shm; from the root after `make bench-programs`
  */
-#include "daemon.h"
+#include "folder.h"
 #include "session.h"
 
 #include "ps_queue.h"
@@ -34,7 +34,6 @@ enum {
 #define QUIET_MS 2.0
 #define CALM_S 1.0
 
-static char dir[256];
 static ps_queue *queue;
 static ps_variable *scalar;
 static ps_session *saver;
@@ -191,14 +190,12 @@ int main(int argc, char **argv)
 {
     static char option[] = "--checkpoint_dir", seconds[] = "--checkpoint_seconds", never[] = "0", lease[] = "--lease",
                 hour[] = "1h"; /* sessions that do nothing keep their connections */
-    static char *const flags[] = {option, dir, seconds, never, lease, hour, NULL};
+    static char *const flags[] = {option, bench_dir, seconds, never, lease, hour, NULL};
     const int sessions = argc > 1 ? (int)strtol(argv[1], NULL, 10) : SESSIONS;
     const int elements = argc > 2 ? (int)strtol(argv[2], NULL, 10) : 1000000;
     const int rounds = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 5;
-    char rm[] = "/bin/rm", how[] = "-rf", out[256];
-    char *const gone[] = {rm, how, dir, NULL};
     pid_t children[PROCESSES_MAX];
-    struct test_cluster cluster;
+    static struct test_cluster cluster; /* also of the end */
     struct rlimit files;
     double worst = 0, calm_worst = 0, took = 0;
     int count = 0, told = 0;
@@ -211,16 +208,12 @@ int main(int argc, char **argv)
         files.rlim_cur = files.rlim_max;
         (void)setrlimit(RLIMIT_NOFILE, &files);
     }
-    (void)snprintf(dir, sizeof(dir), "%s/psd-bench-XXXXXX", argc > 4 ? argv[4] : "/dev/shm");
-    if (mkdtemp(dir) == NULL) {
-        (void)fprintf(stderr, "%s: no directory can be made there\n", dir);
-        return 2;
-    }
+    bench_begin();
+    folder_begin(argc > 4 ? argv[4] : "/dev/shm", &cluster);
     test_cluster_init(&cluster, 1, "");
     cluster.flags = flags;
     test_cluster_start_all(&cluster);
-    (void)setenv("PSD_TARGET", cluster.address[0], 1); /* of open_session() */
-    bench_begin();
+    (void)setenv("PSD_TARGET", cluster.address[0], 1);         /* of open_session() */
     for (int left = sessions; left > 0; left -= PER_PROCESS) { /* before this process has threads */
         children[count++] = sessions_of_child(left < PER_PROCESS ? left : PER_PROCESS);
     }
@@ -256,8 +249,6 @@ int main(int argc, char **argv)
         (void)kill(children[i], SIGKILL);
         (void)waitpid(children[i], NULL, 0);
     }
-    test_cluster_fini(&cluster);
-    (void)test_run(gone, NULL, out, sizeof(out));
     (void)printf("{\"sessions\": %d, \"elements\": %d, \"rounds\": %d, \"quiet_rounds\": %d, \"longest_calm_ms\": %.2f, "
                  "\"longest_ms\": %.2f, \"cut_s\": %.2f, \"good\": %s}\n",
                  sessions, elements, rounds, told, calm_worst, worst, took, told > 0 && worst <= MUST_MS ? "true" : "false");
