@@ -8,11 +8,11 @@
  * one JSON line, the median of each figure, and of each ratio the median of the rounds with the least and the most; 1 where the
  * median of a must does not hold.
  *
- * Pushes without a checkpoint go to a second ps with the same model, in turns with those beside it, one after the other: what the
- * machine gives changes within seconds. All CPU time that the first ps has spent during a push to the second one (its walk, its
- * disk's thread) is taken off that push, as if it had waited for it. Both ps are on one CPU, this program is on the next, as in
- * bench.py: otherwise the system puts both ends on one CPU, or on two, as it likes. `level` is the same ratio before the
- * checkpoint begins: 1 where the two are alike.
+ * Pushes without a checkpoint go to a second ps with the same model, one after each four beside it: what the machine gives
+ * changes within seconds. All CPU time that the first ps has spent during a push to the second one (its walk, its disk's thread)
+ * is taken off that push, as if it had waited for it. Both ps are on one CPU, this program is on the next, as in bench.py:
+ * otherwise the system puts both ends on one CPU, or on two, as it likes. `level` is the same ratio before the checkpoint begins:
+ * 1 where the two are alike.
  *
  * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that. It
  * gives back pieces of 2 MiB. So before dd, each checkpoint, cat, reading and start as much memory as the files have, and an
@@ -44,6 +44,7 @@ enum {
     WAIT_MS = 600000,
     CURVE = 4,
     PARTS = 10,
+    TURN = 4, /* pushes to the first ps, for each to the other one */
     READ_BYTES = 1 << 20,
     PEG_BYTES = 1 << 20,
     PAGE_BYTES = 4096
@@ -169,9 +170,8 @@ static void save_begin(struct saving *s)
 }
 
 struct pushes {
-    double with_s, without_s; /* sums; of as many */
+    double with_s, without_s; /* means */
     double longest_s;         /* beside it */
-    int done;
 };
 
 static double push_one(const struct model *m, int i)
@@ -181,37 +181,40 @@ static double push_one(const struct model *m, int i)
     return now() - start;
 }
 
-/* Of every step-th variable: until the checkpoint is over, or, without one, for so long. In turns with pushes to the other ps. */
-static struct pushes push(int step, bool turns, double seconds, const struct saving *s)
+/* Of every step-th variable: until the checkpoint is over, or, without one, for so long. Now and then one goes to the other ps.
+ */
+static struct pushes push(int step, double seconds, const struct saving *s)
 {
     struct pushes out = {0};
+    int with = 0, without = 0;
     const double end = now() + seconds;
     for (int i = 0; s != NULL ? !atomic_load(&s->over) : now() < end; i = i + step < count ? i + step : 0) {
         const double took = push_one(&saved, i);
         out.with_s += took;
         out.longest_s = took > out.longest_s ? took : out.longest_s;
-        out.done++;
-        if (turns) {
+        if (++with % TURN == 0) {
             const struct cpu before = cpu_now(saved.cluster.pid, 1);
-            out.without_s += push_one(&other, i);
+            out.without_s += push_one(&other, without++ * step % count);
             out.without_s -= cpu_since(before, saved.cluster.pid, 1).server;
         }
     }
+    out.with_s /= with;
+    out.without_s /= without;
     return out;
 }
 
 /* Beside a checkpoint; *out_level: without one, just before it. */
-static struct pushes beside(int step, bool turns, double *out_level, double *out_cut_s)
+static struct pushes beside(int step, double *out_level, double *out_cut_s)
 {
     struct saving s;
-    warm();
     apart(true);
     if (out_level != NULL) {
-        const struct pushes calm = push(step, true, CALM_S, NULL);
+        const struct pushes calm = push(step, CALM_S, NULL);
         *out_level = calm.with_s / calm.without_s;
     }
+    warm();
     save_begin(&s);
-    const struct pushes with = push(step, turns, 0, &s);
+    const struct pushes with = push(step, 0, &s);
     (void)pthread_join(s.thread, NULL);
     apart(false);
     *out_cut_s = s.took_s;
@@ -273,17 +276,17 @@ static void pushes(struct figures *f)
 {
     const uint64_t bytes = model_bytes();
     room(bytes + bytes / 8);
-    struct pushes p = beside(PARTS, true, &f->level, &f->tenth_cut_s);
-    f->tenth_ms = 1e3 * p.with_s / p.done;
+    struct pushes p = beside(PARTS, &f->level, &f->tenth_cut_s);
+    f->tenth_ms = 1e3 * p.with_s;
     f->tenth_ratio = p.with_s / p.without_s;
-    p = beside(1, true, NULL, &f->dense_cut_s);
-    f->dense_ms = 1e3 * p.with_s / p.done;
+    p = beside(1, NULL, &f->dense_cut_s);
+    f->dense_ms = 1e3 * p.with_s;
     f->dense_ratio = p.with_s / p.without_s;
     f->longest_ms[0] = 1e3 * p.longest_s;
     for (int i = 1; i < CURVE; i++) { /* room for a quarter, a sixteenth, ... */
         double took_s = 0;
         room(bytes >> (2 * i));
-        f->longest_ms[i] = 1e3 * beside(1, false, NULL, &took_s).longest_s;
+        f->longest_ms[i] = 1e3 * beside(1, NULL, &took_s).longest_s;
     }
     (void)fprintf(stderr,
                   "level %.3f; tenth %.3f (%.2f ms) in %.1f s; dense %.3f (%.2f ms) in %.1f s; longest %.1f %.1f %.1f %.1f ms\n",
