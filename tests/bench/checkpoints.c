@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A checkpoint in numbers: variables with Adagrad at one ps, in rounds of: dd of as many bytes with fdatasync; a checkpoint while
- * nothing else is done; pushes that touch a tenth of the bytes, and pushes of all, beside a checkpoint and without one, with room
- * for the copies of all (checkpoint_memory); the longest push with that and with less room. Then, in as many rounds: cat of the
- * newest checkpoint's files; reading them into memory that is held; the ps, killed and started again, from its start until a
- * session has found all variables with their values. Peers and psd take turns in being the first. A line for each round, then, as
- * one JSON line, the median of each figure, and of each ratio the median of the rounds with the least and the most; 1 where the
- * median of a must does not hold.
+ * A checkpoint in numbers: variables with Adagrad at one ps, in rounds of: dd of as many bytes with fdatasync, and a checkpoint
+ * while nothing else is done, five of each; pushes that touch a tenth of the bytes, and pushes of all, beside a checkpoint and
+ * without one, with room for the copies of all (checkpoint_memory); the longest push with that and with less room. Then, in as
+ * many rounds: cat of the newest checkpoint's files; reading them into memory that is held; the ps, killed and started again,
+ * from its start until a session has found all variables with their values. Peers and psd take turns in being the first. A line
+ * for each round, then, as one JSON line, the median of each figure, and of each ratio the median of the rounds with the least
+ * and the most; 1 where the median of a must does not hold.
  *
  * Pushes without a checkpoint go to a second ps with the same model, one after each four beside it: what the machine gives
  * changes within seconds. All CPU time that the first ps has spent during a push to the second one (its walk, its disk's thread)
@@ -14,10 +14,10 @@
  * otherwise the system puts both ends on one CPU, or on two, as it likes. `level` is the same ratio before the checkpoint begins:
  * 1 where the two are alike.
  *
- * A virtual machine gives pages that are free for seconds back to its host, and what touches them first then waits for that. It
- * gives back pieces of 2 MiB. So before dd, each checkpoint, cat, reading and start as much memory as the files have, and an
- * eighth, is touched, and given back but for a page in each MiB, which stays until the next time: what lies beside these pages is
- * too small for the host. As much is touched in large pages, too, for who asks for those at once. The files lie in the page
+ * A virtual machine gives memory that is free for seconds back to its host, in pieces of 2 MiB, and what touches it first then
+ * waits for that. So first of all as much memory as all files take is touched, and given back but for a page in each MiB, which
+ * stays: what lies beside these pages is too small for the host, and files come and go in it. Before pushes beside a checkpoint,
+ * and each start, as much as the model has is touched in large pages, for who asks for those at once. The files lie in the page
  * cache.
  *
  *   checkpoints [MIB] [ROUNDS] [DIRECTORY] [PART]     1024, 3, /dev/shm; PART: idle, pushes, starts: only that
@@ -47,6 +47,9 @@ enum {
     TURN = 4, /* pushes to the first ps, for each to the other one */
     READ_BYTES = 1 << 20,
     PEG_BYTES = 1 << 20,
+    FILES = 4, /* dd's, a checkpoint, and KEPT before it */
+    KEPT = 2,
+    PAIRS = 5, /* of dd and a checkpoint, in a round */
     PAGE_BYTES = 4096
 };
 #define CALM_S 3.0
@@ -97,20 +100,20 @@ static uint8_t *touched(size_t bytes, int advice)
     return p;
 }
 
-/* What touches so much memory next does not wait for the host: pages, whenever that is, and large ones, at once. */
+/* Pages of all files that are there at a time are not waited for from now on. */
 static void warm(void)
 {
-    static uint8_t *pegs;
-    static size_t pegs_bytes;
-    const size_t bytes = (model_bytes() / 8 * 9) & ~(size_t)(PEG_BYTES - 1);
-    if (pegs != NULL) {
-        (void)munmap(pegs, pegs_bytes);
-    }
-    pegs_bytes = bytes;
-    pegs = touched(bytes, MADV_NOHUGEPAGE);
+    const size_t bytes = (model_bytes() / 8 * 9 * FILES) & ~(size_t)(PEG_BYTES - 1);
+    uint8_t *pegs = touched(bytes, MADV_NOHUGEPAGE);
     for (size_t at = 0; at < bytes; at += PEG_BYTES) {
         (void)madvise(pegs + at + PAGE_BYTES, PEG_BYTES - PAGE_BYTES, MADV_DONTNEED);
     }
+}
+
+/* Large pages, at once. */
+static void warm_large(void)
+{
+    const size_t bytes = model_bytes() / 8 * 9;
     (void)munmap(touched(bytes, MADV_HUGEPAGE), bytes);
 }
 
@@ -212,7 +215,7 @@ static struct pushes beside(int step, double *out_level, double *out_cut_s)
         const struct pushes calm = push(step, CALM_S, NULL);
         *out_level = calm.with_s / calm.without_s;
     }
-    warm();
+    warm_large();
     save_begin(&s);
     const struct pushes with = push(step, 0, &s);
     (void)pthread_join(s.thread, NULL);
@@ -249,24 +252,42 @@ static double dd_once(void)
     char *const gone[] = {rm, out + 3, NULL};
     (void)snprintf(out, sizeof(out), "of=%s/dd", bench_dir);
     (void)snprintf(blocks, sizeof(blocks), "count=%" PRIu64, model_bytes() >> 20);
-    warm();
     const double took = timed(copy);
     (void)timed(gone);
     return took;
 }
 
+/* The oldest checkpoint is not there any more. */
+static void wait_until_gone(void)
+{
+    const struct timespec rest = {.tv_nsec = 10000000};
+    char pattern[300];
+    size_t count_there = KEPT + 1;
+    (void)snprintf(pattern, sizeof(pattern), "%s/ps-0/0*", bench_dir);
+    while (count_there > KEPT) {
+        glob_t dirs;
+        count_there = glob(pattern, 0, NULL, &dirs) == 0 ? dirs.gl_pathc : 0;
+        globfree(&dirs);
+        (void)nanosleep(&rest, NULL);
+    }
+}
+
 static double idle_once(void)
 {
-    warm();
     const double start = now();
     check(ps_checkpoint_save(saver, WAIT_MS, NULL), "a checkpoint");
-    return now() - start;
+    const double took = now() - start;
+    wait_until_gone();
+    return took;
 }
 
 static void idle(struct figures *f, int round)
 {
-    for (int i = 0; i < 2; i++) {
-        *((round + i) % 2 == 0 ? &f->dd_s : &f->idle_s) = (round + i) % 2 == 0 ? dd_once() : idle_once();
+    for (int i = 0; i < PAIRS; i++) {
+        const bool first = (round + i) % 2 == 0;
+        f->idle_s += first ? idle_once() / PAIRS : 0;
+        f->dd_s += dd_once() / PAIRS;
+        f->idle_s += first ? 0 : idle_once() / PAIRS;
     }
     f->idle_of_dd = f->dd_s / f->idle_s;
     (void)fprintf(stderr, "dd %.3f, idle %.3f\n", f->dd_s, f->idle_s);
@@ -382,7 +403,7 @@ static void begin_again(struct figures *f, int round)
     static double (*const all[])(void) = {cat_once, read_held, start_once};
     double *const took[] = {&f->cat_s, &f->held_s, &f->ready_s};
     for (int i = 0; i < 3; i++) {
-        warm();
+        warm_large();
         *took[(round + i) % 3] = all[(round + i) % 3]();
     }
     f->ready_of_cat = f->cat_s / f->ready_s;
@@ -418,6 +439,7 @@ static void begin(int mib, const char *top, bool both)
     }
     begin_one(&saved);
     saver = open_session(PS_PROGRESS_THREAD);
+    warm();
 }
 
 /* Nothing is held of a ps any more. */
