@@ -8,11 +8,11 @@
  * for each round, then, as one JSON line, the median of each figure, and of each ratio the median of the rounds with the least
  * and the most; 1 where the median of a must does not hold.
  *
- * Pushes without a checkpoint go to a second ps with the same model, one after each four beside it: what the machine gives
- * changes within seconds. All CPU time that the first ps has spent during a push to the second one (its walk, its disk's thread)
- * is taken off that push, as if it had waited for it. Both ps are on one CPU, this program is on the next, as in bench.py:
- * otherwise the system puts both ends on one CPU, or on two, as it likes. `level` is the same ratio before the checkpoint begins:
- * 1 where the two are alike.
+ * Pushes without a checkpoint go to a second ps with the same model, two after each six beside it, of which the second one
+ * counts: what the machine gives changes within seconds. All CPU time that the first ps has spent during such a push (its walk,
+ * its disk's thread) is taken off it, as if it had waited for that. Both ps are on one CPU, this program is on the next, as in
+ * bench.py: otherwise the system puts both ends on one CPU, or on two, as it likes. `level` is the same ratio before the
+ * checkpoint begins: 1 where the two are alike.
  *
  * A virtual machine gives memory that is free for seconds back to its host, in pieces of 2 MiB, and what touches it first then
  * waits for that. So first of all as much memory as all files take is touched, and given back but for a page in each MiB, which
@@ -44,7 +44,7 @@ enum {
     WAIT_MS = 600000,
     CURVE = 4,
     PARTS = 10,
-    TURN = 4, /* pushes to the first ps, for each to the other one */
+    TURN = 6, /* pushes to the first ps, for two to the other one */
     READ_BYTES = 1 << 20,
     PEG_BYTES = 1 << 20,
     FILES = 4, /* dd's, a checkpoint, and KEPT before it */
@@ -52,7 +52,7 @@ enum {
     PAIRS = 5, /* of dd and a checkpoint, in a round */
     PAGE_BYTES = 4096
 };
-#define CALM_S 3.0
+#define CALM_S 4.0
 #define CUT_MUST_S 60.0 /* in the background */
 #define TENTH_MUST 1.1  /* time of pushes while one is written, to that without */
 #define IDLE_MUST 0.8   /* of dd's speed */
@@ -184,8 +184,8 @@ static double push_one(const struct model *m, int i)
     return now() - start;
 }
 
-/* Of every step-th variable: until the checkpoint is over, or, without one, for so long. Now and then one goes to the other ps.
- */
+/* Of every step-th variable: until the checkpoint is over, or, without one, for so long. Now and then to the other
+ * ps. */
 static struct pushes push(int step, double seconds, const struct saving *s)
 {
     struct pushes out = {0};
@@ -196,8 +196,10 @@ static struct pushes push(int step, double seconds, const struct saving *s)
         out.with_s += took;
         out.longest_s = took > out.longest_s ? took : out.longest_s;
         if (++with % TURN == 0) {
+            (void)push_one(&other, i + step < count ? i + step : 0); /* what is first after a change of ps is slower */
             const struct cpu before = cpu_now(saved.cluster.pid, 1);
-            out.without_s += push_one(&other, without++ * step % count);
+            out.without_s += push_one(&other, i);
+            without++;
             out.without_s -= cpu_since(before, saved.cluster.pid, 1).server;
         }
     }

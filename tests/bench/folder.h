@@ -57,6 +57,7 @@ static inline void folder_begin(const char *top, const struct test_cluster *clus
     (void)sigaction(SIGTERM, &on, NULL);
     (void)sigaction(SIGINT, &on, NULL);
     (void)sigaction(SIGHUP, &on, NULL);
+    (void)sigaction(SIGABRT, &on, NULL); /* of tests/lib */
 }
 
 #endif
