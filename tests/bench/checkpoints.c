@@ -270,7 +270,7 @@ static void wait_until_gone(void)
         glob_t dirs;
         count_there = glob(pattern, 0, NULL, &dirs) == 0 ? dirs.gl_pathc : 0;
         globfree(&dirs);
-        (void)nanosleep(&rest, NULL);
+        (void)nanosleep(&rest, NULL); /* sleep: the disk tells nobody */
     }
 }
 
