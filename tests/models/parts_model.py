@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Explicit-state model of a start onto fewer tasks, and back onto more (docs/DURABILITY.md §8), and of a checkpoint that is dealt anew
-over all tasks (§9): who loads which part of a checkpoint,
-what of it stays away, and that nothing is there twice; to be explored before it is written in C. How a checkpoint becomes whole, and
+over all tasks (§9), or of which an older one is taken (§7.8): who loads which part of a checkpoint,
+what of it stays away, that nothing is there twice, and all is of one history; to be explored before it is written in C. How a checkpoint becomes whole, and
 how tasks that load place it together, is in checkpoint_model.py: here a checkpoint is one step.
 usage: parts_model.py                       all scenarios, then all weaker rules and mistakes
        parts_model.py SCENARIO [RULE ...]   one run, prints the way to what is wrong
@@ -18,11 +18,12 @@ directory passes on.
 
 A checkpoint is dealt anew while all live: all load the newest one, each its own of all parts, and place it; from then on each knows up
 to which number checkpoints have elsewhere what it has, and says so. While none behind that is decided, and somebody comes back, or does
-not know of it while another does, all load, as the parts are. Otherwise in these scenarios only who comes back loads its part; who has
-nothing on its disk begins with nothing.
+not know of it while another does, all load, as the parts are. So it is when all have gone back to an older one than the newest, by a
+start or while they live: the newest one is of another history than what lives. Otherwise in these scenarios only who comes back loads
+its part; who has nothing on its disk begins with nothing.
 
-Promised, at every step: no variable is on two tasks, and none that was deleted, or reset, and answered, is there; when all have placed
-it, all that was saved is there and not deleted; a start loads what was reported as saved last, or nothing; and they refuse to begin only
+Promised, at every step: no variable is on two tasks, and none that was deleted, or reset, and answered, is there; what lives is of one
+history; when all have placed it, all that was saved is there and not deleted; a start loads what was reported as saved last, or nothing; and they refuse to begin only
 where a part is nowhere. From every state there is a way without a further fault to one where they live, or refuse."""
 import sys
 
@@ -37,6 +38,8 @@ SCENARIOS = {
     'return':   dict(writers=2, sizes=(1, 2), host=False, todo=dict(save=1, delete=2, start=2, copy=1, kill=1)),
     'spread':   dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=2, save=1, delete=1, start=1, kill=2)),
     'spreads':  dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=2, save=1, reset=1, kill=3)),
+    'older':    dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(save=2, older=2, start=1, kill=2)),
+    'olders':   dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=1, save=1, older=1, delete=1, kill=2)),
 }
 # rule that is left out, or mistake: (where it shows first, what it is)
 MUTANTS = {
@@ -49,13 +52,15 @@ MUTANTS = {
     'moved_unknown': ('spread', "nobody knows that what lives is not where its parts are"),
     'moved_unsaid':  ('spread', "the directory alone knows it"),
     'moved_of_who_waits': ('spread', "who has nothing on its disk, and lost what was dealt to it, is not missed"),
+    'older_alone':   ('older', "who comes back loads its part of the newest one beside what is of an older one"),
     'not_own':       ('host', "what a task has loaded for another one is not in its own part of the next checkpoint"),
 }
 
 # a directory: parts (n, variables), numbers up to which variables are barred (variable, n), up to which a reset bars
 PARTS, GONE, BAR = range(3)
-# a task: what lives (None: it has come back), what is beside, whether it has loaded, up to which number it is elsewhere
-LIVE, BESIDE, LOADED, MOVED = range(4)
+# a task: what lives (None: it has come back), what is beside, whether it has loaded, up to which number it is elsewhere, of which history
+# it is (a ghost)
+LIVE, BESIDE, LOADED, MOVED, OF = range(5)
 DOWN, STARTS, PLACES, RUNS, REFUSES = 'down', 'starts', 'places', 'runs', 'refuses'
 
 
@@ -66,8 +71,10 @@ def put(t, i, v):
 class World:
     # dirs by task; copies by host (task, directory); manifests of task 0 (n, (writer, variables)); tasks; phase; checkpoint that is loaded
     # the checkpoint is dealt; who loads
-    # ghosts: reported as saved; variables that are dead; what lived then; generation of variables, next number
-    F = ('dirs', 'copies', 'manifests', 'tasks', 'phase', 'n', 'deal', 'who', 'adopts', 'todo', 'saved', 'dead', 'all', 'generation', 'next')
+    # ghosts: reported as saved; variables that are dead; what lived then; generation of variables, next number; history of what is loaded,
+    # and of each checkpoint (n, history)
+    F = ('dirs', 'copies', 'manifests', 'tasks', 'phase', 'n', 'deal', 'who', 'adopts', 'todo', 'saved', 'dead', 'all', 'generation', 'next',
+         'history', 'histories')
 
     def __init__(self, key):
         for f, v in zip(self.F, key):
@@ -85,16 +92,17 @@ class Model:
         self.off = frozenset(off)
 
     def start(self):
-        live = tuple((frozenset({(i, 0)}), None, False, 0) for i in range(self.w))
+        live = tuple((frozenset({(i, 0)}), None, False, 0, 0) for i in range(self.w))
         every = frozenset((i, 0) for i in range(self.w))
         dirs, manifests, n = (((), (), 0),) * self.w, (), 0
         if self.spread:             # the last one came behind checkpoint 1 of the others, who have two variables each
             every = frozenset((v, 0) for v in range(2 * self.w - 2))
             parts = tuple((i, frozenset({(2 * i, 0), (2 * i + 1, 0)})) for i in range(self.w - 1))
             dirs = tuple((((1, vs),), (), 0) for _, vs in parts) + (((), (), 0),)
-            live = tuple((vs, None, False, 0) for _, vs in parts) + ((frozenset(), None, False, 0),)
+            live = tuple((vs, None, False, 0, 0) for _, vs in parts) + ((frozenset(), None, False, 0, 0),)
             manifests, n = ((1, parts),), 1
-        return (dirs, ((),) * self.w, manifests, live, RUNS, 0, False, frozenset(), False, self.todo, n, frozenset(), every, 0, n + 1)
+        return (dirs, ((),) * self.w, manifests, live, RUNS, 0, False, frozenset(), False, self.todo, n, frozenset(), every, 0, n + 1, 0,
+                ((1, 0),) * n)
 
     # ---- what a task can read ----
     def beside(self, w, i):
@@ -128,13 +136,14 @@ class Model:
             says = [s for s, t in zip(says, w.tasks) if t[LIVE] != frozenset()] or [0]
         return max(says), len(set(says)) > 1
 
-    def decide(self, w):
+    def decide(self, w, one=None):
+        """one: no newer one."""
         total = all(t[LIVE] is None for t in w.tasks)
         _, bar = self.barred(w, 0)
         torn = w.phase == PLACES
         if self.spread:             # nothing on its disk: it begins with nothing
             w.tasks = tuple((t[LIVE] if t[LIVE] is not None or w.dirs[i][PARTS] else frozenset(),) + t[1:] for i, t in enumerate(w.tasks))
-        w.tasks = tuple((t[LIVE], None, False, t[MOVED]) for t in w.tasks)
+        w.tasks = tuple((t[LIVE], None, False, t[MOVED], t[OF]) for t in w.tasks)
         newest = max([n for n, _ in w.manifests if n > bar], default=0)
         moved, lost = self.moved(w)
         waits = frozenset(i for i, t in enumerate(w.tasks) if t[LIVE] is None)
@@ -144,10 +153,12 @@ class Model:
         if self.spread and not (total or torn or waits or (lost and newest <= moved)):
             w.phase = RUNS
             return
-        w.phase, w.n, w.adopts, w.deal = STARTS, 0, False, False
+        w.phase, w.n, w.adopts, w.deal, w.history = STARTS, 0, False, False, 0
         for n, parts in reversed(w.manifests):
             if n <= bar:
                 break
+            if one is not None and n > one:
+                continue
             missing = [k for k, _ in parts if not self.loaders(w, k, n)]
             if missing and 'older_instead' in self.off:
                 continue
@@ -156,20 +167,31 @@ class Model:
                 if any(n in dict(d[PARTS]) for i in range(len(w.tasks)) for k, d in self.beside(w, i).items() if k in missing):
                     raise Violation('they refuse to begin, and a part of %d can be read' % n)
                 return
-            w.n = n
+            self.takes(w, n)
             w.adopts = any(k >= len(w.tasks) for k, _ in parts) or moved >= n
             break
-        if total and w.n < w.saved and w.saved > bar:
+        if total and w.n < w.saved and w.saved > bar and one is None:
             raise Violation('a start loads %d, and %d was reported as saved' % (w.n, w.saved))
         if w.n == 0 and total:                                  # a new model
             w.generation += 1
             w.all = frozenset((i, w.generation) for i in range(self.w))
         if w.n == 0 and not total:                              # after a reset: what was made since, where it is lost, is made anew
-            w.tasks = tuple((t[LIVE] or frozenset(), None, False, t[MOVED]) for t in w.tasks)
+            w.tasks = tuple((t[LIVE] or frozenset(), None, False, t[MOVED], t[OF]) for t in w.tasks)
             w.phase, w.all = RUNS, frozenset().union(*(t[LIVE] for t in w.tasks))
 
+    @staticmethod
+    def takes(w, n):
+        """It is loaded. What is made of an older one than the newest is another history than that one's."""
+        w.n = n
+        w.history = dict(w.histories)[n] if n == w.manifests[-1][0] else w.next
+
     def deals(self, w):
-        w.phase, w.n, w.deal, w.who = STARTS, w.manifests[-1][0], True, frozenset(range(len(w.tasks)))
+        w.phase, w.deal, w.who = STARTS, True, frozenset(range(len(w.tasks)))
+        self.takes(w, w.manifests[-1][0])
+
+    def goes_back(self, w, n):
+        w.phase, w.deal, w.who = STARTS, False, frozenset(range(len(w.tasks)))
+        self.takes(w, n)
 
     def loads(self, w, i):
         beside = frozenset()
@@ -180,16 +202,18 @@ class Model:
                 beside |= frozenset(v for v in vs if v[0] % len(w.tasks) == i or ('own_whole' in self.off and k == i))
             elif i in self.loaders(w, k, w.n):
                 beside |= dict((w.dirs[k] if k == i else self.beside(w, i)[k])[PARTS])[w.n]
-        w.tasks = put(w.tasks, i, (w.tasks[i][LIVE], beside, True, w.tasks[i][MOVED]))
+        w.tasks = put(w.tasks, i, (w.tasks[i][LIVE], beside, True) + w.tasks[i][MOVED:])
         if all(w.tasks[k][LOADED] for k in w.who):
             w.phase = PLACES
 
     def places(self, w, i):
         gone, bar = self.barred(w, i)
         beside = frozenset(v for v in w.tasks[i][BESIDE] if w.n == 0 or (gone.get(v, 0) < w.n and bar < w.n))
-        w.tasks = put(w.tasks, i, (beside, None, False, w.next - 1 if w.deal else 0))
+        older = 0 < w.n < w.manifests[-1][0]
+        moved = w.deal or (older and 'older_alone' not in self.off)
+        w.tasks = put(w.tasks, i, (beside, None, False, w.next - 1 if moved else 0, w.history))
         if not any(t[LOADED] for t in w.tasks):
-            w.phase, w.adopts = RUNS, w.adopts or w.deal
+            w.phase, w.adopts = RUNS, w.adopts or w.deal or older
             here = frozenset().union(*(t[LIVE] for t in w.tasks))
             if w.n == w.saved and not w.all - w.dead <= here:
                 raise Violation('%s is not there any more' % sorted(w.all - w.dead - here))
@@ -203,6 +227,7 @@ class Model:
         for i, vs in parts:
             w.dirs = put(w.dirs, i, put(w.dirs[i], PARTS, w.dirs[i][PARTS] + ((n, vs),)))
         w.manifests += ((n, parts),)
+        w.histories += ((n, next((t[OF] for t in w.tasks if t[LIVE]), 0)),)
         w.saved, w.adopts = n, False
         w.all = frozenset().union(*(t[LIVE] for t in w.tasks))
 
@@ -218,23 +243,23 @@ class Model:
         w.generation += 1
         for i in range(len(w.tasks)):
             w.dirs = put(w.dirs, i, put(w.dirs[i], BAR, w.next - 1))
-            w.tasks = put(w.tasks, i, (frozenset({(i, w.generation)}), None, False, w.tasks[i][MOVED]))
+            w.tasks = put(w.tasks, i, (frozenset({(i, w.generation)}), None, False, w.tasks[i][MOVED], 0))
         w.all = frozenset((i, w.generation) for i in range(len(w.tasks)))
 
     @staticmethod
     def end(w):
         w.tasks, w.phase = (), DOWN
 
-    def begin(self, w, size):
+    def begin(self, w, size, one=None):
         w.copies = tuple(tuple(c for c in found if c[0] >= size) for found in w.copies)     # as the runbook has it
-        w.tasks = ((None, None, False, 0),) * size
-        self.decide(w)
+        w.tasks = ((None, None, False, 0, 0),) * size
+        self.decide(w, one)
 
     def copy(self, w, k, host):
         w.copies = put(w.copies, host, tuple(sorted({**dict(w.copies[host]), k: w.dirs[k]}.items())))
 
     def kill(self, w, i):
-        w.tasks = put(w.tasks, i, (None, None, False, 0))
+        w.tasks = put(w.tasks, i, (None, None, False, 0, 0))
         self.decide(w)
 
     @staticmethod
@@ -244,6 +269,8 @@ class Model:
             raise Violation('a variable is on two tasks')
         if w.phase == RUNS and w.dead.intersection(lives):
             raise Violation('%s was deleted, or reset, and is there' % sorted(w.dead.intersection(lives)))
+        if w.phase == RUNS and len({t[OF] for t in w.tasks if t[LIVE]}) > 1:
+            raise Violation('what lives is of several histories')
 
     def steps(self, key):
         out = []
@@ -262,9 +289,12 @@ class Model:
                 raise Violation(v.args[0], label)
             out.append((label, fault, w.key()))
         w = World(key)
+        older = [n for n, _ in w.manifests[:-1] if n > max(d[BAR] for d in w.dirs)]
         if w.phase == DOWN:
             for size in self.sizes:
                 add('%d tasks are started' % size, self.begin, size)
+                for n in older:
+                    add('%d tasks are started with %d' % (size, n), self.begin, size, n, cost='older', fault=True)
             for k in range(self.w):
                 for host in range(self.w):
                     if not self.host and k != host:
@@ -288,6 +318,8 @@ class Model:
             add('a reset', self.reset, cost='reset', fault=True)
             if self.spread and w.manifests and w.manifests[-1][0] > self.barred(w, 0)[1]:
                 add('%d is dealt anew' % w.manifests[-1][0], self.deals, cost='spread', fault=True)
+            for n in older:
+                add('all go back to %d' % n, self.goes_back, n, cost='older', fault=True)
         return out
 
     @staticmethod
