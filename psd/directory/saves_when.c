@@ -48,7 +48,7 @@ ps_status psd_saves_check(struct psd_task *t, struct psi_err *err)
     }
     if (st == PS_OK && psd_starts_is_strayed(t)) {
         return psi_fail(err, t->starts->torn_stays ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE,
-                        "no checkpoint: a task has lost what it had of the one that was spread over all: restore one");
+                        "no checkpoint: a task has lost what it had of the one that all have gone back to: restore one");
     }
     return st == PS_OK ? psd_saves_check_names(t, err) : st;
 }

@@ -464,7 +464,7 @@ static void place(struct psd_task *t)
     bool any = false;
     what.number = s->number;
     what.start = s->start;
-    what.moved = s->spreads ? psd_saves_highest(t) : 0;
+    what.moved = psd_starts_moves(t) ? psd_saves_highest(t) : 0;
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
@@ -557,7 +557,7 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     } else if (s->failed == PS_OK) {
         s->failed = err->code;
     }
-    if (!passes && c != NULL && c->bad[0] == '\0') {
+    if (!passes && !s->by_ask && c != NULL && c->bad[0] == '\0') {     /* an asked one leaves all as it was */
         PSI_IGNORE(snprintf(c->bad, sizeof(c->bad), "%s", err->text)); /* cut is fine */
     }
     load_over(t, p);

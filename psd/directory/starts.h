@@ -10,8 +10,8 @@
  * that the job does not have is loaded by those who have a copy of it (starts_parts.c), everywhere; where a part is nowhere,
  * nothing older is loaded instead of it (starts_choice.c). CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each
  * container that it has goes back everywhere. It may be dealt anew over all tasks (psd/store/deal.h): then all read what is
- * theirs of all parts, and until a newer one is made, whoever loses what it had of it makes all go back to the newest one, as its
- * parts are.
+ * theirs of all parts. Until a newer one is made of that, or of one that is older than the newest, whoever loses what it had of
+ * it makes all go back to the newest one, as its parts are (starts_moved.c).
  */
 #ifndef PSD_DIRECTORY_STARTS_H
 #define PSD_DIRECTORY_STARTS_H
@@ -128,6 +128,8 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
 /** It is about to be placed: whose parts another task has from now on, and who has its own again. */
 void psd_starts_note_elsewhere(struct psd_task *t);
+/** Each task of the job has a checkpoint_dir. */
+bool psd_starts_have_disks(const struct psd_task *t);
 /** It can be dealt over all tasks, and some of them have no part of it, or others have one. */
 bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c);
 /** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
@@ -145,7 +147,9 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
 /** Checkpoints up to this number have what lives on p elsewhere; up to the highest such number, of all tasks. 0: none has. */
 uint64_t psd_starts_moved(const struct psd_task *t, const struct psd_peer *p);
 uint64_t psd_starts_moved_most(const struct psd_task *t);
-/** Nothing was saved since the newest checkpoint was dealt, and some task has lost what it had of it. */
+/** What is loaded goes back everywhere, and lies elsewhere in the newest checkpoint, or is of another history than that one. */
+bool psd_starts_moves(const struct psd_task *t);
+/** Nothing was saved since such a one was placed, and some task has lost what it had of it. */
 bool psd_starts_is_strayed(const struct psd_task *t);
 
 /* ---- starts_choice.c ---- */

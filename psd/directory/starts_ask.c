@@ -96,17 +96,17 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool has = psd_starts_part_of(c, p, &part);
+        bool has = psd_starts_part_of(c, p, &part), bare = !p->self && !t->saves->peers[i].has_disk;
         PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* it is name */
         if (p->own_job && !psd_starts_is_here(p)) {
             return psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu: %s is not connected", n, name);
         }
         if (p->own_job && has && psd_starts_loader(t, &part) == NULL) {
-            return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is not whole: %s has no part of it", n, name);
+            return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is not whole: %s has no part of it%s", n, name,
+                            bare ? ", and no checkpoint_dir" : "");
         }
-        if (p->own_job && !has && !p->self && !t->saves->peers[i].has_disk) {
-            return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of %s, which has no checkpoint_dir", n,
-                            name);
+        if (p->own_job && bare) {
+            return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu: %s has no checkpoint_dir", n, name);
         }
     }
     char text[sizeof(t->start->why)];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was dealt anew over all tasks and is not saved so yet: no task's part of any checkpoint is what it has. Each task says up
- * to which number that is so (psd_start.moved); one that does not, beside others that do, has lost what was dealt to it.
+ * What was dealt anew over all tasks, or is of an older checkpoint than the newest, and is not saved so yet: no task's part of
+ * the newest one is what it has. Each task says up to which number that is so (psd_start.moved); one that does not, beside others
+ * that do, has lost what it had of it.
  */
 #include "saves.h"
 #include "starts.h"
@@ -22,11 +23,25 @@ uint64_t psd_starts_moved_most(const struct psd_task *t)
     return most;
 }
 
+/* 0: there is none. */
+static uint64_t newest(const struct psd_task *t)
+{
+    return t->saves == NULL || psi_list_empty(&t->saves->known)
+               ? 0
+               : PSI_CONTAINER_OF(t->saves->known.prev, struct psd_checkpoint, link)->what.number;
+}
+
+bool psd_starts_moves(const struct psd_task *t)
+{
+    const struct psd_starts *s = t->starts;
+    bool all = s->by_ask || s->total || s->strays;
+    return s->spreads || (all && s->number < newest(t) && psd_starts_have_disks(t));
+}
+
 bool psd_starts_is_strayed(const struct psd_task *t)
 {
     uint64_t most = psd_starts_moved_most(t);
-    bool saved = most == 0 || t->saves == NULL || psi_list_empty(&t->saves->known) ||
-                 PSI_CONTAINER_OF(t->saves->known.prev, struct psd_checkpoint, link)->what.number > most;
+    bool saved = most == 0 || newest(t) == 0 || newest(t) > most;
     for (uint32_t i = 0; !saved && i < t->peer_count; i++) {
         if (t->peers[i].own_job && psd_starts_moved(t, &t->peers[i]) != most) {
             return true;

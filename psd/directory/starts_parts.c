@@ -114,16 +114,26 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
     return NULL;
 }
 
+bool psd_starts_have_disks(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->peers[i].self && !t->saves->peers[i].has_disk) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psd_starts_parts parts;
     struct psd_starts_part part;
     bool of_others = false;
+    if (!psd_starts_have_disks(t)) {
+        return false;
+    }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && !p->self && !t->saves->peers[i].has_disk) {
-            return false;
-        }
         of_others = of_others || (p->own_job && !psd_starts_part_of(c, p, &part));
     }
     psd_starts_parts_begin(c, &parts);

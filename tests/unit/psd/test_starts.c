@@ -4,6 +4,8 @@
  */
 #include "starts_test.h"
 
+#include "psd/directory/saves.h"
+
 TEST(test_all_begin_with_the_newest)
 {
     struct st *s = st_new(sv_with_disk);
@@ -487,6 +489,127 @@ TEST(test_restored_while_it_lives)
     assert_true(s->w.checkpoint == 4);
 }
 
+/* Checkpoints 1 and 2. */
+static struct st *twice_saved(shell_tweak tweak)
+{
+    struct st *s = st_new(tweak);
+    for (int i = 1; i <= 2; i++) {
+        set(s, (float)i);
+        assert_int_equal(save(s), i);
+    }
+    set(s, 3);
+    return s;
+}
+
+static void hold_saves(const struct st *s)
+{
+    s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
+}
+
+/* One of them is lost, or both (2). */
+static void lose_some(struct st *s, uint32_t lost)
+{
+    if (lost < 2) {
+        lose(s, lost);
+        return;
+    }
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+}
+
+/* Before a checkpoint of it is whole nobody gets his part of the newest one beside it: whoever is lost, all go back to that one.
+ */
+TEST(test_restored_older_and_lost)
+{
+    for (uint32_t lost = 0; lost < 3; lost++) {
+        struct st *s = twice_saved(sv_with_disk);
+        hold_saves(s);
+        restore(s, 1, PS_OK, "");
+        assert_both(s, 1, 1);
+        set(s, 4);
+        lose_some(s, lost);
+        assert_both(s, 2, 2);
+        s->sv->t[0]->core->saves->again_ms = 0;
+        assert_int_not_equal(save(s), 0);
+        set(s, 5);
+        lose_some(s, lost); /* behind it, he alone */
+        assert_both(s, lost == 1 ? 5 : 2, lost == 0 ? 5 : 2);
+    }
+}
+
+/* Behind one that is whole, who is lost has his part of that. */
+TEST(test_restored_older_saved_and_lost)
+{
+    for (uint32_t lost = 0; lost < 2; lost++) {
+        struct st *s = twice_saved(sv_with_disk);
+        restore(s, 1, PS_OK, "");
+        pass(s);
+        assert_true(sv_is_whole(s->sv, 3));
+        assert_both(s, 1, 1);
+        set(s, 4);
+        lose_some(s, lost);
+        assert_both(s, lost == 1 ? 4 : 1, lost == 0 ? 4 : 1);
+    }
+}
+
+/* Who does not want the newest one back deletes it. */
+TEST(test_restored_older_and_newer_deleted)
+{
+    struct st *s = twice_saved(sv_with_disk);
+    hold_saves(s);
+    restore(s, 1, PS_OK, "");
+    assert_both(s, 1, 1);
+    set(s, 4);
+    sv_ask_delete(s->sv, 2, true);
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+    lose(s, 1);
+    assert_both(s, 1, 1);
+}
+
+/* Who is lost while it is read: it is asked for still, and all have it. Nobody waits for it any more: nothing becomes of it. */
+TEST(test_lost_while_an_older_one_is_restored)
+{
+    for (int late = 0; late < 2; late++) {
+        struct st *s = twice_saved(sv_with_disk);
+        hold_saves(s);
+        s->sv->disks[1].held = true;
+        ask_restore(s, 1, late ? 500 : 60000);
+        sv_run(s->sv);
+        s->sv->disks[1].held = false;
+        sv_kill(s->sv, 1);
+        shell_pass(&s->sv->net, late ? 600 : 0);
+        boot(s, false, true);
+        pass(s);
+        connect_1(s);
+        assert_reply(fc_take(&s->sv->c, NULL), late ? PS_DEADLINE_EXCEEDED : PS_OK, "");
+        assert_both(s, late ? 3 : 1, late ? 2 : 1);
+    }
+}
+
+/* A start that falls back, or that was told to, has an older one as well. */
+TEST(test_begun_with_an_older_one_and_lost)
+{
+    for (uint32_t bad = 0; bad < 3; bad++) {
+        struct st *s = twice_saved(sv_with_disk);
+        kill_both(s);
+        if (bad < 2) {
+            spoil(s, bad, 2, PSD_DISK_MODEL);
+        }
+        s->tweak = bad == 2 ? with_one : sv_with_disk;
+        boot(s, true, true);
+        connect(s, true, true);
+        assert_both(s, 1, 1);
+        set(s, 4);
+        s->tweak = sv_with_disk; /* auto */
+        s->sv->t[0]->core->config.restore = PSD_RESTORE_AUTO;
+        lose(s, bad == 2 ? 1 : 1 - bad);
+        float value = bad == 2 ? 2 : 1;
+        assert_both(s, value, value);
+    }
+}
+
 /* Nothing changes, and nothing of it stays in memory. */
 TEST(test_not_restored)
 {
@@ -511,8 +634,20 @@ TEST(test_not_restored)
         sv_kill(s->sv, 1);
         s->sv->bare[1] = true;
         boot(s, false, true);
-        restore(s, 2, PS_FAILED_PRECONDITION, "/job:ps/task:1 has no part of it");
+        restore(s, 2, PS_FAILED_PRECONDITION, "/job:ps/task:1 has no part of it, and no checkpoint_dir");
     }
+}
+
+/* A task that says why it cannot load it says nothing about its files. */
+TEST(test_refused_is_not_bad)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    s->sv->t[1]->core->save->broken = true;
+    restore(s, 1, PS_FAILED_PRECONDITION, "/job:ps/task:1 has no directory for checkpoints");
+    s->sv->t[1]->core->save->broken = false;
+    assert_string_equal(psd_saves_known(s->sv->t[0]->core, 1)->bad, "");
 }
 
 /* Whoever does not wait longer is told what becomes of it. */

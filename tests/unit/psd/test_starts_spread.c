@@ -51,15 +51,20 @@ static void connect_anew(struct st *s)
 static const char *const NAMES[] = {"w", "x", "y"};
 
 /* Each of them once, wherever it is. */
-static void assert_all(struct st *s, float value)
+static void assert_all_of(struct st *s, float value, uint64_t version)
 {
     assert_int_equal(has(s, 0) + has(s, 1), 3);
     for (int i = 0; i < 3; i++) {
         ps_v1_OpenAnswer a;
         struct fc *at = fc_open(&s->sv->c, NAMES[i], &a) == PS_OK ? &s->sv->c : &s->at1;
         assert_is(at, NAMES[i], value + (float)i, &a);
-        assert_int_equal(a.version, 1);
+        assert_int_equal(a.version, version);
     }
+}
+
+static void assert_all(struct st *s, float value)
+{
+    assert_all_of(s, value, 1);
 }
 
 static void set_all(struct st *s, float value)
@@ -190,6 +195,49 @@ TEST(test_spread_fails)
     assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
     connect_anew(s);
     assert_all(s, 1);
+}
+
+/* A task without a disk cannot take its part: it is named at once. */
+TEST(test_spread_without_a_disk)
+{
+    struct st *s = crowded(sv_with_disk);
+    sv_kill(s->sv, 1);
+    s->sv->bare[1] = true;
+    boot(s, false, true);
+    spread(s, 1, PS_FAILED_PRECONDITION, "checkpoint 1: /job:ps/task:1 has no checkpoint_dir");
+    assert_false(shell_logged(s->sv->t[0], "checkpoint_spreads"));
+    assert_int_equal(has(s, 0), 3);
+}
+
+/* An older one is not dealt as the newest is: who comes back before it is saved so gets nothing of that one beside it. */
+TEST(test_spread_and_back)
+{
+    for (uint32_t lost = 0; lost < 3; lost++) {
+        struct st *s = crowded(sv_with_disk);
+        spread(s, 1, PS_OK, "");
+        assert_true(sv_is_whole(s->sv, 2)); /* two variables at task 0, one at task 1 */
+        set_all(s, 5);
+        assert_int_equal(save(s), 3);
+        hold_saves(s);
+        restore(s, 1, PS_OK, "");
+        assert_true(has(s, 0) == 3 && has(s, 1) == 0);
+        if (lost == 2) {
+            s->sv->t[0]->core->saves->again_ms = 0; /* it can be saved */
+            assert_int_equal(save(s), 4);
+            sv_kill(s->sv, 1);
+            boot(s, false, true);
+            connect_anew(s);
+            assert_true(has(s, 0) == 3 && has(s, 1) == 0);
+            assert_all(s, 1);
+            continue;
+        }
+        sv_kill(s->sv, lost);
+        boot(s, lost == 0, lost == 1);
+        pass(s);
+        connect_anew(s);
+        assert_true(has(s, 0) == 2 && has(s, 1) == 1);
+        assert_all_of(s, 5, 2);
+    }
 }
 
 /* What a part has need not fit into a task that takes little of it; what it takes must. */
