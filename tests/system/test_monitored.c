@@ -301,12 +301,13 @@ static ps_status restore(void *ctx, ps_session *s)
     return st == PS_OK ? ps_variable_assign(v, &p->step, sizeof(p->step)) : st;
 }
 
-static ps_session *open_with(struct seen *seen, struct point *p)
+static ps_session *open_with_part(struct seen *seen, struct point *p, bool part)
 {
     ps_monitored_options o;
     ps_monitored_options_init(&o);
     o.restore = restore;
     o.restore_ctx = p;
+    o.restore_part = part;
     memset(p, 0, sizeof(*p));
     p->step = 100;
     for (int i = 0; i < WIDTH; i++) {
@@ -316,6 +317,11 @@ static ps_session *open_with(struct seen *seen, struct point *p)
         p->b_value[i] = 7;
     }
     return open_monitored(seen, &o, NULL);
+}
+
+static ps_session *open_with(struct seen *seen, struct point *p)
+{
+    return open_with_part(seen, p, false);
 }
 
 /* At the start, after half of the model was lost, and after all of it was. */
@@ -373,6 +379,31 @@ static void test_restore_gives_none(void **state)
     assert_int_equal(p.calls, 1);
     assert_values(s, &m, 1, 0);
     assert_int_equal(ps_session_close(s), 0);
+}
+
+/* What it gives no value is initialised, each time that nothing lives. Where half of a model is lost the rest is not given up for
+ * it. */
+static void test_restore_part(void **state)
+{
+    (void)state;
+    struct seen seen;
+    struct point p;
+    struct model m;
+    ps_session *s = open_with_part(&seen, &p, true);
+    p.half = true;
+    model_get(s, &m);
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(p.calls, 1);
+    assert_int_equal(ps_global_step(s), 0);
+    assert_values(s, &m, 50, 0);
+    assert_int_equal(train(s, &m, 10, 4, restart_all), 4 + 1 + 10);
+    assert_int_equal(p.calls, 2);
+    assert_values(s, &m, 50 - 10 * 0.5F, 10);
+    assert_int_equal(train(s, &m, 20, 2, restart_second), 2 + 1);
+    assert_int_equal(ps_session_status(s), PS_DATA_LOSS);
+    assert_non_null(strstr(ps_session_error(s), "is lost: 'b' at /job:ps/task:1"));
+    assert_int_equal(p.calls, 2);
+    assert_int_equal(ps_session_close(s), PS_DATA_LOSS);
 }
 
 /* What it has given is nobody's: the next chief restores anew. */
@@ -566,6 +597,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_start_over, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restore, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restore_gives_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_restore_part, setup, teardown),
         cmocka_unit_test_setup_teardown(test_restore_fails, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_recovery, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_many, setup, teardown),
