@@ -5,8 +5,9 @@
  * They may be killed before they have loaded. When they have saved what is theirs now, it begins once more: as they are, without
  * the old directories (8.4); or with all tasks again, of which those that are back find what they had, and the newest checkpoint
  * has no part of theirs (7.2). In every second such world of races what is saved is dealt over all of them each time (9), and
- * some of them are killed one by one, before it is saved so and later. Each time every value and version is as it was, and
- * nothing is there that was not, or twice. Slots, powers and what is in queues are back.c's.
+ * some of them are killed one by one, before it is saved so and later; where all tasks are there again, they once begin with what
+ * was saved first, which lies otherwise, and some of them are killed then (7.8). Each time every value and version is as it was,
+ * and nothing is there that was not, or twice. Slots, powers and what is in queues are back.c's.
  */
 #include "sim.h"
 
@@ -124,6 +125,15 @@ static void compare(struct sim *s, const struct look *was, const struct look *is
     }
 }
 
+/* 0: none is known. */
+static uint64_t newest(const struct sim *s)
+{
+    const struct psd_task *directory = s->task[0].core;
+    return directory == NULL || directory->saves == NULL || psi_list_empty(&directory->saves->known)
+               ? 0
+               : PSI_CONTAINER_OF(directory->saves->known.prev, struct psd_checkpoint, link)->what.number;
+}
+
 /* A checkpoint that begins from now on: the second one does. False: none is made, of half a model. */
 static bool save(struct sim *s)
 {
@@ -187,6 +197,36 @@ static void resize(struct sim *s, uint32_t tasks)
     sim_cluster_make(s);
 }
 
+/* Some are killed one by one. */
+static void kill_some(struct sim *s, const struct look *was, uint64_t kills)
+{
+    for (; kills > 0; kills--) {
+        struct sim_task *t = &s->task[sim_below(s, s->task_count)];
+        if (t->core != NULL) {
+            sim_task_kill(s, t, s->now + sim_below(s, 300));
+        }
+        sim_run_until(s, s->now + sim_range(s, 1, 600));
+        await(s, was);
+    }
+}
+
+/* All begin with what was saved as `number`; then it is no longer said that they should. */
+static void begin_with(struct sim *s, const struct look *was, uint64_t number)
+{
+    await_saved(s);
+    if (psd_saves_known(s->task[0].core, number) == NULL) {
+        return;
+    }
+    sim_trace(s, "-- all begin with checkpoint %llu --", (unsigned long long)number);
+    s->older = number;
+    end_all(s);
+    await(s, was);
+    s->older = 0;
+    sim_disks_tick(&s->task[0]); /* it is up, or nothing would have come back */
+    s->count_older += newest(s) > number;
+    kill_some(s, was, sim_range(s, 1, 3));
+}
+
 void sim_fewer(struct sim *s)
 {
     struct look was = {0};
@@ -196,6 +236,7 @@ void sim_fewer(struct sim *s)
         return;
     }
     bool saved = save(s);
+    uint64_t first = newest(s);
     look(s, &was); /* a reset that was not answered may have been carried out until now */
     if (saved && has_values(&was)) {
         end_all(s);
@@ -214,14 +255,10 @@ void sim_fewer(struct sim *s)
             sim_disks_forget(s, &s->task[i]);
         }
         await(s, &was);
-        for (uint64_t kills = s->k.spread ? sim_below(s, 4) : 0; kills > 0; kills--) {
-            struct sim_task *t = &s->task[sim_below(s, s->task_count)];
-            if (t->core != NULL) {
-                sim_task_kill(s, t, s->now + sim_below(s, 300));
-            }
-            sim_run_until(s, s->now + sim_range(s, 1, 600));
-            await(s, &was);
+        if (s->k.spread && s->task_count == tasks && first != 0) {
+            begin_with(s, &was, first);
         }
+        kill_some(s, &was, s->k.spread ? sim_below(s, 4) : 0);
         s->count_fewer++;
         s->count_spread += s->k.spread;
         s->count_came_back = came_back; /* that it did here is counted for itself */

@@ -260,6 +260,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.checkpoint_seconds = 0;
     config.recover = s->k.recover_cut ? PSD_RECOVER_CUT : config.recover;
     config.spread = s->k.spread;
+    config.restore = s->older != 0 ? -(int)s->older : config.restore;
     config.call_name = sim_work_name;
     config.calls_max = s->k.may_refuse ? 2 : SIM_WORKS_MAX;
     random_bytes(s, seed);

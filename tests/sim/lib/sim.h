@@ -635,11 +635,12 @@ struct sim {
     bool unclean;                 /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
         count_loaded;
-    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer, count_spread, count_back_slots,
-        count_back_elements;
+    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer, count_spread, count_older,
+        count_back_slots, count_back_elements;
     bool back_everywhere;    /* what was placed last goes back everywhere: recover is not partial */
     struct sim_saved *saved; /* back.c */
     size_t saved_count, saved_capacity;
+    uint64_t older;          /* setting `restore`: this number; 0: auto */
     bool checkpoint_spoilt;  /* a task could not read one: an older one may come back */
     bool start_refused;      /* ... and no other one was whole: until somebody says that it does not matter */
     uint64_t checkpoint_rng; /* of its own: worlds without checkpoints are as they were */
@@ -711,6 +712,7 @@ struct sim_summary {
     uint64_t back_elements;       /* elements of queues */
     uint64_t fewer;               /* clusters that began again with fewer tasks: 0 or 1 */
     uint64_t spread;              /* ... and dealt what was saved over all of them */
+    uint64_t older;               /* ... and once took an older one than the newest */
     uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */

@@ -301,6 +301,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .back_elements = s->count_back_elements,
                                     .fewer = s->count_fewer,
                                     .spread = s->count_spread,
+                                    .older = s->count_older,
                                     .replayed = s->count_replayed,
                                     .loaded = s->count_loaded,
                                     .virtual_ms = s->now,
