@@ -172,6 +172,21 @@ class Restored(Restoring):
         self.restart(c, 0, 1, flags=[*self.flags, "--restore", str(first)])
         self.assertEqual(self.all_there(c, saved.keys()), saved)
 
+    def test_one_is_lost_behind_an_older_one(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 20)
+        older = [*self.flags, "--restore", str(self.save(c))]
+        saved = self.values(c)
+        self.train(c, 25)
+        self.save(c)
+        newer = self.values(c)
+        for lost, flags, there, why in ((0, self.flags, newer, "the newest one: no other one is named any more"), (1, older, saved, "the one that is named")):
+            self.restart(c, 0, 1, flags=older)
+            until(lambda: self.values(c) == saved, "not all have the older one")
+            self.train(c, 30)
+            self.restart(c, lost, flags=flags)
+            until(lambda there=there: self.values(c) == there, "not all went back to " + why)
+
     def test_a_spoilt_one_is_left_alone(self):
         c = self.cluster("--checkpoint_seconds", "0")
         self.train(c, 20)
