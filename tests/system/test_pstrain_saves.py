@@ -112,14 +112,14 @@ class Saves(Case):
     def test_settings_of_the_ps_tasks(self):
         """They have what pstrain was told, also what they begin with."""
         p, address = self.local("--epochs", ENDLESS, "--checkpoint_seconds", "0", "--keep_checkpoint_every_hours", "6",
-                                "--checkpoint_memory", "2MiB", "--recover", "cut")
+                                "--checkpoint_memory", "2MiB", "--recover", "cut", "--spread")
         p.wait_line("^4 variables created")
         code, out, err = cluster.run(PSCTL, "-t", address, "--json", "config")
         self.assertEqual(code, 0, err)
         for task in json.loads(out)["tasks"]:
             got = {row["name"]: row["value"] for row in task["settings"]}
-            self.assertEqual([got[name] for name in ("keep_checkpoint_every_hours", "checkpoint_memory", "recover", "restore")],
-                             ["6", "2MiB", "cut", "auto"])
+            names = ("keep_checkpoint_every_hours", "checkpoint_memory", "recover", "restore", "spread")
+            self.assertEqual([got[name] for name in names], ["6", "2MiB", "cut", "auto", "true"])
         first = psctl(address, "save")["number"]
         psctl(address, "save")
         p.end(signal.SIGTERM)

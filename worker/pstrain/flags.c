@@ -54,7 +54,7 @@ static const struct psi_option rows[] = {
     FLAG("exit_when_done", exit_when_done, BOOL, NULL, NULL,
          "A ps task ends, with status 0, when every trainer has said that it is done"),
     FLAG("checkpoint_dir", checkpoint_dir, TEXT, "", "DIR",
-         "Of ps tasks, those that --local starts too, as the next seven: each writes checkpoints beneath DIR/JOB-INDEX",
+         "Of ps tasks, those that --local starts too, as the next eight: each writes checkpoints beneath DIR/JOB-INDEX",
          .tag = TO_PS),
     FLAG("checkpoint_seconds", checkpoint_seconds, INT, "600", "N",
          "From one checkpoint to the next, the first one when the model is ready; 0: none by time", .tag = TO_PS, .max = 1000000),
@@ -74,6 +74,10 @@ static const struct psi_option rows[] = {
          "When a ps task comes back and others live: partial, it loads the newest checkpoint and the others keep what they have; "
          "or cut, all go back to it",
          .tag = TO_PS, .choices = recovers),
+    FLAG("spread", spread, BOOL, NULL, NULL,
+         "Where nothing lives, and ps tasks have come or gone since the checkpoint that is loaded, it is dealt anew over all of "
+         "them",
+         .tag = TO_PS),
     FLAG("data", data, TEXT, "digits", "DATA",
          "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text "
          "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
@@ -360,7 +364,7 @@ static int check_names(const struct flags *f, char *err)
 static int check_checkpoints(const struct flags *f, char *err)
 {
     static const char *const of_it[] = {"checkpoint_seconds", "checkpoint_steps",   "max_to_keep", "keep_checkpoint_every_hours",
-                                        "checkpoint_memory",  "restore_checkpoint", "recover"};
+                                        "checkpoint_memory",  "restore_checkpoint", "recover",     "spread"};
     for (size_t i = 0; f->checkpoint_dir[0] == '\0' && i < sizeof(of_it) / sizeof(of_it[0]); i++) {
         if (flags_given(f, of_it[i])) {
             return cli_error(err, "--%s: give --checkpoint_dir too", of_it[i]);

@@ -36,6 +36,7 @@ struct flags {
     int64_t checkpoint_memory; /* bytes */
     int restore_checkpoint;    /* as the settings restore and recover of psd_server_options */
     int recover;
+    bool spread;
     /* what is trained */
     const char *data;
     const char *model;

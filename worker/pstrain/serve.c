@@ -146,6 +146,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
     o.checkpoint_memory_bytes = (uint64_t)f->checkpoint_memory;
     o.restore = f->restore_checkpoint;
     o.recover = f->recover;
+    o.spread = f->spread;
     o.listen_fds = fds;
     o.listen_fd_count = inherited(local, fds);
     o.listen_fds = o.listen_fd_count > 0 ? fds : NULL;

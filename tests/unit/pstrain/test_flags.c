@@ -108,6 +108,7 @@ TEST(test_limits)
     refused("--checkpoint_seconds: give --checkpoint_dir too", "--checkpoint_seconds", "1");
     refused("--recover: give --checkpoint_dir too", "--recover", "cut");
     refused("--recover: 'all' is not allowed; allowed: partial, cut", "--recover", "all");
+    refused("--spread: give --checkpoint_dir too", "--spread", NULL);
     refused("--restore_checkpoint: give --checkpoint_dir too", "--restore_checkpoint", "none");
     refused("--restore_checkpoint: 'newest' is not allowed; allowed: auto, latest, none, a number from 1", "--restore_checkpoint",
             "newest");
@@ -141,15 +142,21 @@ TEST(test_what_ps_tasks_get_is_what_was_said)
     struct flags f;
     char err[CLI_ERR_BYTES];
     char *texts[FLAGS_COUNT] = {NULL};
-    static const char *const given[] = {"--checkpoint_dir=d", "--keep_checkpoint_every_hours=6", "--checkpoint_memory=2MiB",
-                                        "--restore_checkpoint=12", "--recover=cut"};
-    assert_int_equal(parse(&f, err, "--local=ps=1,workers=1", given[0], given[1], given[2], given[3], given[4], NULL), 0);
+    static const char *const given[] = {"--checkpoint_dir=d",
+                                        "--keep_checkpoint_every_hours=6",
+                                        "--checkpoint_memory=2MiB",
+                                        "--restore_checkpoint=12",
+                                        "--recover=cut",
+                                        "--spread=true"};
+    assert_int_equal(parse(&f, err, "--local=ps=1,workers=1", given[0], given[1], given[2], given[3], given[4], "--spread", NULL),
+                     0);
     assert_int_equal(f.restore_checkpoint, -12);
     assert_int_equal(f.recover, 1);
+    assert_true(f.spread);
     assert_int_equal(f.checkpoint_memory, 2 << 20);
     assert_int_equal(f.keep_every_hours, 6);
-    assert_int_equal(flags_for_child(&f, false, texts), 5);
-    for (int i = 0; i < 5; i++) {
+    assert_int_equal(flags_for_child(&f, false, texts), 6);
+    for (int i = 0; i < 6; i++) {
         assert_string_equal(texts[i], given[i]);
         free(texts[i]);
     }
