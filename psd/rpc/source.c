@@ -4,7 +4,8 @@
  *
  * Happy path: dialled -> HELLO as a client of no job -> it is ready -> a piece, asked for range by range -> all ranges have come,
  * CRCs are taken -> told. Failure: the dial, the connection or a range fails: whoever opened it hears why, and it is closed. Too
- * many read there: that range is asked for again. It is closed while the shell dials: what that dial gives is given back.
+ * many read there: that range is asked for again, until nothing has come for a lease. The other side is silent for a lease: the
+ * connection ends, as any does. It is closed while the shell dials: what that dial gives is given back.
  */
 #include "source.h"
 
@@ -222,6 +223,7 @@ void psd_source_read(struct psd_task *t, const struct psd_disk_op *op)
     s->reads = true;
     s->piece = *op;
     s->asked = s->got = 0;
+    s->moved_ms = t->now_ms;
     ask_more(t);
 }
 
@@ -246,12 +248,12 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
         return; /* of a piece that has ended */
     }
     ps_status st = psd_reply_error(r, &err);
-    if (st == PS_RESOURCE_EXHAUSTED) {
+    if (st == PS_RESOURCE_EXHAUSTED && t->now_ms - s->moved_ms < t->config.lease_ms) {
         a->refused = true;
         return;
     }
     if (st != PS_OK) {
-        fails(t, st, err.text);
+        fails(t, st == PS_RESOURCE_EXHAUSTED ? PS_UNAVAILABLE : st, err.text);
         return;
     }
     memcpy(&m, r->meta, sizeof(m)); /* its form was checked */
@@ -264,6 +266,7 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
     }
     memcpy((uint8_t *)s->piece.out + a->at, r->body, bytes);
     s->got += bytes;
+    s->moved_ms = t->now_ms;
     bool cut = bytes < a->bytes;
     a->id = 0;
     if (cut || s->got == s->piece.bytes) {
@@ -273,16 +276,27 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
     }
 }
 
+static void beat(struct psd_task *t, struct psd_conn *c)
+{
+    const ps_v1_Beat m = ps_v1_Beat_init_zero;
+    c->beat_sent_ms = t->now_ms;
+    psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m);
+}
+
 void psd_source_tick(struct psd_task *t)
 {
     struct psd_source *s = source(t);
     if (s == NULL || s->from == PSD_NO_PEER) {
         return;
     }
-    if (s->conn == NULL && !s->dialling) {
+    struct psd_conn *c = s->conn;
+    if (c == NULL && !s->dialling) {
         dial(t);
     }
-    for (uint32_t i = 0; s->conn != NULL && i < PSD_SOURCE_ASKS && !s->conn->closing; i++) {
+    if (c != NULL && c->hello_done && !c->closing && t->now_ms - c->beat_sent_ms >= t->config.beat_ms) {
+        beat(t, c);
+    }
+    for (uint32_t i = 0; c != NULL && i < PSD_SOURCE_ASKS && !c->closing; i++) {
         if (s->asks[i].id != 0 && s->asks[i].refused) {
             ask(t, &s->asks[i]);
         }

@@ -3,7 +3,8 @@
  * Where a task reads what another one has of a checkpoint (start.h): a connection that it dials, as a client of no job, who may
  * look while the other one waits itself, and CHECKPOINT_READ on it. One piece at a time, in ranges of which several are on their
  * way. Whoever has opened it hears by psd_source_ready_fn when it can be asked, and by psd_source_done_fn how a piece has ended:
- * UNAVAILABLE when it cannot be reached or is lost, in the middle of a piece or before.
+ * UNAVAILABLE when it cannot be reached, is lost, or has refused for a lease, in the middle of a piece or before. It beats, so
+ * that a disk there that takes longer than a lease for a range is waited for, and a host that is gone is not.
  */
 #ifndef PSD_RPC_SOURCE_H
 #define PSD_RPC_SOURCE_H
@@ -38,6 +39,7 @@ struct psd_source {
     struct psd_disk_op piece;
     uint64_t asked, got; /* bytes of it */
     struct psd_source_ask asks[PSD_SOURCE_ASKS];
+    uint64_t moved_ms; /* it was begun, or something of it has come */
 };
 
 void psd_source_init(struct psd_source *s);

@@ -172,6 +172,7 @@ static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, str
                                  .state_sum = item->state_sum,
                                  .writer = item->writer,
                                  .deal = {.tasks = item->tasks, .place = item->place, .home = item->home, .has = s->dealt},
+                                 .had_bytes = s->beside->store.promised_bytes,
                                  .random = random_of,
                                  .random_ctx = t};
     s->writer = item->writer;

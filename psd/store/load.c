@@ -368,10 +368,12 @@ static ps_status deal(struct psd_load *l, struct psi_err *err)
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = psd_deal(s, &l->o.deal, leave_out, l, err);
-    psd_store_set_budget(s, l->budget_bytes);
+    psd_store_set_budget(s, l->o.had_bytes < l->budget_bytes ? l->budget_bytes - l->o.had_bytes : 0);
     if (st == PS_OK && s->budget_lowered) {
-        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "its part of it takes %llu bytes, more than memory_budget",
-                      (unsigned long long)s->promised_bytes);
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED,
+                      "%s would have %llu bytes with what it gets of it; its memory budget is %llu bytes (psd --memory_budget)",
+                      l->task->name, (unsigned long long)(l->o.had_bytes + s->promised_bytes),
+                      (unsigned long long)l->budget_bytes);
     }
     while (st == PS_OK && psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {
         struct values *of = value;

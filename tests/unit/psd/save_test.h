@@ -256,6 +256,17 @@ static inline struct fc_reply sv_save(struct sv *sv)
     return fc_take(&sv->c, NULL);
 }
 
+/* CHECKPOINT_READ is sent. */
+static inline void sv_ask_range(const struct fc *c, uint64_t id, const ps_v1_CheckpointRead *m)
+{
+    uint8_t meta[PS_META_BYTES_MAX];
+    size_t bytes = 0;
+    struct wire *w = wire_new();
+    PSI_IGNORE(psi_msg_encode(&ps_v1_CheckpointRead_msg, m, meta, sizeof(meta), &bytes, NULL)); /* it fits */
+    fc_frame(c, w, PS_OP_CHECKPOINT_READ, 0, id, 0, meta, (uint32_t)bytes, NULL);
+    shell_send(c->conn, w);
+}
+
 static inline uint64_t sv_number(const struct fc_reply *r)
 {
     uint64_t number = 0;

@@ -7,19 +7,9 @@
 
 #include "psd/directory/saves.h"
 
-static void ask_range(const struct fc *c, uint64_t id, const ps_v1_CheckpointRead *m)
-{
-    uint8_t meta[PS_META_BYTES_MAX];
-    size_t bytes = 0;
-    struct wire *w = wire_new();
-    PSI_IGNORE(psi_msg_encode(&ps_v1_CheckpointRead_msg, m, meta, sizeof(meta), &bytes, NULL)); /* it fits */
-    fc_frame(c, w, PS_OP_CHECKPOINT_READ, 0, id, 0, meta, (uint32_t)bytes, NULL);
-    shell_send(c->conn, w);
-}
-
 static struct fc_reply read_range(struct sv *sv, const ps_v1_CheckpointRead *m, struct wire *body)
 {
-    ask_range(&sv->c, 1000, m);
+    sv_ask_range(&sv->c, 1000, m);
     sv_run(sv);
     return fc_take(&sv->c, body);
 }
@@ -97,7 +87,7 @@ TEST(test_many_ranges)
     ps_v1_CheckpointRead m = {.number = 1, .kind = PS_FILE_STATE, .bytes = 100};
     sv->disks[0].held = true;
     for (uint64_t i = 0; i < 12; i++) {
-        ask_range(&sv->c, 1000 + i, &m);
+        sv_ask_range(&sv->c, 1000 + i, &m);
     }
     sv_run(sv);
     for (uint64_t i = 8; i < 12; i++) {
@@ -123,12 +113,12 @@ TEST(test_connection_lost_meanwhile)
     ps_v1_CheckpointRead m = {.number = 1, .kind = PS_FILE_STATE, .bytes = 100};
     sv->disks[0].held = true;
     for (uint64_t i = 0; i < 8; i++) {
-        ask_range(&sv->c, 1000 + i, &m);
+        sv_ask_range(&sv->c, 1000 + i, &m);
     }
     sv_run(sv);
     fc_cut(&sv->c);
     assert_int_equal(fc_connect(&sv->c), PS_OK);
-    ask_range(&sv->c, 2000, &m); /* those of the one before do not count */
+    sv_ask_range(&sv->c, 2000, &m); /* those of the one before do not count */
     sv->disks[0].held = false;
     sv_run(sv);
     struct fc_reply r = fc_take(&sv->c, NULL);
@@ -144,7 +134,7 @@ TEST(test_end_while_it_reads)
     save_some(sv, 1);
     ps_v1_CheckpointRead m = {.number = 1, .kind = PS_FILE_STATE, .bytes = 100};
     sv->disks[0].held = true;
-    ask_range(&sv->c, 1000, &m);
+    sv_ask_range(&sv->c, 1000, &m);
     sv_run(sv);
     sv_kill(sv, 0);
 }

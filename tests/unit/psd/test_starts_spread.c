@@ -37,6 +37,11 @@ static uint32_t has(const struct st *s, uint32_t i)
     return s->sv->t[i]->core->store.variable_count;
 }
 
+static bool has_name(const struct st *s, uint32_t i, const char *name)
+{
+    return psd_variable_find(psd_container_find(&s->sv->t[i]->core->store, "localhost"), name) != NULL;
+}
+
 /* As other sessions: time has passed, or what they knew is gone. */
 static void connect_anew(struct st *s)
 {
@@ -240,6 +245,105 @@ TEST(test_spread_and_back)
     }
 }
 
+/* A disk there that takes longer than a lease for a range is waited for. */
+TEST(test_spread_from_a_slow_disk)
+{
+    struct st *s = crowded(sv_with_disk);
+    s->sv->disks[0].held = true;
+    ask_spread(s, 1);
+    for (int i = 0; i < 8; i++) { /* 24 s */
+        pass(s);
+    }
+    assert_true(psd_source_is_open(s->sv->t[1]->core));
+    assert_false(shell_logged(s->sv->t[0], "checkpoint_unusable"));
+    s->sv->disks[0].held = false;
+    sv_run(s->sv);
+    connect_anew(s);
+    assert_true(has(s, 0) == 2 && has(s, 1) == 1);
+    assert_all(s, 1);
+}
+
+/* A host that is gone without a word is not: neither by who reads there, nor, the other way round, by whom it has read. */
+TEST(test_spread_from_a_host_that_vanishes)
+{
+    struct st *s = crowded(sv_with_disk);
+    ask_spread(s, 1);
+    struct shell_conn *c = shell_dial_source(s->sv->t[1], s->sv->t[0]), *there = c->peer;
+    assert_true(psd_source_is_ready(s->sv->t[1]->core) || s->sv->t[0]->disk_count > 0);
+    c->frozen = there->frozen = true;
+    for (int i = 0; i < 4; i++) { /* 12 s */
+        pass(s);
+    }
+    assert_true(shell_is_closed(c) && shell_is_closed(there));
+    assert_true(shell_logged(s->sv->t[0], "/job:ps/task:0 (10.0.0.1:1): the connection was lost"));
+    pass(s); /* another try */
+    connect_anew(s);
+    assert_true(has(s, 0) == 2 && has(s, 1) == 1);
+    assert_all(s, 1);
+}
+
+/* A task that refuses each range is not asked for ever. */
+TEST(test_spread_from_a_task_that_refuses)
+{
+    struct st *s = crowded(sv_with_disk);
+    const ps_v1_CheckpointRead m = {.number = 1, .kind = PS_FILE_STATE, .bytes = 8};
+    struct fc other;
+    fc_init(&other, s->sv->t[0], 70);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    s->sv->disks[0].held = true;
+    for (uint64_t i = 0; i < 8; i++) {
+        sv_ask_range(&s->sv->c, 1000 + i, &m);
+        sv_ask_range(&other, 1000 + i, &m);
+    }
+    ask_spread(s, 1);
+    sv_run(s->sv);
+    pass(s);
+    assert_true(psd_source_is_open(s->sv->t[1]->core));
+    for (int i = 0; i < 3; i++) { /* 12 s in all */
+        pass(s);
+    }
+    assert_false(psd_source_is_open(s->sv->t[1]->core));
+    assert_true(shell_logged(s->sv->t[0], "/job:ps/task:0 reads 16 other ranges of checkpoints"));
+    s->sv->disks[0].held = false;
+    pass(s); /* its own part is read */
+    pass(s); /* another try */
+    connect_anew(s);
+    assert_true(has(s, 0) == 2 && has(s, 1) == 1);
+    assert_all(s, 1);
+}
+
+/* Task 1 has lost its disk, and its part lies beside task 0's: that one is asked for it, and not for its own. */
+TEST(test_spread_of_an_own_part_that_lies_elsewhere)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    sv_boot(s->sv, 0, s->tweak);
+    s->sv->dir = test_dir();
+    boot(s, false, true);
+    connect(s, true, true);
+    assert_true(has(s, 0) == 2 && has(s, 1) == 0);
+    spread(s, 1, PS_OK, "");
+    assert_true(has(s, 0) == 1 && has(s, 1) == 1);
+    assert_is(has_name(s, 0, "w") ? &s->sv->c : &s->at1, "w", 1, &s->w);
+    assert_is(has_name(s, 0, "v") ? &s->sv->c : &s->at1, "v", 1, &s->v);
+}
+
+/* A part without a state is nobody's to read. */
+TEST(test_spread_of_a_part_without_a_state)
+{
+    struct st *s = crowded(sv_with_disk);
+    struct psd_task *t = s->sv->t[1]->core;
+    const ps_v1_StartItem what = {.number = 1, .start = 1};
+    ps_v1_StartItem *part = psi_calloc(1, sizeof(*part));
+    struct psi_err err;
+    *part = (ps_v1_StartItem){.writer = 1, .from = 1, .tasks = 2, .place = 1};
+    assert_int_equal(psd_start_load_here(t, &what, part, 1, NULL, 1, &err), PS_FAILED_PRECONDITION);
+    assert_string_equal(err.text, "/job:ps/task:1 has no part of checkpoint 1 that /job:ps/task:0 has written");
+    assert_true(t->start->number == 0);
+}
+
 /* What a part has need not fit into a task that takes little of it; what it takes must. */
 TEST(test_spread_onto_little_memory)
 {
@@ -250,6 +354,25 @@ TEST(test_spread_onto_little_memory)
     s->sv->t[1]->core->config.memory_budget_bytes = (uint64_t)N * 4;
     spread(s, 1, PS_RESOURCE_EXHAUSTED, "memory_budget");
     assert_all(s, 1);
+}
+
+/* What it gets of several parts must fit together. */
+TEST(test_spread_of_parts_onto_little_memory)
+{
+    struct st *s = st_new(sv_with_disk);
+    struct psd_task *t = s->sv->t[1]->core;
+    PSI_IGNORE(made_at(s, &s->sv->c, "x", 0)); /* that there are two */
+    PSI_IGNORE(made_at(s, &s->at1, "y", 1));
+    assert_int_equal(save(s), 1);
+    const uint64_t one = psd_variable_promised_bytes(psd_variable_find(psd_container_find(&t->store, "localhost"), "v"));
+    char why[160];
+    (void)snprintf(why, sizeof(why), "/job:ps/task:1 would have %llu bytes with what it gets of it; its memory budget is %llu",
+                   (unsigned long long)(2 * one), (unsigned long long)(2 * one - 1));
+    t->config.memory_budget_bytes = 2 * one - 1;
+    spread(s, 1, PS_RESOURCE_EXHAUSTED, why);
+    t->config.memory_budget_bytes = 2 * one;
+    spread(s, 1, PS_OK, "");
+    assert_true(has(s, 0) == 2 && has(s, 1) == 2);
 }
 
 /* Whatever memory is missing on the way, it is all there in the end, once. */
