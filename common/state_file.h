@@ -17,7 +17,7 @@
 #define PSI_STATE_PAYLOAD_BYTES (PSI_STATE_BLOCK_BYTES - 8)
 #define PSI_STATE_ENTRY_HEAD_BYTES ((size_t)16)      /* bytes of what follows u64, a multiple of 8; kind u32; 0 u32 */
 #define PSI_STATE_MAGIC UINT64_C(0x6574617473647370) /* "psdstate" */
-enum { PSI_STATE_VERSION = 1 };
+enum { PSI_STATE_VERSION = 2 };
 
 enum psi_state_kind {
     PSI_STATE_HEAD = 1, /* the first one: whose state it is */

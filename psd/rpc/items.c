@@ -77,6 +77,7 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
     *out = (ps_v1_CreateItem)ps_v1_CreateItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(out->container, create->container)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(out->name, create->name));           /* likewise */
+    out->pinned = create->pinned;
     out->has_queue = create->queue != NULL;
     if (out->has_queue) {
         psi_queue_spec_to_msg(create->queue, &out->queue);

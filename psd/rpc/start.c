@@ -73,7 +73,9 @@ static void beside_free(struct psd_task *t)
     }
     psi_free(s->parts);
     psi_free(s->dealt);
+    psi_free(s->places);
     s->dealt = NULL;
+    s->places = NULL;
     s->load = NULL;
     s->beside = s->other = NULL;
     s->parts = NULL;
@@ -167,14 +169,15 @@ static void source_done(struct psd_task *t, ps_status st, size_t bytes, const ch
 static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, struct psd_task *into, struct psi_err *err)
 {
     struct psd_start *s = t->start;
-    struct psd_load_options o = {.number = s->number,
-                                 .state_bytes = item->state_bytes,
-                                 .state_sum = item->state_sum,
-                                 .writer = item->writer,
-                                 .deal = {.tasks = item->tasks, .place = item->place, .home = item->home, .has = s->dealt},
-                                 .had_bytes = s->beside->store.promised_bytes,
-                                 .random = random_of,
-                                 .random_ctx = t};
+    struct psd_load_options o = {
+        .number = s->number,
+        .state_bytes = item->state_bytes,
+        .state_sum = item->state_sum,
+        .writer = item->writer,
+        .deal = {.tasks = item->tasks, .place = item->place, .home = item->home, .index = s->places, .has = s->dealt},
+        .had_bytes = s->beside->store.promised_bytes,
+        .random = random_of,
+        .random_ctx = t};
     s->writer = item->writer;
     ps_status st = item->state_bytes == 0 ? PS_OK : psd_load_new(into, &o, &s->load, err);
     if (st == PS_OK && item->from != 0) {
@@ -342,6 +345,24 @@ static ps_status check_load(struct psd_task *t, const ps_v1_StartItem *what, con
     return check_parts(t, what->number, parts, count, err);
 }
 
+/* Places are those of the tasks of the job, in order. */
+static ps_status begin_deal(struct psd_task *t, struct psi_err *err)
+{
+    struct psd_start *s = t->start;
+    uint32_t place = 0;
+    s->dealt = psi_calloc(PS_TASKS_MAX, sizeof(*s->dealt));
+    s->places = psi_calloc(PS_TASKS_MAX, sizeof(*s->places));
+    if (s->dealt == NULL || s->places == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a checkpoint", t->name);
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job) {
+            s->places[place++] = t->peers[i].task;
+        }
+    }
+    return PS_OK;
+}
+
 ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, ps_v1_StartItem *parts, size_t count,
                               psd_save_fn done, uint64_t id, struct psi_err *err)
 {
@@ -361,10 +382,7 @@ ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, p
     for (size_t i = 0; i < count; i++) {
         s->all_bytes += parts[i].all_bytes;
     }
-    if (count > 0 && parts[0].tasks > 0) {
-        s->dealt = psi_calloc(PS_TASKS_MAX, sizeof(*s->dealt));
-        st = s->dealt == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a checkpoint", t->name) : PS_OK;
-    }
+    st = count > 0 && parts[0].tasks > 0 ? begin_deal(t, err) : PS_OK;
     st = st == PS_OK ? t->beside_new(t, &s->beside, err) : st;
     st = st == PS_OK ? begin_part(t, &own, s->beside, err) : st;
     if (st != PS_OK) {

@@ -58,6 +58,7 @@ struct psd_start {
     struct psd_task *other;   /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
     uint32_t writer;          /* ... 1 + index of that task; 0: our own part is read */
     uint64_t *dealt;          /* psd_deal.has; NULL: nothing is dealt */
+    uint32_t *places;         /* psd_deal.index; likewise */
     ps_v1_StartItem *parts;   /* others' that are read as well, in order */
     size_t part_count, part_at;
     uint64_t done_bytes, all_bytes; /* read of all these parts; of their files */

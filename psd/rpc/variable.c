@@ -58,9 +58,13 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
         return compare(t, v, item, err);
     }
     PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_change_reserve() says what is missing */
-    struct psd_change c = {
-        .kind = PSD_CHANGE_CREATE,
-        .create = {.container = in, .name = item->name, .definition = d, .queue = item->queue, .creation = psd_random(t)}};
+    struct psd_change c = {.kind = PSD_CHANGE_CREATE,
+                           .create = {.container = in,
+                                      .name = item->name,
+                                      .definition = d,
+                                      .queue = item->queue,
+                                      .creation = psd_random(t),
+                                      .pin = item->pinned ? t->config.task + 1 : 0}};
     st = psd_change_reserve(t, &c, err);
     if (st == PS_OK) {
         psd_commit(t, &c);

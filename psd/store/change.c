@@ -91,6 +91,9 @@ static ps_status reserve_create(struct psd_task *t, struct psd_change *c, struct
                                c->create.name);
         }
     }
+    if (st == PS_OK) {
+        v->pin = c->create.pin;
+    }
     c->create.reserved = v;
     return st;
 }
@@ -174,6 +177,7 @@ static void create(struct psd_codec *k, struct psd_change *c)
         psd_code_queue_spec(k, &c->create.queue);
     }
     PSD_CODE(k, c->create.creation);
+    PSD_CODE(k, c->create.pin);
     if (k->out == NULL && k->st == PS_OK) {
         c->create.container = psd_container_find(&k->task->store, where);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See deal.h. Happy path: all variables, by falling size, those of one size in the order of their creation -> each to the task
- * that has least so far -> the caller hears of those that are another's. Failure: no memory. */
+/* See deal.h. Happy path: all variables, those that are pinned first, by falling size, those of one size in the order of their
+ * creation -> each to its task, or to the one that has least so far -> the caller hears of those that are another's. Failure: no
+ * memory. */
 #include "deal.h"
 
 #include "variable.h"
@@ -13,9 +14,12 @@ enum {
     EACH_BYTES = 16 << 10 /* a variable costs as much as so many bytes, however small it is: small ones are shared out, too */
 };
 
-static int larger_first(const void *a, const void *b)
+static int in_turn(const void *a, const void *b)
 {
     const struct psd_variable *x = *(const struct psd_variable *const *)a, *y = *(const struct psd_variable *const *)b;
+    if ((x->pin != 0) != (y->pin != 0)) {
+        return x->pin != 0 ? -1 : 1;
+    }
     uint64_t of_x = psd_variable_promised_bytes(x), of_y = psd_variable_promised_bytes(y);
     if (of_x != of_y) {
         return of_x > of_y ? -1 : 1;
@@ -33,9 +37,17 @@ static uint32_t next_place(const struct psd_deal *how)
     return best;
 }
 
-static bool stays(const struct psd_variable *v)
+static uint32_t place_of(const struct psd_deal *how, const struct psd_variable *v)
 {
-    return v->queue != NULL;
+    if (v->queue != NULL) {
+        return how->home;
+    }
+    for (uint32_t i = 0; v->pin != 0 && i < how->tasks; i++) {
+        if (how->index[i] == v->pin - 1) {
+            return i;
+        }
+    }
+    return next_place(how);
 }
 
 ps_status psd_deal(const struct psd_store *s, const struct psd_deal *how, psd_deal_cb others, void *ctx, struct psi_err *err)
@@ -51,10 +63,10 @@ ps_status psd_deal(const struct psd_store *s, const struct psd_deal *how, psd_de
         all[count++] = value;
     }
     if (count > 0) {
-        qsort(all, count, sizeof(struct psd_variable *), larger_first);
+        qsort(all, count, sizeof(struct psd_variable *), in_turn);
     }
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t place = stays(all[i]) ? how->home : next_place(how);
+        uint32_t place = place_of(how, all[i]);
         how->has[place] += psd_variable_promised_bytes(all[i]) + EACH_BYTES;
         if (place != how->place) {
             others(ctx, all[i]);

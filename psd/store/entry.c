@@ -270,6 +270,9 @@ static void variable_fields(struct psd_codec *k, struct psd_variable *v, bool *i
     PSD_CODE(k, v->seed);
     PSD_CODE(k, v->chief_number);
     PSD_CODE(k, v->chief_value);
+    if (!k->without_pins) {
+        PSD_CODE(k, v->pin);
+    }
     if (v->queue != NULL) {
         queue(k, v->queue);
     }

@@ -71,6 +71,7 @@ struct psd_load {
     uint8_t *block;
     struct psi_state_reader state;
     bool entry_failed; /* and its error says of which checkpoint */
+    uint32_t version;  /* of its format */
     /* values */
     struct file *files;
     size_t file_count, file_capacity;
@@ -188,6 +189,7 @@ static ps_status check_head(struct psd_load *l, const struct psd_entry_head *h, 
                         "checkpoint %llu of %s was written by a newer psd, in format %u; this one reads up to %u",
                         (unsigned long long)l->o.number, t->name, h->version, PSI_STATE_VERSION);
     }
+    l->version = h->version;
     if (strcmp(h->cluster, t->cluster.name) != 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is that of cluster '%s', %s is of cluster '%s'",
                         (unsigned long long)l->o.number, h->cluster, t->name, t->cluster.name);
@@ -330,7 +332,7 @@ static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct p
                           .left = e->bytes,
                           .task = l->task,
                           .storage = &l->storage,
-                          .without_values = l->o.deal.tasks > 0,
+                          .without_pins = l->version<2, .without_values = l->o.deal.tasks> 0,
                           .what = "a state file",
                           .err = err};
     entry(l, &k, e->kind);

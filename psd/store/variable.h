@@ -61,6 +61,7 @@ struct psd_variable {
     uint64_t seed;
     uint64_t chief_number; /* highest that an INIT or SEAL carried */
     uint8_t giver[8];      /* given: the first bytes of that session's id */
+    uint32_t pin;          /* 1 + index of the task that who made it has pinned it to; 0: it may be anywhere */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     /* volatile: */

@@ -194,6 +194,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME(psd_variable, version);
     SAME(psd_variable, chief_number);
     SAME(psd_variable, chief_value);
+    SAME(psd_variable, pin);
     SAME(psd_variable, pushes);
     SAME(psd_variable, initialised);
     SAME(psd_variable, sealed);

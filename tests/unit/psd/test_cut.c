@@ -4,6 +4,7 @@
  * that is short at any moment, how much one turn does and how much memory it holds. What a cut has in it is the simulator's to
  * compare.
  */
+#include "format_1.h"
 #include "load_sum.h"
 #include "queue_life.h"
 
@@ -13,6 +14,8 @@
 
 #include "common/crc32c.h"
 #include "common/safetensors.h"
+
+#include <stdlib.h>
 
 enum { FILES = 4, ELEMENTS = 300, BLOCK = 64 << 10, LARGE = 4 << 20, MANY = 20000, ITEMS = 1000 };
 
@@ -50,6 +53,7 @@ static const struct psd_variable *variable(struct life *l, const char *name, int
     d.optimizer = m.optimizer;
     struct psd_change c = creating(l, name, NULL);
     c.create.definition = &d;
+    c.create.pin = 3;
     must(l, c);
     const struct psd_variable *v = psd_variable_find(psd_container_find(&l->task->store, "c"), name);
     must(l,
@@ -229,6 +233,7 @@ TEST(test_what_was_saved_is_loaded)
     assert_memory_equal(w->value, was->value, was->bytes);
     assert_memory_equal(w->slots[0], was->slots[0], was->bytes);
     assert_int_equal(w->in_progress, 1);
+    assert_int_equal(w->pin, 3);
     const struct psd_queue *q = psd_variable_find(in, "q")->queue;
     assert_int_equal(q->size, 4);
     assert_int_equal(q->taken, 1);
@@ -502,6 +507,50 @@ TEST(test_files_of_others)
     change_head(c, 26, 'p');
     change_head(c, 16, 13); /* number */
     assert_int_equal(load(l, c, &err), PS_DATA_LOSS);
+}
+
+static void put_bytes(uint8_t *to, const struct format_1_bytes *b, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; b[i].hex[2 * k] != '\0'; k++) {
+            const char digits[3] = {b[i].hex[2 * k], b[i].hex[2 * k + 1], '\0'};
+            to[b[i].at + k] = (uint8_t)strtoul(digits, NULL, 16);
+        }
+    }
+}
+
+static uint8_t *zeros(struct psi_buf *f, size_t n)
+{
+    assert_int_equal(psi_buf_reserve(f, n, NULL), PS_OK);
+    memset(f->data, 0, n);
+    f->len = n;
+    return f->data;
+}
+
+/* What an older psd has saved is loaded: nothing in it is pinned. */
+TEST(test_format_1)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    const struct life *l = life_new(&spec);
+    struct psd_task *t = task_new(l);
+    struct checkpoint *c = checkpoint_new();
+    struct psi_err err;
+    c->count = 2;
+    put_bytes(zeros(&c->files[0], BLOCK), format_1_state, sizeof(format_1_state) / sizeof(format_1_state[0]));
+    sign(c->files[0].data);
+    put_bytes(zeros(&c->files[1], 256), format_1_values, sizeof(format_1_values) / sizeof(format_1_values[0]));
+    assert_ok(load_into(t, c, &err), &err);
+    psd_store_check_invariants(&t->store);
+    const struct psd_container *in = psd_container_find(&t->store, "c");
+    const struct psd_variable *w = psd_variable_find(in, "w");
+    const struct psd_queue *q = psd_variable_find(in, "q")->queue;
+    assert_true(w->sealed && w->elements == 5 && w->pin == 0);
+    for (int i = 0; i < 5; i++) {
+        assert_true(((const float *)w->value)[i] == 1.0f && ((const float *)w->slots[0])[i] == 0.1f);
+    }
+    assert_int_equal(q->size, 2);
+    assert_int_equal(value_of(first_of(&q->elements)), 0);
+    psd_task_free(t);
 }
 
 /* Allocation n fails: the cut fails, or nothing noticed; the task goes on, and the next cut is whole. */

@@ -42,6 +42,20 @@ static bool has_name(const struct st *s, uint32_t i, const char *name)
     return psd_variable_find(psd_container_find(&s->sv->t[i]->core->store, "localhost"), name) != NULL;
 }
 
+/* Its values are zeros. */
+static void pinned_at(struct st *s, struct fc *at, const char *name, uint32_t task)
+{
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer a;
+    fc_create_item(&m, name, PS_F32, N, ps_adagrad(0.1));
+    m.task = task;
+    m.pinned = true;
+    assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(at, name, &a), PS_OK);
+    assert_applied(fc_init_var(at, a.handle, ps_zeros(), ps_adagrad(0.1), 0, false));
+    assert_reply(fc_seal(at, a.handle, a.creation, 0), PS_OK, "");
+}
+
 /* As other sessions: time has passed, or what they knew is gone. */
 static void connect_anew(struct st *s)
 {
@@ -312,6 +326,37 @@ TEST(test_spread_from_a_task_that_refuses)
     assert_all(s, 1);
 }
 
+/* A variable that a program has pinned goes to that task, whoever has its part, as long as there is that task. */
+TEST(test_spread_leaves_pins)
+{
+    struct st *s = st_new(sv_with_disk);
+    pinned_at(s, &s->at1, "p", 1);
+    pinned_at(s, &s->at1, "q", 1);
+    pinned_at(s, &s->sv->c, "r", 0);
+    assert_int_equal(save(s), 1);
+    spread(s, 1, PS_OK, "");
+    assert_true(has_name(s, 1, "p") && has_name(s, 1, "q") && has_name(s, 0, "r"));
+    assert_true(has(s, 0) == 2 && has(s, 1) == 3);
+    kill_both(s);
+    s->sv->spec = "ps=10.0.0.1:1";
+    sv_boot(s->sv, 0, s->tweak);
+    pass(s);
+    assert_int_equal(has(s, 0), 5);
+    sv_connect(s->sv);
+    uint64_t all = save(s);
+    spread(s, all, PS_OK, ""); /* over one task: there is no other */
+    assert_int_equal(has(s, 0), 5);
+    all = save(s);
+    sv_kill(s->sv, 0);
+    s->sv->spec = SAVE_SPEC;
+    boot(s, true, true);
+    connect_anew(s);
+    assert_true(has(s, 0) == 5 && has(s, 1) == 0);
+    spread(s, all, PS_OK, "");
+    assert_true(has_name(s, 1, "p") && has_name(s, 1, "q") && has_name(s, 0, "r"));
+    assert_true(has(s, 0) == 3 && has(s, 1) == 2);
+}
+
 /* Task 1 has lost its disk, and its part lies beside task 0's: that one is asked for it, and not for its own. */
 TEST(test_spread_of_an_own_part_that_lies_elsewhere)
 {
@@ -408,7 +453,8 @@ TEST(test_dealt_alike)
     struct psi_err err;
     for (uint32_t place = 0; place < 5; place++) {
         uint64_t has_of[5] = {0};
-        const struct psd_deal how = {.tasks = 5, .place = place, .home = 0, .has = has_of};
+        static const uint32_t index[5] = {0, 1, 2, 3, 4};
+        const struct psd_deal how = {.tasks = 5, .place = place, .home = 0, .index = index, .has = has_of};
         assert_ok(psd_deal(&t->store, &how, count_bytes, &others, &err), &err);
         assert_true(has_of[0] > 0 && has_of[1] > 0 && has_of[2] > 0 && has_of[3] == 0);
     }
