@@ -175,6 +175,8 @@ PS_API ps_status ps_nn_tanh_forward(const float *x, float *y, int64_t count);
 PS_API ps_status ps_nn_tanh_backward(const float *y, const float *dy, float *dx, int64_t count);
 /** Forward (x to y) and backward (dy to dx) are the same operation. */
 PS_API ps_status ps_nn_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step);
+/** A step of gradient descent without a ps: w - rate dw into w; rate is finite. */
+PS_API ps_status ps_nn_sgd(float *w, const float *dw, int64_t count, float rate);
 /** dlogits and out_loss may be NULL. */
 PS_API ps_status ps_nn_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes,
                                     double *out_loss);

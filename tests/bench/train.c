@@ -4,7 +4,8 @@
  * images. Prints one JSON line; what it compares runs in turn, a few steps each, so that a ratio is of one window.
  *
  *   train local BATCH SECONDS THREADS
- *        no ps: forward, backward and SGD in this process, and the matrix products of a step alone, by the same BLAS. Then each
+ *        no ps: forward, backward and SGD in this process, and the matrix products of a step alone, by the same library, or with
+ *        more threads by the plugin, which is what splits them. Then each
  *        kernel: dense layers against their products, the others against a copy of as many bytes.
  *   train ps BATCH SECONDS TASK CONTAINER alone|prefetch|beside
  *        against running ps tasks (PSD_TARGET names one), as worker TASK: its step. alone: the thread that computes stays on the
@@ -38,11 +39,12 @@ static const int64_t units[LAYERS + 1] = {PIXELS, 512, 512, CLASSES};
 enum { ROWS = 101, PLAIN = 111, TRANSPOSED = 112 }; /* cblas.h */
 static void (*sgemm)(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda, const float *b,
                      int ldb, float beta, float *c, int ldc);
-static void (*saxpy)(int n, float alpha, const float *x, int incx, float *y, int incy);
 
-/* The same of oneDNN, where that is what computes with one thread. */
+/* The same of oneDNN, where that is what computes. */
 static int (*onednn_sgemm)(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                            const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+
+static bool split; /* over the plugin's threads: by its layers, without bias and activation */
 
 static _Noreturn void fail(const char *what, const char *why)
 {
@@ -64,8 +66,7 @@ static void blas_find(void)
         fail("BLAS", ps_nn_error());
     }
     *(void **)&sgemm = dlsym(blas, "cblas_sgemm");
-    *(void **)&saxpy = dlsym(blas, "cblas_saxpy");
-    if (sgemm == NULL || saxpy == NULL) {
+    if (sgemm == NULL) {
         fail("BLAS", dlerror());
     }
 }
@@ -188,7 +189,7 @@ static void compute(struct program *p)
 
 static void descend(ps_param *param)
 {
-    saxpy((int)ps_shape_elements(ps_param_shape(param)), (float)-RATE, ps_param_grad(param), 1, ps_param_value(param), 1);
+    (void)ps_nn_sgd(ps_param_value(param), ps_param_grad(param), ps_shape_elements(ps_param_shape(param)), (float)RATE);
 }
 
 static void local_step(struct program *p)
@@ -233,6 +234,10 @@ static void gemms_end(struct gemms *g)
 static void gemm_forward(const struct gemms *g, int l, int batch)
 {
     int in = (int)units[l], out = (int)units[l + 1];
+    if (split) {
+        (void)ps_nn_dense_forward(g->a[l], g->w[l], NULL, g->a[l + 1], batch, in, out);
+        return;
+    }
     product(PLAIN, PLAIN, batch, out, in, g->a[l], g->w[l], g->a[l + 1]);
 }
 
@@ -240,6 +245,10 @@ static void gemm_forward(const struct gemms *g, int l, int batch)
 static void gemm_dx(const struct gemms *g, int l, int batch)
 {
     int in = (int)units[l], out = (int)units[l + 1];
+    if (split) {
+        (void)ps_nn_dense_backward(NULL, g->w[l], g->da[l + 1], NULL, NULL, g->da[l], batch, in, out);
+        return;
+    }
     product(PLAIN, TRANSPOSED, batch, in, out, g->da[l + 1], g->w[l], g->da[l]);
 }
 
@@ -247,6 +256,10 @@ static void gemm_dx(const struct gemms *g, int l, int batch)
 static void gemm_dw(const struct gemms *g, int l, int batch)
 {
     int in = (int)units[l], out = (int)units[l + 1];
+    if (split) {
+        (void)ps_nn_dense_backward(g->a[l], NULL, g->da[l + 1], g->dw[l], NULL, NULL, batch, in, out);
+        return;
+    }
     product(TRANSPOSED, PLAIN, in, out, batch, g->a[l], g->da[l + 1], g->dw[l]);
 }
 
@@ -375,6 +388,7 @@ static int local(int64_t batch, double seconds, uint32_t threads)
     struct program p = local_begin(batch, threads);
     struct gemms g;
     struct samples steps, alone;
+    split = threads > 1;
     gemms_begin(&g, batch);
     samples_init(&steps);
     samples_init(&alone);

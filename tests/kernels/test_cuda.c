@@ -189,7 +189,8 @@ static void example_init_sized(struct example *x, psk_op op, const int64_t of[26
     x->attrs = (struct psk_attrs){.seed = test_random(),
                                   .step = test_random(),
                                   .keep = (float)(test_random() % 1000 + 1) / 1000.0f,
-                                  .activation = test_random() % PSK_ACTIVATIONS};
+                                  .activation = test_random() % PSK_ACTIVATIONS,
+                                  .rate = test_uniform()};
     for (size_t i = 0; i < psk_arg_count(op); i++) {
         const struct psk_arg *arg = &psk_rows[op].args[i];
         struct psk_tensor *t = &x->args[i];
@@ -335,6 +336,7 @@ CHECK_OP(test_act_backward, PSK_ACT_BACKWARD)
 CHECK_OP(test_dropout, PSK_DROPOUT)
 CHECK_OP(test_softmax_xent, PSK_SOFTMAX_XENT)
 CHECK_OP(test_argmax_count, PSK_ARGMAX_COUNT)
+CHECK_OP(test_sgd, PSK_SGD)
 
 /* More than a grid: each thread and each block comes back for more. */
 static void test_long(void **state)
@@ -344,8 +346,9 @@ static void test_long(void **state)
         psk_op op;
         int64_t rows, columns;
     } shapes[] = {{PSK_DENSE, 50000, 3},        {PSK_DENSE, 50000, 7},        {PSK_ACT, 50000, 5},
-                  {PSK_ACT_BACKWARD, 50001, 3}, {PSK_SOFTMAX_XENT, 70, 4099}, {PSK_ARGMAX_COUNT, 70, 4100},
-                  {PSK_SOFTMAX_XENT, 9000, 10}, {PSK_ARGMAX_COUNT, 9000, 10}, {PSK_DENSE_DW, 9000, 6}};
+                  {PSK_SGD, 50001, 5},          {PSK_ACT_BACKWARD, 50001, 3}, {PSK_SOFTMAX_XENT, 70, 4099},
+                  {PSK_ARGMAX_COUNT, 70, 4100}, {PSK_SOFTMAX_XENT, 9000, 10}, {PSK_ARGMAX_COUNT, 9000, 10},
+                  {PSK_DENSE_DW, 9000, 6}};
     for (size_t i = 0; i < 3 * sizeof(shapes) / sizeof(shapes[0]); i++) {
         struct example x;
         int64_t of[26];
@@ -719,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_softmax_xent),
         cmocka_unit_test(test_argmax_count),
+        cmocka_unit_test(test_sgd),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_mask_bits),
         cmocka_unit_test(test_infinite_logits),

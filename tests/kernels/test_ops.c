@@ -166,6 +166,13 @@ static void want_argmax_count(struct example *e)
     }
 }
 
+static void want_sgd(struct example *e)
+{
+    for (int64_t i = 0; i < e->B * e->I; i++) {
+        e->want[2][i] = e->in[0][i] - (double)e->attrs.rate * e->in[1][i];
+    }
+}
+
 static void (*const references[PSK_OPS])(struct example *) = {
     [PSK_DENSE] = want_dense,
     [PSK_DENSE_DX] = want_dense_dx,
@@ -175,6 +182,7 @@ static void (*const references[PSK_OPS])(struct example *) = {
     [PSK_DROPOUT] = want_dropout,
     [PSK_SOFTMAX_XENT] = want_softmax_xent,
     [PSK_ARGMAX_COUNT] = want_argmax_count,
+    [PSK_SGD] = want_sgd,
 };
 
 /* ---- examples ---- */
@@ -192,7 +200,8 @@ static void example_draw(struct example *e, psk_op op)
     e->B = test_random() % 4 == 0 ? 0 : random_size();
     e->I = random_size();
     e->O = random_size();
-    e->attrs = (struct psk_attrs){.seed = test_random(), .step = test_random(), .keep = 0.25f + 0.7f * fabsf(test_uniform())};
+    e->attrs = (struct psk_attrs){
+        .seed = test_random(), .step = test_random(), .keep = 0.25f + 0.7f * fabsf(test_uniform()), .rate = test_uniform()};
     e->attrs.activation = (psk_rows[op].attrs & PSK_ACTIVATION) != 0 ? test_random() % PSK_ACTIVATIONS : 0;
     for (size_t i = 0; i < psk_arg_count(op); i++) {
         const struct psk_arg *arg = &psk_rows[op].args[i];

@@ -129,25 +129,23 @@ static const char *name_of(const struct psk_place *place, struct psk_properties 
 }
 
 /* Threads are made when they are wanted, and do not spin for long when there is nothing to do. */
-static void test_blas_threads(void **state)
+static void test_idle_threads(void **state)
 {
     (void)state;
     struct psk_properties properties;
     struct psk_place *place = NULL;
     struct psi_err err = {0};
     assert_int_equal(psk_place_open("cpu", 2, &place, &err), PS_OK);
-    if (strstr(name_of(place, &properties), "OpenBLAS") != NULL) {
+    if (strstr(name_of(place, &properties), ", 2 threads") != NULL) { /* the reference BLAS has no say */
         struct timespec before;
         struct timespec after;
-        assert_non_null(strstr(properties.name, ", 2 threads"));
-        assert_null(getenv("OPENBLAS_THREAD_TIMEOUT"));
         float *m = test_floats(3 * 512 * 512);
         assert_int_equal(ps_nn_dense_forward(m, m + 512 * 512, NULL, m + 2 * 512 * 512, 512, 512, 512), PS_OK);
         assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before), 0);
         assert_int_equal(poll(NULL, 0, 300), 0); /* sleep: what the threads burn meanwhile is what is tested */
         assert_int_equal(clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after), 0);
         const double ms = (double)(after.tv_sec - before.tv_sec) * 1e3 + (double)(after.tv_nsec - before.tv_nsec) / 1e6;
-        assert_true(ms < 50); /* 116 as OpenBLAS has it, 0.5 as we set it */
+        assert_true(ms < 50); /* 116 as OpenBLAS has it, 0.1 ours */
         test_floats_free(m, 3 * 512 * 512);
     }
     psk_place_close(place);
@@ -162,8 +160,7 @@ static void *onednn(void)
     return library != NULL ? library : dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);
 }
 
-/* Where the machine has oneDNN it computes with one thread, OpenBLAS with more, and the OpenMP threads of the program's thread
- * are as many as before. */
+/* Where the machine has oneDNN it computes, and the OpenMP threads of the program's thread are as many as before. */
 static void test_onednn(void **state)
 {
     (void)state;
@@ -185,7 +182,7 @@ static void test_onednn(void **state)
     float *y[2] = {test_floats(B * O), test_floats(B * O)};
     for (uint32_t threads = 1; threads <= 2; threads++) {
         assert_int_equal(psk_place_open("cpu", threads, &place, &err), PS_OK);
-        assert_non_null(strstr(name_of(place, &properties), threads == 1 ? "oneDNN" : "BLAS"));
+        assert_non_null(strstr(name_of(place, &properties), "oneDNN"));
         assert_int_equal(ps_nn_dense_forward(x, w, NULL, y[threads - 1], B, I, O), PS_OK);
         assert_int_equal(threads_get(), 3);
         psk_place_close(place);
@@ -278,7 +275,7 @@ static void test_another_version(void **state)
     const char *places[] = {work_path("other", place)};
     forge(work_path("other/libpsworker_cpu.so", file), PSK_ABI + 1, sizeof(struct psk_plugin));
     assert_int_equal(psk_plugin_load("cpu", places, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
-    assert_non_null(strstr(err.text, "was built for kernel ABI 3, this library has 2"));
+    assert_non_null(strstr(err.text, "was built for kernel ABI 4, this library has 3"));
     assert_non_null(strstr(err.text, file));
     char far[PATH_BYTES]; /* the same place by a name that no message has room for: both numbers are there */
     const char *fars[] = {far};
@@ -287,7 +284,7 @@ static void test_another_version(void **state)
         strcat(far, "/.");
     }
     assert_int_equal(psk_plugin_load("cpu", fars, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
-    assert_non_null(strstr(err.text, "was built for kernel ABI 3, this library has 2"));
+    assert_non_null(strstr(err.text, "was built for kernel ABI 4, this library has 3"));
     forge(file, PSK_ABI, sizeof(struct psk_plugin) + 8);
     assert_int_equal(psk_plugin_load("cpu", places, 1, &plugin, NULL, 0, &err), PS_UNIMPLEMENTED);
     assert_non_null(strstr(err.text, "its table has"));
@@ -443,7 +440,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_first_use_by_threads),
         cmocka_unit_test(test_blas_settings),
-        cmocka_unit_test(test_blas_threads),
+        cmocka_unit_test(test_idle_threads),
         cmocka_unit_test(test_onednn),
         cmocka_unit_test(test_nothing_usable),
         cmocka_unit_test(test_another_version),

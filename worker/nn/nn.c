@@ -273,6 +273,12 @@ ps_status ps_nn_dropout(const float *in, float *out, int64_t count, uint64_t see
     return run("ps_nn_dropout", PSK_DROPOUT, args, &(struct psk_attrs){.seed = seed, .step = step, .keep = keep});
 }
 
+ps_status ps_nn_sgd(float *w, const float *dw, int64_t count, float rate)
+{
+    const struct psk_tensor args[] = {f32(w, 1, count), f32(dw, 1, count), f32(w, 1, count)};
+    return run("ps_nn_sgd", PSK_SGD, args, &(struct psk_attrs){.rate = rate});
+}
+
 ps_status ps_nn_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes,
                              double *out_loss)
 {

@@ -410,9 +410,11 @@ RUN_OF(PSK_ACT_BACKWARD)
 RUN_OF(PSK_DROPOUT)
 RUN_OF(PSK_SOFTMAX_XENT)
 RUN_OF(PSK_ARGMAX_COUNT)
+RUN_OF(PSK_SGD)
 
-static const psk_run_fn runs[PSK_OPS] = {run_PSK_DENSE,        run_PSK_DENSE_DX, run_PSK_DENSE_DW,     run_PSK_ACT,
-                                         run_PSK_ACT_BACKWARD, run_PSK_DROPOUT,  run_PSK_SOFTMAX_XENT, run_PSK_ARGMAX_COUNT};
+static const psk_run_fn runs[PSK_OPS] = {run_PSK_DENSE,        run_PSK_DENSE_DX,     run_PSK_DENSE_DW,
+                                         run_PSK_ACT,          run_PSK_ACT_BACKWARD, run_PSK_DROPOUT,
+                                         run_PSK_SOFTMAX_XENT, run_PSK_ARGMAX_COUNT, run_PSK_SGD};
 
 /* ---- streams and events ---- */
 

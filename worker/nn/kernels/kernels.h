@@ -23,7 +23,7 @@
 #include "common/status.h"
 
 /* rises with every change of the structures below, of the operations, or of what one of them means */
-#define PSK_ABI 2u
+#define PSK_ABI 3u
 
 struct psk_device; /* of the plugin, like the next two */
 struct psk_stream;
@@ -47,7 +47,7 @@ struct psk_attrs {
     float keep;          /* dropout: 2^-20 <= keep <= 1 */
     uint32_t activation; /* psk_activation */
     uint32_t tf32;       /* 1: matrix products may round their inputs to 10 bits of fraction, where that is faster */
-    uint32_t reserved;
+    float rate;          /* sgd: finite */
 };
 
 /*
@@ -70,6 +70,7 @@ typedef enum psk_op {
                          dlogits in place of logits */
     PSK_ARGMAX_COUNT, /* logits (B,C), labels (B) -> count (): rows whose first largest value is at the label; a row with a NaN
                          does not count */
+    PSK_SGD,          /* w (B,N), dw (B,N) -> out (B,N): w - rate dw, in place of either */
     PSK_OPS
 } psk_op;
 

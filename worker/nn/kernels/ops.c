@@ -11,6 +11,7 @@
 #include "common/shape.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -69,6 +70,12 @@ const struct psk_row psk_rows[PSK_OPS] = {
                           .args = {{.name = "logits", .dims = "BC", .dtype = PS_F32},
                                    {.name = "labels", .dims = "B", .dtype = PS_I32, .below = 'C'},
                                    {.name = "count", .dims = "", .dtype = PS_I64, .output = true}}},
+    [PSK_SGD] = {.name = "sgd",
+                 .attrs = PSK_RATE,
+                 .nmse_max = 1e-13,
+                 .args = {{.name = "w", .dims = "BN", .dtype = PS_F32},
+                          {.name = "dw", .dims = "BN", .dtype = PS_F32},
+                          {.name = "out", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0) | BIT(1)}}},
 };
 
 psk_op psk_op_find(const char *name)
@@ -232,6 +239,9 @@ static ps_status attrs_check(psk_op op, const struct psk_tensor *args, const str
     }
     if ((reads & PSK_ACTIVATION) != 0 && attrs->activation >= PSK_ACTIVATIONS) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "there is no activation %" PRIu32, attrs->activation);
+    }
+    if ((reads & PSK_RATE) != 0 && !isfinite(attrs->rate)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "rate is %g, which is not finite", (double)attrs->rate);
     }
     if (op == PSK_DENSE_DX && attrs->activation != PSK_LINEAR && !there(&args[2])) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "x is NULL, which the activation needs");

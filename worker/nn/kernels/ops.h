@@ -8,7 +8,7 @@
 
 #include "worker/nn/kernels/kernels.h"
 
-enum { PSK_SEED = 1, PSK_STEP = 2, PSK_KEEP = 4, PSK_ACTIVATION = 8 }; /* bits of psk_row.attrs */
+enum { PSK_SEED = 1, PSK_STEP = 2, PSK_KEEP = 4, PSK_ACTIVATION = 8, PSK_RATE = 16 }; /* bits of psk_row.attrs */
 
 struct psk_arg {
     const char *name; /* "x"; NULL: the row has no more arguments */

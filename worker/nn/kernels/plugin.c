@@ -4,7 +4,7 @@
  *
  * Happy path: a look into a small table without a lock; at the first use, under a mutex, the places of plugin.h are tried.
  * OpenBLAS reads its settings in its constructor, so they are put into the environment around dlopen() and taken out again:
- * one BLAS thread (set_threads() has more made), the core type where it does not know the CPU, and how long idle threads spin.
+ * one thread (those of set_threads() are the plugin's own), and the core type where it does not know the CPU.
  * What the user has set wins. Failure modes: nothing found, or found and not loadable, without psk_open, of another ABI. Not
  * remembered: the next call looks again. A plugin that was returned is never closed.
  */
@@ -24,9 +24,6 @@
 
 #define PLUGINS_MAX 4
 #define NAME_BYTES_MAX 15
-/* Idle BLAS threads spin for 2^20 cycles and sleep then. OpenBLAS's own 2^26 burn 116 of the 300 ms after a product with two
- * threads, these 0.5 (MLP 784-512-512-10, batch 128: as fast within the noise; Intel, OpenBLAS 0.3.21). */
-#define BLAS_THREAD_TIMEOUT "20"
 
 struct slot {
     char name[NAME_BYTES_MAX + 1];   /* written before plugin */
@@ -109,13 +106,9 @@ static void *open_with_blas_settings(const char *path)
 {
     const bool added_threads = env_add("OPENBLAS_NUM_THREADS", "1");
     const bool added_coretype = env_add("OPENBLAS_CORETYPE", psk_blas_coretype());
-    const bool added_timeout = env_add("OPENBLAS_THREAD_TIMEOUT", BLAS_THREAD_TIMEOUT);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (added_timeout) {
-        PSI_IGNORE(unsetenv("OPENBLAS_THREAD_TIMEOUT")); /* cannot fail: the name is valid */
-    }
     if (added_coretype) {
-        PSI_IGNORE(unsetenv("OPENBLAS_CORETYPE"));
+        PSI_IGNORE(unsetenv("OPENBLAS_CORETYPE")); /* cannot fail: the name is valid */
     }
     if (added_threads) {
         PSI_IGNORE(unsetenv("OPENBLAS_NUM_THREADS"));

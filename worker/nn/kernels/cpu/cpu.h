@@ -8,11 +8,13 @@
 
 #include "worker/nn/kernels/kernels.h"
 
-/* c (rows, columns) = a b + beta c over `inner`, row-major without gaps; turned: it lies there transposed. beta: 0 or 1. */
+/* c (rows, columns) = a b + beta c over `inner`, row-major, so many values from row to row as it lies; turned: it lies there
+ * transposed. beta: 0 or 1. */
 struct psk_cpu_product {
     const float *a, *b;
     float *c;
     int64_t rows, columns, inner;
+    int64_t a_stride, b_stride, c_stride;
     bool a_turned, b_turned;
     float beta;
 };
@@ -22,9 +24,28 @@ bool psk_cpu_onednn_has(int out_version[3]);
 /** By oneDNN with one thread; false: it cannot, and c is as it was. */
 bool psk_cpu_onednn_multiply(const struct psk_cpu_product *p);
 
-/** What multiplies matrices, and what is wrong with it. threads: that compute from now on. */
+/** Before the first product. BLAS computes with one thread from now on. */
+void psk_cpu_blas_open(void);
+/** What multiplies matrices, and what is wrong with it. */
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes);
-void psk_cpu_blas_threads(uint32_t threads);
+
+enum { PSK_CPU_THREADS_MAX = 1024, PSK_CPU_CUT = 16 /* floats: a line of cache */ };
+
+/** Part `part` of 0 .. parts-1 of some work, beside the others or not. */
+typedef void (*psk_cpu_part_fn)(const void *work, uint32_t part, uint32_t parts);
+/** Do all parts (at most PSK_CPU_THREADS_MAX), on this thread and others that are idle; done when it returns. Any thread. */
+void psk_cpu_split(uint32_t parts, psk_cpu_part_fn fn, const void *work);
+/** Where part `part` of n begins (n itself: where the last one ends): a multiple of PSK_CPU_CUT, which no two threads write to.
+ */
+static inline int64_t psk_cpu_cut(int64_t n, uint32_t part, uint32_t parts)
+{
+    return part < parts ? n * part / parts / PSK_CPU_CUT * PSK_CPU_CUT : n;
+}
+/** Threads that compute, the caller's among them; 1 at first. Any thread. */
+void psk_cpu_threads_set(uint32_t threads);
+uint32_t psk_cpu_threads(void);
+/** Until the next psk_cpu_split() there is none but the callers'. Any thread. */
+void psk_cpu_threads_end(void);
 
 void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out,
                    psk_activation act);
@@ -33,7 +54,9 @@ void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx
 void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out);
 void psk_cpu_act(const float *x, float *y, int64_t count, psk_activation act);
 void psk_cpu_act_backward(const float *y, const float *dy, float *dx, int64_t count, psk_activation act);
-void psk_cpu_dropout(const float *in, float *out, int64_t count, uint64_t seed, float keep, uint64_t step);
+/** Elements first .. end-1. */
+void psk_cpu_dropout(const float *in, float *out, int64_t first, int64_t end, uint64_t seed, float keep, uint64_t step);
+void psk_cpu_sgd(const float *w, const float *dw, float *out, int64_t count, float rate);
 double psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes);
 int64_t psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes);
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dense layer by three matrix products (oneDNN with one thread where it is there, otherwise CBLAS) and row loops.
+ * Dense layer by three matrix products (oneDNN where it is there, otherwise CBLAS) and row loops.
  *   y = act(x w + b)        dw = x^T dy        db_j = sum_i dy_ij        dx = (dy w^T) act'(x)
- * Happy path: the host has checked shapes, so BLAS cannot complain. A product with beta = 0 has BLAS set its result to zero
- * before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free. There are no failure modes. The only file
- * that includes cblas.h (OpenBLAS's defines the macro I).
+ * Happy path: the host has checked shapes, so BLAS cannot complain. The result is cut into as many parts as threads compute; each
+ * makes its part with a product of its own and all that belongs to it while it is in its cache. A product with beta = 0 has BLAS
+ * set its result to zero before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free. There are no
+ * failure modes. The only file that includes cblas.h (OpenBLAS's defines the macro I).
  */
 #include "cpu.h"
 
@@ -19,46 +20,88 @@ extern char *openblas_get_corename(void) __attribute__((weak));
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
 
-void psk_cpu_blas_threads(uint32_t threads)
-{
-    if (openblas_set_num_threads != NULL) {
-        openblas_set_num_threads((int)threads);
-    }
-}
+/* Multiplications of a part at least, so that handing it over pays: 2 us and 5. */
+enum { PART_PRODUCTS = 1 << 18 };
 
-/* Nobody has asked OpenBLAS for more; another BLAS has no say. */
-static bool one_thread(void)
+void psk_cpu_blas_open(void)
 {
-    return openblas_get_num_threads == NULL || openblas_get_num_threads() == 1;
+    const int threads = openblas_get_num_threads != NULL ? openblas_get_num_threads() : 1;
+    if (threads > 1) { /* the user's setting: as many threads, but ours */
+        psk_cpu_threads_set((uint32_t)threads);
+        openblas_set_num_threads(1);
+    }
 }
 
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes)
 {
     int version[3];
+    const uint32_t threads = psk_cpu_threads();
+    const char *s = threads == 1 ? "" : "s";
     warning[0] = '\0';
-    if (one_thread() && psk_cpu_onednn_has(version)) {
-        (void)snprintf(name, name_bytes, "oneDNN %d.%d.%d, 1 thread", version[0], version[1], version[2]);
-        return;
-    }
-    if (openblas_get_corename == NULL || openblas_get_num_threads == NULL) {
+    if (psk_cpu_onednn_has(version)) {
+        (void)snprintf(name, name_bytes, "oneDNN %d.%d.%d, %u thread%s", version[0], version[1], version[2], threads, s);
+    } else if (openblas_get_corename != NULL) {
+        (void)snprintf(name, name_bytes, "OpenBLAS %s, %u thread%s", openblas_get_corename(), threads, s);
+    } else {
         (void)snprintf(name, name_bytes, "BLAS");
         (void)snprintf(warning, warning_bytes,
                        "libblas.so.3 is not OpenBLAS; the reference BLAS is 20 times slower (Debian: libopenblas0-pthread)");
-        return;
     }
-    const int threads = openblas_get_num_threads();
-    (void)snprintf(name, name_bytes, "OpenBLAS %s, %d thread%s", openblas_get_corename(), threads, threads == 1 ? "" : "s");
 }
 
 static void multiply(const struct psk_cpu_product *p)
 {
-    if (one_thread() && psk_cpu_onednn_multiply(p)) {
+    if (psk_cpu_onednn_multiply(p)) {
         return;
     }
     cblas_sgemm(CblasRowMajor, p->a_turned ? CblasTrans : CblasNoTrans, p->b_turned ? CblasTrans : CblasNoTrans, (int)p->rows,
-                (int)p->columns, (int)p->inner, 1.0f, p->a, (int)(p->a_turned ? p->rows : p->inner), p->b,
-                (int)(p->b_turned ? p->inner : p->columns), p->beta, p->c, (int)p->columns);
+                (int)p->columns, (int)p->inner, 1.0f, p->a, (int)p->a_stride, p->b, (int)p->b_stride, p->beta, p->c,
+                (int)p->c_stride);
 }
+
+/* ---- parts ---- */
+
+/* A product and what belongs to it; by_columns: how its result is cut. */
+struct layer {
+    struct psk_cpu_product product;
+    bool by_columns;
+    psk_activation act;
+    const float *b;  /* dense: rows that the result begins with */
+    const float *x;  /* dense_dx: the activation's result, as large as the product's */
+    const float *dy; /* dense_dw: what db is the sum of, `inner` rows */
+    float *db;       /* or NULL */
+};
+
+static struct psk_cpu_product cut_product(const struct layer *l, uint32_t part, uint32_t parts)
+{
+    struct psk_cpu_product p = l->product;
+    int64_t *const size = l->by_columns ? &p.columns : &p.rows;
+    const int64_t at = psk_cpu_cut(*size, part, parts);
+    *size = psk_cpu_cut(*size, part + 1, parts) - at;
+    if (l->by_columns) {
+        p.b += p.b_turned ? at * p.b_stride : at;
+        p.c += at;
+    } else {
+        p.a += p.a_turned ? at : at * p.a_stride;
+        p.c += at * p.c_stride;
+    }
+    return p;
+}
+
+/* So many parts that each is worth it, where what multiplies lets them be made beside each other. */
+static uint32_t parts_of(struct layer *l)
+{
+    int version[3];
+    const struct psk_cpu_product *p = &l->product;
+    const uint32_t threads = openblas_get_corename != NULL || psk_cpu_onednn_has(version) ? psk_cpu_threads() : 1;
+    l->by_columns = p->columns > p->rows; /* the longer side: what all parts read is the smaller matrix */
+    const int64_t cuts = (l->by_columns ? p->columns : p->rows) / PSK_CPU_CUT;
+    const int64_t worth = (int64_t)((double)p->rows * (double)p->columns * (double)p->inner / PART_PRODUCTS);
+    const int64_t most = cuts < worth ? cuts : worth;
+    return most < 1 ? 1 : most < (int64_t)threads ? (uint32_t)most : threads;
+}
+
+/* ---- operations ---- */
 
 PSI_CLONES static void psk_clone_add_row(float *restrict sum, const float *restrict row, int64_t n)
 {
@@ -67,45 +110,107 @@ PSI_CLONES static void psk_clone_add_row(float *restrict sum, const float *restr
     }
 }
 
+static void dense_part(const void *work, uint32_t part, uint32_t parts)
+{
+    const struct layer *l = work;
+    const struct psk_cpu_product p = cut_product(l, part, parts);
+    const int64_t first = l->by_columns ? p.c - l->product.c : 0;
+    for (int64_t i = 0; l->b != NULL && i < p.rows; i++) {
+        memcpy(p.c + i * p.c_stride, l->b + first, (size_t)p.columns * sizeof(float));
+    }
+    multiply(&p);
+    for (int64_t i = 0; l->act != PSK_LINEAR && i < p.rows; i++) {
+        psk_cpu_act(p.c + i * p.c_stride, p.c + i * p.c_stride, p.columns, l->act);
+    }
+}
+
 void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out,
                    psk_activation act)
 {
     /* x (B,I), w (I,O), b (O), y (B,O) */
-    if (batch == 0) {
-        return;
+    struct layer l = {.product = {.a = x,
+                                  .b = w,
+                                  .c = y,
+                                  .rows = batch,
+                                  .columns = out,
+                                  .inner = in,
+                                  .a_stride = in,
+                                  .b_stride = out,
+                                  .c_stride = out,
+                                  .beta = b != NULL ? 1.0f : 0.0f},
+                      .act = act,
+                      .b = b};
+    if (batch > 0) {
+        psk_cpu_split(parts_of(&l), dense_part, &l);
     }
-    for (int64_t i = 0; b != NULL && i < batch; i++) {
-        memcpy(y + i * out, b, (size_t)out * sizeof(float));
+}
+
+static void dense_dx_part(const void *work, uint32_t part, uint32_t parts)
+{
+    const struct layer *l = work;
+    const struct psk_cpu_product p = cut_product(l, part, parts);
+    multiply(&p);
+    for (int64_t i = 0; l->act != PSK_LINEAR && i < p.rows; i++) {
+        float *dx = p.c + i * p.c_stride;
+        psk_cpu_act_backward(l->x + (dx - l->product.c), dx, dx, p.columns, l->act);
     }
-    multiply(&(struct psk_cpu_product){
-        .a = x, .b = w, .c = y, .rows = batch, .columns = out, .inner = in, .beta = b != NULL ? 1.0f : 0.0f});
-    psk_cpu_act(y, y, batch * out, act);
 }
 
 void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx, int64_t batch, int64_t in, int64_t out,
                       psk_activation act)
 {
     /* dy (B,O), w (I,O), x and dx (B,I) */
-    if (batch == 0) {
-        return;
+    struct layer l = {.product = {.a = dy,
+                                  .b = w,
+                                  .c = dx,
+                                  .rows = batch,
+                                  .columns = in,
+                                  .inner = out,
+                                  .a_stride = out,
+                                  .b_stride = out,
+                                  .c_stride = in,
+                                  .b_turned = true},
+                      .act = act,
+                      .x = x};
+    if (batch > 0) {
+        psk_cpu_split(parts_of(&l), dense_dx_part, &l);
     }
-    multiply(&(struct psk_cpu_product){.a = dy, .b = w, .c = dx, .rows = batch, .columns = in, .inner = out, .b_turned = true});
-    psk_cpu_act_backward(x, dx, dx, batch * in, act);
+}
+
+static void dense_dw_part(const void *work, uint32_t part, uint32_t parts)
+{
+    const struct layer *l = work;
+    const struct psk_cpu_product p = cut_product(l, part, parts);
+    const int64_t at = psk_cpu_cut(l->product.columns, part, parts);
+    const int64_t n = psk_cpu_cut(l->product.columns, part + 1, parts) - at;
+    if (p.inner > 0) {
+        multiply(&p);
+    }
+    if (l->db != NULL) {
+        memset(l->db + at, 0, (size_t)n * sizeof(float));
+        for (int64_t i = 0; i < p.inner; i++) {
+            psk_clone_add_row(l->db + at, l->dy + i * l->product.columns + at, n);
+        }
+    }
 }
 
 void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out)
 {
     /* x (B,I), dy (B,O), dw (I,O), db (O) */
+    struct layer l = {.product = {.a = x,
+                                  .b = dy,
+                                  .c = dw,
+                                  .rows = in,
+                                  .columns = out,
+                                  .inner = batch,
+                                  .a_stride = in,
+                                  .b_stride = out,
+                                  .c_stride = out,
+                                  .a_turned = true},
+                      .dy = dy,
+                      .db = db};
     if (batch == 0) {
         memset(dw, 0, (size_t)(in * out) * sizeof(float));
-    } else {
-        multiply(
-            &(struct psk_cpu_product){.a = x, .b = dy, .c = dw, .rows = in, .columns = out, .inner = batch, .a_turned = true});
     }
-    if (db != NULL) {
-        memset(db, 0, (size_t)out * sizeof(float));
-        for (int64_t i = 0; i < batch; i++) {
-            psk_clone_add_row(db, dy + i * out, out);
-        }
-    }
+    psk_cpu_split(parts_of(&l), dense_dw_part, &l);
 }

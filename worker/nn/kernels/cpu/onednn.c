@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrix products by oneDNN, where the machine has its library (Debian: libdnnl2) and one thread computes.
+ * Matrix products by oneDNN, where the machine has its library (Debian: libdnnl2).
  *
  * Happy path: the library is looked for at the first product or description; its dnnl_sgemm has the same signature in versions
  * 1 to 3. It computes with the OpenMP threads of the calling thread, so these are set to 1 around each product: no thread is
- * started, and the program's own number is back afterwards. With more threads OpenBLAS computes: its idle threads sleep.
- * PS_ONEDNN=0 in the environment leaves it out. Failure modes: no library, one without OpenMP, no memory: the caller goes on
- * with CBLAS.
+ * started, and the program's own number is back afterwards. PS_ONEDNN=0 in the environment leaves it out. Failure modes: no
+ * library, one without OpenMP, no memory: the caller goes on with CBLAS.
  */
 #include "cpu.h"
 
@@ -67,8 +66,8 @@ bool psk_cpu_onednn_multiply(const struct psk_cpu_product *p)
     if (threads != 1) {
         threads_set(1);
     }
-    const int st = sgemm(p->a_turned ? 'T' : 'N', p->b_turned ? 'T' : 'N', p->rows, p->columns, p->inner, 1.0f, p->a,
-                         p->a_turned ? p->rows : p->inner, p->b, p->b_turned ? p->inner : p->columns, p->beta, p->c, p->columns);
+    const int st = sgemm(p->a_turned ? 'T' : 'N', p->b_turned ? 'T' : 'N', p->rows, p->columns, p->inner, 1.0f, p->a, p->a_stride,
+                         p->b, p->b_stride, p->beta, p->c, p->c_stride);
     if (threads != 1) {
         threads_set(threads);
     }

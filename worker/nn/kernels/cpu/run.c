@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations as the table has them: tensors taken apart into pointers and sizes. Addresses are pointers here.
+ * The operations as the table has them: tensors taken apart into pointers and sizes. Addresses are pointers here. What goes
+ * element by element is cut into parts for the threads that compute, dense layers are in dense.c, rows of logits are few.
  * There are no failure modes: the host has checked all that can be wrong.
  */
 #include "cpu.h"
+
+enum { PART_ELEMENTS = 1 << 15 }; /* at least: 5 us, handing it over takes 2 */
 
 static float *floats(const struct psk_tensor *t)
 {
@@ -13,11 +16,6 @@ static float *floats(const struct psk_tensor *t)
 static const int32_t *labels_of(const struct psk_tensor *t)
 {
     return (const int32_t *)(uintptr_t)t->address;
-}
-
-static int64_t count_of(const struct psk_tensor *t)
-{
-    return t->shape.dims[0] * t->shape.dims[1];
 }
 
 #define RUN(name)                                                                                                                \
@@ -49,27 +47,82 @@ RUN(run_dense_dw)
     return PS_OK;
 }
 
+/* ---- element by element */
+
+struct elements {
+    const struct psk_tensor *args; /* as many as the operation has, all of one size */
+    int64_t count;
+    const struct psk_attrs *attrs;
+    void (*range)(const struct elements *e, int64_t first, int64_t end);
+};
+
+static void elements_part(const void *work, uint32_t part, uint32_t parts)
+{
+    const struct elements *e = work;
+    e->range(e, psk_cpu_cut(e->count, part, parts), psk_cpu_cut(e->count, part + 1, parts));
+}
+
+static ps_status over_elements(void (*range)(const struct elements *e, int64_t first, int64_t end), const struct psk_tensor *args,
+                               const struct psk_attrs *attrs)
+{
+    const struct elements e = {args, args[0].shape.dims[0] * args[0].shape.dims[1], attrs, range};
+    const int64_t worth = e.count / PART_ELEMENTS;
+    const uint32_t threads = psk_cpu_threads();
+    psk_cpu_split(worth < 1 ? 1 : worth < threads ? (uint32_t)worth : threads, elements_part, &e);
+    return PS_OK;
+}
+
+static float *from(const struct elements *e, uint32_t arg, int64_t first)
+{
+    return floats(&e->args[arg]) + first;
+}
+
+static void act_range(const struct elements *e, int64_t first, int64_t end)
+{
+    psk_cpu_act(from(e, 0, first), from(e, 1, first), end - first, (psk_activation)e->attrs->activation);
+}
+
+static void act_backward_range(const struct elements *e, int64_t first, int64_t end)
+{
+    psk_cpu_act_backward(from(e, 0, first), from(e, 1, first), from(e, 2, first), end - first,
+                         (psk_activation)e->attrs->activation);
+}
+
+static void dropout_range(const struct elements *e, int64_t first, int64_t end)
+{
+    psk_cpu_dropout(from(e, 0, 0), from(e, 1, 0), first, end, e->attrs->seed, e->attrs->keep, e->attrs->step);
+}
+
+static void sgd_range(const struct elements *e, int64_t first, int64_t end)
+{
+    psk_cpu_sgd(from(e, 0, first), from(e, 1, first), from(e, 2, first), end - first, e->attrs->rate);
+}
+
 RUN(run_act)
 {
     UNUSED();
-    psk_cpu_act(floats(&args[0]), floats(&args[1]), count_of(&args[0]), (psk_activation)attrs->activation);
-    return PS_OK;
+    return over_elements(act_range, args, attrs);
 }
 
 RUN(run_act_backward)
 {
     UNUSED();
-    psk_cpu_act_backward(floats(&args[0]), floats(&args[1]), floats(&args[2]), count_of(&args[0]),
-                         (psk_activation)attrs->activation);
-    return PS_OK;
+    return over_elements(act_backward_range, args, attrs);
 }
 
 RUN(run_dropout)
 {
     UNUSED();
-    psk_cpu_dropout(floats(&args[0]), floats(&args[1]), count_of(&args[0]), attrs->seed, attrs->keep, attrs->step);
-    return PS_OK;
+    return over_elements(dropout_range, args, attrs);
 }
+
+RUN(run_sgd)
+{
+    UNUSED();
+    return over_elements(sgd_range, args, attrs);
+}
+
+/* ---- rows of logits */
 
 RUN(run_softmax_xent)
 {
@@ -99,4 +152,5 @@ const psk_run_fn psk_cpu_run[PSK_OPS] = {
     [PSK_DROPOUT] = run_dropout,
     [PSK_SOFTMAX_XENT] = run_softmax_xent,
     [PSK_ARGMAX_COUNT] = run_argmax_count,
+    [PSK_SGD] = run_sgd,
 };

@@ -23,6 +23,7 @@ static ps_status device_open(uint32_t index, struct psk_device **out, struct psi
 {
     (void)index;
     (void)err;
+    psk_cpu_blas_open();
     *out = (struct psk_device *)&nothing;
     return PS_OK;
 }
@@ -30,6 +31,7 @@ static ps_status device_open(uint32_t index, struct psk_device **out, struct psi
 static void device_close(struct psk_device *device)
 {
     (void)device;
+    psk_cpu_threads_end();
 }
 
 static void properties(struct psk_device *device, struct psk_properties *out)
@@ -43,7 +45,7 @@ static void properties(struct psk_device *device, struct psk_properties *out)
 static void set_threads(struct psk_device *device, uint32_t threads)
 {
     (void)device;
-    psk_cpu_blas_threads(threads);
+    psk_cpu_threads_set(threads);
 }
 
 static ps_status pinned_new(struct psk_device *device, size_t bytes, void **out, struct psi_err *err)

@@ -152,6 +152,19 @@ PSK_KERNEL psk_cuda_dropout(struct psk_cuda_args k)
     }
 }
 
+PSK_KERNEL psk_cuda_sgd(struct psk_cuda_args k)
+{
+    const int64_t count = k.rows * k.columns;
+    for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
+        struct four f = load4(k.a, i, count, true);
+        const struct four dw = load4(k.b, i, count, true);
+        for (int j = 0; j < 4; j++) {
+            f.v[j] -= k.scale * dw.v[j];
+        }
+        store4(k.out, i, count, true, f);
+    }
+}
+
 /* ---- sums ---- */
 
 PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k)

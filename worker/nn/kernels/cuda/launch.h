@@ -54,6 +54,8 @@ PSK_KERNEL psk_cuda_act(struct psk_cuda_args k);
 PSK_KERNEL psk_cuda_act_backward(struct psk_cuda_args k);
 /** out = kept(key, last) ? a scale : 0, in place; the mask of mask.h. */
 PSK_KERNEL psk_cuda_dropout(struct psk_cuda_args k);
+/** out = a - scale b: a, b, out (rows, columns), in place of either. */
+PSK_KERNEL psk_cuda_sgd(struct psk_cuda_args k);
 /** out (gridDim.y, columns): sums over rows of a (rows, columns), each row of out over its share of them. Blocks: one per
  *  PSK_CUDA_SUM_COLUMNS columns. */
 PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k);

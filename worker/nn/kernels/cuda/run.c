@@ -282,6 +282,18 @@ RUN(run_dropout)
     return start_over(&l, psk_cuda_dropout, &k, err);
 }
 
+RUN(run_sgd)
+{
+    const struct launch l = {device, stream, PSK_SGD};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .b = floats(&args[1]),
+                                    .out = floats(&args[2]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1],
+                                    .scale = attrs->rate};
+    return start_over(&l, psk_cuda_sgd, &k, err);
+}
+
 /* Threads of a row: as many as have four columns each, within a warp; a whole block for long rows. */
 static uint32_t width_of(int64_t columns)
 {
@@ -349,4 +361,5 @@ const psk_run_fn psk_cuda_run[PSK_OPS] = {
     [PSK_DROPOUT] = run_dropout,
     [PSK_SOFTMAX_XENT] = run_softmax_xent,
     [PSK_ARGMAX_COUNT] = run_argmax_count,
+    [PSK_SGD] = run_sgd,
 };

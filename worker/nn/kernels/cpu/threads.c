@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Threads that compute beside the one that calls.
+ *
+ * Happy path: the caller publishes its work with part 0 taken -> helpers that spin see it and take parts -> the caller does its
+ * part, takes what nobody has begun, waits for what others have -> helpers look for more for SPIN_NS and sleep then. Who does
+ * which part is open, what a part is follows from their number: results are the same every time. Failure modes: a thread that
+ * cannot be made, that sleeps or that the system has stopped, and a second caller at the same time: the caller does the parts.
+ *
+ * Helpers are made by the first work that wants them. They end, and are joined, when a device is closed, when another number is
+ * wanted, before fork() (a child has no threads: it makes its own) and at exit(), before what looks for leaks then. The plugin
+ * stays loaded from the first one on, since they run its code.
+ *
+ *   ticket   number of the work (32 bits), its parts (16), the next part that nobody has taken (16). Whoever takes a part swaps
+ *            the whole, so a part is of the work that it was read with; fn and work stay while a part of them is taken.
+ */
+#include "cpu.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* How long a helper looks for work, and a caller for the end of it, before it sleeps: longer than what is between two operations
+ * of a step that one thread does. */
+enum { SPIN_NS = 100000, ALONE_NS = 10000, PAUSES = 8 };
+
+static pthread_mutex_t one_caller = PTHREAD_MUTEX_INITIALIZER; /* before lock */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
+static pthread_once_t looked_after = PTHREAD_ONCE_INIT;
+
+static uint32_t wanted = 1; /* atomic: threads that compute, the caller among them */
+/* under one_caller */
+static uint32_t made_for = 1; /* what wanted was when helpers were made; with less of them the system gave no more */
+static uint32_t helper_count;
+static pthread_t helpers[PSK_CPU_THREADS_MAX];
+static psk_cpu_part_fn part; /* of the last work; written before the ticket */
+static const void *part_work;
+
+static uint64_t ticket;    /* atomic */
+static uint32_t done;      /* atomic: parts of the last work */
+static uint32_t sleeping;  /* atomic: helpers that have to be woken */
+static bool caller_sleeps; /* atomic, likewise */
+static bool ending;        /* atomic: helpers return */
+
+static uint32_t ticket_parts(uint64_t t)
+{
+    return (uint32_t)(t >> 16) & 0xffffu;
+}
+
+static uint32_t ticket_next(uint64_t t)
+{
+    return (uint32_t)t & 0xffffu;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Between two looks; waited: for how long already. */
+static void look_away(uint64_t waited_ns)
+{
+    for (int i = 0; i < PAUSES; i++) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#elif defined(__aarch64__)
+        __asm__ volatile("yield");
+#endif
+    }
+    if (waited_ns > ALONE_NS) {
+        (void)sched_yield(); /* whoever waits for this CPU does something of use */
+    }
+}
+
+/* Do a part that nobody has begun. */
+static bool part_take(void)
+{
+    uint64_t t = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
+    do {
+        if (ticket_next(t) >= ticket_parts(t)) {
+            return false;
+        }
+    } while (!__atomic_compare_exchange_n(&ticket, &t, t + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    part(part_work, ticket_next(t), ticket_parts(t));
+    const bool last = __atomic_add_fetch(&done, 1, __ATOMIC_SEQ_CST) == ticket_parts(t);
+    if (last && __atomic_load_n(&caller_sleeps, __ATOMIC_SEQ_CST)) {
+        (void)pthread_mutex_lock(&lock);
+        (void)pthread_cond_signal(&work_done);
+        (void)pthread_mutex_unlock(&lock);
+    }
+    return true;
+}
+
+static bool part_waits(void)
+{
+    const uint64_t t = __atomic_load_n(&ticket, __ATOMIC_SEQ_CST);
+    return ticket_next(t) < ticket_parts(t);
+}
+
+static bool is_ending(void)
+{
+    return __atomic_load_n(&ending, __ATOMIC_RELAXED);
+}
+
+static void sleep_until_work(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    (void)__atomic_add_fetch(&sleeping, 1, __ATOMIC_SEQ_CST);
+    while (!part_waits() && !is_ending()) {
+        (void)pthread_cond_wait(&work_came, &lock);
+    }
+    (void)__atomic_sub_fetch(&sleeping, 1, __ATOMIC_SEQ_CST);
+    (void)pthread_mutex_unlock(&lock);
+}
+
+static void *help(void *arg)
+{
+    (void)arg;
+    for (uint64_t since = now_ns(); !is_ending();) {
+        const uint64_t waited = now_ns() - since;
+        if (part_take()) {
+            since = now_ns();
+        } else if (waited < SPIN_NS) {
+            look_away(waited);
+        } else {
+            sleep_until_work();
+        }
+    }
+    return NULL;
+}
+
+/* ---- helpers come and go; the caller has one_caller ---- */
+
+static void helpers_end(void)
+{
+    (void)pthread_mutex_lock(&lock);
+    __atomic_store_n(&ending, true, __ATOMIC_RELAXED);
+    (void)pthread_cond_broadcast(&work_came);
+    (void)pthread_mutex_unlock(&lock);
+    for (; helper_count > 0; helper_count--) {
+        (void)pthread_join(helpers[helper_count - 1], NULL);
+    }
+    __atomic_store_n(&ending, false, __ATOMIC_RELAXED);
+    made_for = 1;
+}
+
+static void before_fork(void)
+{
+    (void)pthread_mutex_lock(&one_caller);
+    helpers_end();
+}
+
+static void after_fork(void)
+{
+    (void)pthread_mutex_unlock(&one_caller);
+}
+
+/* The library that this is stays loaded. */
+static bool stay(void)
+{
+    Dl_info mine;
+    return dladdr(&wanted, &mine) != 0 && dlopen(mine.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
+}
+
+static void look_after_helpers(void)
+{
+    if (!stay() || atexit(psk_cpu_threads_end) != 0 || pthread_atfork(before_fork, after_fork, after_fork) != 0) {
+        psk_cpu_threads_set(1); /* no memory: without helpers */
+    }
+}
+
+static void helpers_make(void)
+{
+    sigset_t all, before;
+    (void)pthread_once(&looked_after, look_after_helpers);
+    helpers_end();
+    made_for = psk_cpu_threads();
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
+    while (helper_count + 1 < made_for && pthread_create(&helpers[helper_count], NULL, help, NULL) == 0) {
+        helper_count++;
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void psk_cpu_threads_end(void)
+{
+    (void)pthread_mutex_lock(&one_caller);
+    helpers_end();
+    (void)pthread_mutex_unlock(&one_caller);
+}
+
+void psk_cpu_threads_set(uint32_t threads)
+{
+    __atomic_store_n(&wanted, threads < PSK_CPU_THREADS_MAX ? threads : PSK_CPU_THREADS_MAX, __ATOMIC_RELAXED);
+}
+
+uint32_t psk_cpu_threads(void)
+{
+    return __atomic_load_n(&wanted, __ATOMIC_RELAXED);
+}
+
+/* ---- work ---- */
+
+static void wait_for_parts(uint32_t parts)
+{
+    const uint64_t since = now_ns();
+    while (__atomic_load_n(&done, __ATOMIC_ACQUIRE) < parts) {
+        const uint64_t waited = now_ns() - since;
+        if (waited < SPIN_NS) {
+            look_away(waited);
+            continue;
+        }
+        (void)pthread_mutex_lock(&lock);
+        __atomic_store_n(&caller_sleeps, true, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&done, __ATOMIC_SEQ_CST) < parts) {
+            (void)pthread_cond_wait(&work_done, &lock);
+        }
+        __atomic_store_n(&caller_sleeps, false, __ATOMIC_SEQ_CST);
+        (void)pthread_mutex_unlock(&lock);
+    }
+}
+
+void psk_cpu_split(uint32_t parts, psk_cpu_part_fn fn, const void *work)
+{
+    if (parts < 2 || pthread_mutex_trylock(&one_caller) != 0) {
+        for (uint32_t i = 0; i < parts; i++) {
+            fn(work, i, parts);
+        }
+        return;
+    }
+    if (made_for != psk_cpu_threads()) {
+        helpers_make();
+    }
+    part = fn;
+    part_work = work;
+    __atomic_store_n(&done, 0, __ATOMIC_RELAXED);
+    const uint64_t t = ((__atomic_load_n(&ticket, __ATOMIC_RELAXED) >> 32) + 1) << 32 | (uint64_t)parts << 16 | 1;
+    __atomic_store_n(&ticket, t, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&sleeping, __ATOMIC_SEQ_CST) > 0) {
+        (void)pthread_mutex_lock(&lock);
+        (void)pthread_cond_broadcast(&work_came);
+        (void)pthread_mutex_unlock(&lock);
+    }
+    fn(work, 0, parts);
+    (void)__atomic_add_fetch(&done, 1, __ATOMIC_SEQ_CST);
+    while (part_take()) {
+    }
+    wait_for_parts(parts);
+    (void)pthread_mutex_unlock(&one_caller);
+}
