@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two ps tasks with disks, the directory and another one, in memory; their disks are directories of the test. */
+/* Two ps tasks with disks, the directory and another one, in memory (or three); their disks are directories of the test. */
 #ifndef TESTS_UNIT_PSD_SAVE_TEST_H
 #define TESTS_UNIT_PSD_SAVE_TEST_H
 
@@ -23,15 +23,17 @@ struct sv_disk {
     bool open, held; /* held: it does nothing */
 };
 
+enum { SV_TASKS = 3 };
+
 struct sv {
     struct shell_net net;
-    struct shell_task *t[2];
-    struct sv_disk disks[2];
+    struct shell_task *t[SV_TASKS]; /* NULL: it is down */
+    struct sv_disk disks[SV_TASKS];
     struct fc c;
     const char *dir, *spec;
     uint64_t seed;
-    uint64_t ids; /* of CHECKPOINTs */
-    bool bare[2]; /* without a disk */
+    uint64_t ids;        /* of CHECKPOINTs */
+    bool bare[SV_TASKS]; /* without a disk */
 };
 
 static inline void sv_with_disk(struct psd_task_config *config)
@@ -111,7 +113,7 @@ static inline void sv_run(struct sv *sv)
     shell_run(&sv->net);
     while (moved) {
         moved = false;
-        for (uint32_t i = 0; i < 2; i++) {
+        for (uint32_t i = 0; i < SV_TASKS; i++) {
             moved = sv_disk_step(sv, i) || moved;
             moved = sv_dial_step(sv, i) || moved;
         }
@@ -144,18 +146,24 @@ static inline void sv_kill(struct sv *sv, uint32_t i)
     }
 }
 
-/* The other task is connected, and all is settled. */
-static inline struct shell_conn *sv_join(struct sv *sv)
+/* Task i is connected with the directory, and all is settled. */
+static inline struct shell_conn *sv_join_task(struct sv *sv, uint32_t i)
 {
-    for (int i = 0; sv->t[1]->dials == 0; i++) {
-        assert_in_range(i, 0, 50);
+    for (int k = 0; sv->t[i]->dials == 0; k++) {
+        assert_in_range(k, 0, 50);
         shell_pass(&sv->net, 100);
         sv_run(sv);
     }
-    struct shell_conn *c = shell_dial(sv->t[1], sv->t[0]);
+    struct shell_conn *c = shell_dial(sv->t[i], sv->t[0]);
     assert_non_null(c);
     sv_run(sv);
     return c;
+}
+
+/* The other task is. */
+static inline struct shell_conn *sv_join(struct sv *sv)
+{
+    return sv_join_task(sv, 1);
 }
 
 static inline void sv_connect(struct sv *sv)
@@ -168,8 +176,9 @@ static inline void sv_end(void *arg)
 {
     struct sv *sv = arg;
     shell_net_fini(&sv->net);
-    sv_disk_close(sv, 0);
-    sv_disk_close(sv, 1);
+    for (uint32_t i = 0; i < SV_TASKS; i++) {
+        sv_disk_close(sv, i);
+    }
 }
 
 static inline struct sv *sv_new_bare(bool first, bool second, shell_tweak tweak)

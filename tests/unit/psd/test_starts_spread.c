@@ -357,6 +357,24 @@ TEST(test_spread_leaves_pins)
     assert_true(has(s, 0) == 3 && has(s, 1) == 2);
 }
 
+/* Of strings that are all empty there is no byte to ask the other task for. */
+TEST(test_spread_of_empty_strings)
+{
+    struct st *s = crowded(sv_with_disk);
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer a;
+    fc_create_item(&m, "s", PS_STRING, 3, ps_no_optimizer());
+    m.task = 0;
+    assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open(&s->sv->c, "s", &a), PS_OK);
+    assert_applied(fc_init_var(&s->sv->c, a.handle, ps_zeros(), ps_no_optimizer(), 0, false));
+    assert_reply(fc_seal(&s->sv->c, a.handle, a.creation, 0), PS_OK, "");
+    spread(s, save(s), PS_OK, "");
+    assert_true(has(s, 0) == 2 && has(s, 1) == 2 && has_name(s, 1, "s"));
+    assert_int_equal(fc_open(&s->at1, "s", &a), PS_OK);
+    assert_true(a.initialised && a.sealed);
+}
+
 /* Task 1 has lost its disk, and its part lies beside task 0's: that one is asked for it, and not for its own. */
 TEST(test_spread_of_an_own_part_that_lies_elsewhere)
 {
