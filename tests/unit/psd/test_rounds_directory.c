@@ -136,6 +136,24 @@ TEST(test_shrink)
     assert_int_equal(stepped(r, 2, step(r, 2)).flags, PS_STEP_LOST_PLACE);
 }
 
+/* Lost behind its STEP: what it has contributed counts, and then it is gone. */
+TEST(test_shrink_behind_its_step)
+{
+    struct rd *r = rd_joined(3, 0, PSD_ON_LOSS_SHRINK);
+    contribute(r, 2, 4);
+    assert_waits(step(r, 2));
+    pass(r, 15000, 3);
+    for (uint32_t round = 1; round <= 2; round++) {
+        contribute(r, 0, 1);
+        assert_waits(step(r, 0));
+        contribute(r, 1, 1);
+        assert_int_equal(stepped(r, 1, step(r, 1)).taken, 1);
+        assert_int_equal(released(r, 0).taken, 1);
+        assert_values(r, -1 - (float)round, -1 - (float)round, round);
+        assert_null(member(r, 2));
+    }
+}
+
 TEST(test_wait_and_a_successor)
 {
     struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_WAIT);
