@@ -118,35 +118,6 @@ TEST(test_partial)
     }
 }
 
-/* ... what it has made since it listed as well: there was nothing then. */
-TEST(test_partial_made_since)
-{
-    struct st *s = st_new(sv_with_disk);
-    struct fc at2;
-    ps_v1_OpenAnswer x;
-    kill_both(s);
-    s->sv->spec = SAVE_SPEC ",10.0.0.3:3";
-    boot(s, true, true);
-    sv_boot(s->sv, 2, s->tweak);
-    PSI_IGNORE(sv_join_task(s->sv, 2)); /* it stays with the tasks */
-    connect(s, true, true);
-    fc_init(&at2, s->sv->t[2], 3);
-    assert_int_equal(fc_connect(&at2), PS_OK);
-    s->v = made_at(s, &s->at1, "v", 1);
-    x = made_at(s, &at2, "x", 2);
-    set_one(&s->at1, &s->v, 1);
-    set_one(&at2, &x, 1);
-    assert_int_equal(save(s), 1);
-    set_one(&s->at1, &s->v, 2);
-    sv_kill(s->sv, 2);
-    sv_boot(s->sv, 2, s->tweak);
-    PSI_IGNORE(sv_join_task(s->sv, 2)); /* likewise */
-    fc_init(&at2, s->sv->t[2], 3);
-    assert_int_equal(fc_connect(&at2), PS_OK);
-    assert_is(&at2, "x", 1, &x);
-    assert_is(&s->at1, "v", 2, &s->v);
-}
-
 static void with_cut(struct psd_task_config *config)
 {
     sv_with_disk(config);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psd/directory/starts_parts.c, psd/rpc/others.c, psd_place_join(): what was saved by two tasks comes back onto one
- * (docs/DURABILITY.md §8).
+ * (docs/DURABILITY.md §8); and a start of three.
  */
 #include "starts_test.h"
 
@@ -379,4 +379,33 @@ TEST(test_joined_parts)
     }
     t->beside_free(from);
     t->beside_free(to);
+}
+
+/* One of three comes back: another keeps what it has made since it listed, which was when it had nothing. */
+TEST(test_made_since_it_listed)
+{
+    struct st *s = st_new(sv_with_disk);
+    struct fc at2;
+    ps_v1_OpenAnswer x;
+    kill_both(s);
+    s->sv->spec = SAVE_SPEC ",10.0.0.3:3";
+    boot(s, true, true);
+    sv_boot(s->sv, 2, s->tweak);
+    PSI_IGNORE(sv_join_task(s->sv, 2)); /* it stays with the tasks */
+    connect(s, true, true);
+    fc_init(&at2, s->sv->t[2], 3);
+    assert_int_equal(fc_connect(&at2), PS_OK);
+    s->v = made_at(s, &s->at1, "v", 1);
+    x = made_at(s, &at2, "x", 2);
+    set_one(&s->at1, &s->v, 1);
+    set_one(&at2, &x, 1);
+    assert_int_equal(save(s), 1);
+    set_one(&s->at1, &s->v, 2);
+    sv_kill(s->sv, 2);
+    sv_boot(s->sv, 2, s->tweak);
+    PSI_IGNORE(sv_join_task(s->sv, 2)); /* likewise */
+    fc_init(&at2, s->sv->t[2], 3);
+    assert_int_equal(fc_connect(&at2), PS_OK);
+    assert_is(&at2, "x", 1, &x);
+    assert_is(&s->at1, "v", 2, &s->v);
 }
