@@ -14,6 +14,7 @@ import unittest
 
 import cluster
 import test_pstrain_monitored
+from test_files import read_safetensors
 from test_pstrain import ENDLESS, GOOD, PSCTL, PSD, SLOW, tasks_of, wait_until
 from test_pstrain_monitored import LEASE, RUNS, SEED
 
@@ -104,6 +105,26 @@ class Restored(test_pstrain_monitored.Monitored):
 
     def test_one_of_two_in_rounds(self):
         self.kills_of_one("--sync")
+
+    def test_rounds_are_made_again_as_they_were(self):
+        """Wherever in its step each worker hears of it: what is trained on what came back has the same values, bit by bit."""
+        values = []
+        for restores in (0, RUNS or 8):
+            for i in range(2):
+                self.start_ps(i, PSD, more=(*LEASE, "--checkpoint_dir", self.path("saved%d" % restores)))
+            model = self.path("model%d.safetensors" % restores)
+            trainers = self.trainers(*GOOD, "--sync", "--steps", "4000", "--export", model, "--max_recoveries", "50")
+            for restore in range(restores):
+                self.psctl("checkpoint", "save")
+                self.some(0.1)
+                self.psctl("checkpoint", "restore")
+                for w in trainers:
+                    wait_until("a recovery", lambda: w.text("err").count("ev=recovered ") == restore + 1 or w.popen.poll() is not None)
+            self.finish(trainers)
+            self.stop_ps()
+            values.append(read_safetensors(model)[1])
+        self.assertEqual(len(values[0]), 5)
+        self.assertTrue(values[0] == values[1], "seed %d" % SEED)
 
 
 if __name__ == "__main__":

@@ -136,7 +136,6 @@ ps_tensor *model_forward(struct model *m, ps_tensor *x)
 /* The calls' statuses are not looked at: the first error sticks to the session, and everything after it does nothing. */
 void model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels)
 {
-    (void)ps_pull(s);
     ps_tensor *logits = model_forward(m, x);
     for (int l = 0; l < m->spec.layers; l++) {
         (void)ps_tensor_set_rows(m->grad[l], x->rows);

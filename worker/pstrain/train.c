@@ -408,7 +408,6 @@ static void count(struct trainer *t, struct epoch *e, const struct measured *m)
 static void round_of_all(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
-    (void)ps_pull(t->session);
     for (int w = 0; w < t->c->trainer_count && ps_session_status(t->session) == PS_OK; w++) {
         if (w > 0 && batches_round(b, b->step, w) != 0) {
             (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
@@ -436,10 +435,23 @@ static void repeat(struct trainer *t, int64_t lost, bool broken)
     gather(t, 0);
 }
 
+/* In rounds: another batch than that of the global step is there. */
+static bool is_elsewhere(const struct trainer *t)
+{
+    return t->f->in_rounds && (t->batch.rows == 0 || t->batch.step != ps_global_step(t->session));
+}
+
 /* The batch that is there; the next one is there afterwards. True when there is a reason to end. */
 static bool step(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
+    (void)ps_pull(t->session);
+    if (is_elsewhere(t)) { /* a session that was lost was made anew in there */
+        gather(t, ps_global_step(t->session));
+    }
+    if (b->rows == 0) { /* the others have reached the goal meanwhile */
+        return true;
+    }
     int64_t rows = b->rows;
     if (t->f->serial > 0) {
         round_of_all(t, e);
@@ -465,7 +477,7 @@ static bool step(struct trainer *t, struct epoch *e)
         return true;
     }
     repeat(t, watch(t), !done);
-    if (t->f->in_rounds && (b->rows == 0 || b->step != ps_global_step(t->session))) {
+    if (is_elsewhere(t)) {
         gather(t, ps_global_step(t->session)); /* others have gone on, or this one was dropped, or broken off */
     }
     team_step(&t->team);
