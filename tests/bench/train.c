@@ -297,6 +297,7 @@ static void first_wire(struct program *p)
 /* As pstrain's: the next batch is gathered while the last gradients travel. */
 static void ps_step(struct program *p)
 {
+    (void)ps_pull(p->s);
     model_step(&p->m, p->s, p->x, &p->y);
     float *x = ps_tensor_write(p->x);
     if (x != NULL) {
