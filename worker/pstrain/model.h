@@ -43,9 +43,9 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
  */
 ps_tensor *model_forward(struct model *m, ps_tensor *x);
 /**
- * One step but for its beginning, ps_pull(), and its end: forward, backward with a push-pull of each layer as soon as its gradients
- * are there. x and labels are the caller's again when it returns; ps_step_done() is the end, and what comes before it is hidden
- * behind the wire. An error sticks to the session.
+ * One step but for its beginning, ps_pull(), and its end: forward, backward with a push-pull of each layer as soon as its
+ * gradients are there. x and labels are the caller's again when it returns; ps_step_done() is the end, and what comes before it
+ * is hidden behind the wire. An error sticks to the session.
  *
  * s            NULL: nothing is asked or pushed, the gradients stay in the parameters' buffers.
  * x            (B, features).
