@@ -6,6 +6,7 @@
 #ifndef NN_TEST_H
 #define NN_TEST_H
 
+#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,6 +73,19 @@ static inline void test_near(const char *what, int64_t index, double got, double
     if (!(fabs(got - want) <= bound)) {
         fail_msg("%s[%lld] is %.9g, must be %.9g within %.3g", what, (long long)index, got, want, bound);
     }
+}
+
+/* Of this process. */
+static inline size_t test_threads_there(void)
+{
+    size_t threads = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    assert_non_null(tasks);
+    for (const struct dirent *d = readdir(tasks); d != NULL; d = readdir(tasks)) {
+        threads += d->d_name[0] != '.';
+    }
+    closedir(tasks);
+    return threads;
 }
 
 /* The last error is of the kind that names each of the given words. */

@@ -8,7 +8,6 @@
 #include "worker/nn/kernels/device.h"
 #include "worker/nn/kernels/plugin.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -110,15 +109,8 @@ static void test_blas_settings(void **state)
     float *m = test_floats(3 * 256 * 256);
     assert_int_equal(ps_nn_dense_forward(m, m + 256 * 256, NULL, m + 2 * 256 * 256, 256, 256, 256), PS_OK);
     test_floats_free(m, 3 * 256 * 256);
-#if !defined(__SANITIZE_THREAD__) /* its runtime has a thread of its own */
-    size_t threads = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    assert_non_null(tasks);
-    for (const struct dirent *d = readdir(tasks); d != NULL; d = readdir(tasks)) {
-        threads += d->d_name[0] != '.';
-    }
-    closedir(tasks);
-    assert_int_equal(threads, 1); /* BLAS started none */
+#if !defined(__SANITIZE_THREAD__)              /* its runtime has a thread of its own */
+    assert_int_equal(test_threads_there(), 1); /* BLAS started none */
 #endif
 }
 

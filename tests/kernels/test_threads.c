@@ -11,7 +11,6 @@
 
 #include "worker/nn/kernels/plugin.h"
 
-#include <dirent.h>
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -153,25 +152,13 @@ static void test_callers(void **state)
 
 /* ---- the threads' lives ---- */
 
-static size_t threads_there(void)
-{
-    size_t threads = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    assert_non_null(tasks);
-    for (const struct dirent *d = readdir(tasks); d != NULL; d = readdir(tasks)) {
-        threads += d->d_name[0] != '.';
-    }
-    closedir(tasks);
-    return threads;
-}
-
 /* One that was joined may be listed for a moment. */
 static void assert_threads_there(size_t want)
 {
-    for (int i = 0; i < 5000 && threads_there() != want; i++) {
+    for (int i = 0; i < 5000 && test_threads_there() != want; i++) {
         assert_int_equal(poll(NULL, 0, 1), 0); /* sleep: nothing tells when the system has taken it from the list */
     }
-    assert_int_equal(threads_there(), want);
+    assert_int_equal(test_threads_there(), want);
 }
 
 static struct psk_tensor values_tensor(const float *memory)
@@ -192,11 +179,11 @@ static size_t threads_at_start;
 /* Registered before the plugin's own handler, so called after it. */
 static void none_at_exit(void)
 {
-    for (int i = 0; i < 5000 && threads_there() != threads_at_start; i++) {
+    for (int i = 0; i < 5000 && test_threads_there() != threads_at_start; i++) {
         (void)poll(NULL, 0, 1); /* sleep: as above */
     }
-    if (threads_there() != threads_at_start) {
-        (void)fprintf(stderr, "threads at exit: %zu, %zu at the start\n", threads_there(), threads_at_start);
+    if (test_threads_there() != threads_at_start) {
+        (void)fprintf(stderr, "threads at exit: %zu, %zu at the start\n", test_threads_there(), threads_at_start);
         _exit(1);
     }
 }
@@ -291,7 +278,7 @@ int main(void)
     if (pthread_create(&thread, NULL, nothing, NULL) != 0 || pthread_join(thread, NULL) != 0) {
         return 1; /* the thread sanitizer's own thread comes with the first one */
     }
-    threads_at_start = threads_there();
+    threads_at_start = test_threads_there();
     if (atexit(none_at_exit) != 0) {
         return 1;
     }
