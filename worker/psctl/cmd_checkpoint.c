@@ -410,24 +410,30 @@ static enum psctl_exit restore(struct psctl *c)
     return PSCTL_OK;
 }
 
-static enum psctl_exit export(struct psctl *c) {
-    enum psctl_exit code = PSCTL_FAILED; int variables = 0; ps_checkpoint_options o;
-    uint64_t number = number_of(c, c->argv[1], &code); if (number == 0){return code;}
-struct psctl_copy copy = psctl_copy_begin(c);
-ps_checkpoint_options_init(&o);
-o.container = c->container;
-o.slots = c->slots;
-o.only = c->only[0] != NULL ? c->only : NULL;
-o.shard_bytes = (uint64_t)c->shard_bytes;
-o.copied = psctl_copied;
-o.ctx = &copy;
-ps_status st = ps_checkpoint_export(c->session, number, c->argv[2], &o, &variables);
-psctl_copy_wipe(&copy);
-if (st != PS_OK) {
-    return psctl_last_failed(c, st);
-}
-psctl_copy_report(c, &copy, c->argv[2], "exported", variables, -1);
-return PSCTL_OK;
+static enum psctl_exit export_one(struct psctl *c)
+{
+    enum psctl_exit code = PSCTL_FAILED;
+    int variables = 0;
+    ps_checkpoint_options o;
+    uint64_t number = number_of(c, c->argv[1], &code);
+    if (number == 0) {
+        return code;
+    }
+    struct psctl_copy copy = psctl_copy_begin(c);
+    ps_checkpoint_options_init(&o);
+    o.container = c->container;
+    o.slots = c->slots;
+    o.only = c->only[0] != NULL ? c->only : NULL;
+    o.shard_bytes = (uint64_t)c->shard_bytes;
+    o.copied = psctl_copied;
+    o.ctx = &copy;
+    ps_status st = ps_checkpoint_export(c->session, number, c->argv[2], &o, &variables);
+    psctl_copy_wipe(&copy);
+    if (st != PS_OK) {
+        return psctl_last_failed(c, st);
+    }
+    psctl_copy_report(c, &copy, c->argv[2], "exported", variables, -1);
+    return PSCTL_OK;
 }
 
 static enum psctl_exit import(struct psctl *c)
@@ -437,18 +443,23 @@ static enum psctl_exit import(struct psctl *c)
     return psctl_import(c, c->argv[1]);
 }
 
-static enum psctl_exit delete (struct psctl *c) {
-    enum psctl_exit code = PSCTL_FAILED; uint64_t number = number_of(c, c->argv[1], &code); if (number == 0){return code;}
-ps_status st = ps_checkpoint_delete(c->session, number, c->force, psctl_left_ms(c));
-if (st != PS_OK) {
-    return psctl_last_failed(c, st);
-}
-if (c->json) {
-    cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
-} else {
-    (void)printf("checkpoint %" PRIu64 " is deleted\n", number);
-}
-return PSCTL_OK;
+static enum psctl_exit delete_one(struct psctl *c)
+{
+    enum psctl_exit code = PSCTL_FAILED;
+    uint64_t number = number_of(c, c->argv[1], &code);
+    if (number == 0) {
+        return code;
+    }
+    ps_status st = ps_checkpoint_delete(c->session, number, c->force, psctl_left_ms(c));
+    if (st != PS_OK) {
+        return psctl_last_failed(c, st);
+    }
+    if (c->json) {
+        cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
+    } else {
+        (void)printf("checkpoint %" PRIu64 " is deleted\n", number);
+    }
+    return PSCTL_OK;
 }
 
 /* What it does with a checkpoint, its arguments, and the flags that only it takes. */
@@ -462,10 +473,10 @@ static const struct action {
     {"list", "", 0, 0, list, 0},
     {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
     {"restore", "[NUMBER | latest]", 0, 1, restore, PSCTL_FLAG(SPREAD)},
-    {"export", "NUMBER | latest, FILE", 2, 2, export,
+    {"export", "NUMBER | latest, FILE", 2, 2, export_one,
      PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY)},
     {"import", "FILE", 1, 1, import, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE)},
-    {"delete", "NUMBER", 1, 1, delete, PSCTL_FLAG(FORCE)},
+    {"delete", "NUMBER", 1, 1, delete_one, PSCTL_FLAG(FORCE)},
 };
 
 /* Of the flags that not all actions take. */
