@@ -13,6 +13,7 @@
 #include "saves.h"
 
 #include "rounds.h"
+#include "starts.h"
 
 #include "common/mem.h"
 
@@ -646,6 +647,7 @@ void psd_saves_attempt(struct psd_task *t)
     s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
     s->what = (ps_v1_SaveItem)ps_v1_SaveItem_init_zero;
     s->what.number = ++s->highest;
+    s->what.moved = psd_starts_moved_most(t);
     s->what.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (t->now_ms - t->started_ms);
     PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
     bool hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;

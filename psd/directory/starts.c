@@ -461,10 +461,11 @@ static void place(struct psd_task *t)
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     struct psi_err err;
     ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : list_now(t, &err);
+    const struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
     bool any = false;
     what.number = s->number;
     what.start = s->start;
-    what.moved = psd_starts_moves(t) ? psd_saves_highest(t) : 0;
+    what.moved = psd_starts_moves(t) ? psd_saves_highest(t) : c == NULL ? 0 : c->what.moved;
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
@@ -483,7 +484,7 @@ static void place(struct psd_task *t)
                                 find_held(&s->peers[i], all.of[k].container) != NULL && is_cut(t, all.of[k].container));
         }
     }
-    if (st != PS_OK || missed || psd_saves_known(t, s->number) == NULL) { /* or it was deleted meanwhile */
+    if (st != PS_OK || missed || c == NULL) {
         again_later(t);
     } else if (s->by_ask && all.count == 0) {
         PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "all that checkpoint %llu has was reset since",

@@ -19,7 +19,8 @@ directory passes on.
 A checkpoint is dealt anew while all live: all load the newest one, each its own of all parts, and place it; from then on each knows up
 to which number checkpoints have elsewhere what it has, and says so. While none behind that is decided, and somebody comes back, or does
 not know of it while another does, all load, as the parts are. So it is when all have gone back to an older one than the newest, by a
-start or while they live: the newest one is of another history than what lives. Otherwise in these scenarios only who comes back loads
+start or while they live: the newest one is of another history than what lives. A checkpoint has that number with it: who loads it knows
+it again, for a part may be damaged, and an older one is loaded then. Otherwise in these scenarios only who comes back loads
 its part; who has nothing on its disk begins with nothing.
 
 Promised, at every step: no variable is on two tasks, and none that was deleted, or reset, and answered, is there; what lives is of one
@@ -39,6 +40,8 @@ SCENARIOS = {
     'spread':   dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=2, save=1, delete=1, start=1, kill=2)),
     'spreads':  dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=2, save=1, reset=1, kill=3)),
     'older':    dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(save=2, older=2, start=1, kill=2)),
+    'damaged':  dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=1, start=1, damage=1, kill=2)),
+    'damages':  dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(save=2, older=1, start=1, damage=1, kill=1)),
     'olders':   dict(writers=3, sizes=(3,), host=False, spread=True, todo=dict(spread=1, save=1, older=1, delete=1, kill=2)),
 }
 # rule that is left out, or mistake: (where it shows first, what it is)
@@ -53,6 +56,7 @@ MUTANTS = {
     'moved_unsaid':  ('spread', "the directory alone knows it"),
     'moved_of_who_waits': ('spread', "who has nothing on its disk, and lost what was dealt to it, is not missed"),
     'older_alone':   ('older', "who comes back loads its part of the newest one beside what is of an older one"),
+    'moved_unsaved': ('damaged', "a checkpoint does not have with it up to which number others have elsewhere what it has"),
     'not_own':       ('host', "what a task has loaded for another one is not in its own part of the next checkpoint"),
 }
 
@@ -70,11 +74,11 @@ def put(t, i, v):
 
 class World:
     # dirs by task; copies by host (task, directory); manifests of task 0 (n, (writer, variables)); tasks; phase; checkpoint that is loaded
-    # the checkpoint is dealt; who loads
+    # the checkpoint is dealt; who loads; up to which number others have elsewhere what a checkpoint has (n, number); damaged parts (task, n)
     # ghosts: reported as saved; variables that are dead; what lived then; generation of variables, next number; history of what is loaded,
     # and of each checkpoint (n, history)
     F = ('dirs', 'copies', 'manifests', 'tasks', 'phase', 'n', 'deal', 'who', 'adopts', 'todo', 'saved', 'dead', 'all', 'generation', 'next',
-         'history', 'histories')
+         'history', 'histories', 'marks', 'damaged')
 
     def __init__(self, key):
         for f, v in zip(self.F, key):
@@ -102,7 +106,7 @@ class Model:
             live = tuple((vs, None, False, 0, 0) for _, vs in parts) + ((frozenset(), None, False, 0, 0),)
             manifests, n = ((1, parts),), 1
         return (dirs, ((),) * self.w, manifests, live, RUNS, 0, False, frozenset(), False, self.todo, n, frozenset(), every, 0, n + 1, 0,
-                ((1, 0),) * n)
+                ((1, 0),) * n, (), ())
 
     # ---- what a task can read ----
     def beside(self, w, i):
@@ -157,8 +161,11 @@ class Model:
         for n, parts in reversed(w.manifests):
             if n <= bar:
                 break
-            if one is not None and n > one:
+            all_load = self.spread and moved >= n
+            who = frozenset(range(len(w.tasks))) if all_load else w.who
+            if (one is not None and n > one) or any((i, n) in w.damaged for i in who):
                 continue
+            w.who = who
             missing = [k for k, _ in parts if not self.loaders(w, k, n)]
             if missing and 'older_instead' in self.off:
                 continue
@@ -170,8 +177,11 @@ class Model:
             self.takes(w, n)
             w.adopts = any(k >= len(w.tasks) for k, _ in parts) or moved >= n
             break
-        if total and w.n < w.saved and w.saved > bar and one is None:
+        if total and w.n < w.saved and w.saved > bar and one is None and self.is_whole(w, w.saved):
             raise Violation('a start loads %d, and %d was reported as saved' % (w.n, w.saved))
+        if w.n == 0 and w.damaged and any(n > bar for n, _ in w.manifests):
+            w.phase = REFUSES
+            return
         if w.n == 0 and total:                                  # a new model
             w.generation += 1
             w.all = frozenset((i, w.generation) for i in range(self.w))
@@ -181,9 +191,13 @@ class Model:
 
     @staticmethod
     def takes(w, n):
-        """It is loaded. What is made of an older one than the newest is another history than that one's."""
+        """It is loaded. What all make of an older one than the newest is another history than that one's."""
         w.n = n
-        w.history = dict(w.histories)[n] if n == w.manifests[-1][0] else w.next
+        w.history = w.next if Model.is_older(w) else dict(w.histories)[n]
+
+    @staticmethod
+    def is_older(w):
+        return 0 < w.n < w.manifests[-1][0] and len(w.who) == len(w.tasks)
 
     def deals(self, w):
         w.phase, w.deal, w.who = STARTS, True, frozenset(range(len(w.tasks)))
@@ -209,9 +223,10 @@ class Model:
     def places(self, w, i):
         gone, bar = self.barred(w, i)
         beside = frozenset(v for v in w.tasks[i][BESIDE] if w.n == 0 or (gone.get(v, 0) < w.n and bar < w.n))
-        older = 0 < w.n < w.manifests[-1][0]
+        older = self.is_older(w)
         moved = w.deal or (older and 'older_alone' not in self.off)
-        w.tasks = put(w.tasks, i, (beside, None, False, w.next - 1 if moved else 0, w.history))
+        mark = w.next - 1 if moved else dict(w.marks).get(w.n, 0)
+        w.tasks = put(w.tasks, i, (beside, None, False, mark, w.history))
         if not any(t[LOADED] for t in w.tasks):
             w.phase, w.adopts = RUNS, w.adopts or w.deal or older
             here = frozenset().union(*(t[LIVE] for t in w.tasks))
@@ -228,6 +243,8 @@ class Model:
             w.dirs = put(w.dirs, i, put(w.dirs[i], PARTS, w.dirs[i][PARTS] + ((n, vs),)))
         w.manifests += ((n, parts),)
         w.histories += ((n, next((t[OF] for t in w.tasks if t[LIVE]), 0)),)
+        if self.moved(w)[0] and 'moved_unsaved' not in self.off:
+            w.marks += ((n, self.moved(w)[0]),)
         w.saved, w.adopts = n, False
         w.all = frozenset().union(*(t[LIVE] for t in w.tasks))
 
@@ -237,6 +254,14 @@ class Model:
         w.dirs = put(w.dirs, i, put(w.dirs[i], GONE, tuple(sorted(gone.items()))))
         w.tasks = put(w.tasks, i, put(w.tasks[i], LIVE, w.tasks[i][LIVE] - {v}))
         w.dead |= {v}
+
+    @staticmethod
+    def is_whole(w, n):
+        return not any(k == n for _, k in w.damaged)
+
+    @staticmethod
+    def damage(w, i, n):
+        w.damaged += ((i, n),)
 
     def reset(self, w):
         w.dead |= {(i, g) for g in range(w.generation + 1) for i in range(self.w)}
@@ -289,7 +314,7 @@ class Model:
                 raise Violation(v.args[0], label)
             out.append((label, fault, w.key()))
         w = World(key)
-        older = [n for n, _ in w.manifests[:-1] if n > max(d[BAR] for d in w.dirs)]
+        older = [n for n, _ in w.manifests[:-1] if n > max(d[BAR] for d in w.dirs) and self.is_whole(w, n)]
         if w.phase == DOWN:
             for size in self.sizes:
                 add('%d tasks are started' % size, self.begin, size)
@@ -308,6 +333,8 @@ class Model:
                 add('task %d places %d' % (i, w.n), self.places, i)
             if w.phase != REFUSES:
                 add('task %d is killed' % i, self.kill, i, cost='kill', fault=True)
+            for n, _ in w.dirs[i][PARTS] if w.phase in (RUNS, PLACES) else ():
+                add('the part of task %d of %d is damaged' % (i, n), self.damage, i, n, cost='damage', fault=True)
             if w.phase == RUNS:
                 for v in sorted(t[LIVE]):
                     add('%s is deleted on task %d' % (v, i), self.delete, i, v, cost='delete', fault=True)
@@ -316,7 +343,7 @@ class Model:
                 add('%d is saved, of what was adopted' % w.next, self.save)
             add('%d is saved' % w.next, self.save, cost='save', fault=True)
             add('a reset', self.reset, cost='reset', fault=True)
-            if self.spread and w.manifests and w.manifests[-1][0] > self.barred(w, 0)[1]:
+            if self.spread and w.manifests and self.is_whole(w, w.manifests[-1][0]) and w.manifests[-1][0] > self.barred(w, 0)[1]:
                 add('%d is dealt anew' % w.manifests[-1][0], self.deals, cost='spread', fault=True)
             for n in older:
                 add('all go back to %d' % n, self.goes_back, n, cost='older', fault=True)

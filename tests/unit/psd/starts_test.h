@@ -5,6 +5,7 @@
 
 #include "save_test.h"
 
+#include "psd/directory/saves.h"
 #include "psd/directory/starts.h"
 
 #include <fcntl.h>
@@ -182,10 +183,55 @@ static inline void with_none(struct psd_task_config *config)
     config->restore = PSD_RESTORE_NONE;
 }
 
+static inline void with_one(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->restore = -1;
+}
+
+static inline void with_cut(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->recover = PSD_RECOVER_CUT;
+}
+
 static inline void pass(const struct st *s)
 {
     shell_pass(&s->sv->net, 3000);
     sv_run(s->sv);
+}
+
+/* Task i is lost, the directory or the other one. */
+static inline void lose(struct st *s, uint32_t i)
+{
+    sv_kill(s->sv, i);
+    boot(s, i == 0, i == 1);
+    connect(s, i == 0, i == 1);
+}
+
+/* Their chief puts w and v in a group of that mode; 0: out of it. */
+static inline void sync_both(struct st *s, uint32_t mode)
+{
+    static const char *const NAMES[] = {"global_step", "w", "v"};
+    ps_v1_Sync m = {.timeout_ms = 20000, .has_options = true, .options = {.mode = mode, .workers = 1, .on_loss = 0}};
+    uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t bytes = 0;
+    struct wire *body = wire_new();
+    m.options.staleness = mode == 2;
+    m.chief_number = fc_chief(&s->sv->c);
+    for (size_t k = 0; k < 3; k++) {
+        ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+        PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&name.name, PS_NAME_BYTES_MAX, NAMES[k])); /* fits */
+        wire_item(body, &ps_v1_NameItem_msg, &name);
+    }
+    assert_int_equal(psi_msg_encode(&ps_v1_Sync_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    assert_reply(fc_call(&s->sv->c, PS_OP_SYNC, 0, s->sv->c.next_id++, 0, meta, psi_pad8((uint32_t)bytes), body), PS_OK, "");
+    sv_run(s->sv);
+}
+
+static inline void hold_saves(const struct st *s)
+{
+    s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
 }
 
 /* Task 0 alone, with a checkpoint that says 1; then both, the other one with a disk or without. */

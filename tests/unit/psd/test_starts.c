@@ -4,8 +4,6 @@
  */
 #include "starts_test.h"
 
-#include "psd/directory/saves.h"
-
 TEST(test_all_begin_with_the_newest)
 {
     struct st *s = st_new(sv_with_disk);
@@ -118,12 +116,6 @@ TEST(test_partial)
     }
 }
 
-static void with_cut(struct psd_task_config *config)
-{
-    sv_with_disk(config);
-    config->recover = PSD_RECOVER_CUT;
-}
-
 /* All go back, and who was at work hears of it. */
 TEST(test_cut)
 {
@@ -146,40 +138,12 @@ TEST(test_cut)
     }
 }
 
-/* Their chief puts w and v in a group of that mode; 0: out of it. */
-static void sync_both(struct st *s, uint32_t mode)
-{
-    static const char *const NAMES[] = {"global_step", "w", "v"};
-    ps_v1_Sync m = {.timeout_ms = 20000, .has_options = true, .options = {.mode = mode, .workers = 1, .on_loss = 0}};
-    uint8_t meta[PS_META_BYTES_MAX] = {0};
-    size_t bytes = 0;
-    struct wire *body = wire_new();
-    m.options.staleness = mode == 2;
-    m.chief_number = fc_chief(&s->sv->c);
-    for (size_t k = 0; k < 3; k++) {
-        ps_v1_NameItem name = ps_v1_NameItem_init_zero;
-        PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&name.name, PS_NAME_BYTES_MAX, NAMES[k])); /* fits */
-        wire_item(body, &ps_v1_NameItem_msg, &name);
-    }
-    assert_int_equal(psi_msg_encode(&ps_v1_Sync_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
-    assert_reply(fc_call(&s->sv->c, PS_OP_SYNC, 0, s->sv->c.next_id++, 0, meta, psi_pad8((uint32_t)bytes), body), PS_OK, "");
-    sv_run(s->sv);
-}
-
 static struct st *st_stepped(void)
 {
     struct st *s = st_new(sv_with_disk);
     PSI_IGNORE(fc_ready(&s->sv->c, "global_step", PS_I64, 1, ps_no_optimizer(), 0));
     set(s, 1);
     return s;
-}
-
-/* Task i is lost, the directory or the other one. */
-static void lose(struct st *s, uint32_t i)
-{
-    sv_kill(s->sv, i);
-    boot(s, i == 0, i == 1);
-    connect(s, i == 0, i == 1);
 }
 
 /* In rounds all go back, whatever `recover` says. */
@@ -439,12 +403,6 @@ TEST(test_fewer_workers)
     assert_false(shell_logged(s->sv->t[0], "checkpoint_unusable"));
 }
 
-static void with_one(struct psd_task_config *config)
-{
-    sv_with_disk(config);
-    config->restore = -1;
-}
-
 TEST(test_the_one_or_none)
 {
     struct st *s = st_new(with_one);
@@ -487,127 +445,6 @@ TEST(test_restored_while_it_lives)
     connect(s, true, true);
     assert_both(s, 2, 2);
     assert_true(s->w.checkpoint == 4);
-}
-
-/* Checkpoints 1 and 2. */
-static struct st *twice_saved(shell_tweak tweak)
-{
-    struct st *s = st_new(tweak);
-    for (int i = 1; i <= 2; i++) {
-        set(s, (float)i);
-        assert_int_equal(save(s), i);
-    }
-    set(s, 3);
-    return s;
-}
-
-static void hold_saves(const struct st *s)
-{
-    s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
-}
-
-/* One of them is lost, or both (2). */
-static void lose_some(struct st *s, uint32_t lost)
-{
-    if (lost < 2) {
-        lose(s, lost);
-        return;
-    }
-    kill_both(s);
-    boot(s, true, true);
-    connect(s, true, true);
-}
-
-/* Before a checkpoint of it is whole nobody gets his part of the newest one beside it: whoever is lost, all go back to that one.
- */
-TEST(test_restored_older_and_lost)
-{
-    for (uint32_t lost = 0; lost < 3; lost++) {
-        struct st *s = twice_saved(sv_with_disk);
-        hold_saves(s);
-        restore(s, 1, PS_OK, "");
-        assert_both(s, 1, 1);
-        set(s, 4);
-        lose_some(s, lost);
-        assert_both(s, 2, 2);
-        s->sv->t[0]->core->saves->again_ms = 0;
-        assert_int_not_equal(save(s), 0);
-        set(s, 5);
-        lose_some(s, lost); /* behind it, he alone */
-        assert_both(s, lost == 1 ? 5 : 2, lost == 0 ? 5 : 2);
-    }
-}
-
-/* Behind one that is whole, who is lost has his part of that. */
-TEST(test_restored_older_saved_and_lost)
-{
-    for (uint32_t lost = 0; lost < 2; lost++) {
-        struct st *s = twice_saved(sv_with_disk);
-        restore(s, 1, PS_OK, "");
-        pass(s);
-        assert_true(sv_is_whole(s->sv, 3));
-        assert_both(s, 1, 1);
-        set(s, 4);
-        lose_some(s, lost);
-        assert_both(s, lost == 1 ? 4 : 1, lost == 0 ? 4 : 1);
-    }
-}
-
-/* Who does not want the newest one back deletes it. */
-TEST(test_restored_older_and_newer_deleted)
-{
-    struct st *s = twice_saved(sv_with_disk);
-    hold_saves(s);
-    restore(s, 1, PS_OK, "");
-    assert_both(s, 1, 1);
-    set(s, 4);
-    sv_ask_delete(s->sv, 2, true);
-    sv_run(s->sv);
-    assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
-    lose(s, 1);
-    assert_both(s, 1, 1);
-}
-
-/* Who is lost while it is read: it is asked for still, and all have it. Nobody waits for it any more: nothing becomes of it. */
-TEST(test_lost_while_an_older_one_is_restored)
-{
-    for (int late = 0; late < 2; late++) {
-        struct st *s = twice_saved(sv_with_disk);
-        hold_saves(s);
-        s->sv->disks[1].held = true;
-        ask_restore(s, 1, late ? 500 : 60000);
-        sv_run(s->sv);
-        s->sv->disks[1].held = false;
-        sv_kill(s->sv, 1);
-        shell_pass(&s->sv->net, late ? 600 : 0);
-        boot(s, false, true);
-        pass(s);
-        connect_1(s);
-        assert_reply(fc_take(&s->sv->c, NULL), late ? PS_DEADLINE_EXCEEDED : PS_OK, "");
-        assert_both(s, late ? 3 : 1, late ? 2 : 1);
-    }
-}
-
-/* A start that falls back, or that was told to, has an older one as well. */
-TEST(test_begun_with_an_older_one_and_lost)
-{
-    for (uint32_t bad = 0; bad < 3; bad++) {
-        struct st *s = twice_saved(sv_with_disk);
-        kill_both(s);
-        if (bad < 2) {
-            spoil(s, bad, 2, PSD_DISK_MODEL);
-        }
-        s->tweak = bad == 2 ? with_one : sv_with_disk;
-        boot(s, true, true);
-        connect(s, true, true);
-        assert_both(s, 1, 1);
-        set(s, 4);
-        s->tweak = sv_with_disk; /* auto */
-        s->sv->t[0]->core->config.restore = PSD_RESTORE_AUTO;
-        lose(s, bad == 2 ? 1 : 1 - bad);
-        float value = bad == 2 ? 2 : 1;
-        assert_both(s, value, value);
-    }
 }
 
 /* Nothing changes, and nothing of it stays in memory. */

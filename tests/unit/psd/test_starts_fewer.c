@@ -5,7 +5,6 @@
  */
 #include "starts_test.h"
 
-#include "psd/directory/saves.h"
 #include "psd/store/place.h"
 
 /* Both are killed, and task 0 is started as the only one of its job. */
@@ -110,12 +109,6 @@ TEST(test_fewer_tasks)
     assert_is(&s->sv->c, "w", 3, &s->w);
     assert_is(&s->sv->c, "v", 3, &s->v);
     assert_int_equal(s->sv->t[1]->core->store.variable_count, 0);
-}
-
-static void with_cut(struct psd_task_config *config)
-{
-    sv_with_disk(config);
-    config->recover = PSD_RECOVER_CUT;
 }
 
 /* A task that has only parts of older checkpoints comes back: all go back to the newest one, of which it has none, and not to

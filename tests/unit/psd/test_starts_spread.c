@@ -4,7 +4,6 @@
 #define STARTS_N 300000 /* several ranges of a source */
 #include "starts_test.h"
 
-#include "psd/directory/saves.h"
 #include "psd/store/deal.h"
 
 /* It is asked for, dealt anew. */
@@ -25,11 +24,6 @@ static void spread(struct st *s, uint64_t number, ps_status st, const char *why)
     sv_run(s->sv);
     struct fc_reply r = fc_take(&s->sv->c, NULL);
     assert_reply(r, st, why);
-}
-
-static void hold_saves(const struct st *s)
-{
-    s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
 }
 
 static uint32_t has(const struct st *s, uint32_t i)
@@ -179,6 +173,28 @@ TEST(test_spread_saved_and_lost)
     for (int i = 0; i < 3; i++) {
         bool here = fc_open(&s->sv->c, NAMES[i], &a) == PS_OK;
         assert_is(here ? &s->sv->c : &s->at1, NAMES[i], (float)((here ? 5 : 1) + i), &a);
+    }
+}
+
+/* All begin again with that one, and a part of it is damaged then: the older one lies elsewhere, and all go back to it. */
+TEST(test_spread_saved_begun_and_damaged)
+{
+    for (uint32_t lost = 0; lost < 2; lost++) {
+        struct st *s = crowded(sv_with_disk);
+        spread(s, 1, PS_OK, "");
+        assert_true(sv_is_whole(s->sv, 2));
+        kill_both(s);
+        boot(s, true, true);
+        connect(s, true, true);
+        assert_true(has(s, 0) == 2 && has(s, 1) == 1);
+        set_all(s, 5);
+        sv_kill(s->sv, lost);
+        spoil(s, lost, 2, PSD_DISK_MODEL);
+        boot(s, lost == 0, lost == 1);
+        pass(s);
+        connect_anew(s);
+        assert_true(has(s, 0) == 3 && has(s, 1) == 0);
+        assert_all(s, 1);
     }
 }
 
