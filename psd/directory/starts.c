@@ -396,7 +396,15 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return st;
 }
 
-/* any: there was something in it. */
+/* Nothing of what is loaded is to be placed. any: there was something in it. */
+static const char *why_nothing(const struct psd_starts *s, bool any, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n,
+                        any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
+                        (unsigned long long)s->number)); /* fits */
+    return buf;
+}
+
 static void say_placed(struct psd_task *t, const struct psd_start_list *all, bool any)
 {
     struct psd_starts *s = t->starts;
@@ -407,11 +415,8 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, boo
     bool cut = false;
     if (all->count == 0) {
         char text[96];
-        PSI_IGNORE(
-            snprintf(text, sizeof(text),
-                     any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
-                     (unsigned long long)s->number)); /* fits */
-        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step), PSI_KV("msg", text));
+        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
+                PSI_KV("msg", why_nothing(s, any, text, sizeof(text))));
         return;
     }
     for (size_t i = 0; i < all->count; i++) {
@@ -486,8 +491,8 @@ static void place(struct psd_task *t)
     if (st != PS_OK || missed || psd_saves_known(t, s->number) == NULL) { /* or it was deleted meanwhile */
         again_later(t);
     } else if (s->by_ask && all.count == 0) {
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "all that checkpoint %llu has was reset since",
-                            (unsigned long long)s->number)); /* told there */
+        char text[96];
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, any, text, sizeof(text)))); /* told there */
         ask_failed(t, &err);
     } else {
         say_placed(t, &all, any);

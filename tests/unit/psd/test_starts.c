@@ -638,6 +638,15 @@ TEST(test_not_restored)
     }
 }
 
+/* What was saved before there was anything says so, and not that it was reset since. */
+TEST(test_nothing_to_restore)
+{
+    struct st *s = st_new(sv_with_disk);
+    reset(s);
+    assert_int_equal(save(s), 1);
+    restore(s, 1, PS_FAILED_PRECONDITION, "checkpoint 1 has nothing");
+}
+
 /* A task that says why it cannot load it says nothing about its files. */
 TEST(test_refused_is_not_bad)
 {
