@@ -647,6 +647,19 @@ TEST(test_nothing_to_restore)
     restore(s, 1, PS_FAILED_PRECONDITION, "checkpoint 1 has nothing");
 }
 
+/* The manifest that decides on it is not as it was written: that is said, and where it lies. */
+TEST(test_damaged_manifest_is_named)
+{
+    struct st *s = twice_saved(sv_with_disk);
+    kill_both(s);
+    spoil(s, 0, 1, PSD_DISK_MANIFEST);
+    boot(s, true, true);
+    connect(s, true, true);
+    restore(s, 1, PS_DATA_LOSS, "checkpoint 1 cannot be used: its manifest at /job:ps/task:0: its CRC is another one");
+    restore(s, 3, PS_NOT_FOUND, "there is no checkpoint 3");
+    assert_both(s, 2, 2);
+}
+
 /* A task that says why it cannot load it says nothing about its files. */
 TEST(test_refused_is_not_bad)
 {
