@@ -74,7 +74,7 @@ static void refused(struct psd_task *t, const struct psi_err *err)
         psd_log(t, PSI_LOG_WARN, "checkpoint_refused", PSI_KV("msg", err->text));
     }
     s->warned = true;
-    psd_saves_failed(t, err);
+    psd_saves_failed(t, 0, err);
     s->wanted = false;
     psd_saves_set_due(t);
     psd_saves_fail(t, &s->asked, err);
@@ -106,6 +106,7 @@ void psd_saves_turn(struct psd_task *t)
     } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {
         s->wanted = false;
     } else if (!held) {
+        psd_saves_failed(t, 0, &err);
         s->again_ms = t->now_ms + AGAIN_MS; /* events are many */
     }
 }
