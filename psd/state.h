@@ -214,6 +214,7 @@ struct psd_task {
     struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;          /* who holds a lease has changed in this event */
     uint64_t left_step;           /* highest global step of a session that has left, + 1; 0: the directory has seen it */
+    uint64_t went_back_ms;        /* directory: when all last went back to a checkpoint; 0: they have not */
     struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
     bool queues_held;             /* ... or waits for a cut */
     struct psi_list works;        /* calls that the shell has */

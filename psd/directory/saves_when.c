@@ -143,7 +143,7 @@ static bool look_at_steps(struct psd_task *t)
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         bool here = r->conn != NULL || r->lease_until_ms > t->now_ms;
-        uint64_t said = here ? psd_record_step(r) : 0;
+        uint64_t said = here ? psd_record_step(r, t->went_back_ms) : 0;
         step = said > step ? said : step;
         ready = ready || (here && r->chief_ready != 0);
     }

@@ -396,12 +396,20 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return st;
 }
 
+/* The model goes back: the steps that were said are of a history that is given up. */
+static void go_back(struct psd_task *t, uint64_t step)
+{
+    t->saves->step = t->saves->step == 0 ? 0 : step; /* 0: nobody has said one */
+    t->left_step = 0;
+    t->went_back_ms = t->now_ms;
+}
+
 /* Nothing of what is loaded is to be placed. any: there was something in it. */
 static const char *why_nothing(const struct psd_starts *s, bool any, char *buf, size_t n)
 {
-    PSI_IGNORE(snprintf(buf, n,
-                        any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
-                        (unsigned long long)s->number)); /* fits */
+    PSI_IGNORE(snprintf(
+        buf, n, any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
+        (unsigned long long)s->number)); /* fits */
     return buf;
 }
 
@@ -441,6 +449,9 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, boo
             PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
         }
         psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number), PSI_KV("msg", text));
+    }
+    if (cut) {
+        go_back(t, c->what.step);
     }
 }
 
