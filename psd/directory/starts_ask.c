@@ -166,6 +166,8 @@ void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         if (err != NULL) {
             w->err = *err;
+        } else {
+            w->result = psd_saves_highest(t) + 1; /* the checkpoint that is made of it */
         }
         psd_wait_done(t, w);
     }

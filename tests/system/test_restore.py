@@ -320,7 +320,9 @@ class Restored(Restoring):
                 self.assertEqual(self.tensors(c), saved)
                 self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1"})
                 said = psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes", "--json")
-                self.assertGreater(said["saved"], said["number"])
+                self.assertEqual(said["saved"], said["number"] + 1)
+                newest = psctl(c, "checkpoint", "list", "--json")["checkpoints"][-1]
+                self.assertEqual((newest["number"], newest["state"]), (said["saved"], "saved"))  # it alone, and it is whole
                 self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:2"})
                 self.assertEqual(self.tensors(c), saved)
                 for task in (0, 1, 2):
