@@ -237,6 +237,7 @@ struct psd_task {
     struct psd_starts *starts; /* directory/starts.h; NULL: not the directory */
     bool starting;             /* directory: tasks load what they begin with, or place it */
     const char *refused;       /* directory: why those who wait for that do not begin; NULL: it is not decided so */
+    const char *delayed;       /* directory: why that could not be loaded yet; NULL: it was not tried, or it is not so */
     bool list_again;           /* at the end of the event: what this task has is another thing */
     /* of task.c: a task like this one, empty, that nobody is served by; its end */
     ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);

@@ -181,6 +181,7 @@ static void idle(struct psd_task *t)
 {
     t->starts->phase = PSD_STARTS_IDLE;
     t->starting = false;
+    t->delayed = NULL;
     t->starts->look = true;
     t->starts->by_ask = t->starts->adopts = t->starts->spreads = t->starts->strays = false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -552,6 +553,7 @@ static void load_over(struct psd_task *t, const struct psd_peer *p)
         idle(t); /* the next older one */
     } else {
         again_later(t);
+        t->delayed = s->why.text;
     }
 }
 
