@@ -61,7 +61,7 @@ typedef enum ps_applied {
     X(TOO_LARGE, 36, "larger than a limit that time does not change")                                                            \
     X(NO_CHIEF, 37, "the variables wait for a chief, and none is connected")                                                     \
     X(NOT_CONNECTED, 38, "a task that is needed cannot be reached")                                                              \
-    X(NOT_READY, 39, "the variables are not all sealed by a chief, not all tasks are up, or not all have come to a barrier")     \
+    X(NOT_READY, 39, "not all variables are sealed, not all tasks are up or have begun, or not all have come to a barrier")      \
     X(RESET_PENDING, 40, "a reset of the container is not over")                                                                 \
     X(SHUTTING_DOWN, 41, "the task ends")                                                                                        \
     X(NEWER_CHIEF, 42, "another session is the chief now")                                                                       \

@@ -214,6 +214,7 @@ struct psd_task {
     struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;          /* who holds a lease has changed in this event */
     uint64_t left_step;           /* highest global step of a session that has left, + 1; 0: the directory has seen it */
+    uint64_t went_back_ms;        /* directory: when all last went back to a checkpoint; 0: they have not */
     struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
     bool queues_held;             /* ... or waits for a cut */
     struct psi_list works;        /* calls that the shell has */
@@ -236,6 +237,7 @@ struct psd_task {
     struct psd_starts *starts; /* directory/starts.h; NULL: not the directory */
     bool starting;             /* directory: tasks load what they begin with, or place it */
     const char *refused;       /* directory: why those who wait for that do not begin; NULL: it is not decided so */
+    const char *delayed;       /* directory: why that could not be loaded yet; NULL: it was not tried, or it is not so */
     bool list_again;           /* at the end of the event: what this task has is another thing */
     /* of task.c: a task like this one, empty, that nobody is served by; its end */
     ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);

@@ -89,12 +89,13 @@ ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err)
         waits = t->peers[i].own_job && t->peers[i].waits;
     }
     if (waits && t->refused != NULL) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "the tasks of job %s do not begin: %s", t->peers[t->directory].job,
-                        t->refused);
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_READY, "the tasks of job %s do not begin: %s",
+                           t->peers[t->directory].job, t->refused);
     }
     return !waits ? PS_OK
-                  : psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "what the tasks of job %s begin with is not loaded yet",
-                                t->peers[t->directory].job);
+                  : psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY,
+                                "what the tasks of job %s begin with is not loaded yet%s%s", t->peers[t->directory].job,
+                                t->delayed != NULL ? ": " : "", t->delayed != NULL ? t->delayed : "");
 }
 
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

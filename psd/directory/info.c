@@ -63,7 +63,9 @@ static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
     }
     if (missing.used == 0 && begin.used > 0) {
         PSI_IGNORE(snprintf(text, sizeof(text), "what %s will begin with: %s", psd_names_text(&begin),
-                            t->refused != NULL ? t->refused : "it is not loaded yet")); /* cut is fine */
+                            t->refused != NULL   ? t->refused
+                            : t->delayed != NULL ? t->delayed
+                                                 : "it is not loaded yet")); /* cut is fine */
     } else {
         PSI_IGNORE(psd_names_text(&missing)); /* it is text */
     }

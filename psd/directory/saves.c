@@ -335,7 +335,7 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
     uint64_t number = s->what.number;
     psd_log(t, PSI_LOG_WARN, "checkpoint_failed", PSI_KV("checkpoint", number), PSI_KV("st", ps_status_name(err->code)),
             PSI_KV("msg", err->text));
-    psd_saves_failed(t, err);
+    psd_saves_failed(t, number, err);
     idle(t);
     psd_saves_fail(t, &s->served, err);
     drop_all(t, number);
@@ -353,6 +353,7 @@ static void part_lost(struct psd_task *t, const struct psd_peer *p)
 /* A disk does not take the manifest: it stays decided, that task is told again, and the next one may be made. */
 static void not_told(struct psd_task *t, const struct psi_err *err)
 {
+    psd_saves_failed(t, t->saves->what.number, err);
     idle(t);
     psd_saves_fail(t, &t->saves->served, err);
 }
@@ -589,6 +590,8 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
     PSI_IGNORE(listed_add(of, number, true)); /* it will list it */
     if (now) {
         done_by(t, p->index);
+    } else if (number == s->what.number && psd_saves_whole_at(t, number) >= s->what.task_count) {
+        s->failed_ms = 0; /* all have it now */
     }
 }
 
@@ -721,7 +724,11 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     ps_status st = psd_wait_meta(t, w, r, &err);
-    st = st == PS_OK ? psd_saves_check(t, &err) : st;
+    bool asked = st == PS_OK;
+    st = asked ? psd_saves_check(t, &err) : st;
+    if (asked && st != PS_OK) {
+        psd_saves_failed(t, 0, &err);
+    }
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);

@@ -80,8 +80,8 @@ struct psd_saves {
     uint64_t begun_step; /* ... when the last one was begun; counted from there */
     uint64_t saved_step; /* ... that was saved */
     bool warned;         /* that it cannot be */
-    uint64_t failed_ms;  /* when the last attempt has failed; 0: it has not */
-    char failed[256];    /* ... and why */
+    uint64_t failed_ms;  /* when the last attempt has failed, or was refused; 0: neither */
+    char failed[256];    /* ... which, and why */
     /* volatile: the attempt */
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
@@ -93,8 +93,8 @@ struct psd_saves {
     struct psi_list deleting;      /* likewise of CHECKPOINT_DELETE */
 };
 
-/** The last attempt has failed, or none could be made. */
-void psd_saves_failed(struct psd_task *t, const struct psi_err *err);
+/** The last attempt, of this number, has failed; 0: none could be made. */
+void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
 /** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
 ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saves_fini(struct psd_task *t);

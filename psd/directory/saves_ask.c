@@ -130,12 +130,15 @@ static uint32_t count_away(const struct psd_task *t)
     return away;
 }
 
-void psd_saves_failed(struct psd_task *t, const struct psi_err *err)
+void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err)
 {
     struct psd_saves *s = t->saves;
-    char which[48] = "";
-    if (s->phase != PSD_SAVES_IDLE) {
-        PSI_IGNORE(snprintf(which, sizeof(which), "checkpoint %llu, ", (unsigned long long)s->what.number)); /* fits */
+    char which[48] = "refused: ";
+    if (s == NULL) {
+        return; /* nobody is told of its checkpoints */
+    }
+    if (number != 0) {
+        PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
     }
     s->failed_ms = t->now_ms;
     PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.180s", which, ps_status_name(err->code), err->text)); /* fits */
@@ -181,7 +184,7 @@ void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
             s->what.task_count, share / 10000);
     }
     if (s->failed_ms != 0) {
-        add(&x, "; %llu s ago failed: %s", (unsigned long long)(t->now_ms - s->failed_ms) / 1000, s->failed);
+        add(&x, "; %llu s ago %s", (unsigned long long)(t->now_ms - s->failed_ms) / 1000, s->failed);
     }
     add(&x, t->config.checkpoint_seconds == 0 && t->config.checkpoint_steps == 0 ? "; on demand" : "; one");
     if (t->config.checkpoint_seconds != 0) {

@@ -74,7 +74,7 @@ static void refused(struct psd_task *t, const struct psi_err *err)
         psd_log(t, PSI_LOG_WARN, "checkpoint_refused", PSI_KV("msg", err->text));
     }
     s->warned = true;
-    psd_saves_failed(t, err);
+    psd_saves_failed(t, 0, err);
     s->wanted = false;
     psd_saves_set_due(t);
     psd_saves_fail(t, &s->asked, err);
@@ -106,6 +106,7 @@ void psd_saves_turn(struct psd_task *t)
     } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {
         s->wanted = false;
     } else if (!held) {
+        psd_saves_failed(t, 0, &err);
         s->again_ms = t->now_ms + AGAIN_MS; /* events are many */
     }
 }
@@ -142,7 +143,7 @@ static bool look_at_steps(struct psd_task *t)
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         bool here = r->conn != NULL || r->lease_until_ms > t->now_ms;
-        uint64_t said = here ? psd_record_step(r) : 0;
+        uint64_t said = here ? psd_record_step(r, t->went_back_ms) : 0;
         step = said > step ? said : step;
         ready = ready || (here && r->chief_ready != 0);
     }

@@ -181,6 +181,7 @@ static void idle(struct psd_task *t)
 {
     t->starts->phase = PSD_STARTS_IDLE;
     t->starting = false;
+    t->delayed = NULL;
     t->starts->look = true;
     t->starts->by_ask = t->starts->adopts = t->starts->spreads = t->starts->strays = false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -396,7 +397,23 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return st;
 }
 
-/* any: there was something in it. */
+/* The model goes back: the steps that were said are of a history that is given up. */
+static void go_back(struct psd_task *t, uint64_t step)
+{
+    t->saves->step = t->saves->step == 0 ? 0 : step; /* 0: nobody has said one */
+    t->left_step = 0;
+    t->went_back_ms = t->now_ms;
+}
+
+/* Nothing of what is loaded is to be placed. any: there was something in it. */
+static const char *why_nothing(const struct psd_starts *s, bool any, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(
+        buf, n, any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
+        (unsigned long long)s->number)); /* fits */
+    return buf;
+}
+
 static void say_placed(struct psd_task *t, const struct psd_start_list *all, bool any)
 {
     struct psd_starts *s = t->starts;
@@ -407,11 +424,8 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, boo
     bool cut = false;
     if (all->count == 0) {
         char text[96];
-        PSI_IGNORE(
-            snprintf(text, sizeof(text),
-                     any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
-                     (unsigned long long)s->number)); /* fits */
-        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step), PSI_KV("msg", text));
+        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
+                PSI_KV("msg", why_nothing(s, any, text, sizeof(text))));
         return;
     }
     for (size_t i = 0; i < all->count; i++) {
@@ -436,6 +450,9 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, boo
             PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
         }
         psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number), PSI_KV("msg", text));
+    }
+    if (cut) {
+        go_back(t, c->what.step);
     }
 }
 
@@ -487,8 +504,8 @@ static void place(struct psd_task *t)
     if (st != PS_OK || missed || c == NULL) {
         again_later(t);
     } else if (s->by_ask && all.count == 0) {
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "all that checkpoint %llu has was reset since",
-                            (unsigned long long)s->number)); /* told there */
+        char text[96];
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, any, text, sizeof(text)))); /* told there */
         ask_failed(t, &err);
     } else {
         say_placed(t, &all, any);
@@ -537,6 +554,7 @@ static void load_over(struct psd_task *t, const struct psd_peer *p)
         idle(t); /* the next older one */
     } else {
         again_later(t);
+        t->delayed = s->why.text;
     }
 }
 

@@ -91,6 +91,11 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
         return st;
     }
     const struct psd_checkpoint *c = psd_saves_known(t, number);
+    const struct psd_shard *shard = psd_save_shard(t, number);
+    if (c == NULL && shard != NULL && shard->bad[0] != '\0' && !shard->dropped) {
+        return psi_fail(err, shard->damaged ? PS_DATA_LOSS : PS_FAILED_PRECONDITION, "checkpoint %llu cannot be used: %s", n,
+                        shard->bad);
+    }
     if (c == NULL) {
         return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", n);
     }
@@ -161,6 +166,8 @@ void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
         struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
         if (err != NULL) {
             w->err = *err;
+        } else {
+            w->result = psd_saves_highest(t) + 1; /* the checkpoint that is made of it */
         }
         psd_wait_done(t, w);
     }

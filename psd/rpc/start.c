@@ -688,11 +688,11 @@ ps_status psd_start_check(const struct psd_task *t, struct psi_err *err)
         return PS_OK;
     }
     if (t->start->why[0] != '\0') {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s does not begin: %s", t->name, t->start->why);
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_NOT_READY, "%s does not begin: %s", t->name, t->start->why);
     }
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
-                       "%s waits until all tasks of job %s are there, and the checkpoint is loaded that they begin with", t->name,
-                       t->peers[t->directory].job);
+                       "%s waits until all tasks of job %s are there, and the checkpoint is loaded that they begin with%s%s",
+                       t->name, t->peers[t->directory].job, t->delayed != NULL ? ": " : "", t->delayed != NULL ? t->delayed : "");
 }
 
 uint32_t psd_start_retry_ms(struct psd_task *t)

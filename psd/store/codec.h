@@ -26,9 +26,8 @@ struct psd_codec {
     size_t left;
     struct psd_task *task; /* where it is resolved; NULL while it writes */
     struct psd_code_storage *storage;
-    bool without_pins;   /* format 1 of a state file, which it reads, has none */
-    bool without_values; /* of variables that it reads: psd_entry_value() is to follow */
-    const char *what;    /* it is, for errors */
+    bool without_pins; /* format 1 of a state file, which it reads, has none */
+    const char *what;  /* it is, for errors */
     ps_status st;
     struct psi_err *err;
 };

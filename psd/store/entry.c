@@ -158,7 +158,7 @@ ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *of, st
                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for its value", v->name);
 }
 
-/* Its value takes `bytes`; and memory for it, and its slots. */
+/* Its value takes `bytes`. */
 static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t bytes)
 {
     struct psd_store *s = &k->task->store;
@@ -176,7 +176,6 @@ static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t byt
     }
     s->promised_bytes += bytes - v->bytes;
     v->bytes = bytes;
-    k->st = k->without_values ? PS_OK : psd_entry_value(s, v, k->err);
 }
 
 static void element(struct psd_codec *k, struct psd_element **e)
@@ -461,7 +460,8 @@ static void stage(struct psd_codec *k, struct psd_progress *p)
     struct psd_store *s = &k->task->store;
     p->staging_bytes = psd_progress_staging_bytes(p);
     if (p->staging_bytes > 0) {
-        p->staging = psd_variable_stage_first(s, p->variable, p->staging_bytes);
+        bool first = !p->variable->initialised; /* otherwise its value is to come */
+        p->staging = first ? psd_variable_stage_first(s, p->variable, p->staging_bytes) : NULL;
         p->staging = p->staging != NULL ? p->staging : psd_store_stage(s, p->staging_bytes);
         if (p->staging == NULL) {
             no_memory(k, "what a push has staged");

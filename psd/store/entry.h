@@ -64,10 +64,9 @@ struct psd_entry_end {
 void psd_entry_head(struct psd_codec *k, struct psd_entry_head *h);
 void psd_entry_task(struct psd_codec *k, struct psd_task *t);
 void psd_entry_container(struct psd_codec *k, const struct psd_container *c);
-/** v, or the one that was read; NULL: it was wrong. Its values lie in `file`: with a value it has memory for it and its slots, to
- * be filled; k->without_values: it gets that by psd_entry_value(). */
+/** v, or the one that was read; NULL: it was wrong. Its values lie in `file`: with a value psd_entry_value() is to follow. */
 const struct psd_variable *psd_entry_variable(struct psd_codec *k, const struct psd_variable *v, uint32_t *file);
-/** RESOURCE_EXHAUSTED. */
+/** Memory for its value and its slots, to be filled. RESOURCE_EXHAUSTED. */
 ps_status psd_entry_value(struct psd_store *s, const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 /** index: its place in the queue, from 0 on; of an item that is done any. */
 void psd_entry_element(struct psd_codec *k, const struct psd_variable *v, const struct psd_element *e, uint64_t index, bool done);

@@ -61,7 +61,7 @@ enum stage { BLOCKS, HEADER, VALUES, DONE };
 struct psd_load {
     struct psd_task *task;
     struct psd_load_options o;
-    uint64_t budget_bytes;      /* its task's; while it is not dealt what it has may be more */
+    uint64_t budget_bytes;      /* its task's; until the state is read what it has may be more */
     char of[PSI_TASK_NAME_MAX]; /* whose it is */
     enum stage stage;
     struct psd_code_storage storage;
@@ -119,9 +119,7 @@ ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o,
     l->task = empty;
     l->o = *o;
     l->budget_bytes = empty->store.budget_bytes;
-    if (o->deal.tasks > 0) {
-        psd_store_set_budget(&empty->store, UINT64_MAX / 2);
-    }
+    psd_store_set_budget(&empty->store, UINT64_MAX / 2);
     l->block = block;
     PSI_IGNORE(psi_task_name_format(l->of, sizeof(l->of), empty->config.job, /* it is of */
                                     o->writer != 0 ? o->writer - 1 : empty->config.task));
@@ -213,7 +211,6 @@ static void expect_values(struct psd_load *l, struct psd_codec *k, const struct 
     of->file = file;
     of->array_count = 1 + psd_optim_slot_count(v->optimizer.kind);
     for (uint32_t i = 0; i < of->array_count; i++) {
-        of->arrays[i].memory = i == 0 ? v->value : v->slots[i - 1];
         of->arrays[i].bytes = v->bytes;
     }
     if (l->o.random != NULL) {
@@ -332,7 +329,7 @@ static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct p
                           .left = e->bytes,
                           .task = l->task,
                           .storage = &l->storage,
-                          .without_pins = l->version<2, .without_values = l->o.deal.tasks> 0,
+                          .without_pins = l->version < 2,
                           .what = "a state file",
                           .err = err};
     entry(l, &k, e->kind);
@@ -364,12 +361,12 @@ static void leave_out(void *ctx, const struct psd_variable *v)
 }
 
 /* What is another task's goes; what stays gets memory, within the budget that the task has. */
-static ps_status deal(struct psd_load *l, struct psi_err *err)
+static ps_status take_memory(struct psd_load *l, struct psi_err *err)
 {
     struct psd_store *s = &l->task->store;
     uint64_t cursor = 0;
     void *value = NULL;
-    ps_status st = psd_deal(s, &l->o.deal, leave_out, l, err);
+    ps_status st = l->o.deal.tasks > 0 ? psd_deal(s, &l->o.deal, leave_out, l, err) : PS_OK;
     psd_store_set_budget(s, l->o.had_bytes < l->budget_bytes ? l->budget_bytes - l->o.had_bytes : 0);
     if (st == PS_OK && s->budget_lowered) {
         st = psi_fail(err, PS_RESOURCE_EXHAUSTED,
@@ -436,7 +433,7 @@ static ps_status got_block(struct psd_load *l, struct psi_err *err)
     }
     struct psd_codec k = {.task = l->task, .what = "a state file", .err = err};
     psd_entry_complete(&k);
-    st = k.st == PS_OK && l->o.deal.tasks > 0 ? deal(l, err) : k.st;
+    st = k.st == PS_OK ? take_memory(l, err) : k.st;
     st = st == PS_OK ? deal_values(l, err) : st;
     if (st == PS_OK) {
         renew(l);

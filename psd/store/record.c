@@ -125,10 +125,11 @@ void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step)
     r->steps[r->step_count++] = (struct psd_step){.at_ms = now_ms, .step = step};
 }
 
-uint64_t psd_record_step(const struct psd_record *r)
+uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms)
 {
     uint64_t step = r->step_count == 0 ? UINT64_MAX : r->steps[r->step_count - 1].step;
-    return step <= INT64_MAX ? step + 1 : 0;
+    bool counts = r->begun_ms >= since_ms || (r->step_count > 1 && r->steps[0].at_ms > since_ms);
+    return counts && step <= INT64_MAX ? step + 1 : 0;
 }
 
 double psd_record_steps_per_second(const struct psd_record *r, uint64_t now_ms, uint64_t stale_ms)

@@ -152,8 +152,9 @@ bool psd_record_admits(const struct psd_record *r, uint64_t number);
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
 /** A beat has come that says this global step. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step);
-/** The global step that the session said last, + 1; 0: none, or one that no global step can be (anybody may say anything). */
-uint64_t psd_record_step(const struct psd_record *r);
+/** The global step that the session said last, + 1; 0: none, or one that no global step can be (anybody may say anything). What
+ * was said up to since_ms does not count: the model went back then. Neither does the last step of who ends for that. */
+uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
 /**
  * How fast the global step rises that the session says, per second: from the first to the last of the beats kept (the last
  * PSD_STEPS_KEPT that said one). 0 with fewer than two, and when the last is more than stale_ms old. A step that is lower than

@@ -154,6 +154,8 @@ class Saved(unittest.TestCase):
             text = psctl(c, "checkpoint", "save", "--json", code=1)
         self.assertIn("/job:ps/task:1", text)
         self.assertEqual(listed(c), [])
+        for said in (psctl(c, "status"), psctl(c, "status", "--json")["tasks"][0]["checkpoints"]):
+            self.assertRegex(said, "none is saved; [0-9]+ s ago refused: FAILED_PRECONDITION: .* has /job:ps/task:1")
 
 
 if __name__ == "__main__":

@@ -97,6 +97,11 @@ class Disks(unittest.TestCase):
         self.assertEqual(code, 0, out)
         self.assertGreater(time.monotonic() - began, 2)
         self.whole(json.loads(out)["number"])
+        code, out = self.m.psctl("--timeout", "2s", "checkpoint", "restore", "latest", "--spread", "--yes")
+        self.assertEqual(code, 0, out)
+        said = json.loads(out)
+        self.assertEqual(said["saved"], said["number"] + 1)  # the directory's own, which was waited for
+        self.whole(said["saved"])
 
     def test_a_disk_that_syncs(self):
         """What is written is in no share while it is synced: psctl waits for longer than --timeout, says for what, and not for ever."""

@@ -89,6 +89,18 @@ class Restoring(unittest.TestCase):
         for task in tasks:
             c.start(task, *(self.flags if flags is None else flags))
 
+    def restart_spoilt(self, c, number, *more):
+        """A byte of what task 1 has of it is another one."""
+        for task in (0, 1):
+            c.kill(task)
+        with open(os.path.join(self.place, "ps-1", "%020d" % number, "state"), "r+b") as f:
+            f.seek(100)
+            byte = f.read(1)
+            f.seek(100)
+            f.write(bytes([byte[0] ^ 4]))
+        for task in (0, 1):
+            c.start(task, *self.flags, *more)
+
     def all_there(self, c, names):
         return until(lambda: self.values(c).keys() == names and self.values(c), "not all variables came back")
 
@@ -194,16 +206,23 @@ class Restored(Restoring):
         saved = self.values(c)
         self.train(c, 25)
         newest = self.save(c)
-        for task in (0, 1):
-            c.kill(task)
-        with open(os.path.join(self.place, "ps-1", "%020d" % newest, "state"), "r+b") as f:
-            f.seek(100)
-            byte = f.read(1)
-            f.seek(100)
-            f.write(bytes([byte[0] ^ 4]))
-        for task in (0, 1):
-            c.start(task, *self.flags)
+        self.restart_spoilt(c, newest)
         self.assertEqual(self.all_there(c, saved.keys()), saved)
+
+    def test_a_trainer_is_told_what_helps(self):
+        """The newest one is spoilt, and no other one is to be loaded: neither other flags nor --fresh would help."""
+        job, train = self.trains(sync=False)
+        c = self.cluster("--checkpoint_seconds", "0", more_jobs=job)
+        for steps in (20, 30):
+            train(c, steps)
+            newest = self.save(c)
+        self.restart_spoilt(c, newest, "--restore", "latest")
+        said = train(c, 40, refused=True).splitlines()[-1]
+        self.assertRegex(said, "does not begin: checkpoint %d cannot be used: .*; psctl config set restore auto at the first ps" % newest)
+        self.assertNotRegex(said, "--fresh|flags of the run")
+        psctl(c, "config", "set", "restore", "auto")
+        until(lambda: [1 for row in psctl(c, "vars", "--json")["variables"] if row["name"] == "global_step"])
+        train(c, 40)
 
     def test_one_of_two(self):
         for task in (0, 1):
@@ -301,7 +320,9 @@ class Restored(Restoring):
                 self.assertEqual(self.tensors(c), saved)
                 self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1"})
                 said = psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes", "--json")
-                self.assertGreater(said["saved"], said["number"])
+                self.assertEqual(said["saved"], said["number"] + 1)
+                newest = psctl(c, "checkpoint", "list", "--json")["checkpoints"][-1]
+                self.assertEqual((newest["number"], newest["state"]), (said["saved"], "saved"))  # it alone, and it is whole
                 self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:2"})
                 self.assertEqual(self.tensors(c), saved)
                 for task in (0, 1, 2):

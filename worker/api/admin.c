@@ -148,21 +148,26 @@ ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force, int64
     return psi_api_result(&err, psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err));
 }
 
-static ps_status restore(ps_session *s, const struct psi_saved_name *of, int64_t timeout_ms)
+static ps_status restore(ps_session *s, const struct psi_saved_name *of, int64_t timeout_ms, uint64_t *out_next)
 {
     struct psi_err err = {0};
-    const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT_RESTORE, .src = of};
-    return psi_api_result(&err, psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err));
+    uint64_t next = 0;
+    const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT_RESTORE, .src = of, .dst = &next};
+    ps_status st = psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err);
+    if (st == PS_OK && out_next != NULL) {
+        *out_next = next;
+    }
+    return psi_api_result(&err, st);
 }
 
 ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms)
 {
-    return restore(s, &(struct psi_saved_name){.number = number}, timeout_ms);
+    return restore(s, &(struct psi_saved_name){.number = number}, timeout_ms, NULL);
 }
 
-ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_ms)
+ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next)
 {
-    return restore(s, &(struct psi_saved_name){.number = number, .spread = true}, timeout_ms);
+    return restore(s, &(struct psi_saved_name){.number = number, .spread = true}, timeout_ms, out_next);
 }
 
 static int64_t now_us(void)

@@ -349,7 +349,7 @@ struct psi_list_sink {
  *   CONFIG_SET      src = struct psi_setting *
  *   SET_RATE        src = const struct psi_rate *, kept with its texts; dst = uint64_t *, how many variables have it
  *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
- *   CHECKPOINT      dst = uint64_t *, its number
+ *   CHECKPOINT      dst = uint64_t *, its number; CHECKPOINT_RESTORE: that of the one that is made then
  *   VARS and others of lists.h
  *                   dst = struct psi_list_sink *
  *   WAIT_CLUSTER    src = jobs, "ps,worker"

@@ -84,8 +84,8 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_CHECKPOINT_DELETE] = {"checkpoint_delete", PS_OP_CHECKPOINT_DELETE, PSI_TO_DIRECTORY, PSI_KIND_SRC | PSI_KIND_DISK,
                                    .go = psi_control_go, .build = psi_control_build_saved_name, .answer = psi_control_plain},
     [PSI_REQ_CHECKPOINT_RESTORE] = {"checkpoint_restore", PS_OP_CHECKPOINT_RESTORE, PSI_TO_DIRECTORY,
-                                    PSI_KIND_SRC | PSI_KIND_DISK, .go = psi_control_go, .build = psi_control_build_saved_name,
-                                    .answer = psi_control_plain},
+                                    PSI_KIND_SRC | PSI_KIND_DST | PSI_KIND_DISK, .go = psi_control_go,
+                                    .build = psi_control_build_saved_name, .answer = psi_control_u64},
     [PSI_REQ_CHECKPOINT_READ] = {"checkpoint_read", PS_OP_CHECKPOINT_READ, PSI_TO_TASK, PSI_KIND_DST, .go = psi_control_go,
                                  .check = psi_control_range_check, .build = psi_control_build_range, .answer = psi_control_range},
     PSI_LISTS(LIST, LIST) /* lists.h */

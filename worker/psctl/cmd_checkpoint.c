@@ -195,7 +195,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
     struct failure f = {.status = PS_OK};
     ps_checkpoint_info last = w->now;
-    bool goes_on = true;
+    bool goes_on = w->state == PS_CHECKPOINT_WRITING || w->state == PS_CHECKPOINT_IN_PART;
     while (goes_on && cli_clock_ms() < c->deadline_ms) {
         ps_checkpoint_state before = w->state;
         psctl_copy_share(&w->bar, last.share / (100.0 * PERCENT), "is written");
@@ -364,9 +364,20 @@ static enum psctl_exit verify(struct psctl *c)
     return faults == 0 ? PSCTL_OK : PSCTL_FAILED;
 }
 
-static struct failure restore_now(struct psctl *c, uint64_t number)
+static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *out_next)
 {
-    return failure_of((c->spread ? ps_checkpoint_spread : ps_checkpoint_restore)(c->session, number, psctl_left_ms(c)));
+    int64_t left_ms = psctl_left_ms(c);
+    return failure_of(c->spread ? ps_checkpoint_spread(c->session, number, left_ms, out_next)
+                                : ps_checkpoint_restore(c->session, number, left_ms));
+}
+
+/* The directory saves by itself what it has spread; only where that has failed, or has not begun, it is asked to. */
+static struct failure save_spread(struct psctl *c, uint64_t *number)
+{
+    struct watched w = {.bar = psctl_copy_begin(c), .number = *number, .moved_ms = cli_clock_ms()};
+    psctl_restart_clock(c);
+    (void)moves(c, &w);
+    return w.state == 0 ? save_now(c, number) : follow(c, &w);
 }
 
 static enum psctl_exit restore(struct psctl *c)
@@ -381,16 +392,15 @@ static enum psctl_exit restore(struct psctl *c)
     }
     psctl_restart_clock(c);
     struct watched w = {.bar = psctl_copy_begin(c)};
-    struct failure f = restore_now(c, number);
+    uint64_t saved = 0;
+    struct failure f = restore_now(c, number, &saved);
     while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) { /* and it is joined */
         psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
-        f = restore_now(c, number);
+        f = restore_now(c, number, &saved);
     }
     psctl_copy_wipe(&w.bar);
-    uint64_t saved = 0;
     if (f.status == PS_OK && c->spread) { /* only then it is safe that way */
-        psctl_restart_clock(c);
-        f = save_now(c, &saved);
+        f = save_spread(c, &saved);
     }
     if (f.status != PS_OK) {
         return failed(c, &f);

@@ -261,8 +261,7 @@ const struct psctl_verb psctl_verb_status = {
         "their slots and values on their way take of its memory budget, not the size of the process. PUSHES/S and\n"
         "BYTES/S are of the last seconds. A last line says which trainers have not said yet that the job is done, once one has,\n"
         "and when it is. Where the directory has a checkpoint_dir, a line says which checkpoint is the last one, how far the\n"
-        "next one is, why the last attempt failed, and when they are made. Exit status 1 when a task is down or has lost "
-        "variables, or when two\n"
-        "processes say that they are the same task. --watch asks again and again, on one session, and draws over the\n"
-        "last round on a terminal; an interrupt ends it with exit status 0.\n",
+        "next one is, why the last attempt failed or was refused, and when they are made. Exit status 1 when a task is down\n"
+        "or has lost variables, or when two processes say that they are the same task. --watch asks again and again, on one\n"
+        "session, and draws over the last round on a terminal; an interrupt ends it with exit status 0.\n",
 };

@@ -72,7 +72,7 @@ bool psctl_all_up(const struct psctl *c, int only)
     bool all = true;
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i) && !c->infos[i].up) {
-            bool waits = c->infos[i].reason == PS_REASON_NOT_READY || c->infos[i].status == PS_FAILED_PRECONDITION;
+            bool waits = c->infos[i].reason == PS_REASON_NOT_READY;
             psctl_note(c, "%s (%s) %s: %s", ps_cluster_task_name(c->session, i), c->infos[i].address,
                        waits ? "has nothing to show yet" : "is down", c->infos[i].error);
             all = false;

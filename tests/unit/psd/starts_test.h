@@ -28,17 +28,22 @@ static inline void connect_1(struct st *s)
     assert_int_equal(fc_connect(&s->at1), PS_OK);
 }
 
-static inline ps_v1_OpenAnswer made_at(struct st *s, struct fc *at, const char *name, uint32_t task)
+static inline ps_v1_OpenAnswer made_of(struct st *s, struct fc *at, const char *name, uint32_t task, uint64_t elements)
 {
     ps_v1_CreateItem m;
     ps_v1_OpenAnswer a;
-    fc_create_item(&m, name, PS_F32, N, ps_adagrad(0.1));
+    fc_create_item(&m, name, PS_F32, elements, ps_adagrad(0.1));
     m.task = task;
     assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_OK);
     assert_int_equal(fc_open(at, name, &a), PS_OK);
     assert_applied(fc_init_var(at, a.handle, ps_zeros(), ps_adagrad(0.1), 0, false));
     assert_reply(fc_seal(at, a.handle, a.creation, 0), PS_OK, "");
     return a;
+}
+
+static inline ps_v1_OpenAnswer made_at(struct st *s, struct fc *at, const char *name, uint32_t task)
+{
+    return made_of(s, at, name, task, N);
 }
 
 static inline struct st *st_new(shell_tweak tweak)
@@ -234,6 +239,32 @@ static inline void hold_saves(const struct st *s)
     s->sv->t[0]->core->saves->again_ms = UINT64_MAX;
 }
 
+/* For one of w and v with its slot, not for two. */
+static inline void with_little_memory(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->memory_budget_bytes = (uint64_t)N * 8 + (64 << 10);
+}
+
+/* What task i says that would have so much. */
+static inline const char *why_little(uint32_t i, int bytes)
+{
+    static char why[200];
+    (void)snprintf(why, sizeof(why), "/job:ps/task:%u would have %d bytes with what it gets of it; its memory budget is %d bytes",
+                   i, bytes, N * 8 + (64 << 10));
+    return why;
+}
+
+/* psctl config set memory_budget. */
+static inline void give_memory(const struct st *s)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        if (s->sv->t[i] != NULL) {
+            s->sv->t[i]->core->config.memory_budget_bytes = 1 << 30;
+        }
+    }
+}
+
 /* Task 0 alone, with a checkpoint that says 1; then both, the other one with a disk or without. */
 static inline struct st *grown(shell_tweak tweak, bool bare)
 {
@@ -259,12 +290,13 @@ static inline struct st *grown(shell_tweak tweak, bool bare)
 
 static inline void restore(struct st *s, uint64_t number, ps_status st, const char *why)
 {
+    uint64_t next = psd_saves_highest(s->sv->t[0]->core) + 1;
     sv_ask_by_name(s->sv, PS_OP_CHECKPOINT_RESTORE, number, false);
     sv_run(s->sv);
     struct fc_reply r = fc_take(&s->sv->c, NULL);
     assert_reply(r, st, why);
     if (st == PS_OK) {
-        assert_int_equal(sv_number(&r), number);
+        assert_int_equal(sv_number(&r), next);
     }
 }
 

@@ -5,6 +5,7 @@
  */
 #include "save_test.h"
 
+#include "psd/directory/saves.h"
 #include "psd/rpc/save.h"
 #include "psd/rpc/start.h"
 
@@ -197,6 +198,14 @@ TEST(test_directory_lost_before_it_has_decided)
     assert_int_equal(sv_number(&r), 2); /* the other one has heard of 1 */
 }
 
+/* What psctl status says of it has this, or does not. */
+static bool status_says(const struct sv *sv, const char *part)
+{
+    char text[512];
+    psd_saves_text(sv->t[0]->core, text, sizeof(text));
+    return strstr(text, part) != NULL;
+}
+
 TEST(test_without_a_directory_for_it)
 {
     for (int which = 0; which < 2; which++) {
@@ -205,6 +214,9 @@ TEST(test_without_a_directory_for_it)
         PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
         assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, which == 0 ? "/job:ps/task:0" : "/job:ps/task:1");
         assert_int_equal(sv_list(sv, a, 1), 0);
+        shell_pass(&sv->net, 2000);
+        assert_true(which == 0 ||
+                    status_says(sv, "none is saved; 2 s ago refused: FAILED_PRECONDITION: no checkpoint: no directory"));
     }
 }
 
@@ -214,6 +226,15 @@ TEST(test_not_connected)
     struct fc_reply r = sv_save(sv);
     assert_reply(r, PS_UNAVAILABLE, "/job:ps/task:1");
     assert_int_not_equal(r.retry_after_ms, 0);
+    assert_true(status_says(sv, "refused: UNAVAILABLE: no checkpoint: not connected to the directory: /job:ps/task:1"));
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 1);
+    assert_false(status_says(sv, "refused"));
+    sv_kill(sv, 1);
+    sv->t[0]->core->saves->wanted = true; /* as one by time is */
+    shell_pass(&sv->net, 5000);
+    assert_true(status_says(sv, "; 0 s ago refused: UNAVAILABLE: no checkpoint: not connected to the directory: /job:ps/task:1"));
 }
 
 /* Any call of either disk: what was saved stays whole, the answer says what failed, and the next one is saved. */
@@ -385,11 +406,13 @@ TEST(test_manifest_that_is_not_taken)
     sv->disks[1].held = false;
     sv_run(sv);
     assert_reply(fc_take(&sv->c, NULL), PS_RESOURCE_EXHAUSTED, "/job:ps/task:1");
+    assert_true(status_says(sv, "failed: checkpoint 1, RESOURCE_EXHAUSTED: /job:ps/task:1"));
     f->fail_at = 0;
-    struct fc_reply r = sv_save(sv);
-    assert_int_equal(sv_number(&r), 2);
     shell_pass(&sv->net, 1500);
     sv_run(sv);
+    assert_false(status_says(sv, "failed"));
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 2);
     assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2));
     assert_int_equal(sv_list(sv, a, 8), 2);
     assert_int_equal(a[0].state, PS_CHECKPOINT_WHOLE);

@@ -447,6 +447,41 @@ TEST(test_restored_while_it_lives)
     assert_true(s->w.checkpoint == 4);
 }
 
+/* Who is lost behind a restore is told of beside the step that the others went back to, or have come to since: not beside that
+ * of the history that was given up, also where sessions of it are still there, or leave later. */
+TEST(test_steps_behind_a_restore)
+{
+    for (int how = 0; how < 4; how++) {
+        struct st *s = st_new(sv_with_disk);
+        struct fc old, other;
+        fc_init(&old, s->sv->t[0], 9);
+        assert_int_equal(fc_connect(&old), PS_OK);
+        PSI_IGNORE(fc_ready(&s->sv->c, "global_step", PS_I64, 1, ps_no_optimizer(), 20)); /* by its name */
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        assert_int_equal(fc_beat(&old, 100, NULL).status, PS_OK);
+        pass(s);
+        restore(s, 1, PS_OK, "");
+        shell_pass(&s->sv->net, 10);
+        if (how > 0) { /* its last words */
+            assert_int_equal(fc_beat(&old, 101, NULL).status, PS_OK);
+        }
+        if (how > 1) {
+            assert_applied(fc_call(&old, PS_OP_GOODBYE, 0, 77, 0, NULL, 0, NULL));
+        }
+        if (how > 2) {
+            fc_init(&other, s->sv->t[0], 10);
+            assert_int_equal(fc_connect(&other), PS_OK);
+            assert_int_equal(fc_beat(&other, 25, NULL).status, PS_OK);
+        }
+        pass(s);
+        lose(s, 1);
+        assert_true(shell_logged(s->sv->t[0], "checkpoint_partial"));
+        assert_true(
+            shell_logged(s->sv->t[0], how > 2 ? "restored at step 20, others at 25" : "restored at step 20, others at 20"));
+    }
+}
+
 /* Nothing changes, and nothing of it stays in memory. */
 TEST(test_not_restored)
 {
@@ -473,6 +508,15 @@ TEST(test_not_restored)
         boot(s, false, true);
         restore(s, 2, PS_FAILED_PRECONDITION, "/job:ps/task:1 has no part of it, and no checkpoint_dir");
     }
+}
+
+/* What was saved before there was anything says so, and not that it was reset since. */
+TEST(test_nothing_to_restore)
+{
+    struct st *s = st_new(sv_with_disk);
+    reset(s);
+    assert_int_equal(save(s), 1);
+    restore(s, 1, PS_FAILED_PRECONDITION, "checkpoint 1 has nothing");
 }
 
 /* A task that says why it cannot load it says nothing about its files. */

@@ -321,6 +321,24 @@ TEST(test_fewer_tasks_without_memory)
     }
 }
 
+/* Each of the two parts fits, both do not. */
+TEST(test_fewer_tasks_with_little_memory)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    s->tweak = with_little_memory;
+    boot_alone(s);
+    pass(s);
+    assert_true(shell_logged(s->sv->t[0], why_little(0, 2 * N * 8)));
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_UNAVAILABLE);
+    assert_int_equal(s->sv->t[0]->core->store.variable_count, 0);
+    give_memory(s);
+    pass(s);
+    connect_alone(s);
+    assert_both(s, 1, 1);
+}
+
 static struct psd_task *beside_with(struct st *s, const char *first, const char *second)
 {
     struct psd_task *t = s->sv->t[0]->core, *beside = NULL;

@@ -144,6 +144,19 @@ TEST(test_begun_with_an_older_one_and_lost)
     }
 }
 
+/* The manifest that decides on it is not as it was written: that is said, and where it lies. */
+TEST(test_damaged_manifest_is_named)
+{
+    struct st *s = twice_saved(sv_with_disk);
+    kill_both(s);
+    spoil(s, 0, 1, PSD_DISK_MANIFEST);
+    boot(s, true, true);
+    connect(s, true, true);
+    restore(s, 1, PS_DATA_LOSS, "checkpoint 1 cannot be used: its manifest at /job:ps/task:0: its CRC is another one");
+    restore(s, 3, PS_NOT_FOUND, "there is no checkpoint 3");
+    assert_both(s, 2, 2);
+}
+
 /* With `recover` cut, and in rounds, all go back: to the newest one, and, once it is saved, to what was made of it. */
 TEST(test_restored_older_and_lost_where_all_go_back)
 {

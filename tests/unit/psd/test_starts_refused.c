@@ -118,6 +118,38 @@ TEST(test_empty_disk_beside_what_lives)
     assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_OK);
 }
 
+/* The newest one does not fit into a task's memory, an older one would: that is no damage. Nobody begins until it fits. */
+TEST(test_without_memory_for_the_newest)
+{
+    for (int k = 0; k < 4; k++) {
+        const uint32_t lacks = (uint32_t)k % 2;
+        const int more = k < 2 ? N : 2 * N; /* which is more than all there is */
+        const char *why = why_little(lacks, (N + more) * 8);
+        struct st *s = st_new(sv_with_disk);
+        set(s, 1);
+        assert_int_equal(save(s), 1);
+        PSI_IGNORE(made_of(s, lacks == 0 ? &s->sv->c : &s->at1, "x", lacks, (uint64_t)more)); /* that it is there */
+        set(s, 2);
+        assert_int_equal(save(s), 2);
+        kill_both(s);
+        s->tweak = with_little_memory;
+        boot(s, true, true);
+        for (int i = 0; i < 2; i++) { /* and that lasts */
+            connect_psctl(s);
+            assert_nothing_listed(s, PS_UNAVAILABLE, why);
+            assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_UNAVAILABLE);
+            pass(s);
+        }
+        assert_true(shell_logged(s->sv->t[0], why) && shell_logged(s->sv->t[0], "psd --memory_budget"));
+        assert_false(shell_logged(s->sv->t[0], "start_refused") || shell_logged(s->sv->t[0], "start_empty"));
+        assert_int_equal(s->sv->t[0]->core->store.variable_count + s->sv->t[1]->core->store.variable_count, 0);
+        give_memory(s);
+        pass(s);
+        connect(s, true, true);
+        assert_both(s, 2, 2);
+    }
+}
+
 /* The directory's own is lost: what it has decided nobody else knows. */
 TEST(test_directory_with_an_empty_disk)
 {
