@@ -121,8 +121,8 @@ TEST(test_empty_disk_beside_what_lives)
 /* The newest one does not fit into a task's memory, an older one would: that is no damage. Nobody begins until it fits. */
 TEST(test_without_memory_for_the_newest)
 {
-    for (int k = 0; k < 4; k++) {
-        const uint32_t lacks = (uint32_t)k % 2;
+    for (uint32_t k = 0; k < 4; k++) {
+        const uint32_t lacks = k % 2;
         const int more = k < 2 ? N : 2 * N; /* which is more than all there is */
         const char *why = why_little(lacks, (N + more) * 8);
         struct st *s = st_new(sv_with_disk);
