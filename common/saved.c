@@ -284,7 +284,7 @@ static void take_definition(struct cursor *c, struct psi_saved_variable *v, bool
         return;
     }
     TAKE(c, v->creation);
-    TAKE(c, v->handle);
+    TAKE(c, v->order);
     TAKE(c, v->file);
     TAKE(c, v->bytes);
     TAKE(c, v->version);

@@ -57,8 +57,8 @@ struct psi_saved_variable {
     ps_shape shape;
     ps_optimizer optimizer;
     bool atomic;
-    uint32_t handle; /* rises with the order of creation at its task */
-    uint32_t file;   /* of values, from 1 on */
+    uint32_t order; /* rises with the order of creation, of all tasks */
+    uint32_t file;  /* of values, from 1 on */
     uint64_t creation, bytes, version;
     double beta1_power, beta2_power;
     uint32_t array_count; /* value, slots */

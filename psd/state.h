@@ -130,6 +130,7 @@ struct psd_create {
     struct psd_definition definition;
     struct psi_queue_spec *queue; /* checked; NULL: a variable */
     uint32_t requested;           /* peer index */
+    uint32_t order;               /* as of psd_variable */
     bool pinned, created, done;
     uint32_t owner;
     ps_status status;
@@ -231,6 +232,7 @@ struct psd_task {
     struct psi_list trainings; /* directory: struct psd_training of directory/rounds_training.c */
     uint32_t training_count;
     uint64_t attempts;         /* directory: of closing a round, so far */
+    uint32_t next_order;       /* directory: above all psd_variable.order that it has given or heard of, its own aside */
     struct psd_save *save;     /* rpc/save.h; NULL: no disk */
     struct psd_saves *saves;   /* directory/saves.h; NULL: not the directory, or no disk */
     struct psd_start *start;   /* rpc/start.h; NULL: no disk */

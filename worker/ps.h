@@ -681,6 +681,8 @@ typedef struct ps_variable_info {
     uint32_t in_progress;
     uint64_t bytes; /* of the value; 0 while uninitialised */
     double rate;    /* ps_variable_set_rate(): in force in place of the optimizer's learning_rate; 0: none */
+    uint32_t order; /* rises with the order of creation, of all tasks */
+    uint8_t reserved_order[4];
 } ps_variable_info;
 /** Devices that a task said it has, which ps_cluster_info() has put into info: at most max are written, the total is returned, -1
  *  (INTERNAL) when they are not understood. Asks nobody; devices may be NULL when max is 0. */
@@ -885,9 +887,9 @@ PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force
  * since; containers that it has not stay. It is loaded beside what lives, and verified, before anything changes. Whoever trains
  * there gets ABORTED. A checkpoint of it is made then.
  * Errors: NOT_FOUND, FAILED_PRECONDITION (it is not whole on all tasks, or of tasks that are no more; it has nothing, or all that
- * it has was reset since; no checkpoint_dir), DATA_LOSS (a file of it is not as it was written), RESOURCE_EXHAUSTED (no memory for
- * it beside what lives), UNAVAILABLE (a task is away); nothing has changed then. DEADLINE_EXCEEDED (it goes on, if it has begun).
- * Any thread.
+ * it has was reset since; no checkpoint_dir), DATA_LOSS (a file of it is not as it was written), RESOURCE_EXHAUSTED (no memory
+ * for it beside what lives), UNAVAILABLE (a task is away); nothing has changed then. DEADLINE_EXCEEDED (it goes on, if it has
+ * begun). Any thread.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms);
 /**

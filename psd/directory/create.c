@@ -156,6 +156,10 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
     }
     struct psd_peer *p = &t->peers[item->owner];
     const struct psd_name *n = psd_directory_find(&t->names, item->container, item->name);
+    if (n->life != p->life) { /* it is to be made */
+        t->next_order = t->next_order > t->store.next_order ? t->next_order : t->store.next_order;
+        item->order = t->next_order++;
+    }
     if (!p->self) {
         psd_name_asked(n,
                        p->life); /* should another process take its place before it answers, it may come back with what it made */

@@ -273,6 +273,10 @@ static ps_status take_item(struct psd_task *t, const struct psd_conn *c, const p
     if (item->chief_number != 0) {
         return take_chief(t, c, item, err);
     }
+    if (item->order != 0) {
+        t->next_order = item->order > t->next_order ? item->order : t->next_order;
+        return PS_OK;
+    }
     if (item->has_saved) {
         return psd_saves_list_item(t, c->peer, item, err);
     }
@@ -513,6 +517,9 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         item.by_rounds = v->container->by_rounds;
         psd_list_add(&l, &ps_v1_ListItem_msg, &item);
     }
+    ps_v1_ListItem order = ps_v1_ListItem_init_zero;
+    order.order = t->store.next_order;
+    psd_list_add(&l, &ps_v1_ListItem_msg, &order);
     cursor = 0;
     while (psi_map_next(&t->chiefs, &cursor, NULL, NULL, &value)) {
         const struct psd_chief *chief = value;

@@ -54,6 +54,7 @@ ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out,
     if (st == PS_OK) {
         st = name_parse((const pb_bytes_array_t *)(const void *)&item->name, out->name, err);
     }
+    out->order = item->order;
     if (st == PS_OK && item->has_queue) {
         return queue_parse(item, out, err);
     }
@@ -78,6 +79,7 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
     PSI_IGNORE(PSI_BYTES_SET(out->container, create->container)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(out->name, create->name));           /* likewise */
     out->pinned = create->pinned;
+    out->order = create->order;
     out->has_queue = create->queue != NULL;
     if (out->has_queue) {
         psi_queue_spec_to_msg(create->queue, &out->queue);

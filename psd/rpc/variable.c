@@ -58,13 +58,16 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
         return compare(t, v, item, err);
     }
     PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_change_reserve() says what is missing */
+    uint32_t next = t->store.next_order;
+    bool given = item->order > next && item->order < UINT32_MAX;
     struct psd_change c = {.kind = PSD_CHANGE_CREATE,
                            .create = {.container = in,
                                       .name = item->name,
                                       .definition = d,
                                       .queue = item->queue,
                                       .creation = psd_random(t),
-                                      .pin = item->pinned ? t->config.task + 1 : 0}};
+                                      .pin = item->pinned ? t->config.task + 1 : 0,
+                                      .order = given ? item->order : next}};
     st = psd_change_reserve(t, &c, err);
     if (st == PS_OK) {
         psd_commit(t, &c);
@@ -279,6 +282,7 @@ void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         a.atomic = v->atomic;
         a.rate = v->rate;
         a.bytes = v->initialised ? v->bytes : 0;
+        a.order = v->order;
         psd_list_add(&l, &ps_v1_VarAnswer_msg, &a);
     }
     psd_list_end(&l);

@@ -93,6 +93,7 @@ static ps_status reserve_create(struct psd_task *t, struct psd_change *c, struct
     }
     if (st == PS_OK) {
         v->pin = c->create.pin;
+        v->order = c->create.order;
     }
     c->create.reserved = v;
     return st;
@@ -178,6 +179,7 @@ static void create(struct psd_codec *k, struct psd_change *c)
     }
     PSD_CODE(k, c->create.creation);
     PSD_CODE(k, c->create.pin);
+    PSD_CODE(k, c->create.order);
     if (k->out == NULL && k->st == PS_OK) {
         c->create.container = psd_container_find(&k->task->store, where);
     }

@@ -102,7 +102,7 @@ static bool create_fits(const struct psd_task *t, const struct psd_change *c)
 {
     const struct psd_definition *d = c->create.definition;
     return c->create.container != NULL && psd_variable_find(c->create.container, c->create.name) == NULL &&
-           psd_variable_by_creation(&t->store, c->create.creation) == NULL &&
+           psd_variable_by_creation(&t->store, c->create.creation) == NULL && c->create.order >= t->store.next_order &&
            psd_definition_check(d, c->create.name, NULL) == PS_OK &&
            (!d->queue || psi_queue_spec_check(c->create.queue, NULL) == PS_OK);
 }

@@ -77,7 +77,7 @@ struct psd_change {
             const struct psd_definition *definition;
             const struct psi_queue_spec *queue; /* checked; NULL: a variable */
             uint64_t creation;
-            uint32_t pin; /* of psd_variable */
+            uint32_t pin, order; /* of psd_variable */
             struct psd_variable *reserved;
         } create;
         const struct psd_variable *variable; /* DROP, QUEUE_CLOSE: open, no WORK, no ACCUMULATOR */

@@ -90,7 +90,10 @@ void psd_entry_task(struct psd_codec *k, struct psd_task *t)
 {
     PSD_CODE(k, t->position);
     PSD_CODE(k, t->chief_number);
-    PSD_CODE(k, t->store.next_handle);
+    PSD_CODE(k, t->store.next_order);
+    if (reads(k)) {
+        t->store.next_handle = t->store.next_order; /* before it is placed each has its order for a handle */
+    }
     PSD_CODE(k, t->store.dropped);
     PSD_CODE(k, t->names.forgotten);
 }
@@ -116,15 +119,15 @@ void psd_entry_container(struct psd_codec *k, const struct psd_container *c)
 }
 
 static struct psd_variable *make_variable(struct psd_codec *k, const struct psd_container *c, const char *name,
-                                          const struct psd_definition *d, uint64_t creation, uint32_t handle)
+                                          const struct psd_definition *d, uint64_t creation, uint32_t order)
 {
     struct psd_store *s = &k->task->store;
     struct psd_variable *v = NULL;
     if (!good(k)) {
         return NULL;
     }
-    if (psd_definition_check(d, name, NULL) != PS_OK || psd_variable_find(c, name) != NULL || handle == 0 ||
-        handle >= s->next_handle || psd_variable_by_handle(s, handle) != NULL || psd_variable_by_creation(s, creation) != NULL) {
+    if (psd_definition_check(d, name, NULL) != PS_OK || psd_variable_find(c, name) != NULL || order == 0 ||
+        order >= s->next_order || psd_variable_by_handle(s, order) != NULL || psd_variable_by_creation(s, creation) != NULL) {
         psd_code_wrong(k, "a variable that cannot be");
         return NULL;
     }
@@ -144,7 +147,7 @@ static struct psd_variable *make_variable(struct psd_codec *k, const struct psd_
         return NULL;
     }
     uint32_t next = s->next_handle;
-    s->next_handle = handle;
+    v->order = s->next_handle = order;
     psd_variable_add(s, psd_container_own(c), v, creation);
     s->next_handle = next;
     return v;
@@ -282,7 +285,7 @@ const struct psd_variable *psd_entry_variable(struct psd_codec *k, const struct 
     const struct psd_container *c = reads(k) ? NULL : v->container;
     const char *name = reads(k) ? NULL : v->name;
     uint64_t creation = reads(k) ? 0 : v->creation;
-    uint32_t handle = reads(k) ? 0 : v->handle;
+    uint32_t order = reads(k) ? 0 : v->order;
     uint64_t bytes = reads(k) ? 0 : v->bytes;
     bool initialised = !reads(k) && v->initialised;
     struct psd_definition own = {.dtype = PS_DTYPE_NONE};
@@ -298,10 +301,10 @@ const struct psd_variable *psd_entry_variable(struct psd_codec *k, const struct 
         psd_code_queue_spec(k, &spec);
     }
     PSD_CODE(k, creation);
-    PSD_CODE(k, handle);
+    PSD_CODE(k, order);
     PSD_CODE(k, *file);
     PSD_CODE(k, bytes);
-    struct psd_variable *made = reads(k) ? make_variable(k, c, name, d, creation, handle) : psd_variable_own(v);
+    struct psd_variable *made = reads(k) ? make_variable(k, c, name, d, creation, order) : psd_variable_own(v);
     if (made == NULL) {
         return NULL;
     }

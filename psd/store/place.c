@@ -9,6 +9,9 @@
 #include "mutate.h"
 #include "psd/state.h"
 
+#include "common/mem.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 struct placing {
@@ -97,6 +100,33 @@ static ps_status places(const struct placing *p, struct psi_err *err)
     return st;
 }
 
+static int in_order(const void *a, const void *b)
+{
+    const struct psd_variable *x = *(struct psd_variable *const *)a, *y = *(struct psd_variable *const *)b;
+    return x->order != y->order ? (x->order > y->order) - (x->order < y->order)
+                                : (x->handle > y->handle) - (x->handle < y->handle);
+}
+
+/* Each keeps its place in the order of creation; of two that have the same one, of different histories, one goes behind the
+ * other. all: [store's count] room. */
+static void settle_orders(struct psd_store *s, struct psd_variable **all)
+{
+    uint32_t count = 0;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_u64_map_next(&s->handles, &cursor, NULL, &value)) {
+        all[count++] = value;
+    }
+    if (count == 0) {
+        return;
+    }
+    qsort(all, count, sizeof(struct psd_variable *), in_order);
+    for (uint32_t i = 1; i < count; i++) {
+        all[i]->order = all[i]->order > all[i - 1]->order ? all[i]->order : all[i - 1]->order + 1;
+    }
+    s->next_order = all[count - 1]->order < s->next_order ? s->next_order : all[count - 1]->order + 1;
+}
+
 /* Set beside values that others have trained since, first values that nothing had been done to yet are half a model (DESIGN §10);
  * where something was trained before the cut, the others were constants then. */
 static void note_restored(const struct psd_container *c, bool beside)
@@ -151,17 +181,22 @@ static ps_status move_all(const struct placing *p, void (*moved)(const struct pl
 {
     struct psd_task *to = p->to, *from = p->from;
     struct psd_store *s = &to->store, *old = &from->store;
-    uint32_t first = s->next_handle;
+    uint32_t first = s->next_handle, highest = s->next_order > old->next_order ? s->next_order : old->next_order;
     uint64_t cursor = 0;
     PSI_ASSERT(psi_map_count(&from->records) == 0);
-    if (UINT32_MAX - s->next_handle <= old->variable_count || s->variable_count + old->variable_count > PS_VARIABLES_MAX) {
+    if (UINT32_MAX - s->next_handle <= old->variable_count || UINT32_MAX - highest <= PS_VARIABLES_MAX ||
+        s->variable_count + old->variable_count > PS_VARIABLES_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no room for %u variables more", to->name, old->variable_count);
     }
-    ps_status st = places(p, err);
+    struct psd_variable **all = psi_calloc(s->variable_count + old->variable_count + 1, sizeof(struct psd_variable *));
+    ps_status st = all == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for an order", to->name) : places(p, err);
     if (st != PS_OK) {
         places_end(p, first);
+        psi_free(all);
         return st;
     }
+    settle_orders(s, all);
+    psi_free(all);
     psd_arena_take(&s->arena, &old->arena);
     s->promised_bytes += old->promised_bytes;
     s->budget_lowered = s->budget_lowered || s->promised_bytes > s->budget_bytes;

@@ -25,7 +25,7 @@ void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t bu
     psi_u64_map_init(&s->creations, map_seed);
     psi_list_init(&s->free_attempts);
     s->budget_bytes = budget_bytes;
-    s->next_handle = 1;
+    s->next_handle = s->next_order = 1;
 }
 
 static void drop_all(struct psd_store *s, struct psd_container *c)
@@ -400,7 +400,7 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
                                const struct psd_definition *d, struct psd_variable **out, struct psi_err *err)
 {
     uint64_t bytes = psd_definition_memory_bytes(d);
-    if (s->variable_count >= PS_VARIABLES_MAX || s->next_handle == UINT32_MAX) {
+    if (s->variable_count >= PS_VARIABLES_MAX || s->next_handle == UINT32_MAX || s->next_order == UINT32_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': this task already holds %u variables", name,
                         s->variable_count);
     }
@@ -443,6 +443,7 @@ void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_v
     v->container = c;
     v->creation = creation;
     v->handle = s->next_handle++;
+    s->next_order = v->order < s->next_order ? s->next_order : v->order + 1;
     s->variable_count++;
     s->queue_count += v->queue != NULL;
     ps_status st = psi_map_put(&c->variables, v->name, strlen(v->name), v, NULL, NULL);

@@ -62,6 +62,7 @@ struct psd_variable {
     uint64_t chief_number; /* highest that an INIT or SEAL carried */
     uint8_t giver[8];      /* given: the first bytes of that session's id */
     uint32_t pin;          /* 1 + index of the task that who made it has pinned it to; 0: it may be anywhere */
+    uint32_t order; /* its place in the order of creation, of all that the cluster has; it is its own, also in checkpoints */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     /* volatile: */
@@ -96,7 +97,7 @@ struct psd_store {
     /* derived: */
     struct psi_u64_map handles, creations; /* -> struct psd_variable */
     uint64_t records_bytes;                /* of sessions */
-    uint32_t next_handle;
+    uint32_t next_handle, next_order;
     uint32_t variable_count; /* queues too */
     uint32_t queue_count;
     uint64_t dropped; /* variables so far: who waits for one looks again when it has changed */

@@ -748,6 +748,16 @@ def task_cut_note(f):
         "kind": 4, "container": b"localhost", "notes": 5, "step": 1201}], "a note")
 
 
+def list_order(f):
+    is_frame(f, "LIST", "CRC", id=85)
+    check(items(f.payload, "ListItem") == [{"order": 42}], "the next place")
+
+
+def task_create_order(f):
+    is_frame(f, "TASK_CREATE", "CRC", id=86)
+    check(items(f.payload, "CreateItem") == [{"container": b"localhost", "name": b"layer_1/w", "dtype": 1, "order": 42}], "a place")
+
+
 def list_bar(f):
     is_frame(f, "LIST", "CRC", id=91)
     check(items(f.payload, "ListItem") == [{"container": b"localhost", "saved": {"number": 12, "state": 4}}], "a bar")
@@ -836,7 +846,7 @@ def checkpoint(f):
 
 
 MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_delete, "checkpoint": checkpoint, "checkpoints_answer": checkpoints_answer,
-            "task_cut_note": task_cut_note, "list_bar": list_bar, "task_reset_bar": task_reset_bar,
+            "task_cut_note": task_cut_note, "list_bar": list_bar, "list_order": list_order, "task_create_order": task_create_order, "task_reset_bar": task_reset_bar,
             "task_cut": of_number("TASK_CUT", 82), "task_cut_answer": task_cut_answer, "task_manifest": task_manifest,
             "task_drop": of_number("TASK_DROP", 84), "list_saved": list_saved,
             "checkpoint_restore": checkpoint_restore, "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,

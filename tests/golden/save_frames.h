@@ -151,6 +151,24 @@ static inline void task_cut_note(struct wire *out)
     list_frame(out, PS_OP_TASK_CUT, PS_FLAG_REPLY, 90, &ps_v1_FileItem_msg, m, sizeof(m[0]), 2);
 }
 
+/* Behind the names: what a task has given of the order of creation; and the directory gives the next place. */
+static inline void list_order(struct wire *out)
+{
+    ps_v1_ListItem m = ps_v1_ListItem_init_zero;
+    m.order = 42;
+    list_frame(out, PS_OP_LIST, 0, 85, &ps_v1_ListItem_msg, &m, sizeof(m), 1);
+}
+
+static inline void task_create_order(struct wire *out)
+{
+    ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "localhost")); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "layer_1/w"));      /* likewise */
+    m.dtype = PS_F32;
+    m.order = 42;
+    list_frame(out, PS_OP_TASK_CREATE, 0, 86, &ps_v1_CreateItem_msg, &m, sizeof(m), 1);
+}
+
 static inline void list_bar(struct wire *out)
 {
     ps_v1_ListItem m = ps_v1_ListItem_init_zero;

@@ -421,6 +421,8 @@ static const struct golden {
     {"checkpoint_delete", checkpoint_delete},
     {"list_saved", list_saved},
     {"task_cut_note", task_cut_note},
+    {"list_order", list_order},
+    {"task_create_order", task_create_order},
     {"list_bar", list_bar},
     {"task_reset_bar", task_reset_bar},
     {"checkpoint_restore", checkpoint_restore},

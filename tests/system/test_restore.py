@@ -14,6 +14,7 @@ import unittest
 
 from cluster import Cluster, free_port, main, path, run
 from test_checkpoint_files import read_safetensors
+from test_files import write_safetensors
 
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
@@ -110,6 +111,19 @@ class Restoring(unittest.TestCase):
         with tempfile.TemporaryDirectory() as place:
             psctl(c, "checkpoint", "export", "latest", os.path.join(place, "all.safetensors"), "--slots")
             return read_safetensors(os.path.join(place, "all.safetensors"))[1]
+
+    def make(self, c, sizes):
+        """Variables, in this order."""
+        with tempfile.NamedTemporaryFile() as f:
+            write_safetensors(f.name, {name: ("F32", [n], bytes(4 * n)) for name, n in sizes.items()})
+            psctl(c, "import", f.name)
+
+    def exported(self, c, *how):
+        """Names, in the order of the header."""
+        with tempfile.TemporaryDirectory() as place:
+            file = os.path.join(place, "all.safetensors")
+            psctl(c, *(how or ("export",)), file)
+            return list(read_safetensors(file)[1])
 
     def owners(self, c):
         return {v["task"] for v in psctl(c, "vars", "--json")["variables"] if v["container"] == "localhost"}
@@ -333,6 +347,34 @@ class Restored(Restoring):
                 self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:2"})
                 train(c, 30)
                 self.assertEqual(self.tensors(c), went_on)
+
+    def test_order_of_creation(self):
+        """An export has it whatever was restored, and onto how many tasks: what is made from it is placed alike."""
+        c = self.cluster("--checkpoint_seconds", "0")
+        sizes = {"w": 40, "b": 9, "z": 70, "a": 3, "m": 200, "c": 1, "x": 33, "d": 5}
+        made = list(sizes)
+        self.make(c, sizes)
+        self.assertEqual(self.exported(c), made)
+        self.save(c)
+        psctl(c, "checkpoint", "restore", "latest", "--yes")  # live
+        self.assertEqual(self.exported(c), made)
+        self.make(c, {"k": 2, "e": 6})
+        made += ["k", "e"]
+        for i, tasks in enumerate((2, 1, 3, 2, 3)):  # cold, onto fewer, onto more, where it is dealt by size
+            self.save(c)
+            c.__exit__()
+            c = self.cluster_of(tasks, "")
+            until(lambda c=c, made=made: len(psctl(c, "vars", "--json")["variables"]) == len(made))
+            self.assertEqual(self.exported(c), made)
+            if tasks == 3:
+                psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes")
+                self.assertEqual(len(self.owners(c)), 3)
+                self.assertEqual(self.exported(c), made)
+            self.make(c, {"y%d" % (9 - i): 4, "f%d" % i: 30})
+            made += ["y%d" % (9 - i), "f%d" % i]
+            self.assertEqual(self.exported(c), made)
+        self.save(c)
+        self.assertEqual(self.exported(c, "checkpoint", "export", "latest"), made)
 
     def test_what_was_reset_never_comes_back(self):
         c = self.cluster("--checkpoint_seconds", "0")

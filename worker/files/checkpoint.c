@@ -392,70 +392,53 @@ static void compare_powers(struct exporter *e)
     e->same_powers = e->same_powers && any && e->r.options.shard_bytes == 0;
 }
 
-/* The next in the order of creation: those of each task by handle, the first of each task, then the second of each. */
-static int by_handle(const void *a, const void *b)
-{
-    const struct psi_saved_variable *x = *(const struct psi_saved_variable *const *)a;
-    const struct psi_saved_variable *y = *(const struct psi_saved_variable *const *)b;
-    return (x->handle > y->handle) - (x->handle < y->handle);
-}
-
-static ps_status order_source(struct exporter *e, struct source *from, const struct psi_saved_variable ***out, size_t *out_count,
-                              struct psi_err *err)
-{
-    size_t count = from->state.variable_count;
-    const struct psi_saved_variable **order = psi_calloc(count + 1, sizeof(*order));
-    from->first = psi_calloc(count + 1, sizeof(*from->first));
-    *out = order;
-    *out_count = 0;
-    if (order == NULL || from->first == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu variables", count);
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (is_meant(e, &from->state.variables[i])) {
-            order[(*out_count)++] = &from->state.variables[i];
-        }
-    }
-    qsort(order, *out_count, sizeof(*order), by_handle);
-    return PS_OK;
-}
-
+/* A variable that is exported. */
 struct ordered {
-    const struct psi_saved_variable **variables;
-    size_t count;
+    const struct psi_saved_variable *variable;
+    struct source *from;
 };
 
-static ps_status add_all(struct exporter *e, struct ordered *of, struct psi_err *err)
+/* Of creation; what two tasks have at the same place is of different histories. */
+static int in_order(const void *a, const void *b)
 {
-    bool more = true;
+    const struct ordered *x = a, *y = b;
+    int order = (x->variable->order > y->variable->order) - (x->variable->order < y->variable->order);
+    return order != 0 ? order : (x->from > y->from) - (x->from < y->from);
+}
+
+static ps_status add_all(struct exporter *e, struct psi_err *err)
+{
+    size_t count = 0, capacity = 0;
+    struct ordered *all = NULL;
     ps_status st = PS_OK;
     for (size_t k = 0; st == PS_OK && k < e->source_count; k++) {
-        st = order_source(e, &e->sources[k], &of[k].variables, &of[k].count, err);
-    }
-    for (size_t rank = 0; st == PS_OK && more; rank++) {
-        more = false;
-        for (size_t k = 0; st == PS_OK && k < e->source_count; k++) {
-            if (rank < of[k].count) {
-                more = true;
-                st = add_variable(e, &e->sources[k], (size_t)(of[k].variables[rank] - e->sources[k].state.variables), err);
+        struct source *from = &e->sources[k];
+        from->first = psi_calloc(from->state.variable_count + 1, sizeof(*from->first));
+        for (size_t i = 0; st == PS_OK && i < from->state.variable_count; i++) {
+            struct ordered *more = psi_grow(all, count, &capacity, sizeof(*all));
+            if (more == NULL || from->first == NULL) {
+                st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the variables");
+                break;
             }
+            all = more;
+            all[count] = (struct ordered){.variable = &from->state.variables[i], .from = from};
+            count += is_meant(e, all[count].variable);
         }
     }
+    if (count > 0) {
+        qsort(all, count, sizeof(*all), in_order);
+    }
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        st = add_variable(e, all[i].from, (size_t)(all[i].variable - all[i].from->state.variables), err);
+    }
+    psi_free(all);
     return st;
 }
 
 static ps_status make_tensors(struct exporter *e, struct psi_err *err)
 {
-    struct ordered *of = psi_calloc(e->source_count + 1, sizeof(*of));
-    if (of == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
-    }
     compare_powers(e);
-    ps_status st = add_all(e, of, err);
-    for (size_t k = 0; k < e->source_count; k++) {
-        psi_free(of[k].variables);
-    }
-    psi_free(of);
+    ps_status st = add_all(e, err);
     st = st == PS_OK ? psi_choice_check(&e->choice, "the checkpoint", err) : st;
     if (st == PS_OK && e->var_count == 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value in checkpoint %llu",

@@ -4,8 +4,7 @@
  *
  * Happy path: the file's directory takes a new file -> list of the variables -> records -> strings -> header -> the values in
  * pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
- * (file_target.c). The header has the variables in the order of creation: the first of each task, then the second of each, which
- * is the order of a program that was placed round robin; their values lie in the file by element size.
+ * (file_target.c). The header has the variables in the order of creation; their values lie in the file by element size.
  *
  * In rounds the values are those of one round: the directory is asked before and after, and when a round has ended between the
  * two the values are read again, over those that are in the file, for so long as one variable of that size may take. A round is
@@ -65,32 +64,12 @@ struct exporter {
 
 /* ---- what goes into it ---- */
 
-static int by_task_and_handle(const void *a, const void *b)
+/* Of creation; what two tasks have at the same place is of different histories. */
+static int in_order(const void *a, const void *b)
 {
-    const struct psi_file_var *x = a;
-    const struct psi_file_var *y = b;
-    int order = (x->task > y->task) - (x->task < y->task);
-    return order != 0 ? order : (x->handle > y->handle) - (x->handle < y->handle);
-}
-
-/* handle is the rank at its task here */
-static int by_rank_and_task(const void *a, const void *b)
-{
-    const struct psi_file_var *x = a;
-    const struct psi_file_var *y = b;
-    int order = (x->handle > y->handle) - (x->handle < y->handle);
+    const struct psi_file_var *x = a, *y = b;
+    int order = (x->info.order > y->info.order) - (x->info.order < y->info.order);
     return order != 0 ? order : (x->task > y->task) - (x->task < y->task);
-}
-
-static void order_by_creation(struct psi_file_var *vars, size_t count)
-{
-    uint32_t rank = 0;
-    qsort(vars, count, sizeof(*vars), by_task_and_handle);
-    for (size_t i = 0; i < count; i++) {
-        rank = i > 0 && vars[i].task == vars[i - 1].task ? rank + 1 : 1;
-        vars[i].handle = rank;
-    }
-    qsort(vars, count, sizeof(*vars), by_rank_and_task);
 }
 
 struct names {
@@ -155,11 +134,8 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
         return st;
     }
     e->count = kept;
-    st = psi_files_open(e->session, e->vars, e->count, err);
-    if (st == PS_OK) {
-        order_by_creation(e->vars, e->count);
-    }
-    return st;
+    qsort(e->vars, e->count, sizeof(*e->vars), in_order);
+    return psi_files_open(e->session, e->vars, e->count, err);
 }
 
 /* ---- strings: read whole, because the header says how long they are ---- */

@@ -28,7 +28,7 @@
 struct psi_file_var {
     ps_variable_info info;    /* as its task listed it */
     uint32_t task;            /* entry in session->tasks */
-    uint32_t handle;          /* rises with the order of creation at its task; 0: not open */
+    uint32_t handle;          /* 0: not open */
     bool missing;             /* to be created from spec, in info.container, as info.name */
     bool given;               /* it has its value from the file */
     bool any_shape;           /* strings of a file that does not say how they are arranged: their number counts */

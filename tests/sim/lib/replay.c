@@ -195,6 +195,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME(psd_variable, chief_number);
     SAME(psd_variable, chief_value);
     SAME(psd_variable, pin);
+    SAME(psd_variable, order);
     SAME(psd_variable, pushes);
     SAME(psd_variable, initialised);
     SAME(psd_variable, sealed);
@@ -204,7 +205,7 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME(psd_variable, atomic);
     SAME(psd_variable, element_bytes);
     SAME(psd_variable, elements);
-    SAME(psd_variable, handle);
+    CHECK(psd_variable, handle, l->cut ? b->handle == b->order : a->handle == b->handle);
     SAME(psd_variable, in_progress);
     CHECK(psd_variable, value, same_memory(a->value, b->value, a->bytes));
     for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && a->initialised; i++) { /* before, they are only memory */
@@ -338,11 +339,15 @@ static void stores(const struct look *l, const struct psd_store *a, const struct
     SAME(psd_store, dropped);
     SAME(psd_store, variable_count);
     SAME(psd_store, queue_count);
-    SAME(psd_store, next_handle);
+    CHECK(psd_store, next_handle, l->cut || a->next_handle == b->next_handle);
+    SAME(psd_store, next_order);
     SAME(psd_store, records_bytes);
     CHECK(psd_store, containers, psi_map_count(&a->containers) == psi_map_count(&b->containers));
     SAME_BY(psd_store, containers, containers);
-    SAME_BY(psd_store, handles, indexes);
+    CHECK(psd_store, handles, psi_u64_map_count(&a->handles) == psi_u64_map_count(&b->handles));
+    if (!l->cut) {
+        SAME_BY(psd_store, handles, indexes);
+    }
     SAME_BY(psd_store, creations, indexes);
 }
 

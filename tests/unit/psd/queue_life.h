@@ -79,9 +79,13 @@ static inline struct psd_change creating(const struct life *l, const char *name,
     static const struct psd_definition queue = {.queue = true};
     static uint64_t creation = 77;
     const struct psd_container *in = psd_container_find(&l->task->store, "c");
-    return (struct psd_change){
-        .kind = PSD_CHANGE_CREATE,
-        .create = {.container = in, .name = name, .definition = &queue, .queue = spec, .creation = creation++}};
+    return (struct psd_change){.kind = PSD_CHANGE_CREATE,
+                               .create = {.container = in,
+                                          .name = name,
+                                          .definition = &queue,
+                                          .queue = spec,
+                                          .creation = creation++,
+                                          .order = l->task->store.next_order}};
 }
 
 static inline const struct psd_variable *create(struct life *l, const char *name, const struct psi_queue_spec *spec)

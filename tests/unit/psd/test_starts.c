@@ -482,6 +482,37 @@ TEST(test_steps_behind_a_restore)
     }
 }
 
+static uint32_t order_of(const struct st *s, uint32_t i, const char *name)
+{
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&s->sv->t[i]->core->store, "localhost"), name);
+    assert_non_null(v);
+    return v->order;
+}
+
+/* What is made later has a later place, whoever was away, and whatever was restored meanwhile; what comes back has its own. */
+TEST(test_order_of_creation)
+{
+    struct st *s = st_new(sv_with_disk);
+    uint32_t w = order_of(s, 0, "w"), v = order_of(s, 1, "v"), last = v;
+    assert_in_range(v, w + 1, UINT32_MAX);
+    assert_int_equal(save(s), 1);
+    for (int i = 0; i < 4; i++) {
+        const char name[] = {(char)('d' - i), '\0'};
+        if (i == 1) {
+            restore(s, 1, PS_OK, "");
+        } else if (i > 1) {
+            lose(s, (uint32_t)i - 2);
+        }
+        PSI_IGNORE(made_at(s, i % 2 == 0 ? &s->at1 : &s->sv->c, name, i % 2 == 0)); /* it is there */
+        uint32_t order = order_of(s, i % 2 == 0, name);
+        assert_in_range(order, last + 1, UINT32_MAX);
+        last = order;
+        assert_true(order_of(s, 0, "w") == w && order_of(s, 1, "v") == v);
+        pass(s);
+        assert_int_not_equal(save(s), 0);
+    }
+}
+
 /* Nothing changes, and nothing of it stays in memory. */
 TEST(test_not_restored)
 {
