@@ -47,6 +47,7 @@ static struct psd_checkpoint *known_add(struct psd_saves *s, const ps_v1_SaveIte
     c->manifest = *manifest;
     psi_manifest_init(manifest);
     s->first = psi_list_empty(&s->known) && s->first == 0 ? what->number : s->first;
+    s->last = what->number;
     psi_list_push_back(&s->known, &c->link); /* they come in the order of their numbers */
     s->known_count++;
     return c;
@@ -211,6 +212,51 @@ static void settle(struct psd_task *t, struct psd_peer *p)
     }
 }
 
+/* ---- our own disk ---- */
+
+static void read_next(struct psd_task *t);
+
+static void read_bad(struct psd_task *t, struct psd_shard *shard, const char *why)
+{
+    psd_log(t, PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", shard->number), PSI_KV("msg", why));
+    PSI_IGNORE(snprintf(shard->bad, sizeof(shard->bad), "its manifest at %s: %s", t->name, why)); /* cut is fine */
+}
+
+/* Parts of ours without a manifest: nothing was decided, and they go; or another task has the manifest, which ours was before. */
+void psd_saves_settle_own(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL, *tmp = NULL;
+    bool now = s->ready && !s->settled;
+    for (uint32_t i = 0; now && i < t->peer_count; i++) {
+        now = !t->peers[i].own_job || psd_starts_is_here(&t->peers[i]);
+    }
+    if (!now) {
+        return;
+    }
+    s->settled = true;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->save->shards) {
+        struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
+        const struct psd_peer *has = NULL;
+        char name[PSI_TASK_NAME_MAX], why[PSI_TASK_NAME_MAX + 64];
+        if (shard->manifest_bytes != 0 || shard->number > s->found) {
+            continue;
+        }
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            const struct psd_saves_listed *l = psd_saves_listed_of(&s->peers[i], shard->number);
+            has = t->peers[i].own_job && l != NULL && l->whole ? &t->peers[i] : has;
+        }
+        if (has == NULL) {
+            psd_save_drop_here(t, shard->number);
+            continue;
+        }
+        shard->damaged = true;
+        PSI_IGNORE(snprintf(why, sizeof(why), "it is not there; %s has it, and a copy of that will do",
+                            psi_task_name_format(name, sizeof(name), has->job, has->task))); /* fits */
+        read_bad(t, shard, why);
+    }
+}
+
 void psd_saves_list_end(struct psd_task *t, struct psd_peer *p)
 {
     if (t->saves != NULL && t->saves->ready && p->own_job) {
@@ -218,21 +264,11 @@ void psd_saves_list_end(struct psd_task *t, struct psd_peer *p)
     }
 }
 
-/* ---- our own disk ---- */
-
-static void read_next(struct psd_task *t);
-
 static void ready(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
-    struct psi_list *it = NULL, *tmp = NULL;
     s->ready = true;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->save->shards) {
-        const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
-        if (shard->manifest_bytes == 0) {
-            psd_save_drop_here(t, shard->number); /* nothing was decided */
-        }
-    }
+    s->found = t->save->highest;
     s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
@@ -242,28 +278,25 @@ static void ready(struct psd_task *t)
     }
 }
 
-static void read_bad(struct psd_task *t, const char *why)
-{
-    struct psd_shard *shard = psd_save_shard(t, t->saves->reading);
-    psd_log(t, PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", t->saves->reading), PSI_KV("msg", why));
-    PSI_IGNORE(snprintf(shard->bad, sizeof(shard->bad), "its manifest at %s: %s", t->name, why)); /* cut is fine */
-}
-
 static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
 {
     struct psd_saves *s = t->saves;
     ps_v1_SaveItem what;
     struct psi_err err;
     (void)ctx;
+    struct psd_shard *shard = psd_save_shard(t, s->reading);
     if (st != PS_OK) {
-        read_bad(t, error);
+        read_bad(t, shard, error);
     } else if (psi_manifest_check(t->cluster.name, s->read.data, bytes, &what, &err) != PS_OK) {
-        read_bad(t, err.text);
-        psd_save_shard(t, s->reading)->damaged = err.code == PS_DATA_LOSS;
+        read_bad(t, shard, err.text);
+        shard->damaged = err.code == PS_DATA_LOSS;
+    } else if (what.number != s->reading) {
+        PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "it is of checkpoint %llu", (unsigned long long)what.number)); /* below */
+        read_bad(t, shard, err.text);
     } else {
         s->read.len = bytes;
         if (known_add(s, &what, &s->read) == NULL) {
-            read_bad(t, "no memory");
+            read_bad(t, shard, "no memory");
         }
     }
     psi_buf_fini(&s->read);
@@ -278,7 +311,7 @@ static void read_next(struct psd_task *t)
     struct psi_list *it = NULL;
     struct psi_err err;
     PSI_LIST_FOREACH(it, &t->save->shards) {
-        const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
+        struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
         if (shard->manifest_bytes == 0 || shard->number <= s->reading) {
             continue;
         }
@@ -295,7 +328,7 @@ static void read_next(struct psd_task *t)
         if (st == PS_OK) {
             return;
         }
-        read_bad(t, err.text);
+        read_bad(t, shard, err.text);
     }
     ready(t);
 }
@@ -387,7 +420,7 @@ static void retire(struct psd_task *t)
     struct psd_saves *s = t->saves;
     uint32_t most = t->config.max_to_keep < KEPT_LEAST ? KEPT_LEAST : t->config.max_to_keep;
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
-    uint32_t whole = 0; /* that are newer: those in part do not stand in for others */
+    uint32_t whole = 0; /* that are newer: those in part, or known to be damaged, do not stand in for others */
     uint64_t newer_ms = 0;
     struct psi_list *it = NULL, *before = NULL;
     for (it = s->known.prev; it != &s->known; it = before) {
@@ -398,7 +431,7 @@ static void retire(struct psd_task *t)
         bool last = span != 0 && time_ms / span != newer_ms / span;
         newer_ms = time_ms;
         bool kept = whole < most || last;
-        whole += psd_saves_whole_at(t, number) >= c->what.task_count;
+        whole += c->bad[0] == '\0' && psd_saves_whole_at(t, number) >= c->what.task_count;
         if (!kept) {
             psd_saves_forget(t, number);
         }

@@ -65,7 +65,9 @@ struct psd_saves {
     struct psi_buf read;
     struct psi_list known; /* struct psd_checkpoint */
     uint32_t known_count;
-    uint64_t first;               /* number that was ever known; 0: none was */
+    uint64_t first, last;         /* numbers that were ever known; 0: none was */
+    uint64_t found;               /* the highest one on our disk when it was read: what is there without a manifest ... */
+    bool settled;                 /* ... has gone, or is known to be decided */
     uint64_t highest;             /* of all tasks that have listed */
     struct psd_saves_peer *peers; /* by peer */
     bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
@@ -123,6 +125,8 @@ void psd_saves_turn(struct psd_task *t);
 void psd_saves_tick(struct psd_task *t);
 void psd_saves_check_invariants(const struct psd_task *t);
 
+/** Once all tasks of the job have listed: parts on our disk that nothing was decided of go. */
+void psd_saves_settle_own(struct psd_task *t);
 /** It is known no more, and goes everywhere. */
 void psd_saves_forget(struct psd_task *t, uint64_t number);
 

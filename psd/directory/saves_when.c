@@ -89,6 +89,9 @@ void psd_saves_turn(struct psd_task *t)
         t->save->job_ends = false;
         psd_saves_last(t);
     }
+    if (s != NULL) {
+        psd_saves_settle_own(t);
+    }
     if (s == NULL || !s->resumed || s->phase != PSD_SAVES_IDLE) {
         return;
     }

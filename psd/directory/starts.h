@@ -81,6 +81,7 @@ struct psd_starts {
     int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again */
     char why_refused[512];  /* psd_task.refused */
     bool noting, unnoted;   /* psd_starts_anew() as it is to be is on its way to our disk; is not there, as far as is known */
+    uint64_t behind;        /* up to this number it was said that our disk is behind another task's */
     bool torn_stays;        /* no checkpoint is there that would mend it */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */

@@ -15,6 +15,8 @@
 enum { NOTE_RETRY_MS = 1000 };
 
 static const char NOT_WHOLE[] = "the newest checkpoint is not whole on all tasks (restore = latest)";
+static const char NONE[] =
+    "there is no checkpoint, and restore names one: is its disk mounted? With restore = auto all begin empty";
 static const char THE_ONE[] = "the checkpoint that restore names is not there on all tasks";
 
 bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
@@ -142,6 +144,36 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
     return false;
 }
 
+/* One that a task has whole, and that is newer than all that our own disk has, or has had in this life: it is a copy of some time
+ * ago, or that one was deleted while the task was away. Its number; 0: there is none. */
+static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
+{
+    const struct psd_peer *self = &t->peers[t->self];
+    uint64_t anew = psd_starts_anew(t), most = t->saves->last > anew ? t->saves->last : anew;
+    struct psi_list *it = NULL;
+    bool behind = false;
+    PSI_LIST_FOREACH(it, &t->save->shards) {
+        uint64_t number = PSI_CONTAINER_OF(it, struct psd_shard, link)->number;
+        most = number > most ? number : most;
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_saves_peer *of = &t->saves->peers[i];
+        for (uint32_t k = 0; t->peers[i].own_job && k < of->listed_count; k++) {
+            if (of->listed[k].whole && of->listed[k].number > most) {
+                behind = true;
+                most = of->listed[k].number;
+                PSI_IGNORE(
+                    snprintf(buf, n,
+                             "/job:%s/task:%u has its part of checkpoint %llu, which is newer than all that the directory, "
+                             "%s, has: its %s-%u is an older copy, or that one was deleted while the task was away",
+                             t->peers[i].job, t->peers[i].task, (unsigned long long)most, t->name, self->job,
+                             self->task)); /* cut is fine */
+            }
+        }
+    }
+    return behind ? most : 0;
+}
+
 /* One that is there and cannot be used, the newest one if that leaves a choice. */
 static bool is_bad(const struct psd_task *t, char *buf, size_t n)
 {
@@ -199,8 +231,17 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
         }
         *out_why = buf;
     } else if (c == NULL) {
-        bool said = is_unknown(t, buf, n) || is_bad(t, buf, n);
-        *out_why = said ? buf : the_one(t) != 0 ? THE_ONE : !any ? NOT_WHOLE : NULL;
+        bool said = is_unknown(t, buf, n) || is_bad(t, buf, n) || is_behind(t, buf, n) != 0;
+        bool none = t->saves == NULL || psi_list_empty(&t->save->shards);
+        *out_why = said ? buf : any ? NULL : none ? NONE : the_one(t) != 0 ? THE_ONE : NOT_WHOLE;
+    } else if (the_one(t) == 0) {
+        uint64_t behind = is_behind(t, buf, n);
+        if (!any && (behind != 0 || is_bad(t, buf, n))) { /* c is not the latest one */
+            *out_why = buf;
+        } else if (behind > t->starts->behind) {
+            psd_log(t, PSI_LOG_WARN, "checkpoint_passed_over", PSI_KV("checkpoint", behind), PSI_KV("msg", buf));
+            t->starts->behind = behind;
+        }
     }
     return *out_why == NULL ? c : NULL;
 }

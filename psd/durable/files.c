@@ -89,7 +89,7 @@ static uint64_t dir_number(const char *name, const char *end)
     uint64_t number = 0;
     bool good = strlen(name) == NUMBER_DIGITS + strlen(end) && read_digits(name, NUMBER_DIGITS, &number) &&
                 strcmp(name + NUMBER_DIGITS, end) == 0;
-    return good ? number : 0;
+    return good && number < UINT64_MAX / 2 ? number : 0; /* what follows has a number, too */
 }
 
 /* The file of checkpoint `number` with that name, and what follows. */

@@ -678,7 +678,8 @@ void psd_start_turn(struct psd_task *t)
     if (t->start != NULL && t->start->undecided && psd_save_is_listed(t)) {
         struct psd_peer *self = &t->peers[t->self];
         t->start->undecided = false;
-        self->waits = self->own_job && (t->save->broken || !psi_list_empty(&t->save->shards));
+        bool named = t->is_directory && t->config.restore != PSD_RESTORE_AUTO && t->config.restore != PSD_RESTORE_NONE;
+        self->waits = self->own_job && (named || t->save->broken || !psi_list_empty(&t->save->shards));
     }
 }
 

@@ -286,7 +286,8 @@ TEST(test_cut_off_while_it_loads)
 
 TEST(test_latest_or_none)
 {
-    struct st *s = st_new(with_latest);
+    struct st *s = st_new(sv_with_disk);
+    s->tweak = with_latest;
     set(s, 1);
     assert_int_equal(save(s), 1);
     set(s, 2);
@@ -405,7 +406,8 @@ TEST(test_fewer_workers)
 
 TEST(test_the_one_or_none)
 {
-    struct st *s = st_new(with_one);
+    struct st *s = st_new(sv_with_disk);
+    s->tweak = with_one;
     set(s, 1);
     assert_int_equal(save(s), 1);
     set(s, 2);

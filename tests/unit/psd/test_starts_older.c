@@ -220,3 +220,97 @@ TEST(test_lost_while_an_older_one_is_placed)
         assert_both(s, value, value);
     }
 }
+
+#define SECOND "/00000000000000000002"
+
+/* The directory's disk is a copy of some time ago: that is said, and with restore = latest they do not begin. */
+TEST(test_directory_is_behind)
+{
+    for (int latest = 0; latest < 2; latest++) {
+        struct st *s = twice_saved(sv_with_disk);
+        kill_both(s);
+        move(s, "ps-0" SECOND, "aside");
+        s->tweak = latest ? with_latest : sv_with_disk;
+        boot(s, true, true);
+        assert_true(
+            shell_logged(s->sv->t[0], "ps/task:1 has its part of checkpoint 2, which is newer than all that the directory"));
+        if (latest) {
+            assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_FAILED_PRECONDITION);
+            kill_both(s);
+            move(s, "aside", "ps-0" SECOND);
+            boot(s, true, true);
+        }
+        connect(s, true, true);
+        assert_both(s, latest ? 2 : 1, latest ? 2 : 1);
+    }
+}
+
+/* Its manifest alone is lost: nothing of that checkpoint goes, and another task's copy of it will do. */
+TEST(test_manifest_is_lost)
+{
+    struct st *s = twice_saved(sv_with_disk);
+    kill_both(s);
+    move(s, "ps-0" SECOND "/manifest", "aside");
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 1, 1);
+    assert_true(sv_has(s->sv, 0, 2, PSD_DISK_STATE));
+    restore(s, 2, PS_DATA_LOSS, "its manifest at /job:ps/task:0: it is not there; /job:ps/task:1 has it");
+    kill_both(s);
+    move(s, "ps-1" SECOND "/manifest", "ps-0" SECOND "/manifest");
+    move(s, "aside", "ps-1" SECOND "/manifest");
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 2, 2);
+}
+
+/* A manifest of another number is none: a checkpoint's directory was copied. */
+TEST(test_directory_of_another_number)
+{
+    struct st *s = twice_saved(sv_with_disk);
+    kill_both(s);
+    move(s, "ps-0" SECOND, "ps-0/00000000000000000003");
+    move(s, "ps-1" SECOND, "ps-1/18446744073709551615"); /* this one is nobody's */
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 1, 1);
+    restore(s, 3, PS_FAILED_PRECONDITION, "it is of checkpoint 2");
+    assert_int_equal(save(s), 4);
+}
+
+/* With restore = latest, or a number, and nothing there, they do not begin: the disk may be missing. */
+TEST(test_latest_of_none)
+{
+    for (int k = 0; k < 2; k++) {
+        struct st *s = twice_saved(sv_with_disk);
+        kill_both(s);
+        move(s, "ps-0", "ps-8");
+        move(s, "ps-1", "ps-9");
+        s->tweak = k == 0 ? with_latest : with_one;
+        boot(s, true, true);
+        assert_true(shell_logged(s->sv->t[0], "there is no checkpoint, and restore names one"));
+        assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_FAILED_PRECONDITION);
+        s->sv->t[0]->core->config.restore = PSD_RESTORE_AUTO; /* psctl config set */
+        shell_pass(&s->sv->net, 2000);
+        sv_run(s->sv);
+        connect(s, true, true);
+        assert_int_equal(fc_open(&s->sv->c, "w", &s->w), PS_NOT_FOUND);
+    }
+}
+
+/* Those that are known to be damaged are not counted as kept. */
+TEST(test_damaged_is_not_kept)
+{
+    struct st *s = twice_saved(sv_with_disk);
+    kill_both(s);
+    spoil(s, 1, 2, PSD_DISK_MODEL);
+    boot(s, true, true);
+    connect(s, true, true);
+    assert_both(s, 1, 1);
+    s->sv->t[0]->core->config.max_to_keep = 2;
+    assert_int_equal(save(s), 3);
+    assert_true(sv_has(s->sv, 0, 1, PSD_DISK_STATE));
+    assert_int_equal(save(s), 4);
+    pass(s);
+    assert_false(sv_has(s->sv, 0, 1, PSD_DISK_STATE));
+}
