@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The start of a server. Happy path: options checked -> cluster -> sockets -> core -> loop and listeners -> thread. Failure
- * modes: an error text for the person who chose the options; what was opened is closed again.
+ * The start of a server. Happy path: options and cluster checked -> disk -> sockets -> core -> loop and listeners -> thread.
+ * Failure modes: an error text for the person who chose the options; what was opened is closed again.
  */
 #include "server.h"
 
@@ -14,6 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
+
+enum { ADDRESS_WAIT_MS = 1000, ADDRESS_LOOK_MS = 20 };
 
 static void write_line(void *data, enum psi_log_level level, const char *line)
 {
@@ -29,22 +32,32 @@ static void name_target(struct psd_server *s, const char *home)
     (void)snprintf(s->target, sizeof(s->target), "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
 }
 
-/* Cluster and sockets: where we listen, and what the cluster says about it, agree afterwards. */
+/* Who was killed a moment ago has given back its memory when the task's directory is locked, and then gives back its sockets. */
+static ps_status open_sockets(struct psd_server *s, const char *home, struct psi_err *err)
+{
+    static const struct timespec pause = {.tv_nsec = ADDRESS_LOOK_MS * 1000L * 1000L};
+    const psd_server_options *o = &s->o;
+    ps_status st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, o->insecure_any_peer, err);
+    for (int ms = 0; st == PS_ALREADY_EXISTS && s->disk != NULL && ms < ADDRESS_WAIT_MS; ms += ADDRESS_LOOK_MS) {
+        (void)nanosleep(&pause, NULL); /* sleep: nothing tells when the system is done; nothing is served yet */
+        st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, o->insecure_any_peer, err);
+    }
+    return st;
+}
+
+/* Sockets: where we listen, and what the cluster says about it, agree afterwards. */
 static ps_status settle_addresses(struct psd_server *s, struct psi_cluster *c, struct psi_err *err)
 {
     const psd_server_options *o = &s->o;
     char fallback[32];
-    ps_status st = psd_server_config_cluster(o, c, err);
-    if (st != PS_OK) {
-        return st;
-    }
+    ps_status st = PS_OK;
     bool alone = psi_cluster_job_count(c) == 0;
     (void)snprintf(fallback, sizeof(fallback), "127.0.0.1:%d", PSI_PORT_DEFAULT);
     const char *home = alone ? fallback : psi_cluster_task_address(c, o->job, o->task_index);
     if (o->listen_fd_count > 0) {
         st = psd_listen_adopt(&s->listen, o->listen_fds, o->listen_fd_count, o->insecure_any_peer, err);
     } else {
-        st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, o->insecure_any_peer, err);
+        st = open_sockets(s, home, err);
     }
     if (st != PS_OK) {
         return st;
@@ -233,10 +246,13 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
         st = psi_net_files_check(psi_net_loop_files() + psd_server_config_files(&s->o), err);
     }
     if (st == PS_OK) {
-        st = settle_addresses(s, c, err);
+        st = psd_server_config_cluster(&s->o, c, err);
     }
     if (st == PS_OK) {
         st = open_disk(s, err);
+    }
+    if (st == PS_OK) {
+        st = settle_addresses(s, c, err);
     }
     if (st == PS_OK) {
         st = make_task(s, c, err);

@@ -453,6 +453,7 @@ static void saved(struct psd_task *t)
         w->result = s->what.number;
         w->has_result = true;
     }
+    s->begun_step = s->begun_step == 0 ? s->what.step : s->begun_step; /* nobody had said one */
     s->saved_step = s->begun_step;
     s->failed_ms = 0;
     idle(t);

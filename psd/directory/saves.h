@@ -79,7 +79,7 @@ struct psd_saves {
     uint64_t last_ms;    /* when a task that ends asked for a last one */
     uint64_t again_ms;   /* when it is asked again whether it can be */
     uint64_t step;       /* + 1, that the sessions say; 0: none has */
-    uint64_t begun_step; /* ... when the last one was begun; counted from there */
+    uint64_t begun_step; /* ... when the last one was begun, or had not been said, that it has; counted from there */
     uint64_t saved_step; /* ... that was saved */
     bool warned;         /* that it cannot be */
     uint64_t failed_ms;  /* when the last attempt has failed, or was refused; 0: neither */

@@ -152,8 +152,7 @@ static bool look_at_steps(struct psd_task *t)
     }
     t->left_step = 0;
     s->step = step != 0 ? step : s->step;
-    bool unsaid = s->begun && s->begun_step == 0;                                /* nobody had said one */
-    s->begun_step = unsaid || s->begun_step > s->step ? s->step : s->begun_step; /* or the model went back */
+    s->begun_step = s->step != 0 && s->begun_step > s->step ? s->step : s->begun_step; /* the model went back */
     return ready;
 }
 
@@ -190,7 +189,8 @@ static bool is_due(struct psd_task *t)
     }
     bool news = s->step != s->saved_step || has_changed(t);
     bool first = !s->begun && (ready || (s->step != 0 && psi_list_empty(&s->known)));
-    bool steps = t->config.checkpoint_steps != 0 && s->step - s->begun_step >= t->config.checkpoint_steps;
+    uint64_t most = t->config.checkpoint_steps;
+    bool steps = most != 0 && s->step >= s->begun_step && s->step - s->begun_step >= most;
     return steps || (news && (first || (s->due_ms != 0 && t->now_ms >= s->due_ms)));
 }
 

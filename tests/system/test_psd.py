@@ -288,6 +288,18 @@ class Refusals(Directory):
             with Psd(*flags) as psd:
                 gone.join()
                 self.assertEqual(psd.stop(), 0)
+        with open(self.path("saved/ps-0/lock"), "w") as dying, listening() as s:  # it has its address still, and a little longer
+            fcntl.flock(dying, fcntl.LOCK_EX)
+            ends = threading.Timer(1.5, fcntl.flock, (dying, fcntl.LOCK_UN)), threading.Timer(1.8, s.close)
+            for end in ends:
+                end.start()
+            with Psd("--listen", f"127.0.0.1:{s.getsockname()[1]}", *flags[2:]) as psd:
+                for end in ends:
+                    end.join()
+                self.assertEqual(psd.stop(), 0)
+        with listening() as s:  # somebody who stays
+            address = f"127.0.0.1:{s.getsockname()[1]}"
+            self.refused("--listen", address, *flags[2:], words=[address, "in use by another program"], status=1)
         self.refused("--listen", "127.0.0.1:0", "--checkpoint_dir", self.path("no/saved"), status=1, words=["checkpoint_dir", "no/saved", "No such"])
 
 

@@ -332,6 +332,29 @@ TEST(test_by_time_and_by_steps)
     assert_int_equal(sv_list(sv, a, 8), 3); /* by steps */
 }
 
+/* The first one is made before anybody has said a step: others count from what it has, whenever the first step is said. */
+TEST(test_steps_behind_one_that_had_no_step_said)
+{
+    ps_v1_CheckpointAnswer a[8];
+    struct sv *sv = sv_new_bare(false, false, by_time);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    PSI_IGNORE(fc_ready(&sv->c, "global_step", PS_I64, 1, ps_no_optimizer(), 20));
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    pass(sv, 3000, -1);
+    pass(sv, 3000, 119);
+    assert_int_equal(sv_list(sv, a, 8), 1);
+    sv_settle(sv);
+    struct fc other;
+    fc_init(&other, sv->t[0], 78);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    assert_int_equal(fc_beat(&other, 120, NULL).status, PS_OK);
+    assert_applied(fc_call(&other, PS_OP_GOODBYE, 0, 99, 0, NULL, 0, NULL)); /* a short training */
+    pass(sv, 3000, -1);
+    assert_int_equal(sv_list(sv, a, 8), 2);
+    pass(sv, 10000, -1);
+    assert_int_equal(sv_list(sv, a, 8), 2);
+}
+
 /* What a reset empties is in no checkpoint that is saved after it. */
 TEST(test_reset_ends_it)
 {
