@@ -89,7 +89,7 @@ bool psctl_none_lost(const struct psctl *c, int only)
         if (psctl_is_meant(only, i) && t->lost > 0) {
             psctl_note(c,
                        "%s (%s) came back without %" PRIu32
-                       " variable%s that it had: %s; import brings them back, reset gives them up",
+                       " variable%s that it had: %s; checkpoint restore or import brings them back, reset gives them up",
                        ps_cluster_task_name(c->session, i), t->address, t->lost, t->lost == 1 ? "" : "s", t->lost_names);
             none = false;
         }
