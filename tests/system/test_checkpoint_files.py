@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import struct
 import sys
 import tempfile
@@ -289,10 +290,22 @@ class Files(Trained):
         for i in range(2):
             c.start(i, "--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
         eventually(c, "checkpoint", "save")
+        c.tasks[1].send_signal(signal.SIGSTOP)
+        self.not_asked(c)
+        c.tasks[1].send_signal(signal.SIGCONT)
+        self.assertIn("all files are as they were written", psctl(c, "checkpoint", "verify", "1"))
         c.kill(1)
-        out = psctl(c, "--timeout", "6s", "checkpoint", "verify", "1", code=1)
-        self.assertIn("/job:ps/task:1 state: ", out)
-        self.assertNotIn("task:0 state", out)
+        self.not_asked(c)
+
+    def not_asked(self, c):
+        """Task 1 is away: nothing is bad."""
+        out = psctl(c, "--timeout", "2s", "checkpoint", "verify", "1", code=1)
+        self.assertIn("/job:ps/task:1 could not be asked: ", out)
+        self.assertIn("no bad file was found; 1 of its tasks could not be asked", out)
+        self.assertNotIn("task:0", out)
+        _, out, _ = run(PSCTL, "-t", c.addresses[0], "--timeout", "2s", "checkpoint", "verify", "1", "--json")
+        said = json.loads(out)
+        self.assertEqual((said["bad"], [t["task"] for t in said["not_asked"]]), ([], ["/job:ps/task:1"]))
 
 
 class Deleted(unittest.TestCase):

@@ -307,6 +307,8 @@ struct verifying {
     const struct psctl *c;
     uint64_t number;
     bool begun; /* its JSON */
+    uint32_t away;
+    json_t *not_asked; /* tasks */
 };
 
 static void verify_begin(struct verifying *v)
@@ -322,9 +324,18 @@ static void verify_begin(struct verifying *v)
 static void each_fault(void *ctx, const ps_checkpoint_fault *fault)
 {
     struct verifying *v = ctx;
+    bool away = fault->status == PS_UNAVAILABLE || fault->status == PS_DEADLINE_EXCEEDED;
+    char task[80];
     psctl_copy_wipe(&v->copy);
     verify_begin(v);
-    if (v->c->json) {
+    v->away += away;
+    if (away && v->c->json) {
+        (void)json_array_append_new(
+            v->not_asked, json_pack("{s:s, s:s, s:o}", "task", psctl_task_text(fault->job, fault->task, task, sizeof(task)),
+                                    "status", ps_status_name(fault->status), "text", cli_json_text(fault->text)));
+    } else if (away) {
+        (void)printf("/job:%s/task:%u could not be asked: %s\n", fault->job, fault->task, fault->text);
+    } else if (v->c->json) {
         cli_json_put(NULL, json_pack("{s:s, s:i, s:s, s:s, s:o}", "job", fault->job, "task", (int)fault->task, "file",
                                      fault->file, "status", ps_status_name(fault->status), "text", cli_json_text(fault->text)));
     } else {
@@ -342,26 +353,36 @@ static enum psctl_exit verify(struct psctl *c)
     if (number == 0) {
         return code;
     }
-    struct verifying v = {.copy = psctl_copy_begin(c), .c = c, .number = number};
+    struct verifying v = {.copy = psctl_copy_begin(c), .c = c, .number = number, .not_asked = json_array()};
     ps_checkpoint_options_init(&o);
     o.copied = psctl_copied;
     o.fault = each_fault;
     o.ctx = &v;
     ps_status st = ps_checkpoint_verify(c->session, number, &o, &faults);
     psctl_copy_wipe(&v.copy);
-    if (st != PS_OK && faults == 0) {
+    if (st != PS_OK && faults == 0 && v.away == 0) {
+        json_decref(v.not_asked);
         return psctl_last_failed(c, st);
     }
     if (c->json) {
         verify_begin(&v);
         cli_json_end();
+        cli_json_put("not_asked", v.not_asked);
         cli_json_put("bytes", json_integer((json_int_t)v.copy.bytes));
         cli_json_end();
-    } else {
-        (void)printf("checkpoint %" PRIu64 ": %s, ", number, cli_bytes((double)v.copy.bytes, bytes, sizeof(bytes)));
-        (void)printf(faults == 0 ? "all files are as they were written\n" : "%" PRIu32 " of its files are bad\n", faults);
+        return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
     }
-    return faults == 0 ? PSCTL_OK : PSCTL_FAILED;
+    json_decref(v.not_asked);
+    (void)printf("checkpoint %" PRIu64 ": %s, ", number, cli_bytes((double)v.copy.bytes, bytes, sizeof(bytes)));
+    if (faults > 0) {
+        (void)printf("%" PRIu32 " of its files are bad%s", faults, v.away > 0 ? "; " : "\n");
+    } else {
+        (void)printf(v.away > 0 ? "no bad file was found; " : "all files are as they were written\n");
+    }
+    if (v.away > 0) {
+        (void)printf("%" PRIu32 " of its tasks could not be asked: verify it again when they answer\n", v.away);
+    }
+    return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
 }
 
 static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *out_next)
@@ -536,7 +557,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "is over it goes on by itself. Disks that sync are waited for 20 times as long. list: those that the "
         "directory knows,\n"
         "and the one that is being made; STEP is the value of the variable global_step at its cut.\n"
-        "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, and exit status 1.\n"
+        "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, or for a task that\n"
+        "could not be asked, of which nothing bad is known then, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
         "monitored ones go on from there. It asks first on a terminal, unless --yes. --spread: it is dealt anew over all ps "
