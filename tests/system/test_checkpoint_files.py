@@ -232,6 +232,32 @@ class Files(Trained):
                 left = psctl(c, "vars", "--json")
                 self.assertEqual(left if c is there else left["variables"], before if c is there else [])
 
+    def test_slots_that_only_their_names_tell(self):
+        """A file without psd_variables: no slot becomes a variable, by neither import."""
+        name, bare, bad = self.at("told.safetensors"), self.at("bare.safetensors"), self.at("bare_bad.safetensors")
+        psctl(self.c, "checkpoint", "export", "1", name, "--slots")
+        metadata, tensors = test_files.read_safetensors(name)
+        slots = sorted(n for n in tensors if n.endswith("/Adagrad"))
+        w = slots[0][:-len("/Adagrad")]
+        test_files.write_safetensors(bare, tensors, {})
+        c = self.fresh(1)
+        self.assertIn("/Adagrad' is a slot by its name, and neither the file nor the cluster says the optimizer of '",
+                      psctl(c, "checkpoint", "import", bare, "--yes", code=1))
+        self.assertEqual(psctl(c, "vars", "--json")["variables"], [])
+        self.assertEqual(psctl(c, "import", bare, "--yes", "--json")["variables"], len(self.live))
+        self.assertEqual({v["name"] for v in psctl(c, "vars", "--json")["variables"]}, set(self.live))
+        c = self.fresh(1, *self.flags[:1], tempfile.mkdtemp(dir=self.folder.name), *self.flags[2:])
+        psctl(c, "import", name, "--yes")  # its optimizers, and fresh slots
+        for these, says in (({slots[0]: tensors[slots[0]], "x": tensors[w]}, "which the file does not have"),
+                            ({w: tensors[w], w + "/Adam": tensors[w]}, "the optimizer of '%s' is adagrad" % w)):
+            test_files.write_safetensors(bad, these, {})
+            self.assertIn(says, psctl(c, "checkpoint", "import", bad, "--yes", code=1))
+        psctl(c, "checkpoint", "import", bare, "--yes")
+        self.assert_live(c)
+        eventually(c, "checkpoint", "save")
+        psctl(c, "checkpoint", "export", "latest", self.at("again.safetensors"), "--slots")
+        self.assertEqual(test_files.read_safetensors(self.at("again.safetensors"))[1], tensors)
+
     def test_shards_and_their_index(self):
         os.mkdir(self.at("shards"))
         out = self.at("shards/model.safetensors")
