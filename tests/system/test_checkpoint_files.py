@@ -334,6 +334,36 @@ class Files(Trained):
         self.assertEqual((said["bad"], [t["task"] for t in said["not_asked"]]), ([], ["/job:ps/task:1"]))
 
 
+    def test_a_list_of_nothing_says_why(self):
+        """The directory's disk is empty, and another task has parts: none begins."""
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        c = Cluster(2)
+        self.addCleanup(c.__exit__)
+        flags = ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        c.start(0, *flags)
+        c.start(1, *flags)
+        psctl(self.c, "export", self.at("for_list.safetensors"))
+        psctl(c, "import", self.at("for_list.safetensors"), "--yes")
+        eventually(c, "checkpoint", "save")
+        c.kill(0)
+        c.kill(1)
+        shutil.rmtree(place.name + "/ps-0")
+        c.start(0, *flags)
+        c.start(1, *flags)
+        end = time.monotonic() + WAIT_S
+        out = ""
+        while "begin with" not in out:  # when it is decided
+            self.assertLess(time.monotonic(), end, out)
+            time.sleep(0.1)
+            out = run(PSCTL, "-t", c.addresses[0], "checkpoint", "list")
+            out = "%d: %s%s" % out
+        self.assertRegex(out, r"^1: NUMBER .*\nno checkpoint is known\npsctl: /job:ps/task:0 waits for what /job:ps/task:1 will begin with: ")
+        whole = psctl(c, "status", "--json")["tasks"][0]["waiting_for"]
+        said = next(line for line in psctl(c, "status").splitlines() if " waits for what " in line).split(" waits for ")[1]
+        self.assertEqual(said, whole if len(whole) < 254 else whole.rpartition(" ")[0] + " ...")
+
+
 class Deleted(unittest.TestCase):
     def test_delete(self):
         place = tempfile.TemporaryDirectory()

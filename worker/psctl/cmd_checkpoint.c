@@ -96,6 +96,17 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     cli_list_add(&((struct psctl_list *)ctx)->rows, info);
 }
 
+/* A task that does not begin, the directory first; -1: none. */
+static int who_waits(const struct psctl *c)
+{
+    int directory = psctl_directory(c);
+    int who = directory >= 0 && c->infos[directory].waiting_for[0] != '\0' ? directory : -1;
+    for (int i = 0; who < 0 && i < c->task_count; i++) {
+        who = c->infos[i].up && c->infos[i].waiting_for[0] != '\0' ? i : -1;
+    }
+    return who;
+}
+
 static enum psctl_exit list(struct psctl *c)
 {
     struct psctl_list l;
@@ -107,11 +118,18 @@ static enum psctl_exit list(struct psctl *c)
     if (!psctl_list_begin(&l, c, ps_cluster_task_name(c->session, directory), "checkpoints", columns, CLI_COUNT(columns))) {
         return PSCTL_USAGE;
     }
-    l.none = "nothing is saved";
+    int waits = who_waits(c);
+    l.none = waits < 0 ? "nothing is saved" : "no checkpoint is known";
     while (psctl_list_next(&l)) {
         (void)psctl_heard(c, l.task, ps_task_checkpoints(c->session, l.task, psctl_left_ms(c), each, &l));
     }
-    return psctl_list_end(&l);
+    enum psctl_exit code = psctl_list_end(&l);
+    if (l.rows.count > 0 || waits < 0) {
+        return code;
+    }
+    char text[sizeof(c->infos->waiting_for) + sizeof("...")];
+    psctl_note(c, "%s waits for %s", ps_cluster_task_name(c->session, waits), psctl_waiting_for(&c->infos[waits], text));
+    return PSCTL_FAILED;
 }
 
 /* ---- how far it is ---- */
@@ -556,7 +574,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "them, which beside training takes its time: --timeout of it, and of restore, is since it last got further; where that\n"
         "is over it goes on by itself. Disks that sync are waited for 20 times as long. list: those that the "
         "directory knows,\n"
-        "and the one that is being made; STEP is the value of the variable global_step at its cut.\n"
+        "and the one that is being made; STEP is the value of the variable global_step at its cut. Where it knows none, and\n"
+        "tasks do not begin, it says what they wait for; exit status 1.\n"
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, or for a task that\n"
         "could not be asked, of which nothing bad is known then, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"

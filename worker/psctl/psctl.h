@@ -171,6 +171,8 @@ bool psctl_heard(const struct psctl *c, int i, ps_status st);
 bool psctl_all_up(const struct psctl *c, int only);
 /** Notes about tasks that came back without what they had; true when none has. */
 bool psctl_none_lost(const struct psctl *c, int only);
+/** What a task says that it waits for; one that had no room for all of it ends with a whole word and "...". Returns buf. */
+const char *psctl_waiting_for(const ps_task_info *info, char buf[sizeof(info->waiting_for) + sizeof("...")]);
 /** --json: "down": those tasks, with address and reason. */
 void psctl_down(const struct psctl *c, int only);
 

@@ -97,6 +97,18 @@ bool psctl_none_lost(const struct psctl *c, int only)
     return none;
 }
 
+const char *psctl_waiting_for(const ps_task_info *info, char buf[sizeof(info->waiting_for) + sizeof("...")])
+{
+    enum { FULL = sizeof(info->waiting_for) - 2 }; /* bytes that an answer has room for */
+    size_t n = strlen(info->waiting_for);
+    (void)snprintf(buf, sizeof(info->waiting_for), "%s", info->waiting_for);
+    char *blank = n >= FULL ? strrchr(buf, ' ') : NULL;
+    if (blank != NULL) {
+        memcpy(blank + 1, "...", sizeof("..."));
+    }
+    return buf;
+}
+
 void psctl_down(const struct psctl *c, int only)
 {
     if (!c->json) {
