@@ -261,7 +261,7 @@ class Files(Trained):
     def test_shards_and_their_index(self):
         os.mkdir(self.at("shards"))
         out = self.at("shards/model.safetensors")
-        psctl(self.c, "checkpoint", "export", "1", out, "--shard", "1024")
+        self.assertIn(": %s.index.json\n" % out, psctl(self.c, "checkpoint", "export", "1", out, "--shard", "1024"))
         names = sorted(os.listdir(self.at("shards")))
         with open(self.at("shards/model.safetensors.index.json"), encoding="utf-8") as file:
             index = json.load(file)
@@ -295,6 +295,18 @@ class Files(Trained):
         self.assertEqual(npy(self.at("again.npy")), self.live["global_step"])
         shutil.copy(self.at("global_step.npy"), self.at("no_such.npy"))
         self.assertIn("no_such", psctl(c, "import", self.at("no_such.npy"), "--yes", code=1))
+        psctl(c, "set", "global_step", "12345")
+        for verb in (("checkpoint", "import"), ("import",)):
+            psctl(c, *verb, "global_step=" + self.at("no_such.npy"), "--yes")
+            psctl(c, "get", "global_step", "--npy", self.at("again.npy"))
+            self.assertEqual(npy(self.at("again.npy")), self.live["global_step"])
+        self.assertIn("a/b", psctl(c, "import", "a/b=" + self.at("no_such.npy"), "--yes", code=1))
+        self.assertIn("NAME=FILE.npy", psctl(c, "import", self.at("no_such.npy"), "--prefix", "no_such=a/b", code=2))
+
+    def test_no_export_to_standard_output(self):
+        for verb in (("export",), ("checkpoint", "export", "1")):
+            self.assertIn("cannot go to standard output", psctl(self.c, *verb, "-", code=2))
+        self.assertFalse(os.path.exists("-"))
 
     def test_safetensors_package_reads_a_shard(self):
         if importlib.util.find_spec("safetensors") is None or importlib.util.find_spec("numpy") is None:

@@ -461,9 +461,15 @@ static enum psctl_exit restore(struct psctl *c)
 
 static enum psctl_exit export_one(struct psctl *c)
 {
+    static const char ending[] = ".safetensors";
+    const char *path = c->argv[2];
     enum psctl_exit code = PSCTL_FAILED;
+    char index[4096];
     int variables = 0;
     ps_checkpoint_options o;
+    if (!psctl_is_file(c, path)) {
+        return PSCTL_USAGE;
+    }
     uint64_t number = number_of(c, c->argv[1], &code);
     if (number == 0) {
         return code;
@@ -476,12 +482,18 @@ static enum psctl_exit export_one(struct psctl *c)
     o.shard_bytes = (uint64_t)c->shard_bytes;
     o.copied = psctl_copied;
     o.ctx = &copy;
-    ps_status st = ps_checkpoint_export(c->session, number, c->argv[2], &o, &variables);
+    ps_status st = ps_checkpoint_export(c->session, number, path, &o, &variables);
     psctl_copy_wipe(&copy);
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }
-    psctl_copy_report(c, &copy, c->argv[2], "exported", variables, -1);
+    if (o.shard_bytes != 0) { /* the name of what an import takes */
+        size_t n = strlen(path), k = strlen(ending);
+        n -= n > k && strcmp(path + n - k, ending) == 0 ? k : 0;
+        (void)snprintf(index, sizeof(index), "%.*s%s.index.json", (int)n, path, ending);
+        path = index;
+    }
+    psctl_copy_report(c, &copy, path, "exported", variables, -1);
     return PSCTL_OK;
 }
 
@@ -585,7 +597,10 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "there are, by its size, also onto those that came since, and saved so; queues, work and accumulators stay where they "
         "are.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
-        "optimizers, --shard BYTES: into files of that size and an index, --only: not all of them. import: psctl import, with\n"
-        "the slots that export has written; --only, --prefix and --create as there. delete: it goes on all tasks that are up; "
-        "the newest one that is whole only with --force. --timeout of the others is for each request.\n",
+        "optimizers, --shard BYTES: into files of that size, FILE-00001-of-00003.safetensors (FILE without its .safetensors)\n"
+        "and an index, FILE.safetensors.index.json, --only: not all of them. Files of an export with another number of them "
+        "stay\n"
+        "beside; the index names those that count. import: psctl import, with the slots that export has written; --only,\n"
+        "--prefix and --create as there. delete: it goes on all tasks that are up; the newest one that is whole only with\n"
+        "--force. --timeout of the others is for each request.\n",
 };

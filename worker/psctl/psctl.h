@@ -211,6 +211,8 @@ void psctl_copy_wipe(const struct psctl_copy *copy);
 /** The line, or the object, that says what was done; left_out < 0: that is not said. */
 void psctl_copy_report(const struct psctl *c, const struct psctl_copy *copy, const char *path, const char *past, int variables,
                        int64_t left_out);
+/** Of an export; false: "-", which was said to be none. */
+bool psctl_is_file(const struct psctl *c, const char *path);
 /** Values of a file, of the files of an index, or of a .npy file into live variables; asks first. */
 enum psctl_exit psctl_import(struct psctl *c, const char *path);
 
