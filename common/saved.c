@@ -680,14 +680,19 @@ struct verifying {
     uint32_t count;
 };
 
+bool psi_saved_is_away(ps_status st)
+{
+    return st == PS_UNAVAILABLE || st == PS_DEADLINE_EXCEEDED;
+}
+
 static void say(struct verifying *v, const struct psi_saved_file *file, const struct psi_err *err)
 {
-    v->count++;
+    v->count += psi_saved_is_away(err->code) ? 0 : 1;
     v->bad(v->ctx, file, err);
 }
 
 /* The manifest of this task is that of all. */
-static void verify_manifest(struct verifying *v, const struct psi_saved_file *of)
+static ps_status verify_manifest(struct verifying *v, const struct psi_saved_file *of)
 {
     const struct psi_buf *whole = &v->saved->manifest;
     struct psi_saved_file file = *of;
@@ -704,6 +709,7 @@ static void verify_manifest(struct verifying *v, const struct psi_saved_file *of
         say(v, &file, &err);
     }
     psi_buf_fini(&own);
+    return st;
 }
 
 /* files [count] of one task, the state first. */
@@ -711,19 +717,23 @@ static void verify_task(struct verifying *v, const struct psi_saved_file *files,
 {
     struct psi_saved_state state = {.variable_count = 0};
     struct psi_err err = {.code = PS_OK};
-    verify_manifest(v, &files[0]);
+    if (psi_saved_is_away(verify_manifest(v, &files[0]))) {
+        return;
+    }
     ps_status st = files[0].kind == PS_FILE_STATE ? psi_saved_state_read(v->saved, v->io, &files[0], &state, &err)
                                                   : lost(&err, "the manifest names no state file");
     if (st != PS_OK) {
         say(v, &files[0], &err);
     }
-    for (size_t i = 1; i < count; i++) {
+    bool away = psi_saved_is_away(st);
+    for (size_t i = 1; i < count && !away; i++) {
         err = (struct psi_err){.code = PS_OK};
         ps_status one = st == PS_OK ? psi_saved_values_read(v->io, &files[i], &state, NULL, NULL, &err)
                                     : psi_fail(&err, PS_DATA_LOSS, "it cannot be verified: its CRCs are in the state file");
         if (one != PS_OK) {
             say(v, &files[i], &err);
         }
+        away = psi_saved_is_away(one);
     }
     psi_saved_state_fini(&state);
 }

@@ -104,9 +104,11 @@ typedef ps_status (*psi_saved_sink_fn)(void *ctx, const struct psi_saved_variabl
 ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_saved_file *file, struct psi_saved_state *state,
                                 psi_saved_sink_fn sink, void *ctx, struct psi_err *err) PSI_MUST;
 
-/** A file that is bad, and why. */
+/** A file that is bad, and why; or, psi_saved_is_away(err->code), the first one of a task that could not be asked. */
 typedef void (*psi_saved_bad_fn)(void *ctx, const struct psi_saved_file *file, const struct psi_err *err);
-/** All files of all its tasks. Returns how many are bad. */
+/** UNAVAILABLE, DEADLINE_EXCEEDED: that says nothing about a file. */
+bool psi_saved_is_away(ps_status st);
+/** All files of all its tasks, but those behind the first one that a task that is away was asked for. Returns how many are bad. */
 uint32_t psi_saved_verify(const struct psi_saved *saved, const struct psi_saved_io *io, psi_saved_bad_fn bad, void *ctx);
 
 #endif

@@ -837,7 +837,8 @@ PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms
  * RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any thread.
  */
 PS_API ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number);
-/* A file of a checkpoint that is not as it was written, or cannot be read. */
+/* A file of a checkpoint that is not as it was written, or cannot be read. Of status UNAVAILABLE or DEADLINE_EXCEEDED: its task
+ * could not be asked for it, nor for the rest of its files, of which nothing bad is known. */
 typedef struct ps_checkpoint_fault {
     size_t struct_bytes;
     char job[64]; /* whose */
@@ -862,8 +863,8 @@ PS_API void ps_checkpoint_options_init(ps_checkpoint_options *options);
 /**
  * Read each file of each task of a checkpoint and compare it with its CRCs and lengths. Blocks; the session's timeout holds for
  * each range that is read. out_faults (may be NULL): how many files are bad. options NULL: defaults.
- * Errors: DATA_LOSS (some are, the text names the first), NOT_FOUND (no task has a manifest of it), UNAVAILABLE (no task that
- * may have one answers). Any thread.
+ * Errors: DATA_LOSS (some are, the text names the first), NOT_FOUND (no task has a manifest of it), UNAVAILABLE and
+ * DEADLINE_EXCEEDED (no task that may have one answers; or none is bad, and a task could not be asked). Any thread.
  */
 PS_API ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoint_options *options, uint32_t *out_faults);
 /**

@@ -5,6 +5,7 @@ import importlib.util
 import json
 import os
 import shutil
+import signal
 import struct
 import sys
 import tempfile
@@ -231,10 +232,36 @@ class Files(Trained):
                 left = psctl(c, "vars", "--json")
                 self.assertEqual(left if c is there else left["variables"], before if c is there else [])
 
+    def test_slots_that_only_their_names_tell(self):
+        """A file without psd_variables: no slot becomes a variable, by neither import."""
+        name, bare, bad = self.at("told.safetensors"), self.at("bare.safetensors"), self.at("bare_bad.safetensors")
+        psctl(self.c, "checkpoint", "export", "1", name, "--slots")
+        metadata, tensors = test_files.read_safetensors(name)
+        slots = sorted(n for n in tensors if n.endswith("/Adagrad"))
+        w = slots[0][:-len("/Adagrad")]
+        test_files.write_safetensors(bare, tensors, {})
+        c = self.fresh(1)
+        self.assertIn("/Adagrad' is a slot by its name, and neither the file nor the cluster says the optimizer of '",
+                      psctl(c, "checkpoint", "import", bare, "--yes", code=1))
+        self.assertEqual(psctl(c, "vars", "--json")["variables"], [])
+        self.assertEqual(psctl(c, "import", bare, "--yes", "--json")["variables"], len(self.live))
+        self.assertEqual({v["name"] for v in psctl(c, "vars", "--json")["variables"]}, set(self.live))
+        c = self.fresh(1, *self.flags[:1], tempfile.mkdtemp(dir=self.folder.name), *self.flags[2:])
+        psctl(c, "import", name, "--yes")  # its optimizers, and fresh slots
+        for these, says in (({slots[0]: tensors[slots[0]], "x": tensors[w]}, "which the file does not have"),
+                            ({w: tensors[w], w + "/Adam": tensors[w]}, "the optimizer of '%s' is adagrad" % w)):
+            test_files.write_safetensors(bad, these, {})
+            self.assertIn(says, psctl(c, "checkpoint", "import", bad, "--yes", code=1))
+        psctl(c, "checkpoint", "import", bare, "--yes")
+        self.assert_live(c)
+        eventually(c, "checkpoint", "save")
+        psctl(c, "checkpoint", "export", "latest", self.at("again.safetensors"), "--slots")
+        self.assertEqual(test_files.read_safetensors(self.at("again.safetensors"))[1], tensors)
+
     def test_shards_and_their_index(self):
         os.mkdir(self.at("shards"))
         out = self.at("shards/model.safetensors")
-        psctl(self.c, "checkpoint", "export", "1", out, "--shard", "1024")
+        self.assertIn(": %s.index.json\n" % out, psctl(self.c, "checkpoint", "export", "1", out, "--shard", "1024"))
         names = sorted(os.listdir(self.at("shards")))
         with open(self.at("shards/model.safetensors.index.json"), encoding="utf-8") as file:
             index = json.load(file)
@@ -268,6 +295,18 @@ class Files(Trained):
         self.assertEqual(npy(self.at("again.npy")), self.live["global_step"])
         shutil.copy(self.at("global_step.npy"), self.at("no_such.npy"))
         self.assertIn("no_such", psctl(c, "import", self.at("no_such.npy"), "--yes", code=1))
+        psctl(c, "set", "global_step", "12345")
+        for verb in (("checkpoint", "import"), ("import",)):
+            psctl(c, *verb, "global_step=" + self.at("no_such.npy"), "--yes")
+            psctl(c, "get", "global_step", "--npy", self.at("again.npy"))
+            self.assertEqual(npy(self.at("again.npy")), self.live["global_step"])
+        self.assertIn("a/b", psctl(c, "import", "a/b=" + self.at("no_such.npy"), "--yes", code=1))
+        self.assertIn("NAME=FILE.npy", psctl(c, "import", self.at("no_such.npy"), "--prefix", "no_such=a/b", code=2))
+
+    def test_no_export_to_standard_output(self):
+        for verb in (("export",), ("checkpoint", "export", "1")):
+            self.assertIn("cannot go to standard output", psctl(self.c, *verb, "-", code=2))
+        self.assertFalse(os.path.exists("-"))
 
     def test_safetensors_package_reads_a_shard(self):
         if importlib.util.find_spec("safetensors") is None or importlib.util.find_spec("numpy") is None:
@@ -289,10 +328,52 @@ class Files(Trained):
         for i in range(2):
             c.start(i, "--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
         eventually(c, "checkpoint", "save")
+        c.tasks[1].send_signal(signal.SIGSTOP)
+        self.not_asked(c)
+        c.tasks[1].send_signal(signal.SIGCONT)
+        self.assertIn("all files are as they were written", psctl(c, "checkpoint", "verify", "1"))
         c.kill(1)
-        out = psctl(c, "--timeout", "6s", "checkpoint", "verify", "1", code=1)
-        self.assertIn("/job:ps/task:1 state: ", out)
-        self.assertNotIn("task:0 state", out)
+        self.not_asked(c)
+
+    def not_asked(self, c):
+        """Task 1 is away: nothing is bad."""
+        out = psctl(c, "--timeout", "2s", "checkpoint", "verify", "1", code=1)
+        self.assertIn("/job:ps/task:1 could not be asked: ", out)
+        self.assertIn("no bad file was found; 1 of its tasks could not be asked", out)
+        self.assertNotIn("task:0", out)
+        _, out, _ = run(PSCTL, "-t", c.addresses[0], "--timeout", "2s", "checkpoint", "verify", "1", "--json")
+        said = json.loads(out)
+        self.assertEqual((said["bad"], [t["task"] for t in said["not_asked"]]), ([], ["/job:ps/task:1"]))
+
+
+    def test_a_list_of_nothing_says_why(self):
+        """The directory's disk is empty, and another task has parts: none begins."""
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        c = Cluster(2)
+        self.addCleanup(c.__exit__)
+        flags = ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        c.start(0, *flags)
+        c.start(1, *flags)
+        psctl(self.c, "export", self.at("for_list.safetensors"))
+        psctl(c, "import", self.at("for_list.safetensors"), "--yes")
+        eventually(c, "checkpoint", "save")
+        c.kill(0)
+        c.kill(1)
+        shutil.rmtree(place.name + "/ps-0")
+        c.start(0, *flags)
+        c.start(1, *flags)
+        end = time.monotonic() + WAIT_S
+        out = ""
+        while "begin with" not in out:  # when it is decided
+            self.assertLess(time.monotonic(), end, out)
+            time.sleep(0.1)
+            out = run(PSCTL, "-t", c.addresses[0], "checkpoint", "list")
+            out = "%d: %s%s" % out
+        self.assertRegex(out, r"^1: NUMBER .*\nno checkpoint is known\npsctl: /job:ps/task:0 waits for what /job:ps/task:1 will begin with: ")
+        whole = psctl(c, "status", "--json")["tasks"][0]["waiting_for"]
+        said = next(line for line in psctl(c, "status").splitlines() if " waits for what " in line).split(" waits for ")[1]
+        self.assertEqual(said, whole if len(whole) < 254 else whole.rpartition(" ")[0] + " ...")
 
 
 class Deleted(unittest.TestCase):

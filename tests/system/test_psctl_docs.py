@@ -31,7 +31,7 @@ def read(name):
         return text.read()
 
 
-VERBS = [line.split()[0] for line in help_of().split("\n\n")[1].splitlines()]
+VERBS = re.findall(r"^ {2}([a-z-]+)", help_of().split("\n\n")[1], re.M)
 COMMON = flags_of(help_of().split("Flags of all verbs:")[1].split("Flags of some")[0])
 FLAGS = {verb: flags_of(help_of(verb)) - COMMON for verb in VERBS}
 

@@ -35,8 +35,8 @@ struct reading {
     uint64_t done_bytes, total_bytes; /* that are read */
     uint64_t told_bytes; /* total of what is told: verify: that; export: of values that are written. 0: not known yet */
     /* verify */
-    uint32_t faults;
-    struct psi_err first; /* of them */
+    uint32_t faults, away;            /* bad files; tasks that could not be asked */
+    struct psi_err first, first_away; /* of them */
 };
 
 /* ---- ranges of files ---- */
@@ -49,7 +49,7 @@ static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file
             return PS_OK;
         }
     }
-    return psi_fail(err, PS_NOT_FOUND, "the cluster has no /job:%s/task:%u", file->job, file->task);
+    return psi_fail(err, PS_UNAVAILABLE, "the cluster has no /job:%s/task:%u", file->job, file->task);
 }
 
 /* All ranges are asked for before the first is waited for. */
@@ -173,9 +173,12 @@ static void on_bad(void *ctx, const struct psi_saved_file *file, const struct ps
 {
     struct reading *r = ctx;
     ps_checkpoint_fault fault = {.struct_bytes = sizeof(fault), .task = file->task, .status = err->code};
-    if (r->faults++ == 0) {
-        r->first = *err;
-        say_where(&r->first, file);
+    bool away = psi_saved_is_away(err->code);
+    uint32_t *count = away ? &r->away : &r->faults;
+    if ((*count)++ == 0) {
+        struct psi_err *first = away ? &r->first_away : &r->first;
+        *first = *err;
+        say_where(first, file);
     }
     (void)snprintf(fault.job, sizeof(fault.job), "%s", file->job);
     (void)psi_saved_file_text(file, fault.file);
@@ -198,6 +201,10 @@ ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoi
         if (st == PS_OK && psi_saved_verify(&r.saved, &r.io, on_bad, &r) > 0) {
             st = psi_fail(&err, PS_DATA_LOSS, "checkpoint %llu: %u bad files, the first: %s", (unsigned long long)number,
                           r.faults, r.first.text);
+        } else if (st == PS_OK && r.away > 0) {
+            st = psi_fail_as(&err, r.first_away.code, r.first_away.reason,
+                             "checkpoint %llu: no file is bad, but %u of its tasks could not be asked, the first: %s",
+                             (unsigned long long)number, r.away, r.first_away.text);
         }
         psi_api_go_outside(s);
     }

@@ -32,6 +32,7 @@ struct psi_file_var {
     bool missing;             /* to be created from spec, in info.container, as info.name */
     bool given;               /* it has its value from the file */
     bool any_shape;           /* strings of a file that does not say how they are arranged: their number counts */
+    bool told;                /* of a file: its metadata has it */
     bool slot;                /* of a file: it is a slot ... */
     char *slot_of;            /* ... of this variable, or a power; psi_free */
     const char *const *slots; /* [slot_count] tensors that are its slots; to be described */
@@ -59,8 +60,8 @@ int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes);
 /** JSON for PSI_FILES_KEY_VARIABLES; free(). NULL: no memory. */
 char *psi_files_describe(const struct psi_file_var *vars, size_t count);
 /**
- * What such a text says of the variables, each vars[i] by info.name: fills optimizer and spec.optimizer, spec.atomic, slot with
- * slot_of, and of strings spec.shape.
+ * What such a text says of the variables, each vars[i] by info.name: fills told, optimizer and spec.optimizer, spec.atomic, slot
+ * with slot_of, and of strings spec.shape.
  * Errors  INVALID_ARGUMENT naming the variable.
  */
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err) PSI_MUST;

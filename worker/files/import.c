@@ -6,7 +6,8 @@
  * of all tasks: each tensor's variable exists with the same dtype and shape, or is missing -> records of those that exist -> the
  * missing ones are created, in the order of the header -> ASSIGN, several on their way. An assign to a variable without a value
  * is its initialisation (version 0, fresh slots), so nobody else's can come in between. Slots and Adam's powers are found by the
- * names that export gives them, compared before anything changes, and go behind all values. Failure modes: before the first
+ * names that export gives them, compared before anything changes, and go behind all values; where the metadata says nothing of a
+ * tensor, a name such as w/Adagrad is a slot of the w in the file or the container. Failure modes: before the first
  * ASSIGN nothing has a new value; afterwards the error says how many have.
  */
 #include "choice.h"
@@ -60,6 +61,7 @@ struct importer {
     size_t left_out_count;
     struct psi_file_var *there; /* what the container has; given: it is in the file */
     size_t there_count;
+    struct psi_map there_names;
     struct psi_file_var *vars; /* [source.item_count], in the order of the header */
     struct slots *of_vars;     /* likewise; NULL: they are not asked for */
     struct gift *gifts;        /* values first */
@@ -106,19 +108,22 @@ static ps_status check_existing(const struct importer *m, struct psi_err *err)
                           count > 1 ? "; it is not the only one" : "");
 }
 
+static ps_status list_there(struct importer *m, struct psi_err *err)
+{
+    ps_status st = psi_files_list(m->session, m->options.container, &m->there, &m->there_count, err);
+    for (size_t i = 0; st == PS_OK && i < m->there_count; i++) {
+        st = psi_map_put(&m->there_names, m->there[i].info.name, strlen(m->there[i].info.name), &m->there[i], NULL, err);
+    }
+    return st;
+}
+
 /* Which of them exist, and are they the same? */
 static ps_status match(struct importer *m, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* names that this cluster has taken already */
-    struct psi_map names;
-    ps_status st = psi_files_list(m->session, m->options.container, &m->there, &m->there_count, err);
-    psi_map_init(&names, seed);
-    for (size_t i = 0; st == PS_OK && i < m->there_count; i++) {
-        st = psi_map_put(&names, m->there[i].info.name, strlen(m->there[i].info.name), &m->there[i], NULL, err);
-    }
+    ps_status st = PS_OK;
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
         struct psi_file_var *v = &m->vars[i];
-        struct psi_file_var *old = psi_map_find(&names, v->info.name, strlen(v->info.name));
+        struct psi_file_var *old = psi_map_find(&m->there_names, v->info.name, strlen(v->info.name));
         v->missing = old == NULL;
         if (old != NULL) {
             old->given = true;
@@ -127,7 +132,6 @@ static ps_status match(struct importer *m, struct psi_err *err)
             st = compare(m->source.items[i].name, v, &old->info, err);
         }
     }
-    psi_map_fini(&names);
     return st == PS_OK ? check_existing(m, err) : st;
 }
 
@@ -233,6 +237,80 @@ static uint32_t power_of(const char *name)
     return strcmp(name, "beta1_power") == 0 ? 1 : strcmp(name, "beta2_power") == 0 ? 2 : 0;
 }
 
+/* What the container has under the name that the first n bytes of this one of the file get; NULL: nothing. */
+static const struct psi_file_var *there_as(const struct importer *m, const char *name, size_t n)
+{
+    struct psi_choice choice = m->choice; /* it notes which prefixes have fitted: this is no use of them */
+    struct psi_err err;
+    char own[PS_NAME_BYTES_MAX + 1], as[PS_NAME_BYTES_MAX + 1];
+    (void)snprintf(own, sizeof(own), "%.*s", (int)n, name);
+    return psi_choice_rename(&choice, own, as, &err) == PS_OK ? psi_map_find(&m->there_names, as, strlen(as)) : NULL;
+}
+
+/* Of "w/Adagrad" and the like: the bytes of "w"; 0: no slot is called so. */
+static size_t owner_bytes(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+    bool is = slash != NULL && power_of(slash + 1) != 0;
+    for (uint32_t kind = PS_OPT_NONE; slash != NULL && kind <= PS_OPT_ADAM; kind++) {
+        for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
+            const char *slot = psi_saved_slot_tf_name(kind, k);
+            is = is || (slot != NULL && strcmp(slot, slash + 1) == 0);
+        }
+    }
+    return is ? (size_t)(slash - name) : 0;
+}
+
+/* vars[i], of which the file says nothing, is a slot by its name. names: of the file's variables. */
+static ps_status guess_slot(struct importer *m, size_t i, const struct psi_map *names, struct psi_err *err)
+{
+    struct psi_file_var *v = &m->vars[i];
+    size_t n = owner_bytes(v->info.name);
+    struct psi_file_var *of = n > 0 ? psi_map_find(names, v->info.name, n) : NULL;
+    const struct psi_file_var *there = n > 0 ? there_as(m, v->info.name, n) : NULL;
+    if ((of == NULL && there == NULL) || there_as(m, v->info.name, strlen(v->info.name)) != NULL) {
+        return PS_OK;
+    }
+    v->slot = true;
+    v->slot_of = psi_malloc(n + 1);
+    if (v->slot_of == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the slots");
+    }
+    (void)snprintf(v->slot_of, n + 1, "%s", v->info.name);
+    if (of != NULL && there != NULL && !of->told) {
+        of->optimizer = there->info.optimizer;
+    }
+    return PS_OK;
+}
+
+/* Of files of others, and of tensors that were added. */
+static ps_status guess_slots(struct importer *m, struct psi_err *err)
+{
+    static const uint64_t seed[2] = {0, 0}; /* each name is in the file once */
+    struct psi_map names;
+    bool adam = false;
+    ps_status st = PS_OK;
+    psi_map_init(&names, seed);
+    for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
+        const char *name = m->vars[i].info.name;
+        st = m->vars[i].slot ? PS_OK : psi_map_put(&names, name, strlen(name), &m->vars[i], NULL, err);
+    }
+    for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
+        const struct psi_file_var *v = &m->vars[i];
+        if (!v->told && !v->slot) {
+            st = guess_slot(m, i, &names, err);
+            adam = adam || (v->slot && strcmp(v->info.name + strlen(v->slot_of), "/Adam") == 0);
+        }
+    }
+    for (size_t i = 0; i < m->source.item_count; i++) { /* those of all variables of an optimizer */
+        struct psi_file_var *v = &m->vars[i];
+        bool power = adam && !v->told && power_of(v->info.name) != 0;
+        v->slot = v->slot || (power && there_as(m, v->info.name, strlen(v->info.name)) == NULL);
+    }
+    psi_map_fini(&names);
+    return st;
+}
+
 static ps_status read_power(struct importer *m, const struct psi_file_item *item, double *out, struct psi_err *err)
 {
     union {
@@ -259,6 +337,12 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
     for (uint32_t k = 0; k < OF_OPTIMIZER_MAX && slot == 0; k++) {
         const char *name = psi_saved_slot_tf_name(v->optimizer.kind, k);
         slot = name != NULL && strcmp(name, ending) == 0 ? k + 1 : 0;
+    }
+    if (slot == 0 && !v->told) {
+        bool there = there_as(m, v->info.name, n) != NULL;
+        return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is a slot by its name, and %s '%s'%s%s", item->name,
+                        there ? "the optimizer of" : "neither the file nor the cluster says the optimizer of", v->info.name,
+                        there ? " is " : "", there ? psi_optimizer_name(v->optimizer.kind) : "");
     }
     if (slot == 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is no slot of %s, the optimizer that the file says of '%s'",
@@ -561,6 +645,8 @@ static ps_status run(struct importer *m, struct psi_err *err)
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", m->source.item_count);
     }
     st = define(m, err);
+    st = st == PS_OK ? list_there(m, err) : st;
+    st = st == PS_OK ? guess_slots(m, err) : st;
     st = st == PS_OK && m->options.slots ? find_slots(m, err) : st;
     st = st == PS_OK ? leave_slots(m, err) : st;
     st = st == PS_OK ? choose(m, err) : st;
@@ -599,7 +685,9 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
         PSI_IGNORE(psi_fail(&err, st, "out of memory")); /* returned below */
         return psi_api_last_error_set(&err);
     }
+    static const uint64_t seed[2] = {0, 0}; /* names that this cluster has taken already */
     *m = (struct importer){.session = s, .path = path, .source = {.fd = -1}};
+    psi_map_init(&m->there_names, seed);
     st = psi_files_options(s, path, options, &m->options, &err);
     st = st == PS_OK ? psi_choice_init(&m->choice, m->options.only, m->options.prefixes, &err) : st;
     st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before it makes variables */
@@ -626,6 +714,7 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     }
     psi_file_source_close(&m->source);
     psi_free(m->vars);
+    psi_map_fini(&m->there_names);
     psi_free(m->there);
     psi_free(m->left_out);
     psi_free(m->of_vars);

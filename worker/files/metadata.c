@@ -202,6 +202,7 @@ ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size
     }
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         const json_t *entry = json_object_get(root, vars[i].info.name);
+        vars[i].told = entry != NULL;
         st = entry == NULL ? PS_OK : understand_one(entry, &vars[i], err);
     }
     if (st == PS_OK && !mark_slots(root, vars, count)) {

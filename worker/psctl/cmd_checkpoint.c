@@ -96,6 +96,17 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     cli_list_add(&((struct psctl_list *)ctx)->rows, info);
 }
 
+/* A task that does not begin, the directory first; -1: none. */
+static int who_waits(const struct psctl *c)
+{
+    int directory = psctl_directory(c);
+    int who = directory >= 0 && c->infos[directory].waiting_for[0] != '\0' ? directory : -1;
+    for (int i = 0; who < 0 && i < c->task_count; i++) {
+        who = c->infos[i].up && c->infos[i].waiting_for[0] != '\0' ? i : -1;
+    }
+    return who;
+}
+
 static enum psctl_exit list(struct psctl *c)
 {
     struct psctl_list l;
@@ -107,11 +118,18 @@ static enum psctl_exit list(struct psctl *c)
     if (!psctl_list_begin(&l, c, ps_cluster_task_name(c->session, directory), "checkpoints", columns, CLI_COUNT(columns))) {
         return PSCTL_USAGE;
     }
-    l.none = "nothing is saved";
+    int waits = who_waits(c);
+    l.none = waits < 0 ? "nothing is saved" : "no checkpoint is known";
     while (psctl_list_next(&l)) {
         (void)psctl_heard(c, l.task, ps_task_checkpoints(c->session, l.task, psctl_left_ms(c), each, &l));
     }
-    return psctl_list_end(&l);
+    enum psctl_exit code = psctl_list_end(&l);
+    if (l.rows.count > 0 || waits < 0) {
+        return code;
+    }
+    char text[sizeof(c->infos->waiting_for) + sizeof("...")];
+    psctl_note(c, "%s waits for %s", ps_cluster_task_name(c->session, waits), psctl_waiting_for(&c->infos[waits], text));
+    return PSCTL_FAILED;
 }
 
 /* ---- how far it is ---- */
@@ -307,6 +325,8 @@ struct verifying {
     const struct psctl *c;
     uint64_t number;
     bool begun; /* its JSON */
+    uint32_t away;
+    json_t *not_asked; /* tasks */
 };
 
 static void verify_begin(struct verifying *v)
@@ -322,9 +342,18 @@ static void verify_begin(struct verifying *v)
 static void each_fault(void *ctx, const ps_checkpoint_fault *fault)
 {
     struct verifying *v = ctx;
+    bool away = fault->status == PS_UNAVAILABLE || fault->status == PS_DEADLINE_EXCEEDED;
+    char task[80];
     psctl_copy_wipe(&v->copy);
     verify_begin(v);
-    if (v->c->json) {
+    v->away += away;
+    if (away && v->c->json) {
+        (void)json_array_append_new(
+            v->not_asked, json_pack("{s:s, s:s, s:o}", "task", psctl_task_text(fault->job, fault->task, task, sizeof(task)),
+                                    "status", ps_status_name(fault->status), "text", cli_json_text(fault->text)));
+    } else if (away) {
+        (void)printf("/job:%s/task:%u could not be asked: %s\n", fault->job, fault->task, fault->text);
+    } else if (v->c->json) {
         cli_json_put(NULL, json_pack("{s:s, s:i, s:s, s:s, s:o}", "job", fault->job, "task", (int)fault->task, "file",
                                      fault->file, "status", ps_status_name(fault->status), "text", cli_json_text(fault->text)));
     } else {
@@ -342,26 +371,36 @@ static enum psctl_exit verify(struct psctl *c)
     if (number == 0) {
         return code;
     }
-    struct verifying v = {.copy = psctl_copy_begin(c), .c = c, .number = number};
+    struct verifying v = {.copy = psctl_copy_begin(c), .c = c, .number = number, .not_asked = json_array()};
     ps_checkpoint_options_init(&o);
     o.copied = psctl_copied;
     o.fault = each_fault;
     o.ctx = &v;
     ps_status st = ps_checkpoint_verify(c->session, number, &o, &faults);
     psctl_copy_wipe(&v.copy);
-    if (st != PS_OK && faults == 0) {
+    if (st != PS_OK && faults == 0 && v.away == 0) {
+        json_decref(v.not_asked);
         return psctl_last_failed(c, st);
     }
     if (c->json) {
         verify_begin(&v);
         cli_json_end();
+        cli_json_put("not_asked", v.not_asked);
         cli_json_put("bytes", json_integer((json_int_t)v.copy.bytes));
         cli_json_end();
-    } else {
-        (void)printf("checkpoint %" PRIu64 ": %s, ", number, cli_bytes((double)v.copy.bytes, bytes, sizeof(bytes)));
-        (void)printf(faults == 0 ? "all files are as they were written\n" : "%" PRIu32 " of its files are bad\n", faults);
+        return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
     }
-    return faults == 0 ? PSCTL_OK : PSCTL_FAILED;
+    json_decref(v.not_asked);
+    (void)printf("checkpoint %" PRIu64 ": %s, ", number, cli_bytes((double)v.copy.bytes, bytes, sizeof(bytes)));
+    if (faults > 0) {
+        (void)printf("%" PRIu32 " of its files are bad%s", faults, v.away > 0 ? "; " : "\n");
+    } else {
+        (void)printf(v.away > 0 ? "no bad file was found; " : "all files are as they were written\n");
+    }
+    if (v.away > 0) {
+        (void)printf("%" PRIu32 " of its tasks could not be asked: verify it again when they answer\n", v.away);
+    }
+    return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
 }
 
 static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *out_next)
@@ -422,9 +461,15 @@ static enum psctl_exit restore(struct psctl *c)
 
 static enum psctl_exit export_one(struct psctl *c)
 {
+    static const char ending[] = ".safetensors";
+    const char *path = c->argv[2];
     enum psctl_exit code = PSCTL_FAILED;
+    char index[4096];
     int variables = 0;
     ps_checkpoint_options o;
+    if (!psctl_is_file(c, path)) {
+        return PSCTL_USAGE;
+    }
     uint64_t number = number_of(c, c->argv[1], &code);
     if (number == 0) {
         return code;
@@ -437,12 +482,18 @@ static enum psctl_exit export_one(struct psctl *c)
     o.shard_bytes = (uint64_t)c->shard_bytes;
     o.copied = psctl_copied;
     o.ctx = &copy;
-    ps_status st = ps_checkpoint_export(c->session, number, c->argv[2], &o, &variables);
+    ps_status st = ps_checkpoint_export(c->session, number, path, &o, &variables);
     psctl_copy_wipe(&copy);
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }
-    psctl_copy_report(c, &copy, c->argv[2], "exported", variables, -1);
+    if (o.shard_bytes != 0) { /* the name of what an import takes */
+        size_t n = strlen(path), k = strlen(ending);
+        n -= n > k && strcmp(path + n - k, ending) == 0 ? k : 0;
+        (void)snprintf(index, sizeof(index), "%.*s%s.index.json", (int)n, path, ending);
+        path = index;
+    }
+    psctl_copy_report(c, &copy, path, "exported", variables, -1);
     return PSCTL_OK;
 }
 
@@ -535,8 +586,10 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "them, which beside training takes its time: --timeout of it, and of restore, is since it last got further; where that\n"
         "is over it goes on by itself. Disks that sync are waited for 20 times as long. list: those that the "
         "directory knows,\n"
-        "and the one that is being made; STEP is the value of the variable global_step at its cut.\n"
-        "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, and exit status 1.\n"
+        "and the one that is being made; STEP is the value of the variable global_step at its cut. Where it knows none, and\n"
+        "tasks do not begin, it says what they wait for; exit status 1.\n"
+        "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, or for a task that\n"
+        "could not be asked, of which nothing bad is known then, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
         "monitored ones go on from there. It asks first on a terminal, unless --yes. --spread: it is dealt anew over all ps "
@@ -544,7 +597,10 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "there are, by its size, also onto those that came since, and saved so; queues, work and accumulators stay where they "
         "are.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
-        "optimizers, --shard BYTES: into files of that size and an index, --only: not all of them. import: psctl import, with\n"
-        "the slots that export has written; --only, --prefix and --create as there. delete: it goes on all tasks that are up; "
-        "the newest one that is whole only with --force. --timeout of the others is for each request.\n",
+        "optimizers, --shard BYTES: into files of that size, FILE-00001-of-00003.safetensors (FILE without its .safetensors)\n"
+        "and an index, FILE.safetensors.index.json, --only: not all of them. Files of an export with another number of them "
+        "stay\n"
+        "beside; the index names those that count. import: psctl import, with the slots that export has written; --only,\n"
+        "--prefix and --create as there. delete: it goes on all tasks that are up; the newest one that is whole only with\n"
+        "--force. --timeout of the others is for each request.\n",
 };

@@ -136,8 +136,20 @@ void psctl_copy_report(const struct psctl *c, const struct psctl_copy *copy, con
                  cli_bytes((double)copy->bytes, bytes, sizeof(bytes)), seconds, rate / 1e6, path);
 }
 
+bool psctl_is_file(const struct psctl *c, const char *path)
+{
+    bool is = strcmp(path, "-") != 0;
+    if (!is) {
+        (void)psctl_misused(c, "an export is a file, and cannot go to standard output; a file of that name is ./-");
+    }
+    return is;
+}
+
 static enum psctl_exit run_export(struct psctl *c)
 {
+    if (!psctl_is_file(c, c->argv[0])) {
+        return PSCTL_USAGE;
+    }
     enum psctl_exit code = psctl_connect(c);
     if (code != PSCTL_OK) {
         return code;
@@ -184,16 +196,17 @@ static bool ends_with(const char *path, const char *ending)
     return n > k && strcmp(path + n - k, ending) == 0;
 }
 
-/* w.npy: the variable w, as psctl set has it. */
+/* w.npy, or NAME=FILE.npy, where no file is called so: the variable w, or NAME, as psctl set has it. */
 static enum psctl_exit import_npy(struct psctl *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
+    const char *equals = access(path, F_OK) != 0 ? strchr(path, '=') : NULL;
     char name[PATH_BYTES];
     char *argv[1] = {name};
     struct psctl set = *c;
-    (void)snprintf(name, sizeof(name), "%s", slash == NULL ? path : slash + 1);
-    name[strlen(name) - strlen(".npy")] = '\0';
-    set.npy = path;
+    (void)snprintf(name, sizeof(name), "%s", slash == NULL || equals != NULL ? path : slash + 1);
+    name[equals != NULL ? (size_t)(equals - path) : strlen(name) - strlen(".npy")] = '\0';
+    set.npy = equals != NULL ? equals + 1 : path;
     set.fill = false;
     set.argc = 1;
     set.argv = argv;
@@ -279,7 +292,9 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path)
     bool npy = ends_with(path, ".npy");
     bool part = c->only[0] != NULL || c->prefix[0] != NULL;
     if (npy && part) {
-        return psctl_misused(c, "%s is one variable, which its name says: no --only and no --prefix; see psctl import --help",
+        return psctl_misused(c,
+                             "%s is one variable, whose name is the file's, or in front of it (NAME=FILE.npy): no --only and no "
+                             "--prefix; see psctl import --help",
                              path);
     }
     if (c->create && !part) {
@@ -313,5 +328,6 @@ const struct psctl_verb psctl_verb_import = {
             "there, unless --create, and what was taken, left out, and kept of the container is listed. Patterns are compared\n"
             "with the names in the file. A pattern or an OLD that fits nothing, two that meet in one name, another shape: found\n"
             "before anything changes. FILE may also be an index, model.safetensors.index.json, whose files lie beside it, or\n"
-            "NAME.npy: values of the variable NAME, which is there. Asks first on a terminal. --timeout is for each variable.\n",
+            "w.npy: values of the variable w, which is there; NAME=FILE.npy: of NAME, such as layer1/w=w.npy. Asks first on a\n"
+            "terminal. --timeout is for each variable.\n",
 };

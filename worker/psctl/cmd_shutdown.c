@@ -8,8 +8,8 @@
 
 static bool confirmed(struct psctl *c, int only)
 {
-    return only < 0 ? psctl_confirmed(c, "Shut down all %d tasks? What they hold in memory is lost.", c->task_count)
-                    : psctl_confirmed(c, "Shut down %s (%s)? What it holds in memory is lost.",
+    return only < 0 ? psctl_confirmed(c, "Shut down all %d tasks? What they hold and have not saved is lost.", c->task_count)
+                    : psctl_confirmed(c, "Shut down %s (%s)? What it holds and has not saved is lost.",
                                       ps_cluster_task_name(c->session, only), c->infos[only].address);
 }
 

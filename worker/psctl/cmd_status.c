@@ -208,7 +208,8 @@ static void print(const struct psctl *c, int only)
     }
     for (int i = 0; i < c->task_count; i++) {
         if (psctl_is_meant(only, i) && c->infos[i].up && c->infos[i].waiting_for[0] != '\0') {
-            (void)printf("%s waits for %s\n", ps_cluster_task_name(c->session, i), c->infos[i].waiting_for);
+            char text[sizeof(c->infos->waiting_for) + sizeof("...")];
+            (void)printf("%s waits for %s\n", ps_cluster_task_name(c->session, i), psctl_waiting_for(&c->infos[i], text));
         }
         if (psctl_is_meant(only, i)) {
             print_held(ps_cluster_task_name(c->session, i), &c->infos[i]);

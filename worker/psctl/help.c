@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { HELP_BYTES_MAX = 16 << 10 };
+enum { HELP_BYTES_MAX = 16 << 10, COLUMN = 38 };
 
 static void print_flags(FILE *to, uint32_t flags)
 {
@@ -38,9 +38,10 @@ void psctl_usage(const struct psctl *c, FILE *to)
     (void)fprintf(to, "usage: psctl [-t TARGET] [--timeout S] [--json] VERB ...\n\n");
     for (size_t i = 0; c->verbs[i] != NULL; i++) {
         const struct psctl_verb *verb = c->verbs[i];
-        char line[64];
-        (void)snprintf(line, sizeof(line), "%s %s", verb->name, verb->arguments);
-        (void)fprintf(to, "  %-38s %s\n", line, verb->summary);
+        char line[256];
+        int n = snprintf(line, sizeof(line), "%s %s", verb->name, verb->arguments);
+        (void)fprintf(to, "  %-*s%s%*s%s\n", COLUMN, line, n > COLUMN ? "\n" : " ", n > COLUMN ? COLUMN + 3 : 0, "",
+                      verb->summary);
         flags |= verb->flags;
     }
     (void)fprintf(to, "\nFlags of all verbs:\n");

@@ -171,6 +171,8 @@ bool psctl_heard(const struct psctl *c, int i, ps_status st);
 bool psctl_all_up(const struct psctl *c, int only);
 /** Notes about tasks that came back without what they had; true when none has. */
 bool psctl_none_lost(const struct psctl *c, int only);
+/** What a task says that it waits for; one that had no room for all of it ends with a whole word and "...". Returns buf. */
+const char *psctl_waiting_for(const ps_task_info *info, char buf[sizeof(info->waiting_for) + sizeof("...")]);
 /** --json: "down": those tasks, with address and reason. */
 void psctl_down(const struct psctl *c, int only);
 
@@ -209,6 +211,8 @@ void psctl_copy_wipe(const struct psctl_copy *copy);
 /** The line, or the object, that says what was done; left_out < 0: that is not said. */
 void psctl_copy_report(const struct psctl *c, const struct psctl_copy *copy, const char *path, const char *past, int variables,
                        int64_t left_out);
+/** Of an export; false: "-", which was said to be none. */
+bool psctl_is_file(const struct psctl *c, const char *path);
 /** Values of a file, of the files of an index, or of a .npy file into live variables; asks first. */
 enum psctl_exit psctl_import(struct psctl *c, const char *path);
 

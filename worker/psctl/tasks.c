@@ -89,12 +89,24 @@ bool psctl_none_lost(const struct psctl *c, int only)
         if (psctl_is_meant(only, i) && t->lost > 0) {
             psctl_note(c,
                        "%s (%s) came back without %" PRIu32
-                       " variable%s that it had: %s; import brings them back, reset gives them up",
+                       " variable%s that it had: %s; checkpoint restore or import brings them back, reset gives them up",
                        ps_cluster_task_name(c->session, i), t->address, t->lost, t->lost == 1 ? "" : "s", t->lost_names);
             none = false;
         }
     }
     return none;
+}
+
+const char *psctl_waiting_for(const ps_task_info *info, char buf[sizeof(info->waiting_for) + sizeof("...")])
+{
+    enum { FULL = sizeof(info->waiting_for) - 2 }; /* bytes that an answer has room for */
+    size_t n = strlen(info->waiting_for);
+    (void)snprintf(buf, sizeof(info->waiting_for), "%s", info->waiting_for);
+    char *blank = n >= FULL ? strrchr(buf, ' ') : NULL;
+    if (blank != NULL) {
+        memcpy(blank + 1, "...", sizeof("..."));
+    }
+    return buf;
 }
 
 void psctl_down(const struct psctl *c, int only)
