@@ -886,9 +886,9 @@ PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force
  * since; containers that it has not stay. It is loaded beside what lives, and verified, before anything changes. Whoever trains
  * there gets ABORTED. A checkpoint of it is made then.
  * Errors: NOT_FOUND, FAILED_PRECONDITION (it is not whole on all tasks, or of tasks that are no more; it has nothing, or all that
- * it has was reset since; no checkpoint_dir), DATA_LOSS (a file of it is not as it was written), RESOURCE_EXHAUSTED (no memory for
- * it beside what lives), UNAVAILABLE (a task is away); nothing has changed then. DEADLINE_EXCEEDED (it goes on, if it has begun).
- * Any thread.
+ * it has was reset since; no checkpoint_dir), DATA_LOSS (a file of it is not as it was written), RESOURCE_EXHAUSTED (no memory
+ * for it beside what lives), UNAVAILABLE (a task is away); nothing has changed then. DEADLINE_EXCEEDED (it goes on, if it has
+ * begun). Any thread.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms);
 /**
