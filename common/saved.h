@@ -108,7 +108,7 @@ ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_
 typedef void (*psi_saved_bad_fn)(void *ctx, const struct psi_saved_file *file, const struct psi_err *err);
 /** UNAVAILABLE, DEADLINE_EXCEEDED: that says nothing about a file. */
 bool psi_saved_is_away(ps_status st);
-/** All files of all its tasks, but those behind the first one that a task that is away was asked for. Returns how many are bad. */
+/** All files of all its tasks, but those behind the first one that a task that is away was asked for. How many are bad. */
 uint32_t psi_saved_verify(const struct psi_saved *saved, const struct psi_saved_io *io, psi_saved_bad_fn bad, void *ctx);
 
 #endif

@@ -6,6 +6,7 @@ import ast
 import fcntl
 import json
 import os
+import re
 import pty
 import signal
 import socket
@@ -22,7 +23,7 @@ from cluster import Cluster, die_with_parent, free_port, main, path, run
 
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
-VERBS = [line.split()[0] for line in run(PSCTL, "--help")[1].split("\n\n")[1].splitlines()]
+VERBS = re.findall(r"^ {2}([a-z-]+)", run(PSCTL, "--help")[1].split("\n\n")[1], re.M)
 SOFTMAX = path("examples/softmax")
 
 
