@@ -51,7 +51,7 @@ static void test_chief(void **state)
                   (unsigned long long)sum.ok, (unsigned long long)sum.failed, (unsigned long long)sum.cuts,
                   (unsigned long long)sum.restarts, (unsigned long long)sum.replayed);
     if (only == 0 && seeds >= 100) { /* what it is about did happen */
-        assert_true(sum.takeovers >= seeds && sum.stops >= seeds && sum.restored * 2 >= seeds && sum.emptied > 0);
+        assert_true(sum.takeovers >= seeds && sum.stops >= seeds && sum.restored * 2 >= seeds && sum.emptied * 3 > seeds);
     }
 }
 

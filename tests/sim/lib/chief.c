@@ -3,8 +3,10 @@
  * Candidates for the lease of a chief: READY that stops where nothing is live; whoever is the chief then gives every variable the
  * same tag, or none, or dies in the middle of it; READY again, pushes and pulls, from the start after each loss. Meanwhile chiefs
  * stand still for longer than their lease, between any two of their steps and with frames on their way, die, and come back; the
- * directory restarts, or any task. In a third of the seeds some sessions of worker 0 claim nothing: they initialise what they
- * find without a value, under a number that they take, whoever holds the lease.
+ * directory restarts, or any task. In half of the seeds some sessions of worker 0 claim nothing: they initialise what they
+ * find without a value, under a number that they take, whoever holds the lease; they look when another one is told to give, and
+ * have their number when it seals. In every third seed the last program is worker 1, and a task has lost what it had of the
+ * model.
  *
  * The oracle reads the values, the changes of the tasks, and what sessions are told:
  *   - a value that is sealed keeps its tag as long as it lives, and sealed values that live together have the same one: what two
@@ -14,7 +16,7 @@
  *   - the directory gives the lease to nobody while somebody else's runs, and to no new chief as the directory before it knew it;
  *     no number to two sessions; none to an evaluator;
  *   - whoever is ready has the whole model; a chief that was told that nothing is live meets no sealed variable;
- *   - when the faults are over somebody is the chief, and the model is ready.
+ *   - when the faults are over somebody is the chief, and the model is ready, within the time that the last program gives it.
  */
 #include "sim.h"
 
@@ -90,9 +92,19 @@ static uint64_t held_until(const struct sim *s, const struct sim_task *t, const 
     return holder != NULL ? holder->lease_until_ms : NEVER_LEFT;
 }
 
+/* Rarely more than one at a time: while one stands still another one is to finish what it does. */
+static bool may_stop(struct sim *s)
+{
+    uint32_t in = 2;
+    for (uint32_t i = 0; i < s->program_count; i++) {
+        in = s->program[i].core != NULL && s->program[i].stopped_until > s->now ? 8 : in;
+    }
+    return !s->healing && sim_one_in(s, in);
+}
+
 static void freeze_soon(struct sim *s, const struct sim_program *p)
 {
-    if (p != NULL && !s->healing && sim_one_in(s, 2)) { /* in the middle of what a new chief does */
+    if (p != NULL && may_stop(s)) { /* in the middle of what a new chief does */
         s->lease.freeze = p->index + 1;
         s->next_fault = s->now + sim_below(s, s->k.delay_ms > 1 ? 400 : 60);
     }
@@ -107,7 +119,7 @@ static void granted(struct sim *s, struct sim_task *t, const struct psd_change *
     if (strcmp(r->job, "worker") != 0) {
         sim_fail(s, "the lease of the chief is given to /job:%s/task:%u", r->job, r->task);
     }
-    if (until > s->now && (p == NULL || !p->is_static)) {
+    if (until > s->now && strcmp(r->program, SIM_STATIC) != 0) { /* its program may have gone on to another session */
         sim_fail(s, "TOO EARLY: /job:%s/task:%u is made the chief, and the lease of /job:%s/task:%u runs for %llu ms more",
                  r->job, r->task, l->held_job, l->held_task, (unsigned long long)(until - s->now));
     }
@@ -325,14 +337,19 @@ void sim_chief_give(struct sim *s, struct sim_program *p)
     }
 }
 
+static void ready_again(struct sim *s, struct sim_program *p)
+{
+    p->ready_out = true;
+    s->candidate[p->index] = (struct sim_candidate){.number = 0};
+    PSI_IGNORE(sim_call_start(s, p, PSI_REQ_READY, NULL, s->k.ready_ms)); /* cannot be refused */
+}
+
 void sim_chief_work(struct sim *s, struct sim_program *p)
 {
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1) + (s->op_count > s->k.calls_many ? 200 : 0);
     struct sim_var *v = &s->var[sim_below(s, s->var_count)];
     if (p->role != SIM_FINAL && !p->ready_out && sim_one_in(s, READY_AGAIN_IN)) { /* it may be the chief by now */
-        p->ready_out = true;
-        s->candidate[p->index] = (struct sim_candidate){.number = 0};
-        PSI_IGNORE(sim_call_start(s, p, PSI_REQ_READY, NULL, s->k.ready_ms)); /* cannot be refused */
+        ready_again(s, p);
         return;
     }
     bool pushes = strcmp(p->job, "worker") == 0 && sim_one_in(s, 2);
@@ -428,8 +445,7 @@ bool sim_chief_done(struct sim *s, const struct sim_call *call)
     return true;
 }
 
-/* It stands still in a moment, and what it sends to the directory until then comes after that time. */
-static void hold_back(struct sim *s, const struct sim_program *p, uint64_t pause_ms)
+static void directory_hears_late(struct sim *s, const struct sim_program *p, uint64_t pause_ms)
 {
     for (uint32_t i = 0; i < s->conn_count; i++) {
         struct sim_conn *c = s->conn[i];
@@ -437,23 +453,38 @@ static void hold_back(struct sim *s, const struct sim_program *p, uint64_t pause
             c->pipe[0].paused_until = s->now + pause_ms;
         }
     }
+}
+
+/* It stands still in a moment, and what it sends to the directory until then comes after that time. */
+static void hold_back(struct sim *s, const struct sim_program *p, uint64_t pause_ms)
+{
+    directory_hears_late(s, p, pause_ms);
     s->lease.freeze = p->index + 1;
     s->next_fault = s->now + sim_below(s, 10);
 }
 
-/* What another chief has sent comes now, and the new one takes its time. */
-static void late_bytes(struct sim *s, struct sim_program *p)
+/* What others have sent comes soon. */
+static void late_bytes(struct sim *s, const struct sim_program *p)
 {
-    if (s->healing || !sim_one_in(s, 2)) {
-        return;
-    }
     for (uint32_t i = 0; i < s->conn_count; i++) {
         struct sim_conn *c = s->conn[i];
         if (!c->end[0].is_task && c->end[0].node != p->index && c->pipe[0].paused_until > s->now) {
             c->pipe[0].paused_until = s->now + sim_below(s, 60);
         }
     }
-    p->next_call_at = s->now + sim_below(s, 120);
+}
+
+/* Who claims no lease looks as well. */
+static void others_look(struct sim *s)
+{
+    for (uint32_t i = 0; i < s->program_count; i++) {
+        struct sim_program *p = &s->program[i];
+        if (p->core != NULL && p->is_static && p->state == SIM_WORK && !p->ready_out) {
+            ready_again(s, p);
+        } else if (p->core == NULL && p->task == 0 && p->role == SIM_CHIEF && p->start_at > s->now) {
+            p->start_at = s->now;
+        }
+    }
 }
 
 static void ready_done(struct sim *s, struct sim_program *p, const struct sim_call *call)
@@ -473,7 +504,16 @@ static void ready_done(struct sim *s, struct sim_program *p, const struct sim_ca
         if (p->state == SIM_READY || p->state == SIM_WORK) {
             p->state = SIM_FIRST_VALUES;
         }
-        late_bytes(s, p);
+        if (!s->healing && sim_one_in(s, 2)) { /* the new chief takes its time */
+            late_bytes(s, p);
+            p->next_call_at = s->now + sim_below(s, 120);
+        }
+        if (!s->healing && s->k.static_chief) {
+            others_look(s);
+        }
+        if (!s->healing && sim_one_in(s, 4)) { /* its lease ends while it gives */
+            directory_hears_late(s, p, 2ull * s->k.lease_ms);
+        }
         return;
     }
     if (call->op->status == PS_OK) {
@@ -485,10 +525,12 @@ static void ready_done(struct sim *s, struct sim_program *p, const struct sim_ca
         a->number = told->chief_number;
         p->state = SIM_RESET;
         s->count_emptied++;
-        if (!s->healing && sim_one_in(s, 2)) { /* until another chief has done so, and given its values */
+        if (may_stop(s)) { /* until another chief has done so, and given its values */
             hold_back(s, p, s->k.lease_ms + sim_range(s, s->k.lease_ms / 2, 2ull * s->k.lease_ms));
         }
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_RESET, NULL, s->k.operation_ms)); /* cannot be refused */
+    } else if (call->op->status == PS_DEADLINE_EXCEEDED && p->role == SIM_FINAL) {
+        sim_fail(s, "a new session cannot work: %s", call->req.err->text);
     } else if ((call->op->status != PS_DEADLINE_EXCEEDED && call->op->status != PS_UNAVAILABLE) || sim_one_in(s, 2)) {
         sim_program_end_soon(s, p, 500);
     }
@@ -514,7 +556,8 @@ bool sim_chief_next(struct sim *s, struct sim_program *p, const struct sim_call 
     }
 }
 
-/* A chief declares the model ready: some of its SEALs are late, and it stands still until it is none any more. */
+/* A chief declares the model ready: some or all of its SEALs are late, and it stands still until it is none any more. One that
+ * claims no lease looks, and takes its number: that is late. */
 void sim_chief_watch(struct sim *s, const struct sim_program *p)
 {
     if (s->k.profile != SIM_LEASE || s->healing || psi_list_empty(&p->core->composites)) {
@@ -522,21 +565,37 @@ void sim_chief_watch(struct sim *s, const struct sim_program *p)
     }
     const struct psi_ready *r = PSI_CONTAINER_OF(p->core->composites.next, struct psi_ready, link);
     struct sim_candidate *a = &s->candidate[p->index];
+    if (p->is_static && r->step == READY_CHIEF && r->pending > 0 && !a->asks) {
+        a->asks = true;
+        directory_hears_late(s, p, s->k.lease_ms);
+    }
     if (r->step != READY_SEALED || a->watched == r->chief_number) {
         return;
     }
     a->watched = r->chief_number;
-    if (!sim_one_in(s, 3)) {
+    if (!sim_one_in(s, s->k.static_chief ? 1 : 3)) {
         return;
     }
+    const bool all = !s->k.static_chief && sim_one_in(s, 2);
     for (uint32_t i = 0; i < s->conn_count; i++) {
         struct sim_conn *c = s->conn[i];
-        if (!c->end[0].is_task && c->end[0].node == p->index && c->end[0].state == SIM_END_OPEN && sim_one_in(s, 2)) {
+        if (!c->end[0].is_task && c->end[0].node == p->index && c->end[0].state == SIM_END_OPEN && (all || sim_one_in(s, 2))) {
             c->pipe[0].paused_until = s->now + s->k.lease_ms + sim_below(s, 2ull * s->k.lease_ms);
         }
     }
+    if (s->k.static_chief) { /* another one has its number between them */
+        late_bytes(s, p);
+    }
     s->lease.freeze = p->index + 1;
     s->next_fault = s->now + sim_below(s, 10);
+}
+
+void sim_chief_last(struct sim *s)
+{
+    const uint32_t first = s->k.restarts_directory ? 1 : 0;
+    if (s->k.profile == SIM_LEASE && s->program[s->program_count - 1].task != 0 && s->k.ps_tasks > first + 1) {
+        sim_task_kill(s, &s->task[first + 1], s->now);
+    }
 }
 
 /* A fault of its own: the new chief, or whom it gives what it has to. */

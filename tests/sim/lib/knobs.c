@@ -285,7 +285,8 @@ static void leases(struct sim *s)
     k->vars = (uint32_t)sim_range(s, 1, 3);
     k->workers_listed = true;
     k->second_chief = sim_one_in(s, 5);
-    k->static_chief = sim_one_in(s, 3);
+    k->static_chief = sim_one_in(s, 2);
+    k->ps_tasks = k->static_chief && k->ps_tasks < 2 ? 2 : k->ps_tasks;
     k->lease_ms = pick(s, 400, 800, 1200, 2000);
     k->beat_ms = k->lease_ms / 4;
     k->session_keep_ms = sim_one_in(s, 3) ? k->lease_ms + (uint32_t)sim_range(s, 100, 2000) : 60000;

@@ -333,7 +333,7 @@ void sim_client_start(struct sim *s, struct sim_program *p)
         .job = p->job,
         .task = p->task,
         .host = "simulated",
-        .program = "sim",
+        .program = p->is_static ? SIM_STATIC : "sim",
         .pid = s->session_count + 1, /* = p->life: tells sessions apart in lists */
         .operation_timeout_ms = s->k.operation_ms,
         .ready_timeout_ms = s->k.ready_ms,

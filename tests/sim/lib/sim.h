@@ -233,6 +233,7 @@ struct sim_task {
 
 enum sim_program_state { SIM_OFF, SIM_CLUSTER, SIM_GET, SIM_FIRST_VALUES, SIM_READY, SIM_WORK, SIM_END, SIM_RESET, SIM_GOODBYE };
 enum sim_role { SIM_CHIEF, SIM_WORKER, SIM_MONITOR, SIM_FINAL };
+#define SIM_STATIC "static"
 struct sim_program {
     struct sim *sim;
     uint32_t index;
@@ -243,7 +244,7 @@ struct sim_program {
     uint32_t life;           /* counts sessions, of all programs */
     uint64_t begun_ms;       /* this session */
     uint64_t chief_number;   /* LEASE: of the session before, which was not killed */
-    bool is_static;          /* ... this one claims no lease */
+    bool is_static;          /* ... this one claims no lease, and its HELLO says SIM_STATIC */
     bool stop_ok;            /* it has told everybody to stop, also itself ... */
     uint32_t stop_task;      /* ... at this one of sim.task ... */
     uint32_t stop_life;      /* ... which was in this life */
@@ -556,6 +557,7 @@ struct sim_candidate {
     uint32_t gives, given;
     bool planned, at_once, fails;
     uint64_t watched; /* its SEALs under this number have been looked at */
+    bool asks;        /* STATIC: for its number, and the directory hears it late */
 };
 
 /* A RESET or DELETE that may take effect. */
@@ -894,6 +896,8 @@ bool sim_chief_next(struct sim *s, struct sim_program *p, const struct sim_call 
 void sim_chief_watch(struct sim *s, const struct sim_program *p);
 /** A fault of its own, now; false: none is due. */
 bool sim_chief_fault(struct sim *s);
+/** Before the last program: where the cluster spec prefers another one, a task loses what it has of the model. */
+void sim_chief_last(struct sim *s);
 
 /* ---- shares.c: the same for a work queue ---- */
 void sim_shares_draw(struct sim *s);

@@ -228,6 +228,7 @@ static void life(struct sim *s)
         look_quiet(s);
     }
     check_dials(s);
+    sim_chief_last(s);
     sim_final_run(s);
     sim_fewer(s);
     if (s->k.profile == SIM_QUEUES) {

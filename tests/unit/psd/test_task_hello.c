@@ -339,6 +339,29 @@ TEST(test_two_connections)
     assert_int_equal(info.sessions, 1);
 }
 
+/* Both bring the rest of a push; the older one's comes behind the HELLO. */
+TEST(test_older_connection_is_carried_out_no_more)
+{
+    struct fc_hello h;
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer w = fc_ready(&e->c, "w", PS_F32, 40000, ps_sgd(1), 0);
+    struct shell_conn *older = e->c.conn;
+    uint64_t number = begin_push(e, &w, 1);
+    older->frozen = true;
+    continue_push(e, &w, number, 16384);
+    fc_hello_default(&e->c, &h);
+    h.unresolved[0] = number;
+    h.unresolved_count = 1;
+    assert_int_equal(fc_hello(&e->c, &h), PS_OK);
+    assert_int_equal(e->c.numbers[0].offset, 16384);
+    shell_thaw(older);
+    assert_floats(peek_at(e->t, "w").value, 16384, 40000, 0);
+    continue_push(e, &w, number, 16384);
+    assert_applied(fc_take(&e->c, NULL));
+    assert_floats(peek_at(e->t, "w").value, 0, 40000, -1);
+    assert_int_equal(peek_at(e->t, "w").version, 1);
+}
+
 TEST(test_goodbye_forgets)
 {
     struct fc_hello h;
