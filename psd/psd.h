@@ -107,7 +107,8 @@ PS_API bool psd_call_cancelled(const psd_call *call);
     ROW(int, restore, "restore", RESTORE, -1000000000, 2, 0, "auto", true,                                                       \
         "What the tasks begin with where nothing lives: auto: the newest checkpoint, or, where a file of it is damaged, the "    \
         "next older one, or nothing; where a part of it is missing, they do not begin; latest: the newest one, or they do not "  \
-        "begin; a number: that one, or they do not begin; none: nothing. The directory task's counts.")                          \
+        "begin, also where there is none; a number: that one, or they do not begin; none: nothing. The directory task's "        \
+        "counts.")                                                                                                               \
     ROW(int, recover, "recover", RECOVER, 0, 1, 0, "partial", true,                                                              \
         "When a task comes back and others live: partial: it loads the newest checkpoint, the others keep what they have; cut: " \
         "all go back to it, as in rounds always. The directory task's counts.")                                                  \
