@@ -96,13 +96,20 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     cli_list_add(&((struct psctl_list *)ctx)->rows, info);
 }
 
-/* A task that does not begin, the directory first; -1: none. */
+/* A task says that all are connected, and that some do not begin: who waits for others to connect is not meant. */
+static bool does_not_begin(const ps_task_info *info)
+{
+    static const char begins[] = "what ";
+    return info->up && strncmp(info->waiting_for, begins, sizeof(begins) - 1) == 0;
+}
+
+/* Such a task, the directory first; -1: none. */
 static int who_waits(const struct psctl *c)
 {
     int directory = psctl_directory(c);
-    int who = directory >= 0 && c->infos[directory].waiting_for[0] != '\0' ? directory : -1;
+    int who = directory >= 0 && does_not_begin(&c->infos[directory]) ? directory : -1;
     for (int i = 0; who < 0 && i < c->task_count; i++) {
-        who = c->infos[i].up && c->infos[i].waiting_for[0] != '\0' ? i : -1;
+        who = does_not_begin(&c->infos[i]) ? i : -1;
     }
     return who;
 }
