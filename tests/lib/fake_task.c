@@ -422,6 +422,12 @@ void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, c
                 ps_v1_Hello *out_hello)
 {
     fake_connect(f, task);
+    fake_answer_hello(f, task, life, record, numbers, out_hello);
+}
+
+void fake_answer_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, const struct fake_number *numbers,
+                       ps_v1_Hello *out_hello)
+{
     struct fake_frame *hello = fake_take(f, task, PS_OP_HELLO);
     assert_true(hello->h.id == 0);
     ps_v1_Hello m;

@@ -101,7 +101,10 @@ struct fake_number {
 /** Connect, take HELLO (copied to *out_hello where not NULL) and answer it. numbers end with number 0; NULL: none. */
 void fake_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, const struct fake_number *numbers,
                 ps_v1_Hello *out_hello);
-/** Items of the HELLO that fake_hello() took last. */
+/** The same of a task that is connected. */
+void fake_answer_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t record, const struct fake_number *numbers,
+                       ps_v1_Hello *out_hello);
+/** Items of the HELLO that was answered last. */
 extern struct fake_number fake_listed[PS_WINDOW + 1]; /* state 1: abandoned */
 
 /** done of a struct fake_request that the test starts itself. */

@@ -390,7 +390,7 @@ void psi_control_goodbye(struct psi_request *req)
         if (peer->state == PSI_PEER_UP && c->known && i == c->directory && c->step != 0) {
             psi_ask_beat(peer); /* how far it has come, of a training that was shorter than the time between two */
         }
-        struct psi_ask *ask = peer->state == PSI_PEER_UP ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
+        struct psi_ask *ask = peer->link != NULL ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL; /* or soon UP */
         if (ask != NULL) {
             req->counter++;
             psi_ask_start(ask);

@@ -101,9 +101,7 @@ void psi_peer_leave(struct psi_peer *peer)
         peer->dial_effect = false;
         peer->c->dial_count--;
     }
-    if (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN) {
-        psi_peer_fail(peer, "the session was closed");
-    } else if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
+    if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
         psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that is out comes too late */
     }
 }

@@ -120,6 +120,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
     if (c->watch_ms == 0) {
         psctl_leave_begin();
     }
+    psctl_leave_hold();
     ps_status st = ps_session_open(&o, &c->session, error, sizeof(error));
     psctl_leave_session(c->session);
     if (st != PS_OK) {
@@ -170,6 +171,7 @@ void psctl_disconnect(struct psctl *c)
 {
     free(c->infos);
     c->infos = NULL;
+    psctl_leave_hold();
     psctl_leave_session(NULL);
     (void)ps_session_close(c->session); /* its error, if any, was shown where it happened */
     c->session = NULL;

@@ -46,9 +46,13 @@ void psctl_leave_begin(void)
     (void)pthread_detach(thread);
 }
 
-void psctl_leave_session(ps_session *s)
+void psctl_leave_hold(void)
 {
     (void)pthread_mutex_lock(&lock);
+}
+
+void psctl_leave_session(ps_session *s)
+{
     session = s;
     (void)pthread_mutex_unlock(&lock);
 }

@@ -123,7 +123,10 @@ void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
 /** From now on SIGINT and SIGTERM let the session say goodbye and end the process (leave.c). */
 void psctl_leave_begin(void);
-/** Which session; NULL before it is closed. */
+/** They wait until psctl_leave_session(): a session is being opened, which tasks may know before it is here, or is about to
+ *  close. */
+void psctl_leave_hold(void);
+/** Behind psctl_leave_hold(): which session; NULL: none any more. */
 void psctl_leave_session(ps_session *s);
 /** psctl_connect() where that was not done, and the variable that argv[0] names; says what failed, and what was likely meant.
  * find.c */

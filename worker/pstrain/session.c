@@ -171,15 +171,14 @@ static ps_session *open_any(const struct flags *f, const struct cluster *c, bool
 
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet)
 {
+    stop_hold();
     ps_session *s = open_any(f, c, trains, timeout_ms, quiet);
+    stop_session(s);
     bool in_step = s != NULL && trains && !c->evaluator && f->with.mode != PS_SYNC_NONE;
     if (in_step && ps_session_sync(s, &f->with) != PS_OK) {
         (void)session_failed(s, f->sync ? "--sync" : "--staleness");
-        (void)ps_session_close(s);
+        (void)session_close(s);
         return NULL;
-    }
-    if (s != NULL) {
-        stop_session(s);
     }
     return s;
 }
@@ -191,6 +190,7 @@ ps_session *session_open_aside(const struct flags *f, const struct cluster *c)
 
 int session_close(ps_session *s)
 {
+    stop_hold();
     stop_session(NULL);
     return ps_session_close(s);
 }

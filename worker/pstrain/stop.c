@@ -91,9 +91,13 @@ void stop_watch(void)
     (void)pthread_detach(thread);
 }
 
-void stop_session(ps_session *s)
+void stop_hold(void)
 {
     (void)pthread_mutex_lock(&lock);
+}
+
+void stop_session(ps_session *s)
+{
     session = s;
     (void)pthread_mutex_unlock(&lock);
 }

@@ -16,7 +16,9 @@ void stop_set(sigset_t *set);
 bool stop_insists(int64_t *first_ms);
 /** From now on the two signals end the process (exit 128 + N) as soon as its session has said goodbye, until stop_gently(). */
 void stop_watch(void);
-/** Which session; NULL before it is closed. */
+/** They wait until stop_session(): a session is being opened, which tasks may know before it is here, or is about to close. */
+void stop_hold(void);
+/** Behind stop_hold(): which session; NULL: none any more. */
 void stop_session(ps_session *s);
 /** gently: the first signal is only noted, so that a step can be finished; one that insists ends the process. */
 void stop_gently(bool gently);

@@ -464,6 +464,20 @@ TEST(test_goodbye)
     assert_false(f->task[0].dialing);
 }
 
+/* The task may know a session whose HELLO it has not answered yet: it is told as well. */
+TEST(test_goodbye_behind_a_hello)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    fake_begin(f, PSI_REQ_PING, NULL, NULL, NULL, 100);
+    fake_connect(f, 0);
+    struct fake_request *bye = fake_begin(f, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
+    assert_int_equal(bye->dones, 0);
+    fake_answer_hello(f, 0, 100, 200, NULL, NULL);
+    answer(f, 0, PS_OP_GOODBYE, fake_take(f, 0, PS_OP_GOODBYE)->h.id);
+    assert_done(bye, PS_OK);
+    assert_int_equal(f->task[0].closes, 1);
+}
+
 TEST(test_goodbye_is_bounded)
 {
     struct fake *f = fake_new(SPEC, "", 0, false);
