@@ -56,6 +56,11 @@ class Monitored(test_pstrain.Tasks):
     def reports(self):
         return [self.report("report%d.json" % i) for i in range(3) if os.path.exists(self.path("report%d.json" % i))]
 
+    def forget_reports(self):
+        for i in range(3):
+            if os.path.exists(self.path("report%d.json" % i)):
+                os.remove(self.path("report%d.json" % i))
+
     def status_says(self, pattern):
         wait_until("psctl status: " + pattern, lambda: re.search(pattern, self.psctl("status")))
 
@@ -85,9 +90,7 @@ class Chief(Monitored):
                 self.assertEqual(len(tested), 1, [w.lines for w in trainers])
                 self.assertEqual(len(self.reports()), 1)
                 self.assertGreater(self.reports()[0]["global_step"], step + 1000)
-                for i in range(3):
-                    if os.path.exists(self.path("report%d.json" % i)):
-                        os.remove(self.path("report%d.json" % i))
+                self.forget_reports()
                 self.stop_ps()
 
     def test_one_that_comes_back_is_a_worker(self):
@@ -126,6 +129,7 @@ class Ps(Monitored):
         model = self.path("model.safetensors")
         first = self.trainers(*GOOD, "--steps", "400", "--export", model)
         self.finish(first)
+        self.forget_reports()
         trainers = self.trainers(*GOOD, "--epochs", ENDLESS, "--restore", model, "--max_recoveries", "50", "--timeout", "30")
         for kill in range(kills):
             i = kill % 2
