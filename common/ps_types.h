@@ -181,7 +181,8 @@ typedef struct ps_optimizer {
 typedef enum ps_checkpoint_state {
     PS_CHECKPOINT_WHOLE = 1,   /* all tasks have their part, and know that it is whole */
     PS_CHECKPOINT_WRITING = 2, /* it is being made */
-    PS_CHECKPOINT_IN_PART = 3  /* it is decided; a task has not heard of that, or has no part of it */
+    PS_CHECKPOINT_IN_PART = 3, /* it is decided; a task has not heard of that, or has no part of it */
+    PS_CHECKPOINT_UNUSABLE = 4 /* its manifest is damaged or another cluster's, or a file of it was found to be bad */
 } ps_checkpoint_state;
 
 /* Constructors: pointers to constants or to one of a few thread-local slots, valid until 16 further calls of a

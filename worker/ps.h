@@ -822,6 +822,7 @@ typedef struct ps_checkpoint_info {
     uint32_t tasks, done;  /* that it is of; that have written their part */
     int32_t share;         /* that is written, or, where it is saved, loaded again, in millionths; -1: neither is under way */
     int32_t reserved;
+    char text[512]; /* why it cannot be used; else "" */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
 /** Those that the directory (ps_task_info.directory; `task`) knows, by number, and the one that is being made. Blocks; callbacks

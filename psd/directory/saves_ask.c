@@ -56,11 +56,13 @@ static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
     return loads == 0 ? 0 : share + 1;
 }
 
-static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkpoint_state state, uint32_t done, uint32_t share)
+/* bad: why it cannot be used; "": it can. */
+static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkpoint_state state, uint32_t done, uint32_t share,
+                       const char *bad)
 {
     ps_v1_CheckpointAnswer a = ps_v1_CheckpointAnswer_init_zero;
     a.number = what->number;
-    a.state = (uint32_t)state;
+    a.state = (uint32_t)(bad[0] == '\0' ? state : PS_CHECKPOINT_UNUSABLE);
     a.time_ms = what->time_ms;
     a.step = what->step;
     a.milliseconds = what->milliseconds;
@@ -68,6 +70,7 @@ static void add_answer(struct psd_list *l, const ps_v1_SaveItem *what, ps_checkp
     a.task_count = what->task_count;
     a.done = done;
     a.share = share;
+    PSI_BYTES_SET(a.text, bad);
     psd_list_add(l, &ps_v1_CheckpointAnswer_msg, &a);
 }
 
@@ -78,18 +81,24 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_CHECKPOINTS, PS_FLAG_REPLY, r->header.id);
     if (s != NULL) {
-        PSI_LIST_FOREACH(it, &s->known) {
-            const struct psd_checkpoint *known = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-            uint32_t at = parts_there(t, known);
-            add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at,
-                       loaded_share(t, known->what.number));
+        PSI_LIST_FOREACH(it, &t->save->shards) { /* by number */
+            const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
+            const struct psd_checkpoint *known = psd_saves_known(t, shard->number);
+            const ps_v1_SaveItem none = {.number = shard->number};
+            if (known != NULL) {
+                uint32_t at = parts_there(t, known);
+                add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at,
+                           loaded_share(t, known->what.number), known->bad);
+            } else if (shard->bad[0] != '\0' && !shard->dropped) {
+                add_answer(&l, &none, PS_CHECKPOINT_IN_PART, 0, 0, shard->bad);
+            }
         }
     }
     if (s != NULL && (s->phase == PSD_SAVES_CUTTING || s->phase == PSD_SAVES_DECIDING)) {
         ps_v1_SaveItem now = s->what;
         uint32_t share = 0, done = psd_saves_count(t, &share);
         now.milliseconds = t->now_ms - s->begun_ms;
-        add_answer(&l, &now, PS_CHECKPOINT_WRITING, done, share + 1);
+        add_answer(&l, &now, PS_CHECKPOINT_WRITING, done, share + 1, "");
     }
     psd_list_end(&l);
 }
@@ -236,6 +245,11 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
     }
     if (!has_any(t, item->number)) {
         return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", number);
+    }
+    const struct psd_shard *shard = psd_save_shard(t, item->number);
+    if (!item->force && shard != NULL && shard->bad[0] != '\0' && !shard->damaged) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is not known to be this cluster's: %s (--force)", number,
+                        shard->bad);
     }
     uint64_t whole = newest_whole(t, 0), maybe = newest_whole(t, count_away(t));
     if (!item->force && (item->number == whole || item->number == maybe)) {

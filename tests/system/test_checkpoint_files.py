@@ -414,6 +414,32 @@ class Deleted(unittest.TestCase):
             self.assertIn("takes no --container", psctl(c, "checkpoint", *args, "--container", "x", code=2))
         self.assertIn("takes NUMBER", psctl(c, "checkpoint", "delete", code=2))
 
+    def test_of_another_cluster(self):
+        """It is listed with the reason, and deleted with --force only; one that is damaged, without."""
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        theirs, c = Cluster(1), Cluster(1)
+        self.addCleanup(theirs.__exit__)
+        self.addCleanup(c.__exit__)
+        theirs.start(0, "--checkpoint_dir", place.name, "--cluster_name", "theirs")
+        eventually(theirs, "checkpoint", "save")
+        eventually(theirs, "checkpoint", "save")
+        theirs.kill(0)
+        os.truncate(os.path.join(place.name, "ps-0/%020d/manifest" % 2), 20)
+        c.start(0, "--checkpoint_dir", place.name, "--restore", "none")
+        eventually(c, "containers")
+        first, second = psctl(c, "checkpoint", "list", "--json")["checkpoints"]
+        self.assertEqual((first["number"], first["state"]), (1, "unusable"))
+        self.assertRegex(first["why"], "its manifest at /job:ps/task:0: .*'theirs'")
+        self.assertEqual((second["number"], second["state"]), (2, "unusable"))
+        table = psctl(c, "checkpoint", "list")
+        self.assertRegex(table, r"(?m)^ *1 +unusable +- +- +- +-$")
+        self.assertIn("checkpoint 1 cannot be used: " + first["why"], table)
+        self.assertIn("--force", psctl(c, "checkpoint", "delete", "1", code=1))
+        psctl(c, "checkpoint", "delete", "2")
+        psctl(c, "checkpoint", "delete", "1", "--force")
+        self.assertEqual(psctl(c, "checkpoint", "list", "--json")["checkpoints"], [])
+
 
 if __name__ == "__main__":
     sys.exit(main(unittest))

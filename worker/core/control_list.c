@@ -118,7 +118,7 @@ static bool take_checkpoint(const struct psi_peer *peer, const ps_v1_CheckpointA
     info->done = m->done;
     info->share = m->share == 0 || m->share > 1000001 ? -1 : (int32_t)(m->share - 1);
     info->state = (ps_checkpoint_state)m->state;
-    return m->state >= PS_CHECKPOINT_WHOLE && m->state <= PS_CHECKPOINT_IN_PART;
+    return m->state >= PS_CHECKPOINT_WHOLE && m->state <= PS_CHECKPOINT_UNUSABLE;
 }
 
 /* ---- a message to an entry, for each row of lists.h ---- */

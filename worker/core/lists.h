@@ -33,7 +33,7 @@
          SAME(items) SAME(done) SAME(step) SAME(dropped) OTHER(take_queue)) \
     LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \
     LIST(CHECKPOINTS, "checkpoints", OF_TASK, checkpoint, ps_checkpoint_info, NULL, CheckpointAnswer, \
-         SAME(number) SAME(time_ms) SAME(bytes) SAME(milliseconds) OTHER(take_checkpoint)) \
+         SAME(number) SAME(time_ms) SAME(bytes) SAME(milliseconds) TEXT(text) OTHER(take_checkpoint)) \
     OWN(ROUNDS, "rounds", OF_TASK, round, ps_round_info, NULL, RoundAnswer, \
         TEXT(container) SAME(generation) SAME(round) SAME(step) SAME(workers) SAME(replicas) SAME(dropped) \
         TEXT_OF(waits_for, text) TEXT(owners) OTHER(take_round_rest)) \

@@ -27,7 +27,7 @@ static const ps_checkpoint_info *of(const void *row)
 
 static const char *state_text(const void *row)
 {
-    static const char *const states[] = {"", "saved", "writing", "in part"};
+    static const char *const states[] = {"", "saved", "writing", "in part", "unusable"};
     return states[of(row)->state];
 }
 
@@ -35,7 +35,7 @@ static const char *state_cell(const void *row, char *buf, size_t n)
 {
     const ps_checkpoint_info *c = row;
     size_t used = (size_t)snprintf(buf, n, "%s", state_text(row));
-    if (c->state != PS_CHECKPOINT_WHOLE) {
+    if (c->state == PS_CHECKPOINT_WRITING || c->state == PS_CHECKPOINT_IN_PART) {
         used += (size_t)snprintf(buf + used, n - used, ", %" PRIu32 " of %" PRIu32 " tasks", c->done, c->tasks); /* fits */
     }
     if (c->share >= 0) {
@@ -70,6 +70,16 @@ static bool has_time(const void *row)
     return of(row)->time_ms != 0;
 }
 
+static bool has_files(const void *row)
+{
+    return of(row)->bytes != 0 || of(row)->state == PS_CHECKPOINT_WRITING;
+}
+
+static bool has_text(const void *row)
+{
+    return of(row)->text[0] != '\0';
+}
+
 static const char *time_cell(const void *row, char *buf, size_t n)
 {
     time_t at = (time_t)(of(row)->time_ms / 1000);
@@ -84,16 +94,24 @@ static const struct cli_column columns[] = {
     {"STATE", "state", CLI_OTHER, .cell = state_cell, .value = state_value},
     {"STEP", "step", FIELD(CLI_I64, step), .has = has_step},
     {"BEGUN", "time_ms", FIELD(CLI_U64, time_ms), .has = has_time, .cell = time_cell},
-    {"SIZE", "bytes", FIELD(CLI_BYTES, bytes)},
-    {"TOOK", "milliseconds", FIELD(CLI_TIME, milliseconds)},
+    {"SIZE", "bytes", FIELD(CLI_BYTES, bytes), .has = has_files},
+    {"TOOK", "milliseconds", FIELD(CLI_TIME, milliseconds), .has = has_files},
     {NULL, "tasks", FIELD(CLI_U32, tasks)},
     {NULL, "done", FIELD(CLI_U32, done)},
     {NULL, "share", CLI_OTHER, .has = has_share, .value = share_value},
+    {NULL, "why", FIELD(CLI_TEXT, text), .has = has_text},
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
 {
     cli_list_add(&((struct psctl_list *)ctx)->rows, info);
+}
+
+static void each_unusable(void *ctx, const ps_checkpoint_info *info)
+{
+    if (info->state == PS_CHECKPOINT_UNUSABLE) {
+        psctl_note(ctx, "checkpoint %" PRIu64 " cannot be used: %s", info->number, info->text);
+    }
 }
 
 /* A task says that all are connected, and that some do not begin: who waits for others to connect is not meant. */
@@ -131,6 +149,9 @@ static enum psctl_exit list(struct psctl *c)
         (void)psctl_heard(c, l.task, ps_task_checkpoints(c->session, l.task, psctl_left_ms(c), each, &l));
     }
     enum psctl_exit code = psctl_list_end(&l);
+    if (!c->json) {
+        (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_unusable, c); /* it has just answered */
+    }
     if (l.rows.count > 0 || waits < 0) {
         return code;
     }
@@ -593,7 +614,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "them, which beside training takes its time: --timeout of it, and of restore, is since it last got further; where that\n"
         "is over it goes on by itself. Disks that sync are waited for 20 times as long. list: those that the "
         "directory knows,\n"
-        "and the one that is being made; STEP is the value of the variable global_step at its cut. Where it knows none, and\n"
+        "and the one that is being made; STEP is the value of the variable global_step at its cut; why one is unusable is said\n"
+        "below. Where it knows none, and\n"
         "tasks do not begin, it says what they wait for; exit status 1.\n"
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, or for a task that\n"
         "could not be asked, of which nothing bad is known then, and exit status 1.\n"
@@ -608,6 +630,6 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "and an index, FILE.safetensors.index.json, --only: not all of them. Files of an export with another number of them "
         "stay\n"
         "beside; the index names those that count. import: psctl import, with the slots that export has written; --only,\n"
-        "--prefix and --create as there. delete: it goes on all tasks that are up; the newest one that is whole only with\n"
-        "--force. --timeout of the others is for each request.\n",
+        "--prefix and --create as there. delete: it goes on all tasks that are up; the newest one that is whole, and one that\n"
+        "the directory does not know to be this cluster's, only with --force. --timeout of the others is for each request.\n",
 };

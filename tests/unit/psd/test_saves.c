@@ -480,6 +480,10 @@ TEST(test_damaged_manifest)
     PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     assert_true(shell_logged(sv->t[0], "checkpoint_unusable"));
     PSI_IGNORE(sv_save(sv)); /* 2 */
+    ps_v1_CheckpointAnswer a[4];
+    assert_int_equal(sv_list(sv, a, 4), 2);
+    assert_true(a[0].number == 1 && a[0].state == PS_CHECKPOINT_UNUSABLE && a[0].bytes == 0);
+    assert_true(a[0].text.size > 0 && a[1].number == 2 && a[1].state == PS_CHECKPOINT_WHOLE && a[1].text.size == 0);
     assert_true(sv_has(sv, 0, 1, PSD_DISK_STATE) && sv_has(sv, 1, 1, PSD_DISK_STATE));
     PSI_IGNORE(sv_save(sv)); /* 3 */
     sv_run(sv);
