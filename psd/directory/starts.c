@@ -414,18 +414,19 @@ static const char *why_nothing(const struct psd_starts *s, bool any, char *buf, 
     return buf;
 }
 
-static void say_placed(struct psd_task *t, const struct psd_start_list *all, bool any)
+/* left: what was reset since the checkpoint was made. */
+static void say_placed(struct psd_task *t, const struct psd_start_list *all, const struct psd_start_list *left)
 {
     struct psd_starts *s = t->starts;
     const struct psd_checkpoint *c = psd_saves_known(t, s->number);
-    char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF];
-    struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks);
+    char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF], of_gone[PSD_NAMES_HALF];
+    struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks), gone = PSD_NAMES_IN(of_gone);
     uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
     bool cut = false;
     if (all->count == 0) {
         char text[96];
         psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
-                PSI_KV("msg", why_nothing(s, any, text, sizeof(text))));
+                PSI_KV("msg", why_nothing(s, left->count > 0, text, sizeof(text))));
         return;
     }
     for (size_t i = 0; i < all->count; i++) {
@@ -443,6 +444,13 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, boo
                               : cut      ? "cut"
                                          : "partial"),
             PSI_KV("tasks", psd_names_text(&tasks)), PSI_KV("containers", psd_names_text(&containers)));
+    for (size_t i = 0; i < left->count; i++) {
+        psd_names_add(&gone, "%s", left->of[i].container);
+    }
+    if (left->count > 0) {
+        psd_log(t, PSI_LOG_WARN, "checkpoint_left_out", PSI_KV("checkpoint", s->number),
+                PSI_KV("containers", psd_names_text(&gone)), PSI_KV("msg", "reset since"));
+    }
     if (!s->total && !cut) {
         char text[96];
         int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
@@ -474,12 +482,11 @@ static void ask_failed(struct psd_task *t, const struct psi_err *err)
 static void place(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
-    struct psd_start_list all = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
+    struct psd_start_list all = {.of = NULL}, left = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     struct psi_err err;
     ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : list_now(t, &err);
     const struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
-    bool any = false;
     what.number = s->number;
     what.start = s->start;
     what.moved = psd_starts_moves(t) ? psd_saves_highest(t) : c == NULL ? 0 : c->what.moved;
@@ -487,8 +494,7 @@ static void place(struct psd_task *t)
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
             bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
-            any = true;
-            st = was_reset ? PS_OK : psd_start_list_put(&all, container, 0, &err);
+            st = psd_start_list_put(was_reset ? &left : &all, container, 0, &err);
         }
     }
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
@@ -505,10 +511,10 @@ static void place(struct psd_task *t)
         again_later(t);
     } else if (s->by_ask && all.count == 0) {
         char text[96];
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, any, text, sizeof(text)))); /* told there */
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, left.count > 0, text, sizeof(text)))); /* told there */
         ask_failed(t, &err);
     } else {
-        say_placed(t, &all, any);
+        say_placed(t, &all, &left);
         psd_starts_note_elsewhere(t);
         s->phase = PSD_STARTS_PLACING;
         for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -533,6 +539,7 @@ static void place(struct psd_task *t)
         psd_start_list_fini(&of[i]);
     }
     psd_start_list_fini(&all);
+    psd_start_list_fini(&left);
     psi_free(of);
 }
 

@@ -167,13 +167,21 @@ static inline ps_status hello_of_a_worker(struct shell_task *t)
     return fc_hello(&c, &hello);
 }
 
-static inline void reset(struct st *s)
+static inline void reset_container(struct st *s, const char *container)
 {
-    struct wire *w = wire_new();
-    fc_frame(&s->sv->c, w, PS_OP_RESET, 0, 100 + ++s->sv->ids, 0, NULL, 0, NULL);
+    struct wire *w = wire_new(), *body = wire_new();
+    ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    PSI_BYTES_SET(m.container, container);
+    wire_item(body, &ps_v1_ContainerItem_msg, &m);
+    fc_frame(&s->sv->c, w, PS_OP_RESET, 0, 100 + ++s->sv->ids, 0, NULL, 0, body);
     shell_send(s->sv->c.conn, w);
     sv_run(s->sv);
     assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+}
+
+static inline void reset(struct st *s)
+{
+    reset_container(s, "localhost");
 }
 
 static inline void with_latest(struct psd_task_config *config)

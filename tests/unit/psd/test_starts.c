@@ -543,6 +543,27 @@ TEST(test_not_restored)
     }
 }
 
+/* The log names what stays as it is. */
+TEST(test_one_was_reset_since)
+{
+    struct st *s = st_new(sv_with_disk);
+    ps_v1_CreateItem x;
+    fc_create_item(&x, "x", PS_F32, 1, ps_sgd(0.1));
+    PSI_BYTES_SET(x.container, "other");
+    assert_int_equal(fc_create(&s->sv->c, &x, NULL), PS_OK);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    reset_container(s, "other");
+    set(s, 2);
+    restore(s, 1, PS_OK, "");
+    assert_both(s, 1, 1);
+    assert_true(shell_logged(s->sv->t[0], "checkpoint_left_out"));
+    for (uint32_t i = 0; i < 2; i++) {
+        const struct psd_container *other = psd_container_find(&s->sv->t[i]->core->store, "other");
+        assert_true(other == NULL || psi_map_count(&other->variables) == 0);
+    }
+}
+
 /* What was saved before there was anything says so, and not that it was reset since. */
 TEST(test_nothing_to_restore)
 {
