@@ -215,7 +215,7 @@ static void finish(struct recovery *r)
     m->in_row++;
     m->broken_step = m->touched || (!psi_monitor_trains(m) && m->pulled);
     (void)pthread_mutex_unlock(&s->lock);
-    psi_api_log(s, said.lost_steps > 0 ? PS_LOG_WARN : PS_LOG_INFO, "recovered", PSI_KV("count", said.count),
+    psi_api_log(s, said.lost_steps > 0 || said.partly ? PS_LOG_WARN : PS_LOG_INFO, "recovered", PSI_KV("count", said.count),
                 PSI_KV("st", ps_status_name(said.status)), PSI_KV("reason", ps_reason_name(said.reason)),
                 PSI_KV("tries", r->tries), PSI_KV("ms", said.took_ms), PSI_KV("step_before", said.step_before),
                 PSI_KV("step", said.step), PSI_KV("lost_steps", said.lost_steps), PSI_KV("model", model),
