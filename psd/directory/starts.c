@@ -180,7 +180,7 @@ static bool any_torn(const struct psd_task *t)
 static void idle(struct psd_task *t)
 {
     t->starts->phase = PSD_STARTS_IDLE;
-    t->starting = false;
+    t->starting = t->starts->unnamed;
     t->delayed = NULL;
     t->starts->look = true;
     t->starts->by_ask = t->starts->adopts = t->starts->spreads = t->starts->strays = false;
@@ -233,19 +233,6 @@ static bool ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op)
 
 /* ---- it is placed ---- */
 
-static void forget_names(struct psd_task *t, const struct psd_peer *p, const char *container)
-{
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        if (n->owner == p->index && strcmp(n->container, container) == 0) {
-            struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
-            psd_commit(t, &c);
-        }
-    }
-}
-
 /* What was deleted of these containers: somebody else may have noted it than who places it. */
 static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t number, const struct psd_start_list *of)
 {
@@ -277,7 +264,7 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
         item.start = of->of[i].start;
         PSI_IGNORE(PSI_BYTES_SET(item.container, of->of[i].container)); /* fits: checked name */
         psd_list_add(&l, &ps_v1_StartItem_msg, &item);
-        forget_names(t, p, of->of[i].container);
+        psd_starts_forget_names(t, p, of->of[i].container);
     }
     add_gone(t, &l, what->number, of);
     psd_list_end(&l);
@@ -285,36 +272,11 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
     p->conn->returned = false; /* what it lists next is what it was told */
 }
 
-/* Our own names are in nobody's list. */
-static void record_own(struct psd_task *t, const char *container)
-{
-    const struct psd_container *c = psd_container_find(&t->store, container);
-    const struct psd_peer *self = &t->peers[t->self];
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (c != NULL && psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
-        const struct psd_variable *v = value;
-        struct psd_create item = {.definition = psd_variable_definition(v)};
-        struct psi_err err;
-        memcpy(item.container, c->name, sizeof(item.container));
-        memcpy(item.name, v->name, sizeof(item.name));
-        const struct psd_name *n = psd_directory_find(&t->names, container, v->name);
-        ps_status st = n != NULL && n->owner != self->index ? psi_fail(&err, PS_ALREADY_EXISTS, "it is elsewhere")
-                                                            : psd_name_record(t, &item, self, &err);
-        if (st == PS_OK) {
-            psd_name_confirm(psd_directory_find(&t->names, container, v->name), self->life);
-        } else {
-            psd_log(t, PSI_LOG_ERROR, "name_elsewhere", PSI_KV("var", v->name), PSI_KV("msg", err.text));
-            psd_drop_here(t, v);
-        }
-    }
-}
-
 static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of)
 {
     struct psi_err err;
     for (size_t i = 0; i < of->count; i++) {
-        forget_names(t, &t->peers[t->self], of->of[i].container);
+        psd_starts_forget_names(t, &t->peers[t->self], of->of[i].container);
     }
     if (t->start != NULL) {
         t->start->alone = t->starts->total;
@@ -323,9 +285,9 @@ static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const str
         psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", what->number), PSI_KV("msg", err.text));
     }
     for (size_t i = 0; i < of->count; i++) {
-        record_own(t, of->of[i].container);
+        psd_starts_name_own(t, of->of[i].container);
     }
-    t->starts->peers[t->self].done = true;
+    t->starts->peers[t->self].done = !t->starts->unnamed;
 }
 
 /* Those who wait begin empty, or, why not NULL, go on waiting. Or, not waiting, the others let go of what they have loaded. */
@@ -833,7 +795,7 @@ void psd_starts_turn(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
     struct psi_err err;
-    if (s == NULL || !s->look || s->phase != PSD_STARTS_IDLE || t->draining || !may_begin(t)) {
+    if (s == NULL || !s->look || s->phase != PSD_STARTS_IDLE || s->unnamed || t->draining || !may_begin(t)) {
         return;
     }
     s->look = false;
@@ -847,8 +809,18 @@ void psd_starts_turn(struct psd_task *t)
 
 void psd_starts_tick(struct psd_task *t)
 {
-    if (t->starts != NULL && (t->starts->asked != 0 || somebody_waits(t))) {
-        t->starts->look = true;
+    struct psd_starts *s = t->starts;
+    if (s != NULL && s->unnamed && psd_starts_name_rest(t)) {
+        t->starting = s->phase != PSD_STARTS_IDLE;
+        if (s->phase == PSD_STARTS_PLACING) {
+            s->peers[t->self].done = true;
+            if (all_done(t)) {
+                placed(t);
+            }
+        }
+    }
+    if (s != NULL && (s->asked != 0 || somebody_waits(t))) {
+        s->look = true;
     }
 }
 
@@ -890,7 +862,7 @@ void psd_starts_check_invariants(const struct psd_task *t)
 {
     const struct psd_starts *s = t->starts;
     for (uint32_t i = 0; s != NULL && i < t->peer_count; i++) {
-        PSI_ASSERT(t->starting == (s->phase != PSD_STARTS_IDLE));
+        PSI_ASSERT(t->starting == (s->phase != PSD_STARTS_IDLE || s->unnamed));
         PSI_ASSERT(s->phase != PSD_STARTS_IDLE || (!s->peers[i].loads && s->peers[i].loaded.count == 0));
         PSI_ASSERT(!s->peers[i].loads || t->peers[i].own_job);
     }

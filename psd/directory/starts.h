@@ -82,6 +82,7 @@ struct psd_starts {
     char why_refused[512];  /* psd_task.refused */
     bool noting, unnoted;   /* psd_starts_anew() as it is to be is on its way to our disk; is not there, as far as is known */
     uint64_t behind;        /* up to this number it was said that our disk is behind another task's */
+    bool unnamed;           /* what is placed here has variables that no memory was there to name: none begins before that */
     bool torn_stays;        /* no checkpoint is there that would mend it */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
@@ -143,6 +144,14 @@ const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_c
  */
 bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
                           ps_v1_StartItem **out, size_t *out_count);
+
+/* ---- starts_names.c ---- */
+/** What p has in that container is named when p says so again. */
+void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const char *container);
+/** Name what was placed there here. Without memory for that: psd_starts.unnamed. */
+void psd_starts_name_own(struct psd_task *t, const char *container);
+/** Name what could not be; true: all of it. */
+bool psd_starts_name_rest(struct psd_task *t);
 
 /* ---- starts_moved.c ---- */
 /** Checkpoints up to this number have what lives on p elsewhere; up to the highest such number, of all tasks. 0: none has. */

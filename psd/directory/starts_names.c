@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of what a start places: those of a task that places something are forgotten, and come again with its list. Our own are in
+ * nobody's list, and are named as they are placed. Failure: no memory for one: it is tried again each tick, and the start is not
+ * over before, so that nobody makes the variable a second time.
+ */
+#include "starts.h"
+
+#include <string.h>
+
+void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const char *container)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        if (n->owner == p->index && strcmp(n->container, container) == 0) {
+            struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
+            psd_commit(t, &c);
+        }
+    }
+}
+
+static ps_status name(struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
+{
+    const struct psd_peer *self = &t->peers[t->self];
+    const char *container = v->container->name;
+    struct psd_create item = {.definition = psd_variable_definition(v)};
+    memcpy(item.container, container, strlen(container) + 1);
+    memcpy(item.name, v->name, sizeof(item.name));
+    ps_status st = psd_name_record(t, &item, self, err);
+    if (st == PS_OK) {
+        psd_name_confirm(psd_directory_find(&t->names, container, v->name), self->life);
+    }
+    return st;
+}
+
+void psd_starts_name_own(struct psd_task *t, const char *container)
+{
+    const struct psd_container *c = psd_container_find(&t->store, container);
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (c != NULL && psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
+        const struct psd_variable *v = value;
+        const struct psd_name *n = psd_directory_find(&t->names, container, v->name);
+        struct psi_err err;
+        if (n != NULL && n->owner != t->peers[t->self].index) {
+            psd_log(t, PSI_LOG_ERROR, "name_elsewhere", PSI_KV("var", v->name), PSI_KV("msg", "it is elsewhere"));
+            psd_drop_here(t, v);
+        } else if (name(t, v, &err) != PS_OK) {
+            t->starts->unnamed = true;
+        }
+    }
+}
+
+bool psd_starts_name_rest(struct psd_task *t)
+{
+    uint64_t outer = 0;
+    void *value = NULL;
+    t->starts->unnamed = false;
+    while (!t->starts->unnamed && psi_map_next(&t->store.containers, &outer, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        uint64_t inner = 0;
+        while (!t->starts->unnamed && psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
+            const struct psd_variable *v = value;
+            struct psi_err err;
+            t->starts->unnamed = psd_directory_find(&t->names, c->name, v->name) == NULL && name(t, v, &err) != PS_OK;
+        }
+    }
+    return !t->starts->unnamed;
+}
