@@ -114,10 +114,21 @@ static const struct psd_peer *unreadable(const struct psd_task *t)
     return NULL;
 }
 
+static bool say_unknown(const struct psd_task *t, uint64_t number, const char *who, char *buf, size_t n)
+{
+    const struct psd_peer *self = &t->peers[t->self];
+    PSI_IGNORE(snprintf(buf, n,
+                        "%s a part of checkpoint %llu, of which the directory, %s, has nothing: put its own %s-%u back into its "
+                        "checkpoint_dir, and start it again; with restore = none all begin empty",
+                        who, (unsigned long long)number, t->name, self->job, self->task)); /* cut is fine */
+    return true;
+}
+
 /* What others have of checkpoints, and this task, which decides on them, has never heard of: its own directory is not there. */
 static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];
+    char who[PSI_TASK_NAME_MAX + 64];
     if (t->saves == NULL) {
         PSI_IGNORE(snprintf(buf, n,
                             "%s, the directory, has no checkpoint_dir, and others have parts of checkpoints: start it with its "
@@ -125,19 +136,21 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
                             t->name, self->job, self->task)); /* cut is fine */
         return true;
     }
+    const struct psd_others *beside = &t->save->others;
+    for (size_t i = 0; psi_list_empty(&t->save->shards) && t->saves->first == 0 && i < beside->count; i++) {
+        if (beside->parts[i].state) {
+            PSI_IGNORE(snprintf(who, sizeof(who), "%s-%u, beside its own, has", self->job, beside->parts[i].writer - 1)); /* fits */
+            return say_unknown(t, beside->parts[i].number, who, buf, n);
+        }
+    }
     for (uint32_t i = 0; psi_list_empty(&t->save->shards) && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         const struct psd_saves_peer *of = &t->saves->peers[i];
         for (uint32_t k = 0; p->own_job && p->waits && k < of->listed_count; k++) {
             bool deleted = t->saves->first != 0 && of->listed[k].number >= t->saves->first; /* while that task was away */
             if (of->listed[k].whole && !deleted) {
-                PSI_IGNORE(snprintf(buf, n,
-                                    "/job:%s/task:%u has a part of checkpoint %llu, of which the directory, %s, has nothing: put "
-                                    "its own %s-%u back into its checkpoint_dir, and start it again; with restore = none all "
-                                    "begin empty",
-                                    p->job, p->task, (unsigned long long)of->listed[k].number, t->name, self->job,
-                                    self->task)); /* likewise */
-                return true;
+                PSI_IGNORE(snprintf(who, sizeof(who), "/job:%s/task:%u has", p->job, p->task)); /* fits */
+                return say_unknown(t, of->listed[k].number, who, buf, n);
             }
         }
     }

@@ -319,6 +319,25 @@ TEST(test_fewer_tasks_without_memory)
     }
 }
 
+/* Only another task's directory is there: the one task does not begin empty beside it. */
+TEST(test_fewer_tasks_without_the_own_directory)
+{
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    kill_both(s);
+    move(s, "ps-0", "gone");
+    s->sv->spec = "ps=10.0.0.1:1";
+    sv_boot(s->sv, 0, s->tweak);
+    shell_pass(&s->sv->net, 2000);
+    sv_run(s->sv);
+    assert_true(shell_logged(s->sv->t[0], "ps-1, beside its own, has a part of checkpoint 1, of which the directory"));
+    s->sv->t[0]->core->config.restore = PSD_RESTORE_NONE; /* psctl config set */
+    shell_pass(&s->sv->net, 2000);
+    connect_alone(s);
+    assert_int_equal(fc_open(&s->sv->c, "w", &s->w), PS_NOT_FOUND);
+}
+
 /* Each of the two parts fits, both do not. */
 TEST(test_fewer_tasks_with_little_memory)
 {

@@ -284,8 +284,8 @@ TEST(test_latest_of_none)
     for (int k = 0; k < 2; k++) {
         struct st *s = twice_saved(sv_with_disk);
         kill_both(s);
-        move(s, "ps-0", "ps-8");
-        move(s, "ps-1", "ps-9");
+        move(s, "ps-0", "gone-0");
+        move(s, "ps-1", "gone-1");
         s->tweak = k == 0 ? with_latest : with_one;
         boot(s, true, true);
         assert_true(shell_logged(s->sv->t[0], "there is no checkpoint, and restore names one"));
