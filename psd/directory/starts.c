@@ -473,7 +473,8 @@ static void place(struct psd_task *t)
         again_later(t);
     } else if (s->by_ask && all.count == 0) {
         char text[96];
-        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, left.count > 0, text, sizeof(text)))); /* told there */
+        PSI_IGNORE(
+            psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, left.count > 0, text, sizeof(text)))); /* told there */
         ask_failed(t, &err);
     } else {
         say_placed(t, &all, &left);

@@ -139,7 +139,8 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
     const struct psd_others *beside = &t->save->others;
     for (size_t i = 0; psi_list_empty(&t->save->shards) && t->saves->first == 0 && i < beside->count; i++) {
         if (beside->parts[i].state) {
-            PSI_IGNORE(snprintf(who, sizeof(who), "%s-%u, beside its own, has", self->job, beside->parts[i].writer - 1)); /* fits */
+            PSI_IGNORE(
+                snprintf(who, sizeof(who), "%s-%u, beside its own, has", self->job, beside->parts[i].writer - 1)); /* fits */
             return say_unknown(t, beside->parts[i].number, who, buf, n);
         }
     }
