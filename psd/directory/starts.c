@@ -676,6 +676,7 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
     s->failed = PS_OK;
     s->number = what.number = c->what.number;
     s->start = what.start = psd_random(t);
+    what.asked = s->by_ask;
     psd_log(t, PSI_LOG_INFO, s->spreads ? "checkpoint_spreads" : "checkpoint_loads", PSI_KV("checkpoint", s->number),
             PSI_KV("step", c->what.step == 0 ? 0 : c->what.step - 1));
     for (uint32_t i = 0; i < t->peer_count; i++) {

@@ -176,6 +176,7 @@ static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, str
         .writer = item->writer,
         .deal = {.tasks = item->tasks, .place = item->place, .home = item->home, .index = s->places, .has = s->dealt},
         .had_bytes = s->beside->store.promised_bytes,
+        .live_bytes = s->asked ? t->store.promised_bytes : 0,
         .random = random_of,
         .random_ctx = t};
     s->writer = item->writer;
@@ -375,6 +376,7 @@ ps_status psd_start_load_here(struct psd_task *t, const ps_v1_StartItem *what, p
     }
     own.writer = own.from = own.tasks = 0;
     s->number = what->number;
+    s->asked = what->asked;
     s->parts = parts;
     s->part_count = count;
     s->done_bytes = 0;

@@ -49,6 +49,7 @@ struct psd_start {
     uint32_t sent_away; /* clients, since it waits */
     /* volatile: a load */
     uint64_t number;          /* of the checkpoint; 0: none is under way, or beside */
+    bool asked;               /* ... by CHECKPOINT_RESTORE */
     struct psd_task *beside;  /* what is loaded */
     struct psd_load *load;    /* while there is more to read of a part */
     uint32_t reading;         /* operations of it that the disk has */

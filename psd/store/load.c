@@ -367,11 +367,17 @@ static ps_status take_memory(struct psd_load *l, struct psi_err *err)
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = l->o.deal.tasks > 0 ? psd_deal(s, &l->o.deal, leave_out, l, err) : PS_OK;
-    psd_store_set_budget(s, l->o.had_bytes < l->budget_bytes ? l->budget_bytes - l->o.had_bytes : 0);
+    const uint64_t before = l->o.had_bytes + l->o.live_bytes;
+    psd_store_set_budget(s, before < l->budget_bytes ? l->budget_bytes - before : 0);
     if (st == PS_OK && s->budget_lowered) {
+        char beside[96] = "";
+        if (l->o.live_bytes > 0) {
+            PSI_IGNORE(snprintf(beside, sizeof(beside), " beside the %llu that live there",
+                                (unsigned long long)l->o.live_bytes)); /* fits */
+        }
         st = psi_fail(err, PS_RESOURCE_EXHAUSTED,
-                      "%s would have %llu bytes with what it gets of it; its memory budget is %llu bytes (psd --memory_budget)",
-                      l->task->name, (unsigned long long)(l->o.had_bytes + s->promised_bytes),
+                      "%s would have %llu bytes with what it gets of it%s; its memory budget is %llu bytes (psd --memory_budget)",
+                      l->task->name, (unsigned long long)(l->o.had_bytes + s->promised_bytes), beside,
                       (unsigned long long)l->budget_bytes);
     }
     while (st == PS_OK && psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {

@@ -33,6 +33,7 @@ struct psd_load_options {
     uint32_t state_sum;   /* of the manifest, psi_state_is(); 0: not known */
     struct psd_deal deal; /* what is another's is left out, as soon as the state is read: it gets no memory, and is not read */
     uint64_t had_bytes;   /* of its memory_budget, what it has of parts that were read before */
+    uint64_t live_bytes;  /* ... and what else counts in it */
     /* a new incarnation for each container, and variables with a value count as restored; NULL: all is as it was at the cut */
     psd_load_random_cb random;
     void *random_ctx;

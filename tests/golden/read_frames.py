@@ -787,6 +787,11 @@ def task_load_sized(f):
     check(items(f.payload, "StartItem") == [{"number": 12, "start": START, "state_bytes": 65536, "all_bytes": 66336}], "a load")
 
 
+def task_load_asked(f):
+    is_frame(f, "TASK_LOAD", "CRC", id=101)
+    check(items(f.payload, "StartItem") == [{"number": 12, "start": START, "state_bytes": 65536, "asked": True}], "a load")
+
+
 def share_beat(f):
     is_frame(f, "BEAT", "CRC", id=99)
     same(message("Beat", f.meta), share=430000)
@@ -850,6 +855,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "task_cut": of_number("TASK_CUT", 82), "task_cut_answer": task_cut_answer, "task_manifest": task_manifest,
             "task_drop": of_number("TASK_DROP", 84), "list_saved": list_saved,
             "checkpoint_restore": checkpoint_restore, "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
+            "task_load_asked": task_load_asked,
             "share_beat": share_beat, "changed_beat": changed_beat, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "list_start": list_start,
             "hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,

@@ -206,6 +206,13 @@ static inline void task_load_sized(struct wire *out)
     list_frame(out, PS_OP_TASK_LOAD, 0, 98, &ps_v1_StartItem_msg, &m, sizeof(m), 1);
 }
 
+/* psctl checkpoint restore. */
+static inline void task_load_asked(struct wire *out)
+{
+    ps_v1_StartItem m = {.number = 12, .start = UINT64_C(0x1122334455667788), .state_bytes = 65536, .asked = true};
+    list_frame(out, PS_OP_TASK_LOAD, 0, 101, &ps_v1_StartItem_msg, &m, sizeof(m), 1);
+}
+
 /* A task says how far it is with its part. */
 static inline void share_beat(struct wire *out)
 {

@@ -429,6 +429,7 @@ static const struct golden {
     {"task_load", task_load},
     {"task_load_others", task_load_others},
     {"task_load_sized", task_load_sized},
+    {"task_load_asked", task_load_asked},
     {"share_beat", share_beat},
     {"changed_beat", changed_beat},
     {"checkpoints_shares", checkpoints_shares},

@@ -564,6 +564,28 @@ TEST(test_one_was_reset_since)
     }
 }
 
+/* What lives beside it counts in the memory budget, until somebody gives more. */
+TEST(test_restored_with_little_memory)
+{
+    char why[200];
+    struct st *s = st_new(sv_with_disk);
+    struct psd_task *t = s->sv->t[1]->core;
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    const unsigned long long lives = t->store.promised_bytes;
+    t->config.memory_budget_bytes = 2 * lives - 1; /* psctl config set */
+    (void)snprintf(why, sizeof(why),
+                   "/job:ps/task:1 would have %llu bytes with what it gets of it beside the %llu that live there; its memory "
+                   "budget is %llu bytes",
+                   lives, lives, 2 * lives - 1);
+    restore(s, 1, PS_RESOURCE_EXHAUSTED, why);
+    assert_both(s, 2, 2);
+    t->config.memory_budget_bytes++;
+    restore(s, 1, PS_OK, "");
+    assert_both(s, 1, 1);
+}
+
 /* What was saved before there was anything says so, and not that it was reset since. */
 TEST(test_nothing_to_restore)
 {

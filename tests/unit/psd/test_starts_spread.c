@@ -444,12 +444,15 @@ TEST(test_spread_of_parts_onto_little_memory)
     PSI_IGNORE(made_at(s, &s->at1, "y", 1));
     assert_int_equal(save(s), 1);
     const uint64_t one = psd_variable_promised_bytes(psd_variable_find(psd_container_find(&t->store, "localhost"), "v"));
-    char why[160];
-    (void)snprintf(why, sizeof(why), "/job:ps/task:1 would have %llu bytes with what it gets of it; its memory budget is %llu",
-                   (unsigned long long)(2 * one), (unsigned long long)(2 * one - 1));
-    t->config.memory_budget_bytes = 2 * one - 1;
+    const uint64_t lives = t->store.promised_bytes;
+    char why[200];
+    (void)snprintf(why, sizeof(why),
+                   "/job:ps/task:1 would have %llu bytes with what it gets of it beside the %llu that live there; its memory "
+                   "budget is %llu",
+                   (unsigned long long)(2 * one), (unsigned long long)lives, (unsigned long long)(lives + 2 * one - 1));
+    t->config.memory_budget_bytes = lives + 2 * one - 1;
     spread(s, 1, PS_RESOURCE_EXHAUSTED, why);
-    t->config.memory_budget_bytes = 2 * one;
+    t->config.memory_budget_bytes = lives + 2 * one;
     spread(s, 1, PS_OK, "");
     assert_true(has(s, 0) == 2 && has(s, 1) == 2);
 }
