@@ -136,13 +136,10 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
                             t->name, self->job, self->task)); /* cut is fine */
         return true;
     }
-    const struct psd_others *beside = &t->save->others;
-    for (size_t i = 0; psi_list_empty(&t->save->shards) && t->saves->first == 0 && i < beside->count; i++) {
-        if (beside->parts[i].state) {
-            PSI_IGNORE(
-                snprintf(who, sizeof(who), "%s-%u, beside its own, has", self->job, beside->parts[i].writer - 1)); /* fits */
-            return say_unknown(t, beside->parts[i].number, who, buf, n);
-        }
+    const struct psd_other *orphan = psi_list_empty(&t->save->shards) && t->saves->first == 0 ? psd_others_orphan(t) : NULL;
+    if (orphan != NULL) {
+        PSI_IGNORE(snprintf(who, sizeof(who), "%s-%u, beside its own, has", self->job, orphan->writer - 1)); /* fits */
+        return say_unknown(t, orphan->number, who, buf, n);
     }
     for (uint32_t i = 0; psi_list_empty(&t->save->shards) && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];

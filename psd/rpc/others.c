@@ -87,6 +87,17 @@ uint64_t psd_others_oldest(const struct psd_task *t)
     return oldest;
 }
 
+const struct psd_other *psd_others_orphan(const struct psd_task *t)
+{
+    const struct psd_others *o = &t->save->others;
+    for (size_t i = 0; i < o->count; i++) {
+        if (o->parts[i].state && psd_peer_find(t, t->config.job, o->parts[i].writer - 1) == NULL) {
+            return &o->parts[i];
+        }
+    }
+    return NULL;
+}
+
 ps_status psd_others_gone(struct psd_task *t, const char *container, const char *name, uint64_t number, struct psi_err *err)
 {
     bool known = t->save == NULL || psd_bars_deleted(t, container, name, number); /* without a disk nothing comes back */

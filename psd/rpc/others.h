@@ -46,6 +46,8 @@ void psd_others_read(struct psd_task *t, psd_bars_fn done);
 bool psd_others_has(const struct psd_task *t, uint64_t number, uint32_t writer);
 /** The oldest checkpoint that there is a part of; UINT64_MAX: there is none. */
 uint64_t psd_others_oldest(const struct psd_task *t);
+/** A part that can be loaded and whose writer is no task of the job; NULL: there is none. */
+const struct psd_other *psd_others_orphan(const struct psd_task *t);
 /** A variable was deleted, as another task has noted it, and checkpoints up to number do not bring it back. RESOURCE_EXHAUSTED.
  */
 ps_status psd_others_gone(struct psd_task *t, const char *container, const char *name, uint64_t number,

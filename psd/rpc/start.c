@@ -681,7 +681,7 @@ void psd_start_turn(struct psd_task *t)
         struct psd_peer *self = &t->peers[t->self];
         t->start->undecided = false;
         bool named = t->is_directory && t->config.restore != PSD_RESTORE_AUTO && t->config.restore != PSD_RESTORE_NONE;
-        bool beside = t->is_directory && psd_others_oldest(t) != UINT64_MAX;
+        bool beside = t->is_directory && psd_others_orphan(t) != NULL;
         self->waits = self->own_job && (named || beside || t->save->broken || !psi_list_empty(&t->save->shards));
     }
 }
