@@ -350,7 +350,7 @@ static void idle(struct psd_task *t)
     psi_buf_fini(&s->files);
     psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
     psd_saves_parts_free(s);
-    psd_saves_set_due(t);
+    psd_saves_count_anew(t);
 }
 
 void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err)
@@ -809,7 +809,7 @@ ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
     if (s == NULL || s->peers == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
     }
-    psd_saves_set_due(t);
+    psd_saves_count_anew(t);
     return psd_save_begin(t, on_listed, err);
 }
 
