@@ -735,8 +735,9 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
             psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
+    const char *held = psd_saves_in_reset(t) ? "the end of a reset" : "the end of a round";
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
-                        missing.used > 0 ? " has written its part" : "the end of a round")); /* cut is fine */
+                        missing.used > 0 ? " has written its part" : held)); /* cut is fine */
 }
 
 static void expire(struct psd_task *t, struct psd_wait *w)
