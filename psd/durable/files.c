@@ -499,7 +499,8 @@ static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         struct psd_disk_entry entry = {.bytes = in[i].bytes};
         uint64_t inner = number == 0 ? dir_number(in[i].name, "") : 0;
-        if (in[i].is_file && read_leaf(in[i].name, number, "", &entry.file)) {
+        bool ours = read_leaf(in[i].name, number, "", &entry.file);
+        if (ours && (in[i].is_file || entry.file.kind == PSD_DISK_BARS)) { /* `bars` that are no file cannot be read: not none */
             entry.file.writer = writer;
             bool wanted = writer == 0 || entry.file.kind != PSD_DISK_MODEL;
             st = wanted ? psi_buf_append(&f->listed, &entry, sizeof(entry), err) : PS_OK;
