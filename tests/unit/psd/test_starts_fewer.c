@@ -7,6 +7,7 @@
 
 #include "psd/store/place.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Both are killed, and task 0 is started as the only one of its job. */
@@ -261,6 +262,26 @@ TEST(test_bars_that_are_no_file)
     boot_alone(s);
     assert_true(shell_logged(s->sv->t[0], "parts_unreadable"));
     assert_true(shell_logged(s->sv->t[0], "start_refused"));
+}
+
+/* A directory of another task that others may write to, or that is a link, is not read, which is said. */
+TEST(test_directory_that_is_not_read)
+{
+    for (int link = 0; link < 2; link++) {
+        char path[512];
+        struct st *s = st_new(sv_with_disk);
+        assert_int_equal(save(s), 1);
+        (void)snprintf(path, sizeof(path), "%s/ps-1", s->sv->dir);
+        if (link) {
+            move(s, "ps-1", "other");
+            assert_int_equal(symlink("other", path), 0);
+        } else {
+            assert_int_equal(chmod(path, 0770), 0);
+        }
+        boot_alone(s);
+        assert_true(shell_logged(s->sv->t[0], "parts_unreadable"));
+        assert_true(shell_logged(s->sv->t[0], "start_refused"));
+    }
 }
 
 /* What was another's is deleted, and that task comes back before a checkpoint was made without it, also on another host, where it
