@@ -350,7 +350,7 @@ static void idle(struct psd_task *t)
     psi_buf_fini(&s->files);
     psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
     psd_saves_parts_free(s);
-    psd_saves_set_due(t);
+    psd_saves_count_anew(t);
 }
 
 void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err)
@@ -735,8 +735,9 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
             psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
+    const char *held = psd_saves_in_reset(t) ? "the end of a reset" : "the end of a round";
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
-                        missing.used > 0 ? " has written its part" : "the end of a round")); /* cut is fine */
+                        missing.used > 0 ? " has written its part" : held)); /* cut is fine */
 }
 
 static void expire(struct psd_task *t, struct psd_wait *w)
@@ -809,7 +810,7 @@ ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
     if (s == NULL || s->peers == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
     }
-    psd_saves_set_due(t);
+    psd_saves_count_anew(t);
     return psd_save_begin(t, on_listed, err);
 }
 

@@ -74,7 +74,7 @@ struct psd_saves {
     /* volatile: when */
     bool wanted;         /* as soon as it can be */
     bool begun;          /* one, in this life */
-    uint64_t due_ms;     /* the next one by time; 0: none is */
+    uint64_t since_ms;   /* the next one by time counts from here */
     uint64_t looked_ms;  /* at the step */
     uint64_t last_ms;    /* when a task that ends asked for a last one */
     uint64_t again_ms;   /* when it is asked again whether it can be */
@@ -162,8 +162,8 @@ void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct p
 void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p);
 
 /* ---- saves_when.c ---- */
-/** The next one by time is that time away. */
-void psd_saves_set_due(struct psd_task *t);
+/** The next one by time is all of that time away from now. */
+void psd_saves_count_anew(struct psd_task *t);
 /** A task of the job is to end: one more, where some are made by themselves and there is something to save. */
 void psd_saves_last(struct psd_task *t);
 /** ... it is made, or cannot be. */

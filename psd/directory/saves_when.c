@@ -12,11 +12,9 @@
 
 enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000 };
 
-/* The next one by time. */
-void psd_saves_set_due(struct psd_task *t)
+void psd_saves_count_anew(struct psd_task *t)
 {
-    uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000;
-    t->saves->due_ms = every == 0 ? 0 : t->now_ms + every;
+    t->saves->since_ms = t->now_ms;
 }
 
 /* Who stands in the way: without a disk, or not connected, or with less than it had. */
@@ -76,7 +74,7 @@ static void refused(struct psd_task *t, const struct psi_err *err)
     s->warned = true;
     psd_saves_failed(t, 0, err);
     s->wanted = false;
-    psd_saves_set_due(t);
+    psd_saves_count_anew(t);
     psd_saves_fail(t, &s->asked, err);
 }
 
@@ -189,9 +187,9 @@ static bool is_due(struct psd_task *t)
     }
     bool news = s->step != s->saved_step || has_changed(t);
     bool first = !s->begun && (ready || (s->step != 0 && psi_list_empty(&s->known)));
-    uint64_t most = t->config.checkpoint_steps;
+    uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000, most = t->config.checkpoint_steps; /* as they are now */
     bool steps = most != 0 && s->step >= s->begun_step && s->step - s->begun_step >= most;
-    return steps || (news && (first || (s->due_ms != 0 && t->now_ms >= s->due_ms)));
+    return steps || (news && (first || (every != 0 && t->now_ms - s->since_ms >= every)));
 }
 
 void psd_saves_tick(struct psd_task *t)
@@ -202,7 +200,7 @@ void psd_saves_tick(struct psd_task *t)
     }
     if (is_due(t) && s->phase == PSD_SAVES_IDLE && !s->wanted && !t->draining) {
         s->wanted = true;
-        psd_saves_set_due(t);
+        psd_saves_count_anew(t);
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];

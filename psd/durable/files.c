@@ -452,6 +452,9 @@ static ps_status read_file(struct psd_files *f, const struct psd_disk_op *op, co
     if (!dir_failed(&op->file, dir)) {
         close_dir(f, dir);
     }
+    if (fd == -EPERM && op->file.writer != 0) {
+        return psi_fail(err, PS_PERMISSION_DENIED, "%s: its directory is another user's, or others may write to it", path);
+    }
     if (fd < 0) {
         return psi_fail_errno(err, -fd, "open", path);
     }
@@ -499,7 +502,8 @@ static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         struct psd_disk_entry entry = {.bytes = in[i].bytes};
         uint64_t inner = number == 0 ? dir_number(in[i].name, "") : 0;
-        if (in[i].is_file && read_leaf(in[i].name, number, "", &entry.file)) {
+        bool ours = read_leaf(in[i].name, number, "", &entry.file);
+        if (ours && (in[i].is_file || entry.file.kind == PSD_DISK_BARS)) { /* `bars` that are no file cannot be read: not none */
             entry.file.writer = writer;
             bool wanted = writer == 0 || entry.file.kind != PSD_DISK_MODEL;
             st = wanted ? psi_buf_append(&f->listed, &entry, sizeof(entry), err) : PS_OK;
@@ -550,11 +554,14 @@ static ps_status list_all(struct psd_files *f, struct psi_err *err)
     PSI_IGNORE(f->fs.each_task(f->fs.ctx, on_task, there)); /* those that were found are read */
     for (uint32_t i = 0; st == PS_OK && i < PS_TASKS_MAX; i++) {
         int top = there[i] ? f->fs.open_task(f->fs.ctx, i) : -ENOENT;
+        size_t before = f->listed.len;
+        bool listed = top >= 0 && list_below(f, top, i + 1, NULL) == PS_OK;
+        if (!listed && top != -ENOENT) { /* nothing of it but `bars`: who reads these is told why */
+            struct psd_disk_entry bars = {.file = {.kind = PSD_DISK_BARS, .writer = i + 1}};
+            f->listed.len = before;
+            st = psi_buf_append(&f->listed, &bars, sizeof(bars), err);
+        }
         if (top >= 0) {
-            size_t before = f->listed.len;
-            if (list_below(f, top, i + 1, NULL) != PS_OK) {
-                f->listed.len = before; /* nothing of it, for `bars` may be missing */
-            }
             f->fs.close(f->fs.ctx, top);
         }
     }

@@ -348,7 +348,7 @@ static void on_above(void *arg, const struct psd_fs_entry *entry)
     const struct tasks *t = arg;
     size_t job = strlen(t->place->job);
     char same[PS_JOB_BYTES_MAX + 16];
-    if (!entry->is_dir || strncmp(entry->name, t->place->job, job) != 0 || entry->name[job] != '-') {
+    if (strncmp(entry->name, t->place->job, job) != 0 || entry->name[job] != '-') {
         return;
     }
     unsigned long task = strtoul(entry->name + job + 1, NULL, 10);

@@ -88,7 +88,7 @@ struct psd_load {
 static ps_status lost(const struct psd_load *l, struct psi_err *err, const char *why)
 {
     char file[40];
-    PSI_IGNORE(snprintf(file, sizeof(file), "file %u of values", (uint32_t)l->file + 1)); /* fits */
+    PSI_IGNORE(snprintf(file, sizeof(file), "model-%05u.safetensors", (uint32_t)l->file)); /* fits */
     return psi_fail(err, PS_DATA_LOSS, "checkpoint %llu of %s: %s: %s", (unsigned long long)l->o.number, l->of,
                     l->stage == BLOCKS ? "its state file" : file, why);
 }

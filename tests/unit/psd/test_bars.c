@@ -307,6 +307,10 @@ TEST(test_no_cut_in_a_reset)
     sv->disks[1].held = true;
     sv_run(sv);
     assert_int_equal(sv->t[0]->core->saves->phase, PSD_SAVES_IDLE);
+    struct psd_wait *asked = psd_wait_first(&sv->t[0]->core->saves->asked);
+    struct psd_wait_text text;
+    asked->kind->describe(sv->t[0]->core, asked, &text);
+    assert_string_equal(text.release, "the end of a reset");
     sv->disks[1].held = false;
     sv_run(sv);
     assert_applied(fc_take(&sv->c, NULL));

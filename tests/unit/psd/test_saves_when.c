@@ -140,6 +140,30 @@ TEST(test_first_one_when_the_model_is_ready)
     assert_int_equal(count(sv), 1);
 }
 
+/* checkpoint_seconds counts as it is now, from the last one on, whatever it was then. */
+TEST(test_the_time_is_changed)
+{
+    struct fc other;
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(&other, &w);
+    uint32_t *seconds = &sv->t[0]->core->config.checkpoint_seconds;
+    *seconds = 0;
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    push(&other, &w);
+    pass(sv, &other, 30000, 1);
+    assert_int_equal(count(sv), 1);
+    *seconds = 600;
+    pass(sv, &other, 10000, 1);
+    assert_int_equal(count(sv), 1);
+    *seconds = 40;
+    pass(sv, &other, 3000, 1);
+    assert_int_equal(count(sv), 2);
+    push(&other, &w);
+    *seconds = 0;
+    pass(sv, &other, 50000, 1);
+    assert_int_equal(count(sv), 2);
+}
+
 /* What has changed last is in a last one, whichever task is told to end first; nothing has, and none is made. */
 TEST(test_last_one_at_the_end)
 {

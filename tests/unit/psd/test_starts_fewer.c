@@ -7,6 +7,9 @@
 
 #include "psd/store/place.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 /* Both are killed, and task 0 is started as the only one of its job. */
 static void boot_alone(struct st *s)
 {
@@ -240,6 +243,44 @@ TEST(test_bars_of_a_task_that_is_gone)
         if (!whole) {
             assert_true(sv_has(s->sv, 0, 2, PSD_DISK_MANIFEST));
         }
+    }
+}
+
+/* What it has noted is a link, which is not followed: nobody knows what was deleted there. */
+TEST(test_bars_that_are_no_file)
+{
+    char path[512];
+    struct st *s = st_new(sv_with_disk);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    struct fc_reply r = fc_delete(&s->sv->c, 500, "v");
+    sv_run(s->sv);
+    assert_reply(r.status == FC_NONE ? fc_take(&s->sv->c, NULL) : r, PS_OK, "");
+    move(s, "ps-1/bars", "bars");
+    (void)snprintf(path, sizeof(path), "%s/ps-1/bars", s->sv->dir);
+    assert_int_equal(symlink("../bars", path), 0);
+    boot_alone(s);
+    assert_true(shell_logged(s->sv->t[0], "parts_unreadable"));
+    assert_true(shell_logged(s->sv->t[0], "start_refused"));
+}
+
+/* A directory of another task that others may write to, or that is a link, is not read, which is said. */
+TEST(test_directory_that_is_not_read)
+{
+    for (int link = 0; link < 2; link++) {
+        char path[512];
+        struct st *s = st_new(sv_with_disk);
+        assert_int_equal(save(s), 1);
+        (void)snprintf(path, sizeof(path), "%s/ps-1", s->sv->dir);
+        if (link) {
+            move(s, "ps-1", "other");
+            assert_int_equal(symlink("other", path), 0);
+        } else {
+            assert_int_equal(chmod(path, 0770), 0);
+        }
+        boot_alone(s);
+        assert_true(shell_logged(s->sv->t[0], "parts_unreadable"));
+        assert_true(shell_logged(s->sv->t[0], "start_refused"));
     }
 }
 

@@ -345,7 +345,7 @@ TEST(test_all_are_spoilt)
             refused_at(s, 1);
             assert_refused(s, "checkpoint 1 cannot be used, and no other one is whole");
             assert_true(shell_logged(s->sv->t[0], at == 0 ? "/job:ps/task:0" : "/job:ps/task:1"));
-            assert_true(shell_logged(s->sv->t[0], i == 4 ? "its manifest" : i / 2 == 1 ? "file 1 of values" : "state"));
+            assert_true(shell_logged(s->sv->t[0], i == 4 ? "its manifest" : i / 2 == 1 ? "model-00000.safetensors" : "state"));
             if (none) {
                 set_restore(s, PSD_RESTORE_NONE);
                 connect(s, true, true);
@@ -399,7 +399,7 @@ TEST(test_put_back_and_named)
         if (live) {
             connect(s, true, true);
             assert_both(s, 1, 1);
-            restore(s, 2, PS_DATA_LOSS, "file 1 of values");
+            restore(s, 2, PS_DATA_LOSS, "model-00000.safetensors");
             assert_both(s, 1, 1);
         } else {
             refused_at(s, 0);

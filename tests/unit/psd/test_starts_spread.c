@@ -205,7 +205,7 @@ TEST(test_spread_fails)
     struct st *s = crowded(sv_with_disk);
     set_all(s, 3);
     spoil(s, 0, 1, PSD_DISK_MODEL);
-    spread(s, 1, PS_DATA_LOSS, "checkpoint 1 of /job:ps/task:0: file 1 of values");
+    spread(s, 1, PS_DATA_LOSS, "checkpoint 1 of /job:ps/task:0: model-00000.safetensors");
     assert_true(has(s, 0) == 3 && has(s, 1) == 0 && s->sv->t[1]->core->start->number == 0);
     spoil(s, 0, 1, PSD_DISK_MODEL);
     spread(s, 9, PS_NOT_FOUND, "there is no checkpoint 9");
