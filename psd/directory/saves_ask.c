@@ -243,6 +243,9 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
     if (s->phase != PSD_SAVES_IDLE && s->what.number == item->number) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being made", number);
     }
+    if (t->starts->asked == item->number) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being restored", number);
+    }
     if (!has_any(t, item->number)) {
         return psi_fail(err, PS_NOT_FOUND, "there is no checkpoint %llu", number);
     }
@@ -299,6 +302,7 @@ void psd_saves_delete_turn(struct psd_task *t)
         }
         if (shard == NULL) {
             psd_saves_forget(t, w->result);
+            psd_starts_look_again(t);
             psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("checkpoint", w->result));
         } else {
             PSI_IGNORE(psi_fail(&w->err, PS_DATA_LOSS,

@@ -625,8 +625,7 @@ void psd_starts_list_end(struct psd_task *t, struct psd_peer *p)
 
 /* ---- what is decided ---- */
 
-/* What was found to be bad may be as it was written again. */
-static void look_again(struct psd_task *t)
+void psd_starts_look_again(struct psd_task *t)
 {
     struct psi_list *it = NULL;
     t->refused = NULL;
@@ -640,7 +639,7 @@ static void look_again(struct psd_task *t)
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p)
 {
     if (p->own_job) {
-        look_again(t);
+        psd_starts_look_again(t);
     }
     if (p->own_job && t->starts->phase != PSD_STARTS_IDLE) {
         idle(t); /* looked at again when it has listed */
@@ -763,7 +762,7 @@ static void decide(struct psd_task *t)
         return;
     }
     if (t->refused != NULL) {
-        look_again(t);
+        psd_starts_look_again(t);
     }
     s->total = !anything_lives(t);
     bool all = s->total || torn || t->config.recover == PSD_RECOVER_CUT || s->by_rounds.count > 0;
@@ -791,6 +790,12 @@ static void decide(struct psd_task *t)
                           : s->total                              ? "no checkpoint is whole on all tasks: they begin empty"
                                      : "no checkpoint is whole on those who came back: they begin empty"));
     place_nothing(t, true, why);
+}
+
+bool psd_starts_reads(const struct psd_task *t, uint64_t number)
+{
+    const struct psd_starts *s = t->starts;
+    return s->asked == number || (s->phase == PSD_STARTS_LOADING && s->number == number);
 }
 
 void psd_starts_turn(struct psd_task *t)

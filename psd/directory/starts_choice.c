@@ -119,8 +119,10 @@ static bool say_unknown(const struct psd_task *t, uint64_t number, const char *w
     const struct psd_peer *self = &t->peers[t->self];
     PSI_IGNORE(snprintf(buf, n,
                         "%s a part of checkpoint %llu, of which the directory, %s, has nothing: put its own %s-%u back into its "
-                        "checkpoint_dir, and start it again; with restore = none all begin empty",
-                        who, (unsigned long long)number, t->name, self->job, self->task)); /* cut is fine */
+                        "checkpoint_dir, and start it again; where it was deleted, psctl checkpoint delete %llu takes that away; "
+                        "with restore = none all begin empty",
+                        who, (unsigned long long)number, t->name, self->job, self->task,
+                        (unsigned long long)number)); /* cut is fine */
     return true;
 }
 

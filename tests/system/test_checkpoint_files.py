@@ -374,6 +374,9 @@ class Files(Trained):
         whole = psctl(c, "status", "--json")["tasks"][0]["waiting_for"]
         said = next(line for line in psctl(c, "status").splitlines() if " waits for what " in line).split(" waits for ")[1]
         self.assertEqual(said, whole if len(whole) < 254 else whole.rpartition(" ")[0] + " ...")
+        psctl(c, "checkpoint", "delete", "1")  # it was: they begin
+        eventually(c, "checkpoint", "save")
+        self.assertEqual(psctl(c, "containers", "--json")["containers"], [])
 
 
 class Deleted(unittest.TestCase):
@@ -396,7 +399,7 @@ class Deleted(unittest.TestCase):
                 self.assertLess(time.monotonic(), end, left(task))
                 time.sleep(0.05)
 
-        self.assertEqual(psctl(c, "checkpoint", "delete", "2", "--json"), {"number": 2})
+        self.assertEqual(psctl(c, "checkpoint", "delete", "2", "--json"), {"number": 2, "not_asked": []})
         self.assertEqual(left(0), [1, 3])
         wait_for(1, [1, 3])
         self.assertIn("there is no checkpoint 2", psctl(c, "checkpoint", "delete", "2", code=1))
@@ -405,10 +408,17 @@ class Deleted(unittest.TestCase):
         psctl(c, "checkpoint", "delete", "3", "--force")
         wait_for(1, [1])
         self.assertEqual([r["number"] for r in psctl(c, "checkpoint", "list", "--json")["checkpoints"]], [1])
+        c.kill(1)  # and keeps its part
+        self.assertIn("/job:ps/task:1 does not answer and keeps its part", psctl(c, "checkpoint", "delete", "1", "--force"))
+        self.assertEqual((left(0), left(1)), ([], [1]))
+        c.start(1, *flags)
+        eventually(c, "vars")
+        self.assertEqual(psctl(c, "checkpoint", "delete", "1", "--json"), {"number": 1, "not_asked": []})
+        wait_for(1, [])
         c.kill(0)  # it does not come back
         c.start(0, *flags)
-        self.assertEqual(eventually(c, "checkpoint", "save")["number"], 4)
-        self.assertEqual((left(0), left(1)), ([1, 4], [1, 4]))
+        number = eventually(c, "checkpoint", "save")["number"]
+        self.assertEqual((left(0), left(1)), ([number], [number]))
         self.assertIn("takes no --force", psctl(c, "checkpoint", "list", "--force", code=2))
         for args in (("save",), ("list",), ("verify",), ("restore", "1"), ("delete", "1")):
             self.assertIn("takes no --container", psctl(c, "checkpoint", *args, "--container", "x", code=2))

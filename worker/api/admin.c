@@ -160,9 +160,9 @@ static ps_status restore(ps_session *s, const struct psi_saved_name *of, int64_t
     return psi_api_result(&err, st);
 }
 
-ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms)
+ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next)
 {
-    return restore(s, &(struct psi_saved_name){.number = number}, timeout_ms, NULL);
+    return restore(s, &(struct psi_saved_name){.number = number}, timeout_ms, out_next);
 }
 
 ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next)

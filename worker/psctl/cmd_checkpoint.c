@@ -389,6 +389,26 @@ static void each_fault(void *ctx, const ps_checkpoint_fault *fault)
     }
 }
 
+struct sought {
+    uint64_t number;
+    bool listed;
+};
+
+static void each_sought(void *ctx, const ps_checkpoint_info *info)
+{
+    struct sought *s = ctx;
+    s->listed = s->listed || info->number == s->number;
+}
+
+/* The directory knows it; where it cannot be asked, as was known. */
+static bool is_listed(struct psctl *c, uint64_t number, bool known)
+{
+    struct sought s = {.number = number};
+    int directory = psctl_directory(c);
+    bool heard = directory >= 0 && ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_sought, &s) == PS_OK;
+    return heard ? s.listed : known;
+}
+
 static enum psctl_exit verify(struct psctl *c)
 {
     enum psctl_exit code = PSCTL_FAILED;
@@ -404,21 +424,30 @@ static enum psctl_exit verify(struct psctl *c)
     o.copied = psctl_copied;
     o.fault = each_fault;
     o.ctx = &v;
+    bool known = is_listed(c, number, false);
     ps_status st = ps_checkpoint_verify(c->session, number, &o, &faults);
     psctl_copy_wipe(&v.copy);
     if (st != PS_OK && faults == 0 && v.away == 0) {
         json_decref(v.not_asked);
         return psctl_last_failed(c, st);
     }
+    bool removed = st != PS_OK && known && !is_listed(c, number, true);
     if (c->json) {
         verify_begin(&v);
         cli_json_end();
+        if (removed) {
+            cli_json_put("removed", json_true());
+        }
         cli_json_put("not_asked", v.not_asked);
         cli_json_put("bytes", json_integer((json_int_t)v.copy.bytes));
         cli_json_end();
         return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
     }
     json_decref(v.not_asked);
+    if (removed) {
+        (void)printf("checkpoint %" PRIu64 " was removed meanwhile: its files are not there any more\n", number);
+        return PSCTL_FAILED;
+    }
     (void)printf("checkpoint %" PRIu64 ": %s, ", number, cli_bytes((double)v.copy.bytes, bytes, sizeof(bytes)));
     if (faults > 0) {
         (void)printf("%" PRIu32 " of its files are bad%s", faults, v.away > 0 ? "; " : "\n");
@@ -435,11 +464,11 @@ static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *ou
 {
     int64_t left_ms = psctl_left_ms(c);
     return failure_of(c->spread ? ps_checkpoint_spread(c->session, number, left_ms, out_next)
-                                : ps_checkpoint_restore(c->session, number, left_ms));
+                                : ps_checkpoint_restore(c->session, number, left_ms, out_next));
 }
 
-/* The directory saves by itself what it has spread; only where that has failed, or has not begun, it is asked to. */
-static struct failure save_spread(struct psctl *c, uint64_t *number)
+/* The directory saves by itself what it has restored; only where that has failed, or has not begun, it is asked to. */
+static struct failure save_restored(struct psctl *c, uint64_t *number)
 {
     struct watched w = {.bar = psctl_copy_begin(c), .number = *number, .moved_ms = cli_clock_ms()};
     psctl_restart_clock(c);
@@ -466,23 +495,19 @@ static enum psctl_exit restore(struct psctl *c)
         f = restore_now(c, number, &saved);
     }
     psctl_copy_wipe(&w.bar);
-    if (f.status == PS_OK && c->spread) { /* only then it is safe that way */
-        f = save_spread(c, &saved);
-    }
     if (f.status != PS_OK) {
         return failed(c, &f);
     }
+    const char *done = c->spread ? "spread over all ps tasks" : "restored";
+    f = save_restored(c, &saved); /* only then it is safe that way */
+    if (f.status != PS_OK) {
+        psctl_failed(c, f.status, f.reason, "checkpoint %" PRIu64 " is %s, and not saved so yet: %s", number, done, f.text);
+        return PSCTL_FAILED;
+    }
     if (c->json) {
-        json_t *said = json_pack("{s:I}", "number", (json_int_t)number);
-        if (c->spread) {
-            (void)json_object_set_new(said, "saved", json_integer((json_int_t)saved));
-        }
-        cli_json_print(said);
-    } else if (c->spread) {
-        (void)printf("checkpoint %" PRIu64 " is spread over all ps tasks, and saved so as checkpoint %" PRIu64 "\n", number,
-                     saved);
+        cli_json_print(json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved));
     } else {
-        (void)printf("checkpoint %" PRIu64 " is restored\n", number);
+        (void)printf("checkpoint %" PRIu64 " is %s, and saved so as checkpoint %" PRIu64 "\n", number, done, saved);
     }
     return PSCTL_OK;
 }
@@ -532,6 +557,16 @@ static enum psctl_exit import(struct psctl *c)
     return psctl_import(c, c->argv[1]);
 }
 
+/* It saves with the directory. */
+static bool is_of_directory(const struct psctl *c, int task)
+{
+    static const char behind[] = "/task:";
+    int directory = psctl_directory(c);
+    const char *name = ps_cluster_task_name(c->session, directory >= 0 ? directory : task);
+    const char *end = strstr(name, behind);
+    return end != NULL && strncmp(name, ps_cluster_task_name(c->session, task), (size_t)(end - name) + sizeof(behind) - 1) == 0;
+}
+
 static enum psctl_exit delete_one(struct psctl *c)
 {
     enum psctl_exit code = PSCTL_FAILED;
@@ -543,11 +578,22 @@ static enum psctl_exit delete_one(struct psctl *c)
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }
-    if (c->json) {
-        cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
-    } else {
-        (void)printf("checkpoint %" PRIu64 " is deleted\n", number);
+    json_t *down = json_array();
+    for (int i = 0; i < c->task_count; i++) {
+        if (!c->infos[i].up && is_of_directory(c, i)) {
+            (void)json_array_append_new(down, json_string(ps_cluster_task_name(c->session, i)));
+        }
     }
+    if (c->json) {
+        cli_json_print(json_pack("{s:I, s:o}", "number", (json_int_t)number, "not_asked", down));
+        return PSCTL_OK;
+    }
+    (void)printf("checkpoint %" PRIu64 " is deleted\n", number);
+    for (size_t i = 0; i < json_array_size(down); i++) {
+        psctl_note(c, "%s does not answer and keeps its part: delete it again when it does",
+                   json_string_value(json_array_get(down, i)));
+    }
+    json_decref(down);
     return PSCTL_OK;
 }
 
@@ -621,7 +667,7 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "could not be asked, of which nothing bad is known then, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
-        "monitored ones go on from there. It asks first on a terminal, unless --yes. --spread: it is dealt anew over all ps "
+        "monitored ones go on from there. It returns when a checkpoint of that is saved. It asks first on a terminal, unless --yes. --spread: it is dealt anew over all ps "
         "tasks\n"
         "there are, by its size, also onto those that came since, and saved so; queues, work and accumulators stay where they "
         "are.\n"

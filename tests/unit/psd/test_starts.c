@@ -623,6 +623,9 @@ TEST(test_restored_past_the_deadline)
                  "checkpoint 1 is being restored, which goes on: it is read, by 1 of 2 tasks so far, 50 %");
     assert_int_equal(sv_list(s->sv, a, 4), 1);
     assert_int_equal(a[0].share, 500001);
+    sv_ask_delete(s->sv, 1, true);
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_FAILED_PRECONDITION, "checkpoint 1 is being restored");
     s->sv->disks[1].held = false;
     sv_run(s->sv);
     assert_both(s, 1, 1);
