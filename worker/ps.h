@@ -887,13 +887,12 @@ PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force
 /**
  * All ps tasks go back to a checkpoint, while they live: each container that it has, everywhere, with all that has happened to it
  * since; containers that it has not stay. It is loaded beside what lives, and verified, before anything changes. Whoever trains
- * there gets ABORTED. A checkpoint of it is made then: until that is whole a task that is lost may make all go back to the newest one
- * before. *out_next (may be NULL) is its number; should it fail (ps_task_checkpoints() has it no more), ps_checkpoint_save() makes
- * another one.
- * Errors: NOT_FOUND, FAILED_PRECONDITION (it is not whole on all tasks, or of tasks that are no more; it has nothing, or all that
- * it has was reset since; no checkpoint_dir), DATA_LOSS (a file of it is not as it was written), RESOURCE_EXHAUSTED (no memory
- * for it beside what lives), UNAVAILABLE (a task is away); nothing has changed then. DEADLINE_EXCEEDED (it goes on, if it has
- * begun). Any thread.
+ * there gets ABORTED. A checkpoint of it is made then: until that is whole a task that is lost may make all go back to the newest
+ * one before. *out_next (may be NULL) is its number; should it fail (ps_task_checkpoints() has it no more), ps_checkpoint_save()
+ * makes another one. Errors: NOT_FOUND, FAILED_PRECONDITION (it is not whole on all tasks, or of tasks that are no more; it has
+ * nothing, or all that it has was reset since; no checkpoint_dir), DATA_LOSS (a file of it is not as it was written),
+ * RESOURCE_EXHAUSTED (no memory for it beside what lives), UNAVAILABLE (a task is away); nothing has changed then.
+ * DEADLINE_EXCEEDED (it goes on, if it has begun). Any thread.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /**

@@ -83,7 +83,7 @@ struct psd_saves {
     uint64_t saved_step; /* ... that was saved */
     bool warned;         /* that it cannot be */
     uint64_t failed_ms;  /* when the last attempt has failed, or was refused; 0: neither */
-    char failed[256];    /* ... which, and why */
+    char failed[352];    /* ... which, and why */
     /* volatile: the attempt */
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
@@ -135,6 +135,8 @@ void psd_saves_forget(struct psd_task *t, uint64_t number);
 struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number);
 /** What a task has of it; NULL: nothing. */
 struct psd_saves_listed *psd_saves_listed_of(const struct psd_saves_peer *of, uint64_t number);
+/** What was found to be bad, and who was refused, is looked at again. */
+void psd_saves_look_again(struct psd_task *t);
 /** p has its part of it. */
 bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 

@@ -150,7 +150,7 @@ void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err 
         PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
     }
     s->failed_ms = t->now_ms;
-    PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.180s", which, ps_status_name(err->code), err->text)); /* fits */
+    PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
 }
 
 static void add_newest(const struct psd_task *t, struct text *x)
@@ -191,6 +191,9 @@ void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
         add(&x, "; %llu is %s for %llu ms, %u of %u tasks, %u %%", (unsigned long long)s->what.number,
             s->phase == PSD_SAVES_TELLING ? "decided, and told" : "written", (unsigned long long)(t->now_ms - s->begun_ms), done,
             s->what.task_count, share / 10000);
+    }
+    if ((s->wanted || !psi_list_empty(&s->asked)) && psd_saves_in_reset(t)) {
+        add(&x, "; one waits for the end of a reset");
     }
     if (s->failed_ms != 0) {
         add(&x, "; %llu s ago %s", (unsigned long long)(t->now_ms - s->failed_ms) / 1000, s->failed);
@@ -302,7 +305,7 @@ void psd_saves_delete_turn(struct psd_task *t)
         }
         if (shard == NULL) {
             psd_saves_forget(t, w->result);
-            psd_starts_look_again(t);
+            psd_saves_look_again(t);
             psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("checkpoint", w->result));
         } else {
             PSI_IGNORE(psi_fail(&w->err, PS_DATA_LOSS,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Look-ups: which checkpoints the directory has a manifest of, and what tasks have of them. Failure: none. */
+/* Look-ups: which checkpoints the directory has a manifest of, what tasks have of them, and what was found to be bad. Failure:
+ * none. */
 #include "saves.h"
 
 struct psd_checkpoint *psd_saves_known(const struct psd_task *t, uint64_t number)
@@ -28,4 +29,15 @@ bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t 
 {
     const struct psd_shard *shard = p->self ? psd_save_shard(t, number) : NULL;
     return p->self ? shard != NULL && !shard->dropped : psd_saves_listed_of(&t->saves->peers[p->index], number) != NULL;
+}
+
+void psd_saves_look_again(struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    t->refused = NULL;
+    if (t->saves != NULL) {
+        PSI_LIST_FOREACH(it, &t->saves->known) {
+            PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->bad[0] = '\0';
+        }
+    }
 }

@@ -625,21 +625,10 @@ void psd_starts_list_end(struct psd_task *t, struct psd_peer *p)
 
 /* ---- what is decided ---- */
 
-void psd_starts_look_again(struct psd_task *t)
-{
-    struct psi_list *it = NULL;
-    t->refused = NULL;
-    if (t->saves != NULL) {
-        PSI_LIST_FOREACH(it, &t->saves->known) {
-            PSI_CONTAINER_OF(it, struct psd_checkpoint, link)->bad[0] = '\0';
-        }
-    }
-}
-
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p)
 {
     if (p->own_job) {
-        psd_starts_look_again(t);
+        psd_saves_look_again(t);
     }
     if (p->own_job && t->starts->phase != PSD_STARTS_IDLE) {
         idle(t); /* looked at again when it has listed */
@@ -762,7 +751,7 @@ static void decide(struct psd_task *t)
         return;
     }
     if (t->refused != NULL) {
-        psd_starts_look_again(t);
+        psd_saves_look_again(t);
     }
     s->total = !anything_lives(t);
     bool all = s->total || torn || t->config.recover == PSD_RECOVER_CUT || s->by_rounds.count > 0;
@@ -790,12 +779,6 @@ static void decide(struct psd_task *t)
                           : s->total                              ? "no checkpoint is whole on all tasks: they begin empty"
                                      : "no checkpoint is whole on those who came back: they begin empty"));
     place_nothing(t, true, why);
-}
-
-bool psd_starts_reads(const struct psd_task *t, uint64_t number)
-{
-    const struct psd_starts *s = t->starts;
-    return s->asked == number || (s->phase == PSD_STARTS_LOADING && s->number == number);
 }
 
 void psd_starts_turn(struct psd_task *t)

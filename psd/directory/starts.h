@@ -110,9 +110,11 @@ void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct ps
 /** p is not connected any more. */
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p);
 /** Tasks load this one, or somebody has asked for that. */
-bool psd_starts_reads(const struct psd_task *t, uint64_t number);
-/** What was found to be bad, and who was refused, is looked at again. */
-void psd_starts_look_again(struct psd_task *t);
+static inline bool psd_starts_reads(const struct psd_task *t, uint64_t number)
+{
+    const struct psd_starts *s = t->starts;
+    return s->asked == number || (s->phase == PSD_STARTS_LOADING && s->number == number);
+}
 /** The end of an event: a start begins when it can. */
 void psd_starts_turn(struct psd_task *t);
 void psd_starts_tick(struct psd_task *t);

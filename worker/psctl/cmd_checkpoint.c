@@ -557,16 +557,6 @@ static enum psctl_exit import(struct psctl *c)
     return psctl_import(c, c->argv[1]);
 }
 
-/* It saves with the directory. */
-static bool is_of_directory(const struct psctl *c, int task)
-{
-    static const char behind[] = "/task:";
-    int directory = psctl_directory(c);
-    const char *name = ps_cluster_task_name(c->session, directory >= 0 ? directory : task);
-    const char *end = strstr(name, behind);
-    return end != NULL && strncmp(name, ps_cluster_task_name(c->session, task), (size_t)(end - name) + sizeof(behind) - 1) == 0;
-}
-
 static enum psctl_exit delete_one(struct psctl *c)
 {
     enum psctl_exit code = PSCTL_FAILED;
@@ -579,8 +569,9 @@ static enum psctl_exit delete_one(struct psctl *c)
         return psctl_last_failed(c, st);
     }
     json_t *down = json_array();
-    for (int i = 0; i < c->task_count; i++) {
-        if (!c->infos[i].up && is_of_directory(c, i)) {
+    int directory = psctl_directory(c);
+    for (int i = 0; directory >= 0 && i < c->task_count; i++) {
+        if (!c->infos[i].up && strcmp(c->infos[i].job, c->infos[directory].job) == 0) {
             (void)json_array_append_new(down, json_string(ps_cluster_task_name(c->session, i)));
         }
     }
@@ -667,7 +658,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "could not be asked, of which nothing bad is known then, and exit status 1.\n"
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
-        "monitored ones go on from there. It returns when a checkpoint of that is saved. It asks first on a terminal, unless --yes. --spread: it is dealt anew over all ps "
+        "monitored ones go on from there. It returns when a checkpoint of that is saved. It asks first on a terminal, unless "
+        "--yes. --spread: it is dealt anew over all ps "
         "tasks\n"
         "there are, by its size, also onto those that came since, and saved so; queues, work and accumulators stay where they "
         "are.\n"

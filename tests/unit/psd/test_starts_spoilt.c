@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Starts with files of a small checkpoint each byte of which is another one, or that end at each byte (FAULTS 47;
- * docs/DURABILITY.md 7.3, 7.4): what lives then is one checkpoint, whole, on all.
+ * docs/DURABILITY.md 7.3, 7.4): what lives then is one checkpoint, whole, on all. test-timeout: 300
  */
 #define STARTS_N 5
 #include "queue_test.h"
