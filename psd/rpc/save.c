@@ -450,6 +450,9 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
         return psi_fail(err, PS_UNAVAILABLE, "%s: the disk is still busy with checkpoint %llu", t->name,
                         (unsigned long long)s->number);
     }
+    if (psd_save_shard(t, number) != NULL) { /* a part is of one instant */
+        return psi_fail(err, PS_UNAVAILABLE, "%s: its disk has files of checkpoint %llu", t->name, (unsigned long long)number);
+    }
     if (shard_add(t, number) == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a checkpoint", t->name);
     }
@@ -650,8 +653,8 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psi_err err;
     ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
     (void)c;
-    if (st == PS_OK && item.hurries && t->save != NULL && t->save->stage != PSD_SAVE_NONE && t->save->number == item.number) {
-        answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* before that to the first */
+    if (st == PS_OK && item.hurries && t->save != NULL && psd_save_shard(t, item.number) != NULL) { /* told again; maybe too late */
+        answer(t, PS_OP_TASK_CUT, r->header.id, NULL);
         psd_save_hurry_here(t, item.number);
         return;
     }

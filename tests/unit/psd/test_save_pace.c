@@ -168,6 +168,31 @@ TEST(test_at_once_where_another_task_ends)
     }
 }
 
+/* It has written its part, and its answer is on its way: the part stays as it is, and of that instant. */
+TEST(test_told_to_hurry_when_it_is_done)
+{
+    ps_v1_OpenAnswer w;
+    struct sv *sv = begin(slow, &w);
+    struct psd_task *first = sv->t[0]->core, *other = sv->t[1]->core;
+    struct psi_err err;
+    sv->disks[0].held = true;
+    sv_ask(sv);
+    sv_run(sv);
+    assert_true(sv_has(sv, 1, 1, PSD_DISK_STATE) && other->save->stage == PSD_SAVE_NONE);
+    first->saves->peers[1].done = false;
+    sv->disks[1].held = true;
+    psd_task_drain(first);
+    shell_settle(sv->t[0]);
+    sv_run(sv);
+    assert_true(first->saves->hurries);
+    assert_int_equal(other->save->stage, PSD_SAVE_NONE);
+    assert_int_equal(psd_save_cut_here(other, 1, false, NULL, 0, &err), PS_UNAVAILABLE);
+    sv->disks[0].held = sv->disks[1].held = false;
+    first->saves->peers[1].done = true;
+    sv_run(sv);
+    assert_true(sv_is_whole(sv, 1));
+}
+
 TEST(test_at_once_where_it_hurries)
 {
     ps_v1_OpenAnswer w;
