@@ -15,7 +15,8 @@ In rounds the directory says FLIP when a round is over, on the same connections,
 
 Saving: CUT(n) to all -> each takes its part of one instant, writes its shard, says PREPARED(n) -> the directory writes its manifest,
 which decides -> MANIFEST(n) to the others, who write theirs and say DONE(n) -> n is reported as saved, older ones may go. A task that is
-lost before the decision ends the attempt: DROP(n). A shard without a manifest is settled when its task lists.
+lost before the decision ends the attempt: DROP(n). HURRY(n), when some task is to end, goes to those that have not said PREPARED, or
+whose word is on its way: who has its shard leaves it as it is. A shard without a manifest is settled when its task lists.
 Starting: when all tasks have listed and a part of the model is lost, LOAD(n) of the newest that is decided and not barred: to all
 tasks where nothing lives, and in rounds; otherwise to the tasks that lost their parts. Each reads its shard, beside what lives, and
 says LOADED(n) or BAD(n) -> when all have, PLACE(n), and it is what lives. BAD: the next older one. None left: a new model where
@@ -36,10 +37,11 @@ import sys
 
 from explore import Violation, main
 
-# tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, bare: the directory has no part of the model; faults: so
-# many of each
+# tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, hurries, bare: the directory has no part of the model;
+# faults: so many of each
 SCENARIOS = {
     'cuts':      dict(tasks=2, cuts=2, faults=dict(kill=1, link=1)),
+    'hurried':   dict(tasks=2, cuts=2, hurries=1, faults=dict(link=1)),
     'directory': dict(tasks=2, cuts=2, updates=0, faults=dict(directory=2)),
     'all':       dict(tasks=2, cuts=2, updates=0, faults=dict(directory=1, kill=1, link=1)),
     'bare':      dict(tasks=2, cuts=2, bare=True, faults=dict(directory=1, kill=1, link=1)),
@@ -58,6 +60,7 @@ SCENARIOS = {
 MUTANTS = {
     'manifest_first':    ('cuts', "the directory writes its manifest before all shards are written"),
     'attempt_lives':     ('cuts', "an attempt goes on when a task was lost before the decision"),
+    'cut_again':         ('hurried', "a task that is told to hurry and has its shard makes another one under the same number"),
     'number_again':      ('bare', "a restarted directory counts on from its own disk alone"),
     'asks_nobody':       ('cuts', "who has a shard without a manifest drops it without asking"),
     'drops_early':       ('cuts', "older checkpoints go when the next cut begins"),
@@ -114,7 +117,7 @@ class Model:
         self.all = frozenset(range(self.n))
         self.parts = self.all - {0} if sc.get('bare') else self.all
         self.rounds, self.updates = sc.get('rounds', False), sc.get('updates', 1)
-        self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0))
+        self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0), sc.get('hurries', 0))
         self.left = tuple(sorted(sc['faults'].items()))
 
     def start(self):
@@ -166,6 +169,9 @@ class Model:
                 self.note(w, i, n, t[LIVE][:2])
             if 'drops_early' in self.off:
                 self.keep(t, n)
+        elif what == 'HURRY':                                   # who writes goes on
+            if 'cut_again' in self.off and not t[CUT]:
+                t[CUT] = (n, t[LIVE][:2])
         elif what == 'DROP':
             t[CUT] = t[CUT] if t[CUT] and t[CUT][0] != n else None
             t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] != n)
@@ -273,6 +279,10 @@ class Model:
         w.cuts = tuple(c for c in w.cuts if c[0] != n)
         d[PHASE], d[N], d[SET], d[NEXT] = CUTTING, n, frozenset(), n + 1
         self.say_all(w, self.all, 'CUT', n)
+
+    def hurry(self, w):
+        w.todo = put(w.todo, 3, w.todo[3] - 1)
+        self.say_all(w, w.d[LISTED] - w.d[SET], 'HURRY', w.d[N])
 
     def decide(self, w):
         w.d[PHASE], w.d[SET] = TELLING, frozenset()
@@ -427,6 +437,8 @@ class Model:
         add('the directory is killed', self.kill_directory, fault='directory')
         if d[PHASE] == CUTTING and (d[SET] == self.all or ('manifest_first' in self.off and d[SET])):
             add('the manifest of %d is written' % d[N], self.decide)
+        if d[PHASE] == CUTTING and w.todo[3]:
+            add('%d hurries' % d[N], self.hurry)
         if d[PHASE] == IDLE and here and whole and w.todo[0] and not self.who_lacks(w):
             add('cut %d' % d[NEXT], self.cut)
         if d[PHASE] == IDLE and (here or 'loads_early' in self.off) and self.who_lacks(w):
