@@ -641,6 +641,9 @@ TEST(test_restored_past_the_deadline)
     assert_reply(
         fc_take(&s->sv->c, NULL), PS_DEADLINE_EXCEEDED,
         "checkpoint 1 is not restored yet, and will not be when nobody waits for it; waits for: checkpoint 3 is written");
+    sv_ask_delete(s->sv, 1, true); /* nobody restores it */
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
     s->sv->disks[1].held = false;
     sv_run(s->sv);
     PSI_IGNORE(fc_take(&s->sv->c, NULL)); /* 3 is saved */
