@@ -246,7 +246,7 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
     if (s->phase != PSD_SAVES_IDLE && s->what.number == item->number) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being made", number);
     }
-    if (t->starts->asked == item->number) {
+    if (psd_starts_restores(t, item->number)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being restored", number);
     }
     if (!has_any(t, item->number)) {

@@ -416,7 +416,7 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
     if (!s->total && !cut) {
         char text[96];
         int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
-        if (others > 0) {
+        if (others > 0 && others >= step) { /* else it was last looked at before the checkpoint was cut */
             PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
         }
         psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number), PSI_KV("msg", text));

@@ -109,11 +109,17 @@ void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct ps
                          const struct psi_err *err);
 /** p is not connected any more. */
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p);
-/** Tasks load this one, or somebody has asked for that. */
+/** This one is restored because somebody has asked for that, or somebody waits for it to be. */
+static inline bool psd_starts_restores(const struct psd_task *t, uint64_t number)
+{
+    const struct psd_starts *s = t->starts;
+    return number != 0 && s->asked == number && (s->by_ask || !psi_list_empty(&s->asking));
+}
+/** ... or tasks load it. */
 static inline bool psd_starts_reads(const struct psd_task *t, uint64_t number)
 {
     const struct psd_starts *s = t->starts;
-    return s->asked == number || (s->phase == PSD_STARTS_LOADING && s->number == number);
+    return psd_starts_restores(t, number) || (s->phase == PSD_STARTS_LOADING && s->number == number);
 }
 /** The end of an event: a start begins when it can. */
 void psd_starts_turn(struct psd_task *t);

@@ -17,7 +17,6 @@ enum { NOTE_RETRY_MS = 1000 };
 static const char NOT_WHOLE[] = "the newest checkpoint is not whole on all tasks (restore = latest)";
 static const char NONE[] =
     "there is no checkpoint, and restore names one: is its disk mounted? With restore = auto all begin empty";
-static const char THE_ONE[] = "the checkpoint that restore names is not there on all tasks";
 
 bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c)
 {
@@ -246,7 +245,12 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
     } else if (c == NULL) {
         bool said = is_unknown(t, buf, n) || is_bad(t, buf, n) || is_behind(t, buf, n) != 0;
         bool none = t->saves == NULL || psi_list_empty(&t->save->shards);
-        *out_why = said ? buf : any ? NULL : none ? NONE : the_one(t) != 0 ? THE_ONE : NOT_WHOLE;
+        if (!said && the_one(t) != 0) {
+            said = !none;
+            PSI_IGNORE(snprintf(buf, n, "checkpoint %llu, which restore names, is not there on all tasks",
+                                (unsigned long long)the_one(t))); /* fits */
+        }
+        *out_why = said ? buf : any ? NULL : none ? NONE : NOT_WHOLE;
     } else if (the_one(t) == 0) {
         uint64_t behind = is_behind(t, buf, n);
         if (!any && (behind != 0 || is_bad(t, buf, n))) { /* c is not the latest one */

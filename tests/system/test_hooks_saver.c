@@ -148,6 +148,9 @@ static void the_chief_asks(void **state)
     (void)state;
     open_worker(&chief, 0, 3, 0, 0);
     wait_for_tasks(&chief);
+    assert_int_equal(ps_checkpoint_delete(chief.s, 0, true, TIMEOUT_MS), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_checkpoint_restore(chief.s, 0, TIMEOUT_MS, NULL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_checkpoint_spread(chief.s, 0, TIMEOUT_MS, NULL), PS_INVALID_ARGUMENT);
     const int before = listed(&chief);
     ready(&chief);
     assert_int_equal(lines(&chief, "ev=saver_saved"), 1); /* before the first step */

@@ -259,7 +259,9 @@ class Installed(unittest.TestCase):
         where = (f"DESTDIR={destination}", "SYSCONFDIR=/etc")  # another PREFIX would compile anew
         self.make("install", *where)
         with open(os.path.join(destination, "usr/local/lib/systemd/system/psd@.service"), encoding="utf-8") as text:
-            self.assertIn("ExecStart=/usr/local/bin/psd --config /etc/psd/psd.conf ", text.read())
+            unit = text.read()
+        self.assertIn("ExecStart=/usr/local/bin/psd --config /etc/psd/psd.conf ", unit)
+        self.assertIn("\nStartLimitIntervalSec=0\n", unit.split("[Service]")[0])
         with open(os.path.join(destination, "usr/local/share/man/man8/psd.8"), encoding="utf-8") as text:
             self.assertIn("/etc/psd/psd.conf", text.read())
         conf = os.path.join(destination, "etc/psd/psd.conf")

@@ -140,12 +140,19 @@ ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_nu
     return psi_api_result(&err, st);
 }
 
+static ps_status ask_for(ps_session *s, const struct psi_request *req, int64_t timeout_ms, struct psi_err *err)
+{
+    const struct psi_saved_name *of = req->src;
+    return of->number == 0 ? psi_fail(err, PS_INVALID_ARGUMENT, "checkpoints are numbered from 1 on")
+                           : psi_api_admin(s, req, PSI_API_DIRECTORY, timeout_ms, err);
+}
+
 ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force, int64_t timeout_ms)
 {
     struct psi_err err = {0};
     const struct psi_saved_name of = {.number = number, .force = force};
     const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT_DELETE, .src = &of};
-    return psi_api_result(&err, psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err));
+    return psi_api_result(&err, ask_for(s, &req, timeout_ms, &err));
 }
 
 static ps_status restore(ps_session *s, const struct psi_saved_name *of, int64_t timeout_ms, uint64_t *out_next)
@@ -153,7 +160,7 @@ static ps_status restore(ps_session *s, const struct psi_saved_name *of, int64_t
     struct psi_err err = {0};
     uint64_t next = 0;
     const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT_RESTORE, .src = of, .dst = &next};
-    ps_status st = psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err);
+    ps_status st = ask_for(s, &req, timeout_ms, &err);
     if (st == PS_OK && out_next != NULL) {
         *out_next = next;
     }

@@ -453,7 +453,7 @@ TEST(test_restored_while_it_lives)
  * of the history that was given up, also where sessions of it are still there, or leave later. */
 TEST(test_steps_behind_a_restore)
 {
-    for (int how = 0; how < 4; how++) {
+    for (int how = 0; how < 5; how++) {
         struct st *s = st_new(sv_with_disk);
         struct fc old, other;
         fc_init(&old, s->sv->t[0], 9);
@@ -474,13 +474,14 @@ TEST(test_steps_behind_a_restore)
         if (how > 2) {
             fc_init(&other, s->sv->t[0], 10);
             assert_int_equal(fc_connect(&other), PS_OK);
-            assert_int_equal(fc_beat(&other, 25, NULL).status, PS_OK);
+            assert_int_equal(fc_beat(&other, how > 3 ? 15 : 25, NULL).status, PS_OK); /* 15: not said anew since the cut */
         }
         pass(s);
         lose(s, 1);
         assert_true(shell_logged(s->sv->t[0], "checkpoint_partial"));
-        assert_true(
-            shell_logged(s->sv->t[0], how > 2 ? "restored at step 20, others at 25" : "restored at step 20, others at 20"));
+        assert_true(shell_logged(s->sv->t[0], how > 3   ? "restored at step 20\""
+                                              : how > 2 ? "restored at step 20, others at 25"
+                                                        : "restored at step 20, others at 20"));
     }
 }
 
@@ -641,6 +642,9 @@ TEST(test_restored_past_the_deadline)
     assert_reply(
         fc_take(&s->sv->c, NULL), PS_DEADLINE_EXCEEDED,
         "checkpoint 1 is not restored yet, and will not be when nobody waits for it; waits for: checkpoint 3 is written");
+    sv_ask_delete(s->sv, 1, true); /* nobody restores it */
+    sv_run(s->sv);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
     s->sv->disks[1].held = false;
     sv_run(s->sv);
     PSI_IGNORE(fc_take(&s->sv->c, NULL)); /* 3 is saved */

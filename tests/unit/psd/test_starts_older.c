@@ -298,6 +298,23 @@ TEST(test_latest_of_none)
     }
 }
 
+static void with_nine(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->restore = -9;
+}
+
+/* One that is named and is not there is said by its number. */
+TEST(test_named_is_not_there)
+{
+    struct st *s = twice_saved(sv_with_disk);
+    kill_both(s);
+    s->tweak = with_nine;
+    boot(s, true, true);
+    assert_true(shell_logged(s->sv->t[0], "checkpoint 9, which restore names, is not there on all tasks"));
+    assert_int_equal(hello_of_a_worker(s->sv->t[0]), PS_FAILED_PRECONDITION);
+}
+
 /* Those that are known to be damaged are not counted as kept. */
 TEST(test_damaged_is_not_kept)
 {
