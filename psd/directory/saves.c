@@ -430,7 +430,7 @@ static void retire(struct psd_task *t)
         /* of each span of time the last one stays */
         bool last = span != 0 && time_ms / span != newer_ms / span;
         newer_ms = time_ms;
-        bool kept = whole < most || last || psd_starts_reads(t, number);
+        bool kept = whole < most || last || psd_starts_reads(t, number) || number == psd_starts_named(t);
         whole += c->bad[0] == '\0' && psd_saves_whole_at(t, number) >= c->what.task_count;
         if (!kept) {
             psd_saves_forget(t, number);

@@ -109,6 +109,11 @@ void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct ps
                          const struct psi_err *err);
 /** p is not connected any more. */
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p);
+/** The one that the setting `restore` names; 0: none. */
+static inline uint64_t psd_starts_named(const struct psd_task *t)
+{
+    return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
+}
 /** This one is restored because somebody has asked for that, or somebody waits for it to be. */
 static inline bool psd_starts_restores(const struct psd_task *t, uint64_t number)
 {

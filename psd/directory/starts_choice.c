@@ -66,12 +66,6 @@ bool psd_starts_note_anew(struct psd_task *t, uint64_t number)
     return st == PS_OK && !s->unnoted;
 }
 
-/* The one that `restore` has; 0: it has no number. */
-static uint64_t the_one(const struct psd_task *t)
-{
-    return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
-}
-
 /* What `restore` has may be loaded, the newest one if that leaves a choice; NULL: there is none. *out_other: a newer one that is
  * good, and of which a part is nowhere, *out_older the one that could be loaded instead of it (0: none). Where nothing lives it
  * is not. */
@@ -87,7 +81,7 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
         bool is_older = !t->starts->total && c->what.number <= psd_starts_anew(t); /* than what lives */
-        if (the_one(t) != 0 ? the_one(t) != c->what.number : is_older) {
+        if (psd_starts_named(t) != 0 ? psd_starts_named(t) != c->what.number : is_older) {
             continue;
         }
         struct psd_starts_part part;
@@ -199,7 +193,7 @@ static bool is_bad(const struct psd_task *t, char *buf, size_t n)
         const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
         const struct psd_checkpoint *c = psd_saves_known(t, shard->number);
         const char *bad = c != NULL ? c->bad : shard->bad;
-        bool named = the_one(t) == 0 || the_one(t) == shard->number;
+        bool named = psd_starts_named(t) == 0 || psd_starts_named(t) == shard->number;
         if (named && !shard->dropped && (bad[0] != '\0' || t->config.restore == PSD_RESTORE_LATEST)) {
             why = bad;
             number = shard->number;
@@ -245,13 +239,13 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
     } else if (c == NULL) {
         bool said = is_unknown(t, buf, n) || is_bad(t, buf, n) || is_behind(t, buf, n) != 0;
         bool none = t->saves == NULL || psi_list_empty(&t->save->shards);
-        if (!said && the_one(t) != 0) {
+        if (!said && psd_starts_named(t) != 0) {
             said = !none;
             PSI_IGNORE(snprintf(buf, n, "checkpoint %llu, which restore names, is not there on all tasks",
-                                (unsigned long long)the_one(t))); /* fits */
+                                (unsigned long long)psd_starts_named(t))); /* fits */
         }
         *out_why = said ? buf : any ? NULL : none ? NONE : NOT_WHOLE;
-    } else if (the_one(t) == 0) {
+    } else if (psd_starts_named(t) == 0) {
         uint64_t behind = is_behind(t, buf, n);
         if (!any && (behind != 0 || is_bad(t, buf, n))) { /* c is not the latest one */
             *out_why = buf;

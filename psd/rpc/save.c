@@ -653,8 +653,8 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psi_err err;
     ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
     (void)c;
-    if (st == PS_OK && item.hurries && t->save != NULL && psd_save_shard(t, item.number) != NULL) { /* told again; maybe too late */
-        answer(t, PS_OP_TASK_CUT, r->header.id, NULL);
+    if (st == PS_OK && item.hurries && t->save != NULL && psd_save_shard(t, item.number) != NULL) {
+        answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* it may be too late */
         psd_save_hurry_here(t, item.number);
         return;
     }

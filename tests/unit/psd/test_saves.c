@@ -465,6 +465,25 @@ TEST(test_whole_ones_are_kept)
     assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 6));
 }
 
+/* The one that `restore` names stays, however many are newer. */
+TEST(test_named_one_is_kept)
+{
+    struct sv *sv = sv_new();
+    struct psd_task_config *config = &sv->t[0]->core->config;
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    config->restore = -1;
+    config->max_to_keep = 2;
+    for (int i = 0; i < 4; i++) { /* 2 to 5 */
+        PSI_IGNORE(sv_save(sv));
+    }
+    sv_run(sv);
+    assert_true(sv_is_whole(sv, 1) && sv_has_nothing(sv, 0, 2) && sv_is_whole(sv, 5));
+    config->restore = PSD_RESTORE_AUTO;
+    PSI_IGNORE(sv_save(sv)); /* 6 */
+    sv_run(sv);
+    assert_true(sv_has_nothing(sv, 0, 1) && sv_is_whole(sv, 6));
+}
+
 /* A manifest of ours that is none: its bytes go when newer ones are whole. */
 TEST(test_damaged_manifest)
 {
