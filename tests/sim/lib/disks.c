@@ -217,7 +217,8 @@ void sim_disks_logged(struct sim *s, const struct psd_effect *log)
 }
 
 /* One that op gets came back where its part was loaded, with or without a value, which is not where its programs pin it
- * (docs/DURABILITY.md 8.4). READY gets again what was lost. */
+ * (docs/DURABILITY.md 8.4); or was made anew since by a program that leaves the device out for that. READY gets again what was
+ * lost. */
 static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
 {
     for (size_t i = 0; i < s->birth_count; i++) {
@@ -226,8 +227,8 @@ static bool loaded_elsewhere(const struct sim *s, const struct sim_op *op)
         const char *device = b->var->device;
         char at[48];
         (void)snprintf(at, sizeof(at), "/job:%s/task:%u", t->job, t->index);
-        if ((b->var == op->var || op->kind == PSI_REQ_READY) && b->placed && b->died_event > op->started_event &&
-            device[0] != '\0' && strcmp(at, device) != 0) {
+        if ((b->var == op->var || op->kind == PSI_REQ_READY) && (b->placed || b->var->unpinned) &&
+            b->died_event > op->started_event && device[0] != '\0' && strcmp(at, device) != 0) {
             return true;
         }
     }
