@@ -118,7 +118,9 @@ static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t 
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *b = &s->birth[i];
         const struct sim_task *at = &s->task[b->task];
-        bool promised = sim_twin_served(s, t) && sim_twin_served(s, at) && !(sim_twin_is(s, t) && sim_twin_is(s, at));
+        bool brought =
+            s->k.twin && sim_back_now(t); /* by a start, from what the other process had: its list will say that it goes */
+        bool promised = sim_twin_served(s, t) && sim_twin_served(s, at) && !(sim_twin_is(s, t) && sim_twin_is(s, at)) && !brought;
         if (b->alive && b->var == v && !may_move(s) &&
             (b->task == index ? !sim_back_now(t) && !(s->k.twin && may_be_wiped(s, b))
                               : t->same_job && at->same_job && promised)) {
@@ -251,7 +253,8 @@ static void remember_loss(struct sim *s, const struct sim_birth *b)
     bool others = false;
     for (size_t i = 0; i < s->birth_count; i++) {
         const struct sim_birth *o = &s->birth[i];
-        others = others || (o->alive && o->task != b->task && in_model(o->var) && is_trained(o));
+        bool first = o->placed && o->version == 0; /* a start has brought it back as the first values that it was cut with */
+        others = others || (o->alive && o->task != b->task && in_model(o->var) && is_trained(o) && !first);
     }
     if (others && b->version > 0 && in_model(b->var)) {
         b->var->lost = true;

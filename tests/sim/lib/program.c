@@ -446,6 +446,11 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
         return;
     }
     switch (op->kind) {
+    case PSI_REQ_CLUSTER: /* who was refused is so for good: another session is tried */
+        if (op->status == PS_FAILED_PRECONDITION) {
+            sim_program_end_soon(s, p, 1000);
+        }
+        break;
     case PSI_REQ_GET:
     case PSI_REQ_LOOKUP:
         done_get(s, p, call);

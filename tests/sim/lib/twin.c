@@ -100,8 +100,9 @@ void sim_twin_forget(struct sim *s)
     }
 }
 
-/* The directory takes the name to be at the process with that life now. */
-static void confirmed(struct sim *s, uint32_t var, uint64_t life)
+/* The directory takes the name to be at the process with that life now; or, not there, at another task while that process has the
+ * place: a start has placed it. */
+static void confirmed(struct sim *s, uint32_t var, uint64_t life, bool there)
 {
     for (size_t i = 0; i < s->birth_count; i++) {
         struct sim_birth *b = &s->birth[i];
@@ -110,7 +111,7 @@ static void confirmed(struct sim *s, uint32_t var, uint64_t life)
             continue;
         }
         b->stale = b->stale || t->core->life != life; /* whatever the directory says of it later */
-        b->confirmed = !b->stale;
+        b->confirmed = there ? !b->stale : b->confirmed;
     }
 }
 
@@ -124,7 +125,9 @@ static void look_at_directory(struct sim *s)
         bool there = n != NULL && n->sure && n->owner == p->index; /* so somebody has said */
         uint64_t life = !there ? 0 : n->life != 0 ? n->life : s->twin_by[i] != 0 ? s->twin_by[i] : p->life;
         if (life != s->twin_by[i] && life != 0) {
-            confirmed(s, i, life);
+            confirmed(s, i, life, true);
+        } else if (n != NULL && n->sure && n->owner != p->index) {
+            confirmed(s, i, p->life, false);
         }
         s->twin_by[i] = life;
     }
@@ -164,7 +167,8 @@ static void look_at_twin(struct sim *s, const struct sim_task *t)
         for (size_t j = 0; j < s->birth_count; j++) {
             const struct sim_birth *o = &s->birth[j];
             const struct sim_task *at = &s->task[o->task];
-            bool known = o->born_event > s->directory_began; /* otherwise who lists first has it */
+            bool known = o->born_event > s->directory_began && /* otherwise who lists first has it */
+                         (b->confirmed || !b->placed);         /* what a start has placed is listed anew */
             if (o->alive && known && o->var == b->var && at->same_job && !sim_twin_is(s, at)) {
                 sim_fail(s, "TWO OWNERS: '%s' is at /job:%s/task:%u and at /job:%s/task:%u, which has come back", b->var->name,
                          at->job, at->index, t->job, t->index);
