@@ -100,8 +100,8 @@ void sim_twin_forget(struct sim *s)
     }
 }
 
-/* The directory takes the name to be at the process with that life now; or, not there, at another task while that process has the
- * place: a start has placed it. */
+/* The directory takes the name to be at the process with that life now; or, not there, at another task or nowhere while that
+ * process has the place: a start has placed it, or what it is to be. */
 static void confirmed(struct sim *s, uint32_t var, uint64_t life, bool there)
 {
     for (size_t i = 0; i < s->birth_count; i++) {
@@ -110,7 +110,8 @@ static void confirmed(struct sim *s, uint32_t var, uint64_t life, bool there)
         if (!b->alive || b->var != &s->var[var] || !sim_twin_is(s, t)) {
             continue;
         }
-        b->stale = b->stale || t->core->life != life; /* whatever the directory says of it later */
+        bool other = t->core->life != life && (there || b->confirmed);
+        b->stale = b->stale || other; /* whatever the directory says of it later */
         b->confirmed = there ? !b->stale : b->confirmed;
     }
 }
@@ -126,7 +127,7 @@ static void look_at_directory(struct sim *s)
         uint64_t life = !there ? 0 : n->life != 0 ? n->life : s->twin_by[i] != 0 ? s->twin_by[i] : p->life;
         if (life != s->twin_by[i] && life != 0) {
             confirmed(s, i, life, true);
-        } else if (n != NULL && n->sure && n->owner != p->index) {
+        } else if (n != NULL ? n->sure && n->owner != p->index : s->twin_by[i] != 0) {
             confirmed(s, i, p->life, false);
         }
         s->twin_by[i] = life;
