@@ -409,7 +409,7 @@ class Deleted(unittest.TestCase):
         wait_for(1, [1])
         self.assertEqual([r["number"] for r in psctl(c, "checkpoint", "list", "--json")["checkpoints"]], [1])
         c.kill(1)  # and keeps its part
-        self.assertIn("/job:ps/task:1 does not answer and keeps its part", psctl(c, "checkpoint", "delete", "1", "--force"))
+        self.assertIn("/job:ps/task:1 does not answer, and keeps its part", psctl(c, "checkpoint", "delete", "1", "--force"))
         self.assertEqual((left(0), left(1)), ([], [1]))
         c.start(1, *flags)
         eventually(c, "vars")

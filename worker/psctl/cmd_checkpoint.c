@@ -102,9 +102,16 @@ static const struct cli_column columns[] = {
     {NULL, "why", FIELD(CLI_TEXT, text), .has = has_text},
 };
 
+struct listing {
+    struct psctl_list list;
+    bool unusable; /* some are */
+};
+
 static void each(void *ctx, const ps_checkpoint_info *info)
 {
-    cli_list_add(&((struct psctl_list *)ctx)->rows, info);
+    struct listing *l = ctx;
+    cli_list_add(&l->list.rows, info);
+    l->unusable = l->unusable || info->state == PS_CHECKPOINT_UNUSABLE;
 }
 
 static void each_unusable(void *ctx, const ps_checkpoint_info *info)
@@ -134,25 +141,26 @@ static int who_waits(const struct psctl *c)
 
 static enum psctl_exit list(struct psctl *c)
 {
-    struct psctl_list l;
+    struct listing listing = {.unusable = false};
+    struct psctl_list *l = &listing.list;
     int directory = psctl_directory(c);
     if (directory < 0) {
         psctl_error(c, PS_UNAVAILABLE, "the directory does not answer");
         return PSCTL_FAILED;
     }
-    if (!psctl_list_begin(&l, c, ps_cluster_task_name(c->session, directory), "checkpoints", columns, CLI_COUNT(columns))) {
+    if (!psctl_list_begin(l, c, ps_cluster_task_name(c->session, directory), "checkpoints", columns, CLI_COUNT(columns))) {
         return PSCTL_USAGE;
     }
     int waits = who_waits(c);
-    l.none = waits < 0 ? "nothing is saved" : "no checkpoint is known";
-    while (psctl_list_next(&l)) {
-        (void)psctl_heard(c, l.task, ps_task_checkpoints(c->session, l.task, psctl_left_ms(c), each, &l));
+    l->none = waits < 0 ? "nothing is saved" : "no checkpoint is known";
+    while (psctl_list_next(l)) {
+        (void)psctl_heard(c, l->task, ps_task_checkpoints(c->session, l->task, psctl_left_ms(c), each, &listing));
     }
-    enum psctl_exit code = psctl_list_end(&l);
-    if (!c->json) {
+    enum psctl_exit code = psctl_list_end(l);
+    if (listing.unusable && !c->json) {
         (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_unusable, c); /* it has just answered */
     }
-    if (l.rows.count > 0 || waits < 0) {
+    if (l->rows.count > 0 || waits < 0) {
         return code;
     }
     char text[sizeof(c->infos->waiting_for) + sizeof("...")];
@@ -581,7 +589,7 @@ static enum psctl_exit delete_one(struct psctl *c)
     }
     (void)printf("checkpoint %" PRIu64 " is deleted\n", number);
     for (size_t i = 0; i < json_array_size(down); i++) {
-        psctl_note(c, "%s does not answer and keeps its part: delete it again when it does",
+        psctl_note(c, "%s does not answer, and keeps its part where it has one: delete it again when it does",
                    json_string_value(json_array_get(down, i)));
     }
     json_decref(down);
