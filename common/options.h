@@ -15,7 +15,7 @@ enum psi_option_type {
     PSI_OPTION_BYTES = 2,    /* the same; "64M", "1GiB" (powers of 1024), "512" */
     PSI_OPTION_DURATION = 3, /* the same, milliseconds; "250ms", "2.5s", "10min", "1h"; a bare number is in the row's unit */
     PSI_OPTION_BOOL = 4,     /* bool; "true" "false" "yes" "no" "on" "off" "1" "0" */
-    PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines` */
+    PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines`; choices: common/ways.h */
     PSI_OPTION_ENUM = 6,     /* int: index into choices; min < 0: numbers from 1 to -min, too, kept as -1 to min */
     PSI_OPTION_TEXT = 7,     /* const char *: the argument itself, of min bytes at least */
     PSI_OPTION_REAL = 8,     /* double, finite */
@@ -29,7 +29,7 @@ struct psi_option {
     int64_t min, max;         /* of the stored value; STRING: of its length */
     const char *default_text; /* as a user would write it; NULL: the field is 0 until it is given */
     const char *bare;         /* the value when a flag is given without one (only what begins as a number is one); NULL: never */
-    const char *const *choices; /* ENUM: NULL-terminated names */
+    const char *const *choices; /* ENUM, and STRING where it is one by container: NULL-terminated names */
     bool reloadable;            /* may change while the program runs */
     bool lines;                 /* STRING: newlines and tabs are fine */
     bool flag_only;             /* not in the configuration file and not listed (--help, --config, ...) */

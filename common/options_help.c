@@ -90,8 +90,8 @@ void psi_option_describe(const struct psi_option *row, char *buf, size_t n)
     char range[200] = "";
     char allowed[160];
     psi_option_allowed(row, allowed, sizeof(allowed));
-    bool ranged = row->type == PSI_OPTION_INT || row->type == PSI_OPTION_BYTES || row->type == PSI_OPTION_DURATION ||
-                  row->type == PSI_OPTION_ENUM;
+    bool ranged =
+        row->type == PSI_OPTION_INT || row->type == PSI_OPTION_BYTES || row->type == PSI_OPTION_DURATION || row->choices != NULL;
     if (ranged) {
         bool named_unit = row->type == PSI_OPTION_INT && row->unit != NULL;
         PSI_IGNORE(snprintf(range, sizeof(range), "%s%s%s", allowed, named_unit ? " " : "", named_unit ? row->unit : ""));

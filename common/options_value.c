@@ -6,6 +6,7 @@
 #include "options_internal.h"
 
 #include "name.h"
+#include "ways.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -140,11 +141,22 @@ static void format_typed(const struct psi_option *row, int64_t v, char *buf, siz
     }
 }
 
+static size_t list_choices(const struct psi_option *row, char *buf, size_t n)
+{
+    size_t used = 0;
+    buf[0] = '\0';
+    for (size_t i = 0; row->choices[i] != NULL && used < n; i++) {
+        int wrote = snprintf(buf + used, n - used, "%s%s", i == 0 ? "" : ", ", row->choices[i]);
+        used += wrote > 0 ? (size_t)wrote : 0;
+    }
+    return used;
+}
+
 void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
 {
     char low[40];
     char high[40];
-    size_t used = 0;
+    size_t used;
     switch (row->type) {
     case PSI_OPTION_INT:
     case PSI_OPTION_BYTES:
@@ -171,14 +183,17 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
         PSI_IGNORE(snprintf(buf, n, "a number such as %s", row->default_text));
         break;
     case PSI_OPTION_STRING:
-        PSI_IGNORE(snprintf(buf, n, "%" PRId64 " to %" PRId64 " bytes, no control bytes", row->min, row->max));
+        if (row->choices == NULL) {
+            PSI_IGNORE(snprintf(buf, n, "%" PRId64 " to %" PRId64 " bytes, no control bytes", row->min, row->max));
+            break;
+        }
+        used = list_choices(row, buf, n);
+        if (used < n) {
+            PSI_IGNORE(snprintf(buf + used, n - used, "; and CONTAINER=%s for one that has its own", row->choices[1]));
+        }
         break;
     case PSI_OPTION_ENUM:
-        buf[0] = '\0';
-        for (size_t i = 0; row->choices[i] != NULL && used < n; i++) {
-            int wrote = snprintf(buf + used, n - used, "%s%s", i == 0 ? "" : ", ", row->choices[i]);
-            used += wrote > 0 ? (size_t)wrote : 0;
-        }
+        used = list_choices(row, buf, n);
         if (row->min < 0 && used < n) {
             PSI_IGNORE(snprintf(buf + used, n - used, ", a number from 1 to %" PRId64, -row->min)); /* cut is fine */
         }
@@ -303,7 +318,8 @@ ps_status psi_option_parse(const struct psi_option *row, void *values, const cha
         }
         break;
     case PSI_OPTION_STRING:
-        if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines)) {
+        if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines) ||
+            (row->choices != NULL && !psi_ways_check(row->choices, text))) {
             return refuse(row, what, text, err);
         }
         memcpy((char *)values + row->offset, text, strlen(text) + 1);

@@ -62,11 +62,17 @@ typedef struct psd_call_table {
 /** True when the result will not be used. Any thread. */
 PS_API bool psd_call_cancelled(const psd_call *call);
 
+/** A setting that is a text. */
+enum { PSD_TEXT_BYTES_MAX = 511 };
+typedef struct psd_text {
+    char text[PSD_TEXT_BYTES_MAX + 1];
+} psd_text;
+
 /**
- * The settings of a task that are numbers, one row each: type and field of psd_server_options; name, kind and bounds of psd's
- * flag and of its line in psd.conf; default, as a number and as text; whether it may change while the task runs; help. The field,
- * its default, the flag, the file, `psctl config` and psd_server_set() come from the row. A program may go beyond the bounds of
- * the flag: times from 1 ms.
+ * The settings of a task that are numbers, and `recover`, one row each: type and field of psd_server_options; name, kind and
+ * bounds of psd's flag and of its line in psd.conf; default, as in the field and as text; whether it may change while the task
+ * runs; help. The field, its default, the flag, the file, `psctl config` and psd_server_set() come from the row. A program may go
+ * beyond the bounds of the flag: times from 1 ms.
  */
 #define PSD_SERVER_SETTINGS(ROW)                                                                                                 \
     ROW(bool, insecure_any_peer, "insecure_any_peer", BOOL, 0, 1, false, "false", false,                                         \
@@ -109,9 +115,10 @@ PS_API bool psd_call_cancelled(const psd_call *call);
         "next older one, or nothing; where a part of it is missing, they do not begin; latest: the newest one, or they do not "  \
         "begin, also where there is none; a number: that one, or they do not begin; none: nothing. The directory task's "        \
         "counts.")                                                                                                               \
-    ROW(int, recover, "recover", RECOVER, 0, 1, 0, "partial", true,                                                              \
+    ROW(psd_text, recover, "recover", RECOVER, 1, PSD_TEXT_BYTES_MAX, (psd_text){"partial"}, "partial", true,                    \
         "When a task comes back and others live: partial: it loads the newest checkpoint, the others keep what they have; cut: " \
-        "all go back to it, as in rounds always. The directory task's counts.")                                                  \
+        "all go back to it, as in rounds always. Some containers may have another way than the rest: partial,model=cut. The "    \
+        "directory task's counts.")                                                                                              \
     ROW(bool, spread, "spread", BOOL, 0, 1, false, "false", true,                                                                \
         "Where nothing lives, and tasks have come or gone since the checkpoint was saved that is loaded: it is dealt anew over " \
         "all of them, by its size, and saved so. The directory task's counts.")                                                  \
@@ -181,6 +188,8 @@ PS_API void psd_server_join(psd_server *server);
  * thread (callbacks of the options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change),
  * INVALID_ARGUMENT (the range). */
 PS_API ps_status psd_server_set(psd_server *server, const char *name, int64_t value, char *error, size_t error_bytes);
+/** ... by its text, as the flag takes it: all of them, and `recover`, which is a text. Errors as psd_server_set. */
+PS_API ps_status psd_server_set_text(psd_server *server, const char *name, const char *text, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);
 /** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of

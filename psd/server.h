@@ -64,7 +64,7 @@ struct psd_server {
     uint64_t stop_end_ms;        /* under mutex: the earliest end asked for */
     bool ended;                  /* under mutex */
     struct psd_server_sets sets; /* under mutex */
-    char row_text[PSD_NUMBER_TEXT_BYTES];
+    char row_text[PSD_ROW_TEXT_BYTES];
     _Atomic uint64_t turns; /* of psd_server_get_counts(), with the three below */
     _Atomic uint32_t connections, sessions, variables;
 };

@@ -52,9 +52,8 @@ static ps_status check_devices(const char *devices, struct psi_err *err)
 
 ps_status psd_server_config_check(const psd_server_options *o, struct psi_err *err)
 {
-    psd_server_options aside;
     for (enum psd_row i = 0; i < PSD_ROWS; i++) {
-        ps_status st = psd_row_set(i, psd_row_get(i, o), &aside, err);
+        ps_status st = psd_row_check(i, o, err);
         if (st != PS_OK) {
             return st;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd_server_set(): what may change while a server runs; and these settings for clients, where the program has no rows of its
- * own. Happy path: name and value checked -> on the task's own thread in force at once; else kept and the thread is woken.
- * Failure modes: unknown name (the text lists what there is), value out of range.
+ * psd_server_set(), psd_server_set_text(): what may change while a server runs; and these settings for clients, where the program
+ * has no rows of its own. Happy path: name and value checked -> on the task's own thread in force at once; else kept and the
+ * thread is woken. Failure modes: unknown name (the text lists what there is), value out of range.
  */
 #include "server.h"
 
@@ -64,30 +64,21 @@ static ps_status unknown(const char *name, struct psi_err *err)
     return psi_fail(err, PS_NOT_FOUND, "'%.100s' cannot change while a server runs; what can: %s", name, names);
 }
 
-static ps_status check(psd_server *s, const char *name, int64_t value, enum psd_row *out_row, struct psi_err *err)
+static ps_status find(const psd_server *s, const char *name, enum psd_row *out_row, struct psi_err *err)
 {
-    psd_server_options aside;
     if (s == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the server is NULL");
     }
     *out_row = psd_row_find(name != NULL ? name : "", true);
-    return *out_row < PSD_ROWS ? psd_row_set(*out_row, value, &aside, err) : unknown(name != NULL ? name : "", err);
+    return *out_row < PSD_ROWS ? PS_OK : unknown(name != NULL ? name : "", err);
 }
 
-ps_status psd_server_set(psd_server *s, const char *name, int64_t value, char *error, size_t error_bytes)
+/* The row is as in values from now on. */
+static void give(psd_server *s, enum psd_row row, const psd_server_options *values)
 {
-    struct psi_err err = {.code = PS_OK};
-    enum psd_row row = PSD_ROWS;
-    ps_status st = check(s, name, value, &row, &err);
-    if (error != NULL && error_bytes > 0) {
-        (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err.text);
-    }
-    if (st != PS_OK) {
-        return st;
-    }
     (void)pthread_mutex_lock(&s->mutex);
     s->sets.given[row] = true;
-    PSI_IGNORE(psd_row_set(row, value, &s->sets.values, NULL)); /* checked */
+    psd_row_copy(row, values, &s->sets.values);
     if (s->loop_open) {
         PSI_IGNORE(uv_async_send(&s->wake)); /* fails for closing handles only */
     }
@@ -95,7 +86,41 @@ ps_status psd_server_set(psd_server *s, const char *name, int64_t value, char *e
     if (mine == s && s->task != NULL) {
         psd_server_sets_apply(s);
     }
-    return PS_OK;
+}
+
+static ps_status say(const struct psi_err *err, ps_status st, char *error, size_t error_bytes)
+{
+    if (error != NULL && error_bytes > 0) {
+        (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err->text); /* cut is fine */
+    }
+    return st;
+}
+
+ps_status psd_server_set(psd_server *s, const char *name, int64_t value, char *error, size_t error_bytes)
+{
+    struct psi_err err = {.code = PS_OK};
+    enum psd_row row = PSD_ROWS;
+    psd_server_options values;
+    ps_status st = find(s, name, &row, &err);
+    st = st == PS_OK ? psd_row_set(row, value, &values, &err) : st;
+    if (st == PS_OK) {
+        give(s, row, &values);
+    }
+    return say(&err, st, error, error_bytes);
+}
+
+ps_status psd_server_set_text(psd_server *s, const char *name, const char *text, char *error, size_t error_bytes)
+{
+    struct psi_err err = {.code = PS_OK};
+    enum psd_row row = PSD_ROWS;
+    psd_server_options values;
+    ps_status st = find(s, name, &row, &err);
+    st = st == PS_OK && text == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "%s: its text is NULL", name) : st;
+    st = st == PS_OK ? psd_row_parse(row, text, &values, &err) : st;
+    if (st == PS_OK) {
+        give(s, row, &values);
+    }
+    return say(&err, st, error, error_bytes);
 }
 
 /* ---- for clients: live rows of the daemon, with the server's own values ---- */
@@ -117,14 +142,6 @@ bool psd_server_row(void *server, uint32_t i, const char **name, const char **va
 
 ps_status psd_server_row_set(void *server, const char *name, const char *value, char *error, size_t error_bytes)
 {
-    struct psd_server *s = server;
-    struct psi_err err = {.code = PS_OK};
     enum psd_row row = psd_row_find(name, false); /* only names of rows come here */
-    psd_server_options o = s->o;
-    ps_status st = psd_row_parse(row, value, &o, &err);
-    if (st != PS_OK) {
-        (void)snprintf(error, error_bytes, "%s", err.text); /* cut is fine */
-        return st;
-    }
-    return psd_server_set(s, psd_row_field(row), psd_row_get(row, &o), error, error_bytes);
+    return psd_server_set_text(server, psd_row_field(row), value, error, error_bytes);
 }

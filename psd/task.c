@@ -48,7 +48,14 @@ void psd_task_config_init(struct psd_task_config *config)
 
 void psd_task_config_take(struct psd_task_config *config, const psd_server_options *o)
 {
-#define TAKE(type, field, name, kind, ...) config->field = (PSD_TASK_##kind)o->field;
+#define NUMBER_TIME (uint32_t)
+#define NUMBER_BOOL
+#define NUMBER_BYTES
+#define NUMBER_COUNT
+#define NUMBER_LEVEL
+#define NUMBER_RESTORE
+#define NUMBER_RECOVER
+#define TAKE(type, field, name, kind, ...) config->field = NUMBER_##kind o->field;
     PSD_SERVER_SETTINGS(TAKE)
 #undef TAKE
 }

@@ -24,7 +24,7 @@ struct psd_task;
 #define PSD_TASK_COUNT uint32_t
 #define PSD_TASK_LEVEL int
 #define PSD_TASK_RESTORE int
-#define PSD_TASK_RECOVER int
+#define PSD_TASK_RECOVER psd_text
 #define PSD_TASK_FIELD(type, field, name, kind, ...) PSD_TASK_##kind field;
 
 /* What a request needs, of each container that it is about or of the cluster. */

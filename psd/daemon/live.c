@@ -2,8 +2,8 @@
 /*
  * `psctl config set` and SIGHUP in the daemon: settings that may change while a task runs (PSD_SERVER_SETTINGS).
  *
- * Happy path: the value is read as the flag's would be -> converted to what one task takes -> psd_server_set() -> it is kept for
- * `psctl config`. The file is not written: a restart has the old value. Failure: nothing has changed.
+ * Happy path: the value is read as the flag's would be -> converted to what one task takes -> psd_server_set_text() -> it is kept
+ * for `psctl config`. The file is not written: a restart has the old value. Failure: nothing has changed.
  */
 #include "live.h"
 
@@ -32,25 +32,25 @@ bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const ch
     return true;
 }
 
-/* The budget is that of all tasks of this process: a task gets its share. */
-static int64_t of_one_task(const struct psd_live *live, enum psd_row row, int64_t value)
+/* The budget is that of all tasks of this process: a task gets its share. Returns text [PSD_ROW_TEXT_BYTES]. */
+static const char *of_one_task(const struct psd_live *live, enum psd_row row, const psd_server_options *now, char *text)
 {
-    if (row != PSD_ROW_memory_budget_bytes) {
-        return value;
-    }
-    return value == 0 ? (int64_t)live->machine_share_bytes : value / (int64_t)live->settings->task_count;
+    psd_server_options one = *now;
+    uint64_t of_all = now->memory_budget_bytes;
+    one.memory_budget_bytes = of_all == 0 ? live->machine_share_bytes : of_all / live->settings->task_count;
+    return psd_row_format(row, &one, text);
 }
 
 /* Under the lock. */
 static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row, const char *value, struct psi_err *err)
 {
-    char error[PSI_ERR_TEXT_MAX];
+    char error[PSI_ERR_TEXT_MAX], text[PSD_ROW_TEXT_BYTES];
     psd_server_options now = live->now;
     ps_status st = psd_row_parse(row, value, &now, err);
     if (st != PS_OK) {
         return st;
     }
-    st = psd_server_set(server, psd_row_field(row), of_one_task(live, row, psd_row_get(row, &now)), error, sizeof(error));
+    st = psd_server_set_text(server, psd_row_field(row), of_one_task(live, row, &now, text), error, sizeof(error));
     if (st != PS_OK) {
         return psi_fail(err, st, "%s", error);
     }
@@ -62,7 +62,7 @@ ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *na
                        size_t error_bytes)
 {
     struct psi_err err = {.code = PS_OK};
-    char before[PSD_NUMBER_TEXT_BYTES];
+    char before[PSD_ROW_TEXT_BYTES];
     enum psd_row row = psd_row_find(name, false);
     (void)pthread_mutex_lock(&live->lock);
     psd_server_options was = live->now;

@@ -23,7 +23,7 @@ struct counts {
 static void set_row(const struct psd_reload *r, const char *name, const char *value)
 {
     for (uint32_t i = 0; i < r->count; i++) {
-        char old[PSD_NUMBER_TEXT_BYTES], error[PSI_ERR_TEXT_MAX];
+        char old[PSD_ROW_TEXT_BYTES], error[PSI_ERR_TEXT_MAX];
         if (psd_server_has_ended(r->servers[i])) {
             continue;
         }

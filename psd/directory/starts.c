@@ -15,6 +15,7 @@
 #include "rounds.h"
 #include "saves.h"
 
+#include "common/ways.h"
 #include "common/mem.h"
 
 #include <stdio.h>
@@ -155,6 +156,27 @@ static bool is_torn(const struct psd_task *t, const char *container)
         for (uint32_t k = 0; mine != NULL && mine->next != 0 && k < t->peer_count; k++) {
             const struct psd_starts_held *other = find_held(&t->starts->peers[k], container);
             if (other != NULL && other->start == mine->next) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* `recover` has it so. */
+static bool recovers_cut(const struct psd_task *t, const char *container)
+{
+    static const char *const ways[] = {[PSD_RECOVER_PARTIAL] = "partial", [PSD_RECOVER_CUT] = "cut", NULL};
+    return psi_way_of(ways, t->config.recover.text, container) == PSD_RECOVER_CUT;
+}
+
+/* ... one that lives, also of what was made since the checkpoint. */
+static bool any_recovers_cut(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_peer *of = &t->starts->peers[i];
+        for (size_t k = 0; t->peers[i].own_job && !t->peers[i].waits && k < of->held_count; k++) {
+            if (recovers_cut(t, of->held[k].container)) {
                 return true;
             }
         }
@@ -333,8 +355,7 @@ static bool is_lacked(const struct psd_task *t, const char *container)
 /* It goes back everywhere. */
 static bool is_cut(const struct psd_task *t, const char *container)
 {
-    bool all = t->config.recover == PSD_RECOVER_CUT || t->starts->adopts ||
-               psd_start_list_find(&t->starts->by_rounds, container) != NULL;
+    bool all = recovers_cut(t, container) || t->starts->adopts || psd_start_list_find(&t->starts->by_rounds, container) != NULL;
     return t->starts->by_ask || t->starts->total || t->starts->strays || is_torn(t, container) ||
            (is_lacked(t, container) && (all || living(t, container) == NULL));
 }
@@ -381,10 +402,11 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
 {
     struct psd_starts *s = t->starts;
     const struct psd_checkpoint *c = psd_saves_known(t, s->number);
-    char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF], of_gone[PSD_NAMES_HALF];
-    struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks), gone = PSD_NAMES_IN(of_gone);
+    char of_containers[PSD_NAMES_HALF], of_tasks[PSD_NAMES_HALF], of_gone[PSD_NAMES_HALF], of_partly[PSD_NAMES_HALF];
+    struct psd_names containers = PSD_NAMES_IN(of_containers), tasks = PSD_NAMES_IN(of_tasks), gone = PSD_NAMES_IN(of_gone),
+                     partly = PSD_NAMES_IN(of_partly);
     uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
-    bool cut = false;
+    bool cut = false, part = false;
     if (all->count == 0) {
         char text[96];
         psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
@@ -392,8 +414,15 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
         return;
     }
     for (size_t i = 0; i < all->count; i++) {
-        psd_names_add(&containers, "%s", all->of[i].container);
-        cut = cut || is_cut(t, all->of[i].container);
+        const char *container = all->of[i].container;
+        if (is_cut(t, container)) {
+            psd_names_add(&containers, "%s", container);
+            cut = true;
+        } else if (is_lacked(t, container)) { /* otherwise it is left alone */
+            psd_names_add(&containers, "%s", container);
+            psd_names_add(&partly, "%s", container);
+            part = true;
+        }
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (s->peers[i].loads && (cut || t->peers[i].waits)) {
@@ -413,13 +442,14 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
         psd_log(t, PSI_LOG_WARN, "checkpoint_left_out", PSI_KV("checkpoint", s->number),
                 PSI_KV("containers", psd_names_text(&gone)), PSI_KV("msg", "reset since"));
     }
-    if (!s->total && !cut) {
+    if (part) {
         char text[96];
         int n = snprintf(text, sizeof(text), "restored at step %llu", (unsigned long long)step); /* fits, with what follows */
         if (others > 0 && others >= step) { /* else it was last looked at before the checkpoint was cut */
             PSI_IGNORE(snprintf(text + n, sizeof(text) - (size_t)n, ", others at %llu", (unsigned long long)others));
         }
-        psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number), PSI_KV("msg", text));
+        psd_log(t, PSI_LOG_WARN, "checkpoint_partial", PSI_KV("checkpoint", s->number),
+                PSI_KV("containers", psd_names_text(&partly)), PSI_KV("msg", text));
     }
     if (cut) {
         go_back(t, c->what.step);
@@ -754,7 +784,7 @@ static void decide(struct psd_task *t)
         psd_saves_look_again(t);
     }
     s->total = !anything_lives(t);
-    bool all = s->total || torn || t->config.recover == PSD_RECOVER_CUT || s->by_rounds.count > 0;
+    bool all = s->total || torn || any_recovers_cut(t) || s->by_rounds.count > 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
     }

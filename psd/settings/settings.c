@@ -30,7 +30,7 @@ static const char *const recovers[] = {"partial", "cut", NULL};                 
 #define KIND_TIME .type = PSI_OPTION_DURATION, .unit = "s"
 #define KIND_COUNT .type = PSI_OPTION_INT
 #define KIND_RESTORE .type = PSI_OPTION_ENUM, .choices = restores
-#define KIND_RECOVER .type = PSI_OPTION_ENUM, .choices = recovers
+#define KIND_RECOVER .type = PSI_OPTION_STRING, .choices = recovers, .metavar = "WAY"
 #define KIND_LEVEL .type = PSI_OPTION_ENUM, .choices = levels
 #define AS_ROW(type_, field_, name_, kind_, min_, max_, number_, default_, live_, help_)                                         \
     {.name = (name_),                                                                                                            \
@@ -414,9 +414,9 @@ enum psd_row psd_settings_number(uint32_t i)
     return i >= PSD_TEXTS && i < PSD_TEXTS + PSD_ROWS ? (enum psd_row)(i - PSD_TEXTS) : PSD_ROWS;
 }
 
-/* ---- settings that are numbers, in the options of a server ---- */
+/* ---- settings that are rows, in the options of a server ---- */
 
-static const struct psi_option *const numbers = &rows[PSD_TEXTS];
+static const struct psi_option *const server_rows = &rows[PSD_TEXTS];
 static const char *const fields[] = {
 #define NAME_OF(type_, field_, ...) #field_,
     PSD_SERVER_SETTINGS(NAME_OF)
@@ -444,7 +444,7 @@ void psd_server_options_init(psd_server_options *o)
 enum psd_row psd_row_find(const char *name, bool of_field)
 {
     enum psd_row i = 0;
-    while (i < PSD_ROWS && (!numbers[i].reloadable || strcmp(of_field ? fields[i] : numbers[i].name, name) != 0)) {
+    while (i < PSD_ROWS && (!server_rows[i].reloadable || strcmp(of_field ? fields[i] : server_rows[i].name, name) != 0)) {
         i++;
     }
     return i;
@@ -457,30 +457,28 @@ const char *psd_row_field(enum psd_row row)
 
 void psd_row_describe(enum psd_row row, const char **name, const char **default_value, const char **help, bool *reloadable)
 {
-    *name = numbers[row].name;
-    *default_value = numbers[row].default_text;
-    *help = numbers[row].help;
-    *reloadable = numbers[row].reloadable;
+    *name = server_rows[row].name;
+    *default_value = server_rows[row].default_text;
+    *help = server_rows[row].help;
+    *reloadable = server_rows[row].reloadable;
 }
 
 ps_status psd_row_parse(enum psd_row row, const char *text, psd_server_options *o, struct psi_err *err)
 {
-    return psi_option_parse(&numbers[row], o, numbers[row].name, text, err);
+    return psi_option_parse(&server_rows[row], o, server_rows[row].name, text, err);
 }
 
 const char *psd_row_format(enum psd_row row, const psd_server_options *o, char *text)
 {
-    return psi_option_format(&numbers[row], o, text, PSD_NUMBER_TEXT_BYTES);
-}
-
-int64_t psd_row_get(enum psd_row row, const psd_server_options *o)
-{
-    return psi_option_number(&numbers[row], o);
+    return psi_option_format(&server_rows[row], o, text, PSD_ROW_TEXT_BYTES);
 }
 
 ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, struct psi_err *err)
 {
-    const struct psi_option *r = &numbers[row];
+    const struct psi_option *r = &server_rows[row];
+    if (r->type == PSI_OPTION_STRING) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is a text: psd_server_set_text()", fields[row]);
+    }
     bool choice = r->type == PSI_OPTION_BOOL || r->type == PSI_OPTION_ENUM;
     int64_t least = r->type == PSI_OPTION_ENUM && r->min < 0 ? r->min : r->min > 0 ? 1 : 0;
     int64_t most = choice ? r->max : r->type == PSI_OPTION_INT ? UINT32_MAX : r->type == PSI_OPTION_BYTES ? INT64_MAX : INT32_MAX;
@@ -492,7 +490,16 @@ ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, st
     return PS_OK;
 }
 
+ps_status psd_row_check(enum psd_row row, const psd_server_options *o, struct psi_err *err)
+{
+    const struct psi_option *r = &server_rows[row];
+    psd_server_options aside;
+    return r->type == PSI_OPTION_STRING ? psi_option_parse(r, &aside, fields[row], (const char *)o + r->offset, err)
+                                        : psd_row_set(row, psi_option_number(r, o), &aside, err);
+}
+
 void psd_row_copy(enum psd_row row, const psd_server_options *from, psd_server_options *to)
 {
-    psi_option_set_number(&numbers[row], to, psi_option_number(&numbers[row], from));
+    const struct psi_option *r = &server_rows[row];
+    memcpy((char *)to + r->offset, (const char *)from + r->offset, r->size);
 }

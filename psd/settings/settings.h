@@ -14,8 +14,8 @@
 enum {
     PSD_HOSTS_BYTES_MAX = 64 << 10, /* a host list or spec string */
     PSD_LISTEN_BYTES_MAX = 8 << 10,
-    PSD_OWN_TASKS_MAX = 256,   /* tasks in one process */
-    PSD_NUMBER_TEXT_BYTES = 48 /* of a row of PSD_SERVER_SETTINGS */
+    PSD_OWN_TASKS_MAX = 256,                    /* tasks in one process */
+    PSD_ROW_TEXT_BYTES = PSD_TEXT_BYTES_MAX + 2 /* of a row of PSD_SERVER_SETTINGS */
 };
 
 /* Rows of PSD_SERVER_SETTINGS. */
@@ -76,12 +76,13 @@ const char *psd_row_field(enum psd_row row);
 void psd_row_describe(enum psd_row row, const char **name, const char **default_value, const char **help, bool *reloadable);
 /** Give o what text says, as the flag would. Errors: INVALID_ARGUMENT that says what is allowed; o is unchanged. */
 PSI_MUST ps_status psd_row_parse(enum psd_row row, const char *text, psd_server_options *o, struct psi_err *err);
-/** As a user would write it; returns text [PSD_NUMBER_TEXT_BYTES]. */
+/** As a user would write it; returns text [PSD_ROW_TEXT_BYTES]. */
 const char *psd_row_format(enum psd_row row, const psd_server_options *o, char *text);
-/** The value as a number: milliseconds, bytes, 0 and 1, a choice's index. */
-int64_t psd_row_get(enum psd_row row, const psd_server_options *o);
-/** May a program set it to that? Wider than the flag. Errors: INVALID_ARGUMENT that says what is allowed; o is unchanged. */
+/** May a program set it to that? Wider than the flag. Errors: INVALID_ARGUMENT that says what is allowed (a text: none is); o is
+ * unchanged. */
 PSI_MUST ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, struct psi_err *err);
+/** ... to what o has. Errors: INVALID_ARGUMENT that says what is allowed. */
+PSI_MUST ps_status psd_row_check(enum psd_row row, const psd_server_options *o, struct psi_err *err);
 void psd_row_copy(enum psd_row row, const psd_server_options *from, psd_server_options *to);
 
 #endif

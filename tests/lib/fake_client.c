@@ -294,11 +294,17 @@ ps_status fc_create(struct fc *c, const ps_v1_CreateItem *m, ps_v1_CreateAnswer 
     return r.status == PS_OK ? (ps_status)own.status : r.status;
 }
 
-static ps_v1_NameItem name_item(const char *name)
+static ps_v1_NameItem name_in(const char *container, const char *name)
 {
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
-    PSI_IGNORE(PSI_BYTES_SET(m.name, name)); /* tests give names that fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* tests give names that fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, name));           /* likewise */
     return m;
+}
+
+static ps_v1_NameItem name_item(const char *name)
+{
+    return name_in("", name);
 }
 
 ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt)
@@ -310,7 +316,12 @@ ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t eleme
 
 ps_status fc_open(struct fc *c, const char *name, ps_v1_OpenAnswer *answer)
 {
-    ps_v1_NameItem m = name_item(name);
+    return fc_open_in(c, "", name, answer);
+}
+
+ps_status fc_open_in(struct fc *c, const char *container, const char *name, ps_v1_OpenAnswer *answer)
+{
+    ps_v1_NameItem m = name_in(container, name);
     ps_v1_OpenAnswer own;
     answer = answer != NULL ? answer : &own;
     *answer = (ps_v1_OpenAnswer)ps_v1_OpenAnswer_init_zero;

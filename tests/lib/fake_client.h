@@ -80,6 +80,7 @@ ps_status fc_create(struct fc *c, const ps_v1_CreateItem *m, ps_v1_CreateAnswer 
 /** Likewise, of a variable that is like this and nothing else. */
 ps_status fc_make(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
 ps_status fc_open(struct fc *c, const char *name, ps_v1_OpenAnswer *answer);
+ps_status fc_open_in(struct fc *c, const char *container, const char *name, ps_v1_OpenAnswer *answer);
 /** create, open; aborts when one fails. It has no value. */
 ps_v1_OpenAnswer fc_created(struct fc *c, const char *name, ps_dtype dtype, uint64_t elements, const ps_optimizer *opt);
 ps_status fc_find(struct fc *c, const char *name, ps_v1_CreateAnswer *answer);

@@ -61,6 +61,7 @@ static void test_rows_of_the_library(void **state)
         {"session_keep", "90s", "1h", "1h"},     {"drain", "2.5s", "0", "0ms"},
         {"log_level", "debug", "off", "off"},    {"memory_budget", "64MiB", "0", "0"},
         {"session_keep", "1h", "1s", "1s"},      {"drain", "0ms", "24h", "24h"},
+        {"recover", "model=cut", "cut", "cut"},
     };
     char text[128];
     (void)state;
@@ -71,6 +72,7 @@ static void test_rows_of_the_library(void **state)
     o.memory_budget_bytes = 1 << 30;
     o.session_keep_ms = 90000;
     o.drain_ms = 2500;
+    o.recover = (psd_text){"model=cut"};
     psd_server *server = start(&o);
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_int_equal(config(server, "set", rows[i].name, rows[i].value), 0);

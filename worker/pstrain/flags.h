@@ -7,6 +7,7 @@
 #include "common/options.h"
 
 #include <ps.h>
+#include <psd.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,7 +36,7 @@ struct flags {
     int64_t keep_every_hours;
     int64_t checkpoint_memory; /* bytes */
     int restore_checkpoint;    /* as the settings restore and recover of psd_server_options */
-    int recover;
+    psd_text recover;
     bool spread;
     /* what is trained */
     const char *data;

@@ -319,7 +319,7 @@ static void leases(struct sim *s)
 static void faults_beside(struct sim *s)
 {
     struct sim_knobs *k = &s->k;
-    k->recover_cut = s->seed % 3 == 0;
+    k->recover = s->seed % 3 != 0 ? NULL : s->seed % 2 == 0 ? "cut" : "partial," SIM_CONTAINER "=cut";
     k->ps_tasks = k->fewer && k->ps_tasks < 2 ? 2 : k->ps_tasks;
     if (k->quiet) {
         return;

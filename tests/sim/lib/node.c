@@ -258,7 +258,9 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     sim_disks_open(s, t);
     config.has_disk = t->disk != NULL;
     config.checkpoint_seconds = 0;
-    config.recover = s->k.recover_cut ? PSD_RECOVER_CUT : config.recover;
+    if (s->k.recover != NULL) {
+        (void)snprintf(config.recover.text, sizeof(config.recover.text), "%s", s->k.recover);
+    }
     config.spread = s->k.spread;
     config.restore = s->older != 0 ? -(int)s->older : config.restore;
     config.call_name = sim_work_name;

@@ -97,17 +97,17 @@ struct sim_knobs {
     uint32_t programs;
     bool workers_listed; /* otherwise every session is a chief */
     bool second_chief;
-    bool static_chief; /* LEASE: some sessions of worker 0 claim nothing, and initialise under a number that they take */
-    bool twin;         /* task 1 has two processes at one address; the second one is the last of sim.task */
-    bool monitor;      /* a program that finds, lists, creates and deletes "tmp" */
-    bool disks;        /* each task has a disk */
-    bool fewer;        /* ... and at the end the cluster begins again with fewer ps tasks */
-    bool spread;       /* ... which deal what is saved over all of them */
-    bool beside;       /* ... beside another profile than the races: back.c looks, and optimizers have slots */
-    bool recover_cut;  /* ... and all go back to the cut where one does */
-    uint32_t save_in;  /* ... and at one tick of the directory in n a checkpoint is wanted */
-    bool shares;       /* QUEUES: a work queue instead of the two others */
-    bool sums;         /* QUEUES: an accumulator instead */
+    bool static_chief;   /* LEASE: some sessions of worker 0 claim nothing, and initialise under a number that they take */
+    bool twin;           /* task 1 has two processes at one address; the second one is the last of sim.task */
+    bool monitor;        /* a program that finds, lists, creates and deletes "tmp" */
+    bool disks;          /* each task has a disk */
+    bool fewer;          /* ... and at the end the cluster begins again with fewer ps tasks */
+    bool spread;         /* ... which deal what is saved over all of them */
+    bool beside;         /* ... beside another profile than the races: back.c looks, and optimizers have slots */
+    const char *recover; /* ... and who goes back to the cut where one does; NULL: as ever */
+    uint32_t save_in;    /* ... and at one tick of the directory in n a checkpoint is wanted */
+    bool shares;         /* QUEUES: a work queue instead of the two others */
+    bool sums;           /* QUEUES: an accumulator instead */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
     uint32_t vars;
     uint32_t frame_bytes; /* PS_FRAME_BODY_MAX of the cores */

@@ -205,7 +205,7 @@ static inline void with_one(struct psd_task_config *config)
 static inline void with_cut(struct psd_task_config *config)
 {
     sv_with_disk(config);
-    config->recover = PSD_RECOVER_CUT;
+    config->recover = (psd_text){"cut"};
 }
 
 static inline void pass(const struct st *s)

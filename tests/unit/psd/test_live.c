@@ -72,6 +72,8 @@ TEST(test_every_setting_that_may_change)
         {"memory_budget", "3GiB", "0", "0", "much", "0"},
         {"session_keep", "10min", "90", "90s", "999ms", "1s"},
         {"drain", "10s", "250ms", "250ms", "25h", "0ms to 24h"},
+        {"recover", "partial", "cut", "cut", "cutt", "partial, cut; and CONTAINER=cut for one that has its own"},
+        {"recover", "cut", "partial,model=cut", "partial,model=cut", "model=cut,model=cut", "partial, cut; and CONTAINER=cut"},
     };
     struct one o;
     bool reloadable = true;
@@ -115,12 +117,12 @@ TEST(test_defaults_agree)
     psd_server_options_init(&o);
     for (enum psd_row row = 0; row < PSD_ROWS; row++) {
         const char *name = NULL, *standard = NULL, *help = NULL;
-        char text[PSD_NUMBER_TEXT_BYTES];
+        char text[PSD_ROW_TEXT_BYTES], options[PSD_ROW_TEXT_BYTES];
         bool live = false;
         psd_row_describe(row, &name, &standard, &help, &live);
         memset(&read, 0x55, sizeof(read));
         assert_int_equal(psd_row_parse(row, standard, &read, NULL), PS_OK);
-        assert_int_equal(psd_row_get(row, &read), psd_row_get(row, &o));
+        assert_string_equal(psd_row_format(row, &read, options), standard);
         assert_string_equal(psd_row_format(row, &o, text), standard);
     }
 }

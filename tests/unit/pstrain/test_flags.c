@@ -142,16 +142,12 @@ TEST(test_what_ps_tasks_get_is_what_was_said)
     struct flags f;
     char err[CLI_ERR_BYTES];
     char *texts[FLAGS_COUNT] = {NULL};
-    static const char *const given[] = {"--checkpoint_dir=d",
-                                        "--keep_checkpoint_every_hours=6",
-                                        "--checkpoint_memory=2MiB",
-                                        "--restore_checkpoint=12",
-                                        "--recover=cut",
-                                        "--spread=true"};
+    static const char *const given[] = {"--checkpoint_dir=d",      "--keep_checkpoint_every_hours=6", "--checkpoint_memory=2MiB",
+                                        "--restore_checkpoint=12", "--recover=partial,model=cut",     "--spread=true"};
     assert_int_equal(parse(&f, err, "--local=ps=1,workers=1", given[0], given[1], given[2], given[3], given[4], "--spread", NULL),
                      0);
     assert_int_equal(f.restore_checkpoint, -12);
-    assert_int_equal(f.recover, 1);
+    assert_string_equal(f.recover.text, "partial,model=cut");
     assert_true(f.spread);
     assert_int_equal(f.checkpoint_memory, 2 << 20);
     assert_int_equal(f.keep_every_hours, 6);

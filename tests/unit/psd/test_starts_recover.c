@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts at the directory (psd/directory/starts.c) where `recover` differs by container: w and v are of the default one, x at
+ * task 0 and y at task 1 of another. */
+#include "starts_test.h"
+
+static const char *recover;
+
+static void with_recover(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    (void)snprintf(config->recover.text, sizeof(config->recover.text), "%s", recover);
+}
+
+static void make_in_model(struct st *s, struct fc *at, const char *name, uint32_t task, double value)
+{
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer a;
+    fc_create_item(&m, name, PS_F32, 1, ps_sgd(0.1));
+    PSI_BYTES_SET(m.container, "model");
+    m.task = task;
+    assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open_in(at, "model", name, &a), PS_OK);
+    assert_applied(fc_init_var(at, a.handle, ps_constant(value), ps_sgd(0.1), 0, false));
+    assert_reply(fc_seal(at, a.handle, a.creation, 0), PS_OK, "");
+}
+
+static void set_in_model(struct fc *at, const char *name, float value)
+{
+    ps_v1_OpenAnswer a;
+    assert_int_equal(fc_open_in(at, "model", name, &a), PS_OK);
+    assert_applied(fc_push(at, PS_OP_ASSIGN, &a, &value, 1, 0));
+}
+
+static float is_in_model(struct fc *at, const char *name)
+{
+    ps_v1_OpenAnswer a;
+    float value = 0;
+    assert_int_equal(fc_open_in(at, "model", name, &a), PS_OK);
+    assert_int_equal(fc_pull(at, &a, 0, 1, &value).status, PS_OK);
+    return value;
+}
+
+/* All are 1 in the checkpoint, and 2 since. */
+static struct st *saved_at_1(const char *text)
+{
+    recover = text;
+    struct st *s = st_new(with_recover);
+    make_in_model(s, &s->sv->c, "x", 0, 1);
+    make_in_model(s, &s->at1, "y", 1, 1);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    set_in_model(&s->sv->c, "x", 2);
+    set_in_model(&s->at1, "y", 2);
+    return s;
+}
+
+/* What the task that lived has. */
+static void assert_lived(struct st *s, uint32_t lost, bool of_default, bool of_model)
+{
+    float other = of_default ? 1 : 2;
+    assert_both(s, lost == 0 ? 1 : other, lost == 0 ? other : 1);
+    assert_true(is_in_model(&s->sv->c, "x") == (lost == 0 || of_model ? 1.0F : 2.0F));
+    assert_true(is_in_model(&s->at1, "y") == (lost == 1 || of_model ? 1.0F : 2.0F));
+}
+
+TEST(test_each_container_its_way)
+{
+    static const struct {
+        const char *recover;
+        bool of_default, of_model; /* goes back everywhere */
+        const char *partly;        /* what the log says of containers that do not */
+    } rows[] = {
+        {"partial", false, false, "containers=\"localhost, model\" msg=\"restored at"},
+        {"cut", true, true, NULL},
+        {"partial,model=cut", false, true, "containers=localhost msg=\"restored at"},
+        {"model=cut", false, true, "containers=localhost msg=\"restored at"},
+        {"cut,model=partial", true, false, "containers=model msg=\"restored at"},
+        {"localhost=cut,eval=cut", true, false, "containers=model msg=\"restored at"},
+        {"cut,localhost=partial,model=partial", false, false, "containers=\"localhost, model\" msg=\"restored at"},
+    };
+    for (size_t i = 0; i < 2 * ARRAY_COUNT(rows); i++) {
+        uint32_t lost = i % 2;
+        struct st *s = saved_at_1(rows[i / 2].recover);
+        lose(s, lost);
+        assert_lived(s, lost, rows[i / 2].of_default, rows[i / 2].of_model);
+        assert_true(shell_logged(s->sv->t[0], "checkpoint_partial") == (rows[i / 2].partly != NULL));
+        assert_true(rows[i / 2].partly == NULL || shell_logged(s->sv->t[0], rows[i / 2].partly));
+        bool cut = rows[i / 2].of_default || rows[i / 2].of_model;
+        assert_true(shell_logged(s->sv->t[0], cut ? "recover=cut" : "recover=partial"));
+        assert_int_equal(save(s), 2);
+    }
+}
+
+/* Only what the task that comes back had a part of: who has nothing of that container leaves it alone everywhere. */
+TEST(test_a_container_that_nobody_lacks)
+{
+    recover = "partial,model=cut";
+    struct st *s = st_new(with_recover);
+    make_in_model(s, &s->sv->c, "x", 0, 1);
+    set(s, 1);
+    assert_int_equal(save(s), 1);
+    set(s, 2);
+    set_in_model(&s->sv->c, "x", 2);
+    lose(s, 1);
+    assert_both(s, 2, 1);
+    assert_true(is_in_model(&s->sv->c, "x") == 2);
+    assert_true(shell_logged(s->sv->t[0], "recover=partial"));
+}
+
+/* It is changed while they load: the task that lives has not loaded then, and does. */
+TEST(test_changed_while_it_loads)
+{
+    struct st *s = saved_at_1("partial");
+    sv_kill(s->sv, 1);
+    sv_boot(s->sv, 1, s->tweak);
+    s->sv->disks[1].held = true;
+    PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
+    sv_run(s->sv);
+    assert_int_equal(s->sv->t[0]->core->starts->phase, PSD_STARTS_LOADING);
+    s->sv->t[0]->core->config.recover = (psd_text){"model=cut"}; /* psctl config set */
+    s->sv->disks[1].held = false;
+    sv_run(s->sv);
+    pass(s);
+    connect(s, false, true);
+    assert_lived(s, 1, false, true);
+}
