@@ -147,6 +147,12 @@ static bool wiped_since(const struct sim *s, const struct sim_birth *b)
     return false;
 }
 
+bool sim_twin_waits(const struct sim *s, const struct sim_task *t)
+{
+    const struct psd_peer *p = s->task[0].core == NULL ? NULL : psd_peer_find(s->task[0].core, t->job, t->index);
+    return p != NULL && p->waits;
+}
+
 static void look_at_twin(struct sim *s, const struct sim_task *t)
 {
     if (!sim_twin_served(s, t)) {
@@ -170,7 +176,7 @@ static void look_at_twin(struct sim *s, const struct sim_task *t)
             const struct sim_task *at = &s->task[o->task];
             bool known = o->born_event > s->directory_began && /* otherwise who lists first has it */
                          (b->confirmed || !b->placed);         /* what a start has placed is listed anew */
-            if (o->alive && known && o->var == b->var && at->same_job && !sim_twin_is(s, at)) {
+            if (o->alive && known && o->var == b->var && at->same_job && !sim_twin_is(s, at) && !sim_twin_waits(s, at)) {
                 sim_fail(s, "TWO OWNERS: '%s' is at /job:%s/task:%u and at /job:%s/task:%u, which has come back", b->var->name,
                          at->job, at->index, t->job, t->index);
             }
@@ -199,17 +205,6 @@ bool sim_twin_may_drop(const struct sim *s, const struct sim_birth *b)
     for (size_t i = 0; s->k.twin && late && i < s->birth_count; i++) {
         const struct sim_birth *o = &s->birth[i]; /* one of the two listed it before b's task did */
         if (o->alive && o->confirmed && o->var == b->var && sim_twin_is(s, &s->task[o->task])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool sim_twin_had(const struct sim *s, const struct sim_var *v)
-{
-    for (size_t i = 0; s->k.twin && i < s->birth_count; i++) {
-        const struct sim_birth *b = &s->birth[i];
-        if (!b->alive && b->var == v && b->died_event > s->directory_began && sim_twin_is(s, &s->task[b->task])) {
             return true;
         }
     }
