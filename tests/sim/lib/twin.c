@@ -210,3 +210,14 @@ bool sim_twin_may_drop(const struct sim *s, const struct sim_birth *b)
     }
     return false;
 }
+
+bool sim_twin_had(const struct sim *s, const struct sim_var *v)
+{
+    for (size_t i = 0; s->k.twin && i < s->birth_count; i++) {
+        const struct sim_birth *b = &s->birth[i];
+        if (!b->alive && b->var == v && b->died_event > s->directory_began && sim_twin_is(s, &s->task[b->task])) {
+            return true;
+        }
+    }
+    return false;
+}
