@@ -99,6 +99,10 @@ static void check_row(const struct psi_options *o, size_t i)
     case PSI_OPTION_STRING:
         PSI_ASSERT(row->min >= 0 && row->min <= row->max && row->size == (size_t)row->max + 1);
         return;
+    case PSI_OPTION_WAYS:
+        PSI_ASSERT(row->size == (size_t)row->max + 1 && row->size <= PSI_OPTION_WAYS_BYTES_MAX);
+        PSI_ASSERT(row->choices != NULL && row->choices[0] != NULL && row->choices[1] != NULL);
+        return;
     case PSI_OPTION_ENUM:
         PSI_ASSERT(row->size == sizeof(int) && row->choices != NULL);
         while (row->choices[choices] != NULL) {
@@ -270,7 +274,9 @@ struct file_state {
     int line;       /* number of the line that inih has */
     bool indented;  /* that line begins with a blank: inih takes it for more of the value above */
     int *seen;      /* per row: the line that set it */
-    ps_status st;   /* of the first failure */
+    int32_t begun;  /* row whose text may go on in the next line; -1: none */
+    struct psi_buf so_far;
+    ps_status st; /* of the first failure */
     struct psi_err *err;
 };
 
@@ -348,28 +354,45 @@ static char *read_line(char *buffer, int size, void *stream)
     return buffer;
 }
 
-/* More text for the string above. */
-static ps_status append_line(struct file_state *f, size_t i, const char *value)
+static bool may_go_on(const struct psi_option *row)
 {
-    const struct psi_option *row = &f->o->rows[i];
+    return row->type == PSI_OPTION_STRING || row->type == PSI_OPTION_WAYS;
+}
+
+/* The text that was begun is whole. */
+static ps_status end_text(struct file_state *f)
+{
     char what[160];
-    PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d: %s", f->name, f->line, row->name));
-    if (row->type != PSI_OPTION_STRING) {
-        return psi_fail(f->err, PS_INVALID_ARGUMENT, "%s is no string, an indented line cannot go on with it", what);
+    if (f->begun < 0) {
+        return PS_OK;
     }
-    if (f->o->from[i] > PSI_FROM_FILE) {
-        return PS_OK; /* a flag has spoken */
+    const size_t i = (size_t)f->begun;
+    const char *text = psi_buf_text(&f->so_far);
+    f->begun = -1;
+    if (text == NULL) {
+        return psi_fail(f->err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", f->name);
     }
-    const char *field = (const char *)f->o->values + row->offset;
-    char *joined = psi_malloc(strlen(field) + strlen(value) + 1);
-    if (joined == NULL) {
-        return psi_fail(f->err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", what);
+    PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d: %s", f->name, f->seen[i], f->o->rows[i].name));
+    return set_row(f->o, i, PSI_FROM_FILE, what, text, f->err);
+}
+
+static ps_status begin_text(struct file_state *f, size_t i, const char *value)
+{
+    f->begun = (int32_t)i;
+    f->so_far.len = 0;
+    return psi_buf_append_text(&f->so_far, value, f->err);
+}
+
+static ps_status set_line(struct file_state *f, size_t i, const char *value)
+{
+    char what[160];
+    ps_status st = end_text(f);
+    f->seen[i] = f->line;
+    if (st != PS_OK || may_go_on(&f->o->rows[i])) {
+        return st == PS_OK ? begin_text(f, i, value) : st;
     }
-    memcpy(joined, field, strlen(field));
-    memcpy(joined + strlen(field), value, strlen(value) + 1);
-    ps_status st = psi_option_parse(row, f->o->values, what, joined, f->err);
-    psi_free(joined);
-    return st;
+    PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d: %s", f->name, f->line, f->o->rows[i].name));
+    return set_row(f->o, i, PSI_FROM_FILE, what, value, f->err);
 }
 
 static int on_value(void *user, const char *section, const char *name, const char *value)
@@ -383,29 +406,33 @@ static int on_value(void *user, const char *section, const char *name, const cha
         f->st = i < 0 ? unknown(f->o, what, "", name, strlen(name), f->err)
                       : psi_fail(f->err, PS_INVALID_ARGUMENT, "%s '%s' is a flag, it cannot be set in a file", what, name);
     } else if (f->indented && f->seen[i] != 0) {
-        f->st = append_line(f, (size_t)i, value);
+        f->st = may_go_on(&f->o->rows[i])
+                    ? psi_buf_append_text(&f->so_far, value, f->err)
+                    : psi_fail(f->err, PS_INVALID_ARGUMENT, "%s:%d: %s is no string, an indented line cannot go on with it",
+                               f->name, f->line, f->o->rows[i].name);
     } else if (f->seen[i] != 0) {
         f->st = psi_fail(f->err, PS_INVALID_ARGUMENT, "%s '%s' was set in line %d already", what, name, f->seen[i]);
     } else {
-        f->seen[i] = f->line;
-        PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d: %s", f->name, f->line, f->o->rows[i].name));
-        f->st = set_row(f->o, (size_t)i, PSI_FROM_FILE, what, value, f->err);
+        f->st = set_line(f, (size_t)i, value);
     }
     return f->st == PS_OK ? 1 : 0;
 }
 
 ps_status psi_options_parse_file(struct psi_options *o, const char *file_name, const char *text, size_t len, struct psi_err *err)
 {
-    struct file_state f = {.o = o, .name = file_name, .text = text, .len = len, .st = PS_OK, .err = err};
+    struct file_state f = {.o = o, .name = file_name, .text = text, .len = len, .st = PS_OK, .err = err, .begun = -1};
     f.seen = psi_calloc(o->count, sizeof(*f.seen));
     if (f.seen == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", file_name);
     }
+    psi_buf_init(&f.so_far, len + 1);
     int first_bad_line = ini_parse_stream(read_line, &f, on_value, &f);
-    psi_free(f.seen);
     if (f.st == PS_OK && first_bad_line != 0) {
         f.line = first_bad_line > 0 ? first_bad_line : f.line;
         f.st = fail_line(&f, "is not of the form NAME = VALUE");
     }
+    f.st = f.st == PS_OK ? end_text(&f) : f.st;
+    psi_buf_fini(&f.so_far);
+    psi_free(f.seen);
     return f.st;
 }

@@ -15,12 +15,15 @@ enum psi_option_type {
     PSI_OPTION_BYTES = 2,    /* the same; "64M", "1GiB" (powers of 1024), "512" */
     PSI_OPTION_DURATION = 3, /* the same, milliseconds; "250ms", "2.5s", "10min", "1h"; a bare number is in the row's unit */
     PSI_OPTION_BOOL = 4,     /* bool; "true" "false" "yes" "no" "on" "off" "1" "0" */
-    PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines`; choices: common/ways.h */
+    PSI_OPTION_STRING = 5,   /* char[max + 1]; min <= bytes <= max, no control bytes unless `lines` */
     PSI_OPTION_ENUM = 6,     /* int: index into choices; min < 0: numbers from 1 to -min, too, kept as -1 to min */
     PSI_OPTION_TEXT = 7,     /* const char *: the argument itself, of min bytes at least */
     PSI_OPTION_REAL = 8,     /* double, finite */
-    PSI_OPTION_TEXTS = 9     /* const char *[max + 1]: TEXT that may be given max times, in that order; then NULL. No default */
+    PSI_OPTION_TEXTS = 9,    /* const char *[max + 1]: TEXT that may be given max times, in that order; then NULL. No default */
+    PSI_OPTION_WAYS = 10     /* char[max + 1]: one of choices for all containers, and others for some (common/ways.h) */
 };
+
+enum { PSI_OPTION_WAYS_BYTES_MAX = 1024 }; /* of the field of a WAYS */
 
 struct psi_option {
     const char *name; /* lower case, words joined by _; flags and files may write - for it */
@@ -29,7 +32,7 @@ struct psi_option {
     int64_t min, max;         /* of the stored value; STRING: of its length */
     const char *default_text; /* as a user would write it; NULL: the field is 0 until it is given */
     const char *bare;         /* the value when a flag is given without one (only what begins as a number is one); NULL: never */
-    const char *const *choices; /* ENUM, and STRING where it is one by container: NULL-terminated names */
+    const char *const *choices; /* ENUM, WAYS: NULL-terminated names */
     bool reloadable;            /* may change while the program runs */
     bool lines;                 /* STRING: newlines and tabs are fine */
     bool flag_only;             /* not in the configuration file and not listed (--help, --config, ...) */
@@ -59,7 +62,7 @@ PSI_MUST ps_status psi_option_parse(const struct psi_option *row, void *values, 
                                     struct psi_err *err);
 /** The value as text that parses back to it; n > 32, and > the string's size. Returns buf. */
 const char *psi_option_format(const struct psi_option *row, const void *values, char *buf, size_t n);
-/** Of a row that is no STRING: the value as a number (0 and 1, a choice's index), and written as one, unchecked. */
+/** Of a row that is a number: the value as a number (0 and 1, a choice's index), and written as one, unchecked. */
 int64_t psi_option_number(const struct psi_option *row, const void *values);
 void psi_option_set_number(const struct psi_option *row, void *values, int64_t number);
 
@@ -76,8 +79,8 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
  */
 PSI_MUST ps_status psi_options_parse_argv(struct psi_options *o, int *argc, char **argv, bool strict, struct psi_err *err);
 /**
- * Read the text of a configuration file: "key = value" lines, # and ; comments; an indented line goes on with the string
- * above it. file_name is for messages. Errors PS_INVALID_ARGUMENT that begins with file:line (unknown key, section, bad
+ * Read the text of a configuration file: "key = value" lines, # and ; comments; an indented line goes on with the STRING
+ * or WAYS above it. file_name is for messages. Errors PS_INVALID_ARGUMENT that begins with file:line (unknown key, section, bad
  * value, key given twice, line over inih's limit); earlier lines have taken effect then.
  */
 PSI_MUST ps_status psi_options_parse_file(struct psi_options *o, const char *file_name, const char *text, size_t len,

@@ -33,18 +33,17 @@ static ps_status add_comment(const char *text, size_t *column, struct psi_buf *o
 static size_t piece(const char *text)
 {
     size_t n = strlen(text);
-    size_t cut = 0;
+    size_t cut = 0, any = 0;
     if (n <= VALUE_WIDTH) {
         return n;
     }
     for (size_t i = 1; i < VALUE_WIDTH; i++) {
         /* the reader strips blanks at both sides, and a line must not begin like a comment */
         bool visible = text[i - 1] != ' ' && text[i] != ' ' && text[i] != ';' && text[i] != '#' && text[i] != '[';
-        if (visible && (text[i - 1] == ',' || text[i - 1] == ';' || cut == 0)) {
-            cut = i;
-        }
+        any = visible ? i : any;
+        cut = visible && (text[i - 1] == ',' || text[i - 1] == ';') ? i : cut;
     }
-    return cut == 0 ? n : cut;
+    return cut > 0 ? cut : any > 0 ? any : n;
 }
 
 static ps_status add_value(const char *name, const char *value, bool is_default, struct psi_buf *out, struct psi_err *err)

@@ -32,6 +32,8 @@ const char *psi_option_metavar(const struct psi_option *row)
         return "R";
     case PSI_OPTION_ENUM:
         return "NAME";
+    case PSI_OPTION_WAYS:
+        return "WAY";
     }
     return "";
 }

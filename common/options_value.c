@@ -183,13 +183,12 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
         PSI_IGNORE(snprintf(buf, n, "a number such as %s", row->default_text));
         break;
     case PSI_OPTION_STRING:
-        if (row->choices == NULL) {
-            PSI_IGNORE(snprintf(buf, n, "%" PRId64 " to %" PRId64 " bytes, no control bytes", row->min, row->max));
-            break;
-        }
+        PSI_IGNORE(snprintf(buf, n, "%" PRId64 " to %" PRId64 " bytes, no control bytes", row->min, row->max));
+        break;
+    case PSI_OPTION_WAYS:
         used = list_choices(row, buf, n);
         if (used < n) {
-            PSI_IGNORE(snprintf(buf + used, n - used, "; and CONTAINER=%s for one that has its own", row->choices[1]));
+            PSI_IGNORE(snprintf(buf + used, n - used, "; or by container: %s,model=%s", row->choices[0], row->choices[1]));
         }
         break;
     case PSI_OPTION_ENUM:
@@ -256,6 +255,16 @@ void psi_option_set_number(const struct psi_option *row, void *values, int64_t n
     }
 }
 
+static ps_status read_ways(const struct psi_option *row, void *values, const char *what, const char *text, struct psi_err *err)
+{
+    char kept[PSI_OPTION_WAYS_BYTES_MAX];
+    if (!psi_ways_read(row->choices, text, kept, row->size)) {
+        return refuse(row, what, text, err);
+    }
+    memcpy((char *)values + row->offset, kept, strlen(kept) + 1);
+    return PS_OK;
+}
+
 static ps_status add_text(const struct psi_option *row, void *values, const char *what, const char *text, struct psi_err *err)
 {
     const char **list = (const char **)(void *)((char *)values + row->offset);
@@ -318,12 +327,13 @@ ps_status psi_option_parse(const struct psi_option *row, void *values, const cha
         }
         break;
     case PSI_OPTION_STRING:
-        if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines) ||
-            (row->choices != NULL && !psi_ways_check(row->choices, text))) {
+        if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines)) {
             return refuse(row, what, text, err);
         }
         memcpy((char *)values + row->offset, text, strlen(text) + 1);
         return PS_OK;
+    case PSI_OPTION_WAYS:
+        return read_ways(row, values, what, text, err);
     }
     bool bounded = row->type != PSI_OPTION_BOOL && row->type != PSI_OPTION_ENUM;
     if (!good || (bounded && (number < row->min || number > row->max))) {
@@ -345,6 +355,7 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
         PSI_IGNORE(snprintf(buf, n, "%s", psi_option_number(row, values) != 0 ? "true" : "false"));
         break;
     case PSI_OPTION_STRING:
+    case PSI_OPTION_WAYS:
         PSI_IGNORE(snprintf(buf, n, "%s", (const char *)values + row->offset));
         break;
     case PSI_OPTION_TEXT:

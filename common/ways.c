@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A way for all containers, and others for some: see ways.h. Failure: none, what is wrong is said by psi_ways_check(). */
+/* Ways by container: see ways.h. Every function walks the text part by part. Failure: a text that cannot be read. */
 #include "ways.h"
 
 #include "name.h"
 
-#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
+
+const char *const psi_recover_ways[] = {"partial", "cut", NULL};
 
 /* WORD, for all, or CONTAINER=WORD. */
 struct part {
@@ -77,17 +79,25 @@ static bool is_second(const char *text, const struct part *part)
     return false;
 }
 
-bool psi_ways_check(const char *const *words, const char *text)
+bool psi_ways_read(const char *const *words, const char *text, char *out, size_t n)
 {
     struct part part;
     const char *at = text;
+    size_t used = 0;
     while (next(&at, &part)) {
+        const int word = word_of(words, &part);
         bool named = part.for_all || psi_container_name_check(part.container, part.container_bytes, NULL) == PS_OK;
-        if (!named || word_of(words, &part) < 0 || is_second(text, &part)) {
+        if (!named || word < 0 || is_second(text, &part)) {
+            return false;
+        }
+        int wrote = snprintf(out + used, n - used, "%s%.*s%s%s", used > 0 ? "," : "", (int)part.container_bytes, part.container,
+                             part.for_all ? "" : "=", words[word]);
+        used += (size_t)wrote;
+        if (used >= n) {
             return false;
         }
     }
-    return true;
+    return used > 0;
 }
 
 int psi_way_of(const char *const *words, const char *text, const char *container)

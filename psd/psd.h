@@ -115,10 +115,9 @@ typedef struct psd_text {
         "next older one, or nothing; where a part of it is missing, they do not begin; latest: the newest one, or they do not "  \
         "begin, also where there is none; a number: that one, or they do not begin; none: nothing. The directory task's "        \
         "counts.")                                                                                                               \
-    ROW(psd_text, recover, "recover", RECOVER, 1, PSD_TEXT_BYTES_MAX, (psd_text){"partial"}, "partial", true,                    \
+    ROW(psd_text, recover, "recover", RECOVER, 0, PSD_TEXT_BYTES_MAX, (psd_text){"partial"}, "partial", true,                    \
         "When a task comes back and others live: partial: it loads the newest checkpoint, the others keep what they have; cut: " \
-        "all go back to it, as in rounds always. Some containers may have another way than the rest: partial,model=cut. The "    \
-        "directory task's counts.")                                                                                              \
+        "all go back to it, as in rounds always. Containers may differ: partial,model=cut. The directory task's counts.")        \
     ROW(bool, spread, "spread", BOOL, 0, 1, false, "false", true,                                                                \
         "Where nothing lives, and tasks have come or gone since the checkpoint was saved that is loaded: it is dealt anew over " \
         "all of them, by its size, and saved so. The directory task's counts.")                                                  \
@@ -186,9 +185,9 @@ PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, s
 PS_API void psd_server_join(psd_server *server);
 /** Change a setting while it runs, by its field's name (PSD_SERVER_SETTINGS: those that may). Any thread; from the task's own
  * thread (callbacks of the options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change),
- * INVALID_ARGUMENT (the range). */
+ * INVALID_ARGUMENT (the range; `recover`). */
 PS_API ps_status psd_server_set(psd_server *server, const char *name, int64_t value, char *error, size_t error_bytes);
-/** ... by its text, as the flag takes it: all of them, and `recover`, which is a text. Errors as psd_server_set. */
+/** The same by what the flag takes as its value ("64MiB", "2.5s", "partial,model=cut"): also `recover`, which is no number. */
 PS_API ps_status psd_server_set_text(psd_server *server, const char *name, const char *text, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);

@@ -48,14 +48,15 @@ void psd_task_config_init(struct psd_task_config *config)
 
 void psd_task_config_take(struct psd_task_config *config, const psd_server_options *o)
 {
-#define NUMBER_TIME (uint32_t)
-#define NUMBER_BOOL
-#define NUMBER_BYTES
-#define NUMBER_COUNT
-#define NUMBER_LEVEL
-#define NUMBER_RESTORE
-#define NUMBER_RECOVER
-#define TAKE(type, field, name, kind, ...) config->field = NUMBER_##kind o->field;
+/* times are narrower in the core, all else is as it is there */
+#define AS_TIME (uint32_t)
+#define AS_BOOL
+#define AS_BYTES
+#define AS_COUNT
+#define AS_LEVEL
+#define AS_RESTORE
+#define AS_RECOVER
+#define TAKE(type, field, name, kind, ...) config->field = AS_##kind o->field;
     PSD_SERVER_SETTINGS(TAKE)
 #undef TAKE
 }

@@ -15,7 +15,6 @@
 #include "rounds.h"
 #include "saves.h"
 
-#include "common/ways.h"
 #include "common/mem.h"
 
 #include <stdio.h>
@@ -28,170 +27,6 @@ static bool somebody_waits(const struct psd_task *t)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job && t->peers[i].waits) {
             return true;
-        }
-    }
-    return false;
-}
-
-/* ---- what peers hold ---- */
-
-static struct psd_starts_held *find_held(const struct psd_starts_peer *of, const char *container)
-{
-    for (size_t i = 0; i < of->held_count; i++) {
-        if (strcmp(of->held[i].container, container) == 0) {
-            return &of->held[i];
-        }
-    }
-    return NULL;
-}
-
-static ps_status held_add(struct psd_starts_peer *of, const char *container, uint64_t start, uint64_t next, struct psi_err *err)
-{
-    struct psd_starts_held *h = find_held(of, container);
-    if (h == NULL) {
-        struct psd_starts_held *more = psi_grow(of->held, of->held_count, &of->held_capacity, sizeof(*more));
-        if (more == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory");
-        }
-        of->held = more;
-        h = &of->held[of->held_count++];
-        memcpy(h->container, container, strlen(container) + 1);
-    }
-    h->start = start;
-    h->next = next;
-    return PS_OK;
-}
-
-void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p)
-{
-    struct psd_starts_peer *of = &t->starts->peers[p->index];
-    of->held_count = of->offer_count = 0;
-    of->moved = 0;
-    of->will_wait = false;
-}
-
-ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
-{
-    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
-    const ps_v1_StartItem *item = &listed->start;
-    if (listed->name.size != 0) {
-        ps_status st = PSI_BYTES_TEXT(listed->name, name, sizeof(name));
-        st = st == PS_OK ? psd_container_parse((const pb_bytes_array_t *)(const void *)&listed->container, container, err) : st;
-        return st == PS_OK && p->own_job ? psd_others_gone(t, container, name, item->number, err) : st;
-    }
-    if (item->container.size == 0 && item->writer != 0) {
-        psd_starts_offer(&t->starts->peers[p->index], item->number, item->writer);
-        return PS_OK;
-    }
-    if (item->container.size == 0) {
-        t->starts->peers[p->index].will_wait = p->own_job && item->waits;
-        t->starts->peers[p->index].moved = item->moved;
-        return PS_OK;
-    }
-    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    return st == PS_OK ? held_add(&t->starts->peers[p->index], container, item->start, item->next, err) : st;
-}
-
-/* What this task itself holds. */
-static ps_status list_own(struct psd_task *t, struct psi_err *err)
-{
-    struct psd_starts_peer *of = &t->starts->peers[t->self];
-    uint64_t cursor = 0;
-    void *value = NULL;
-    ps_status st = PS_OK;
-    of->held_count = 0;
-    while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
-        const struct psd_container *c = value;
-        if (psi_map_count(&c->variables) > 0) {
-            st = held_add(of, c->name, c->start, c->next, err);
-        }
-    }
-    return st;
-}
-
-/* What others have made since they listed: their list may be from before all that they have. And what rounds have made. */
-static ps_status list_made(struct psd_task *t, struct psi_err *err)
-{
-    uint64_t cursor = 0;
-    void *value = NULL;
-    ps_status st = PS_OK;
-    psd_start_list_fini(&t->starts->by_rounds);
-    while (st == PS_OK && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        const struct psd_peer *p = &t->peers[n->owner];
-        struct psd_starts_peer *of = &t->starts->peers[n->owner];
-        if (!p->self && n->life != 0 && n->life == p->life && find_held(of, n->container) == NULL) {
-            st = held_add(of, n->container, 0, 0, err);
-        }
-        if (st == PS_OK && n->by_rounds) {
-            st = psd_start_list_put(&t->starts->by_rounds, n->container, 0, err);
-        }
-    }
-    return st;
-}
-
-static ps_status list_now(struct psd_task *t, struct psi_err *err)
-{
-    ps_status st = list_own(t, err);
-    return st == PS_OK ? list_made(t, err) : st;
-}
-
-/* Some task holds it that does not wait; NULL: it lives nowhere. */
-static const struct psd_starts_held *living(const struct psd_task *t, const char *container)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_held *h = find_held(&t->starts->peers[i], container);
-        if (t->peers[i].own_job && h != NULL && !t->peers[i].waits) {
-            return h;
-        }
-    }
-    return NULL;
-}
-
-/* One task has placed it by a start that another has loaded for and not placed. */
-static bool is_torn(const struct psd_task *t, const char *container)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_held *mine = find_held(&t->starts->peers[i], container);
-        for (uint32_t k = 0; mine != NULL && mine->next != 0 && k < t->peer_count; k++) {
-            const struct psd_starts_held *other = find_held(&t->starts->peers[k], container);
-            if (other != NULL && other->start == mine->next) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* `recover` has it so. */
-static bool recovers_cut(const struct psd_task *t, const char *container)
-{
-    static const char *const ways[] = {[PSD_RECOVER_PARTIAL] = "partial", [PSD_RECOVER_CUT] = "cut", NULL};
-    return psi_way_of(ways, t->config.recover.text, container) == PSD_RECOVER_CUT;
-}
-
-/* ... one that lives, also of what was made since the checkpoint. */
-static bool any_recovers_cut(const struct psd_task *t)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_peer *of = &t->starts->peers[i];
-        for (size_t k = 0; t->peers[i].own_job && !t->peers[i].waits && k < of->held_count; k++) {
-            if (recovers_cut(t, of->held[k].container)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool any_torn(const struct psd_task *t)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_peer *of = &t->starts->peers[i];
-        for (size_t k = 0; k < of->held_count; k++) {
-            if (of->held[k].next != 0 && is_torn(t, of->held[k].container)) {
-                return true;
-            }
         }
     }
     return false;
@@ -355,9 +190,10 @@ static bool is_lacked(const struct psd_task *t, const char *container)
 /* It goes back everywhere. */
 static bool is_cut(const struct psd_task *t, const char *container)
 {
-    bool all = recovers_cut(t, container) || t->starts->adopts || psd_start_list_find(&t->starts->by_rounds, container) != NULL;
-    return t->starts->by_ask || t->starts->total || t->starts->strays || is_torn(t, container) ||
-           (is_lacked(t, container) && (all || living(t, container) == NULL));
+    bool all = psd_starts_recovers_cut(t, container) || t->starts->adopts ||
+               psd_start_list_find(&t->starts->by_rounds, container) != NULL;
+    return t->starts->by_ask || t->starts->total || t->starts->strays || psd_starts_is_torn(t, container) ||
+           (is_lacked(t, container) && (all || psd_starts_living(t, container) == NULL));
 }
 
 /* What of `loaded` p places, into `out`. */
@@ -368,7 +204,7 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     ps_status st = PS_OK;
     for (size_t i = 0; st == PS_OK && i < loaded->count; i++) {
         const char *container = loaded->of[i].container;
-        const struct psd_starts_held *there = living(t, container);
+        const struct psd_starts_held *there = psd_starts_living(t, container);
         const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, container);
         bool cut = is_cut(t, container);
         if (cut) {
@@ -380,7 +216,7 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     return st;
 }
 
-/* The model goes back: the steps that were said are of a history that is given up. */
+/* A model goes back: the steps that were said are of a history that is given up. */
 static void go_back(struct psd_task *t, uint64_t step)
 {
     t->saves->step = t->saves->step == 0 ? 0 : step; /* 0: nobody has said one */
@@ -388,12 +224,14 @@ static void go_back(struct psd_task *t, uint64_t step)
     t->went_back_ms = t->now_ms;
 }
 
-/* Nothing of what is loaded is to be placed. any: there was something in it. */
-static const char *why_nothing(const struct psd_starts *s, bool any, char *buf, size_t n)
+/* Nothing of what is loaded is to be placed: all that others have lives, and left was reset since. */
+static const char *why_nothing(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
+                               char *buf, size_t n)
 {
-    PSI_IGNORE(snprintf(
-        buf, n, any ? "nothing is left of checkpoint %llu: all that it has was reset since" : "checkpoint %llu has nothing",
-        (unsigned long long)s->number)); /* fits */
+    PSI_IGNORE(snprintf(buf, n, "checkpoint %llu has nothing%s", (unsigned long long)s->number,
+                        all->count > 0    ? " of those who came back"
+                        : left->count > 0 ? " any more: all that it had was reset since"
+                                          : "")); /* fits */
     return buf;
 }
 
@@ -407,12 +245,6 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
                      partly = PSD_NAMES_IN(of_partly);
     uint64_t step = c->what.step == 0 ? 0 : c->what.step - 1, others = t->saves->step == 0 ? 0 : t->saves->step - 1;
     bool cut = false, part = false;
-    if (all->count == 0) {
-        char text[96];
-        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
-                PSI_KV("msg", why_nothing(s, left->count > 0, text, sizeof(text))));
-        return;
-    }
     for (size_t i = 0; i < all->count; i++) {
         const char *container = all->of[i].container;
         if (is_cut(t, container)) {
@@ -424,16 +256,23 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
             part = true;
         }
     }
+    if (!cut && !part) {
+        char text[96];
+        psd_log(t, PSI_LOG_WARN, "start_empty", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
+                PSI_KV("msg", why_nothing(s, all, left, text, sizeof(text))));
+        return;
+    }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (s->peers[i].loads && (cut || t->peers[i].waits)) {
             psd_names_add(&tasks, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
     psd_log(t, PSI_LOG_INFO, "checkpoint_restored", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
-            PSI_KV("recover", s->by_ask  ? "asked"
-                              : s->total ? "start"
-                              : cut      ? "cut"
-                                         : "partial"),
+            PSI_KV("recover", s->by_ask     ? "asked"
+                              : s->total    ? "start"
+                              : cut && part ? "mixed"
+                              : cut         ? "cut"
+                                            : "partial"),
             PSI_KV("tasks", psd_names_text(&tasks)), PSI_KV("containers", psd_names_text(&containers)));
     for (size_t i = 0; i < left->count; i++) {
         psd_names_add(&gone, "%s", left->of[i].container);
@@ -477,7 +316,7 @@ static void place(struct psd_task *t)
     struct psd_start_list all = {.of = NULL}, left = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     struct psi_err err;
-    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : list_now(t, &err);
+    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : psd_starts_list_now(t, &err);
     const struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
     what.number = s->number;
     what.start = s->start;
@@ -492,11 +331,12 @@ static void place(struct psd_task *t)
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         st = s->peers[i].loads ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
-    bool missed = false; /* it has been put in rounds meanwhile, and not all have loaded */
+    bool missed = false; /* it is to go back everywhere since (rounds, `recover`), and not all have loaded */
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {
-            missed = missed || (t->peers[i].own_job && !s->peers[i].loads &&
-                                find_held(&s->peers[i], all.of[k].container) != NULL && is_cut(t, all.of[k].container));
+            missed =
+                missed || (t->peers[i].own_job && !s->peers[i].loads &&
+                           psd_starts_find_held(&s->peers[i], all.of[k].container) != NULL && is_cut(t, all.of[k].container));
         }
     }
     if (st != PS_OK || missed || c == NULL) {
@@ -504,7 +344,7 @@ static void place(struct psd_task *t)
     } else if (s->by_ask && all.count == 0) {
         char text[96];
         PSI_IGNORE(
-            psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, left.count > 0, text, sizeof(text)))); /* told there */
+            psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, &all, &left, text, sizeof(text)))); /* told there */
         ask_failed(t, &err);
     } else {
         say_placed(t, &all, &left);
@@ -776,15 +616,17 @@ static void decide(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
     const char *why = NULL, *refused = t->refused;
-    bool torn = (any_torn(t) || psd_starts_is_strayed(t)) && !s->torn_stays;
-    if ((!somebody_waits(t) && !torn) || (t->refused != NULL && s->refused_by == t->config.restore)) {
+    bool torn = (psd_starts_any_torn(t) || psd_starts_is_strayed(t)) && !s->torn_stays;
+    bool total = !anything_lives(t);
+    bool all = total || torn || psd_starts_any_recovers_cut(t) || s->by_rounds.count > 0;
+    bool same = s->refused_by == t->config.restore && s->refused_all == all;
+    if ((!somebody_waits(t) && !torn) || (t->refused != NULL && same)) {
         return;
     }
     if (t->refused != NULL) {
         psd_saves_look_again(t);
     }
-    s->total = !anything_lives(t);
-    bool all = s->total || torn || any_recovers_cut(t) || s->by_rounds.count > 0;
+    s->total = total;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
     }
@@ -797,6 +639,7 @@ static void decide(struct psd_task *t)
     }
     t->refused = why;
     s->refused_by = t->config.restore;
+    s->refused_all = all;
     if (c != NULL) {
         s->spreads = s->total && t->config.spread && psd_starts_is_of_others(t, c);
         load(t, c);
@@ -822,7 +665,7 @@ void psd_starts_turn(struct psd_task *t)
     if (s->asked != 0 && psi_list_empty(&s->asking)) { /* nobody waits for it any more */
         s->asked = 0;
         place_nothing(t, false, NULL);
-    } else if (list_now(t, &err) == PS_OK) {
+    } else if (psd_starts_list_now(t, &err) == PS_OK) {
         (s->asked != 0 ? decide_asked : decide)(t);
     }
 }

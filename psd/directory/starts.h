@@ -78,7 +78,8 @@ struct psd_starts {
     bool adopts;            /* some load what others have written: all do, and it goes back everywhere */
     ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
     bool look;              /* at the end of this event */
-    int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again */
+    int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again ... */
+    bool refused_all;       /* ... and where not the same tasks would load: by `recover` */
     char why_refused[512];  /* psd_task.refused */
     bool noting, unnoted;   /* psd_starts_anew() as it is to be is on its way to our disk; is not there, as far as is known */
     uint64_t behind;        /* up to this number it was said that our disk is behind another task's */
@@ -99,10 +100,7 @@ struct psd_starts {
 /** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
 ps_status psd_starts_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_starts_fini(struct psd_task *t);
-/** A list of p begins; an item of it; it is over and taken in. */
-void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p);
-ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed,
-                               struct psi_err *err) PSI_MUST;
+/** A list of p is over and taken in. */
 void psd_starts_list_end(struct psd_task *t, struct psd_peer *p);
 /** p has answered, err NULL: OK. A frame with MORE: its list goes on. */
 void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
@@ -129,6 +127,24 @@ static inline bool psd_starts_reads(const struct psd_task *t, uint64_t number)
 /** The end of an event: a start begins when it can. */
 void psd_starts_turn(struct psd_task *t);
 void psd_starts_tick(struct psd_task *t);
+
+/* ---- starts_held.c ---- */
+/** A list of p begins; an item of it. */
+void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p);
+ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed,
+                               struct psi_err *err) PSI_MUST;
+/** What everybody holds now, and what rounds have made. RESOURCE_EXHAUSTED. */
+ps_status psd_starts_list_now(struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** NULL: it has nothing of that container. */
+struct psd_starts_held *psd_starts_find_held(const struct psd_starts_peer *of, const char *container);
+/** Some task holds it that does not wait; NULL: it lives nowhere. */
+const struct psd_starts_held *psd_starts_living(const struct psd_task *t, const char *container);
+/** One task has placed it by a start that another has loaded for and not placed; there is such a container. */
+bool psd_starts_is_torn(const struct psd_task *t, const char *container);
+bool psd_starts_any_torn(const struct psd_task *t);
+/** By `recover` that container goes back everywhere, where somebody lacks it; there is such a one among those that live. */
+bool psd_starts_recovers_cut(const struct psd_task *t, const char *container);
+bool psd_starts_any_recovers_cut(const struct psd_task *t);
 
 /* ---- starts_parts.c ---- */
 /** It has listed, and is connected. */

@@ -36,7 +36,8 @@ static void find_lost(const struct psd_task *t, struct lost *lost)
         const struct psd_peer *p = &t->peers[n->owner];
         if (n->sure && n->life != p->life && p->listed) {
             lost[n->owner].count++;
-            psd_names_add(&lost[n->owner].names, "%s", n->name);
+            bool other = strcmp(n->container, PSI_CONTAINER_DEFAULT) != 0;
+            psd_names_add(&lost[n->owner].names, "%s%s%s", other ? n->container : "", other ? ": " : "", n->name);
         }
     }
 }

@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/text_file.h"
+#include "common/ways.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,6 @@ enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20 };
 
 static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
 static const char *const restores[] = {"auto", "latest", "none", NULL};              /* enum psd_restore */
-static const char *const recovers[] = {"partial", "cut", NULL};                      /* enum psd_recover */
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
 #define KIND_BOOL .type = PSI_OPTION_BOOL
@@ -30,7 +30,7 @@ static const char *const recovers[] = {"partial", "cut", NULL};                 
 #define KIND_TIME .type = PSI_OPTION_DURATION, .unit = "s"
 #define KIND_COUNT .type = PSI_OPTION_INT
 #define KIND_RESTORE .type = PSI_OPTION_ENUM, .choices = restores
-#define KIND_RECOVER .type = PSI_OPTION_STRING, .choices = recovers, .metavar = "WAY"
+#define KIND_RECOVER .type = PSI_OPTION_WAYS, .choices = psi_recover_ways
 #define KIND_LEVEL .type = PSI_OPTION_ENUM, .choices = levels
 #define AS_ROW(type_, field_, name_, kind_, min_, max_, number_, default_, live_, help_)                                         \
     {.name = (name_),                                                                                                            \
@@ -476,7 +476,7 @@ const char *psd_row_format(enum psd_row row, const psd_server_options *o, char *
 ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, struct psi_err *err)
 {
     const struct psi_option *r = &server_rows[row];
-    if (r->type == PSI_OPTION_STRING) {
+    if (r->type == PSI_OPTION_WAYS) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is a text: psd_server_set_text()", fields[row]);
     }
     bool choice = r->type == PSI_OPTION_BOOL || r->type == PSI_OPTION_ENUM;
@@ -493,9 +493,14 @@ ps_status psd_row_set(enum psd_row row, int64_t value, psd_server_options *o, st
 ps_status psd_row_check(enum psd_row row, const psd_server_options *o, struct psi_err *err)
 {
     const struct psi_option *r = &server_rows[row];
+    const char *field = (const char *)o + r->offset;
     psd_server_options aside;
-    return r->type == PSI_OPTION_STRING ? psi_option_parse(r, &aside, fields[row], (const char *)o + r->offset, err)
-                                        : psd_row_set(row, psi_option_number(r, o), &aside, err);
+    if (r->type != PSI_OPTION_WAYS) {
+        return psd_row_set(row, psi_option_number(r, o), &aside, err);
+    }
+    return memchr(field, '\0', r->size) != NULL
+               ? psi_option_parse(r, &aside, fields[row], field, err)
+               : psi_fail(err, PS_INVALID_ARGUMENT, "%s is too long, or has no end", fields[row]);
 }
 
 void psd_row_copy(enum psd_row row, const psd_server_options *from, psd_server_options *to)

@@ -14,8 +14,8 @@
 enum {
     PSD_HOSTS_BYTES_MAX = 64 << 10, /* a host list or spec string */
     PSD_LISTEN_BYTES_MAX = 8 << 10,
-    PSD_OWN_TASKS_MAX = 256,                    /* tasks in one process */
-    PSD_ROW_TEXT_BYTES = PSD_TEXT_BYTES_MAX + 2 /* of a row of PSD_SERVER_SETTINGS */
+    PSD_OWN_TASKS_MAX = 256,                  /* tasks in one process */
+    PSD_ROW_TEXT_BYTES = sizeof(psd_text) + 1 /* of a row of PSD_SERVER_SETTINGS */
 };
 
 /* Rows of PSD_SERVER_SETTINGS. */

@@ -113,7 +113,7 @@ class Disks(unittest.TestCase):
         self.whole(json.loads(out)["number"])
         code, _, err = run(PSCTL, "-t", self.m.hosts.split(",")[0], "--timeout", "1s", "checkpoint", "save")
         self.assertEqual(code, 0, err)
-        self.assertRegex(err, r"checkpoint \d+ waits for disks, \d+ % is written, by 1 of 2 tasks all")
+        self.assertRegex(err, r"checkpoint \d+ waits for disks, \d+ % is written, 1 of 2 tasks are done")
         self.m.ask(1, "slow S 60000")
         code, out = self.m.psctl("--timeout", "200ms", "checkpoint", "save")
         self.assertEqual(code, 1, out)

@@ -195,7 +195,7 @@ static bool syncs(const struct psctl *c, struct watched *w)
     if (writes && stalled_ms >= c->timeout_ms && w->said != w->now.number && !c->json) {
         w->said = w->now.number;
         psctl_copy_wipe(&w->bar);
-        psctl_note(c, "checkpoint %" PRIu64 " waits for disks, %d %% is written, by %" PRIu32 " of %" PRIu32 " tasks all",
+        psctl_note(c, "checkpoint %" PRIu64 " waits for disks, %d %% is written, %" PRIu32 " of %" PRIu32 " tasks are done",
                    w->now.number, w->now.share / PERCENT, w->now.done, w->now.tasks);
     }
     return (writes || told) && stalled_ms < SYNCS_TIMES * c->timeout_ms;
@@ -458,7 +458,7 @@ static enum psctl_exit verify(struct psctl *c)
     }
     (void)printf("checkpoint %" PRIu64 ": %s, ", number, cli_bytes((double)v.copy.bytes, bytes, sizeof(bytes)));
     if (faults > 0) {
-        (void)printf("%" PRIu32 " of its files are bad%s", faults, v.away > 0 ? "; " : "\n");
+        (void)printf("%" PRIu32 " of its files %s bad%s", faults, faults == 1 ? "is" : "are", v.away > 0 ? "; " : "\n");
     } else {
         (void)printf(v.away > 0 ? "no bad file was found; " : "all files are as they were written\n");
     }

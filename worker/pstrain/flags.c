@@ -70,10 +70,10 @@ static const struct psi_option rows[] = {
     FLAG("restore_checkpoint", restore_checkpoint, ENUM, "auto", "WHICH",
          "What ps tasks begin with where nothing lives (psd --restore; --restore here is of workers)", .tag = TO_PS,
          .choices = restores, .min = -1000000000),
-    FLAG("recover", recover, STRING, "partial", "WAY",
+    FLAG("recover", recover, WAYS, "partial", "WAY",
          "When a ps task comes back and others live: partial, it loads the newest checkpoint and the others keep what they have; "
          "cut, all go back to it; or each in some containers: partial,model=cut",
-         .tag = TO_PS, .choices = recovers, .min = 1, .max = PSD_TEXT_BYTES_MAX),
+         .tag = TO_PS, .choices = recovers, .max = PSD_TEXT_BYTES_MAX),
     FLAG("spread", spread, BOOL, NULL, NULL,
          "Where nothing lives, and ps tasks have come or gone since the checkpoint that is loaded, it is dealt anew over all of "
          "them",

@@ -5,15 +5,19 @@
 #include "common/mem.h"
 #include "common/options.h"
 
+enum { WAYS_MAX = 511 };
+
 struct settings {
     int64_t lease_ms, budget_bytes, task_index, timeout_ms;
     bool fresh, color, help;
     char hosts[513];
     char name[9];
+    char ways[WAYS_MAX + 1];
     int level;
     const char *only[3];
 };
 
+static const char *const ways[] = {"partial", "cut", NULL};
 static const char *const levels[] = {"debug", "info", "warn", NULL};
 #define FIELD(f) PSI_OPTION_FIELD(struct settings, f)
 static const struct psi_option rows[] = {
@@ -81,6 +85,13 @@ static const struct psi_option rows[] = {
      .choices = levels,
      .help = "Least important line that is still written; debug has one line per frame, which costs a lot of time.",
      FIELD(level)},
+    {.name = "ways",
+     .type = PSI_OPTION_WAYS,
+     .max = WAYS_MAX,
+     .default_text = "partial",
+     .choices = ways,
+     .help = "One of all, or others of some.",
+     FIELD(ways)},
     {.name = "only", .type = PSI_OPTION_TEXTS, .flag_only = true, .max = 2, .help = "May be given again.", FIELD(only)},
 };
 
@@ -364,7 +375,7 @@ TEST(test_bad_files)
         {"lease = 1s\nfresh = 1\nlease = 2s\n", "psd.conf:3: 'lease' was set in line 1 already"},
         {"lease = 1s\n  2s\n", "psd.conf:2: lease is no string"},
         {"timeout = 3\n", "psd.conf:1: 'timeout' is a flag"},
-        {"job_name = abcd\n    efgh\n  i\n", "psd.conf:3: job_name: 'abcdefghi' is not allowed"},
+        {"job_name = abcd\n    efgh\n  i\n", "psd.conf:1: job_name: 'abcdefghi' is not allowed"},
     };
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
         begin();
@@ -420,6 +431,52 @@ TEST(test_precedence)
     assert_ok(parse("--ps_hosts=flag", true, NULL, 0, &err), &err);
     assert_ok(parse_file("ps_hosts = a,\n  b\n", &err), &err);
     assert_string_equal(values.hosts, "flag");
+}
+
+/* A text is whole when the next name comes, and not read before. */
+TEST(test_text_of_several_lines)
+{
+    struct psi_err err;
+    assert_ok(parse_file("ps_hosts =\n  a,\n\n  # of no use\n\tb,\n  c\nways =\n  partial,\n  model\n  =cut\nlease = 2s", &err),
+              &err);
+    assert_string_equal(values.hosts, "a,b,c");
+    assert_string_equal(values.ways, "partial,model=cut");
+    assert_true(values.lease_ms == 2000);
+    begin();
+    assert_fails(parse_file("lease = 1s\nways = partial,\n  mod=no\nfresh = 1\n", &err), PS_INVALID_ARGUMENT, &err,
+                 "psd.conf:2: ways: 'partial,mod=no' is not allowed; allowed: partial, cut; or by container: partial,model=cut");
+    begin();
+    assert_fails(parse_file("ways =\n", &err), PS_INVALID_ARGUMENT, &err, "psd.conf:1: ways: '' is not allowed");
+    assert_fails(parse_file("lease = 1s\n  2s\n", &err), PS_INVALID_ARGUMENT, &err, "psd.conf:2: lease is no string");
+}
+
+/* Printed and read again it is the same, also where it takes several lines. */
+TEST(test_long_texts_again)
+{
+    struct psi_err err;
+    char hosts[500] = "", text[WAYS_MAX] = "PARTIAL";
+    for (int i = 0; i < 20; i++) {
+        (void)snprintf(hosts + strlen(hosts), sizeof(hosts) - strlen(hosts), "%shost%d:%d", i > 0 ? ", " : "", i, 1000 + i);
+    }
+    for (char c = 'a'; strlen(text) + 70 < sizeof(text); c++) { /* names of 63 bytes */
+        (void)snprintf(text + strlen(text), sizeof(text) - strlen(text), " , %062d%c=cut", 0, c);
+    }
+    for (int i = 0; i < 2; i++) {
+        struct psi_buf b;
+        char kept[WAYS_MAX + 1];
+        begin();
+        assert_ok(psi_options_set(&options, PSI_FROM_FILE, "x", "ps_hosts", hosts, &err), &err);
+        assert_ok(psi_options_set(&options, PSI_FROM_FILE, "x", "ways", i == 0 ? "cut" : text, &err), &err);
+        memcpy(kept, values.ways, sizeof(kept));
+        psi_buf_init(&b, 1 << 16);
+        assert_ok(psi_options_file(&options, &b, &err), &err);
+        begin();
+        assert_ok(parse_file(psi_buf_text(&b), &err), &err);
+        assert_string_equal(values.hosts, hosts);
+        assert_string_equal(values.ways, kept);
+        psi_buf_fini(&b);
+    }
+    assert_true(strlen(values.ways) > 300);
 }
 
 TEST(test_help)

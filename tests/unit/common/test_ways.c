@@ -8,27 +8,49 @@ static const char *const words[] = {"partial", "cut", NULL};
 
 TEST(test_what_is_one)
 {
-    static const char *const good[] = {"",
-                                       "cut",
-                                       "Partial",
-                                       " cut ",
-                                       "model=cut",
-                                       "partial,model=cut",
-                                       "model=cut,partial",
-                                       "a=cut, a/b = partial ,c=CUT,",
-                                       ",,cut",
-                                       "cut,cut=partial"};
-    static const char *const bad[] = {
-        "cu",         "cutt",       "cut cut",     "cut,partial",         "cut,cut", "=cut",   "model=",
-        "model=none", "model==cut", "a=cut,a=cut", "a=cut,cut,a=partial", "a b=cut", "/a=cut", "cut;a=partial",
-        "a:cut",      "="};
+    static const struct {
+        const char *text, *kept;
+    } good[] = {{"cut", "cut"},
+                {"Partial", "partial"},
+                {" cut ", "cut"},
+                {"model=cut", "model=cut"},
+                {"partial,model=cut", "partial,model=cut"},
+                {"model=cut,partial", "model=cut,partial"},
+                {"a=cut, a/b = partial ,c=CUT,", "a=cut,a/b=partial,c=cut"},
+                {",,cut", "cut"},
+                {"cut,cut=partial", "cut,cut=partial"}};
+    static const char *const bad[] = {"",
+                                      " ",
+                                      ",",
+                                      ", ,",
+                                      "cu",
+                                      "cutt",
+                                      "cut cut",
+                                      "cut,partial",
+                                      "cut,cut",
+                                      "=cut",
+                                      "model=",
+                                      "model=none",
+                                      "model==cut",
+                                      "a=cut,a=cut",
+                                      "a=cut,cut,a=partial",
+                                      "a b=cut",
+                                      "/a=cut",
+                                      "cut;a=partial",
+                                      "a:cut",
+                                      "="};
+    char kept[64];
     for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
-        if (!psi_ways_check(words, good[i])) {
-            fail_msg("'%s' is refused", good[i]);
+        const size_t n = strlen(good[i].kept);
+        if (!psi_ways_read(words, good[i].text, kept, n + 1) || strcmp(kept, good[i].kept) != 0) {
+            fail_msg("'%s' is refused, or kept as '%s'", good[i].text, kept);
         }
+        assert_false(psi_ways_read(words, good[i].text, kept, n)); /* no room */
+        assert_true(psi_ways_read(words, good[i].kept, kept, sizeof(kept)));
+        assert_string_equal(kept, good[i].kept);
     }
     for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
-        if (psi_ways_check(words, bad[i])) {
+        if (psi_ways_read(words, bad[i], kept, sizeof(kept))) {
             fail_msg("'%s' is taken", bad[i]);
         }
     }
@@ -40,7 +62,6 @@ TEST(test_which_word)
         const char *text, *container;
         int word;
     } rows[] = {
-        {"", "a", 0},
         {"cut", "a", 1},
         {"partial", "a", 0},
         {"a=cut", "a", 1},

@@ -72,8 +72,8 @@ TEST(test_every_setting_that_may_change)
         {"memory_budget", "3GiB", "0", "0", "much", "0"},
         {"session_keep", "10min", "90", "90s", "999ms", "1s"},
         {"drain", "10s", "250ms", "250ms", "25h", "0ms to 24h"},
-        {"recover", "partial", "cut", "cut", "cutt", "partial, cut; and CONTAINER=cut for one that has its own"},
-        {"recover", "cut", "partial,model=cut", "partial,model=cut", "model=cut,model=cut", "partial, cut; and CONTAINER=cut"},
+        {"recover", "partial", "CUT", "cut", "cutt", "partial, cut; or by container: partial,model=cut"},
+        {"recover", "cut", "partial, model = cut", "partial,model=cut", "model=cut,model=cut", "or by container"},
     };
     struct one o;
     bool reloadable = true;

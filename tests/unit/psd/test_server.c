@@ -246,6 +246,9 @@ TEST(bad_options_are_named)
     REFUSED(o.cluster_name = "bad name!", PS_INVALID_ARGUMENT, "bad name!");
     REFUSED(o.lease_ms = 0, PS_INVALID_ARGUMENT, "lease_ms");
     REFUSED(o.beat_ms = o.lease_ms, PS_INVALID_ARGUMENT, "beat");
+    REFUSED(o.recover = (psd_text){"cut,model=all"}, PS_INVALID_ARGUMENT, "recover: 'cut,model=all' is not allowed");
+    REFUSED(o.recover = (psd_text){""}, PS_INVALID_ARGUMENT, "recover: '' is not allowed");
+    REFUSED(memset(&o.recover, 'a', sizeof(o.recover)), PS_INVALID_ARGUMENT, "recover is too long");
     REFUSED(o.drain_ms = -1, PS_INVALID_ARGUMENT, "drain_ms");
     REFUSED(o.sessions_max = 0, PS_INVALID_ARGUMENT, "sessions_max");
     REFUSED(o.devices = "", PS_INVALID_ARGUMENT, "TYPE:INDEX");

@@ -86,8 +86,8 @@ TEST(test_each_container_its_way)
         assert_lived(s, lost, rows[i / 2].of_default, rows[i / 2].of_model);
         assert_true(shell_logged(s->sv->t[0], "checkpoint_partial") == (rows[i / 2].partly != NULL));
         assert_true(rows[i / 2].partly == NULL || shell_logged(s->sv->t[0], rows[i / 2].partly));
-        bool cut = rows[i / 2].of_default || rows[i / 2].of_model;
-        assert_true(shell_logged(s->sv->t[0], cut ? "recover=cut" : "recover=partial"));
+        bool cut = rows[i / 2].of_default || rows[i / 2].of_model, partial = rows[i / 2].partly != NULL;
+        assert_true(shell_logged(s->sv->t[0], cut && partial ? "recover=mixed" : cut ? "recover=cut" : "recover=partial"));
         assert_int_equal(save(s), 2);
     }
 }
@@ -106,6 +106,38 @@ TEST(test_a_container_that_nobody_lacks)
     assert_both(s, 2, 1);
     assert_true(is_in_model(&s->sv->c, "x") == 2);
     assert_true(shell_logged(s->sv->t[0], "recover=partial"));
+}
+
+/* Nothing of who comes back is in it: nothing is restored, whatever lives elsewhere. */
+TEST(test_nothing_is_lacked)
+{
+    static const char *const ways[] = {"partial", "cut", "model=cut"};
+    for (size_t i = 0; i < ARRAY_COUNT(ways); i++) {
+        recover = ways[i];
+        struct st *s = st_new(with_recover);
+        reset(s);
+        make_in_model(s, &s->sv->c, "x", 0, 1);
+        assert_int_equal(save(s), 1);
+        set_in_model(&s->sv->c, "x", 2);
+        lose(s, 1);
+        assert_true(is_in_model(&s->sv->c, "x") == 2);
+        assert_false(shell_logged(s->sv->t[0], "checkpoint_restored"));
+        assert_true(shell_logged(s->sv->t[0], "start_empty"));
+    }
+}
+
+/* What lives cannot be read, and is to go back: refused, until `recover` has it otherwise. */
+TEST(test_refused_and_changed)
+{
+    struct st *s = saved_at_1("model=cut");
+    spoil(s, 0, 1, PSD_DISK_MODEL);
+    sv_kill(s->sv, 1);
+    boot(s, false, true);
+    assert_int_equal(hello_of_a_worker(s->sv->t[1]), PS_FAILED_PRECONDITION);
+    s->sv->t[0]->core->config.recover = (psd_text){"partial"}; /* psctl config set */
+    pass(s);
+    connect_1(s);
+    assert_lived(s, 1, false, false);
 }
 
 /* It is changed while they load: the task that lives has not loaded then, and does. */

@@ -465,7 +465,7 @@ TEST(test_damaged_bars)
     }
 }
 
-/* All that the only one has was reset since: it is said that nothing is left of it. */
+/* All that the only one has was reset since: it is said that it has nothing any more. */
 TEST(test_nothing_is_left_of_it)
 {
     struct st *s = st_new(sv_with_disk);
@@ -476,7 +476,7 @@ TEST(test_nothing_is_left_of_it)
     boot(s, true, true);
     assert_false(shell_logged(s->sv->t[0], "checkpoint_restored"));
     assert_true(shell_logged(s->sv->t[0], "start_empty"));
-    assert_true(shell_logged(s->sv->t[0], "nothing is left of checkpoint 1: all that it has was reset since"));
+    assert_true(shell_logged(s->sv->t[0], "checkpoint 1 has nothing any more: all that it had was reset since"));
     connect(s, true, true);
     s->w = made_at(s, &s->sv->c, "w", 0);
     kill_both(s);

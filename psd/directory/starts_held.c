@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What each task holds, container by container, when a start is decided: as it has listed, and what was made since.
+ * Failure: no memory, and nothing is decided.
+ */
+#include "starts.h"
+
+#include "common/mem.h"
+#include "common/ways.h"
+
+#include <string.h>
+
+struct psd_starts_held *psd_starts_find_held(const struct psd_starts_peer *of, const char *container)
+{
+    for (size_t i = 0; i < of->held_count; i++) {
+        if (strcmp(of->held[i].container, container) == 0) {
+            return &of->held[i];
+        }
+    }
+    return NULL;
+}
+
+static ps_status held_add(struct psd_starts_peer *of, const char *container, uint64_t start, uint64_t next, struct psi_err *err)
+{
+    struct psd_starts_held *h = psd_starts_find_held(of, container);
+    if (h == NULL) {
+        struct psd_starts_held *more = psi_grow(of->held, of->held_count, &of->held_capacity, sizeof(*more));
+        if (more == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory");
+        }
+        of->held = more;
+        h = &of->held[of->held_count++];
+        memcpy(h->container, container, strlen(container) + 1);
+    }
+    h->start = start;
+    h->next = next;
+    return PS_OK;
+}
+
+void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_starts_peer *of = &t->starts->peers[p->index];
+    of->held_count = of->offer_count = 0;
+    of->moved = 0;
+    of->will_wait = false;
+}
+
+ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
+{
+    char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
+    const ps_v1_StartItem *item = &listed->start;
+    if (listed->name.size != 0) {
+        ps_status st = PSI_BYTES_TEXT(listed->name, name, sizeof(name));
+        st = st == PS_OK ? psd_container_parse((const pb_bytes_array_t *)(const void *)&listed->container, container, err) : st;
+        return st == PS_OK && p->own_job ? psd_others_gone(t, container, name, item->number, err) : st;
+    }
+    if (item->container.size == 0 && item->writer != 0) {
+        psd_starts_offer(&t->starts->peers[p->index], item->number, item->writer);
+        return PS_OK;
+    }
+    if (item->container.size == 0) {
+        t->starts->peers[p->index].will_wait = p->own_job && item->waits;
+        t->starts->peers[p->index].moved = item->moved;
+        return PS_OK;
+    }
+    ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
+    return st == PS_OK ? held_add(&t->starts->peers[p->index], container, item->start, item->next, err) : st;
+}
+
+/* What this task itself holds. */
+static ps_status list_own(struct psd_task *t, struct psi_err *err)
+{
+    struct psd_starts_peer *of = &t->starts->peers[t->self];
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_status st = PS_OK;
+    of->held_count = 0;
+    while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        if (psi_map_count(&c->variables) > 0) {
+            st = held_add(of, c->name, c->start, c->next, err);
+        }
+    }
+    return st;
+}
+
+/* What others have made since they listed: their list may be from before all that they have. And what rounds have made. */
+static ps_status list_made(struct psd_task *t, struct psi_err *err)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    ps_status st = PS_OK;
+    psd_start_list_fini(&t->starts->by_rounds);
+    while (st == PS_OK && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+        const struct psd_name *n = value;
+        const struct psd_peer *p = &t->peers[n->owner];
+        struct psd_starts_peer *of = &t->starts->peers[n->owner];
+        if (!p->self && n->life != 0 && n->life == p->life && psd_starts_find_held(of, n->container) == NULL) {
+            st = held_add(of, n->container, 0, 0, err);
+        }
+        if (st == PS_OK && n->by_rounds) {
+            st = psd_start_list_put(&t->starts->by_rounds, n->container, 0, err);
+        }
+    }
+    return st;
+}
+
+ps_status psd_starts_list_now(struct psd_task *t, struct psi_err *err)
+{
+    ps_status st = list_own(t, err);
+    return st == PS_OK ? list_made(t, err) : st;
+}
+
+const struct psd_starts_held *psd_starts_living(const struct psd_task *t, const char *container)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        if (t->peers[i].own_job && h != NULL && !t->peers[i].waits) {
+            return h;
+        }
+    }
+    return NULL;
+}
+
+bool psd_starts_is_torn(const struct psd_task *t, const char *container)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_held *mine = psd_starts_find_held(&t->starts->peers[i], container);
+        for (uint32_t k = 0; mine != NULL && mine->next != 0 && k < t->peer_count; k++) {
+            const struct psd_starts_held *other = psd_starts_find_held(&t->starts->peers[k], container);
+            if (other != NULL && other->start == mine->next) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool psd_starts_recovers_cut(const struct psd_task *t, const char *container)
+{
+    return psi_way_of(psi_recover_ways, t->config.recover.text, container) == PSD_RECOVER_CUT;
+}
+
+bool psd_starts_any_recovers_cut(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_peer *of = &t->starts->peers[i];
+        for (size_t k = 0; t->peers[i].own_job && !t->peers[i].waits && k < of->held_count; k++) {
+            if (psd_starts_recovers_cut(t, of->held[k].container)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool psd_starts_any_torn(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_peer *of = &t->starts->peers[i];
+        for (size_t k = 0; k < of->held_count; k++) {
+            if (of->held[k].next != 0 && psd_starts_is_torn(t, of->held[k].container)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
