@@ -10,6 +10,7 @@
 #include "worker/nn/kernels/device.h"
 
 #include "worker/nn/kernels/plugin.h"
+#include "worker/nn/nn.h"
 
 #include <dlfcn.h>
 #include <poll.h>
@@ -17,10 +18,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { B = 96, I = 130, O = 257, COUNT = 300000, CALLERS = 3, TURNS = 30 };
+/* FEW rows for WIDE inner: the parts of a result are added up */
+enum { B = 96, I = 130, O = 257, COUNT = 300000, CALLERS = 3, TURNS = 30, FEW = 17, WIDE = 600 };
 
 struct results {
-    float y[B * O], dx[B * I], dw[I * O], db[O];
+    float y[B * O], dx[B * I], dw[I * O], db[O], few[FEW * O];
     float act[COUNT], back[COUNT], drop[COUNT], sgd[COUNT];
 };
 
@@ -34,11 +36,35 @@ static void set_threads(uint32_t threads)
     psk_place_close(place);
 }
 
+static struct psk_tensor tensor(const float *data, int64_t rows, int64_t columns)
+{
+    return (struct psk_tensor){.address = (psk_address)(uintptr_t)data,
+                               .shape = PS_SHAPE(rows, columns),
+                               .dtype = data != NULL ? PS_F32 : PS_DTYPE_NONE};
+}
+
+/* out = relu(x w + b) */
+static ps_status submit_few(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream,
+                            const void *out, struct psi_err *err)
+{
+    const struct psk_tensor args[] = {tensor(values, FEW, WIDE), tensor(slopes, WIDE, O), tensor(bias, 1, O),
+                                      tensor(out, FEW, O)};
+    return plugin->run[PSK_DENSE](device, stream, args, &(struct psk_attrs){.activation = PSK_RELU}, err);
+}
+
+static bool compute_few(float *out)
+{
+    struct psk_place *place = NULL;
+    struct psi_err err;
+    const struct psk_work work = {.stream = PSK_COMPUTE, .submit = submit_few, .arg = out};
+    return psi_nn_place(&place) == PS_OK && psk_place_submit(place, &work, &err) == PS_OK;
+}
+
 static bool compute(struct results *r)
 {
     memset(r, 0xff, sizeof(*r)); /* NaN */
     memcpy(r->sgd, values, sizeof(r->sgd));
-    return ps_nn_dense_forward(x, w, bias, r->y, B, I, O) == PS_OK &&
+    return compute_few(r->few) && ps_nn_dense_forward(x, w, bias, r->y, B, I, O) == PS_OK &&
            ps_nn_dense_backward(x, w, dy, r->dw, r->db, r->dx, B, I, O) == PS_OK &&
            ps_nn_tanh_forward(values, r->act, COUNT) == PS_OK && ps_nn_tanh_backward(values, slopes, r->back, COUNT) == PS_OK &&
            ps_nn_dropout(values, r->drop, COUNT, 3, 0.5f, 4) == PS_OK && ps_nn_sgd(r->sgd, slopes, COUNT, 0.25f) == PS_OK;
@@ -100,6 +126,7 @@ static void test_as_one_thread(void **state)
         set_threads(threads[t]);
         assert_true(compute(got));
         near_all("y", got->y, one->y, B * O);
+        near_all("few", got->few, one->few, FEW * O);
         near_all("dx", got->dx, one->dx, B * I);
         near_all("dw", got->dw, one->dw, I * O);
         assert_memory_equal(got->db, one->db, sizeof(one->db));

@@ -2,10 +2,14 @@
 /*
  * Dense layer by three matrix products (oneDNN where it is there, otherwise CBLAS) and row loops.
  *   y = act(x w + b)        dw = x^T dy        db_j = sum_i dy_ij        dx = (dy w^T) act'(x)
- * Happy path: the host has checked shapes, so BLAS cannot complain. The result is cut into as many parts as threads compute; each
+ * Happy path: the host has checked shapes, so BLAS cannot complain. The work is cut into as many parts as threads compute; each
  * makes its part with a product of its own and all that belongs to it while it is in its cache. A product with beta = 0 has BLAS
- * set its result to zero before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free. There are no
- * failure modes. The only file that includes cblas.h (OpenBLAS's defines the macro I).
+ * set its result to zero before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free.
+ *
+ * Where w is large, part k has to do with the same rows of it in all operations, sgd's too, so that what one CPU has written no
+ * other one reads: dw is cut by its rows, dx by its columns, and y by the inner dimension, which makes it a sum of the parts.
+ * Failure: no memory for these sums, and y is cut by its columns. The only file that includes cblas.h (OpenBLAS's defines the
+ * macro I).
  */
 #include "cpu.h"
 
@@ -13,6 +17,7 @@
 
 #include <cblas.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* OpenBLAS has them, other providers of libblas.so.3 do not */
@@ -22,6 +27,9 @@ extern int openblas_get_num_threads(void) __attribute__((weak));
 
 /* Multiplications of a part at least, so that handing it over pays: 2 us and 5. */
 enum { PART_PRODUCTS = 1 << 18 };
+
+/* Rows of w for each row of y and part at least, so that parts are added up. */
+enum { INNER_ROWS = 2 };
 
 void psk_cpu_blas_open(void)
 {
@@ -61,10 +69,13 @@ static void multiply(const struct psk_cpu_product *p)
 
 /* ---- parts ---- */
 
-/* A product and what belongs to it; by_columns: how its result is cut. */
+enum cut { CUT_ROWS, CUT_COLUMNS, CUT_INNER };
+
+/* A product and what belongs to it. */
 struct layer {
     struct psk_cpu_product product;
-    bool by_columns;
+    enum cut cut;
+    float *sums; /* CUT_INNER: what parts from the second one on make, one behind the other, each as large as the result */
     psk_activation act;
     const float *b;  /* dense: rows that the result begins with */
     const float *x;  /* dense_dx: the activation's result, as large as the product's */
@@ -75,10 +86,15 @@ struct layer {
 static struct psk_cpu_product cut_product(const struct layer *l, uint32_t part, uint32_t parts)
 {
     struct psk_cpu_product p = l->product;
-    int64_t *const size = l->by_columns ? &p.columns : &p.rows;
+    int64_t *const size = l->cut == CUT_INNER ? &p.inner : l->cut == CUT_COLUMNS ? &p.columns : &p.rows;
     const int64_t at = psk_cpu_cut(*size, part, parts);
     *size = psk_cpu_cut(*size, part + 1, parts) - at;
-    if (l->by_columns) {
+    if (l->cut == CUT_INNER) {
+        p.a += p.a_turned ? at * p.a_stride : at;
+        p.b += p.b_turned ? at : at * p.b_stride;
+        p.beta = part > 0 ? 0.0f : p.beta;
+        p.c = part > 0 ? l->sums + (part - 1) * p.rows * p.columns : p.c;
+    } else if (l->cut == CUT_COLUMNS) {
         p.b += p.b_turned ? at * p.b_stride : at;
         p.c += at;
     } else {
@@ -94,8 +110,8 @@ static uint32_t parts_of(struct layer *l)
     int version[3];
     const struct psk_cpu_product *p = &l->product;
     const uint32_t threads = openblas_get_corename != NULL || psk_cpu_onednn_has(version) ? psk_cpu_threads() : 1;
-    l->by_columns = p->columns > p->rows; /* the longer side: what all parts read is the smaller matrix */
-    const int64_t cuts = (l->by_columns ? p->columns : p->rows) / PSK_CPU_CUT;
+    l->cut = p->columns > p->rows ? CUT_COLUMNS : CUT_ROWS; /* the longer side: what all parts read is the smaller matrix */
+    const int64_t cuts = (l->cut == CUT_COLUMNS ? p->columns : p->rows) / PSK_CPU_CUT;
     const int64_t worth = (int64_t)((double)p->rows * (double)p->columns * (double)p->inner / PART_PRODUCTS);
     const int64_t most = cuts < worth ? cuts : worth;
     return most < 1 ? 1 : most < (int64_t)threads ? (uint32_t)most : threads;
@@ -114,13 +130,42 @@ static void dense_part(const void *work, uint32_t part, uint32_t parts)
 {
     const struct layer *l = work;
     const struct psk_cpu_product p = cut_product(l, part, parts);
-    const int64_t first = l->by_columns ? p.c - l->product.c : 0;
-    for (int64_t i = 0; l->b != NULL && i < p.rows; i++) {
+    const int64_t first = l->cut == CUT_COLUMNS ? p.c - l->product.c : 0;
+    for (int64_t i = 0; p.beta != 0 && i < p.rows; i++) {
         memcpy(p.c + i * p.c_stride, l->b + first, (size_t)p.columns * sizeof(float));
     }
     multiply(&p);
-    for (int64_t i = 0; l->act != PSK_LINEAR && i < p.rows; i++) {
+    for (int64_t i = 0; l->act != PSK_LINEAR && l->cut != CUT_INNER && i < p.rows; i++) {
         psk_cpu_act(p.c + i * p.c_stride, p.c + i * p.c_stride, p.columns, l->act);
+    }
+}
+
+/* The columns of y that the part of this number reads as x of the next layer. */
+static void dense_sum_part(const void *work, uint32_t part, uint32_t parts)
+{
+    const struct layer *l = work;
+    const struct psk_cpu_product *p = &l->product;
+    const int64_t at = psk_cpu_cut(p->columns, part, parts);
+    const int64_t n = psk_cpu_cut(p->columns, part + 1, parts) - at;
+    for (int64_t i = 0; i < p->rows; i++) {
+        float *const y = p->c + i * p->c_stride + at;
+        for (uint32_t k = 1; k < parts; k++) {
+            psk_clone_add_row(y, l->sums + ((k - 1) * p->rows + i) * p->columns + at, n);
+        }
+        if (l->act != PSK_LINEAR) {
+            psk_cpu_act(y, y, n, l->act);
+        }
+    }
+}
+
+/* w so large that it costs less to add up what the parts make. */
+static void cut_inner(struct layer *l, uint32_t parts)
+{
+    const struct psk_cpu_product *p = &l->product;
+    const int64_t rows = p->rows > PSK_CPU_CUT ? p->rows : PSK_CPU_CUT;
+    if (parts > 1 && l->cut == CUT_COLUMNS && p->inner >= INNER_ROWS * rows * (int64_t)parts) {
+        l->sums = malloc((size_t)((parts - 1) * p->rows * p->columns) * sizeof(float));
+        l->cut = l->sums != NULL ? CUT_INNER : l->cut;
     }
 }
 
@@ -140,9 +185,13 @@ void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int
                                   .beta = b != NULL ? 1.0f : 0.0f},
                       .act = act,
                       .b = b};
-    if (batch > 0) {
-        psk_cpu_split(parts_of(&l), dense_part, &l);
+    const uint32_t parts = batch > 0 ? parts_of(&l) : 0;
+    cut_inner(&l, parts);
+    psk_cpu_split(parts, dense_part, &l);
+    if (l.cut == CUT_INNER) {
+        psk_cpu_split(parts, dense_sum_part, &l);
     }
+    free(l.sums);
 }
 
 static void dense_dx_part(const void *work, uint32_t part, uint32_t parts)
