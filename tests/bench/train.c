@@ -184,21 +184,18 @@ static struct program local_begin(int64_t batch, uint32_t threads)
 /* Forward and backward: without a session nothing is asked or pushed. */
 static void compute(struct program *p)
 {
-    model_step(&p->m, NULL, p->x, &p->y);
+    model_step(&p->m, p->x, &p->y, NULL, NULL);
 }
 
-static void descend(ps_param *param)
+static void descend(void *ctx, ps_param *param)
 {
+    (void)ctx;
     (void)ps_nn_sgd(ps_param_value(param), ps_param_grad(param), ps_shape_elements(ps_param_shape(param)), (float)RATE);
 }
 
 static void local_step(struct program *p)
 {
-    compute(p);
-    for (int l = 0; l < LAYERS; l++) {
-        descend(p->m.weights[l]);
-        descend(p->m.biases[l]);
-    }
+    model_step(&p->m, p->x, &p->y, descend, NULL);
 }
 
 /* The products of a step, on memory of their shapes. */
@@ -298,7 +295,7 @@ static void first_wire(struct program *p)
 static void ps_step(struct program *p)
 {
     (void)ps_pull(p->s);
-    model_step(&p->m, p->s, p->x, &p->y);
+    model_step(&p->m, p->x, &p->y, model_push_pull, p->s);
     float *x = ps_tensor_write(p->x);
     if (x != NULL) {
         memcpy(x, p->images, (size_t)p->batch * PIXELS * sizeof(float));

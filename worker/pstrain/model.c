@@ -133,8 +133,13 @@ ps_tensor *model_forward(struct model *m, ps_tensor *x)
     return x;
 }
 
+void model_push_pull(void *session, ps_param *p)
+{
+    (void)ps_push_pull(session, p); /* there and back while the layers before it are done */
+}
+
 /* The calls' statuses are not looked at: the first error sticks to the session, and everything after it does nothing. */
-void model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels)
+void model_step(struct model *m, ps_tensor *x, ps_tensor *labels, model_ready_fn ready, void *ctx)
 {
     ps_tensor *logits = model_forward(m, x);
     for (int l = 0; l < m->spec.layers; l++) {
@@ -146,7 +151,9 @@ void model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels)
         ps_tensor *in = l == 0 ? x : m->out[l - 1];
         ps_tensor *dx = l == 0 ? NULL : m->grad[l - 1];
         (void)ps_dense_act_backward(in, PS_RELU, m->grad[l], m->weights[l], m->biases[l], dx);
-        (void)ps_push_pull(s, m->weights[l]); /* there and back while the layers before it are done */
-        (void)ps_push_pull(s, m->biases[l]);
+        if (ready != NULL) {
+            ready(ctx, m->weights[l]);
+            ready(ctx, m->biases[l]);
+        }
     }
 }

@@ -42,16 +42,19 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
 /** x (B, features) through all layers. Returns the logits; NULL on an error: ps_nn_error(), of parameters also in their session.
  */
 ps_tensor *model_forward(struct model *m, ps_tensor *x);
+/** The gradient of p is there, and its values are not needed any more in this step. */
+typedef void (*model_ready_fn)(void *ctx, ps_param *p);
+/** A model_ready_fn: its push-pull; ctx is the session. */
+void model_push_pull(void *session, ps_param *p);
 /**
- * One step but for its beginning, ps_pull(), and its end: forward, backward with a push-pull of each layer as soon as its
- * gradients are there. x and labels are the caller's again when it returns; ps_step_done() is the end, and what comes before it
- * is hidden behind the wire. An error sticks to the session.
+ * One step but for its beginning, ps_pull(), and its end: forward, and backward. x and labels are the caller's again when it
+ * returns; ps_step_done() is the end, and what comes before it is hidden behind the wire of the push-pulls that it has begun.
  *
- * s            NULL: nothing is asked or pushed, the gradients stay in the parameters' buffers.
+ * ready        called for each parameter, the last layer's first; NULL: the gradients stay in the parameters' buffers.
  * x            (B, features).
  * labels       (B, 1), int32.
  * m            loss and correct are those of this batch.
  */
-void model_step(struct model *m, ps_session *s, ps_tensor *x, ps_tensor *labels);
+void model_step(struct model *m, ps_tensor *x, ps_tensor *labels, model_ready_fn ready, void *ctx);
 
 #endif

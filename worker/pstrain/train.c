@@ -413,7 +413,7 @@ static void round_of_all(struct trainer *t, struct epoch *e)
             (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
             return;
         }
-        model_step(&t->model, NULL, b->x, &b->y);
+        model_step(&t->model, b->x, &b->y, NULL, NULL);
         average_add(&t->average, &t->model);
         const struct measured m = measure(t, b->rows);
         count(t, e, &m);
@@ -456,7 +456,7 @@ static bool step(struct trainer *t, struct epoch *e)
     if (t->f->serial > 0) {
         round_of_all(t, e);
     } else {
-        model_step(&t->model, t->session, b->x, &b->y);
+        model_step(&t->model, b->x, &b->y, model_push_pull, t->session);
     }
     gather(t, b->step + 1); /* while the last gradients travel */
     const struct measured m = measure(t, rows);
