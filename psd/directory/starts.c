@@ -60,6 +60,7 @@ static void placed(struct psd_task *t)
     if (t->starts->adopts || t->starts->spreads) {
         t->saves->wanted = true; /* from then on they are these tasks' own */
     }
+    t->starts->spared = 0;
     idle(t);
 }
 
@@ -309,6 +310,14 @@ static void ask_failed(struct psd_task *t, const struct psi_err *err)
     place_nothing(t, false, NULL);
 }
 
+/* Some of it cannot be read. */
+static void spoilt(struct psd_checkpoint *c, const struct psi_err *why)
+{
+    if (c != NULL && c->bad[0] == '\0') {
+        PSI_IGNORE(snprintf(c->bad, sizeof(c->bad), "%s", why->text)); /* cut is fine */
+    }
+}
+
 /* All have loaded. */
 static void place(struct psd_task *t)
 {
@@ -317,7 +326,7 @@ static void place(struct psd_task *t)
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     struct psi_err err;
     ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : psd_starts_list_now(t, &err);
-    const struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
+    struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
     what.number = s->number;
     what.start = s->start;
     what.moved = psd_starts_moves(t) ? psd_saves_highest(t) : c == NULL ? 0 : c->what.moved;
@@ -339,7 +348,12 @@ static void place(struct psd_task *t)
                            psd_starts_find_held(&s->peers[i], all.of[k].container) != NULL && is_cut(t, all.of[k].container));
         }
     }
-    if (st != PS_OK || missed || c == NULL) {
+    if (missed && s->spared == s->number) {
+        spoilt(c, &s->why);
+        s->spared = 0;
+        idle(t);
+    } else if (st != PS_OK || missed || c == NULL) {
+        s->spared = 0;
         again_later(t);
     } else if (s->by_ask && all.count == 0) {
         char text[96];
@@ -416,8 +430,10 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     } else if (s->failed == PS_OK) {
         s->failed = err->code;
     }
-    if (!passes && !s->by_ask && c != NULL && c->bad[0] == '\0') {     /* an asked one leaves all as it was */
-        PSI_IGNORE(snprintf(c->bad, sizeof(c->bad), "%s", err->text)); /* cut is fine */
+    if (!passes && s->in_case && !p->waits) {
+        s->spared = s->number;
+    } else if (!passes && !s->by_ask) { /* an asked one leaves all as it was */
+        spoilt(c, err);
     }
     load_over(t, p);
 }
@@ -618,7 +634,8 @@ static void decide(struct psd_task *t)
     const char *why = NULL, *refused = t->refused;
     bool torn = (psd_starts_any_torn(t) || psd_starts_is_strayed(t)) && !s->torn_stays;
     bool total = !anything_lives(t);
-    bool all = total || torn || psd_starts_any_recovers_cut(t) || s->by_rounds.count > 0;
+    bool in_case = psd_starts_any_recovers_cut(t) || s->by_rounds.count > 0;
+    bool all = total || torn || (in_case && s->spared == 0);
     bool same = s->refused_by == t->config.restore && s->refused_all == all;
     if ((!somebody_waits(t) && !torn) || (t->refused != NULL && same)) {
         return;
@@ -627,6 +644,7 @@ static void decide(struct psd_task *t)
         psd_saves_look_again(t);
     }
     s->total = total;
+    s->in_case = all && !total && !torn;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
     }

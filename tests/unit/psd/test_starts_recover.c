@@ -140,6 +140,39 @@ TEST(test_refused_and_changed)
     assert_lived(s, 1, false, false);
 }
 
+/* Nobody lacks what would go back: that who lives cannot read its part does no harm, also with an older one to be had. */
+TEST(test_spoilt_where_nobody_needs_it)
+{
+    for (uint32_t older = 0; older < 2; older++) {
+        recover = "late=cut,model=cut";
+        struct st *s = st_new(with_recover);
+        make_in_model(s, &s->sv->c, "x", 0, 1);
+        if (older) {
+            assert_int_equal(save(s), 1);
+        }
+        set(s, 1);
+        const uint64_t number = save(s);
+        set(s, 2);
+        set_in_model(&s->sv->c, "x", 2);
+        spoil(s, 0, number, PSD_DISK_MODEL);
+        lose(s, 1);
+        assert_both(s, 2, 1);
+        assert_true(is_in_model(&s->sv->c, "x") == 2);
+        assert_true(shell_logged(s->sv->t[0], "checkpoint_unusable") && shell_logged(s->sv->t[0], "recover=partial"));
+        assert_true(s->v.checkpoint == number);
+    }
+}
+
+/* Somebody lacks it: the one before is loaded, by all. */
+TEST(test_spoilt_where_it_is_needed)
+{
+    struct st *s = saved_at_1("model=cut");
+    assert_int_equal(save(s), 2);
+    spoil(s, 0, 2, PSD_DISK_MODEL);
+    lose(s, 1);
+    assert_lived(s, 1, false, true);
+}
+
 /* It is changed while they load: the task that lives has not loaded then, and does. */
 TEST(test_changed_while_it_loads)
 {
