@@ -5,8 +5,9 @@
  * Happy path: all tasks of the job have listed, and one waits -> TASK_LOAD to those who load, our own part as well -> all have
  * loaded and verified -> TASK_PLACE to them, our own part last -> they have listed again, and serve. Failure: a part of the
  * checkpoint is not as it was written: it is bad until a task is lost (which may be started with the file put back) or somebody
- * names it, and the next older one is tried; without any the tasks do not begin (starts_choice.c). No memory, or a disk that is
- * busy: the same again a second later. A task is lost before all have placed: the start ends, what is loaded elsewhere goes when
+ * names it, and the next older one is tried; without any the tasks do not begin (starts_choice.c). Only a task that lives cannot
+ * read its part: first those who wait load it alone (psd_starts.spared). No memory, or a disk that is busy: the same again a
+ * second later. A task is lost before all have placed: the start ends, what is loaded elsewhere goes when
  * the next one begins, and it is decided anew when that task has listed. Where a directory is lost between two that place, the
  * next one sees a container placed here and loaded there: it goes back everywhere.
  */
@@ -40,7 +41,7 @@ static void idle(struct psd_task *t)
     t->starting = t->starts->unnamed;
     t->delayed = NULL;
     t->starts->look = true;
-    t->starts->by_ask = t->starts->adopts = t->starts->spreads = t->starts->strays = false;
+    t->starts->by_ask = t->starts->adopts = t->starts->spreads = t->starts->strays = t->starts->in_case = false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_starts_peer *of = &t->starts->peers[i];
         psd_start_list_fini(&of->loaded);

@@ -85,7 +85,7 @@ struct psd_starts {
     uint64_t behind;        /* up to this number it was said that our disk is behind another task's */
     bool unnamed;           /* what is placed here has variables that no memory was there to name: none begins before that */
     bool torn_stays;        /* no checkpoint is there that would mend it */
-    bool in_case;           /* who lives loads too, as something may have to go back everywhere */
+    bool in_case;           /* LOADING: who lives does, too, as something may have to go back everywhere */
     uint64_t spared;        /* this one cannot be read by somebody who lives: only those who wait load it, which may be enough */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
