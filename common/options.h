@@ -29,7 +29,7 @@ struct psi_option {
     const char *name; /* lower case, words joined by _; flags and files may write - for it */
     enum psi_option_type type;
     const char *unit;         /* of INT, for help, or NULL; DURATION: "ms" or "s", what a bare number means */
-    int64_t min, max;         /* of the stored value; STRING: of its length */
+    int64_t min, max;         /* of the stored value; STRING: of its length; WAYS: max, of its length */
     const char *default_text; /* as a user would write it; NULL: the field is 0 until it is given */
     const char *bare;         /* the value when a flag is given without one (only what begins as a number is one); NULL: never */
     const char *const *choices; /* ENUM, WAYS: NULL-terminated names */

@@ -4,14 +4,15 @@
  * decides that. The rules are those of tests/models/checkpoint_model.py; what a task makes of them is psd/rpc/start.h.
  *
  * Nothing lives anywhere: all load the newest checkpoint that is decided, there on all of them and not barred. Otherwise those
- * that wait load it (`recover` partial): of each container that they had they get their part, the others keep theirs. Or all load
- * it (`recover` cut, and always where a container is in rounds): each container that somebody lacks goes back everywhere; other
- * containers are left alone. A task that is new since the checkpoint has no part of it, and begins empty. What was saved by tasks
- * that the job does not have is loaded by those who have a copy of it (starts_parts.c), everywhere; where a part is nowhere,
- * nothing older is loaded instead of it (starts_choice.c). CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each
- * container that it has goes back everywhere. It may be dealt anew over all tasks (psd/store/deal.h): then all read what is
- * theirs of all parts. Until a newer one is made of that, or of one that is older than the newest, whoever loses what it had of
- * it makes all go back to the newest one, as its parts are (starts_moved.c).
+ * that wait load it: of each container that they had they get their part, the others keep theirs (`recover` partial), or it goes
+ * back everywhere (`recover` cut, and always in rounds). Where such a container lives all load, and if somebody who lives cannot,
+ * those that wait alone, in case that is enough. What nobody lacks is left alone. A task that is new since the checkpoint has no
+ * part of it, and begins empty. What was saved by tasks that the job does not have is loaded by those who have a copy of it
+ * (starts_parts.c), everywhere; where a part is nowhere, nothing older is loaded instead of it (starts_choice.c).
+ * CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each container that it has goes back everywhere. It may be
+ * dealt anew over all tasks (psd/store/deal.h): then all read what is theirs of all parts. Until a newer one is made of that, or
+ * of one that is older than the newest, whoever loses what it had of it makes all go back to the newest one, as its parts are
+ * (starts_moved.c).
  */
 #ifndef PSD_DIRECTORY_STARTS_H
 #define PSD_DIRECTORY_STARTS_H

@@ -414,7 +414,7 @@ enum psd_row psd_settings_number(uint32_t i)
     return i >= PSD_TEXTS && i < PSD_TEXTS + PSD_ROWS ? (enum psd_row)(i - PSD_TEXTS) : PSD_ROWS;
 }
 
-/* ---- settings that are rows, in the options of a server ---- */
+/* ---- rows of PSD_SERVER_SETTINGS, in the options of a server ---- */
 
 static const struct psi_option *const server_rows = &rows[PSD_TEXTS];
 static const char *const fields[] = {

@@ -181,12 +181,13 @@ static struct program local_begin(int64_t batch, uint32_t threads)
 
 /* ---- what is timed */
 
-/* Forward and backward: without a session nothing is asked or pushed. */
+/* Forward and backward. */
 static void compute(struct program *p)
 {
     model_step(&p->m, p->x, &p->y, NULL, NULL);
 }
 
+/* A model_ready_fn. */
 static void descend(void *ctx, ps_param *param)
 {
     (void)ctx;

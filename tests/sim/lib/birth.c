@@ -120,7 +120,7 @@ static void born(struct sim *s, struct sim_task *t, struct sim_var *v, uint64_t 
         const struct sim_task *at = &s->task[b->task];
         bool brought = sim_back_now(t) && sim_twin_had(s, v); /* by a start: its list will say that it goes */
         bool promised = sim_twin_served(s, t) && sim_twin_served(s, at) && !(sim_twin_is(s, t) && sim_twin_is(s, at)) &&
-                        !brought && !sim_twin_waits(s, at);
+                        !brought && !sim_task_waits(s, at);
         if (b->alive && b->var == v && !may_move(s) &&
             (b->task == index ? !sim_back_now(t) && !(s->k.twin && may_be_wiped(s, b))
                               : t->same_job && at->same_job && promised)) {

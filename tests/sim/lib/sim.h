@@ -932,8 +932,8 @@ void sim_twin_look(struct sim *s, const struct sim_task *t);
 bool sim_twin_may_drop(const struct sim *s, const struct sim_birth *b);
 /** One of the two had it in this life of the directory, and has it no more. */
 bool sim_twin_had(const struct sim *s, const struct sim_var *v);
-/** What any task t has is about to be another: a start has it placed, and it has not listed since. */
-bool sim_twin_waits(const struct sim *s, const struct sim_task *t);
+/** Whatever t has is no promise: a start has something placed there, and it has not listed since. */
+bool sim_task_waits(const struct sim *s, const struct sim_task *t);
 
 /* ---- replay.c: what a task remembers is the fold of its changes ---- */
 /** A life begins. */

@@ -147,7 +147,7 @@ static bool wiped_since(const struct sim *s, const struct sim_birth *b)
     return false;
 }
 
-bool sim_twin_waits(const struct sim *s, const struct sim_task *t)
+bool sim_task_waits(const struct sim *s, const struct sim_task *t)
 {
     const struct psd_peer *p = s->task[0].core == NULL ? NULL : psd_peer_find(s->task[0].core, t->job, t->index);
     return p != NULL && p->waits;
@@ -176,7 +176,7 @@ static void look_at_twin(struct sim *s, const struct sim_task *t)
             const struct sim_task *at = &s->task[o->task];
             bool known = o->born_event > s->directory_began && /* otherwise who lists first has it */
                          (b->confirmed || !b->placed);         /* what a start has placed is listed anew */
-            if (o->alive && known && o->var == b->var && at->same_job && !sim_twin_is(s, at) && !sim_twin_waits(s, at)) {
+            if (o->alive && known && o->var == b->var && at->same_job && !sim_twin_is(s, at) && !sim_task_waits(s, at)) {
                 sim_fail(s, "TWO OWNERS: '%s' is at /job:%s/task:%u and at /job:%s/task:%u, which has come back", b->var->name,
                          at->job, at->index, t->job, t->index);
             }

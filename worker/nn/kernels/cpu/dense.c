@@ -6,10 +6,11 @@
  * makes its part with a product of its own and all that belongs to it while it is in its cache. A product with beta = 0 has BLAS
  * set its result to zero before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free.
  *
- * Where w is large, part k has to do with the same rows of it in all operations, sgd's too, so that what one CPU has written no
- * other one reads: dw is cut by its rows, dx by its columns, and y by the inner dimension, which makes it a sum of the parts.
- * Failure: no memory for these sums, and y is cut by its columns. The only file that includes cblas.h (OpenBLAS's defines the
- * macro I).
+ * Where w has many more rows than x, y is cut by the inner dimension, which makes it a sum of the parts: each has to do with its
+ * own rows of w, as in dx (cut by its columns), in dw (by its rows, where it has more of them than columns) and in sgd, so that
+ * most of what one CPU writes of w no other one reads. Failure: no memory for these sums, and y is cut by its columns.
+ *
+ * The only file that includes cblas.h (OpenBLAS's defines the macro I).
  */
 #include "cpu.h"
 
