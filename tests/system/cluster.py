@@ -89,9 +89,9 @@ def run(*argv, env=None, timeout=60, stdin=subprocess.DEVNULL):
     return done.returncode, done.stdout, done.stderr
 
 
-def creep(there, *pids):
-    """Processes run for moments and stand still in between, until there() is true: then they stand still, for go_on(). However
-    fast they are, and however late the test is, they are no further than that."""
+def creep(there, *pids, who=None):
+    """Processes run for moments (all, or those that who() says) and stand still in between, until there() is true: then they stand
+    still, for go_on(). However fast they are, and however late the test is, they are no further than that."""
     end = time.monotonic() + 150
     while True:
         for pid in pids:
@@ -99,7 +99,7 @@ def creep(there, *pids):
         if there():
             return
         assert time.monotonic() < end, "they do not get there"
-        go_on(*pids)
+        go_on(*(who() if who else pids))
         time.sleep(0.01)  # sleep: how long they run between two looks
 
 

@@ -652,14 +652,25 @@ class Tasks(Case):
 
     def stop_within_shards(self, *workers):
         """They stand still, and each has a shard: its last line says so, and the queue of shards says the same of all. What one had
-        said or sent before it stood still is read by then."""
+        said or sent before it stood still is read by then. Whoever has one stands still until the others have begun, too: it could
+        do the whole run meanwhile."""
+        def stands_still(w):
+            self.assertIsNone(w.popen.poll(), w.lines)
+            return is_stopped(w.pid) and w.unread("err") == 0
+
+        def has_one(w):
+            return w.text("err").endswith("begun")
+
         def within():
-            wait_until("they stand still and are read", lambda: all(is_stopped(w.pid) and w.unread("err") == 0 for w in workers))
-            if not all(w.text("err").endswith("begun") for w in workers):
+            wait_until("they stand still and are read", lambda: all(stands_still(w) for w in workers))
+            if not all(has_one(w) for w in workers):
                 return False
             taken = sum(q["taken"] for q in json.loads(self.psctl("queues", "--json"))["queues"])
-            return taken == len(workers) and all(w.text("err").endswith("begun") for w in workers)
-        cluster.creep(within, *(w.pid for w in workers))
+            return taken == len(workers) and all(has_one(w) for w in workers)
+
+        def who():
+            return [w.pid for w in workers if not has_one(w)] or [w.pid for w in workers]
+        cluster.creep(within, *(w.pid for w in workers), who=who)
 
     def test_shards(self):
         """Three workers by --work shards, one more comes late and is in no list; two are killed in the midst of a shard. Counters of all
@@ -668,7 +679,9 @@ class Tasks(Case):
             self.start_ps(i, PSD, more=("--lease", "5s", "--beat", "500ms"))  # the killed ones' only is to end
         epochs, rows = 40 // SLOW, 1437
         run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(epochs))
-        workers = [*self.workers(*run, chief_args=("--report", self.path("report.json"))), self.worker(2, *run)]
+        others = [self.worker(i, *run) for i in (1, 2)]
+        workers = [self.worker(0, *run, "--report", self.path("report.json")), *others]
+        self.stop_within_shards(*workers)
         late = self.start("--ps_hosts", self.ps.hosts, "--job_name", "worker", "--task_index", "7", *run)
         self.stop_within_shards(*workers, late)
         killed = workers[1:]
@@ -705,7 +718,7 @@ class Tasks(Case):
         for i in range(2):
             self.start_ps(i, PSD, more=("--lease", "2s", "--beat", "500ms"))
         run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(20 // SLOW))
-        chief, late = self.workers(*run)
+        late, chief = self.worker(1, *run), self.worker(0, *run)
         self.stop_within_shards(chief, late)
         cluster.go_on(chief.pid)
         shard = re.search(r"rows \d+ to \d+ of epoch \d+", late.text("err").split("\n")[-1]).group()
@@ -722,7 +735,7 @@ class Tasks(Case):
         for i in range(2):
             self.start_ps(i, PSD, more=("--lease", "2s", "--beat", "500ms"))
         run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(20 // SLOW))
-        chief, late = self.workers(*run)
+        late, chief = self.worker(1, *run), self.worker(0, *run)
         self.stop_within_shards(chief, late)
         cluster.go_on(chief.pid)
         self.finish([chief])
