@@ -19,6 +19,9 @@
 /* A dead peer of an idle connection is noticed after 5 + 3 * 3 s; a connection in use is judged by beats. */
 enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_COUNT = 3 };
 
+/* Within one host: what waits for room in the window is written no further than this. */
+enum { UNSENT_BYTES = 256 << 10 };
+
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out)
 {
     struct psi_sockaddr s;
@@ -165,6 +168,20 @@ static void set_int(int fd, int level, int name, int value)
     PSI_IGNORE(setsockopt(fd, level, name, &value, sizeof(value))); /* a connection without it works, only less well */
 }
 
+/* local: of fd. */
+static bool within_host(int fd, const struct psi_sockaddr *local)
+{
+    struct psi_sockaddr peer = {.len = sizeof(peer.u)};
+    if (psi_sockaddr_local(local)) {
+        return true;
+    }
+    if (getpeername(fd, &peer.u.any, &peer.len) != 0 || peer.u.any.sa_family != local->u.any.sa_family) {
+        return false;
+    }
+    return peer.u.any.sa_family == AF_INET ? peer.u.v4.sin_addr.s_addr == local->u.v4.sin_addr.s_addr
+                                           : IN6_ARE_ADDR_EQUAL(&peer.u.v6.sin6_addr, &local->u.v6.sin6_addr);
+}
+
 void psi_socket_tune(int fd)
 {
     struct psi_sockaddr local;
@@ -176,10 +193,8 @@ void psi_socket_tune(int fd)
     set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
     set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
     set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
-    char congestion[16] = "";
-    socklen_t bytes = sizeof(congestion) - 1;
-    if (psi_sockaddr_local(&local) && getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, congestion, &bytes) == 0 &&
-        strcmp(congestion, "bbr") == 0) {
-        PSI_IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "cubic", 5)); /* EPERM is fine */
+    if (within_host(fd, &local)) {
+        PSI_IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4)); /* without it less well, too */
+        set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES);
     }
 }

@@ -6,6 +6,7 @@
  */
 #include "net_test.h"
 
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -281,6 +282,23 @@ TEST(which_addresses_are_local)
             char buf[PS_ADDRESS_BYTES_MAX + 1];
             assert_string_equal(psi_sockaddr_format(&a, buf, sizeof(buf)), cases[i].text);
         }
+    }
+}
+
+TEST(sockets_within_a_host)
+{
+    for (int tcp = 1; tcp >= 0; tcp--) { /* a Unix socket has neither */
+        int fds[2], unsent = 0;
+        char congestion[16] = "";
+        socklen_t unsent_bytes = sizeof(unsent), congestion_bytes = sizeof(congestion) - 1;
+        connected_pair(tcp == 1, fds);
+        psi_socket_tune(fds[0]);
+        assert_int_equal(getsockopt(fds[0], IPPROTO_TCP, TCP_CONGESTION, congestion, &congestion_bytes), tcp - 1);
+        assert_string_equal(congestion, tcp == 1 ? "reno" : ""); /* each kernel has it, and every user may */
+        assert_int_equal(getsockopt(fds[0], IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, &unsent_bytes), tcp - 1);
+        assert_int_equal(unsent, tcp * 256 << 10);
+        assert_int_equal(close(fds[0]), 0);
+        assert_int_equal(close(fds[1]), 0);
     }
 }
 
