@@ -42,8 +42,8 @@ const char *psi_sockaddr_peer_text(int fd, char *buf, size_t n);
  * TCP_NODELAY and keepalive. Buffers stay with the kernel's autotuning, and no TCP_USER_TIMEOUT: it kills a live peer that is not
  * reading. Within one host also reno and TCP_NOTSENT_LOWAT: no segment is lost there, but they overtake each other, since what
  * waits for room in the window is sent by either CPU, the writer's and the one that the reader's acknowledgements come from. TCP
- * takes that for a loss and makes the window smaller; cubic needs seconds to open it again, reno milliseconds (bbr paces: half the
- * speed), and the less waits, the fewer overtake. What the kernel does not allow is left as it is.
+ * takes that for a loss and makes the window smaller; cubic needs seconds to open it again, reno milliseconds (bbr paces: half
+ * the speed), and the less waits, the fewer overtake. What the kernel does not allow is left as it is.
  */
 void psi_socket_tune(int fd);
 

@@ -312,10 +312,6 @@ static int check_sync(struct flags *f, char *err)
         return cli_error(err, "--replicas_to_aggregate %lld of %lld workers: no round would ever be over", (long long)f->replicas,
                          (long long)workers);
     }
-    if (f->in_rounds && f->threads > 1) {
-        return cli_error(err, "--%s and --threads %lld: in rounds one thread computes, so that equal runs have equal results",
-                         f->sync ? "sync" : "serial", (long long)f->threads);
-    }
     return 0;
 }
 
