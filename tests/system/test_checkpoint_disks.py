@@ -6,12 +6,14 @@ before stays whole, training goes on, and the next attempt is made."""
 import errno
 import json
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from cluster import SANITIZED, main, path, run
+from cluster import SANITIZED, die_with_parent, main, path, run
 from test_power_cut import Machine, TASKS, WAIT_S
 
 SOFTMAX = path("examples/softmax")
@@ -56,6 +58,12 @@ class Disks(unittest.TestCase):
         code, out = self.m.psctl("status")
         self.assertEqual(code, 0, out)
         return json.loads(out)["tasks"][0]["checkpoints"]
+
+    def until(self, true):
+        """Of what status() says."""
+        end = time.monotonic() + WAIT_S
+        while not true(self.status()):
+            self.assertLess(time.monotonic(), end, self.status())
 
     def whole(self, number):
         code, out = self.m.psctl("checkpoint", "verify", str(number))
@@ -118,6 +126,22 @@ class Disks(unittest.TestCase):
         code, out = self.m.psctl("--timeout", "200ms", "checkpoint", "save")
         self.assertEqual(code, 1, out)
         self.assertRegex(out, r"DEADLINE_EXCEEDED.* is not saved yet, and goes on: \d+ %, 1 of 2 tasks, and no further for [4-9]")
+
+    def test_an_interrupt(self):
+        """Of psctl: what it has begun goes on, and it says so."""
+        for words in (("save",), ("restore", "latest", "--yes")):  # which saves what it has restored
+            before = self.save()
+            self.m.ask(1, "slow S 400")
+            child = subprocess.Popen([PSCTL, "-t", self.m.hosts.split(",")[0], "checkpoint", *words], stderr=subprocess.PIPE, text=True,
+                                     preexec_fn=die_with_parent)
+            self.until(lambda status: "is written" in status)
+            child.send_signal(signal.SIGINT)
+            _, err = child.communicate(timeout=WAIT_S)
+            self.assertEqual(child.returncode, 128 + signal.SIGINT, err)
+            self.assertRegex(err, "^psctl: a %s that has begun goes on" % ("checkpoint" if words == ("save",) else "restore"))
+            self.until(lambda status, want="%d is saved" % (before + 1): status.startswith(want))
+            self.m.ask(1, "")
+            self.whole(before + 1)
 
     def test_a_slow_disk(self):
         """Each fsync takes 10 s: who waits for the checkpoint is told that it goes on, and training does."""

@@ -303,6 +303,7 @@ static struct failure save_now(struct psctl *c, uint64_t *out_number)
 static enum psctl_exit save(struct psctl *c)
 {
     uint64_t number = 0;
+    psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
     struct failure f = save_now(c, &number);
     if (f.status != PS_OK) {
         return failed(c, &f);
@@ -495,6 +496,8 @@ static enum psctl_exit restore(struct psctl *c)
         return PSCTL_FAILED;
     }
     psctl_restart_clock(c);
+    psctl_leave_says(
+        "a restore that has begun goes on, and is saved then: psctl status and psctl checkpoint list say how it ends");
     struct watched w = {.bar = psctl_copy_begin(c)};
     uint64_t saved = 0;
     struct failure f = restore_now(c, number, &saved);

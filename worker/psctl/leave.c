@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SIGINT and SIGTERM while psctl waits for tasks: what it has staged or begun there ends at once, not with its lease.
- * Happy path: a thread takes the signal, the session says goodbye (at most a second), the process ends with 128 + the signal's
- * number. Failure modes: without a thread a signal ends the process as ever. --watch has handlers of its own (watch.c).
+ * Happy path: a thread takes the signal, the session says goodbye (at most a second), what goes on without it is said, the
+ * process ends with 128 + the signal's number. Failure modes: without a thread a signal ends the process as ever. --watch has
+ * handlers of its own (watch.c).
  */
 #include "psctl.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ps_session *session; /* under lock */
+static const char *says;    /* likewise */
 static sigset_t signals;
 
 static void *wait_for_signal(void *unused)
@@ -21,6 +24,9 @@ static void *wait_for_signal(void *unused)
     if (sigwait(&signals, &number) == 0) {
         (void)pthread_mutex_lock(&lock); /* for good: the session is not closed meanwhile */
         ps_session_leave(session);
+        if (says != NULL) { /* in place of a bar; not through stdio, which the other thread may be in */
+            (void)dprintf(STDERR_FILENO, "%spsctl: %s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", says);
+        }
         _exit(128 + number);
     }
     return NULL;
@@ -44,6 +50,13 @@ void psctl_leave_begin(void)
         return;
     }
     (void)pthread_detach(thread);
+}
+
+void psctl_leave_says(const char *text)
+{
+    (void)pthread_mutex_lock(&lock);
+    says = text;
+    (void)pthread_mutex_unlock(&lock);
 }
 
 void psctl_leave_hold(void)
