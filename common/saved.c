@@ -18,6 +18,7 @@
 #include <string.h>
 
 enum { BLOCK_BYTES = 64 << 10, PIECE_BYTES = 1 << 20, MANIFEST_PIECE_BYTES = 64 << 10 };
+enum { SKIPPED_BYTES = 64 << 10 }; /* to read fewer takes no longer than to ask again behind them */
 _Static_assert(PIECE_BYTES % PSI_STATE_BLOCK_BYTES == 0, "a piece has whole blocks");
 
 static ps_status lost(struct psi_err *err, const char *why)
@@ -80,6 +81,15 @@ static ps_status pieces_begin(struct pieces *p, const struct psi_saved_io *io, c
     return p->memory != NULL ? PS_OK : no_memory(err);
 }
 
+/* So many bytes are done with. */
+static void pieces_pass(struct pieces *p, uint64_t bytes)
+{
+    p->at += bytes;
+    if (p->io->progress != NULL) {
+        p->io->progress(p->io->ctx, p->file, bytes);
+    }
+}
+
 /* The next one, of `most` bytes at most; 0: the file is over, and as long as it should be. */
 static ps_status pieces_next(struct pieces *p, size_t most, size_t *out_bytes, struct psi_err *err)
 {
@@ -96,9 +106,8 @@ static ps_status pieces_next(struct pieces *p, size_t most, size_t *out_bytes, s
         return psi_fail(err, PS_DATA_LOSS, "it has been cut: it has %llu bytes of %llu", (unsigned long long)(p->at + got),
                         (unsigned long long)p->file->bytes);
     }
-    p->at += want;
-    if (st == PS_OK && want > 0 && p->io->progress != NULL) {
-        p->io->progress(p->io->ctx, p->file, want);
+    if (st == PS_OK && want > 0) {
+        pieces_pass(p, want);
     }
     return st;
 }
@@ -567,9 +576,16 @@ struct values_reading {
     struct tensor *tensors;
     size_t count, next; /* that is being read */
     uint64_t at;        /* in the values */
+    uint64_t run_end;   /* likewise: where the next run is looked for */
+    psi_saved_wanted_fn wanted;
     psi_saved_sink_fn sink;
     void *ctx;
 };
+
+static bool is_wanted(const struct values_reading *r, const struct tensor *t)
+{
+    return r->wanted == NULL || r->wanted(r->ctx, t->variable, t->which);
+}
 
 /* The next bytes of the values. */
 static ps_status take_piece(struct values_reading *r, const uint8_t *p, size_t n, struct psi_err *err)
@@ -586,13 +602,40 @@ static ps_status take_piece(struct values_reading *r, const uint8_t *p, size_t n
         if (in != t->variable->arrays[t->which].at) {
             return psi_fail(err, PS_DATA_LOSS, "tensor '%s' is not where it should be", t->is->name);
         }
-        st = feed(t, p, k, err);
-        st = st == PS_OK && r->sink != NULL ? r->sink(r->ctx, t->variable, t->which, in, p, k, err) : st;
+        if (is_wanted(r, t)) {
+            st = feed(t, p, k, err);
+            st = st == PS_OK && r->sink != NULL ? r->sink(r->ctx, t->variable, t->which, in, p, k, err) : st;
+        } else {
+            t->variable->arrays[t->which].at += k;
+        }
         r->at += k;
         p += k;
         n -= k;
     }
     return st;
+}
+
+/* Behind what has been read and what nobody wants; less than SKIPPED_BYTES of that between others are read with them. */
+static void next_run(struct values_reading *r, struct pieces *p)
+{
+    uint64_t began = r->at;
+    for (; r->next < r->count; r->next++) {
+        const struct tensor *t = &r->tensors[r->next];
+        if (t->is->end > r->at && is_wanted(r, t)) {
+            break;
+        }
+        t->variable->arrays[t->which].at += t->is->end - r->at;
+        r->at = t->is->end;
+    }
+    if (r->at > began) {
+        pieces_pass(p, r->at - began);
+    }
+    r->run_end = r->at;
+    for (size_t i = r->next; i < r->count && r->tensors[i].is->begin <= r->run_end + SKIPPED_BYTES; i++) {
+        if (is_wanted(r, &r->tensors[i])) {
+            r->run_end = r->tensors[i].is->end;
+        }
+    }
 }
 
 static ps_status check_all_read(const struct psi_saved_state *state, uint32_t file, struct psi_err *err)
@@ -645,7 +688,11 @@ static ps_status read_values(struct pieces *p, struct psi_saved_state *state, st
     r->tensors = psi_calloc(r->count + 1, sizeof(*r->tensors));
     ps_status st = r->tensors == NULL ? no_memory(err) : deal(table, state, file, r->tensors, err);
     while (st == PS_OK && got > 0) {
-        st = pieces_next(p, PIECE_BYTES, &got, err);
+        if (r->at == r->run_end) {
+            next_run(r, p);
+        }
+        uint64_t left = r->run_end - r->at; /* 0: the file should be over */
+        st = pieces_next(p, left > 0 && left < PIECE_BYTES ? (size_t)left : PIECE_BYTES, &got, err);
         st = st == PS_OK ? take_piece(r, p->memory, got, err) : st;
     }
     psi_free(r->tensors);
@@ -653,10 +700,10 @@ static ps_status read_values(struct pieces *p, struct psi_saved_state *state, st
 }
 
 ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_saved_file *file, struct psi_saved_state *state,
-                                psi_saved_sink_fn sink, void *ctx, struct psi_err *err)
+                                psi_saved_wanted_fn wanted, psi_saved_sink_fn sink, void *ctx, struct psi_err *err)
 {
     const struct psi_saved_values *is = file->index < state->file_count ? &state->files[file->index] : NULL;
-    struct values_reading r = {.sink = sink, .ctx = ctx};
+    struct values_reading r = {.wanted = wanted, .sink = sink, .ctx = ctx};
     struct psi_safetensors table = {0};
     struct pieces p;
     if (is == NULL || is->bytes != file->bytes || is->header_sum != file->sum || strcmp(is->container, file->container) != 0) {
@@ -728,7 +775,7 @@ static void verify_task(struct verifying *v, const struct psi_saved_file *files,
     bool away = psi_saved_is_away(st);
     for (size_t i = 1; i < count && !away; i++) {
         err = (struct psi_err){.code = PS_OK};
-        ps_status one = st == PS_OK ? psi_saved_values_read(v->io, &files[i], &state, NULL, NULL, &err)
+        ps_status one = st == PS_OK ? psi_saved_values_read(v->io, &files[i], &state, NULL, NULL, NULL, &err)
                                     : psi_fail(&err, PS_DATA_LOSS, "it cannot be verified: its CRCs are in the state file");
         if (one != PS_OK) {
             say(v, &files[i], &err);

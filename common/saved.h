@@ -100,9 +100,11 @@ ps_status psi_saved_state_read(const struct psi_saved *saved, const struct psi_s
  * their order, and a piece may come before its CRC is known to be good. */
 typedef ps_status (*psi_saved_sink_fn)(void *ctx, const struct psi_saved_variable *variable, uint32_t which, uint64_t at,
                                        const void *p, size_t n, struct psi_err *err);
-/** file, one of values of the task of this state, once for each state. sink may be NULL. */
+/** Whether the sink is to have it: what is not wanted is not checked, and not read unless it lies close between others. */
+typedef bool (*psi_saved_wanted_fn)(void *ctx, const struct psi_saved_variable *variable, uint32_t which);
+/** file, one of values of the task of this state, once for each state. wanted NULL: all; sink may be NULL. */
 ps_status psi_saved_values_read(const struct psi_saved_io *io, const struct psi_saved_file *file, struct psi_saved_state *state,
-                                psi_saved_sink_fn sink, void *ctx, struct psi_err *err) PSI_MUST;
+                                psi_saved_wanted_fn wanted, psi_saved_sink_fn sink, void *ctx, struct psi_err *err) PSI_MUST;
 
 /** A file that is bad, and why; or, psi_saved_is_away(err->code), the first one of a task that could not be asked. */
 typedef void (*psi_saved_bad_fn)(void *ctx, const struct psi_saved_file *file, const struct psi_err *err);

@@ -4,6 +4,7 @@
 import importlib.util
 import json
 import os
+import re
 import shutil
 import signal
 import struct
@@ -122,8 +123,17 @@ class Files(Trained):
         out = psctl(self.c, "checkpoint", "verify", "2", code=1)
         self.assertRegex(out, r"/job:ps/task:1 model-00000.safetensors: '.*': block \d+ is not as it was written")
         self.assertIn("1 of its files is bad", out)
-        self.assertIn("is not as it was written", psctl(self.c, "checkpoint", "export", "2", self.at("bad.safetensors"), code=1))
-        self.assertFalse(os.path.exists(self.at("bad.safetensors")))
+        bad = re.search(r"safetensors: '([^':]*):", out).group(1)  # in a slot of it
+        others = [a for n in self.live if ":" not in n and n != bad for a in ("--only", n)]
+        for args, good in (((), True), (("--slots", *others), True), (("--slots",), False), (("--slots", "--only", bad), False)):
+            file = self.at("%d.safetensors" % good)
+            out = psctl(self.c, "checkpoint", "export", "2", file, *args, code=0 if good else 1)
+            if good:  # what is not exported is not read
+                tensors = read_safetensors(file)[1]
+                self.assertEqual({n: v for n, v in tensors.items() if n in self.live}, {n: v for n, v in self.live.items() if n in tensors})
+            else:
+                self.assertIn("is not as it was written", out)
+                self.assertFalse(os.path.exists(file))
         psctl(self.c, "checkpoint", "verify", "1")
 
     def test_verify_with_a_bad_manifest_and_state(self):

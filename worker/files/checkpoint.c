@@ -593,17 +593,24 @@ struct sink {
     const struct source *source;
 };
 
+static size_t first_of(const struct sink *sink, const struct psi_saved_variable *v)
+{
+    return sink->source->first[v - sink->source->state.variables];
+}
+
+static bool is_wanted(void *ctx, const struct psi_saved_variable *v, uint32_t which)
+{
+    const struct sink *sink = ctx;
+    return first_of(sink, v) != 0 && (which == 0 || sink->exporter->r.options.slots);
+}
+
 static ps_status on_values(void *ctx, const struct psi_saved_variable *v, uint32_t which, uint64_t at, const void *p, size_t n,
                            struct psi_err *err)
 {
     const struct sink *sink = ctx;
-    size_t first = sink->source->first[v - sink->source->state.variables];
     uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
-    if (first == 0 || (which > 0 && !sink->exporter->r.options.slots)) {
-        return PS_OK;
-    }
     bool text = v->dtype == PS_STRING && at >= offsets; /* a piece is of one of the two tensors */
-    return write_at(sink->exporter, first - 1 + which + text, text ? at - offsets : at, p, n, err);
+    return write_at(sink->exporter, first_of(sink, v) - 1 + which + text, text ? at - offsets : at, p, n, err);
 }
 
 static ps_status copy_values(struct exporter *e, struct psi_err *err)
@@ -618,7 +625,7 @@ static ps_status copy_values(struct exporter *e, struct psi_err *err)
                 progress(&e->r, file, file->bytes);
                 continue;
             }
-            st = psi_saved_values_read(&e->r.io, file, &source->state, on_values, &sink, err);
+            st = psi_saved_values_read(&e->r.io, file, &source->state, is_wanted, on_values, &sink, err);
             if (st != PS_OK) {
                 say_where(err, file);
             }

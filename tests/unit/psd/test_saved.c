@@ -20,6 +20,7 @@ struct files {
     } of[FILES_MAX];
     size_t count;
     struct psi_saved_io io;
+    uint64_t read; /* bytes of all of them */
     /* verify */
     uint32_t bad;
     struct psi_saved_file last;
@@ -45,13 +46,15 @@ static struct one *find_file(struct files *f, uint32_t task, uint32_t kind, uint
 static ps_status read_memory(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes,
                              size_t *out_bytes, struct psi_err *err)
 {
-    const struct one *of = find_file(ctx, file->task, file->kind, file->index);
+    struct files *f = ctx;
+    const struct one *of = find_file(f, file->task, file->kind, file->index);
     if (of == NULL) {
         return psi_fail(err, PS_NOT_FOUND, "there is no such file");
     }
     uint64_t left = offset < of->bytes ? of->bytes - offset : 0;
     *out_bytes = bytes < left ? bytes : (size_t)left;
     memcpy(dst, of->data + (*out_bytes == 0 ? 0 : offset), *out_bytes);
+    f->read += *out_bytes;
     return PS_OK;
 }
 
@@ -266,6 +269,88 @@ static ps_status on_value(void *ctx, const struct psi_saved_variable *v, uint32_
     return PS_OK;
 }
 
+/* Which arrays of a state are wanted, a bit for each, and what came of each. */
+enum { ARRAYS = 3 + 2 + 2 };
+struct choice {
+    const struct psi_saved_state *state;
+    uint32_t bits;
+    uint64_t got[ARRAYS];
+};
+
+static uint32_t array_of(const struct choice *c, const struct psi_saved_variable *v, uint32_t which)
+{
+    uint32_t i = which;
+    for (const struct psi_saved_variable *u = c->state->variables; u < v; u++) {
+        i += u->array_count;
+    }
+    assert_in_range(i, 0, ARRAYS - 1);
+    return i;
+}
+
+static bool is_chosen(void *ctx, const struct psi_saved_variable *v, uint32_t which)
+{
+    const struct choice *c = ctx;
+    return (c->bits & 1u << array_of(c, v, which)) != 0;
+}
+
+static ps_status on_chosen(void *ctx, const struct psi_saved_variable *v, uint32_t which, uint64_t at, const void *p, size_t n,
+                           struct psi_err *err)
+{
+    struct choice *c = ctx;
+    (void)p, (void)err;
+    assert_int_equal(at, c->got[array_of(c, v, which)]);
+    c->got[array_of(c, v, which)] += n;
+    return PS_OK;
+}
+
+/* What is wanted comes whole; of what is not, only the few bytes of b are read. */
+static void read_chosen(struct files *f, const struct psi_saved *saved, size_t state_at, size_t values_at, uint32_t bits)
+{
+    const struct psi_saved_file *file = &saved->files[values_at];
+    struct psi_saved_state state;
+    struct psi_err err;
+    struct choice c = {.state = &state, .bits = bits};
+    assert_ok(psi_saved_state_read(saved, &f->io, &saved->files[state_at], &state, &err), &err);
+    uint64_t want = state.files[file->index].header_bytes;
+    f->read = 0;
+    assert_ok(psi_saved_values_read(&f->io, file, &state, is_chosen, on_chosen, &c, &err), &err);
+    for (size_t i = 0; i < state.variable_count; i++) {
+        const struct psi_saved_variable *v = &state.variables[i];
+        for (uint32_t k = 0; k < v->array_count; k++) {
+            const bool comes = v->file == file->index + 1 && is_chosen(&c, v, k);
+            assert_int_equal(c.got[array_of(&c, v, k)], comes ? v->bytes : 0);
+            want += comes ? v->bytes : 0;
+        }
+    }
+    assert_in_range(f->read, want, want + 2 * 7 * sizeof(float));
+    psi_saved_state_fini(&state);
+}
+
+TEST(test_only_what_is_wanted_is_read)
+{
+    static const struct psi_saved_file tasks[] = {{.job = "ps", .task = 0}, {.job = "ps", .task = 1}};
+    struct sv *sv = sv_new();
+    struct psi_saved saved;
+    struct psi_err err;
+    size_t state_at = 0, files = 0;
+    PSI_IGNORE(fc_ready(&sv->c, "a", PS_F32, 20000, ps_adam(0.1), 1)); /* handles do not matter */
+    PSI_IGNORE(fc_ready(&sv->c, "b", PS_F32, 7, ps_adagrad(0.1), 1));
+    PSI_IGNORE(fc_ready(&sv->c, "c", PS_F32, 20000, ps_adagrad(0.1), 1));
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 1);
+    struct files *f = files_of(sv, 1);
+    assert_ok(psi_saved_open(&saved, 1, &f->io, tasks, 2, &err), &err);
+    for (size_t i = 0; i < saved.file_count; i++) {
+        state_at = saved.files[i].kind == PS_FILE_STATE ? i : state_at;
+        files += saved.files[i].kind == PS_FILE_VALUES;
+        for (uint32_t bits = 0; saved.files[i].kind == PS_FILE_VALUES && bits < 1u << ARRAYS; bits++) {
+            read_chosen(f, &saved, state_at, i, bits);
+        }
+    }
+    assert_int_equal(files, 1);
+    psi_saved_close(&saved);
+}
+
 TEST(test_values_are_those_of_the_task)
 {
     enum { ELEMENTS = 50000 };
@@ -289,7 +374,7 @@ TEST(test_values_are_those_of_the_task)
         assert_int_equal(state.variable_count, 1);
         assert_int_equal(state.variables[0].optimizer.kind, PS_OPT_ADAGRAD);
         assert_int_equal(state.variables[0].array_count, 2);
-        assert_ok(psi_saved_values_read(&f->io, &saved.files[i + 1], &state, on_value, &got, &err), &err);
+        assert_ok(psi_saved_values_read(&f->io, &saved.files[i + 1], &state, NULL, on_value, &got, &err), &err);
         psi_saved_state_fini(&state);
     }
     assert_int_equal(got.bytes, ELEMENTS * sizeof(float));
