@@ -873,8 +873,8 @@ PS_API ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_c
  * ps_export() does of live ones. With slots they have TensorFlow's names: w/Adagrad, w/Momentum, w/Adam, w/Adam_1, and
  * beta1_power and beta2_power where all Adam variables have the same ones, else, and in several files, w/beta1_power. ps_import()
  * gives them where it is asked to. With shard_bytes: PATH-00001-of-0000N.safetensors (PATH without its ".safetensors"), and then
- * PATH.safetensors.index.json, which names them. What is written was verified; other values are not read. out_variables may
- * be NULL. Blocks, as verify.
+ * PATH.safetensors.index.json, which names them. What is written was verified, and nothing else is. out_variables may be
+ * NULL. Blocks, as verify.
  * Errors: those of verify (nothing is at path then) and of ps_export().
  */
 PS_API ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path, const ps_checkpoint_options *options,

@@ -676,9 +676,9 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "are.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
         "optimizers, --shard BYTES: into files of that size, FILE-00001-of-00003.safetensors (FILE without its .safetensors)\n"
-        "and an index, FILE.safetensors.index.json, --only: not all of them. What is not exported is neither read nor\n"
-        "compared with its CRCs. Files of an export with another number of them stay beside; the index names those that\n"
-        "count. import: psctl import, with the slots that export has written; --only, --prefix and --create as there.\n"
+        "and an index, FILE.safetensors.index.json, --only: not all of them. What is not exported is not compared with\n"
+        "its CRCs. Files of an export with another number of them stay beside; the index names those that count.\n"
+        "import: psctl import, with the slots that export has written; --only, --prefix and --create as there.\n"
         "delete: it goes on all tasks that are up; the newest one that is whole, and one that\n"
         "the directory does not know to be this cluster's, only with --force. --timeout of the others is for each request.\n",
 };
