@@ -16,8 +16,11 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ.get("PSD_BUILD", "build/release")
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from ports import free_port
+
+BUILD = os.environ.get("PSD_BUILD", "build/release")
 VENV = os.path.join("build", "bench", "venv")
 TENSORFLOW = "tensorflow-cpu==2.21.*"
 READY_S = 60
@@ -33,12 +36,6 @@ def program(name):
         if os.path.exists(path):
             return path
     raise Failed("%s is not built: make bench-programs" % name)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def environment(**more):

@@ -2,10 +2,16 @@
 """Real psd processes for the Python system tests: a cluster on free ports of 127.0.0.1, each task with an inherited socket."""
 import ctypes
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import sys
+import tempfile
 import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from ports import free_port  # pylint: disable=unused-import
 
 BUILD = os.environ.get("PSD_BUILD", "build/release")
 SANITIZED = any(word in BUILD for word in ("asan", "tsan"))
@@ -17,13 +23,6 @@ def path(name):
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
-
-
-def free_port():
-    """A port that was free a moment ago, for tests that want nobody to answer."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Cluster:
@@ -43,24 +42,31 @@ class Cluster:
         self.hosts = ",".join(self.addresses)
         self.spec = "ps=" + self.hosts + (";worker=" + ",".join(self.worker_addresses) if workers else "") + more_jobs
         self.tasks = [None] * (count + workers)
+        self.logs = list(self.tasks)  # what each has written to stderr
 
     def start(self, i, *flags):
         fd = self.sockets[i].fileno()
         job, index = ("ps", i) if i < len(self.addresses) else ("worker", i - len(self.addresses))
         script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
+        self.logs[i] = tempfile.TemporaryFile("w+")
         self.tasks[i] = subprocess.Popen(
             ["/bin/bash", "-c", script, path("bin/psd"), "--cluster", self.spec, "--job_name", job, "--task_index", str(index),
              "--log_level", "warn", *flags],
-            stdout=subprocess.PIPE, pass_fds=[fd], text=True, preexec_fn=die_with_parent)
+            stdout=subprocess.PIPE, stderr=self.logs[i], pass_fds=[fd], text=True, preexec_fn=die_with_parent)
         line = self.tasks[i].stdout.readline()
         if not line.startswith("ready:"):
-            raise RuntimeError("psd task %d is not ready: %r" % (i, line))
+            code = self.tasks[i].wait()
+            self.logs[i].seek(0)
+            raise RuntimeError("psd task %d is not ready: %r, exit status %d: %s" % (i, line, code, self.logs[i].read()))
 
     def kill(self, i, how=signal.SIGKILL):
         self.tasks[i].send_signal(how)
         self.tasks[i].stdout.close()
         code = self.tasks[i].wait()
         self.tasks[i] = None
+        with self.logs[i] as log:
+            log.seek(0)
+            shutil.copyfileobj(log, sys.stderr)
         return code
 
     def refuse(self, i):

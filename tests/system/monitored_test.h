@@ -105,6 +105,16 @@ static void restart_all(void)
     test_cluster_start_all(&cluster);
 }
 
+/* Set when a restart is over, cleared by the test. Who trains beside it waits for it, so that nothing has ended before. */
+static atomic_bool restarted;
+
+static inline void await_restart(void)
+{
+    while (!atomic_load(&restarted)) {
+        (void)usleep(1000); /* sleep: looks at what it waits for */
+    }
+}
+
 /* The loop of a training program; how often it went around. The restart comes in that round. */
 static inline int train(ps_session *s, struct model *m, int64_t steps, int restart_at, void (*restart)(void))
 {

@@ -153,7 +153,7 @@ static void test_broken_step(void **state)
 
 /* ---- rounds ---- */
 
-enum { ROUNDS = 20 };
+enum { ROUNDS = 20, ROUNDS_BEFORE = 3 };
 struct member {
     uint32_t task;
     struct seen seen;
@@ -184,8 +184,8 @@ static void *member_main(void *arg)
             b[i] = -1;
         }
         ps_push(s, m.w), ps_push(s, m.b);
-        if (ps_step_done(s) == PS_OK) {
-            atomic_fetch_add(&me->steps, 1);
+        if (ps_step_done(s) == PS_OK && atomic_fetch_add(&me->steps, 1) + 1 == ROUNDS_BEFORE && me->task == 0) {
+            await_restart(); /* the other one waits in the next round */
         }
     }
     (void)ps_pull(s);
@@ -203,14 +203,16 @@ static void test_rounds(void **state)
     static struct member members[2];
     pthread_t threads[2];
     memset(members, 0, sizeof(members));
+    atomic_store(&restarted, false);
     for (uint32_t i = 0; i < 2; i++) {
         members[i].task = i;
         assert_int_equal(pthread_create(&threads[i], NULL, member_main, &members[i]), 0);
     }
-    while (atomic_load(&members[0].steps) < 3) {
+    while (atomic_load(&members[0].steps) < ROUNDS_BEFORE) {
         (void)usleep(1000); /* sleep: looks at what it waits for; the steps have deadlines */
     }
     restart_all();
+    atomic_store(&restarted, true);
     for (uint32_t i = 0; i < 2; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         assert_int_equal(members[i].code, 0);

@@ -6,7 +6,7 @@
  */
 #include "monitored_test.h"
 
-enum { ITEMS = 6, EPOCHS = 4, TRAINERS = 3, NEXT_MS = 20000 };
+enum { ITEMS = 6, EPOCHS = 4, TRAINERS = 3, NEXT_MS = 20000, STEPS_BEFORE = 3 };
 static const char *const items[ITEMS] = {"a", "b", "c", "d", "e", "f"};
 
 static ps_param *param_at(ps_session *s, const char *name, const char *device)
@@ -137,7 +137,9 @@ static void *trainer_main(void *arg)
             step(s, p);
             atomic_fetch_add(&me->steps, 1);
             atomic_fetch_add(&me->done, ps_work_done(work, &item) == PS_OK ? 1 : 0);
-            (void)usleep(5000); /* sleep: so that the restart comes in the middle */
+            if (atomic_load(&me->steps) == STEPS_BEFORE) {
+                await_restart();
+            }
         }
     }
     me->code = ps_session_close(s);
@@ -155,10 +157,11 @@ static void test_work_of_several(void **state)
     int done = 0;
     int recovered = 0;
     memset(trainers, 0, sizeof(trainers));
+    atomic_store(&restarted, false);
     for (int i = 0; i < TRAINERS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, trainer_main, &trainers[i]), 0);
     }
-    while (steps < 3) {
+    while (steps < STEPS_BEFORE) {
         (void)usleep(1000); /* sleep: looks at what it waits for; its calls have deadlines */
         steps = 0;
         for (int i = 0; i < TRAINERS; i++) {
@@ -166,6 +169,7 @@ static void test_work_of_several(void **state)
         }
     }
     restart_second();
+    atomic_store(&restarted, true);
     for (int i = 0; i < TRAINERS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
         assert_int_equal(trainers[i].code, 0);

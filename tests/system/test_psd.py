@@ -23,6 +23,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from ports import free_port
 from pyclient import Client, Closed
 
 from daemon import PREFIX, PSD, VARIANT, WAIT_S, Psd, environment
@@ -63,15 +64,6 @@ def listening(address="127.0.0.1", family=socket.AF_INET):
     s.bind((address, 0) if family != socket.AF_UNIX else address)
     s.listen(16)
     return s
-
-
-def free_ports(count):
-    """Ports that nothing listens on now; another program might take one: tests that can use port 0 do."""
-    sockets = [listening() for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
 
 
 class Directory(unittest.TestCase):
@@ -139,7 +131,7 @@ class Start(Directory):
                 self.assertTrue(serves(c))
 
     def test_several_tasks_in_one_process(self):
-        ports = free_ports(3)
+        ports = [free_port() for _ in range(3)]
         spec = "ps=" + ",".join(f"127.0.0.1:{p}" for p in ports)
         with Psd("--cluster", spec, "--task_index", "0-2", lines=3) as psd:
             self.assertEqual(psd.ready, [f"ready: psd://127.0.0.1:{p}" for p in ports])
@@ -159,7 +151,7 @@ class Start(Directory):
             self.assertLess(rss_kib, 10 * 1024)
 
     def test_tf_config(self):
-        port, other = free_ports(2)
+        port, other = free_port(), free_port()
         config = json.dumps({"cluster": {"ps": [f"127.0.0.1:{other}", f"127.0.0.1:{port}"], "worker": ["127.0.0.1:1"]},
                              "task": {"type": "ps", "index": 1}})
         with Psd(env={"TF_CONFIG": config}) as psd:
@@ -174,7 +166,7 @@ class Start(Directory):
             with psd.connect() as c:  # the file's hello_deadline is in force
                 self.assertIn(b"no HELLO in time", read_to_end(c))
         config = json.dumps({"cluster": {"ps": ["127.0.0.1:1"]}})
-        flag_port, = free_ports(1)
+        flag_port = free_port()
         with Psd("--ps_hosts", f"127.0.0.1:{flag_port}", env={"TF_CONFIG": config}) as psd:
             self.assertEqual(psd.address()[1], flag_port)
 
@@ -264,7 +256,7 @@ class Refusals(Directory):
             address = f"127.0.0.1:{s.getsockname()[1]}"
             self.refused("--listen", address, words=[address, "in use"], status=1)
             # the second of two tasks: the first, which serves already, is ended again
-            spec = f"ps=127.0.0.1:{free_ports(1)[0]},{address}"
+            spec = f"ps=127.0.0.1:{free_port()},{address}"
             code, _, err = run("-c", spec, "--task_index", "0-1", "--log_level", "off")
             self.assertEqual(code, 1)
             self.assertIn(address, err)

@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Free ports of 127.0.0.1, for servers that tests start and for addresses where nobody is to answer."""
+import random
+import socket
+
+FIRST, END = 16384, 32768  # below those that Linux gives by itself, to port 0 and to whoever connects: none of these takes one
+given = set()
+
+
+def is_free(port):
+    with socket.socket() as s:
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port():
+    """A port that nobody has; none is returned twice."""
+    while True:
+        port = random.randrange(FIRST, END)
+        if port not in given and is_free(port):
+            given.add(port)
+            return port
