@@ -118,12 +118,13 @@ MODEL_SCRIPTS := $(sort $(wildcard tests/models/test_*.py))
 SYSTEM_SCRIPTS := $(sort $(wildcard tests/system/test_*.sh tests/system/test_*.py))
 TESTLIB_C := $(wildcard tests/lib/*.c)
 SHIM_C := $(wildcard tests/lib/shim/*.c)
+TSAN_C := $(wildcard tests/lib/tsan/*.c)
 SIMLIB_C := $(wildcard tests/sim/lib/*.c)
 FUZZ_C := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_C := $(filter-out tests/bench/bare.c,$(wildcard tests/bench/*.c))
 TEST_C := $(UNIT_C) $(KERNELS_C) $(PARITY_C) $(GOLDEN_C) $(SIM_C) $(SYSTEM_C) $(REGRESS_C)
 OUR_C := $(COMMON_C) $(NET_C) $(CLI_C) $(PSD_MAIN) $(PSD_C) $(WORKER_C) $(CPU_C) $(CUDA_C) $(PSCTL_C) $(PSTRAIN_C) $(EXAMPLE_C) $(TEST_C) \
-	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SHIM_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(GPU_BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
+	$(FAKE_C) $(EMULATED_C) $(TESTLIB_C) $(SHIM_C) $(TSAN_C) $(SIMLIB_C) $(FUZZ_C) $(BENCH_C) $(GPU_BENCH_C) $(if $(FUZZ_C),tests/fuzz/replay_main.c)
 
 obj = $(patsubst %.c,$(B)/obj/%.o,$(patsubst $(B)/%,%,$1))
 COMMON_O := $(call obj,$(COMMON_C) $(GEN_C))
@@ -377,6 +378,10 @@ $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
 else
 $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
 	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
+endif
+
+ifeq ($(VARIANT),tsan)
+$(PROGRAMS) $(EXAMPLES) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(SYSTEM) $(BENCH): $(call obj,$(TSAN_C))
 endif
 
 # what system tests have in processes that they start (LD_PRELOAD)

@@ -19,16 +19,6 @@
 
 enum { WIDTH = 1000, TIMEOUT_MS = 60000 };
 
-#if defined(__SANITIZE_THREAD__)
-/* libuv closes the descriptor of a loop by a system call of its own, which the sanitizer does not see: a socket that another
- * thread then gets under the same number is no race. */
-__attribute__((visibility("default"))) const char *__tsan_default_suppressions(void); /* NOLINT(bugprone-reserved-identifier) */
-const char *__tsan_default_suppressions(void)                                         /* NOLINT(bugprone-reserved-identifier) */
-{
-    return "race:epoll_create1\n";
-}
-#endif
-
 /* ---- log ---- */
 
 struct seen {
