@@ -2,7 +2,6 @@
 """Real psd processes for the Python system tests: a cluster on free ports of 127.0.0.1, each task with an inherited socket."""
 import ctypes
 import os
-import shutil
 import signal
 import socket
 import subprocess
@@ -42,31 +41,33 @@ class Cluster:
         self.hosts = ",".join(self.addresses)
         self.spec = "ps=" + self.hosts + (";worker=" + ",".join(self.worker_addresses) if workers else "") + more_jobs
         self.tasks = [None] * (count + workers)
-        self.logs = list(self.tasks)  # what each has written to stderr
+        self.logs = list(self.tasks)
 
     def start(self, i, *flags):
         fd = self.sockets[i].fileno()
         job, index = ("ps", i) if i < len(self.addresses) else ("worker", i - len(self.addresses))
         script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
-        self.logs[i] = tempfile.TemporaryFile("w+")
+        self.logs[i] = tempfile.TemporaryFile("a+", encoding="utf-8")
         self.tasks[i] = subprocess.Popen(
             ["/bin/bash", "-c", script, path("bin/psd"), "--cluster", self.spec, "--job_name", job, "--task_index", str(index),
              "--log_level", "warn", *flags],
             stdout=subprocess.PIPE, stderr=self.logs[i], pass_fds=[fd], text=True, preexec_fn=die_with_parent)
         line = self.tasks[i].stdout.readline()
         if not line.startswith("ready:"):
-            code = self.tasks[i].wait()
-            self.logs[i].seek(0)
-            raise RuntimeError("psd task %d is not ready: %r, exit status %d: %s" % (i, line, code, self.logs[i].read()))
+            raise RuntimeError("psd task %d is not ready: %r, exit status %d: %s" % (i, line, self.tasks[i].wait(), self.said(i)))
+
+    def said(self, i):
+        """What the task that runs there has written to stderr."""
+        self.logs[i].seek(0)
+        return self.logs[i].read()
 
     def kill(self, i, how=signal.SIGKILL):
         self.tasks[i].send_signal(how)
         self.tasks[i].stdout.close()
         code = self.tasks[i].wait()
         self.tasks[i] = None
-        with self.logs[i] as log:
-            log.seek(0)
-            shutil.copyfileobj(log, sys.stderr)
+        sys.stderr.write(self.said(i))
+        self.logs[i].close()
         return code
 
     def refuse(self, i):

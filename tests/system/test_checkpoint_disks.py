@@ -27,14 +27,7 @@ class Disks(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.m = Machine(folder.name)
         self.addCleanup(self.m.__exit__)
-        self.log = os.dup(2)
-        self.addCleanup(os.close, self.log)
-        with open(self.m.at("stderr"), "w", encoding="utf-8") as f:
-            os.dup2(f.fileno(), 2)
-        try:
-            self.assertTrue(self.m.boot_all())
-        finally:
-            os.dup2(self.log, 2)
+        self.assertTrue(self.m.boot_all())
         self.steps = 0
         self.train()
         self.first = self.save()
@@ -92,8 +85,7 @@ class Disks(unittest.TestCase):
                                        (0, "S", errno.EIO, "DATA_LOSS"), (1, "W", errno.EIO, "DATA_LOSS"), (0, "R", errno.EIO, "DATA_LOSS"),
                                        (1, "CMUR", errno.EROFS, "PERMISSION_DENIED")):
             self.fails(task, kinds, why, want)
-        with open(self.m.at("stderr"), encoding="utf-8") as f:
-            log = f.read()
+        log = self.m.said(0)
         for want in ("RESOURCE_EXHAUSTED", "DATA_LOSS", "PERMISSION_DENIED"):
             self.assertRegex(log, r"ev=checkpoint_failed .*st=%s msg=" % want)
 
