@@ -615,7 +615,7 @@ static ps_status take_piece(struct values_reading *r, const uint8_t *p, size_t n
     return st;
 }
 
-/* Behind what has been read and what nobody wants; less than SKIPPED_BYTES of that between others are read with them. */
+/* Behind what has been read and what nobody wants; at most SKIPPED_BYTES of that between others are read with them. */
 static void next_run(struct values_reading *r, struct pieces *p)
 {
     uint64_t began = r->at;

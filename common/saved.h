@@ -4,11 +4,11 @@
  * has the files gives a function that reads a range of one.
  *
  * Happy path: psi_saved_open() finds a manifest that is good -> its files -> of each task psi_saved_state_read(): which variables
- * there are and the CRCs of their values -> psi_saved_values_read(): each file of values once, from its beginning to its end, and
- * what is in it goes to the caller. psi_saved_verify() does all of it, and goes on behind a file that is bad.
- * Failure: DATA_LOSS: a file is not as it was written, and its text says where; FAILED_PRECONDITION: it is of a newer psd or of
- * another cluster; what reading says. A file that was read to its end without an error is, byte for byte, the one whose CRCs the
- * manifest and the state file have. Any thread.
+ * there are and the CRCs of their values -> psi_saved_values_read(): each file of values once, from its beginning on, and what
+ * the caller wants of it goes to him. psi_saved_verify() does all of it, and goes on behind a file that is bad. Failure:
+ * DATA_LOSS: a file is not as it was written, and its text says where; FAILED_PRECONDITION: it is of a newer psd or of another
+ * cluster; what reading says. What was read of a file without an error is, byte for byte, what the manifest and the state file
+ * have the CRCs of; a file that was read whole has nothing else in it. Any thread.
  */
 #ifndef PSI_SAVED_H
 #define PSI_SAVED_H

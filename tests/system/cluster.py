@@ -6,13 +6,14 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from ports import free_port  # pylint: disable=unused-import
 
 BUILD = os.environ.get("PSD_BUILD", "build/release")
+READY_S = 60
 SANITIZED = any(word in BUILD for word in ("asan", "tsan"))
 
 
@@ -22,6 +23,13 @@ def path(name):
 
 def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def pass_on(stream, lines):
+    with stream:
+        for line in stream:
+            lines.append(line)
+            sys.stderr.write(line)
 
 
 class Cluster:
@@ -41,33 +49,32 @@ class Cluster:
         self.hosts = ",".join(self.addresses)
         self.spec = "ps=" + self.hosts + (";worker=" + ",".join(self.worker_addresses) if workers else "") + more_jobs
         self.tasks = [None] * (count + workers)
-        self.logs = list(self.tasks)
+        self.readers = list(self.tasks)
+        self.said = list(self.tasks)  # by each: lines on stderr, which go to ours as well
 
     def start(self, i, *flags):
         fd = self.sockets[i].fileno()
         job, index = ("ps", i) if i < len(self.addresses) else ("worker", i - len(self.addresses))
         script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
-        self.logs[i] = tempfile.TemporaryFile("a+", encoding="utf-8")
         self.tasks[i] = subprocess.Popen(
             ["/bin/bash", "-c", script, path("bin/psd"), "--cluster", self.spec, "--job_name", job, "--task_index", str(index),
              "--log_level", "warn", *flags],
-            stdout=subprocess.PIPE, stderr=self.logs[i], pass_fds=[fd], text=True, preexec_fn=die_with_parent)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[fd], text=True, errors="replace", preexec_fn=die_with_parent)
+        self.said[i] = []
+        self.readers[i] = threading.Thread(target=pass_on, args=(self.tasks[i].stderr, self.said[i]), daemon=True)
+        self.readers[i].start()
         line = self.tasks[i].stdout.readline()
         if not line.startswith("ready:"):
-            raise RuntimeError("psd task %d is not ready: %r, exit status %d: %s" % (i, line, self.tasks[i].wait(), self.said(i)))
-
-    def said(self, i):
-        """What the task that runs there has written to stderr."""
-        self.logs[i].seek(0)
-        return self.logs[i].read()
+            code = self.tasks[i].wait(READY_S)
+            self.readers[i].join()
+            raise RuntimeError("psd task %d is not ready: %r, exit status %d: %s" % (i, line, code, "".join(self.said[i])))
 
     def kill(self, i, how=signal.SIGKILL):
         self.tasks[i].send_signal(how)
         self.tasks[i].stdout.close()
         code = self.tasks[i].wait()
+        self.readers[i].join()
         self.tasks[i] = None
-        sys.stderr.write(self.said(i))
-        self.logs[i].close()
         return code
 
     def refuse(self, i):

@@ -85,7 +85,8 @@ class Disks(unittest.TestCase):
                                        (0, "S", errno.EIO, "DATA_LOSS"), (1, "W", errno.EIO, "DATA_LOSS"), (0, "R", errno.EIO, "DATA_LOSS"),
                                        (1, "CMUR", errno.EROFS, "PERMISSION_DENIED")):
             self.fails(task, kinds, why, want)
-        log = self.m.said(0)
+        self.assertEqual(self.m.kill(0, signal.SIGTERM), 0)  # so that all that it has said has come
+        log = "".join(self.m.said[0])
         for want in ("RESOURCE_EXHAUSTED", "DATA_LOSS", "PERMISSION_DENIED"):
             self.assertRegex(log, r"ev=checkpoint_failed .*st=%s msg=" % want)
 
@@ -119,21 +120,44 @@ class Disks(unittest.TestCase):
         self.assertEqual(code, 1, out)
         self.assertRegex(out, r"DEADLINE_EXCEEDED.* is not saved yet, and goes on: \d+ %, 1 of 2 tasks, and no further for [4-9]")
 
+    def interrupted(self, *words, stderr=subprocess.PIPE):
+        """What psctl writes to stderr where a signal comes while a checkpoint is written."""
+        self.m.ask(1, "slow S 2000")
+        child = subprocess.Popen([PSCTL, "-t", self.m.hosts.split(",")[0], "checkpoint", *words], stderr=stderr, text=True,
+                                 preexec_fn=die_with_parent)
+        self.until(lambda status: "is written" in status)
+        self.m.ask(1, "")
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=WAIT_S)
+        self.assertEqual(child.returncode, 128 + signal.SIGINT, err)
+        return err
+
     def test_an_interrupt(self):
-        """Of psctl: what it has begun goes on, and it says so."""
+        """Of psctl: what it has begun goes on, and it says so and nothing else."""
         for words in (("save",), ("restore", "latest", "--yes")):  # which saves what it has restored
             before = self.save()
-            self.m.ask(1, "slow S 400")
-            child = subprocess.Popen([PSCTL, "-t", self.m.hosts.split(",")[0], "checkpoint", *words], stderr=subprocess.PIPE, text=True,
-                                     preexec_fn=die_with_parent)
-            self.until(lambda status: "is written" in status)
-            child.send_signal(signal.SIGINT)
-            _, err = child.communicate(timeout=WAIT_S)
-            self.assertEqual(child.returncode, 128 + signal.SIGINT, err)
-            self.assertRegex(err, "^psctl: a %s that has begun goes on" % ("checkpoint" if words == ("save",) else "restore"))
+            self.assertRegex(self.interrupted(*words),
+                             "^psctl: a %s that has begun goes on[^\n]*\n$" % ("checkpoint" if words == ("save",) else "restore"))
             self.until(lambda status, want="%d is saved" % (before + 1): status.startswith(want))
-            self.m.ask(1, "")
             self.whole(before + 1)
+
+    def test_an_interrupt_that_nobody_reads(self):
+        """It ends all the same, with the same exit status."""
+        for full in (True, False):
+            self.save()
+            reader, writer = os.pipe()
+            if full:
+                os.set_blocking(writer, False)
+                with self.assertRaises(BlockingIOError):
+                    while True:
+                        os.write(writer, bytes(4096))
+                os.set_blocking(writer, True)
+            else:
+                os.close(reader)
+            self.interrupted("save", stderr=writer)
+            os.close(writer)
+            if full:
+                os.close(reader)
 
     def test_a_slow_disk(self):
         """Each fsync takes 10 s: who waits for the checkpoint is told that it goes on, and training does."""

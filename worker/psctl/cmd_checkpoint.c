@@ -308,6 +308,7 @@ static enum psctl_exit save(struct psctl *c)
     if (f.status != PS_OK) {
         return failed(c, &f);
     }
+    psctl_leave_says(NULL);
     if (c->json) {
         cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
     } else {
@@ -515,6 +516,7 @@ static enum psctl_exit restore(struct psctl *c)
         psctl_failed(c, f.status, f.reason, "checkpoint %" PRIu64 " is %s, and not saved so yet: %s", number, done, f.text);
         return PSCTL_FAILED;
     }
+    psctl_leave_says(NULL);
     if (c->json) {
         cli_json_print(json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved));
     } else {

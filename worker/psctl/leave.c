@@ -2,11 +2,12 @@
 /*
  * SIGINT and SIGTERM while psctl waits for tasks: what it has staged or begun there ends at once, not with its lease.
  * Happy path: a thread takes the signal, the session says goodbye (at most a second), what goes on without it is said, the
- * process ends with 128 + the signal's number. Failure modes: without a thread a signal ends the process as ever. --watch has
- * handlers of its own (watch.c).
+ * process ends with 128 + the signal's number. What fails meanwhile, as the session closes, is not said. Failure modes: without
+ * a thread a signal ends the process as ever. --watch has handlers of its own (watch.c).
  */
 #include "psctl.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,11 +21,17 @@ static sigset_t signals;
 static void *wait_for_signal(void *unused)
 {
     int number = 0;
+    sigset_t pipe;
     (void)unused;
+    (void)sigemptyset(&pipe);
+    (void)sigaddset(&pipe, SIGPIPE);
+    (void)pthread_sigmask(SIG_BLOCK, &pipe, NULL); /* the exit status is the signal's that came */
     if (sigwait(&signals, &number) == 0) {
         (void)pthread_mutex_lock(&lock); /* for good: the session is not closed meanwhile */
         ps_session_leave(session);
-        if (says != NULL) { /* in place of a bar; not through stdio, which the other thread may be in */
+        struct pollfd err = {.fd = STDERR_FILENO, .events = POLLOUT};
+        if (says != NULL && poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0) { /* nobody waits for who reads it */
+            /* in place of a bar; not through stdio, which the other thread may be in */
             (void)dprintf(STDERR_FILENO, "%spsctl: %s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", says);
         }
         _exit(128 + number);

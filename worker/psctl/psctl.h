@@ -123,7 +123,8 @@ void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
 /** From now on SIGINT and SIGTERM let the session say goodbye and end the process (leave.c). */
 void psctl_leave_begin(void);
-/** They say this before the process ends, from now on. Borrowed. */
+/** They say this before the process ends, from now on; NULL: nothing. Borrowed. Does not return where one has come: to be called
+ *  before a result or an error is said. */
 void psctl_leave_says(const char *text);
 /** They wait until psctl_leave_session(): a session is being opened, which tasks may know before it is here, or is about to
  *  close. */
