@@ -21,7 +21,7 @@ lib=$(dirname "$(find "$stage" -name libpsd.a)")
 export PKG_CONFIG_PATH=$lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$stage LD_LIBRARY_PATH=$lib
 case "$variant" in
     asan) instrument=('-fsanitize=address,undefined') ;;
-    tsan) instrument=(-fsanitize=thread) ;;
+    tsan) instrument=(-fsanitize=thread "$top/$PSD_BUILD/obj/tests/lib/tsan/close.o") ;;
     *) instrument=() ;;
 esac
 
