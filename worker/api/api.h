@@ -49,6 +49,7 @@ struct ps_param {
     ps_request push, pull;
     struct psk_call fetch; /* a gradient that comes from the device, for a push */
     bool pushing, pulling; /* under the lock: the request is in flight, or its gradient on the way to the host */
+    bool fetching;         /* likewise: the latter; its push has not begun */
     bool trained, pushed;  /* it has an optimizer; under the lock: in rounds, since the last step */
     bool exact, next_exact;
     uint64_t version;               /* under the lock: of the last pull */

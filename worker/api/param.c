@@ -438,6 +438,7 @@ static ps_status pull_begin(ps_param *p)
     }
     void *memory = NULL;
     struct psi_err err = {0};
+    wait_for(p, &p->fetching); /* so that they have this session's own last push */
     take(p, &p->pulling, NULL);
     ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* until the device has the last ones */
     st = st == PS_OK ? ps_pull_start(p->variable, memory, p->bytes, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
@@ -473,6 +474,7 @@ static ps_status prefetch_begin(ps_param *p)
     if (!p->session->prefetch || p->variable == NULL) {
         return PS_OK;
     }
+    wait_for(p, &p->fetching); /* likewise */
     take(p, &p->pulling, NULL);
     ps_status st = next_set(p, PSI_NEXT_COMES);
     st = st == PS_OK ? ps_pull_start(p->variable, p->next.host, p->bytes, 0, &p->pull, on_pulled, p) : st;
@@ -555,6 +557,16 @@ static ps_status push_begin(ps_param *p)
     return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
 }
 
+static void fetching_set(ps_param *p, bool fetching)
+{
+    ps_session *s = p->session;
+    (void)pthread_mutex_lock(&s->lock);
+    p->fetching = fetching;
+    s->fetching += fetching ? 1 : (uint32_t)-1;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 /* The gradient is on the host, or will never be. A thread of the device. */
 static void on_fetched(void *ctx, const struct psi_err *error)
 {
@@ -565,10 +577,7 @@ static void on_fetched(void *ctx, const struct psi_err *error)
     } else {
         PSI_IGNORE(refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(error), "ps_push")); /* likewise */
     }
-    (void)pthread_mutex_lock(&s->lock);
-    s->fetching--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    fetching_set(p, false);
 }
 
 /* bring: the values after it are to come to the second buffer. */
@@ -603,14 +612,10 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
     if (!p->grad.on_device) {
         return push_begin(p);
     }
-    (void)pthread_mutex_lock(&s->lock);
-    s->fetching++;
-    (void)pthread_mutex_unlock(&s->lock);
+    fetching_set(p, true);
     st = psk_block_fetch(&p->grad, p->bytes, &p->fetch, on_fetched, p, &err);
     if (st != PS_OK) {
-        (void)pthread_mutex_lock(&s->lock);
-        s->fetching--;
-        (void)pthread_mutex_unlock(&s->lock);
+        fetching_set(p, false);
         return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), what);
     }
     return PS_OK;

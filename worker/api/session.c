@@ -462,6 +462,9 @@ int ps_session_close(ps_session *s)
     }
     psi_api_hooks_end(s);
     (void)pthread_mutex_lock(&s->lock);
+    while (s->fetching > 0) { /* pushes that are yet to begin, and would be refused */
+        psi_api_wait(s, &s->changed);
+    }
     s->closing = true;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
