@@ -28,6 +28,9 @@
  *                        one that nobody has made again by then are FAILED_PRECONDITION, until it is there and is found again
  * What the program has deleted itself is not made or waited for again.
  *
+ * In rounds, or with a bound on staleness, a restore ends these until the chief has found out: whoever finds the model without
+ * them (FAILED_PRECONDITION, reason NO_ROUNDS) tries again, as it was in step with it before.
+ *
  * Who is chief is not fixed: whoever holds the lease, which another worker takes over when the chief is gone.
  */
 #ifndef PS_MONITORED_H

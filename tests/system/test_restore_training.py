@@ -126,6 +126,24 @@ class Restored(test_pstrain_monitored.Monitored):
         self.assertEqual(len(values[0]), 5)
         self.assertTrue(values[0] == values[1], "seed %d" % SEED)
 
+    def test_the_chief_hears_of_it_last(self):
+        """A restore ends the rounds. Who finds the model without them, as the chief has not begun again, tries again until it has."""
+        for i in range(2):
+            self.start_ps(i, PSD, more=("--lease", "60s", "--checkpoint_dir", self.path("saved"), "--checkpoint_seconds", "0"))
+        chief, *others = self.trainers(*GOOD, "--sync", "--epochs", ENDLESS)
+        self.wait_for_step(10)
+        self.psctl("checkpoint", "save")
+        os.kill(chief.popen.pid, signal.SIGSTOP)
+        self.psctl("checkpoint", "restore")
+        for w in others:
+            w.wait_line("ev=not_recovered .*the chief has asked for no rounds", "err")
+        cluster.go_on(chief.popen.pid)
+        for w in (chief, *others):
+            w.wait_line("ev=recovered ", "err")
+        self.wait_for_step(self.step() + 10)
+        self.psctl("stop")
+        self.finish([chief, *others])
+
 
 if __name__ == "__main__":
     sys.exit(cluster.main(unittest))

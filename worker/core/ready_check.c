@@ -166,11 +166,12 @@ const struct psi_var *psi_ready_other_mode(const struct psi_ready *r)
 void psi_ready_fail_mode(struct psi_ready *r, const struct psi_var *var)
 {
     const struct psi_client *c = r->req->owner;
-    psi_ready_fail(r, PS_FAILED_PRECONDITION, var->rounds == PS_SYNC_ROUNDS ? PS_REASON_IN_ROUNDS : PS_REASON_NONE,
-                   PS_NOTHING_APPLIED,
+    const bool none = var->rounds == PS_SYNC_NONE;
+    const ps_reason other = var->rounds == PS_SYNC_ROUNDS ? PS_REASON_IN_ROUNDS : PS_REASON_NONE;
+    psi_ready_fail(r, PS_FAILED_PRECONDITION, none ? PS_REASON_NO_ROUNDS : other, PS_NOTHING_APPLIED,
                    "'%s' at %s: this program asks for %s, the chief has asked for %s%s; start all with the same flags", var->name,
                    c->peers[var->owner]->name, mode_text(c->sync.mode), mode_text(var->rounds),
-                   var->rounds == PS_SYNC_NONE ? ", or what it asked for has failed" : "");
+                   none ? ", or what it asked for has failed" : "");
 }
 
 void psi_ready_one_container(struct psi_ready *r)

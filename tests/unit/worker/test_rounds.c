@@ -348,6 +348,7 @@ static void other_side(ps_sync_mode ours, ps_sync_mode theirs, const char *text)
     statuses(t, true, theirs); /* the chief is there, and so it is */
     assert_done(ready, PS_FAILED_PRECONDITION);
     assert_true((ready->err.reason == PS_REASON_IN_ROUNDS) == (theirs == PS_SYNC_ROUNDS));
+    assert_true((ready->err.reason == PS_REASON_NO_ROUNDS) == (theirs == PS_SYNC_NONE));
     assert_non_null(strstr(ready->err.text, "'w' at /job:ps/task:0"));
     assert_non_null(strstr(ready->err.text, text));
 }
