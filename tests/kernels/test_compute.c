@@ -29,6 +29,7 @@ static void add_line(void *ctx, ps_log_level level, const char *line)
 }
 
 static ps_progress progress; /* of sessions that are opened */
+static bool prefetch;        /* likewise */
 
 static ps_status session_open(const char *device, bool soft, ps_session **out, char error[512])
 {
@@ -42,6 +43,7 @@ static ps_status session_open(const char *device, bool soft, ps_session **out, c
     o.container = container;
     o.compute_device = device;
     o.progress = progress;
+    o.prefetch = prefetch;
     o.allow_soft_placement = soft;
     o.log = add_line;
     o.log_ctx = logged;
@@ -537,8 +539,85 @@ static void test_close_at_once(void **state)
         assert_int_equal(ps_dense_backward(&l.x, &l.y, l.w, l.b, &l.dy), PS_OK);
         assert_int_equal(ps_push(l.session, l.w), PS_OK);
         assert_int_equal(ps_push(l.session, l.b), PS_OK);
-        PSI_IGNORE(layer_fini(&l)); /* a push that was not sent is CANCELLED, one that was is waited for */
+        assert_int_equal(layer_fini(&l), PS_OK);
     }
+    fake->delay_us_max = 200;
+}
+
+/* A parameter of zeros, that each gradient of ones makes less by 1. */
+static ps_param *zeros_open(const char *device, ps_session **out)
+{
+    char error[512];
+    if (session_open(device, false, out, error) != PS_OK) {
+        fail_msg("%s", error);
+    }
+    ps_param *w = ps_param_get(*out, "w", PS_SHAPE(2, 2), ps_zeros(), ps_sgd(1));
+    assert_int_equal(ps_session_ready(*out), PS_OK);
+    return w;
+}
+
+static void ones_push(ps_session *s, ps_param *w)
+{
+    static const float one[2] = {1, 1};
+    ps_tensor x = {0};
+    ps_tensor dy = {0};
+    ps_tensor_wrap(&x, one, 1, 2);
+    ps_tensor_wrap(&dy, one, 1, 2);
+    assert_int_equal(ps_dense_backward(&x, &dy, w, NULL, NULL), PS_OK);
+    assert_int_equal(ps_push(s, w), PS_OK);
+    ps_tensor_free(&x);
+    ps_tensor_free(&dy);
+}
+
+/* The values are after least to most pushes, and their version says of how many. */
+static void assert_pulled(ps_session *s, ps_param *w, int least, int most)
+{
+    bool exact = false;
+    assert_int_equal(ps_pull(s), PS_OK);
+    const float *values = ps_param_value(w);
+    const int there = (int)ps_param_version(w, &exact);
+    assert_true(exact);
+    assert_in_range(there, least, most);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(values[i] == (float)-there);
+    }
+}
+
+/* A push whose gradient is on its way when the session is closed is carried out: the next session reads it. */
+static void test_close_has_pushed(void **state)
+{
+    (void)state;
+    ps_session *s = NULL;
+    fake->delay_us_max = 3000;
+    for (int i = 0; i < 10; i++) {
+        ps_param *w = zeros_open("fake:0", &s);
+        assert_pulled(s, w, i, i);
+        ones_push(s, w);
+        assert_int_equal(ps_session_close(s), PS_OK);
+        containers--; /* the same one again */
+    }
+    containers++;
+    fake->delay_us_max = 200;
+}
+
+/* Without ps_step_done() between them: a pull has what its session has pushed before it, as on the CPU; with prefetch at least
+ * what was pushed before the last pull, which has begun to read. */
+static void test_pull_has_pushes(void **state)
+{
+    (void)state;
+    const char *const devices[] = {"cpu", "fake:0"};
+    fake->delay_us_max = 3000;
+    for (size_t i = 0; i < 4; i++) {
+        ps_session *s = NULL;
+        prefetch = i >= 2;
+        ps_param *w = zeros_open(devices[i % 2], &s);
+        for (int pushed = 0; pushed < 5; pushed++) {
+            assert_pulled(s, w, prefetch && pushed > 0 ? pushed - 1 : pushed, pushed);
+            ones_push(s, w);
+        }
+        assert_int_equal(ps_session_close(s), PS_OK);
+    }
+    prefetch = false;
     fake->delay_us_max = 200;
 }
 
@@ -576,6 +655,8 @@ int main(void)
         cmocka_unit_test(test_gradient_first),
         cmocka_unit_test(test_labels_on_the_device),
         cmocka_unit_test(test_close_at_once),
+        cmocka_unit_test(test_close_has_pushed),
+        cmocka_unit_test(test_pull_has_pushes),
         cmocka_unit_test(test_driven_by_the_caller),
     };
     if (fake_find() != 0) {
