@@ -24,7 +24,8 @@ bool psk_cpu_onednn_has(int out_version[3]);
 /** By oneDNN with one thread; false: it cannot, and c is as it was. */
 bool psk_cpu_onednn_multiply(const struct psk_cpu_product *p);
 
-/** Before the first product. BLAS computes with one thread from now on. */
+/** Before the first product. Where OPENBLAS_NUM_THREADS is a number above 1 that OpenBLAS has followed, as many threads compute,
+ * and OpenBLAS has one from now on; otherwise it is left as the program has it. */
 void psk_cpu_blas_open(void);
 /** What multiplies matrices, and what is wrong with it. */
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes);

@@ -10,6 +10,9 @@
  * own rows of w, as in dx (cut by its columns), in dw (by its rows, where it has more of them than columns) and in sgd, so that
  * most of what one CPU writes of w no other one reads. Failure: no memory for these sums, and y is cut by its columns.
  *
+ * OpenBLAS may be the program's, too: its number of threads is taken over only where OPENBLAS_NUM_THREADS says it. Otherwise it
+ * is 1 while a product is made here and the program's again behind the last one of those that are made at the same time.
+ *
  * The only file that includes cblas.h (OpenBLAS's defines the macro I).
  */
 #include "cpu.h"
@@ -17,6 +20,7 @@
 #include "common/clones.h"
 
 #include <cblas.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,13 +36,50 @@ enum { PART_PRODUCTS = 1 << 18 };
 /* Rows of w for each row of y and part at least, so that parts are added up. */
 enum { INNER_ROWS = 2 };
 
+static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
+/* under blas_mutex */
+static uint32_t blas_products; /* that are being made */
+static int blas_threads;       /* of the program, while there are some */
+
 void psk_cpu_blas_open(void)
 {
+    const char *text = getenv("OPENBLAS_NUM_THREADS");
+    if (text == NULL || text[0] == '\0' || text[strspn(text, "0123456789")] != '\0' || strtol(text, NULL, 10) < 2) {
+        return;
+    }
     const int threads = openblas_get_num_threads != NULL ? openblas_get_num_threads() : 1;
     if (threads > 1) { /* the user's setting: as many threads, but ours */
         psk_cpu_threads_set((uint32_t)threads);
         openblas_set_num_threads(1);
     }
+}
+
+/* A product begins: BLAS has one thread until none is made any more. */
+static void blas_enter(void)
+{
+    if (openblas_get_num_threads == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&blas_mutex);
+    if (blas_products++ == 0) {
+        blas_threads = openblas_get_num_threads();
+        if (blas_threads != 1) {
+            openblas_set_num_threads(1);
+        }
+    }
+    (void)pthread_mutex_unlock(&blas_mutex);
+}
+
+static void blas_leave(void)
+{
+    if (openblas_get_num_threads == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&blas_mutex);
+    if (--blas_products == 0 && blas_threads != 1) {
+        openblas_set_num_threads(blas_threads);
+    }
+    (void)pthread_mutex_unlock(&blas_mutex);
 }
 
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes)
@@ -63,9 +104,11 @@ static void multiply(const struct psk_cpu_product *p)
     if (psk_cpu_onednn_multiply(p)) {
         return;
     }
+    blas_enter();
     cblas_sgemm(CblasRowMajor, p->a_turned ? CblasTrans : CblasNoTrans, p->b_turned ? CblasTrans : CblasNoTrans, (int)p->rows,
                 (int)p->columns, (int)p->inner, 1.0f, p->a, (int)p->a_stride, p->b, (int)p->b_stride, p->beta, p->c,
                 (int)p->c_stride);
+    blas_leave();
 }
 
 /* ---- parts ---- */
