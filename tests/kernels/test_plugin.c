@@ -412,6 +412,17 @@ static void test_places(void **state)
     assert_int_equal(run_copy(variables, "backend", output), 0);
     assert_non_null(strstr(output, want));
 
+    /* a file there that is no plugin for this library is refused, though the next places have one */
+    snprintf(variables, sizeof(variables), "PS_PLUGIN_DIR=%s", work_path("text", name));
+    snprintf(want, sizeof(want), "no kernels for cpu: what PS_PLUGIN_DIR has cannot be used: %s/libpsworker_cpu.so: ", name);
+    assert_int_equal(run_copy(variables, "backend", output), 1);
+    assert_non_null(strstr(output, want));
+    forge(work_path("other/libpsworker_cpu.so", name), PSK_ABI + 1, sizeof(struct psk_plugin));
+    snprintf(variables, sizeof(variables), "PS_PLUGIN_DIR=%s", work_path("other", name));
+    assert_int_equal(run_copy(variables, "backend", output), 1);
+    assert_non_null(strstr(output, "cannot be used: was built for kernel ABI 4, this library has 3"));
+    assert_int_equal(run_copy("", "backend", output), 0);
+
     /* what the user has set stays: the core type that OpenBLAS then uses is the user's */
     if (strstr(output, "OpenBLAS") != NULL) {
         assert_int_equal(run_copy("OPENBLAS_CORETYPE=Nehalem", "backend", output), 0);

@@ -5,8 +5,9 @@
  * Happy path: a look into a small table without a lock; at the first use, under a mutex, the places of plugin.h are tried.
  * OpenBLAS reads its settings in its constructor, so they are put into the environment around dlopen() and taken out again:
  * one thread (those of set_threads() are the plugin's own), and the core type where it does not know the CPU.
- * What the user has set wins. Failure modes: nothing found, or found and not loadable, without psk_open, of another ABI. Not
- * remembered: the next call looks again. A plugin that was returned is never closed.
+ * What the user has set wins: a file in PS_PLUGIN_DIR is used or refused, never passed over. Failure modes: nothing found, or
+ * found and not loadable, without psk_open, of another ABI. Not remembered: the next call looks again. A plugin that was returned
+ * is never closed.
  */
 #include "plugin.h"
 
@@ -259,6 +260,17 @@ static void places_init(struct places *p)
 #endif
 }
 
+/* The file of a plugin in PS_PLUGIN_DIR; false: there is none. */
+static bool wanted_file(const char *name, char path[PATH_MAX])
+{
+    const char *dir = secure_getenv("PS_PLUGIN_DIR");
+    if (dir == NULL || dir[0] == '\0' || !name_ok(name)) {
+        return false;
+    }
+    const int n = snprintf(path, PATH_MAX, "%s/libpsworker_%s.so", dir, name);
+    return n > 0 && n < PATH_MAX && access(path, F_OK) == 0;
+}
+
 /* Under open_mutex. */
 static ps_status slot_open(const char *name, const struct psk_plugin **out_plugin, struct psi_err *err)
 {
@@ -271,11 +283,20 @@ static ps_status slot_open(const char *name, const struct psk_plugin **out_plugi
     if (slot == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "plugin %s: %d kernel plugins are open already", name, PLUGINS_MAX);
     }
-    places_init(&places);
     const struct psk_plugin *plugin = NULL;
-    const ps_status st = psk_plugin_load(name, places.list, places.count, &plugin, path, sizeof(path), err);
-    if (st != PS_OK) {
-        return st;
+    if (wanted_file(name, path)) {
+        struct psi_err why = {0};
+        plugin = plugin_open(path, name, &why);
+        if (plugin == NULL) {
+            return psi_fail(err, PS_UNIMPLEMENTED, "no kernels for %s: what PS_PLUGIN_DIR has cannot be used: %s", name,
+                            why.text);
+        }
+    } else {
+        places_init(&places);
+        const ps_status st = psk_plugin_load(name, places.list, places.count, &plugin, path, sizeof(path), err);
+        if (st != PS_OK) {
+            return st;
+        }
     }
     snprintf(slot->name, sizeof(slot->name), "%s", name);
     snprintf(slot->path, sizeof(slot->path), "%s", path);

@@ -10,11 +10,12 @@
 /**
  * The plugin called name ("cpu"); finds and opens it at the first call and keeps it for the life of the process. Looks into
  * PS_PLUGIN_DIR, the directory of the library (or program) that holds this function, the directory of the program, the ../lib of
- * both, and the compiled-in PSI_LIBDIR, in this order.
+ * both, and the compiled-in PSI_LIBDIR, in this order. Where PS_PLUGIN_DIR has a file of that plugin it is that one or none: the
+ * others are not looked at where it cannot be used.
  *
  * Thread   any; the first one opens, others wait.
- * Errors   PS_UNIMPLEMENTED  no usable plugin: the text says what was wrong with those that exist, and where it looked
- *          PS_INVALID_ARGUMENT  not a plugin's name ([a-z0-9], at most 15 bytes)
+ * Errors   PS_UNIMPLEMENTED  no usable plugin: the text says what was wrong with those that exist, and where it looked, or what
+ * is wrong with the one in PS_PLUGIN_DIR PS_INVALID_ARGUMENT  not a plugin's name ([a-z0-9], at most 15 bytes)
  */
 PSI_MUST ps_status psk_plugin_get(const char *name, const struct psk_plugin **out_plugin, struct psi_err *err);
 /** Path of an open plugin, or NULL when it is not open. Static text; any thread. */
