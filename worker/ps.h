@@ -67,7 +67,7 @@ typedef struct ps_session_options {
     const char *compute_device; /* where layers (ps_nn.h) compute: "cpu", "gpu:0"; NULL: "cpu". One that is not there is an error
                                    of the opening (NOT_FOUND, UNIMPLEMENTED); with allow_soft_placement the CPU computes, and the
                                    placement log says so */
-    uint32_t compute_threads;   /* of the CPU for kernels, of the whole process; 0: as it is (1 at first, or what
+    uint32_t compute_threads;   /* of the CPU for kernels, of the whole process, at most 1024; 0: as it is (1 at first, or what
                                    OPENBLAS_NUM_THREADS says) */
     uint32_t reserved3;
 } ps_session_options;

@@ -21,6 +21,7 @@
 
 enum { PSI_GOODBYE_MS = 1000 }; /* how long close waits for the tasks' goodbyes */
 enum { PSI_PARAM_ALIGN = 64 };
+enum { PSI_COMPUTE_THREADS_MAX = 1024 }; /* what the CPU plugin can have */
 
 /* A task of the cluster as programs may see it at any time. */
 struct psi_api_task {

@@ -138,7 +138,7 @@ static const struct psi_option rows[] = {
          .max = UINT32_MAX),
     FLAG(ROW_DEVICE, "device", device, STRING, "cpu", "where layers compute: cpu, or gpu:N", .metavar = "cpu|gpu:N", .min = 1,
          .max = 31),
-    FLAG(ROW_THREADS, "threads", threads, INT, "1", "that compute on the CPU", .min = 1, .max = 1024),
+    FLAG(ROW_THREADS, "threads", threads, INT, "1", "that compute on the CPU", .min = 1, .max = PSI_COMPUTE_THREADS_MAX),
     FLAG(ROW_HELP, "help", help, BOOL, "false", "print this", .letter = 'h', .flag_only = true),
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ROW_COUNT, "a row for each");

@@ -72,6 +72,10 @@ static ps_status options_check(const ps_session_options *o, struct psi_err *err)
     if (o->spin_us > PSI_IO_SPIN_US_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "spin_us: %u is more than %d", o->spin_us, PSI_IO_SPIN_US_MAX);
     }
+    if (o->compute_threads > PSI_COMPUTE_THREADS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "compute_threads: %u is more than %d", o->compute_threads,
+                        PSI_COMPUTE_THREADS_MAX);
+    }
     if (o->wire_dtype != PS_DTYPE_NONE && !psi_wire_fits(PS_F32, (uint32_t)o->wire_dtype)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "wire_dtype: %s; allowed are bfloat16, float16 and float32",
                         ps_dtype_name(o->wire_dtype));

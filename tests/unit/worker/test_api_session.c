@@ -228,6 +228,22 @@ TEST(options_of_other_headers)
     assert_int_equal(ps_session_open(&newer.o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
 }
 
+TEST(compute_threads_have_a_bound)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512];
+    options_of(&o);
+    o.compute_threads = 1024;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+    s = NULL;
+    o.compute_threads = 1025;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_INVALID_ARGUMENT);
+    assert_string_equal(error, "compute_threads: 1025 is more than 1024");
+    assert_null(s);
+}
+
 static void bad_sync(ps_session_options *with, const ps_sync_options *o, const char *text)
 {
     ps_session *s = NULL;
