@@ -144,15 +144,16 @@ PS_API ps_status ps_softmax_xent(ps_tensor *logits, ps_tensor *labels, ps_tensor
  */
 PS_API ps_status ps_argmax_count(ps_tensor *logits, ps_tensor *labels, ps_tensor *count);
 
-/* ---- plain pointers: float32 in host memory, row-major, any alignment of float. They return when the results are there. Errors:
- * PS_INVALID_ARGUMENT (names the argument),
+/* ---- plain pointers: float32 in host memory, row-major, any alignment of float. They return when the results are there. batch
+ * may be 0; count and all other sizes are at least 1. Errors: PS_INVALID_ARGUMENT (names the argument),
  * ---- PS_UNIMPLEMENTED (no plugin). Outputs are untouched on an error. */
 
 /** Open a device ("cpu", "gpu:0"; NULL: "cpu") for the functions below, and for tensors that only the host has. A program that
  * has other threads, or wants to report early, calls it first; otherwise the first of them opens the CPU. Not while another
  * thread is in one of them. BLAS settings go into the environment while its plugin is opened, so no other thread should call
- * getenv() at that moment. PS_OK if it is open; PS_UNIMPLEMENTED (no plugin), PS_NOT_FOUND (no such device), PS_INVALID_ARGUMENT
- * (no name of a device). */
+ * getenv() at that moment. Where the directory PS_PLUGIN_DIR has a file of that plugin it is the one, usable or not; otherwise it
+ * is looked for beside this library and the program, and where it was installed. PS_OK if it is open; PS_UNIMPLEMENTED (no
+ * plugin), PS_NOT_FOUND (no such device), PS_INVALID_ARGUMENT (no name of a device). */
 PS_API ps_status ps_nn_open(const char *device);
 /** What computes there: "cpu: /usr/lib/libpsworker_cpu.so (OpenBLAS SkylakeX, 1 thread)"; "none" before it is open. Valid until
  *  the next call on this thread. */
