@@ -14,8 +14,8 @@
  * others are not looked at where it cannot be used.
  *
  * Thread   any; the first one opens, others wait.
- * Errors   PS_UNIMPLEMENTED  no usable plugin: the text says what was wrong with those that exist, and where it looked, or what
- * is wrong with the one in PS_PLUGIN_DIR PS_INVALID_ARGUMENT  not a plugin's name ([a-z0-9], at most 15 bytes)
+ * Errors   PS_UNIMPLEMENTED  no usable plugin: the text says what is wrong with those that exist, and where it looked
+ *          PS_INVALID_ARGUMENT  not a plugin's name ([a-z0-9], at most 15 bytes)
  */
 PSI_MUST ps_status psk_plugin_get(const char *name, const struct psk_plugin **out_plugin, struct psi_err *err);
 /** Path of an open plugin, or NULL when it is not open. Static text; any thread. */
