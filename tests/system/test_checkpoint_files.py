@@ -40,6 +40,18 @@ def eventually(cluster, *args):
         time.sleep(0.1)
 
 
+def heard_all(cluster):
+    """When the directory knows what all tasks have."""
+    end = time.monotonic() + WAIT_S
+    while True:
+        code, out, err = run(PSCTL, "-t", cluster.addresses[0], "--timeout", "30s", "status", "--json")
+        if code == 0 and not json.loads(out)["tasks"][0].get("waiting_for"):
+            return
+        if time.monotonic() > end:
+            raise AssertionError(out + err)
+        time.sleep(0.1)
+
+
 def read_safetensors(name):
     """(metadata, {tensor: bytes})"""
     with open(name, "rb") as file:
@@ -355,7 +367,6 @@ class Files(Trained):
         said = json.loads(out)
         self.assertEqual((said["bad"], [t["task"] for t in said["not_asked"]]), ([], ["/job:ps/task:1"]))
 
-
     def test_a_list_of_nothing_says_why(self):
         """The directory's disk is empty, and another task has parts: none begins."""
         place = tempfile.TemporaryDirectory()
@@ -390,25 +401,37 @@ class Files(Trained):
 
 
 class Deleted(unittest.TestCase):
-    def test_delete(self):
+    def saved(self, count):
+        """Two tasks, and so many checkpoints of them; the flags of each task."""
         place = tempfile.TemporaryDirectory()
         self.addCleanup(place.cleanup)
+        self.place = place.name
         c = Cluster(2)
         self.addCleanup(c.__exit__)
-        flags = ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        flags = ("--checkpoint_dir", self.place, "--checkpoint_seconds", "0")
         for i in range(2):
             c.start(i, *flags)
-        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in range(3)], [1, 2, 3])
+        numbers = list(range(1, count + 1))
+        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in numbers], numbers)
+        return c, flags
 
-        def left(task):
-            return sorted(int(name) for name in os.listdir(os.path.join(place.name, "ps-%d" % task)) if name.isdigit())
+    def left(self, task):
+        return sorted(int(name) for name in os.listdir(os.path.join(self.place, "ps-%d" % task)) if name.isdigit())
 
-        def wait_for(task, want):
-            end = time.monotonic() + WAIT_S
-            while left(task) != want:
-                self.assertLess(time.monotonic(), end, left(task))
-                time.sleep(0.05)
+    def wait_for(self, task, want):
+        end = time.monotonic() + WAIT_S
+        while self.left(task) != want:
+            self.assertLess(time.monotonic(), end, self.left(task))
+            time.sleep(0.05)
 
+    def not_asked(self, c, number):
+        """Task 1 does not answer: that is no success."""
+        code, out, err = run(PSCTL, "-t", c.addresses[0], "--timeout", "2s", "checkpoint", "delete", number, "--json")
+        self.assertEqual((code, json.loads(out)), (1, {"number": int(number), "not_asked": ["/job:ps/task:1"]}), err)
+
+    def test_delete(self):
+        c, flags = self.saved(3)
+        left, wait_for = self.left, self.wait_for
         self.assertEqual(psctl(c, "checkpoint", "delete", "2", "--json"), {"number": 2, "not_asked": []})
         self.assertEqual(left(0), [1, 3])
         wait_for(1, [1, 3])
@@ -419,7 +442,9 @@ class Deleted(unittest.TestCase):
         wait_for(1, [1])
         self.assertEqual([r["number"] for r in psctl(c, "checkpoint", "list", "--json")["checkpoints"]], [1])
         c.kill(1)  # and keeps its part
-        self.assertIn("/job:ps/task:1 does not answer, and keeps its part", psctl(c, "checkpoint", "delete", "1", "--force"))
+        out = psctl(c, "checkpoint", "delete", "1", "--force", code=1)
+        self.assertIn("checkpoint 1 is deleted", out)
+        self.assertIn("/job:ps/task:1 does not answer, and keeps its part", out)
         self.assertEqual((left(0), left(1)), ([], [1]))
         c.start(1, *flags)
         eventually(c, "vars")
@@ -433,6 +458,32 @@ class Deleted(unittest.TestCase):
         for args in (("save",), ("list",), ("verify",), ("restore", "1"), ("delete", "1")):
             self.assertIn("takes no --container", psctl(c, "checkpoint", *args, "--container", "x", code=2))
         self.assertIn("takes NUMBER", psctl(c, "checkpoint", "delete", code=2))
+
+    def test_of_a_task_that_is_down(self):
+        """Its part goes when it is back, by itself where the others are newer; else it is deleted again."""
+        c, flags = self.saved(4)
+        c.tasks[1].send_signal(signal.SIGSTOP)
+        self.not_asked(c, "1")
+        self.assertEqual((self.left(0), self.left(1)), ([2, 3, 4], [1, 2, 3, 4]))
+        c.tasks[1].send_signal(signal.SIGCONT)
+        self.wait_for(1, [2, 3, 4])
+        c.kill(1)
+        self.not_asked(c, "3")  # 2 stays, which is older
+        self.not_asked(c, "2")
+        self.assertEqual((self.left(0), self.left(1)), ([4], [2, 3, 4]))
+        c.start(1, *flags)
+        self.wait_for(1, [4])
+        for number in ("1", "2", "3"):
+            self.assertIn("there is no checkpoint " + number, psctl(c, "checkpoint", "delete", number, code=1))
+        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in range(2)], [5, 6])
+        c.kill(1)
+        self.not_asked(c, "5")  # 4 is older
+        c.start(1, *flags)
+        heard_all(c)
+        self.assertEqual(self.left(1), [4, 5, 6])
+        self.assertEqual(psctl(c, "checkpoint", "delete", "5", "--json"), {"number": 5, "not_asked": []})
+        self.wait_for(1, [4, 6])
+        self.assertIn("there is no checkpoint 5", psctl(c, "checkpoint", "delete", "5", code=1))
 
     def test_of_another_cluster(self):
         """It is listed with the reason, and deleted with --force only; one that is damaged, without."""

@@ -588,17 +588,21 @@ static enum psctl_exit delete_one(struct psctl *c)
             (void)json_array_append_new(down, json_string(ps_cluster_task_name(c->session, i)));
         }
     }
+    code = json_array_size(down) == 0 ? PSCTL_OK : PSCTL_FAILED;
     if (c->json) {
         cli_json_print(json_pack("{s:I, s:o}", "number", (json_int_t)number, "not_asked", down));
-        return PSCTL_OK;
+        return code;
     }
     (void)printf("checkpoint %" PRIu64 " is deleted\n", number);
     for (size_t i = 0; i < json_array_size(down); i++) {
-        psctl_note(c, "%s does not answer, and keeps its part where it has one: delete it again when it does",
-                   json_string_value(json_array_get(down, i)));
+        psctl_note(c,
+                   "%s does not answer, and keeps its part where it has one: when it is back, that goes by itself if the "
+                   "directory has lived on and has only newer checkpoints; else delete %" PRIu64
+                   " again. Where there is no checkpoint %" PRIu64 " then, it has gone",
+                   json_string_value(json_array_get(down, i)), number, number);
     }
     json_decref(down);
-    return PSCTL_OK;
+    return code;
 }
 
 /* What it does with a checkpoint, its arguments, and the flags that only it takes. */
@@ -681,6 +685,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "and an index, FILE.safetensors.index.json, --only: not all of them. What is not exported is not compared with\n"
         "its CRCs. Files of an export with another number of them stay beside; the index names those that count.\n"
         "import: psctl import, with the slots that export has written; --only, --prefix and --create as there.\n"
-        "delete: it goes on all tasks that are up; the newest one that is whole, and one that\n"
-        "the directory does not know to be this cluster's, only with --force. --timeout of the others is for each request.\n",
+        "delete: it goes on all tasks that are up; exit status 1 where one is not, which keeps its part. The newest one that is\n"
+        "whole, and one that the directory does not know to be this cluster's, only with --force. --timeout of the others is "
+        "for\n"
+        "each request.\n",
 };
