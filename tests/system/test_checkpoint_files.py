@@ -367,6 +367,61 @@ class Files(Trained):
         said = json.loads(out)
         self.assertEqual((said["bad"], [t["task"] for t in said["not_asked"]]), ([], ["/job:ps/task:1"]))
 
+    def latest(self, c, status, *says, by=(("verify", "latest"),)):
+        """What those who take the latest one say where there is none."""
+        for args in by:
+            out = psctl(c, "--timeout", "2s", "checkpoint", *args, "--json", code=1)
+            error = json.loads(out.splitlines()[0])["error"]
+            self.assertEqual((error["status"], error["reason"]), (status, status), args)
+            for text in says:
+                self.assertIn(text, error["message"], args)
+
+    def test_latest_with_a_task_away(self):
+        """The directory began anew, and has not heard what the other one has: that passes, and is not said to be nothing."""
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        c = Cluster(2)
+        self.addCleanup(c.__exit__)
+        flags = ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        c.start(0, *flags)
+        self.latest(c, "NOT_FOUND", "there is no checkpoint that is whole")  # none at all
+        c.start(1, *flags)
+        heard_all(c)
+        self.latest(c, "NOT_FOUND", "there is no checkpoint that is whole")
+        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in range(3)], [1, 2, 3])
+
+        def in_part():
+            c.kill(0)
+            c.kill(1)
+            c.start(0, *flags)
+            end = time.monotonic() + WAIT_S
+            while [(r["number"], r["state"]) for r in self.rows(c)] != [(n, "in part") for n in (1, 2, 3)]:
+                self.assertLess(time.monotonic(), end)
+                time.sleep(0.1)
+
+        name = self.at("latest.safetensors")
+        in_part()
+        self.latest(c, "UNAVAILABLE", "checkpoint 3 is there in part, 1 of 2 tasks", "waits for /job:ps/task:1", "name a number",
+                    by=(("restore", "--yes"), ("verify",), ("export", "latest", name), ("delete", "latest", "--force")))
+        self.assertFalse(os.path.exists(name))
+        c.start(1, *flags)
+        self.assertEqual(eventually(c, "checkpoint", "verify", "latest")["number"], 3)
+        in_part()
+        for number in (1, 2, 3):
+            shutil.rmtree("%s/ps-1/%020d" % (place.name, number))
+        c.start(1, *flags)
+        heard = "/job:ps/task:1"
+        end = time.monotonic() + WAIT_S
+        while heard.startswith("/job:ps/task:1"):  # "what ... will begin with": all are there
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.1)
+            heard = json.loads(run(PSCTL, "-t", c.addresses[0], "status", "--json")[1])["tasks"][0]["waiting_for"]
+        self.latest(c, "NOT_FOUND", "there is no checkpoint that is whole")  # it has lost its parts
+
+    @staticmethod
+    def rows(c):
+        return json.loads(run(PSCTL, "-t", c.addresses[0], "--timeout", "2s", "checkpoint", "list", "--json")[1])["checkpoints"]
+
     def test_a_list_of_nothing_says_why(self):
         """The directory's disk is empty, and another task has parts: none begins."""
         place = tempfile.TemporaryDirectory()
@@ -478,6 +533,9 @@ class Deleted(unittest.TestCase):
         self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in range(2)], [5, 6])
         c.kill(1)
         self.not_asked(c, "5")  # 4 is older
+        out = psctl(c, "checkpoint", "delete", "5", code=1)
+        self.assertIn("there is no checkpoint 5", out)
+        self.assertIn("waits for /job:ps/task:1, and has not heard what is there of it", out)
         c.start(1, *flags)
         heard_all(c)
         self.assertEqual(self.left(1), [4, 5, 6])

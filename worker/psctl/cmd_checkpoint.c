@@ -139,6 +139,15 @@ static int who_waits(const struct psctl *c)
     return who;
 }
 
+typedef char waiting_text[sizeof(((ps_task_info *)NULL)->waiting_for) + sizeof("...")];
+
+/* The tasks that the directory has not heard of what they have; NULL: it has heard all. */
+static const char *not_heard(const struct psctl *c, int directory, waiting_text text)
+{
+    const ps_task_info *info = &c->infos[directory];
+    return info->waiting_for[0] == '\0' || does_not_begin(info) ? NULL : psctl_waiting_for(info, text);
+}
+
 static enum psctl_exit list(struct psctl *c)
 {
     struct listing listing = {.unusable = false};
@@ -163,7 +172,7 @@ static enum psctl_exit list(struct psctl *c)
     if (l->rows.count > 0 || waits < 0) {
         return code;
     }
-    char text[sizeof(c->infos->waiting_for) + sizeof("...")];
+    waiting_text text;
     psctl_note(c, "%s waits for %s", ps_cluster_task_name(c->session, waits), psctl_waiting_for(&c->infos[waits], text));
     return PSCTL_FAILED;
 }
@@ -321,19 +330,36 @@ static enum psctl_exit save(struct psctl *c)
 
 struct newest {
     uint64_t number;
+    ps_checkpoint_info in_part; /* number 0: none is */
 };
 
 static void each_newest(void *ctx, const ps_checkpoint_info *info)
 {
     struct newest *n = ctx;
     n->number = info->state == PS_CHECKPOINT_WHOLE ? info->number : n->number; /* they come by number */
+    n->in_part = info->state == PS_CHECKPOINT_IN_PART ? *info : n->in_part;
+}
+
+/* There may be one when tasks that are away are back, or there is none. */
+static void none_is_whole(const struct psctl *c, int directory, const ps_checkpoint_info *in_part)
+{
+    waiting_text text;
+    const char *away = not_heard(c, directory, text);
+    if (in_part->number == 0 || away == NULL) {
+        psctl_error(c, PS_NOT_FOUND, "there is no checkpoint that is whole");
+    } else {
+        psctl_error(c, PS_UNAVAILABLE,
+                    "checkpoint %" PRIu64 " is there in part, %" PRIu32 " of %" PRIu32
+                    " tasks, and no older one is whole; %s waits for %s: try again when all are back, or name a number",
+                    in_part->number, in_part->done, in_part->tasks, ps_cluster_task_name(c->session, directory), away);
+    }
 }
 
 /* "12", "latest"; NULL: latest. 0: it was said what is wrong. */
 static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *out_code)
 {
     char *end = NULL;
-    struct newest newest = {0};
+    struct newest newest = {.number = 0};
     *out_code = PSCTL_FAILED;
     if (text != NULL && strcmp(text, "latest") != 0) {
         bool digit = text[0] >= '0' && text[0] <= '9';
@@ -353,7 +379,7 @@ static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *ou
     if (st != PS_OK) {
         (void)psctl_last_failed(c, st);
     } else if (newest.number == 0) {
-        psctl_error(c, PS_NOT_FOUND, "there is no checkpoint that is whole");
+        none_is_whole(c, directory, &newest.in_part);
     }
     return newest.number;
 }
@@ -577,12 +603,19 @@ static enum psctl_exit delete_one(struct psctl *c)
     if (number == 0) {
         return code;
     }
+    waiting_text text;
+    int directory = psctl_directory(c);
+    const char *away = directory >= 0 ? not_heard(c, directory, text) : NULL;
     ps_status st = ps_checkpoint_delete(c->session, number, c->force, psctl_left_ms(c));
     if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+        (void)psctl_last_failed(c, st);
+        if (st == PS_NOT_FOUND && away != NULL) {
+            psctl_note(c, "%s waits for %s, and has not heard what is there of it", ps_cluster_task_name(c->session, directory),
+                       away);
+        }
+        return PSCTL_FAILED;
     }
     json_t *down = json_array();
-    int directory = psctl_directory(c);
     for (int i = 0; directory >= 0 && i < c->task_count; i++) {
         if (!c->infos[i].up && strcmp(c->infos[i].job, c->infos[directory].job) == 0) {
             (void)json_array_append_new(down, json_string(ps_cluster_task_name(c->session, i)));
@@ -673,7 +706,9 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "tasks do not begin, it says what they wait for; exit status 1.\n"
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, or for a task that\n"
         "could not be asked, of which nothing bad is known then, and exit status 1.\n"
-        "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves.\n"
+        "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves; "
+        "UNAVAILABLE\n"
+        "where there are only some in part, and the directory waits for tasks.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
         "monitored ones go on from there. It returns when a checkpoint of that is saved. It asks first on a terminal, unless "
         "--yes. --spread: it is dealt anew over all ps "
