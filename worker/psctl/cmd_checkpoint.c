@@ -350,7 +350,7 @@ static void none_is_whole(const struct psctl *c, int directory, const ps_checkpo
     } else {
         psctl_error(c, PS_UNAVAILABLE,
                     "checkpoint %" PRIu64 " is there in part, %" PRIu32 " of %" PRIu32
-                    " tasks, and no older one is whole; %s waits for %s: try again when all are back, or name a number",
+                    " tasks, and none is whole; %s waits for %s: try again when all are back, or name a number",
                     in_part->number, in_part->done, in_part->tasks, ps_cluster_task_name(c->session, directory), away);
     }
 }
@@ -630,7 +630,7 @@ static enum psctl_exit delete_one(struct psctl *c)
     for (size_t i = 0; i < json_array_size(down); i++) {
         psctl_note(c,
                    "%s does not answer, and keeps its part where it has one: when it is back, that goes by itself if the "
-                   "directory has lived on and has only newer checkpoints; else delete %" PRIu64
+                   "directory has lived on and its oldest checkpoint is a newer one; else delete %" PRIu64
                    " again. Where there is no checkpoint %" PRIu64 " then, it has gone",
                    json_string_value(json_array_get(down, i)), number, number);
     }
@@ -706,9 +706,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "tasks do not begin, it says what they wait for; exit status 1.\n"
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, or for a task that\n"
         "could not be asked, of which nothing bad is known then, and exit status 1.\n"
-        "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves; "
-        "UNAVAILABLE\n"
-        "where there are only some in part, and the directory waits for tasks.\n"
+        "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves;\n"
+        "UNAVAILABLE where there are only some in part, and the directory waits for tasks.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
         "monitored ones go on from there. It returns when a checkpoint of that is saved. It asks first on a terminal, unless "
         "--yes. --spread: it is dealt anew over all ps "
@@ -720,8 +719,7 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "and an index, FILE.safetensors.index.json, --only: not all of them. What is not exported is not compared with\n"
         "its CRCs. Files of an export with another number of them stay beside; the index names those that count.\n"
         "import: psctl import, with the slots that export has written; --only, --prefix and --create as there.\n"
-        "delete: it goes on all tasks that are up; exit status 1 where one is not, which keeps its part. The newest one that is\n"
-        "whole, and one that the directory does not know to be this cluster's, only with --force. --timeout of the others is "
-        "for\n"
-        "each request.\n",
+        "delete: it goes on all tasks that are up; exit status 1 where one is not, which keeps its part. The newest one\n"
+        "that is whole, and one that the directory does not know to be this cluster's, only with --force. --timeout of\n"
+        "the others is for each request.\n",
 };
