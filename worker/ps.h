@@ -220,8 +220,8 @@ PS_API ps_status ps_pull(ps_session *s);
 PS_API ps_status ps_pull_param(ps_param *p);
 /** Push p's gradient buffer; returns at once, unless parameters are yet to be got or the last push of p is yet to be
  * acknowledged, which it waits for. The buffer is the library's until the push is acknowledged. A gradient that a device has yet
- * to compute travels when it is there. In rounds it is this worker's contribution to the round, which ps_step_done() completes;
- * a second one of the same step is FAILED_PRECONDITION. */
+ * to compute travels when it is there, which pulls of p and ps_session_close() wait for. In rounds it is this worker's
+ * contribution to the round, which ps_step_done() completes; a second one of the same step is FAILED_PRECONDITION. */
 PS_API ps_status ps_push(ps_session *s, ps_param *p);
 /** The same, and the values after it come back for the next ps_pull, in one round trip and while the program works: in a loop
  * that pulls in each step the wire is hidden behind the layers that are still to be computed. They lack what others push after

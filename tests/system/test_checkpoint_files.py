@@ -40,6 +40,15 @@ def eventually(cluster, *args):
         time.sleep(0.1)
 
 
+def two_tasks(test):
+    """Of a test, not started yet: the cluster, the directory of its checkpoints, the flags of each task."""
+    place = tempfile.TemporaryDirectory()
+    test.addCleanup(place.cleanup)
+    c = Cluster(2)
+    test.addCleanup(c.__exit__)
+    return c, place.name, ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+
+
 def heard_all(cluster):
     """When the directory knows what all tasks have."""
     end = time.monotonic() + WAIT_S
@@ -343,12 +352,9 @@ class Files(Trained):
         self.assertEqual(found, set(self.live))
 
     def test_a_task_that_is_down(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        c = Cluster(2)
-        self.addCleanup(c.__exit__)
+        c, _, flags = two_tasks(self)
         for i in range(2):
-            c.start(i, "--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+            c.start(i, *flags)
         eventually(c, "checkpoint", "save")
         c.tasks[1].send_signal(signal.SIGSTOP)
         self.not_asked(c)
@@ -378,11 +384,7 @@ class Files(Trained):
 
     def test_latest_with_a_task_away(self):
         """The directory began anew, and has not heard what the other one has: that passes, and is not said to be nothing."""
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        c = Cluster(2)
-        self.addCleanup(c.__exit__)
-        flags = ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        c, place, flags = two_tasks(self)
         c.start(0, *flags)
         self.latest(c, "NOT_FOUND", "there is no checkpoint that is whole")  # none at all
         c.start(1, *flags)
@@ -408,7 +410,7 @@ class Files(Trained):
         self.assertEqual(eventually(c, "checkpoint", "verify", "latest")["number"], 3)
         in_part()
         for number in (1, 2, 3):
-            shutil.rmtree("%s/ps-1/%020d" % (place.name, number))
+            shutil.rmtree("%s/ps-1/%020d" % (place, number))
         c.start(1, *flags)
         heard = "/job:ps/task:1"
         end = time.monotonic() + WAIT_S
@@ -424,11 +426,7 @@ class Files(Trained):
 
     def test_a_list_of_nothing_says_why(self):
         """The directory's disk is empty, and another task has parts: none begins."""
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        c = Cluster(2)
-        self.addCleanup(c.__exit__)
-        flags = ("--checkpoint_dir", place.name, "--checkpoint_seconds", "0")
+        c, place, flags = two_tasks(self)
         c.start(0, *flags)
         c.start(1, *flags)
         psctl(self.c, "export", self.at("for_list.safetensors"))
@@ -436,7 +434,7 @@ class Files(Trained):
         eventually(c, "checkpoint", "save")
         c.kill(0)
         c.kill(1)
-        shutil.rmtree(place.name + "/ps-0")
+        shutil.rmtree(place + "/ps-0")
         c.start(0, *flags)
         c.start(1, *flags)
         end = time.monotonic() + WAIT_S
@@ -458,12 +456,7 @@ class Files(Trained):
 class Deleted(unittest.TestCase):
     def saved(self, count):
         """Two tasks, and so many checkpoints of them; the flags of each task."""
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.place = place.name
-        c = Cluster(2)
-        self.addCleanup(c.__exit__)
-        flags = ("--checkpoint_dir", self.place, "--checkpoint_seconds", "0")
+        c, self.place, flags = two_tasks(self)
         for i in range(2):
             c.start(i, *flags)
         numbers = list(range(1, count + 1))

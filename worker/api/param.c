@@ -562,7 +562,11 @@ static void fetching_set(ps_param *p, bool fetching)
     ps_session *s = p->session;
     (void)pthread_mutex_lock(&s->lock);
     p->fetching = fetching;
-    s->fetching += fetching ? 1 : (uint32_t)-1;
+    if (fetching) {
+        s->fetching++;
+    } else {
+        s->fetching--;
+    }
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
 }

@@ -26,7 +26,7 @@ static void say_error(const struct psctl *c, ps_status st, ps_reason reason, con
     char text[1024];
     (void)vsnprintf(text, sizeof(text), format, ap);
     psi_utf8_printable(text);
-    psctl_leave_says(NULL);
+    psctl_leave_says(NULL); /* where a signal ends the session that is no error */
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
         cli_json_print(json_pack("{s:o}", "error", psctl_error_value(st, reason, text)));

@@ -30,7 +30,7 @@ static void *wait_for_signal(void *unused)
         (void)pthread_mutex_lock(&lock); /* for good: the session is not closed meanwhile */
         ps_session_leave(session);
         struct pollfd err = {.fd = STDERR_FILENO, .events = POLLOUT};
-        if (says != NULL && poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0) { /* nobody waits for who reads it */
+        if (says != NULL && poll(&err, 1, 0) == 1 && (err.revents & POLLOUT) != 0) { /* a full pipe is not waited for */
             /* in place of a bar; not through stdio, which the other thread may be in */
             (void)dprintf(STDERR_FILENO, "%spsctl: %s\n", isatty(STDERR_FILENO) == 1 ? "\r\033[K" : "", says);
         }
