@@ -7,14 +7,22 @@
 #include "kernels.h"
 
 /* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
-/* No PSD_AHEAD(): one array that is read and written is as fast as memory without. */
 #define SGD(name, type, grad_type, value)                                                                                        \
-    PSI_CLONES                                                                                                                   \
-    static void name(type *restrict v, const grad_type *restrict grad, size_t n, type rate, type scale)                          \
+    PSD_INLINE void name##_some(type *restrict v, const grad_type *restrict grad, size_t n, type rate, type scale)               \
     {                                                                                                                            \
         for (size_t i = 0; i < n; i++) {                                                                                         \
             v[i] -= value(grad[i]) * scale * rate;                                                                               \
         }                                                                                                                        \
+    }                                                                                                                            \
+    PSI_CLONES                                                                                                                   \
+    static void name(type *restrict v, const grad_type *restrict grad, size_t n, type rate, type scale)                          \
+    {                                                                                                                            \
+        const size_t line = PSD_LINE_BYTES / sizeof(*v);                                                                         \
+        for (; n >= line; n -= line, v += line, grad += line) {                                                                  \
+            PSD_AHEAD_ONE(v);                                                                                                    \
+            name##_some(v, grad, line, rate, scale);                                                                             \
+        }                                                                                                                        \
+        name##_some(v, grad, n, rate, scale);                                                                                    \
     }
 SGD(sgd_f32, float, float, PSD_SAME)
 SGD(sgd_bf16, float, uint16_t, psi_bf16_value)

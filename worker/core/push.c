@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN (streamed from the caller's memory, at most 4 MiB a frame), ADD and
+ * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN (streamed from the caller's memory, at most 1 MiB a frame), ADD and
  * INIT (copied).
  *
  * Happy path: one frame of an operation is in the send queue at a time; when it is out the next one goes to the queue's end, so
@@ -157,7 +157,7 @@ void psi_push_queue(struct psi_entry *e)
         e->next = e->total;
     } else {
         uint64_t left = e->total - e->next;
-        uint64_t most = PS_FRAME_BODY_MAX / size;
+        uint64_t most = PS_PUSH_FRAME_BYTES / size;
         uint64_t elements = left < most ? left : most;
         bool first = e->next == 0;
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));

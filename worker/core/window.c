@@ -55,7 +55,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
     e->unit = e->wire != PS_DTYPE_NONE ? psi_wire_unit(e->wire) : 1; /* a queue has no values */
-    e->multi = e->total * e->unit > PS_FRAME_BODY_MAX;
+    e->multi = e->total * e->unit > PS_PUSH_FRAME_BYTES;
     e->chief_number = req->chief_number;
     e->creation = req->var->creation;
     e->handle = req->var->handle;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2"
-enum { SMALL = 16, FRAME = PS_FRAME_BODY_MAX / 4, SEGMENT = PS_SEGMENT_BYTES / 4 };
+enum { SMALL = 16, FRAME = PS_PUSH_FRAME_BYTES / 4, SEGMENT = PS_SEGMENT_BYTES / 4 };
 
 static float *numbers_from(uint64_t n, float first)
 {
@@ -159,8 +159,6 @@ TEST(test_call_order)
         {PS_OP_PUSH, 2, FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
         {PS_OP_PUSH, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
         {PS_OP_PULL, 1, 0, 0},
-        {PS_OP_PULL, 1, FRAME, 0},
-        {PS_OP_PULL, 1, 2 * FRAME, 0},
         {PS_OP_ASSIGN, 1, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},
         {PS_OP_ASSIGN, 1, FRAME, PS_FLAG_SEQ},
         {PS_OP_ASSIGN, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
@@ -172,6 +170,25 @@ TEST(test_call_order)
         assert_int_equal(frame->h.flags, WANT[i].flags);
     }
     assert_null(fake_next(f, 0));
+    fake_wait(f, 100001);
+    assert_int_equal(psi_client_pending(f->c), 0);
+}
+
+/* What is asked for while a large push goes out has left after one of its frames: its answer comes while the rest is sent. */
+TEST(test_asked_for_beside_a_push)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *large = fake_get(f, 0, "large", 4 * FRAME, 1, 1);
+    struct psi_var *other = fake_get(f, 0, "other", SMALL, 2, 2);
+    float *grad = numbers_from(4 * FRAME, 1);
+    float *dst = numbers_from(SMALL, 0);
+    f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
+    fake_begin(f, PSI_REQ_PUSH, large, grad, NULL, 100000);
+    fake_begin(f, PSI_REQ_PULL, other, NULL, dst, 100000);
+    fake_flow(f, 0);
+    assert_true(fake_take(f, 0, PS_OP_PUSH)->bytes <= 1 << 20);
+    assert_int_equal(fake_take(f, 0, PS_OP_PULL)->h.handle, 2);
+    assert_int_equal(fake_take(f, 0, PS_OP_PUSH)->h.offset, FRAME);
     fake_wait(f, 100001);
     assert_int_equal(psi_client_pending(f->c), 0);
 }
@@ -233,7 +250,7 @@ TEST(test_resume_offset)
     struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 1 && frame->h.offset == 3 * SEGMENT && (frame->h.flags & PS_FLAG_FIRST) == 0);
     assert_int_equal(frame->h.meta_bytes, 0);
-    assert_memory_equal(frame->payload, grad + 3 * SEGMENT, PS_FRAME_BODY_MAX);
+    assert_memory_equal(frame->payload, grad + 3 * SEGMENT, PS_PUSH_FRAME_BYTES);
     frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 1 && frame->h.offset == FRAME + 3 * SEGMENT && (frame->h.flags & PS_FLAG_LAST) != 0);
     frame = fake_take(f, 0, PS_OP_PUSH);
@@ -256,17 +273,14 @@ TEST(test_reads_wait_for_what_is_resumed)
     fake_take(f, 0, PS_OP_PUSH);
     fake_take(f, 0, PS_OP_PUSH);
     fake_take(f, 0, PS_OP_PULL);
-    fake_take(f, 0, PS_OP_PULL);
     fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_IN_PROGRESS, SEGMENT, 0, 0}, {0}};
     fake_hello(f, 0, 100, 200, states, NULL);
     assert_true(fake_take(f, 0, PS_OP_PUSH)->h.offset == SEGMENT);
     assert_true((fake_take(f, 0, PS_OP_PUSH)->h.flags & PS_FLAG_LAST) != 0);
-    struct fake_frame first = *fake_take(f, 0, PS_OP_PULL);
-    struct fake_frame last = *fake_take(f, 0, PS_OP_PULL);
+    struct fake_frame values = *fake_take(f, 0, PS_OP_PULL);
     ok_reply(f, PS_OP_PUSH, 1, 1);
-    fake_values(f, 0, &first, false, 0, grad, PS_FRAME_BODY_MAX, 1, 0);
-    fake_values(f, 0, &last, false, 0, grad + FRAME, PS_FRAME_BODY_MAX, 1, 0);
+    fake_values(f, 0, &values, false, 0, grad, 2 * PS_PUSH_FRAME_BYTES, 1, 0);
     assert_done(push, PS_OK);
     assert_done(pull, PS_OK);
 }
@@ -411,7 +425,7 @@ TEST(test_refused_half_written)
     fake_flow(f, 0);
     assert_done(push, PS_FAILED_PRECONDITION);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
-    assert_int_equal(frame->bytes, PS_FRAME_BODY_MAX);
+    assert_int_equal(frame->bytes, PS_PUSH_FRAME_BYTES);
     assert_null(fake_next(f, 0)); /* the second frame was never queued */
 }
 
