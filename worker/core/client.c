@@ -402,6 +402,8 @@ void psi_client_check_invariants(const struct psi_client *c)
         PSI_ASSERT((peer->link != NULL) ==
                    (peer->state == PSI_PEER_HELLO || peer->state == PSI_PEER_REOPEN || peer->state == PSI_PEER_UP));
         uint32_t multi = 0;
+        uint32_t queued_multi = 0;
+        uint32_t queued_bytes = 0;
         for (uint64_t n = peer->first; n < peer->next; n++) {
             const struct psi_entry *e = &peer->ring[n % PS_WINDOW];
             PSI_ASSERT(e->number == n || e->number == 0);
@@ -409,9 +411,12 @@ void psi_client_check_invariants(const struct psi_client *c)
                 multi += e->multi ? 1 : 0;
                 PSI_ASSERT(e->next <= e->total && (e->req == NULL || e->req->extra == e));
                 PSI_ASSERT(!e->queued || peer->state == PSI_PEER_UP);
+                queued_multi += e->queued && e->multi ? 1 : 0;
+                queued_bytes += e->queued && !e->multi ? e->out.payload_bytes : 0;
             }
         }
         PSI_ASSERT(multi == peer->multi && multi <= PS_MULTIFRAME_PUSHES_MAX);
+        PSI_ASSERT(queued_multi == peer->queued_multi && queued_bytes == peer->queued_bytes);
         PSI_ASSERT(peer->first == peer->next || peer->ring[peer->first % PS_WINDOW].number == peer->first);
         uint64_t bytes = 0;
         PSI_LIST_FOREACH(it, &peer->chunk_out) {

@@ -22,6 +22,7 @@
 enum {
     PSI_CHUNKS_MAX = 64,
     PSI_CHUNKS_PER_PULL = 4,
+    PSI_QUEUED_MULTI_MAX = 2, /* mutations of several frames that are being sent: more would all end late instead of one early */
     PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,
     PSI_SLOW_MS = 5000,
@@ -270,6 +271,8 @@ struct psi_peer {
     uint64_t first, next;   /* unresolved numbers are in [first, next) */
     uint64_t resume_at;     /* numbers below it are not `unsent` */
     uint32_t multi;         /* entries of several frames */
+    uint32_t queued_multi;  /* of them, those that have a frame in the send queue */
+    uint32_t queued_bytes;  /* payload of the others' frames there */
     struct psi_list ready_single, ready_multi, ready_read; /* requests */
 
     struct psi_list asks;
@@ -502,6 +505,8 @@ size_t psi_list_strip(const uint8_t *p, size_t n);
 
 /* ---- window.c ---- */
 ps_status psi_window_prepare(struct psi_peer *peer) PSI_MUST;
+/** Another mutation may be sent: it has a number and, so that reads which are called beside many of them do not wait until all
+ *  are out, a place in the send queue. */
 bool psi_window_room(const struct psi_peer *peer, bool multi);
 struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number);
 /** Give req the next number and send it. */
@@ -518,6 +523,8 @@ bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32
 bool psi_window_resume(struct psi_peer *peer);
 /** End numbers of a variable that is lost. */
 void psi_window_lose(struct psi_peer *peer, struct psi_var *var, ps_reason reason, const char *why);
+/** out of `e` is in the send queue from now on, or was taken out of it. */
+void psi_entry_in_queue(struct psi_entry *e, bool in);
 /** out of `e` has left the queue. */
 void psi_entry_unqueued(struct psi_entry *e);
 

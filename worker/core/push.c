@@ -172,7 +172,7 @@ void psi_push_queue(struct psi_entry *e)
         }
         e->frame_first = e->next;
         e->next += elements;
-        e->queued = true;
+        psi_entry_in_queue(e, true);
         psi_outq_push_stream(&peer->link->out, &e->out);
         psi_client_dirty(peer->c, peer->link);
     }

@@ -27,7 +27,9 @@ ps_status psi_window_prepare(struct psi_peer *peer)
 
 bool psi_window_room(const struct psi_peer *peer, bool multi)
 {
-    return peer->next < peer->first + PS_WINDOW && (!multi || peer->multi < PS_MULTIFRAME_PUSHES_MAX);
+    bool queue = multi ? peer->multi < PS_MULTIFRAME_PUSHES_MAX && peer->queued_multi < PSI_QUEUED_MULTI_MAX
+                       : peer->queued_bytes < PS_PUSH_FRAME_BYTES;
+    return queue && peer->next < peer->first + PS_WINDOW;
 }
 
 struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number)
@@ -42,7 +44,7 @@ struct psi_entry *psi_window_find(const struct psi_peer *peer, uint64_t number)
 void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
 {
     struct psi_entry *e = &peer->ring[peer->next % PS_WINDOW];
-    PSI_ASSERT(e->number == 0 && psi_window_room(peer, false));
+    PSI_ASSERT(e->number == 0 && peer->next < peer->first + PS_WINDOW);
     memset(e, 0, sizeof(*e));
     psi_list_init(&e->out.link);
     e->number = peer->next++;
@@ -163,7 +165,7 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
     bool gone = r->status == PS_ABORTED && r->reason != PS_REASON_NEWER_CHIEF && e->op != PS_OP_INIT &&
                 (var->queue == NULL || r->reason == PS_REASON_LOST) && peer->state == PSI_PEER_UP;
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
-        e->queued = false;
+        psi_entry_in_queue(e, false);
     }
     if (e->queued) {
         e->ending = true; /* half of a frame of the caller's memory is out: its rest must follow first */
@@ -232,7 +234,7 @@ void psi_window_expire(struct psi_request *req)
         return;
     }
     if (e->queued && psi_outq_cancel(&peer->link->out, &e->out)) {
-        e->queued = false;
+        psi_entry_in_queue(e, false);
         e->next = e->frame_first;
     }
     bool half = e->queued;
@@ -263,9 +265,24 @@ void psi_window_expire(struct psi_request *req)
 
 /* ---- disconnect, HELLO, resume ---- */
 
+void psi_entry_in_queue(struct psi_entry *e, bool in)
+{
+    struct psi_peer *peer = e->peer;
+    PSI_ASSERT(e->queued != in);
+    e->queued = in;
+    if (e->multi) {
+        peer->queued_multi += in ? 1 : -1U;
+    } else {
+        peer->queued_bytes += in ? e->out.payload_bytes : -e->out.payload_bytes;
+    }
+    if (!in) {
+        psi_client_kick(peer); /* another one may have its place */
+    }
+}
+
 void psi_entry_unqueued(struct psi_entry *e)
 {
-    e->queued = false;
+    psi_entry_in_queue(e, false);
     if (e->ending) {
         finish(e);
     } else if (e->req != NULL && e->next < e->total) {
@@ -282,7 +299,7 @@ void psi_window_detach(struct psi_peer *peer)
         }
         if (e->queued) {
             psi_list_remove(&e->out.link);
-            e->queued = false;
+            psi_entry_in_queue(e, false);
         }
         e->unsent = false;
         if (e->var->partial == e) {

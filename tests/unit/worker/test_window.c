@@ -193,6 +193,66 @@ TEST(test_asked_for_beside_a_push)
     assert_int_equal(psi_client_pending(f->c), 0);
 }
 
+/* A read that is called behind many pushes leaves behind 1 MiB of them, not all; the rest follows in the order of the calls. */
+TEST(test_asked_for_behind_pushes)
+{
+    enum { PUSHES = 12, SIZE = FRAME / 4 };
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *push[PUSHES];
+    struct psi_var *w[PUSHES];
+    struct psi_var *other = fake_get(f, 0, "other", SMALL, 99, 99);
+    float *grad = numbers_from(SIZE, 1);
+    float *dst = numbers_from(SMALL, 0);
+    for (uint32_t i = 0; i < PUSHES; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "w%u", i);
+        w[i] = fake_get(f, 0, name, SIZE, i + 1, i + 1);
+    }
+    f->task[0].take = 0; /* all are called before anything goes out */
+    for (uint32_t i = 0; i < PUSHES; i++) {
+        push[i] = fake_begin(f, PSI_REQ_PUSH, w[i], grad, NULL, 100000);
+    }
+    fake_begin(f, PSI_REQ_PULL, other, NULL, dst, 100000);
+    fake_flow(f, 0);
+    for (uint32_t i = 0; i < PUSHES; i++) {
+        struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
+        assert_true(frame->h.id == i + 1 && frame->h.handle == i + 1);
+        if (i == 3) {
+            assert_int_equal(fake_take(f, 0, PS_OP_PULL)->h.handle, 99);
+        }
+    }
+    for (uint32_t i = 0; i < PUSHES; i++) {
+        ok_reply(f, PS_OP_PUSH, i + 1, 1);
+        assert_done(push[i], PS_OK);
+    }
+    fake_wait(f, 100001);
+    assert_int_equal(psi_client_pending(f->c), 0);
+}
+
+/* Of large pushes two are sent at a time, the first to its end before the third begins; a small one goes between them. */
+TEST(test_two_large_pushes_at_a_time)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *a = fake_get(f, 0, "a", 3 * FRAME, 1, 1);
+    struct psi_var *b = fake_get(f, 0, "b", 3 * FRAME, 2, 2);
+    struct psi_var *c = fake_get(f, 0, "c", 3 * FRAME, 3, 3);
+    struct psi_var *d = fake_get(f, 0, "d", SMALL, 4, 4);
+    float *grad = numbers_from(3 * FRAME, 1);
+    f->task[0].take = 0;
+    fake_begin(f, PSI_REQ_PUSH, a, grad, NULL, 100000);
+    fake_begin(f, PSI_REQ_PUSH, b, grad, NULL, 100000);
+    fake_begin(f, PSI_REQ_PUSH, c, grad, NULL, 100000);
+    fake_begin(f, PSI_REQ_PUSH, d, grad, NULL, 100000);
+    fake_flow(f, 0);
+    static const uint32_t WANT[] = {1, 2, 4, 1, 2, 1, 2, 3, 3, 3};
+    for (size_t i = 0; i < sizeof(WANT) / sizeof(WANT[0]); i++) {
+        assert_int_equal(fake_take(f, 0, PS_OP_PUSH)->h.handle, WANT[i]);
+    }
+    assert_null(fake_next(f, 0));
+    fake_wait(f, 100001);
+    assert_int_equal(psi_client_pending(f->c), 0);
+}
+
 TEST(test_refused_for_load)
 {
     struct fake *f = fake_new(SPEC, "", 0, false);
@@ -368,9 +428,9 @@ TEST(test_abandon)
 TEST(test_half_written)
 {
     struct fake *f = fake_new(SPEC, "", 0, false);
-    struct psi_var *w = fake_get(f, 0, "w", FRAME, 9, 1);
+    struct psi_var *w = fake_get(f, 0, "w", FRAME / 2, 9, 1);
     struct psi_var *v = fake_get(f, 0, "v", SMALL, 8, 2);
-    float *grad = calloc(FRAME, sizeof(*grad)); /* not by test_alloc(): it goes while the case runs */
+    float *grad = calloc(FRAME / 2, sizeof(*grad)); /* not by test_alloc(): it goes while the case runs */
     float *mine = numbers_from(SMALL, 5);
     f->task[0].take = PS_SEGMENT_BYTES * 2 + 100;
     struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 1000);
@@ -394,9 +454,9 @@ TEST(test_half_written)
 TEST(test_never_sent)
 {
     struct fake *f = fake_new(SPEC, "", 0, false);
-    struct psi_var *w = fake_get(f, 0, "w", FRAME, 9, 1);
+    struct psi_var *w = fake_get(f, 0, "w", FRAME / 2, 9, 1);
     struct psi_var *v = fake_get(f, 0, "v", SMALL, 8, 2);
-    float *grad = numbers_from(FRAME, 1);
+    float *grad = numbers_from(FRAME / 2, 1);
     f->task[0].take = 1000;
     fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 100000);
     struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, v, grad, NULL, 1000);
