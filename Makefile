@@ -480,6 +480,10 @@ bench-cost: $(B)/tests/bench/cost ## instructions per push of 4 KiB, counted by 
 bench-waits: $(B)/tests/bench/waits ## 10,000 waiting requests: what a push pays for them
 	@$<
 
+.PHONY: bench-duplex
+bench-duplex: bench-programs ## steps over a link of RATE each way (2gbit), in network namespaces, as root: how much of both ways they use
+	@PSD_BUILD=$(B) tests/bench/duplex.sh $(RATE)
+
 .PHONY: bench-names
 bench-names: bench-programs ## 1,000 variables created, initialised, reset: seconds, and the pause that others see
 	@PSD_BUILD=$(B) $(B)/tests/bench/names

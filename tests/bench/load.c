@@ -9,9 +9,10 @@
  *   load small pull|push BYTES DEPTH SESSIONS SECONDS thread|caller [VARIABLES]
  *        DEPTH operations in flight in each of SESSIONS, each with a variable of its own; one thread drives them all (thread: the
  *        I/O thread of the only one). With VARIABLES: one session, which picks one of so many for each operation.
- *   load null VARIABLES BYTES SECONDS thread|caller
+ *   load null VARIABLES BYTES SECONDS thread|caller [last]
  *        a null step as a training program writes it: pull all parameters, push all gradients, wait until they are applied. From
- *        1 MiB each parameter's push follows its pull, beside the pull of the next one.
+ *        1 MiB each parameter's push follows its pull, beside the pull of the next one. last: all are pulled at the end, behind
+ *        their pushes.
  *
  * Exit status 1 when values are wrong afterwards, 2 when it could not run.
  */
@@ -418,16 +419,21 @@ static int small(bool push, size_t bytes, int depth, int sessions, double second
 /* ---- null steps --------------------------------------------------------------------------------------------------------------
  */
 
-static void null_step(ps_session *s, ps_param **p, int count, bool each)
+enum pulls { PULLS_FIRST, PULLS_EACH, PULLS_LAST };
+
+static void null_step(ps_session *s, ps_param **p, int count, enum pulls pulls)
 {
-    if (!each) {
+    if (pulls == PULLS_FIRST) {
         check(ps_pull(s), "pull");
     }
     for (int i = 0; i < count; i++) {
-        if (each) {
+        if (pulls == PULLS_EACH) {
             check(ps_pull_param(p[i]), "pull");
         }
         check(ps_push(s, p[i]), "push");
+    }
+    if (pulls == PULLS_LAST) {
+        check(ps_pull(s), "pull");
     }
     for (int i = 0; i < count; i++) {
         if (ps_param_grad(p[i]) == NULL) { /* waits until its push is applied */
@@ -436,8 +442,9 @@ static void null_step(ps_session *s, ps_param **p, int count, bool each)
     }
 }
 
-static int null_steps(int count, size_t bytes, double seconds, bool caller)
+static int null_steps(int count, size_t bytes, double seconds, bool caller, bool last)
 {
+    const enum pulls pulls = last ? PULLS_LAST : bytes >= 1 << 20 ? PULLS_EACH : PULLS_FIRST;
     ps_session *s = open_session(caller ? PS_PROGRESS_CALLER : PS_PROGRESS_THREAD);
     ps_param **p = need(calloc((size_t)count, sizeof(*p)));
     size_t each = bytes / (size_t)count / sizeof(float) * sizeof(float), steps = 0;
@@ -459,13 +466,13 @@ static int null_steps(int count, size_t bytes, double seconds, bool caller)
     }
     int servers = server_pids(s, pids);
     for (; steps < WARM_UP; steps++) {
-        null_step(s, p, count, bytes >= 1 << 20);
+        null_step(s, p, count, pulls);
     }
     struct cpu before = cpu_now(pids, servers);
     double start = now();
     for (double at = start; m.samples.count < REPS_MIN || (at - start < seconds && !atomic_load(&ended)); steps++) {
         double begin = at;
-        null_step(s, p, count, bytes >= 1 << 20);
+        null_step(s, p, count, pulls);
         at = now();
         samples_add(&m.samples, at - begin);
     }
@@ -489,7 +496,7 @@ static int usage(void)
     (void)fprintf(stderr,
                   "usage: load dense pull|sgd|adagrad|adam|pushpull BYTES SECONDS [float32|bfloat16|float16 [VARIABLES]]\n"
                   "       load small pull|push BYTES DEPTH SESSIONS SECONDS thread|caller [VARIABLES]\n"
-                  "       load null VARIABLES BYTES SECONDS thread|caller\n");
+                  "       load null VARIABLES BYTES SECONDS thread|caller [last]\n");
     return 2;
 }
 
@@ -520,11 +527,11 @@ int main(int argc, char **argv)
         }
         return small(push, bytes, (int)depth, (int)sessions, strtod(argv[6], NULL), caller, (int)count);
     }
-    if (strcmp(verb, "null") == 0 && argc == 6) {
+    if (strcmp(verb, "null") == 0 && (argc == 6 || (argc == 7 && strcmp(argv[6], "last") == 0))) {
         if (!number(argv[2], 1, 4096, &count) || !number(argv[3], count * sizeof(float), (size_t)1 << 32, &bytes)) {
             return usage();
         }
-        return null_steps((int)count, bytes, strtod(argv[4], NULL), strcmp(argv[5], "caller") == 0);
+        return null_steps((int)count, bytes, strtod(argv[4], NULL), strcmp(argv[5], "caller") == 0, argc == 7);
     }
     return usage();
 }
