@@ -14,10 +14,10 @@ enum {
     PS_SEGMENT_BYTES = 64 << 10, /* payload per CRC */
 #ifdef PS_SIM_FRAME_BODY_MAX     /* tests/sim: several frames must cost little */
     PS_FRAME_BODY_MAX = PS_SIM_FRAME_BODY_MAX,
-    PS_PUSH_FRAME_BYTES = PS_SIM_FRAME_BODY_MAX,
+    PS_VALUES_FRAME_BYTES = PS_SIM_FRAME_BODY_MAX,
 #else
-    PS_FRAME_BODY_MAX = 4 << 20,   /* payload per frame, padding, CRCs and trailer apart */
-    PS_PUSH_FRAME_BYTES = 1 << 20, /* our library's, of a mutation: what is asked for meanwhile goes out behind it */
+    PS_FRAME_BODY_MAX = 4 << 20,     /* payload per frame, padding, CRCs and trailer apart */
+    PS_VALUES_FRAME_BYTES = 1 << 20, /* ... as our library sends and asks for values: others get in between */
 #endif
     PS_META_BYTES_MAX = 1024,              /* encoded meta of one frame, padding included */
     PS_WINDOW = 256,                       /* outcomes kept per session and task */

@@ -21,7 +21,7 @@
 
 enum {
     PSI_CHUNKS_MAX = 64,
-    PSI_CHUNKS_PER_PULL = 4,
+    PSI_CHUNKS_PER_PULL = 8,
     PSI_QUEUED_MULTI_MAX = 2, /* mutations of several frames that are being sent: more would all end late instead of one early */
     PSI_BATCH_ASKS_MAX = 4,
     PSI_LOGS_MAX = 64,

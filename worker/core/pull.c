@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reads: PULL in chunks of at most 4 MiB, received segment by segment into the caller's memory.
+ * Reads: PULL in chunks of at most 1 MiB, received segment by segment into the caller's memory.
  *
  * Happy path: up to four chunks of a request are on their way at a time (and 32 MiB on a connection); each answer is one frame;
  * the request is done when every element is there. The snapshot is exact when all versions, before and after each frame, are
@@ -82,7 +82,9 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
         } else {
             uint64_t unit = psi_wire_unit(wire_of(var, req->slot));
             uint64_t left = total - req->offset;
-            k->elements = (uint32_t)(left < PS_FRAME_BODY_MAX / unit ? left : PS_FRAME_BODY_MAX / unit);
+            uint64_t most =
+                (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit; /* atomic: exact in one frame only */
+            k->elements = (uint32_t)(left < most ? left : most);
             k->covers = k->elements;
             k->bytes = k->elements * unit;
         }

@@ -157,7 +157,7 @@ void psi_push_queue(struct psi_entry *e)
         e->next = e->total;
     } else {
         uint64_t left = e->total - e->next;
-        uint64_t most = PS_PUSH_FRAME_BYTES / size;
+        uint64_t most = PS_VALUES_FRAME_BYTES / size;
         uint64_t elements = left < most ? left : most;
         bool first = e->next == 0;
         h.flags = (uint16_t)(h.flags | (first ? PS_FLAG_FIRST : 0) | (elements == left ? PS_FLAG_LAST : 0));

@@ -161,7 +161,7 @@ ps_dtype psi_request_wire(const struct psi_request *req)
 static void to_ready(struct psi_request *req)
 {
     struct psi_peer *peer = req->owner->peers[req->var->owner];
-    bool multi = psi_request_total(req) * psi_wire_unit(psi_request_wire(req)) > PS_PUSH_FRAME_BYTES;
+    bool multi = psi_request_total(req) * psi_wire_unit(psi_request_wire(req)) > PS_VALUES_FRAME_BYTES;
     psi_list_push_back(psi_request_reads(req) ? &peer->ready_read : multi ? &peer->ready_multi : &peer->ready_single, &req->link);
 }
 

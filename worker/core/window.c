@@ -28,7 +28,7 @@ ps_status psi_window_prepare(struct psi_peer *peer)
 bool psi_window_room(const struct psi_peer *peer, bool multi)
 {
     bool queue = multi ? peer->multi < PS_MULTIFRAME_PUSHES_MAX && peer->queued_multi < PSI_QUEUED_MULTI_MAX
-                       : peer->queued_bytes < PS_PUSH_FRAME_BYTES;
+                       : peer->queued_bytes < PS_VALUES_FRAME_BYTES;
     return queue && peer->next < peer->first + PS_WINDOW;
 }
 
@@ -57,7 +57,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     e->total = psi_request_total(req);
     e->wire = psi_request_wire(req);
     e->unit = e->wire != PS_DTYPE_NONE ? psi_wire_unit(e->wire) : 1; /* a queue has no values */
-    e->multi = e->total * e->unit > PS_PUSH_FRAME_BYTES;
+    e->multi = e->total * e->unit > PS_VALUES_FRAME_BYTES;
     e->chief_number = req->chief_number;
     e->creation = req->var->creation;
     e->handle = req->var->handle;

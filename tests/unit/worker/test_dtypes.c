@@ -12,11 +12,7 @@
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2"
-enum {
-    FRAME = PS_FRAME_BODY_MAX / 2,
-    PUSH_FRAME = PS_PUSH_FRAME_BYTES / 2,
-    SEGMENT = PS_SEGMENT_BYTES / 2
-}; /* elements of two bytes */
+enum { FRAME = PS_VALUES_FRAME_BYTES / 2, SEGMENT = PS_SEGMENT_BYTES / 2 }; /* elements of two bytes */
 
 static struct psi_var *get(struct fake *f, ps_dtype dtype, ps_dtype wire, int64_t elements, bool atomic)
 {
@@ -53,7 +49,7 @@ static void ok_reply(struct fake *f, uint8_t op, uint64_t number)
 TEST(test_push)
 {
     static const ps_dtype wires[] = {PS_BF16, PS_F16};
-    enum { N = PUSH_FRAME + 1001 };
+    enum { N = FRAME + 1001 };
     float *grad = numbers(N);
     for (size_t k = 0; k < 2; k++) {
         struct fake *f = fake_new(SPEC, "", 0, true);
@@ -63,20 +59,20 @@ TEST(test_push)
         struct ps_push_meta meta;
         memcpy(&meta, frame->meta, sizeof(meta));
         assert_true(meta.total_elements == N && frame->h.dtype == wires[k] && frame->h.offset == 0);
-        assert_int_equal(frame->bytes, PS_PUSH_FRAME_BYTES);
-        assert_narrow(frame->payload, wires[k], grad, PUSH_FRAME);
+        assert_int_equal(frame->bytes, PS_VALUES_FRAME_BYTES);
+        assert_narrow(frame->payload, wires[k], grad, FRAME);
         frame = fake_take(f, 0, PS_OP_PUSH);
-        assert_true(frame->h.dtype == wires[k] && frame->h.offset == PUSH_FRAME && (frame->h.flags & PS_FLAG_LAST) != 0);
+        assert_true(frame->h.dtype == wires[k] && frame->h.offset == FRAME && (frame->h.flags & PS_FLAG_LAST) != 0);
         assert_int_equal(frame->bytes, (1001 * 2 + 7) / 8 * 8);
-        assert_narrow(frame->payload, wires[k], grad + PUSH_FRAME, 1001);
+        assert_narrow(frame->payload, wires[k], grad + FRAME, 1001);
         ok_reply(f, PS_OP_PUSH, 1);
         assert_int_equal(push->req.status, PS_OK);
         /* values that must not change travel as they are */
         push = fake_begin(f, PSI_REQ_ASSIGN, w, grad, NULL, 1000);
         frame = fake_take(f, 0, PS_OP_ASSIGN);
-        assert_true(frame->h.dtype == PS_F32 && frame->bytes == PS_PUSH_FRAME_BYTES);
-        assert_memory_equal(frame->payload, grad, PS_PUSH_FRAME_BYTES);
-        assert_int_equal(fake_take(f, 0, PS_OP_ASSIGN)->h.offset, PS_PUSH_FRAME_BYTES / 4);
+        assert_true(frame->h.dtype == PS_F32 && frame->bytes == PS_VALUES_FRAME_BYTES);
+        assert_memory_equal(frame->payload, grad, PS_VALUES_FRAME_BYTES);
+        assert_int_equal(fake_take(f, 0, PS_OP_ASSIGN)->h.offset, PS_VALUES_FRAME_BYTES / 4);
         while (fake_next(f, 0) != NULL) {
         }
         ok_reply(f, PS_OP_ASSIGN, 2);
@@ -173,7 +169,7 @@ TEST(test_pull_bad)
 
 TEST(test_push_pull)
 {
-    enum { N = PUSH_FRAME + 10 };
+    enum { N = FRAME + 10 };
     float *grad = numbers(N);
     float *dst = test_alloc(N * sizeof(float));
     uint16_t *half = test_alloc(N * 2);
@@ -185,9 +181,9 @@ TEST(test_push_pull)
     struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
     struct fake_frame one = *fake_take(f, 0, PS_OP_PUSHPULL);
     struct fake_frame two = *fake_take(f, 0, PS_OP_PUSHPULL);
-    assert_int_equal(two.h.offset, PUSH_FRAME);
-    fake_values(f, 0, &one, true, 0, half, PUSH_FRAME * 2, 4, 1);
-    fake_values(f, 0, &two, true, PUSH_FRAME, half + PUSH_FRAME, 20, 5, 0);
+    assert_int_equal(two.h.offset, FRAME);
+    fake_values(f, 0, &one, true, 0, half, FRAME * 2, 4, 1);
+    fake_values(f, 0, &two, true, FRAME, half + FRAME, 20, 5, 0);
     ok_reply(f, PS_OP_PUSHPULL, 1);
     assert_int_equal(both->req.status, PS_OK);
     for (uint64_t i = 0; i < N; i++) {
@@ -212,6 +208,23 @@ TEST(test_wires_that_are_refused)
 }
 
 /* ---- atomic ---- */
+
+/* Only one frame is exact: an atomic value is asked for in one, however large it may be. */
+TEST(test_atomic_in_one_frame)
+{
+    enum { N = PS_ATOMIC_BYTES_MAX / 4 };
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = get(f, PS_F32, PS_F32, N, true);
+    float *dst = test_alloc(N * sizeof(float));
+    fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_PULL);
+    struct ps_pull_meta m;
+    memcpy(&m, frame->meta, sizeof(m));
+    assert_true(frame->h.offset == 0 && m.elements == N && N * sizeof(float) > PS_VALUES_FRAME_BYTES);
+    assert_null(fake_next(f, 0));
+    fake_wait(f, 1001);
+    assert_int_equal(psi_client_pending(f->c), 0);
+}
 
 /* Not all of it was sent: its last byte never comes, nothing is in. All was sent: nobody knows. */
 TEST(test_atomic_deadlines)

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2"
-enum { SMALL = 10, FRAME = PS_FRAME_BODY_MAX / 4 };
+enum { SMALL = 10, FRAME = PS_VALUES_FRAME_BYTES / 4 };
 
 static float *filled(uint64_t n, float first)
 {
@@ -45,30 +45,30 @@ TEST(test_small)
     assert_memory_equal(dst, now, SMALL * 4);
 }
 
-/* Six chunks, four at a time; the versions decide about exact. */
+/* Ten chunks, eight at a time; the versions decide about exact. */
 static void pull_chunks(uint64_t odd_version, uint32_t in_progress, bool exact)
 {
-    enum { N = 5 * FRAME + 100 };
+    enum { N = 9 * FRAME + 100 };
     struct fake f;
     struct fake_request pull;
-    struct fake_frame ask[6];
+    struct fake_frame ask[10];
     fake_init(&f, SPEC, "", 0, false);
     struct psi_var *w = fake_get(&f, 0, "w", N, 9, 1);
     float *now = filled(N, 3);
     float *dst = filled(N, 0);
     fake_start(&f, &pull, PSI_REQ_PULL, w, NULL, dst, 1000);
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 8; i++) {
         ask[i] = take_pull(&f, (uint64_t)i * FRAME, FRAME);
     }
     assert_null(fake_next(&f, 0));
-    for (uint32_t i = 0; i < 6; i++) {
-        uint32_t n = i < 5 ? FRAME : 100;
+    for (uint32_t i = 0; i < 10; i++) {
+        uint32_t n = i < 9 ? FRAME : 100;
         fake_values(&f, 0, &ask[i], false, 0, now + (size_t)i * FRAME, n * 4, i == 3 ? odd_version : 12,
                     i == 2 ? in_progress : 0);
         if (i < 2) {
-            ask[i + 4] = take_pull(&f, (uint64_t)(i + 4) * FRAME, i == 0 ? FRAME : 100);
+            ask[i + 8] = take_pull(&f, (uint64_t)(i + 8) * FRAME, i == 0 ? FRAME : 100);
         }
-        assert_int_equal(pull.dones, i == 5 ? 1 : 0);
+        assert_int_equal(pull.dones, i == 9 ? 1 : 0);
     }
     assert_int_equal(pull.req.status, PS_OK);
     assert_int_equal(pull.req.exact, exact);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2;worker=c:1,c:2,c:3"
-enum { SMALL = 16, FRAME = PS_PUSH_FRAME_BYTES / 4 };
+enum { SMALL = 16, FRAME = PS_VALUES_FRAME_BYTES / 4 };
 
 struct team {
     struct fake f;
@@ -473,7 +473,7 @@ TEST(test_dropped_halfway)
     struct team *t = member_new(PS_SYNC_ROUNDS, 3 * FRAME, 3, 0);
     const float *grad = gradient(3 * FRAME);
     t->f.task[0].stopped = true;
-    t->f.task[0].take = PS_PUSH_FRAME_BYTES + 1000;
+    t->f.task[0].take = PS_VALUES_FRAME_BYTES + 1000;
     const struct fake_request *push = fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
     contributed(t, 1, 1);
     fake_flow(&t->f, 0);
@@ -486,7 +486,7 @@ TEST(test_dropped_halfway)
     }
     assert_true(frames < 3); /* what was not on its way stays here */
     t->f.task[0].stopped = true;
-    t->f.task[0].take = PS_PUSH_FRAME_BYTES + 1000;
+    t->f.task[0].take = PS_VALUES_FRAME_BYTES + 1000;
     (void)fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
     assert_true(contribution(fake_take(&t->f, 0, PS_OP_CONTRIBUTE)).total_elements == 3 * FRAME);
     contributed(t, 2, 0); /* taken in before it is there: nonsense, the connection goes */

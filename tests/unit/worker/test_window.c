@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define SPEC "ps=a:1,b:2"
-enum { SMALL = 16, FRAME = PS_PUSH_FRAME_BYTES / 4, SEGMENT = PS_SEGMENT_BYTES / 4 };
+enum { SMALL = 16, FRAME = PS_VALUES_FRAME_BYTES / 4, SEGMENT = PS_SEGMENT_BYTES / 4 };
 
 static float *numbers_from(uint64_t n, float first)
 {
@@ -159,6 +159,8 @@ TEST(test_call_order)
         {PS_OP_PUSH, 2, FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
         {PS_OP_PUSH, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
         {PS_OP_PULL, 1, 0, 0},
+        {PS_OP_PULL, 1, FRAME, 0},
+        {PS_OP_PULL, 1, 2 * FRAME, 0},
         {PS_OP_ASSIGN, 1, 0, PS_FLAG_SEQ | PS_FLAG_FIRST},
         {PS_OP_ASSIGN, 1, FRAME, PS_FLAG_SEQ},
         {PS_OP_ASSIGN, 1, 2 * FRAME, PS_FLAG_SEQ | PS_FLAG_LAST},
@@ -310,7 +312,7 @@ TEST(test_resume_offset)
     struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 1 && frame->h.offset == 3 * SEGMENT && (frame->h.flags & PS_FLAG_FIRST) == 0);
     assert_int_equal(frame->h.meta_bytes, 0);
-    assert_memory_equal(frame->payload, grad + 3 * SEGMENT, PS_PUSH_FRAME_BYTES);
+    assert_memory_equal(frame->payload, grad + 3 * SEGMENT, PS_VALUES_FRAME_BYTES);
     frame = fake_take(f, 0, PS_OP_PUSH);
     assert_true(frame->h.id == 1 && frame->h.offset == FRAME + 3 * SEGMENT && (frame->h.flags & PS_FLAG_LAST) != 0);
     frame = fake_take(f, 0, PS_OP_PUSH);
@@ -333,14 +335,17 @@ TEST(test_reads_wait_for_what_is_resumed)
     fake_take(f, 0, PS_OP_PUSH);
     fake_take(f, 0, PS_OP_PUSH);
     fake_take(f, 0, PS_OP_PULL);
+    fake_take(f, 0, PS_OP_PULL);
     fake_cut(f, 0);
     const struct fake_number states[] = {{1, PS_NUMBER_IN_PROGRESS, SEGMENT, 0, 0}, {0}};
     fake_hello(f, 0, 100, 200, states, NULL);
     assert_true(fake_take(f, 0, PS_OP_PUSH)->h.offset == SEGMENT);
     assert_true((fake_take(f, 0, PS_OP_PUSH)->h.flags & PS_FLAG_LAST) != 0);
-    struct fake_frame values = *fake_take(f, 0, PS_OP_PULL);
+    struct fake_frame first = *fake_take(f, 0, PS_OP_PULL);
+    struct fake_frame last = *fake_take(f, 0, PS_OP_PULL);
     ok_reply(f, PS_OP_PUSH, 1, 1);
-    fake_values(f, 0, &values, false, 0, grad, 2 * PS_PUSH_FRAME_BYTES, 1, 0);
+    fake_values(f, 0, &first, false, 0, grad, PS_VALUES_FRAME_BYTES, 1, 0);
+    fake_values(f, 0, &last, false, 0, grad + FRAME, PS_VALUES_FRAME_BYTES, 1, 0);
     assert_done(push, PS_OK);
     assert_done(pull, PS_OK);
 }
@@ -485,7 +490,7 @@ TEST(test_refused_half_written)
     fake_flow(f, 0);
     assert_done(push, PS_FAILED_PRECONDITION);
     struct fake_frame *frame = fake_take(f, 0, PS_OP_PUSH);
-    assert_int_equal(frame->bytes, PS_PUSH_FRAME_BYTES);
+    assert_int_equal(frame->bytes, PS_VALUES_FRAME_BYTES);
     assert_null(fake_next(f, 0)); /* the second frame was never queued */
 }
 
