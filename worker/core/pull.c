@@ -2,7 +2,7 @@
 /*
  * Reads: PULL in chunks of at most 1 MiB, received segment by segment into the caller's memory.
  *
- * Happy path: up to four chunks of a request are on their way at a time (and 32 MiB on a connection); each answer is one frame;
+ * Happy path: up to eight chunks of a request are on their way at a time (and 32 MiB on a connection); each answer is one frame;
  * the request is done when every element is there. The snapshot is exact when all versions, before and after each frame, are
  * equal and no push was in progress at any of them; a variable of one segment always is. Failure: after a reconnect the chunks
  * that were on their way are asked for again from their beginning, with new numbers. A refusal for load puts the whole request
@@ -82,8 +82,7 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
         } else {
             uint64_t unit = psi_wire_unit(wire_of(var, req->slot));
             uint64_t left = total - req->offset;
-            uint64_t most =
-                (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit; /* atomic: exact in one frame only */
+            uint64_t most = (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit; /* only one frame is exact */
             k->elements = (uint32_t)(left < most ? left : most);
             k->covers = k->elements;
             k->bytes = k->elements * unit;
