@@ -33,7 +33,7 @@ for end in a b; do
     ip -n "$here-$end" link set "psd-$end" up
     ip netns exec "$here-$end" tc qdisc add dev "psd-$end" root tbf rate "$rate" burst 512kb latency 5ms
 done
-bits=$(ip netns exec "$here-a" tc -j qdisc show dev psd-a | grep -oE '"rate":[0-9]+' | grep -oE '[0-9]+') # tc says bytes
+limit=$(ip netns exec "$here-a" tc -j qdisc show dev psd-a | grep -oE '"rate":[0-9]+' | grep -oE '[0-9]+') # bytes a second, whatever `rate` was said in
 ip netns exec "$here-a" "$build/bin/psd" --ps_hosts 10.9.0.1:17333 --insecure_any_peer --log_level error >/dev/null &
 psd=$!
 export PSD_TARGET=10.9.0.1:17333 PSD_PID=$psd
@@ -44,7 +44,7 @@ for row in "100 each" "100 last" "25 each" "25 last" "400 last"; do
     for _ in $(seq "$rounds"); do
         ip netns exec "$here-b" "$build/tests/bench/load" null "$variables" 100000000 2 thread "${last[@]}"
     done | grep -oE '"gb_per_s":[0-9.]+' | cut -d: -f2 | sort -n |
-        awk -v row="$variables variables, $pulls" -v limit="$bits" '
+        awk -v row="$variables variables, $pulls" -v limit="$limit" '
             { v[NR] = $1 * 1e9 / (2 * limit) }
-            END { printf "%-20s %.2f (%.2f to %.2f) of %s B/s each way\n", row, v[int((NR + 1) / 2)], v[1], v[NR], limit }'
+            END { if (NR > 0) printf "%-20s %.2f (%.2f to %.2f) of %s B/s each way\n", row, v[int((NR + 1) / 2)], v[1], v[NR], limit }'
 done

@@ -263,7 +263,7 @@ void psi_window_expire(struct psi_request *req)
     }
 }
 
-/* ---- disconnect, HELLO, resume ---- */
+/* ---- the send queue ---- */
 
 void psi_entry_in_queue(struct psi_entry *e, bool in)
 {
@@ -289,6 +289,8 @@ void psi_entry_unqueued(struct psi_entry *e)
         psi_push_queue(e);
     }
 }
+
+/* ---- disconnect, HELLO, resume ---- */
 
 void psi_window_detach(struct psi_peer *peer)
 {
