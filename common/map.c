@@ -13,26 +13,32 @@
 
 #include <string.h>
 
-enum { FIRST_SLOTS = 16, KEPT_SLOTS = 4096, ENTRIES_MAX = 1 << 30 }; /* KEPT: tables of so many never shrink by a removal */
+enum {
+    FIRST_SLOTS = 16,
+    KEPT_SLOTS = 4096,
+    ENTRIES_MAX = 1 << 30,
+    FIND_AT_ONCE = 64
+}; /* KEPT: tables of so many never shrink by a removal */
 
 struct psi_map_entry {
     uint64_t id;
-    uint64_t hash;
+    uint32_t hash;
+    uint32_t key_bytes; /* NUMBER_KEY: key.number */
     union {
         char *bytes;     /* owned, with a NUL */
         uint64_t number; /* psi_u64_map */
     } key;
-    size_t key_bytes; /* NUMBER_KEY: key.number */
-    void *value;      /* NULL: hole */
+    void *value; /* NULL: hole */
 };
+_Static_assert(PSI_CACHE_LINE % sizeof(struct psi_map_entry) == 0, "a look-up touches one line of them");
 
-#define NUMBER_KEY SIZE_MAX
+#define NUMBER_KEY UINT32_MAX
 
 /* A key to look for: bytes and their length, or a number. */
 struct wanted {
-    uint64_t hash;
+    uint32_t hash;
+    uint32_t len; /* NUMBER_KEY: number counts */
     const void *bytes;
-    size_t len; /* NUMBER_KEY: number counts */
     uint64_t number;
 };
 
@@ -88,7 +94,7 @@ static size_t find_slot(const struct psi_map *m, const struct wanted *w)
         return SIZE_MAX;
     }
     size_t mask = m->slot_count - 1;
-    size_t i = (size_t)w->hash & mask;
+    size_t i = w->hash & mask;
     while (m->slots[i] != 0) {
         if (matches(&m->entries[m->slots[i] - 1], w)) {
             return i;
@@ -98,10 +104,10 @@ static size_t find_slot(const struct psi_map *m, const struct wanted *w)
     return SIZE_MAX;
 }
 
-static void index_entry(uint32_t *slots, uint32_t slot_count, uint64_t hash, uint32_t entry_number)
+static void index_entry(uint32_t *slots, uint32_t slot_count, uint32_t hash, uint32_t entry_number)
 {
     size_t mask = slot_count - 1;
-    size_t i = (size_t)hash & mask;
+    size_t i = hash & mask;
     while (slots[i] != 0) {
         i = (i + 1) & mask;
     }
@@ -146,7 +152,7 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
         return PS_OK;
     }
     uint32_t capacity = capacity_of(slot_count);
-    struct psi_map_entry *entries = psi_malloc(capacity * sizeof(*entries));
+    struct psi_map_entry *entries = psi_aligned_malloc(PSI_CACHE_LINE, capacity * sizeof(*entries));
     uint32_t *slots = psi_malloc(slot_count * sizeof(*slots));
     if (entries == NULL || slots == NULL) {
         psi_free(entries);
@@ -219,7 +225,7 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
     } else {
         e.key.bytes = key_copy(m, w);
         if (e.key.bytes == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %zu bytes", w->len);
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %u bytes", w->len);
         }
     }
     m->entries[m->entry_count] = e;
@@ -243,7 +249,7 @@ static void free_slot(struct psi_map *m, size_t hole)
         if (m->slots[i] == 0) {
             break;
         }
-        size_t home = (size_t)m->entries[m->slots[i] - 1].hash & mask;
+        size_t home = m->entries[m->slots[i] - 1].hash & mask;
         if (((i - home) & mask) >= ((i - hole) & mask)) {
             m->slots[hole] = m->slots[i];
             hole = i;
@@ -301,13 +307,13 @@ static bool next_entry(const struct psi_map *m, uint64_t *cursor, const struct p
 
 static struct wanted wanted_bytes(const struct psi_map *m, const void *key, size_t len)
 {
-    PSI_ASSERT(len != NUMBER_KEY);
-    return (struct wanted){.hash = psi_siphash13(m->key, key, len), .bytes = key, .len = len};
+    PSI_ASSERT(len < NUMBER_KEY);
+    return (struct wanted){.hash = (uint32_t)psi_siphash13(m->key, key, len), .len = (uint32_t)len, .bytes = key};
 }
 
 static struct wanted wanted_number(const struct psi_map *m, uint64_t key)
 {
-    return (struct wanted){.hash = psi_siphash13_u64(m->key, key), .len = NUMBER_KEY, .number = key};
+    return (struct wanted){.hash = (uint32_t)psi_siphash13_u64(m->key, key), .len = NUMBER_KEY, .number = key};
 }
 
 static void *find(const struct psi_map *m, const struct wanted *w)
@@ -393,10 +399,27 @@ void *psi_u64_map_find(const struct psi_u64_map *m, uint64_t key)
     return find(&m->core, &w);
 }
 
-void psi_u64_map_warm(const struct psi_u64_map *m, uint64_t key)
+void psi_u64_map_find_all(const struct psi_u64_map *m, const uint64_t *keys, uint32_t n, void **out_values)
 {
-    if (m->core.slot_count > 0) {
-        __builtin_prefetch(&m->core.slots[(size_t)psi_siphash13_u64(m->core.key, key) & (m->core.slot_count - 1)]);
+    const struct psi_map *core = &m->core;
+    struct wanted w[FIND_AT_ONCE];
+    for (uint32_t first = 0; first < n; first += FIND_AT_ONCE) {
+        const uint32_t count = n - first < FIND_AT_ONCE ? n - first : FIND_AT_ONCE;
+        for (uint32_t i = 0; i < count; i++) {
+            w[i] = wanted_number(core, keys[first + i]);
+            if (core->slot_count > 0) {
+                __builtin_prefetch(&core->slots[w[i].hash & (core->slot_count - 1)]);
+            }
+        }
+        for (uint32_t i = 0; i < count && core->slot_count > 0; i++) {
+            const uint32_t number = core->slots[w[i].hash & (core->slot_count - 1)];
+            if (number != 0) {
+                __builtin_prefetch(&core->entries[number - 1]);
+            }
+        }
+        for (uint32_t i = 0; i < count; i++) {
+            out_values[first + i] = find(core, &w[i]);
+        }
     }
 }
 

@@ -50,8 +50,9 @@ void psi_u64_map_init(struct psi_u64_map *m, const uint64_t seed[2]);
 void psi_u64_map_fini(struct psi_u64_map *m);
 uint32_t psi_u64_map_count(const struct psi_u64_map *m);
 void *psi_u64_map_find(const struct psi_u64_map *m, uint64_t key);
-/** What find looks at first is asked for. */
-void psi_u64_map_warm(const struct psi_u64_map *m, uint64_t key);
+/** n look-ups at once, each as psi_u64_map_find(): what they touch is asked for ahead, since none of it may be in cache.
+ *  out_values [n]. */
+void psi_u64_map_find_all(const struct psi_u64_map *m, const uint64_t *keys, uint32_t n, void **out_values);
 PSI_MUST ps_status psi_u64_map_put(struct psi_u64_map *m, uint64_t key, void *value, void **out_old, struct psi_err *err);
 PSI_MUST ps_status psi_u64_map_reserve(struct psi_u64_map *m, struct psi_err *err);
 void *psi_u64_map_remove(struct psi_u64_map *m, uint64_t key);

@@ -65,6 +65,12 @@ void *psi_aligned_malloc(size_t alignment, size_t bytes)
     return p;
 }
 
+void *psi_aligned_calloc(size_t alignment, size_t bytes)
+{
+    void *p = psi_aligned_malloc(alignment, bytes);
+    return p != NULL ? memset(p, 0, bytes) : NULL;
+}
+
 char *psi_strndup(const char *s, size_t len)
 {
     if (len == SIZE_MAX) {

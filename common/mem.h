@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PSI_CACHE_LINE 64u /* bytes */
+
 void *psi_malloc(size_t bytes) __attribute__((malloc, warn_unused_result));
 void *psi_calloc(size_t count, size_t bytes) __attribute__((malloc, warn_unused_result)); /* NULL on overflow too */
 void *psi_realloc(void *p, size_t bytes) __attribute__((warn_unused_result));             /* NULL: p is as it was */
@@ -16,6 +18,8 @@ void *psi_realloc(void *p, size_t bytes) __attribute__((warn_unused_result));   
 void *psi_grow(void *items, size_t count, size_t *capacity, size_t item_bytes) __attribute__((warn_unused_result));
 /** alignment a power of two; free with psi_free. */
 void *psi_aligned_malloc(size_t alignment, size_t bytes) __attribute__((malloc, warn_unused_result));
+/** The same, zeroed. */
+void *psi_aligned_calloc(size_t alignment, size_t bytes) __attribute__((malloc, warn_unused_result));
 /** len bytes and a NUL. */
 char *psi_strndup(const char *s, size_t len) __attribute__((malloc, warn_unused_result));
 void psi_free(void *p);

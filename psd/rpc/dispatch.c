@@ -15,7 +15,6 @@
 
 enum {
     WARM_VARIABLES = 256, /* so many and what belongs to them stay in cache by themselves */
-    WARM_MAX = 64,        /* requests at a time */
     WARM_BYTES = 512      /* of a value: the processor itself asks for what follows */
 };
 
@@ -140,27 +139,20 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
  * of a frame; nothing of it is checked yet. */
 static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
 {
-    const struct psd_variable *variables[WARM_MAX];
-    uint32_t handles[WARM_MAX];
+    uint64_t handles[PSD_WARM_MAX];
     uint32_t count = 0;
     struct ps_frame_header h;
-    for (; n >= sizeof(h) && count < WARM_MAX; p += sizeof(h), n -= sizeof(h)) {
+    for (; n >= sizeof(h) && count < PSD_WARM_MAX; p += sizeof(h), n -= sizeof(h)) {
         memcpy(&h, p, sizeof(h));
         size_t rest = (size_t)h.meta_bytes + h.body_bytes;
         if (rest > n - sizeof(h)) {
             break;
         }
-        psd_variable_warm_handle(&t->store, h.handle);
         handles[count++] = h.handle;
         p += rest;
         n -= rest;
     }
-    for (uint32_t i = 0; i < count; i++) {
-        variables[i] = psd_variable_warm(&t->store, handles[i]);
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        psd_variable_warm_value(variables[i], WARM_BYTES);
-    }
+    psd_variables_warm(&t->store, handles, count, WARM_BYTES);
 }
 
 /* Of a connection that is not read any more; false: no memory. */

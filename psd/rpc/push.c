@@ -271,10 +271,12 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         return st;
     }
     uint32_t unit = psi_wire_unit((ps_dtype)h->dtype);
-    char who[96];
-    st = psd_chief_follow(t, v->container->name, m->chief_number, psd_record_text(record, who, sizeof(who)), err);
-    if (st != PS_OK) {
-        return st;
+    if (m->chief_number != 0) {
+        char who[96];
+        st = psd_chief_follow(t, v->container->name, m->chief_number, psd_record_text(record, who, sizeof(who)), err);
+        if (st != PS_OK) {
+            return st;
+        }
     }
     *out_payload = frame_payload(h, m->total_elements * unit);
     if (*out_payload == 0) {

@@ -127,27 +127,24 @@ static void prefetch(const void *p, uint64_t bytes)
     }
 }
 
-void psd_variable_warm_handle(const struct psd_store *s, uint32_t handle)
+void psd_variables_warm(const struct psd_store *s, const uint64_t *handles, uint32_t n, uint64_t bytes)
 {
-    psi_u64_map_warm(&s->handles, handle);
-}
-
-const struct psd_variable *psd_variable_warm(const struct psd_store *s, uint32_t handle)
-{
-    const struct psd_variable *v = psd_variable_by_handle(s, handle);
-    prefetch(v, PSD_VARIABLE_HOT_BYTES);
-    return v;
-}
-
-void psd_variable_warm_value(const struct psd_variable *v, uint64_t bytes)
-{
-    if (v == NULL) {
-        return;
+    void *found[PSD_WARM_MAX];
+    PSI_ASSERT(n <= PSD_WARM_MAX);
+    psi_u64_map_find_all(&s->handles, handles, n, found);
+    for (uint32_t i = 0; i < n; i++) {
+        prefetch(found[i], PSD_VARIABLE_HOT_BYTES);
     }
-    uint64_t most = bytes < v->bytes ? bytes : v->bytes;
-    prefetch(v->value, most);
-    for (size_t i = 0; i < PSD_OPTIM_SLOTS_MAX; i++) {
-        prefetch(v->slots[i], most);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct psd_variable *v = found[i];
+        if (v == NULL) {
+            continue;
+        }
+        const uint64_t most = bytes < v->bytes ? bytes : v->bytes;
+        prefetch(v->value, most);
+        for (size_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
+            prefetch(v->slots[k], most);
+        }
     }
 }
 
@@ -404,11 +401,10 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': this task already holds %u variables", name,
                         s->variable_count);
     }
-    struct psd_variable *v = psi_aligned_malloc(64, sizeof(*v)); /* PSD_VARIABLE_HOT_BYTES are whole lines of the cache */
+    struct psd_variable *v = psi_aligned_calloc(PSI_CACHE_LINE, sizeof(*v)); /* PSD_VARIABLE_HOT_BYTES are whole lines */
     if (v == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': memory for its record", name);
     }
-    memset(v, 0, sizeof(*v));
     ps_status st = reserve_places(s, c, name, err);
     if (st == PS_OK && !promise(s, bytes)) {
         /* what never fits is not worth repeating */

@@ -72,7 +72,7 @@ struct psd_variable {
     uint32_t cut_refs;                              /* of refs: that cut's, which stand for nothing in progress */
     struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX]; /* of value and slots: psd/store/kept.h; NULL: nobody */
 };
-enum { PSD_VARIABLE_HOT_BYTES = 256 };
+enum { PSD_VARIABLE_HOT_BYTES = 256, PSD_WARM_MAX = 64 };
 _Static_assert(offsetof(struct psd_variable, creation) <= PSD_VARIABLE_HOT_BYTES, "what requests look at");
 
 enum { PSD_AGES = 17 }; /* 0 to 15, and more */
@@ -146,11 +146,9 @@ const struct psd_container *psd_container_find(const struct psd_store *s, const 
 const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** NULL: no such handle in this life, or its variable is gone. */
 const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
-/** Have what a push or a pull of `bytes` looks at brought into cache, of several handles: psd_variable_warm_handle() of each,
- * then psd_variable_warm() of each, which gives its variable, then psd_variable_warm_value() of these; v may be NULL. */
-void psd_variable_warm_handle(const struct psd_store *s, uint32_t handle);
-const struct psd_variable *psd_variable_warm(const struct psd_store *s, uint32_t handle);
-void psd_variable_warm_value(const struct psd_variable *v, uint64_t bytes);
+/** Have what pushes and pulls of `bytes` look at brought into cache; of handles that there are not, nothing.
+ * n: PSD_WARM_MAX at most. */
+void psd_variables_warm(const struct psd_store *s, const uint64_t *handles, uint32_t n, uint64_t bytes);
 const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, uint64_t creation);
 /** What its value and slots take; 0 while uninitialised. */
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v);

@@ -59,22 +59,23 @@ struct ps_param {
     struct psk_block next; /* the second buffer, exchanged with value by ps_pull(); empty: never needed */
 };
 
+/* What each push and pull looks at comes first: with many variables none of it is in cache. */
 struct ps_variable {
     ps_session *session;
-    struct psi_var *var;  /* loop thread only, but for its address */
+    struct psi_var *var; /* loop thread only, but for its address */
+    uint64_t from;    /* under the lock: 1 + the version of the values that gradients are computed from; 0: none has been read */
+    uint64_t version; /* under the lock: of the last read or assignment */
+    ps_dtype dtype;
+    bool exact;
+    bool of_param; /* under the lock: a parameter's, which says what its program has */
+    ps_shape shape;
+    uint64_t bytes;
+    int task;
     struct psi_list link; /* in session->variables */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];    /* the full one */
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
     char requested[PS_DEVICE_BYTES];     /* what its scopes asked for; "": nothing */
-    ps_dtype dtype;
-    ps_shape shape;
-    uint64_t bytes;
-    int task;
-    uint64_t version; /* under the lock: of the last read or assignment */
-    bool exact;
-    bool of_param; /* under the lock, as the next: a parameter's, which says what its program has */
-    uint64_t from; /* 1 + the version of the values that gradients are computed from; 0: none has been read */
 };
 
 struct ps_session {

@@ -98,7 +98,7 @@ static ps_variable *record_new(bool queue)
         psi_list_init(&q->spare);
         psi_list_init(&q->lent);
     }
-    return !queue ? psi_calloc(1, sizeof(ps_variable)) : q != NULL ? &q->variable : NULL;
+    return !queue ? psi_aligned_calloc(PSI_CACHE_LINE, sizeof(ps_variable)) : q != NULL ? &q->variable : NULL;
 }
 
 /* queue: it is one; elements: what it is made as, NULL of one that is looked up. */

@@ -64,9 +64,11 @@ static void request_done(struct psi_request *req)
     err.code = req->status;
     err.applied = req->applied;
     ps_session *s = ((const ps_variable *)r->core.ctx2)->session;
-    (void)pthread_mutex_lock(&s->lock);
-    psi_monitor_cut(s, &err);
-    (void)pthread_mutex_unlock(&s->lock);
+    if (err.code != PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        psi_monitor_cut(s, &err);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
     if (req->kind == PSI_REQ_ENQUEUE || req->kind == PSI_REQ_DEQUEUE) {
         PSI_IGNORE(psi_api_queue_ended(r->core.ctx2, psi_monitor_life(s), err.code,
                                        &err)); /* err has it; one that a recovery ends is not heard (take_error) */

@@ -140,29 +140,36 @@ struct psi_queue {
     struct psi_list puts; /* core: ENQUEUE and QUEUE_CLOSE requests whose asks are out, call order */
 };
 
-/* A variable, or a queue, as this session knows it. Owned by the client core from psi_client_variable() to psi_client_free(). */
+/* A variable, or a queue, as this session knows it. Owned by the client core from psi_client_variable() to psi_client_free().
+ * What each push and pull looks at comes first: with many variables none of it is in cache. */
 struct psi_var {
-    char container[PS_CONTAINER_BYTES_MAX + 1];
-    char name[PS_NAME_BYTES_MAX + 1];
     ps_dtype dtype;
-    ps_dtype wire_asked; /* of a look-up: PS_F32, not as the session says */
-    ps_dtype wire;       /* of its pushes and pulls */
-    ps_shape shape;
-    uint64_t elements;
+    ps_dtype wire;  /* of its pushes and pulls */
+    uint32_t owner; /* table index, UINT32_MAX while unknown */
+    uint32_t handle;
+    bool open; /* handle is valid in life `life` of its task */
+    bool lost; /* ABORTED: incarnation or creation number changed since the first open */
+    bool used; /* core: an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
     bool atomic;
-    struct psi_queue *queue; /* NULL: a variable. A queue has no dtype, shape and value */
-    ps_optimizer optimizer;  /* as asked for by this program */
+    uint8_t step;        /* core: of get-or-create: enum psi_var_step */
+    ps_sync_mode rounds; /* of the group that it is in; NONE: of none */
+    uint64_t life, elements, creation;
+    struct psi_queue *queue;     /* NULL: a variable. A queue has no dtype, shape and value */
+    struct psi_list waiting;     /* requests for this variable that are not on the wire yet, call order */
+    struct psi_request *current; /* core: whose turn it is: the one in TURN or SENDING; NULL: none */
+    void *partial;               /* core: struct psi_entry of a mutation that is queued in part; ahead of every turn */
+    uint64_t version;
+    /* what is asked for */
+    ps_dtype wire_asked; /* of a look-up: PS_F32, not as the session says */
+    ps_shape shape;
+    ps_optimizer optimizer; /* as asked for by this program */
     ps_initializer init;
     uint64_t seed;
     bool pinned;
     bool must_exist;         /* LOOKUP instead of GET: nothing is created */
     bool found_only;         /* must_exist, and dtype, shape, optimizer come from the owner */
-    bool open;               /* handle is valid in life `life` of its task */
-    bool lost;               /* ABORTED: incarnation or creation number changed since the first open */
     uint32_t requested_task; /* table index */
-    uint32_t owner;          /* table index, UINT32_MAX while unknown */
-    uint32_t handle;
-    uint64_t life, incarnation, creation;
+    uint64_t incarnation;
     bool created; /* this session's get-or-create made it */
     /* state at the owner when last asked (OPEN) */
     bool initialised, sealed, restored;
@@ -173,28 +180,23 @@ struct psi_var {
     uint64_t seal_number; /* sealed: by this one; 0: not said */
     uint64_t checkpoint;  /* its value came out of this one, with this version; 0: of none */
     uint64_t checkpoint_version;
-    ps_sync_mode rounds; /* of the group that it is in; NONE: of none */
-    uint64_t version;
     uint64_t chief_number; /* of the chief whose hyperparameters are in force */
     uint64_t chief_seen;   /* the highest that its task knows */
     ps_optimizer in_force;
-    struct psi_list link;    /* all variables of the session, creation order */
-    struct psi_list waiting; /* requests for this variable that are not on the wire yet, call order */
+    struct psi_list link; /* all variables of the session, creation order */
     void *user;
     /* core */
     struct psi_device requested; /* what the scopes say; empty: nothing */
     bool by_strategy, setter;    /* as in struct psi_request_place */
     bool soft_placement;
     bool placed;       /* its round-robin turn is taken */
-    bool used;         /* an operation succeeded, or READY did: from then on a reset is an error, not a new get-or-create */
-    uint8_t step;      /* of get-or-create: enum psi_var_step */
     uint32_t tries;    /* of get-or-create that were put off */
     uint32_t held_by;  /* table index: of get-or-create, who refused, or has not answered the directory; UINT32_MAX: nobody */
     uint64_t again_ms; /* when the next is due */
-    struct psi_list step_link;   /* want_create, want_open or put off */
-    struct psi_list getters;     /* GET and LOOKUP requests */
-    struct psi_request *current; /* whose turn it is: the one in TURN or SENDING; NULL: none */
-    void *partial;               /* struct psi_entry of a mutation that is queued in part; ahead of every turn */
+    struct psi_list step_link; /* want_create, want_open or put off */
+    struct psi_list getters;   /* GET and LOOKUP requests */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    char name[PS_NAME_BYTES_MAX + 1];
 };
 
 /* A request: caller-allocated, zeroed once before first use; the core keeps it from start to done. Must fit ps_request. */

@@ -51,7 +51,7 @@ ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked
 
 static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spec *spec, const char *container, const char *name)
 {
-    struct psi_var *v = psi_calloc(1, sizeof(*v));
+    struct psi_var *v = psi_aligned_calloc(PSI_CACHE_LINE, sizeof(*v));
     if (v == NULL) {
         return NULL;
     }

@@ -99,9 +99,14 @@ TEST(test_against_array)
             if (step % 50 == 0) {
                 psi_map_check_invariants(&m);
                 psi_map_check_invariants(&u.core);
+                uint64_t keys[ARRAY_COUNT(model)];
+                void *found[ARRAY_COUNT(model)];
                 for (uint64_t i = 0; i < ARRAY_COUNT(model); i++) {
-                    assert_ptr_equal(psi_u64_map_find(&u, i * 1024), model[i]);
+                    keys[i] = i * 1024;
+                    assert_ptr_equal(psi_u64_map_find(&u, keys[i]), model[i]);
                 }
+                psi_u64_map_find_all(&u, keys, ARRAY_COUNT(keys), found);
+                assert_memory_equal(found, model, sizeof(model));
             }
         }
         psi_map_fini(&m);
