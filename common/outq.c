@@ -43,6 +43,7 @@ void psi_outq_init(struct psi_outq *q)
 {
     memset(q, 0, sizeof(*q));
     psi_list_init(&q->frames);
+    psi_list_init(&q->late);
     for (int i = 0; i < PSI_OUT_SPARES; i++) {
         psi_list_init(&q->spare[i]);
     }
@@ -61,6 +62,7 @@ static struct copied *copied_of(struct psi_out *out)
 void psi_outq_drop(struct psi_outq *q)
 {
     struct psi_list *link = NULL;
+    psi_list_move_all(&q->frames, &q->late);
     while ((link = psi_list_pop_front(&q->frames)) != NULL) {
         struct psi_out *out = out_of(link);
         if (out->ops == NULL) {
@@ -81,6 +83,7 @@ bool psi_outq_drop_streams(struct psi_outq *q)
     if (it != NULL && out_of(it)->ops != NULL && q->first_sent > 0) {
         return false;
     }
+    psi_list_move_all(&q->frames, &q->late);
     PSI_LIST_FOREACH_SAFE(it, tmp, &q->frames) {
         struct psi_out *out = out_of(it);
         if (out->ops != NULL) {
@@ -140,13 +143,33 @@ static void copied_done(struct psi_outq *q, struct copied *c)
     psi_free(c);
 }
 
+/* The first of the late frames gets its place. False: there is none. */
+static bool admit_late(struct psi_outq *q)
+{
+    struct psi_list *link = psi_list_pop_front(&q->late);
+    q->overtaken = 0;
+    if (link != NULL) {
+        psi_list_push_back(&q->frames, link);
+    }
+    return link != NULL;
+}
+
+static void enqueue(struct psi_outq *q, struct psi_out *out, uint32_t bytes)
+{
+    psi_list_push_back(&q->frames, &out->link);
+    q->frame_count++;
+    q->overtaken += bytes;
+    if (q->overtaken >= PSI_OUT_OVERTAKE_BYTES) {
+        (void)admit_late(q);
+    }
+}
+
 static void enqueue_copied(struct psi_outq *q, struct copied *c, uint32_t bytes)
 {
     c->out.payload_bytes = bytes;
     psi_frame_seal(c->data);
-    psi_list_push_back(&q->frames, &c->out.link);
     q->queued_bytes += bytes;
-    q->frame_count++;
+    enqueue(q, &c->out, bytes);
 }
 
 ps_status psi_outq_push(struct psi_outq *q, const struct ps_frame_header *header, const void *meta, const void *body)
@@ -208,20 +231,38 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
     return PS_OK;
 }
 
-void psi_outq_push_stream(struct psi_outq *q, struct psi_out *out)
+/* The header says what follows it. */
+static void measure(struct psi_out *out)
 {
     struct ps_frame_header h;
     memcpy(&h, out->head, sizeof(h));
     h.body_bytes = (uint32_t)psi_body_bytes(out->payload_bytes, out->crc, out->ops->trailer != NULL);
     h.flags = (uint16_t)((h.flags & ~PS_FLAG_CRC) | (out->crc ? PS_FLAG_CRC : 0));
     memcpy(out->head, &h, sizeof(h));
-    psi_list_push_back(&q->frames, &out->link);
+}
+
+void psi_outq_push_stream(struct psi_outq *q, struct psi_out *out)
+{
+    measure(out);
+    enqueue(q, out, out->payload_bytes);
+}
+
+void psi_outq_push_late(struct psi_outq *q, struct psi_out *out)
+{
+    measure(out);
+    q->overtaken = psi_list_empty(&q->late) ? 0 : q->overtaken;
+    psi_list_push_back(&q->late, &out->link);
     q->frame_count++;
+}
+
+static bool empty(const struct psi_outq *q)
+{
+    return psi_list_empty(&q->frames) && psi_list_empty(&q->late);
 }
 
 bool psi_outq_ready(const struct psi_outq *q)
 {
-    return q->hold_bytes == 0 && !psi_list_empty(&q->frames);
+    return q->hold_bytes == 0 && !empty(q);
 }
 
 /* ---- composing ---- */
@@ -356,11 +397,9 @@ size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_i
         q->scratch->used = 0;
     }
     uint64_t from = q->first_sent;
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &q->frames) {
-        if (!room(q, max_bytes)) {
-            break;
-        }
+    struct psi_list *it = &q->frames;
+    while (room(q, max_bytes) && (it->next != &q->frames || admit_late(q))) {
+        it = it->next;
         struct psi_out *out = out_of(it);
         size_t before = q->composed_bytes;
         if (out->ops == NULL) {
@@ -476,7 +515,7 @@ uint64_t psi_outq_taken_bytes(const struct psi_outq *q)
 
 bool psi_outq_waiting(const struct psi_outq *q)
 {
-    return q->hold_bytes > 0 || !psi_list_empty(&q->frames);
+    return q->hold_bytes > 0 || !empty(q);
 }
 
 bool psi_outq_cancel(struct psi_outq *q, struct psi_out *out)

@@ -371,8 +371,7 @@ bool psd_task_drained(const struct psd_task *t)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->conns) {
         const struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
-        if (!psi_list_empty(&c->link->out.frames) || c->link->out.hold_bytes > 0 ||
-            (c->record != NULL && c->record->progress_count > 0)) {
+        if (psi_outq_waiting(&c->link->out) || (c->record != NULL && c->record->progress_count > 0)) {
             return false;
         }
     }

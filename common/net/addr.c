@@ -19,7 +19,7 @@
 /* A dead peer of an idle connection is noticed after 5 + 3 * 3 s; a connection in use is judged by beats. */
 enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_COUNT = 3 };
 
-/* Within one host: what waits for room in the window is written no further than this. */
+/* What waits for room in the window is written no further than this: what comes next waits behind so much. */
 enum { UNSENT_BYTES = 256 << 10 };
 
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out)
@@ -195,6 +195,6 @@ void psi_socket_tune(int fd)
     set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
     if (within_host(fd, &local)) {
         PSI_IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4)); /* without it less well, too */
-        set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES);
     }
+    set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES);
 }

@@ -5,6 +5,7 @@
 # A row is what a step moves, both ways counted, of what the link can move both ways: 1 is the limit, 0.5 one way at a time.
 #   each  each parameter's push follows its pull, beside the pull of the next one
 #   last  all gradients are pushed, then all parameters pulled
+# Then how long a pull or push of 4 KiB takes beside so many large transfers of the same session, 2 s each.
 set -euo pipefail
 
 rate=${1:-2gbit}
@@ -47,4 +48,10 @@ for row in "100 each" "100 last" "25 each" "25 last" "400 last"; do
         awk -v row="$variables variables, $pulls" -v limit="$limit" '
             { v[NR] = $1 * 1e9 / (2 * limit) }
             END { if (NR > 0) printf "%-20s %.2f (%.2f to %.2f) of %s B/s each way\n", row, v[int((NR + 1) / 2)], v[1], v[NR], limit }'
+done
+for row in "pull 0 pull" "pull 1 pull" "pull 8 pull" "push 8 pull" "pull 1 push" "push 1 push"; do
+    read -r small large kind <<<"$row"
+    ip netns exec "$here-b" "$build/tests/bench/load" beside "$small" "$large" "$kind" 2 |
+        sed -E 's/.*"p50_us":([0-9.]+),"p99_us":([0-9.]+).*/\1 \2/;t;d' |
+        awk -v row="4 KiB $small beside $large x $kind of 25 MB" '{ printf "%-35s p50 %.2f ms, p99 %.2f ms\n", row, $1 / 1000, $2 / 1000 }'
 done

@@ -13,6 +13,9 @@
  *        a null step as a training program writes it: pull all parameters, push all gradients, wait until they are applied. From
  *        1 MiB each parameter's push follows its pull, beside the pull of the next one. last: all are pulled at the end, behind
  *        their pushes.
+ *   load beside pull|push LARGE pull|push SECONDS
+ *        pulls or pushes of 4 KiB, one at a time, while a thread for each of LARGE parameters of 25 MB, of the same session,
+ * pulls or pushes it again and again.
  *
  * Exit status 1 when values are wrong afterwards, 2 when it could not run.
  */
@@ -23,7 +26,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { WARM_UP = 3, REPS_MIN = 3, SESSIONS_MAX = 256, VARIABLES_MAX = 1 << 20, TURN_MS = 5 };
+enum { WARM_UP = 3, REPS_MIN = 3, SESSIONS_MAX = 256, VARIABLES_MAX = 1 << 20, TURN_MS = 5, BESIDE_MAX = 32 };
 static const double RATE = 0.01;
 
 enum op { OP_PULL, OP_SGD, OP_ADAGRAD, OP_ADAM, OP_PUSHPULL, OPS };
@@ -491,12 +494,102 @@ static int null_steps(int count, size_t bytes, double seconds, bool caller, bool
     return ps_session_close(s) != 0 ? 2 : measured_print(&m);
 }
 
+struct beside {
+    ps_session *session;
+    ps_param *large;
+    bool push;
+    size_t ops;
+    pthread_t thread;
+};
+static atomic_bool beside_over;
+
+static void one(ps_session *s, ps_param *p, bool push)
+{
+    check(push ? ps_push(s, p) : ps_pull_param(p), push ? "push" : "pull");
+    if (push && ps_param_grad(p) == NULL) { /* waits until it is applied */
+        check(ps_session_status(s), "push");
+    }
+}
+
+static void *again_and_again(void *arg)
+{
+    struct beside *b = arg;
+    for (; !atomic_load(&beside_over); b->ops++) {
+        one(b->session, b->large, b->push);
+    }
+    return NULL;
+}
+
+static ps_param *beside_param(ps_session *s, const char *name, int index, size_t bytes)
+{
+    char full[32];
+    (void)snprintf(full, sizeof(full), "%s%d", name, index);
+    return ps_param_get(s, full, PS_SHAPE((int64_t)(bytes / sizeof(float))), ps_ones(), ps_sgd(RATE));
+}
+
+static bool pushed_right(ps_param *p, size_t bytes, size_t pushes)
+{
+    float want[PATTERN];
+    for (size_t r = 0; r < PATTERN; r++) {
+        want[r] = 1;
+    }
+    expect(OP_SGD, pushes, want);
+    check(ps_pull_param(p), "pull");
+    return values_are(ps_param_value(p), bytes, want, 1e-4f);
+}
+
+static int beside(bool push, int large, bool large_push, double seconds)
+{
+    enum { LARGE_BYTES = 25000000, SMALL_BYTES = 4096 };
+    struct beside b[BESIDE_MAX];
+    ps_session *s = open_session(PS_PROGRESS_THREAD);
+    ps_param *small = beside_param(s, "small", 0, SMALL_BYTES);
+    struct measured m = {.bytes = SMALL_BYTES, .right = true};
+    pid_t pids[BENCH_SERVERS_MAX];
+    samples_init(&m.samples);
+    for (int i = 0; i < large; i++) {
+        b[i] = (struct beside){.session = s, .large = beside_param(s, "large", i, LARGE_BYTES), .push = large_push};
+    }
+    check(ps_session_ready(s), "ready");
+    for (int i = -1; i < large; i++) {
+        float *grad = ps_param_grad(i < 0 ? small : b[i].large);
+        for (size_t k = 0; k < (i < 0 ? SMALL_BYTES : LARGE_BYTES) / sizeof(float); k++) {
+            grad[k] = pattern(k);
+        }
+    }
+    for (int i = 0; i < large; i++) {
+        if (pthread_create(&b[i].thread, NULL, again_and_again, &b[i]) != 0) {
+            return 2;
+        }
+    }
+    int servers = server_pids(s, pids);
+    struct cpu before = cpu_now(pids, servers);
+    double start = now();
+    for (double at = start; m.samples.count < REPS_MIN || (at - start < seconds && !atomic_load(&ended));) {
+        double began = at;
+        one(s, small, push);
+        at = now();
+        samples_add(&m.samples, at - began);
+    }
+    m.wall = now() - start;
+    m.cpu = cpu_since(before, pids, servers);
+    atomic_store(&beside_over, true);
+    m.right = pushed_right(small, SMALL_BYTES, push ? m.samples.count : 0);
+    for (int i = 0; i < large; i++) {
+        (void)pthread_join(b[i].thread, NULL);
+        m.right = m.right && pushed_right(b[i].large, LARGE_BYTES, large_push ? b[i].ops : 0);
+    }
+    check(ps_reset(s), "reset");
+    return ps_session_close(s) != 0 ? 2 : measured_print(&m);
+}
+
 static int usage(void)
 {
     (void)fprintf(stderr,
                   "usage: load dense pull|sgd|adagrad|adam|pushpull BYTES SECONDS [float32|bfloat16|float16 [VARIABLES]]\n"
                   "       load small pull|push BYTES DEPTH SESSIONS SECONDS thread|caller [VARIABLES]\n"
-                  "       load null VARIABLES BYTES SECONDS thread|caller [last]\n");
+                  "       load null VARIABLES BYTES SECONDS thread|caller [last]\n"
+                  "       load beside pull|push LARGE pull|push SECONDS\n");
     return 2;
 }
 
@@ -532,6 +625,9 @@ int main(int argc, char **argv)
             return usage();
         }
         return null_steps((int)count, bytes, strtod(argv[4], NULL), strcmp(argv[5], "caller") == 0, argc == 7);
+    }
+    if (strcmp(verb, "beside") == 0 && argc == 6 && number(argv[3], 0, BESIDE_MAX, &count)) {
+        return beside(strcmp(argv[2], "push") == 0, (int)count, strcmp(argv[4], "push") == 0, strtod(argv[5], NULL));
     }
     return usage();
 }

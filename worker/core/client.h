@@ -30,9 +30,10 @@ enum {
     PSI_PARTS_PER_REQUEST = 4,            /* of an ENQUEUE or DEQUEUE: on their way at a time */
     PSI_PART_BYTES = 3 * PS_SEGMENT_BYTES /* of one; with CRCs it fits a control frame */
 };
-#define PSI_PULL_BYTES_MAX ((uint64_t)32 << 20) /* asked for and not here yet, per connection */
-#define PSI_BATCH_BYTES_MAX (240u << 10)        /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
-#define PSI_SYNC_BYTES_MAX ((size_t)64 << 20)   /* of the names of a SYNC, in as many frames as they take */
+/* of large reads, asked for and not here yet, per connection: 32 MiB. They take half of the chunks, the rest is for small ones */
+#define PSI_PULL_BYTES_MAX ((uint64_t)PSI_CHUNKS_MAX / 2 * PS_VALUES_FRAME_BYTES)
+#define PSI_BATCH_BYTES_MAX (240u << 10)      /* of one list; below PS_CONTROL_BODY_MAX by more than an item */
+#define PSI_SYNC_BYTES_MAX ((size_t)64 << 20) /* of the names of a SYNC, in as many frames as they take */
 
 struct psi_peer;
 struct psi_ask;
@@ -273,7 +274,7 @@ struct psi_peer {
     uint32_t multi;         /* entries of several frames */
     uint32_t queued_multi;  /* of them, those that have a frame in the send queue */
     uint32_t queued_bytes;  /* payload of the others' frames there */
-    struct psi_list ready_single, ready_multi, ready_read; /* requests */
+    struct psi_list ready_single, ready_multi, ready_small_read, ready_read; /* requests */
 
     struct psi_list asks;
     bool putting; /* an ENQUEUE may have bytes to be sent in parts */
@@ -287,7 +288,7 @@ struct psi_peer {
 
     struct psi_chunk *chunks; /* PSI_CHUNKS_MAX; NULL before the first pull */
     struct psi_list chunk_free, chunk_out, chunk_again;
-    uint64_t pull_bytes;
+    uint64_t pull_bytes; /* psi_chunk_charge() of what is out */
 
     /* the frame that is being received */
     uint8_t *buffer; /* for cut segments */
@@ -542,6 +543,10 @@ void psi_push_pulled(struct psi_request *req);
 ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
 /** Elements that it reads. */
 uint64_t psi_pull_total(const struct psi_request *req);
+/** One segment at most: it goes before large reads, and has places of its own among the chunks. */
+bool psi_pull_is_small(const struct psi_request *req);
+/** What it takes of PSI_PULL_BYTES_MAX: nothing, or that much that not all chunks are of large reads. */
+uint64_t psi_chunk_charge(const struct psi_chunk *k);
 /** Ask for chunks of a request that has its turn; true when all are asked for. */
 bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req);
 /** Send chunks of an earlier connection again; true when none is left. */

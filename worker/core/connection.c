@@ -444,7 +444,7 @@ void psi_peer_tick(struct psi_peer *peer)
 
 /* ---- what goes out ---- */
 
-/* Requests that have their turn: mutations while the window has room, then reads. */
+/* Requests that have their turn: mutations while the window has room, then reads, small ones first. */
 static void pump_ready(struct psi_peer *peer)
 {
     for (int multi = 0; multi < 2; multi++) {
@@ -458,13 +458,16 @@ static void pump_ready(struct psi_peer *peer)
             }
         }
     }
-    struct psi_list *it = peer->ready_read.next;
-    while (it != &peer->ready_read && !peer->doomed && peer->pull_bytes < PSI_PULL_BYTES_MAX &&
-           !psi_list_empty(&peer->chunk_free)) {
-        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
-        it = it->next;
-        if (req->var->partial == NULL && psi_pull_ask(peer, req)) {
-            psi_var_yield(req, PSI_STAGE_PULLING);
+    for (int small = 1; small >= 0; small--) {
+        struct psi_list *head = small != 0 ? &peer->ready_small_read : &peer->ready_read;
+        struct psi_list *it = head->next;
+        while (it != head && !peer->doomed && (small != 0 || peer->pull_bytes < PSI_PULL_BYTES_MAX) &&
+               !psi_list_empty(&peer->chunk_free)) {
+            struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
+            it = it->next;
+            if (req->var->partial == NULL && psi_pull_ask(peer, req)) {
+                psi_var_yield(req, PSI_STAGE_PULLING);
+            }
         }
     }
 }
@@ -488,8 +491,9 @@ void psi_peer_pump(struct psi_peer *peer)
     }
     if (peer->state == PSI_PEER_UP) {
         bool mutations = !psi_list_empty(&peer->ready_single) || !psi_list_empty(&peer->ready_multi);
-        bool ready = (!mutations || psi_window_prepare(peer) == PS_OK) &&
-                     (psi_list_empty(&peer->ready_read) || psi_pull_prepare(peer) == PS_OK);
+        bool ready =
+            (!mutations || psi_window_prepare(peer) == PS_OK) &&
+            ((psi_list_empty(&peer->ready_small_read) && psi_list_empty(&peer->ready_read)) || psi_pull_prepare(peer) == PS_OK);
         if (psi_window_resume(peer) && ready) {
             psi_ask_send(peer, false);
             if (psi_pull_resume(peer)) {

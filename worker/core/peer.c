@@ -43,8 +43,9 @@ struct psi_peer *psi_peer_new(struct psi_client *c, const char *address)
     peer->next = 1;
     peer->resume_at = 1;
     peer->next_request = 1;
-    struct psi_list *lists[] = {&peer->pump,      &peer->ready_single, &peer->ready_multi, &peer->ready_read, &peer->asks,
-                                &peer->want_open, &peer->chunk_free,   &peer->chunk_out,   &peer->chunk_again};
+    struct psi_list *lists[] = {&peer->pump,       &peer->ready_single, &peer->ready_multi, &peer->ready_small_read,
+                                &peer->ready_read, &peer->asks,         &peer->want_open,   &peer->chunk_free,
+                                &peer->chunk_out,  &peer->chunk_again};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         psi_list_init(lists[i]);
     }

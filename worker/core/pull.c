@@ -2,11 +2,11 @@
 /*
  * Reads: PULL in chunks of at most 1 MiB, received segment by segment into the caller's memory.
  *
- * Happy path: up to eight chunks of a request are on their way at a time (and 32 MiB on a connection); each answer is one frame;
- * the request is done when every element is there. The snapshot is exact when all versions, before and after each frame, are
- * equal and no push was in progress at any of them; a variable of one segment always is. Failure: after a reconnect the chunks
- * that were on their way are asked for again from their beginning, with new numbers. A refusal for load puts the whole request
- * off. When nobody waits any more the values are read and dropped.
+ * Happy path: up to eight chunks of a request are on their way at a time (of large ones 32 MiB on a connection); each answer is
+ * one frame; the request is done when every element is there. The snapshot is exact when all versions, before and after each
+ * frame, are equal and no push was in progress at any of them; a variable of one segment always is. Failure: after a reconnect
+ * the chunks that were on their way are asked for again from their beginning, with new numbers. A refusal for load puts the whole
+ * request off. When nobody waits any more the values are read and dropped.
  */
 #include "client.h"
 
@@ -42,6 +42,21 @@ static ps_dtype wire_of(const struct psi_var *var, uint32_t slot)
     return slot != 0 ? var->dtype : var->wire;
 }
 
+uint64_t psi_pull_total(const struct psi_request *req)
+{
+    return req->part_elements != 0 ? req->part_elements : req->var->elements;
+}
+
+bool psi_pull_is_small(const struct psi_request *req)
+{
+    return req->var->dtype != PS_STRING && psi_pull_total(req) * psi_wire_unit(wire_of(req->var, req->slot)) <= PS_SEGMENT_BYTES;
+}
+
+uint64_t psi_chunk_charge(const struct psi_chunk *k)
+{
+    return k->bytes <= PS_SEGMENT_BYTES ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
+}
+
 static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
     struct ps_frame_header h;
@@ -53,13 +68,8 @@ static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
     struct ps_pull_meta meta = {.elements = k->elements, .slot = k->slot};
     h.meta_bytes = sizeof(meta);
     psi_list_push_back(&peer->chunk_out, &k->link);
-    peer->pull_bytes += k->bytes;
+    peer->pull_bytes += psi_chunk_charge(k);
     psi_peer_send(peer, &h, &meta, NULL, 0);
-}
-
-uint64_t psi_pull_total(const struct psi_request *req)
-{
-    return req->part_elements != 0 ? req->part_elements : req->var->elements;
 }
 
 bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
@@ -67,7 +77,8 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
     struct psi_var *var = req->var;
     uint64_t total = psi_pull_total(req);
     while (req->offset < total) {
-        if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&peer->chunk_free) || peer->pull_bytes >= PSI_PULL_BYTES_MAX) {
+        if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&peer->chunk_free) ||
+            (!psi_pull_is_small(req) && peer->pull_bytes >= PSI_PULL_BYTES_MAX)) {
             return false;
         }
         struct psi_chunk *k = chunk_of(psi_list_pop_front(&peer->chunk_free));
@@ -204,7 +215,7 @@ void psi_pull_end(struct psi_peer *peer)
         psi_peer_fail(peer, "bad bytes from it: '%s': %s", req->var->name, err.text);
         return;
     }
-    peer->pull_bytes -= k->bytes;
+    peer->pull_bytes -= psi_chunk_charge(k);
     peer->sink_chunk = NULL;
     psi_chunk_drop(peer, k);
     psi_client_kick(peer);
@@ -235,7 +246,7 @@ void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_r
     }
     struct psi_request *req = k->req;
     struct psi_var *var = k->var;
-    peer->pull_bytes -= k->bytes;
+    peer->pull_bytes -= psi_chunk_charge(k);
     psi_chunk_drop(peer, k);
     psi_client_kick(peer);
     if (req == NULL) {

@@ -162,7 +162,11 @@ static void to_ready(struct psi_request *req)
 {
     struct psi_peer *peer = req->owner->peers[req->var->owner];
     bool multi = psi_request_total(req) * psi_wire_unit(psi_request_wire(req)) > PS_VALUES_FRAME_BYTES;
-    psi_list_push_back(psi_request_reads(req) ? &peer->ready_read : multi ? &peer->ready_multi : &peer->ready_single, &req->link);
+    if (psi_request_reads(req)) {
+        psi_list_push_back(psi_pull_is_small(req) ? &peer->ready_small_read : &peer->ready_read, &req->link);
+    } else {
+        psi_list_push_back(multi ? &peer->ready_multi : &peer->ready_single, &req->link);
+    }
 }
 
 static void to_delayed(struct psi_request *req)

@@ -322,6 +322,49 @@ TEST(test_thousand_requests_in_one_piece)
     }
 }
 
+/* What is asked for behind the values of a large variable is answered before them; the values of a PUSHPULL come before its
+ * reply. */
+TEST(test_answered_before_large_values)
+{
+    enum { N = 3 * 32768 };
+    static float g[N];
+    struct env *e = env_new(NULL);
+    struct wire *w = wire_new();
+    ps_v1_OpenAnswer large = fc_ready(&e->c, "large", PS_F32, N, ps_sgd(1), 1);
+    ps_v1_OpenAnswer small = fc_ready(&e->c, "small", PS_F32, 16, ps_sgd(1), 1);
+    const ps_v1_OpenAnswer *of[] = {&large, &large, &small};
+    for (uint64_t i = 0; i < ARRAY_COUNT(of); i++) {
+        struct ps_pull_meta m = {.elements = (uint32_t)fc_elements(of[i])};
+        struct wire_frame f = {.op = PS_OP_PULL, .flags = PS_FLAG_CRC, .id = 5000 + i, .dtype = PS_F32, .handle = of[i]->handle};
+        f.meta = &m;
+        f.meta_bytes = sizeof(m);
+        PSI_IGNORE(wire_frame(w, &f));
+    }
+    fc_frame(&e->c, w, PS_OP_BEAT, 0, 5003, 0, NULL, 0, NULL);
+    shell_send(e->c.conn, w);
+    static const uint64_t order[] = {5002, 5003, 5000, 5001};
+    for (size_t i = 0; i < ARRAY_COUNT(order); i++) {
+        struct shell_frame *f = shell_take(e->c.conn);
+        assert_non_null(f);
+        assert_int_equal(f->h.id, order[i]);
+        shell_frame_free(f);
+    }
+    struct fc_part part = {
+        .op = PS_OP_PUSHPULL, .dtype = PS_F32, .number = e->c.next_number++, .handle = large.handle, .total = N};
+    part.payload = filled(g, N, 0.5F);
+    part.payload_bytes = sizeof(g);
+    part.scale = 1;
+    part.first = part.last = true;
+    fc_send_part(&e->c, &part);
+    for (unsigned i = 0; i < 2; i++) {
+        struct shell_frame *f = shell_take(e->c.conn);
+        assert_non_null(f);
+        assert_int_equal(f->h.op, PS_OP_PUSHPULL);
+        assert_int_equal((f->h.flags & PS_FLAG_VALUE) != 0, i == 0);
+        shell_frame_free(f);
+    }
+}
+
 /* Bytes that are no message, for every control request: INVALID_ARGUMENT that names the message, and the connection lives. */
 TEST(test_bytes_that_are_no_message)
 {

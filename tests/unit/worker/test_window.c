@@ -231,6 +231,35 @@ TEST(test_asked_for_behind_pushes)
     assert_int_equal(psi_client_pending(f->c), 0);
 }
 
+/* As much as may be asked for of large values is on its way: a small read is asked for all the same, many as well. */
+TEST(test_small_reads_beside_large_ones)
+{
+    enum { LARGE = 5, CHUNKS = 32, READS = 30 };
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w[LARGE + READS];
+    float *dst = numbers_from(9 * FRAME, 0);
+    static float few[READS][SMALL];
+    for (uint32_t i = 0; i < LARGE + READS; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "w%u", i);
+        w[i] = fake_get(f, 0, name, i < LARGE ? 9 * FRAME : SMALL, i + 1, i + 1);
+    }
+    for (uint32_t i = 0; i < LARGE; i++) {
+        fake_begin(f, PSI_REQ_PULL, w[i], NULL, dst, 100000);
+    }
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        assert_int_equal(fake_take(f, 0, PS_OP_PULL)->h.handle, i / 8 + 1);
+    }
+    assert_null(fake_next(f, 0));
+    for (uint32_t i = 0; i < READS; i++) {
+        fake_begin(f, PSI_REQ_PULL, w[LARGE + i], NULL, few[i], 100000);
+        assert_int_equal(fake_take(f, 0, PS_OP_PULL)->h.handle, LARGE + i + 1);
+    }
+    assert_null(fake_next(f, 0));
+    fake_wait(f, 100001);
+    assert_int_equal(psi_client_pending(f->c), 0);
+}
+
 /* Of large pushes two are sent at a time, the first to its end before the third begins; a small one goes between them. */
 TEST(test_two_large_pushes_at_a_time)
 {
