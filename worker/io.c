@@ -32,7 +32,9 @@
 #include <time.h>
 #include <uv.h>
 
-enum { IO_SETTLE_MAX = 8 }; /* turns without waiting that follow a turn: each may make more to do */
+/* Turns of what is due now: the second one arms what the first has made. More of them would answer a quick task again and again
+ * while the other sessions of this thread wait. */
+enum { IO_SETTLE_MAX = 2 };
 enum { IO_WORKS_MAX = 8 };  /* rounds of works before a look at the sockets: callbacks may submit without end */
 enum { IO_TICK_MS = 25 };   /* the core asks for 50 at most */
 enum { IO_DIAL_MS = 5000 }; /* one attempt, look-up and all addresses; the core's own deadlines go on meanwhile */
