@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The send queue: frames in order, composed unit by unit, never a torn unit.
+ * The send queue: frames in order (late ones when it is their turn), composed unit by unit, never a torn unit.
  *
  * Happy path: compose() offers the head, the 64 KiB segments of the first frames, the last with the trailer, about 256 KiB in
  * all; the kernel takes everything; accepted() pops the frames. When the kernel takes less, the rest of the unit it stopped in
