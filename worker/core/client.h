@@ -543,7 +543,7 @@ void psi_push_pulled(struct psi_request *req);
 ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
 /** Elements that it reads. */
 uint64_t psi_pull_total(const struct psi_request *req);
-/** One segment at most: it goes before large reads, and has places of its own among the chunks. */
+/** One segment at most: there are chunks that large reads do not take. */
 bool psi_pull_is_small(const struct psi_request *req);
 /** What it takes of PSI_PULL_BYTES_MAX: nothing, or that much that not all chunks are of large reads. */
 uint64_t psi_chunk_charge(const struct psi_chunk *k);

@@ -444,7 +444,7 @@ void psi_peer_tick(struct psi_peer *peer)
 
 /* ---- what goes out ---- */
 
-/* Requests that have their turn: mutations while the window has room, then reads, small ones first. */
+/* Requests that have their turn: mutations while the window has room, then reads. */
 static void pump_ready(struct psi_peer *peer)
 {
     for (int multi = 0; multi < 2; multi++) {
@@ -458,7 +458,7 @@ static void pump_ready(struct psi_peer *peer)
             }
         }
     }
-    for (int small = 1; small >= 0; small--) {
+    for (int small = 0; small < 2; small++) { /* large ones have half of the chunks at most, and get these */
         struct psi_list *head = small != 0 ? &peer->ready_small_read : &peer->ready_read;
         struct psi_list *it = head->next;
         while (it != head && !peer->doomed && (small != 0 || peer->pull_bytes < PSI_PULL_BYTES_MAX) &&

@@ -83,6 +83,32 @@ TEST(test_chunks)
     pull_chunks(12, 1, false);
 }
 
+/* Small reads that go on and on have all chunks: the next that is free is the large one's. */
+TEST(test_large_one_among_many_small_ones)
+{
+    enum { READS = 80, CHUNKS = 64 };
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *small = fake_get(f, 0, "w", SMALL, 9, 1);
+    struct psi_var *large = fake_get(f, 0, "large", FRAME + 1, 10, 2);
+    float *now = filled(FRAME + 1, 3);
+    static float dst[READS][SMALL];
+    float *values = filled(FRAME + 1, 0);
+    for (uint32_t i = 0; i < READS; i++) {
+        fake_begin(f, PSI_REQ_PULL, small, NULL, dst[i], 100000);
+    }
+    struct fake_frame ask = take_pull(f, 0, SMALL);
+    for (uint32_t i = 1; i < CHUNKS; i++) {
+        (void)take_pull(f, 0, SMALL);
+    }
+    assert_null(fake_next(f, 0));
+    fake_begin(f, PSI_REQ_PULL, large, NULL, values, 100000);
+    assert_null(fake_next(f, 0));
+    fake_values(f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
+    assert_int_equal(fake_take(f, 0, PS_OP_PULL)->h.handle, 10);
+    fake_wait(f, 100001);
+    assert_int_equal(psi_client_pending(f->c), 0);
+}
+
 /* The interrupted chunk and those behind it are asked for again, whole, under new numbers; what is complete stays. */
 TEST(test_reconnect)
 {
