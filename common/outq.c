@@ -159,7 +159,8 @@ static void enqueue(struct psi_outq *q, struct psi_out *out, uint32_t bytes)
     psi_list_push_back(&q->frames, &out->link);
     q->frame_count++;
     q->overtaken += bytes;
-    if (q->overtaken >= PSI_OUT_OVERTAKE_BYTES) {
+    struct psi_list *late = psi_list_first(&q->late);
+    if (late != NULL && q->overtaken >= out_of(late)->payload_bytes) {
         (void)admit_late(q);
     }
 }

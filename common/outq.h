@@ -62,12 +62,11 @@ struct psi_out_scratch {
 #define PSI_OUT_SCRATCH_BYTES (PS_SEND_TRY_BYTES + PS_SEGMENT_BYTES)
 #define PSI_OUT_UNITS_MAX 64
 #define PSI_OUT_SPARES 2
-#define PSI_OUT_OVERTAKE_BYTES (1u << 20)
 
 struct psi_outq {
     struct psi_list frames;               /* in the order in which they go out */
     struct psi_list late;                 /* streamed ones that have no place among them yet: psi_outq_push_late() */
-    uint32_t overtaken;                   /* bytes queued since the first of these was */
+    uint64_t overtaken;                   /* bytes queued since the first of these is that */
     size_t queued_bytes;                  /* copied frames waiting, in bytes: what backpressure looks at */
     uint32_t frame_count;                 /* frames waiting, streamed ones too */
     uint32_t spare_count[PSI_OUT_SPARES]; /* copied frames kept for reuse, by size */
@@ -111,8 +110,8 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
  *  not taken. */
 void psi_outq_push_stream(struct psi_outq *q, struct psi_out *out);
 /** As psi_outq_push_stream(), of a large frame that small ones may overtake: what is queued later goes out before it until it is
- *  its turn, which comes when nothing else waits, or PSI_OUT_OVERTAKE_BYTES have been queued behind it. Among themselves they
- *  keep their order. */
+ *  its turn, which comes when nothing else waits, or as many bytes as it has have been queued since it was the first of these.
+ *  Among themselves they keep their order. */
 void psi_outq_push_late(struct psi_outq *q, struct psi_out *out);
 /** True when there is something to send and no hold is on its way. */
 bool psi_outq_ready(const struct psi_outq *q);

@@ -175,9 +175,9 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     memcpy(p->out.head, h, sizeof(*h));
     c->pulls++;
     c->copy_bytes += copy_bytes;
-    if (h->op == PS_OP_PULL && bytes > PS_SEGMENT_BYTES) {
+    if (h->op == PS_OP_PULL && bytes > PS_SEGMENT_BYTES && copy == NULL) {
         psi_outq_push_late(&c->link->out, &p->out);
-    } else { /* the reply to a PUSHPULL comes behind its values */
+    } else { /* a copy is not older than what comes behind it; the reply to a PUSHPULL comes behind its values */
         psi_outq_push_stream(&c->link->out, &p->out);
     }
     psd_mark_dirty(t, c);

@@ -421,7 +421,7 @@ void psi_client_check_invariants(const struct psi_client *c)
         uint64_t bytes = 0;
         PSI_LIST_FOREACH(it, &peer->chunk_out) {
             const struct psi_chunk *k = PSI_CONTAINER_OF(it, struct psi_chunk, link);
-            bytes += psi_chunk_charge(k);
+            bytes += k->charge;
         }
         PSI_ASSERT(bytes == peer->pull_bytes);
         if (peer->target != NULL) { /* a request that waits */

@@ -193,6 +193,8 @@ struct psi_chunk {
     uint32_t elements; /* asked for; 0: all strings */
     uint32_t covers;   /* elements of the variable that it brings */
     uint64_t bytes;    /* of its payload; strings: at most */
+    uint64_t
+        charge; /* of PSI_PULL_BYTES_MAX: nothing of a small read; of a large one so much that half of the chunks stay free */
 };
 
 /* A reply as it came, or as it is made here for an ask that cannot be answered. */
@@ -288,7 +290,7 @@ struct psi_peer {
 
     struct psi_chunk *chunks; /* PSI_CHUNKS_MAX; NULL before the first pull */
     struct psi_list chunk_free, chunk_out, chunk_again;
-    uint64_t pull_bytes; /* psi_chunk_charge() of what is out */
+    uint64_t pull_bytes; /* what the chunks that are out take of PSI_PULL_BYTES_MAX */
 
     /* the frame that is being received */
     uint8_t *buffer; /* for cut segments */
@@ -545,8 +547,6 @@ ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
 uint64_t psi_pull_total(const struct psi_request *req);
 /** One segment at most: there are chunks that large reads do not take. */
 bool psi_pull_is_small(const struct psi_request *req);
-/** What it takes of PSI_PULL_BYTES_MAX: nothing, or that much that not all chunks are of large reads. */
-uint64_t psi_chunk_charge(const struct psi_chunk *k);
 /** Ask for chunks of a request that has its turn; true when all are asked for. */
 bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req);
 /** Send chunks of an earlier connection again; true when none is left. */

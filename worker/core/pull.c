@@ -52,11 +52,6 @@ bool psi_pull_is_small(const struct psi_request *req)
     return req->var->dtype != PS_STRING && psi_pull_total(req) * psi_wire_unit(wire_of(req->var, req->slot)) <= PS_SEGMENT_BYTES;
 }
 
-uint64_t psi_chunk_charge(const struct psi_chunk *k)
-{
-    return k->bytes <= PS_SEGMENT_BYTES ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
-}
-
 static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
     struct ps_frame_header h;
@@ -68,7 +63,7 @@ static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
     struct ps_pull_meta meta = {.elements = k->elements, .slot = k->slot};
     h.meta_bytes = sizeof(meta);
     psi_list_push_back(&peer->chunk_out, &k->link);
-    peer->pull_bytes += psi_chunk_charge(k);
+    peer->pull_bytes += k->charge;
     psi_peer_send(peer, &h, &meta, NULL, 0);
 }
 
@@ -98,6 +93,7 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
             k->covers = k->elements;
             k->bytes = k->elements * unit;
         }
+        k->charge = psi_pull_is_small(req) ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
         req->offset += k->covers;
         req->flying++;
         send_chunk(peer, k);
@@ -215,7 +211,7 @@ void psi_pull_end(struct psi_peer *peer)
         psi_peer_fail(peer, "bad bytes from it: '%s': %s", req->var->name, err.text);
         return;
     }
-    peer->pull_bytes -= psi_chunk_charge(k);
+    peer->pull_bytes -= k->charge;
     peer->sink_chunk = NULL;
     psi_chunk_drop(peer, k);
     psi_client_kick(peer);
@@ -246,7 +242,7 @@ void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_r
     }
     struct psi_request *req = k->req;
     struct psi_var *var = k->var;
-    peer->pull_bytes -= psi_chunk_charge(k);
+    peer->pull_bytes -= k->charge;
     psi_chunk_drop(peer, k);
     psi_client_kick(peer);
     if (req == NULL) {

@@ -86,7 +86,7 @@ TEST(test_its_turn_comes)
     psi_outq_push_late(&l.q, &l.a.out);
     psi_outq_push_late(&l.q, &l.b.out);
     for (size_t late = 0; late < 2; late++) {
-        for (size_t bytes = 0; bytes < PSI_OUT_OVERTAKE_BYTES;) {
+        for (size_t bytes = 0; bytes < (late == 0 ? l.a : l.b).out.payload_bytes;) {
             size_t before = l.want->len;
             push_body(&l.q, l.want, &l.a, PS_SEGMENT_BYTES, true);
             bytes += l.want->len - before;

@@ -47,6 +47,27 @@ static void send_segments(struct env *e, uint8_t op, const ps_v1_OpenAnswer *v, 
     fc_send_part(&e->c, &part);
 }
 
+/* Its values are of the moment of the request: what is said later comes behind them. */
+TEST(test_not_overtaken)
+{
+    struct env *e = env_new(NULL);
+    struct wire *w = wire_new();
+    ps_v1_OpenAnswer v = ready(e, "v", N, ps_sgd(1), 3);
+    struct ps_pull_meta m = {.elements = N};
+    struct wire_frame f = {.op = PS_OP_PULL, .flags = PS_FLAG_CRC, .id = 5000, .dtype = PS_F32, .handle = v.handle};
+    f.meta = &m;
+    f.meta_bytes = sizeof(m);
+    PSI_IGNORE(wire_frame(w, &f));
+    fc_frame(&e->c, w, PS_OP_BEAT, 0, 5001, 0, NULL, 0, NULL);
+    shell_send(e->c.conn, w);
+    for (uint64_t id = 5000; id < 5002; id++) {
+        struct shell_frame *frame = shell_take(e->c.conn);
+        assert_non_null(frame);
+        assert_int_equal(frame->h.id, id);
+        shell_frame_free(frame);
+    }
+}
+
 TEST(test_applied_at_last)
 {
     struct env *e = env_new(NULL);
