@@ -15,10 +15,10 @@
 
 enum {
     FIRST_SLOTS = 16,
-    KEPT_SLOTS = 4096,
+    KEPT_SLOTS = 4096, /* tables of so many never shrink by a removal */
     ENTRIES_MAX = 1 << 30,
     FIND_AT_ONCE = 64
-}; /* KEPT: tables of so many never shrink by a removal */
+};
 
 struct psi_map_entry {
     uint64_t id;

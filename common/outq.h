@@ -66,7 +66,7 @@ struct psi_out_scratch {
 struct psi_outq {
     struct psi_list frames;               /* in the order in which they go out */
     struct psi_list late;                 /* streamed ones that have no place among them yet: psi_outq_push_late() */
-    uint64_t overtaken;                   /* bytes queued since the first of these is that */
+    uint64_t overtaken;                   /* bytes queued while the first of these was the first */
     size_t queued_bytes;                  /* copied frames waiting, in bytes: what backpressure looks at */
     uint32_t frame_count;                 /* frames waiting, streamed ones too */
     uint32_t spare_count[PSI_OUT_SPARES]; /* copied frames kept for reuse, by size */

@@ -445,6 +445,26 @@ static void null_step(ps_session *s, ps_param **p, int count, enum pulls pulls)
     }
 }
 
+static void fill_grad(ps_param *p, size_t bytes)
+{
+    float *grad = ps_param_grad(p);
+    for (size_t k = 0; k < bytes / sizeof(float); k++) {
+        grad[k] = pattern(k);
+    }
+}
+
+/* Its value was 1 before so many pushes of that. */
+static bool pushed_right(ps_param *p, size_t bytes, size_t pushes)
+{
+    float want[PATTERN];
+    for (size_t r = 0; r < PATTERN; r++) {
+        want[r] = 1;
+    }
+    expect(OP_SGD, pushes, want);
+    check(ps_pull_param(p), "pull");
+    return values_are(ps_param_value(p), bytes, want, 1e-4f);
+}
+
 static int null_steps(int count, size_t bytes, double seconds, bool caller, bool last)
 {
     const enum pulls pulls = last ? PULLS_LAST : bytes >= 1 << 20 ? PULLS_EACH : PULLS_FIRST;
@@ -452,7 +472,6 @@ static int null_steps(int count, size_t bytes, double seconds, bool caller, bool
     ps_param **p = need(calloc((size_t)count, sizeof(*p)));
     size_t each = bytes / (size_t)count / sizeof(float) * sizeof(float), steps = 0;
     struct measured m = {.bytes = 2.0 * (double)each * count, .right = true};
-    float want[PATTERN];
     pid_t pids[BENCH_SERVERS_MAX];
     samples_init(&m.samples);
     for (int i = 0; i < count; i++) {
@@ -462,10 +481,7 @@ static int null_steps(int count, size_t bytes, double seconds, bool caller, bool
     }
     check(ps_session_ready(s), "ready");
     for (int i = 0; i < count; i++) {
-        float *grad = ps_param_grad(p[i]);
-        for (size_t k = 0; k < each / sizeof(float); k++) {
-            grad[k] = pattern(k);
-        }
+        fill_grad(p[i], each);
     }
     int servers = server_pids(s, pids);
     for (; steps < WARM_UP; steps++) {
@@ -481,13 +497,8 @@ static int null_steps(int count, size_t bytes, double seconds, bool caller, bool
     }
     m.wall = now() - start;
     m.cpu = cpu_since(before, pids, servers);
-    for (size_t r = 0; r < PATTERN; r++) {
-        want[r] = 1;
-    }
-    expect(OP_SGD, steps, want);
-    check(ps_pull(s), "pull");
     for (int i = 0; i < count; i++) {
-        m.right = m.right && values_are(ps_param_value(p[i]), each, want, 1e-4f);
+        m.right = m.right && pushed_right(p[i], each, steps);
     }
     check(ps_reset(s), "reset");
     free(p);
@@ -527,17 +538,6 @@ static ps_param *beside_param(ps_session *s, const char *name, int index, size_t
     return ps_param_get(s, full, PS_SHAPE((int64_t)(bytes / sizeof(float))), ps_ones(), ps_sgd(RATE));
 }
 
-static bool pushed_right(ps_param *p, size_t bytes, size_t pushes)
-{
-    float want[PATTERN];
-    for (size_t r = 0; r < PATTERN; r++) {
-        want[r] = 1;
-    }
-    expect(OP_SGD, pushes, want);
-    check(ps_pull_param(p), "pull");
-    return values_are(ps_param_value(p), bytes, want, 1e-4f);
-}
-
 static int beside(bool push, int large, bool large_push, double seconds)
 {
     enum { LARGE_BYTES = 25000000, SMALL_BYTES = 4096 };
@@ -551,11 +551,9 @@ static int beside(bool push, int large, bool large_push, double seconds)
         b[i] = (struct beside){.session = s, .large = beside_param(s, "large", i, LARGE_BYTES), .push = large_push};
     }
     check(ps_session_ready(s), "ready");
-    for (int i = -1; i < large; i++) {
-        float *grad = ps_param_grad(i < 0 ? small : b[i].large);
-        for (size_t k = 0; k < (i < 0 ? SMALL_BYTES : LARGE_BYTES) / sizeof(float); k++) {
-            grad[k] = pattern(k);
-        }
+    fill_grad(small, SMALL_BYTES);
+    for (int i = 0; i < large; i++) {
+        fill_grad(b[i].large, LARGE_BYTES);
     }
     for (int i = 0; i < large; i++) {
         if (pthread_create(&b[i].thread, NULL, again_and_again, &b[i]) != 0) {

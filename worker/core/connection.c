@@ -458,7 +458,7 @@ static void pump_ready(struct psi_peer *peer)
             }
         }
     }
-    for (int small = 0; small < 2; small++) { /* large ones have half of the chunks at most, and get these */
+    for (int small = 0; small < 2; small++) { /* large ones first: they leave half of the chunks, small ones leave none */
         struct psi_list *head = small != 0 ? &peer->ready_small_read : &peer->ready_read;
         struct psi_list *it = head->next;
         while (it != head && !peer->doomed && (small != 0 || peer->pull_bytes < PSI_PULL_BYTES_MAX) &&

@@ -71,9 +71,10 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
 {
     struct psi_var *var = req->var;
     uint64_t total = psi_pull_total(req);
+    const bool small = psi_pull_is_small(req);
     while (req->offset < total) {
         if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&peer->chunk_free) ||
-            (!psi_pull_is_small(req) && peer->pull_bytes >= PSI_PULL_BYTES_MAX)) {
+            (!small && peer->pull_bytes >= PSI_PULL_BYTES_MAX)) {
             return false;
         }
         struct psi_chunk *k = chunk_of(psi_list_pop_front(&peer->chunk_free));
@@ -93,7 +94,7 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
             k->covers = k->elements;
             k->bytes = k->elements * unit;
         }
-        k->charge = psi_pull_is_small(req) ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
+        k->charge = small ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
         req->offset += k->covers;
         req->flying++;
         send_chunk(peer, k);
