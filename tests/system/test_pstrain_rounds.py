@@ -14,6 +14,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import unittest
 
 import cluster
@@ -143,6 +144,15 @@ class Sync(Case):
         self.assertEqual(self.report("cut.json")["dropped"], 0)
         self.assertEqual(self.report("cut.json")["params_sha256"], self.reference(workers, *args))
 
+    def test_a_task_is_away_when_its_counts_are_asked_for(self):
+        """A training that has ended is not lost for want of a second: whoever writes its report asks again."""
+        with Away(1) as tasks:
+            p = self.start("--ps_hosts", tasks.hosts, "--worker_hosts", "127.0.0.1:1", "--job_name", "worker", "--task_index", "0",
+                           "--epochs", "1", "--report", self.path("report.json"))
+            self.assertEqual(p.end(), 0, p.lines)
+            self.assertGreater(tasks.cuts, 1, "it was asked once")
+        self.assertEqual(self.report()["pushes_applied_total"], 4 * self.report()["global_step"])
+
     def test_a_late_worker_of_three(self):
         """Rounds of two: one that stood still for 5 s has missed its rounds, which is counted and said, and goes on with the others."""
         p = self.start("--local", "ps=1,workers=3", "--sync", "--replicas_to_aggregate", "2", *GOOD, "--steps", str(6000 // SLOW),
@@ -257,7 +267,7 @@ class Cutting:
         self.tasks.spec = "ps=" + self.hosts
         self.lock = threading.Lock()
         self.random = random.Random(13)
-        self.frames = self.cuts = 0
+        self.cuts = 0
         self.ended = {}
 
     def __enter__(self):
@@ -284,6 +294,9 @@ class Cutting:
             for pair in ((here, there), (there, here)):
                 threading.Thread(target=self.forward, args=pair, daemon=True).start()
 
+    def cut(self, op):
+        return op != self.ACK and self.random.randrange(self.EVERY) == 0
+
     def forward(self, source, sink):
         try:
             with source.makefile("rb") as stream:
@@ -292,8 +305,7 @@ class Cutting:
                     fields = self.HEADER.unpack(head)
                     frame = head + stream.read(fields[8] + fields[10])
                     with self.lock:
-                        self.frames += 1
-                        cut = fields[2] != self.ACK and self.random.randrange(self.EVERY) == 0
+                        cut = self.cut(fields[2])
                         self.cuts += cut
                     sink.sendall(frame[:len(frame) // 2] if cut else frame)
                     if cut:
@@ -310,6 +322,16 @@ class Cutting:
             if len(self.ended[frozenset((source, sink))]) == 2:  # both directions
                 source.close()
                 sink.close()
+
+
+class Away(Cutting):
+    """The task is away for a second from the first INFO on: no frame gets through."""
+    INFO, since = 64, None
+
+    def cut(self, op):
+        if self.since is None and op == self.INFO:
+            self.since = time.monotonic()
+        return self.since is not None and time.monotonic() < self.since + 1
 
 
 if __name__ == "__main__":

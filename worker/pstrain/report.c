@@ -8,6 +8,7 @@
 
 #include "common/cli/file.h"
 #include "common/cli/json.h"
+#include "common/cli/text.h"
 
 #include "say.h"
 #include "session.h"
@@ -22,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TIMEOUT_MS = 10000 };
+enum { TIMEOUT_MS = 10000, AGAIN_MS = 100 };
 
 extern char **environ;
 
@@ -79,6 +80,28 @@ static int write_report(const char *path, const struct report *r, const ps_task_
     return cli_file_close(&file, good) == 0 ? EXIT_DONE : say_error("--report %s: %s", path, strerror(errno));
 }
 
+static bool unreachable(const ps_task_info *tasks, int count)
+{
+    int i = 0;
+    while (i < count && (tasks[i].up || tasks[i].status != PS_UNAVAILABLE)) {
+        i++;
+    }
+    return i < count;
+}
+
+/* The library says after 0.3 s that a task cannot be reached; a training is worth the time in which one that is restarted is
+ * back. */
+static ps_status ask_all(ps_session *s, ps_task_info *tasks, int count)
+{
+    int64_t end_ms = cli_clock_ms() + TIMEOUT_MS;
+    ps_status st = ps_cluster_info(s, tasks, sizeof(*tasks), count, TIMEOUT_MS);
+    while (st == PS_OK && unreachable(tasks, count) && cli_clock_ms() < end_ms) {
+        clock_wait(AGAIN_MS);
+        st = ps_cluster_info(s, tasks, sizeof(*tasks), count, TIMEOUT_MS);
+    }
+    return st;
+}
+
 static int report(ps_session *s, const char *path, const struct report *r)
 {
     ps_task_info *tasks = calloc((size_t)r->ps, sizeof(*tasks));
@@ -86,7 +109,7 @@ static int report(ps_session *s, const char *path, const struct report *r)
     if (tasks == NULL) {
         return say_error("--report: no memory");
     }
-    ps_status st = ps_cluster_info(s, tasks, sizeof(*tasks), r->ps, TIMEOUT_MS);
+    ps_status st = ask_all(s, tasks, r->ps);
     for (int i = 0; st == PS_OK && i < r->ps; i++) {
         if (!tasks[i].up) {
             status = say_error("--report: /job:%s/task:%u at %s does not answer: %s", tasks[i].job, (unsigned)tasks[i].task,
