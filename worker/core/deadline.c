@@ -87,6 +87,16 @@ void psi_request_expire(struct psi_request *req)
     }
 }
 
+/* What a request waits for that is neither refused nor at a task that is down. */
+static const char *const waits_for[PSI_STAGES] = {
+    [PSI_STAGE_WAITING] = "it waits for earlier operations on the variable",
+    [PSI_STAGE_TURN] = "it waits for what goes to the task before it",
+    [PSI_STAGE_SENDING] = "its values are being sent",
+    [PSI_STAGE_WINDOW] = "it was sent and is not answered",
+    [PSI_STAGE_PULLING] = "its values have been asked for, and have not all come",
+    [PSI_STAGE_ASKED] = "it was sent and is not answered",
+};
+
 void psi_request_slow(struct psi_request *req)
 {
     bool may = req->stage == PSI_STAGE_COMPOSITE || (req->stage == PSI_STAGE_ASKED && psi_kind_of(req)->slow != NULL);
@@ -96,7 +106,8 @@ void psi_request_slow(struct psi_request *req)
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
     describe(req, what, sizeof(what));
     const struct psi_peer *peer = psi_request_peer(req);
-    const char *why = peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer) : req->why != NULL ? req->why->text : "";
+    const char *stands = waits_for[req->stage] != NULL ? waits_for[req->stage] : "";
+    const char *why = peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer) : req->why != NULL ? req->why->text : stands;
     psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", what), PSI_KV("seconds", PSI_SLOW_MS / 1000),
                    PSI_KV("why", why));
 }

@@ -109,6 +109,30 @@ TEST(test_large_one_among_many_small_ones)
     assert_int_equal(psi_client_pending(f->c), 0);
 }
 
+/* After 5 s it is said where a read stands: asked for, or behind others. */
+TEST(test_slow_ones_say_where_they_stand)
+{
+    enum { CHUNKS = 64 };
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *small = fake_get(f, 0, "w", SMALL, 9, 1);
+    struct psi_var *large = fake_get(f, 0, "large", FRAME + 1, 10, 2);
+    float *values = filled(FRAME + 1, 0);
+    static float dst[CHUNKS][SMALL];
+    for (uint32_t i = 0; i < CHUNKS; i++) {
+        fake_begin(f, PSI_REQ_PULL, small, NULL, dst[i], 8000);
+    }
+    fake_wait(f, 1000);
+    fake_begin(f, PSI_REQ_PULL, large, NULL, values, 8000);
+    fake_wait(f, 4500);
+    assert_non_null(strstr(f->last_log, "pull of 'w'"));
+    assert_non_null(strstr(f->last_log, "its values have been asked for, and have not all come"));
+    fake_wait(f, 1000);
+    assert_non_null(strstr(f->last_log, "pull of 'large'"));
+    assert_non_null(strstr(f->last_log, "it waits for what goes to the task before it"));
+    fake_wait(f, 8000);
+    assert_int_equal(psi_client_pending(f->c), 0);
+}
+
 /* The interrupted chunk and those behind it are asked for again, whole, under new numbers; what is complete stays. */
 TEST(test_reconnect)
 {
