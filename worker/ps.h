@@ -387,8 +387,9 @@ typedef struct ps_device_info {
     uint32_t reserved;
     uint64_t memory_bytes; /* CPU: the task's budget */
 } ps_device_info;
-/** Devices of all tasks that serve, sorted by task: at most max are written, the total is returned, -1 on error. Blocks.
- *  item_bytes: sizeof(*infos), here and in the other calls that fill arrays of structs: these may grow at their end. */
+/** Devices of all tasks that serve, sorted by task: at most max are written, the total is returned, -1 on error. Blocks, up to
+ * the operation timeout where a task has not started yet. item_bytes: sizeof(*infos), here and in the other calls that fill
+ * arrays of structs: these may grow at their end. */
 PS_API int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, int max);
 
 /* ================================================ variables ================================================ */

@@ -290,26 +290,28 @@ static void seen_wait(struct seen *seen)
     }
 }
 
-ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms)
+ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms,
+                        struct psi_err *err)
 {
-    struct psi_err err = {0};
-    ps_status st = psi_api_know_cluster(s, timeout_ms, &err);
+    ps_status st = psi_api_know_cluster(s, timeout_ms, err);
     if (st == PS_OK && (count < 0 || (uint32_t)count > s->task_count || (infos == NULL && count > 0))) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has %d entries; the cluster has %u tasks", count, s->task_count);
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "infos has %d entries; the cluster has %u tasks", count, s->task_count);
     }
-    st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_cluster_info", &err) : st;
+    st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_cluster_info", err) : st;
     if (st != PS_OK) {
-        return psi_api_last_error_set(&err);
+        return st;
     }
     struct info_of *of = psi_calloc((size_t)count + 1, sizeof(*of));
     if (of == NULL) {
-        return psi_api_result(&err, psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count));
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count);
     }
     struct seen seen = {0};
     seen_start(&seen, s, of, count, timeout_ms);
     for (int i = 0; i < count; i++) {
         of[i].call = (struct psi_api_call){
-            .session = s, .timeout_ms = timeout_ms, .req = {.kind = PSI_REQ_INFO, .task = s->tasks[i].index, .dst = &of[i].info}};
+            .session = s,
+            .timeout_ms = timeout_ms,
+            .req = {.kind = needed ? PSI_REQ_AWAIT_INFO : PSI_REQ_INFO, .task = s->tasks[i].index, .dst = &of[i].info}};
         struct psi_err one = {0};
         ps_status started = psi_api_call_start(&of[i].call, &one);
         of[i].started = started == PS_OK;
@@ -334,4 +336,10 @@ ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes,
     }
     psi_free(of);
     return PS_OK;
+}
+
+ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms)
+{
+    struct psi_err err = {0};
+    return psi_api_result(&err, psi_api_infos(s, false, infos, item_bytes, count, timeout_ms, &err));
 }

@@ -278,6 +278,9 @@ ps_status psi_api_result(const struct psi_err *err, ps_status st);
 enum { PSI_API_DIRECTORY = -1 };
 /** Run req (kind, src, dst) at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
 ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
+/** ps_cluster_info(). needed: a task that refuses connections is waited for, up to timeout_ms, as by who trains. */
+ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms,
+                        struct psi_err *err) PSI_MUST;
 
 /* ---- get.c ---- */
 /* A variable that is to be got. */

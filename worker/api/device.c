@@ -121,7 +121,8 @@ int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, size
     return total;
 }
 
-static int devices(ps_session *s, ps_device_info *infos, size_t item_bytes, int max, int64_t timeout_ms, struct psi_err *err)
+static int devices(ps_session *s, bool needed, ps_device_info *infos, size_t item_bytes, int max, int64_t timeout_ms,
+                   struct psi_err *err)
 {
     int count = ps_cluster_tasks(s);
     ps_task_info *tasks = count >= 0 ? psi_calloc((size_t)count + 1, sizeof(*tasks)) : NULL;
@@ -131,11 +132,8 @@ static int devices(ps_session *s, ps_device_info *infos, size_t item_bytes, int 
                              : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 says so */
         return -1;
     }
-    ps_status st = ps_cluster_info(s, tasks, sizeof(*tasks), count, timeout_ms);
-    if (st != PS_OK) {
-        PSI_IGNORE(psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error())); /* -1 says so */
-        total = -1;
-    }
+    ps_status st = psi_api_infos(s, needed, tasks, sizeof(*tasks), count, timeout_ms, err);
+    total = st == PS_OK ? 0 : -1;
     for (int i = 0; i < count && st == PS_OK; i++) {
         const ps_task_info *task = &tasks[i];
         if (!task->up && total >= 0) {
@@ -166,7 +164,7 @@ int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, 
     }
     st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_session_devices", &err) : st;
     st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may be there before its ps tasks are */
-    int total = st == PS_OK ? devices(s, infos, item_bytes, max, 0, &err) : -1;
+    int total = st == PS_OK ? devices(s, true, infos, item_bytes, max, 0, &err) : -1;
     if (total < 0) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
     }
@@ -178,7 +176,7 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     enum { NAMED_MAX = 64 };
     struct psi_err err = {0};
     ps_device_info *infos = psi_calloc(NAMED_MAX, sizeof(*infos));
-    int total = infos != NULL ? devices(s, infos, sizeof(*infos), NAMED_MAX, LIST_MS, &err) : 0;
+    int total = infos != NULL ? devices(s, false, infos, sizeof(*infos), NAMED_MAX, LIST_MS, &err) : 0;
     size_t at = 0;
     dst[0] = '\0';
     for (int i = 0; i < total && i < NAMED_MAX; i++) {

@@ -109,10 +109,11 @@ enum psi_request_kind {
     PSI_REQ_LEAVE,    /* it is no member any more */
     PSI_REQ_JOB_DONE, /* this trainer is done; said again to a directory that has forgotten it */
     PSI_REQ_CLUSTER,  /* know the cluster (HELLO with any task) */
-    PSI_REQ_LOOK,     /* the same for somebody who only looks: ends when connections are refused, as INFO */
+    PSI_REQ_LOOK,     /* the same for somebody who only looks: ends when connections are refused */
     PSI_REQ_GOODBYE,  /* to all tasks it talked to; always ends OK, bounded by its deadline */
     /* administration, to one task */
-    PSI_REQ_INFO,
+    PSI_REQ_INFO,       /* for somebody who looks: ends when connections are refused */
+    PSI_REQ_AWAIT_INFO, /* for somebody who needs it: waits for a task that is away */
     PSI_REQ_SHUTDOWN,
     PSI_REQ_PING,
     PSI_REQ_CALL,

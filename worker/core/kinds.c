@@ -21,6 +21,11 @@
     {                                                                                                                            \
         .name = (kind_name), .op = (kind_op), .to = PSI_TO_OWNER, .check = psi_queue_check, .go = psi_queue_go                   \
     }
+#define INFO(how)                                                                                                                \
+    {                                                                                                                            \
+        "info", PS_OP_INFO, PSI_TO_TASK, PSI_KIND_DST | (how), .go = psi_control_go, .answer = psi_control_info,                 \
+                                                               .failed = psi_control_info_failed                                 \
+    }
 #define OF_TASK PSI_TO_TASK, PSI_KIND_DST
 #define OF_DIRECTORY PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS
 #define LIST(kind, kind_name, whom, ...)                                                                                         \
@@ -66,8 +71,8 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_CLUSTER] = {"cluster", .go = psi_control_told},
     [PSI_REQ_LOOK] = {"cluster", .is = PSI_KIND_LOOKS, .go = psi_control_told},
     [PSI_REQ_GOODBYE] = {"goodbye", PS_OP_GOODBYE, PSI_TO_NOBODY, PSI_KIND_STAYS, .go = psi_control_goodbye},
-    [PSI_REQ_INFO] = {"info", PS_OP_INFO, PSI_TO_TASK, PSI_KIND_DST | PSI_KIND_LOOKS, .go = psi_control_go,
-                      .answer = psi_control_info, .failed = psi_control_info_failed},
+    [PSI_REQ_INFO] = INFO(PSI_KIND_LOOKS),
+    [PSI_REQ_AWAIT_INFO] = INFO(0),
     [PSI_REQ_SHUTDOWN] = {"shutdown", PS_OP_SHUTDOWN, PSI_TO_TASK, 0, .go = psi_control_go, .answer = psi_control_plain},
     [PSI_REQ_PING] = {"ping", PS_OP_BEAT, PSI_TO_TASK, 0, .go = psi_control_go, .build = psi_control_build_ping,
                       .answer = psi_control_plain},

@@ -82,6 +82,24 @@ TEST(test_info_refused)
     assert_int_equal(again->dones, 0);
 }
 
+/* Who needs it waits: the task may start later than the program. */
+TEST(test_info_that_is_needed)
+{
+    ps_task_info infos[2];
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *info = fake_begin(f, PSI_REQ_AWAIT_INFO, NULL, NULL, &infos[0], 60000);
+    struct fake_request *late = fake_begin(f, PSI_REQ_AWAIT_INFO, NULL, NULL, &infos[1], 4000);
+    assert_true(refuse_until_done(f, late) >= 3900);
+    assert_int_equal(late->req.status, PS_UNAVAILABLE);
+    assert_false(infos[1].up);
+    assert_int_equal(info->dones, 0);
+    while (!f->task[0].dialing) {
+        fake_wait(f, 25);
+    }
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    assert_non_null(fake_take(f, 0, PS_OP_INFO));
+}
+
 /* Who wants to fail fast is told of a refused connection as soon as who looks, whatever is asked for; what may have been done
  * stays unknown. */
 TEST(test_fail_fast)
