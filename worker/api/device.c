@@ -126,14 +126,13 @@ static int devices(ps_session *s, bool needed, ps_device_info *infos, size_t ite
 {
     int count = ps_cluster_tasks(s);
     ps_task_info *tasks = count >= 0 ? psi_calloc((size_t)count + 1, sizeof(*tasks)) : NULL;
-    int total = 0;
     if (tasks == NULL) {
         PSI_IGNORE(count < 0 ? psi_fail_as(err, PS_UNAVAILABLE, ps_last_reason(), "%s", ps_last_error())
                              : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 says so */
         return -1;
     }
     ps_status st = psi_api_infos(s, needed, tasks, sizeof(*tasks), count, timeout_ms, err);
-    total = st == PS_OK ? 0 : -1;
+    int total = st == PS_OK ? 0 : -1;
     for (int i = 0; i < count && st == PS_OK; i++) {
         const ps_task_info *task = &tasks[i];
         if (!task->up && total >= 0) {
