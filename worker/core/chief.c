@@ -42,18 +42,15 @@ static bool is_evaluator(const struct psi_client *c)
     return strcmp(c->job, "evaluator") == 0;
 }
 
-/* The cluster spec names it; a session without a job, or in a cluster without trainers, names itself. */
+/* The cluster spec names it; where it lists no trainers, or is not known, task 0 does; a session without a job names itself. */
 bool psi_chief_preferred(const struct psi_client *c)
 {
     const char *job = NULL;
     uint32_t task = 0;
-    if (is_evaluator(c)) {
-        return false;
+    if (c->job[0] == '\0' || is_evaluator(c)) {
+        return c->job[0] == '\0';
     }
-    if (c->job[0] == '\0' || (c->known && !psi_cluster_chief(&c->cluster, &job, &task))) {
-        return true;
-    }
-    if (!c->known) {
+    if (!c->known || !psi_cluster_chief(&c->cluster, &job, &task)) {
         return c->task == 0;
     }
     return c->task == task && strcmp(c->job, job) == 0;

@@ -355,8 +355,20 @@ TEST(test_evaluator)
     assert_false(psi_client_is_chief(t->f.c));
     struct fake *f = fake_new("ps=a:1", "evaluator", 0, false); /* nor where nobody else is listed */
     assert_false(psi_client_is_chief(f->c));
-    f = fake_new("ps=a:1", "worker", 3, false);
-    assert_true(psi_client_is_chief(f->c));
+}
+
+/* Where the cluster lists no trainers it is task 0, before the cluster is known and after. */
+TEST(test_nobody_is_listed)
+{
+    static const char *const specs[] = {NULL, "ps=a:1", "ps=a:1;reader=c:1"};
+    for (size_t i = 0; i < sizeof(specs) / sizeof(specs[0]); i++) {
+        for (uint32_t task = 0; task < 3; task++) {
+            struct fake *f = fake_new(specs[i], "worker", task, false);
+            assert_int_equal(psi_client_is_chief(f->c), task == 0);
+        }
+        struct fake *f = fake_new(specs[i], "", 0, false);
+        assert_true(psi_client_is_chief(f->c));
+    }
 }
 
 /* ---- a stop ---- */
