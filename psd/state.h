@@ -73,7 +73,9 @@ struct psd_conn {
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     struct psi_list held;                 /* of the task, while a push of it waits for the memory of a cut: it is not read */
     uint64_t held_beat_ms;
-    struct psi_buf rest; /* not read: what had come behind that, from rest_at on: congruent to the stream modulo 8 */
+    struct psi_list full; /* of the task, while requests that were read wait because too many replies do: it is not read */
+    bool own_buffer;      /* link->in.buffer is of a peer that is not known yet: none of the task's */
+    struct psi_buf rest;  /* not read: what had come behind that, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;
     uint64_t next_id; /* of requests that we send on it */
     char text[96];    /* who, for logs */
@@ -224,6 +226,7 @@ struct psd_task {
     struct psi_list disk_asks; /* operations that the shell has, the oldest first */
     uint32_t disk_ask_count;
     uint64_t disk_ask_next;
+    struct psi_list full; /* connections with requests that wait until replies are out, the longest waiting first */
     struct psi_list held; /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
     struct psi_list slow; /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building;  /* psd_rounds: new values are made (rpc/rounds.c) */

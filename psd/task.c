@@ -169,8 +169,8 @@ void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t by
 
 bool psd_task_has_work(const struct psd_task *t)
 {
-    return psd_slow_has_work(t) || psd_held_has_work(t) || psd_rounds_has_work(t) || psd_cut_has_work(t) ||
-           psd_queues_have_work(t);
+    return psd_slow_has_work(t) || psd_held_has_work(t) || psd_full_has_work(t) || psd_rounds_has_work(t) ||
+           psd_cut_has_work(t) || psd_queues_have_work(t);
 }
 
 void psd_task_work(struct psd_task *t)
@@ -181,6 +181,9 @@ void psd_task_work(struct psd_task *t)
     }
     if (psd_held_has_work(t)) {
         psd_dispatch_rest(t, psd_held_work(t));
+    }
+    if (psd_full_has_work(t)) {
+        psd_dispatch_rest(t, psd_full_work(t));
     }
     if (psd_rounds_has_work(t)) {
         psd_rounds_work(t);
@@ -419,6 +422,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->works);
     psi_list_init(&t->disk_asks);
     psi_list_init(&t->slow);
+    psi_list_init(&t->full);
     psi_list_init(&t->held);
     psi_list_init(&t->building);
     psi_list_init(&t->groups);

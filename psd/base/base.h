@@ -27,8 +27,15 @@ void psd_conn_end(struct psd_task *t, struct psd_conn *c);
 /** The first of task->ended, for all that refers to it to let go of it now: it is freed when the shell next asks what to do. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
+/** Its peer is known: it may send what is large, into segment buffers. */
+void psd_conn_admit(struct psd_task *t, struct psd_conn *c);
 /** Bounded outstanding replies: stop or start reading as the queue demands. */
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
+/** Before the next piece of a frame: true: so many replies wait that nothing more of what was read is carried out. */
+bool psd_full_begins(struct psd_task *t, struct psd_conn *c);
+bool psd_full_has_work(const struct psd_task *t);
+/** A connection whose replies are out: what was kept is to be dispatched. */
+struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
 /** All segment buffers are lent: nobody else is read. */
 bool psd_buffers_exhausted(const struct psd_task *t);

@@ -26,20 +26,28 @@ struct psi_link *psd_task_next_dirty(struct psd_task *t)
     return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psi_link, dirty);
 }
 
+/* More replies wait than its peer takes. */
+static bool is_full(const struct psi_outq *q)
+{
+    return q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024;
+}
+
+static bool has_drained(const struct psi_outq *q)
+{
+    return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
+}
+
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
 {
     if (c->closing) {
         return;
     }
     const struct psi_outq *q = &c->link->out;
-    if (q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024) {
-        c->paused_out = true;
-    } else if (q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256) {
-        c->paused_out = false;
-    }
+    c->paused_out = is_full(q) || (c->paused_out && !has_drained(q));
     t->count.bytes_out += q->sent_bytes - c->counted_out;
     c->counted_out = q->sent_bytes;
-    bool paused = c->paused_out || c->link->want_buffer || c->slow != NULL || psi_list_linked(&c->held);
+    bool waits = c->slow != NULL || psi_list_linked(&c->held) || psi_list_linked(&c->full);
+    bool paused = c->paused_out || c->link->want_buffer || waits;
     if (paused != c->link->paused) {
         c->link->paused = paused;
         c->heard_ms = t->now_ms; /* no deadline runs against a peer that we do not read */
@@ -50,14 +58,55 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     psd_mark_dirty(t, c);
 }
 
+bool psd_full_begins(struct psd_task *t, struct psd_conn *c)
+{
+    if (!is_full(&c->link->out) || c->link->in.buffer != NULL) { /* half a segment pins a buffer that others need */
+        return false;
+    }
+    psi_list_push_back(&t->full, &c->full);
+    return true;
+}
+
+/* The one that waits longest of those whose replies are out; NULL: none. */
+static struct psd_conn *next_full(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->full) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, full);
+        if (has_drained(&c->link->out) && !c->link->want_buffer) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+bool psd_full_has_work(const struct psd_task *t)
+{
+    return next_full(t) != NULL;
+}
+
+struct psd_conn *psd_full_work(struct psd_task *t)
+{
+    struct psd_conn *c = next_full(t);
+    psi_list_remove(&c->full);
+    return c;
+}
+
 /* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
+
+/* Nothing is known of its peer yet: what it sends is small, and gets memory of its own, so that strangers who send half of it
+ * keep no buffer from others. */
+static bool is_stranger(const struct psd_conn *c)
+{
+    return c->link->in.body_limit <= PS_PREAUTH_BYTES_MAX;
+}
 
 static void set_wanting(struct psd_task *t, bool wanting)
 {
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->conns) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, all);
-        if (c->link->in.buffer == NULL && c->link->want_buffer != wanting) {
+        if (c->link->in.buffer == NULL && !is_stranger(c) && c->link->want_buffer != wanting) {
             c->link->want_buffer = wanting;
             psd_conn_balance(t, c);
         }
@@ -71,16 +120,26 @@ bool psd_buffers_exhausted(const struct psd_task *t)
 
 static void buffer_join(struct psd_task *t, struct psd_conn *c)
 {
-    if (psd_buffers_exhausted(t)) {
+    if (!is_stranger(c) && psd_buffers_exhausted(t)) {
         c->link->want_buffer = true;
         psd_conn_balance(t, c);
     }
 }
 
+void psd_conn_admit(struct psd_task *t, struct psd_conn *c)
+{
+    c->body.max = PS_CONTROL_BODY_MAX;
+    c->link->in.body_limit = UINT32_MAX;
+    buffer_join(t, c);
+}
+
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
 {
     uint8_t *buffer = NULL;
-    if (t->free_buffer_count > 0) {
+    if (is_stranger(c)) {
+        buffer = psi_aligned_malloc(64, PS_PREAUTH_BYTES_MAX);
+        c->own_buffer = buffer != NULL;
+    } else if (t->free_buffer_count > 0) {
         buffer = t->free_buffers[--t->free_buffer_count];
     } else if (t->buffer_count < t->config.segment_buffers_max) {
         buffer = psi_aligned_malloc(64, PSI_READER_BUFFER_BYTES);
@@ -92,7 +151,7 @@ bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
     c->link->in.buffer = buffer;
     c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
     c->segment_seen = 0;
-    if (psd_buffers_exhausted(t)) {
+    if (!c->own_buffer && psd_buffers_exhausted(t)) {
         set_wanting(t, true); /* nobody else is read until one comes back: their bytes would have no place */
     }
     return true;
@@ -101,6 +160,12 @@ bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
 void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
 {
     if (c->link->in.buffer == NULL) {
+        return;
+    }
+    if (c->own_buffer) {
+        psi_free(c->link->in.buffer);
+        c->link->in.buffer = NULL;
+        c->own_buffer = false;
         return;
     }
     bool was_exhausted = psd_buffers_exhausted(t);
@@ -130,6 +195,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     psi_buf_init(&c->body, PS_PREAUTH_BYTES_MAX);
     psi_buf_init(&c->rest, PS_REST_BYTES_MAX);
     psi_list_init(&c->held);
+    psi_list_init(&c->full);
     PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
     psi_list_push_back(&t->conns, &c->all);
     t->conn_count++;
@@ -143,6 +209,7 @@ void psd_conn_end(struct psd_task *t, struct psd_conn *c)
     psd_buffer_return(t, c);
     psi_list_remove(&c->all);
     psi_list_remove(&c->held);
+    psi_list_remove(&c->full);
     t->conn_count--;
     psi_list_push_back(&t->ended, &c->all);
     c->link->owner = NULL;

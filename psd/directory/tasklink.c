@@ -165,8 +165,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
     c->role = PSD_ROLE_TASK;
     c->peer = p;
     c->returned = returns(p, hello);
-    c->body.max = PS_CONTROL_BODY_MAX;
-    c->link->in.body_limit = UINT32_MAX;
+    psd_conn_admit(t, c);
     p->conn = c;
     p->listed = false;
     if (hello->chief_number > t->chief_number && hello->chief_number <= PS_CHIEF_NUMBER_MAX) {

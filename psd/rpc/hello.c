@@ -312,8 +312,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     }
     c->record = record;
     c->hello_done = true;
-    c->body.max = PS_CONTROL_BODY_MAX;
-    c->link->in.body_limit = UINT32_MAX;
+    psd_conn_admit(t, c);
     describe(t, c, hello);
     bool known = !fresh && hello->record == record->name;
     psd_session_end_waits(t, record, true); /* their lists come again, whole */

@@ -216,7 +216,7 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
                            ps_dtype_name(v->dtype), ps_dtype_name((ps_dtype)h->dtype), h->dtype);
     }
     if (v->dtype == PS_STRING) {
-        return h->offset == 0 && count == 0
+        return h->offset == 0 && count == 0 && slot == 0
                    ? PS_OK
                    : psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': strings are read whole: offset 0, 0 elements, no slot",
                               v->name);

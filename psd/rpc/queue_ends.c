@@ -121,7 +121,7 @@ static void give_back(struct psd_task *t, struct psd_record *r, bool all)
         if (!all && a->element_count == 0) {
             continue;
         }
-        if (w != NULL) {
+        if (w != NULL && is_ours(w)) { /* another request may have its number by now */
             w->queue.attempt = NULL;
             w->queue.part = NULL;
         }

@@ -647,11 +647,18 @@ static void cut_done(struct psd_task *t, uint64_t number, uint64_t id, const str
     psd_list_end(&l);
 }
 
+/* The checkpoint that the directory speaks of. */
+static ps_status which(const struct psd_request *r, ps_v1_SaveItem *out, struct psi_err *err)
+{
+    ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, out, "checkpoint", err);
+    return st == PS_OK && out->number == 0 ? psi_fail(err, PS_INVALID_ARGUMENT, "checkpoints are numbered from 1 on") : st;
+}
+
 void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_SaveItem item;
     struct psi_err err;
-    ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
+    ps_status st = which(r, &item, &err);
     (void)c;
     if (st == PS_OK && item.hurries && t->save != NULL && psd_save_shard(t, item.number) != NULL) {
         answer(t, PS_OP_TASK_CUT, r->header.id, NULL); /* it may be too late */
@@ -670,7 +677,7 @@ void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_
 {
     ps_v1_SaveItem item;
     struct psi_err err;
-    ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
+    ps_status st = which(r, &item, &err);
     (void)c;
     if (st == PS_OK) {
         psd_save_drop_here(t, item.number);

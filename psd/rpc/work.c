@@ -67,7 +67,8 @@ static ps_status decide(struct psd_task *t, const struct psd_conn *c, const stru
     if (!repeated && (a == NULL || a->record != c->record)) {
         return fail_not_held(t, v, e, err);
     }
-    *out_asked = a == NULL ? NULL : psi_u64_map_find(&c->record->waits, a->id);
+    struct psd_wait *asked = a == NULL ? NULL : psi_u64_map_find(&c->record->waits, a->id);
+    *out_asked = asked != NULL && asked->op == PS_OP_DEQUEUE ? asked : NULL; /* another request may have its number by now */
     *out = (struct psd_change){.kind = PSD_CHANGE_WORK_END,
                                .work_end = {.record = c->record,
                                             .number = r->header.id,

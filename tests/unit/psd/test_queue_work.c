@@ -258,6 +258,32 @@ TEST(test_a_number_that_holds_an_item)
     assert_applied(take_one(&e->c, 200, &q, 0, out));
 }
 
+/* Another request has that number when the item is ended: it is no matter of that one. */
+TEST(test_a_number_that_something_else_has)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer q = work(&e->c, 1, 0);
+    struct wire *out = wire_new(), *body = wire_new();
+    struct fc *other = fc_new(e->t, 2);
+    ps_v1_Barrier m = {.count = 2};
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
+    _Alignas(8) uint8_t meta[64] = {0};
+    size_t bytes = 0;
+    assert_int_equal(psi_msg_encode(&ps_v1_Barrier_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "here")); /* fits */
+    wire_item(body, &ps_v1_NameItem_msg, &name);
+    bytes = psi_pad8((uint32_t)bytes);
+    assert_applied(fill(&e->c, 100, &q, 2, 9));
+    struct fc_reply r = take_one(&e->c, 200, &q, 0, out);
+    const struct item first = {.m = result_of(&r)};
+    fc_ack(&e->c, 200);
+    assert_int_equal(fc_call(&e->c, PS_OP_BARRIER, 0, 200, 0, meta, (uint32_t)bytes, body).status, FC_NONE);
+    assert_end(&e->c, &q, &first, false, 0);
+    assert_int_equal(fc_connect(other), PS_OK);
+    assert_applied(fc_call(other, PS_OP_BARRIER, 0, 200, 0, meta, (uint32_t)bytes, body));
+    assert_applied(fc_take(&e->c, NULL));
+}
+
 TEST(test_goodbye_returns_it)
 {
     struct env *e = env_new(NULL);

@@ -37,9 +37,9 @@ static struct fc_reply assign(struct env *e, const ps_v1_OpenAnswer *v, const st
     return fc_push(&e->c, PS_OP_ASSIGN, &bytes, w->data, 1, flags);
 }
 
-static struct fc_reply pull(struct env *e, const ps_v1_OpenAnswer *v, struct wire *body)
+static struct fc_reply pull_slot(struct env *e, const ps_v1_OpenAnswer *v, uint32_t slot, struct wire *body)
 {
-    struct ps_pull_meta m = {0};
+    struct ps_pull_meta m = {.slot = slot};
     struct wire_frame f = {.op = PS_OP_PULL, .dtype = PS_STRING, .id = e->c.next_id++, .handle = v->handle};
     f.meta = &m;
     f.meta_bytes = sizeof(m);
@@ -50,6 +50,11 @@ static struct fc_reply pull(struct env *e, const ps_v1_OpenAnswer *v, struct wir
     shell_send(e->c.conn, &w);
     wire_fini(&w);
     return fc_take(&e->c, body);
+}
+
+static struct fc_reply pull(struct env *e, const ps_v1_OpenAnswer *v, struct wire *body)
+{
+    return pull_slot(e, v, 0, body);
 }
 
 static void assert_value(struct env *e, const ps_v1_OpenAnswer *v, const struct wire *want, uint64_t version)
@@ -146,6 +151,21 @@ TEST(test_hostile_offsets)
     assert_reply(fc_pull(&e->c, &v, 1, 0, many), PS_OUT_OF_RANGE, "whole");
     assert_value(e, &v, &good, 0);
     wire_fini(&good);
+}
+
+TEST(test_slots_of_strings)
+{
+    struct env *e = env_new(NULL);
+    struct wire value, body;
+    ps_v1_OpenAnswer v = create(e, "v", STRINGS);
+    blob(&value, (const int64_t[]){0, 1, 2, 3}, STRINGS, 3);
+    assert_applied(assign(e, &v, &value, 0));
+    for (uint32_t slot = 1; slot != 0; slot *= 2) {
+        assert_reply(pull_slot(e, &v, slot, &body), PS_OUT_OF_RANGE, "no slot");
+        wire_fini(&body);
+    }
+    assert_value(e, &v, &value, 0);
+    wire_fini(&value);
 }
 
 TEST(test_limits)

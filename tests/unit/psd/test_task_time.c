@@ -334,7 +334,7 @@ TEST(test_chief_lease_in_beats)
     }
 }
 
-/* Two holders: nobody else is read, also no newcomer, and no deadline runs against those; one buffer back: all go on. */
+/* Two holders: nobody else is read once it is known, and no deadline runs against those; one buffer back: all go on. */
 TEST(test_buffer_pool)
 {
     struct fc c[4];
@@ -356,7 +356,8 @@ TEST(test_buffer_pool)
     assert_true(c[2].conn->core->paused);
     assert_true(e->c.conn->core->paused);
     PSI_IGNORE(half_push(&c[2], &v, &w[2], 9000)); /* waits with the system */
-    assert_int_equal(fc_connect(&c[3]), FC_NONE);  /* a newcomer waits like everybody */
+    assert_int_equal(fc_connect(&c[3]), PS_OK);    /* a newcomer is read until it is known, then waits like everybody */
+    assert_true(c[3].conn->core->paused);
     shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - 200);
     for (int i = 0; i < 4; i++) {
         assert_false(shell_is_closed(c[i].conn));
@@ -365,11 +366,11 @@ TEST(test_buffer_pool)
     assert_applied(fc_take(&c[0], NULL));
     /* the third, who waited first, has got the buffer, so the others wait again */
     assert_true(c[0].conn->core->paused);
-    assert_int_equal(fc_take(&c[3], NULL).status, FC_NONE);
+    assert_true(c[3].conn->core->paused);
     shell_pass(&e->net, 400);
     assert_true(shell_is_closed(c[1].conn)); /* held its buffer for too long */
     assert_false(c[0].conn->core->paused);
-    assert_applied(fc_take(&c[3], NULL)); /* HELLO's answer */
+    assert_false(c[3].conn->core->paused);
     send_rest(&c[2], &w[2], 9000);
     assert_applied(fc_take(&c[2], NULL));
     assert_false(shell_is_closed(e->c.conn));
@@ -378,31 +379,50 @@ TEST(test_buffer_pool)
     }
 }
 
-static void two_buffers_little_time(struct psd_task_config *config)
+/* Half a HELLO of many takes no buffer from those who are known. */
+TEST(test_strangers_take_no_buffer)
 {
-    config->segment_buffers_max = 2;
-    config->hello_deadline_ms = 1000;
+    enum { STRANGERS = 5 };
+    uint8_t meta[PS_META_BYTES_MAX];
+    uint8_t items[4096] = {0};
+    size_t meta_bytes = 0;
+    struct fc_hello hello;
+    struct env *e = env_new(two_buffers);
+    struct wire *w = wire_new(), *half = wire_new(), *body = wire_new();
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
+    struct fc *c = fc_new(e->t, 20);
+    fc_hello_default(c, &hello);
+    assert_int_equal(psi_msg_encode(&ps_v1_Hello_msg, &hello.m, meta, sizeof(meta), &meta_bytes, NULL), PS_OK);
+    wire_append(body, items, sizeof(items));
+    fc_frame(c, half, PS_OP_HELLO, 0, 0, 0, meta, (uint32_t)meta_bytes, body);
+    half->len -= 1000;
+    for (int i = 0; i < STRANGERS; i++) {
+        shell_send(shell_connect(e->t), half);
+    }
+    assert_false(e->c.conn->core->paused);
+    PSI_IGNORE(half_push(&e->c, &v, w, 5000));
+    send_rest(&e->c, w, 5000);
+    assert_applied(fc_take(&e->c, NULL));
+    assert_int_equal(fc_connect(c), PS_OK);
 }
 
-/* While we do not read, neither the lease nor HELLO's deadline runs. */
-TEST(test_no_deadline_while_paused)
+/* While we do not read, the lease does not run. */
+TEST(test_no_lease_while_paused)
 {
     struct fc c[2];
     struct wire w[2], beat;
-    struct env *e = env_new(two_buffers_little_time);
+    struct env *e = env_new(two_buffers);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0);
     wire_init(&beat);
-    struct shell_conn *fresh = shell_connect(e->t);
     for (uint8_t i = 0; i < 2; i++) {
         fc_init(&c[i], e->t, (uint8_t)(10 + i));
         wire_init(&w[i]);
         assert_int_equal(fc_connect(&c[i]), PS_OK);
         PSI_IGNORE(half_push(&c[i], &v, &w[i], 5000));
     }
-    assert_true(fresh->core->paused);
+    assert_true(e->c.conn->core->paused);
     for (size_t k = 0; k < 3; k++) { /* the holders are slow but move: their deadline begins anew with each segment */
         shell_pass(&e->net, PS_SEGMENT_DEADLINE_MS - 100);
-        assert_false(shell_is_closed(fresh));
         assert_false(shell_is_closed(e->c.conn));
         for (uint32_t i = 0; i < 2 && k < 2; i++) {
             size_t from = 5000 + k * (SEGMENT + 8);
@@ -415,6 +435,27 @@ TEST(test_no_deadline_while_paused)
     wire_fini(&beat);
     wire_fini(&w[0]);
     wire_fini(&w[1]);
+}
+
+/* What came in one read is not carried out at once whatever it brings: the rest waits until its replies are taken. */
+TEST(test_replies_of_one_read)
+{
+    enum { REQUESTS = 6000 };
+    struct env *e = env_new(NULL);
+    struct wire *w = wire_new();
+    struct fc *other = fc_new(e->t, 2);
+    assert_int_equal(fc_connect(other), PS_OK);
+    e->c.conn->stuck = true;
+    for (uint64_t i = 0; i < REQUESTS; i++) {
+        fc_frame(&e->c, w, PS_OP_BEAT, 0, 1 + i, 0, NULL, 0, NULL);
+    }
+    shell_send(e->c.conn, w);
+    assert_true(e->c.conn->core->paused);
+    assert_in_range(e->c.conn->core->out.frame_count, 900, 1026);
+    assert_applied(fc_list(other, PS_OP_VARS, NULL, NULL, NULL)); /* others are served */
+    shell_unstick(e->c.conn);
+    assert_int_equal(e->c.conn->frame_count, REQUESTS);
+    assert_false(e->c.conn->core->paused);
 }
 
 /* FAULTS 37: a peer that does not read stops being read itself, its queue is bounded, and it is not killed for it. */
