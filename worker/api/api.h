@@ -151,7 +151,9 @@ struct ps_session {
 struct psi_opening; /* what a session is opened with */
 /** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. No effect without an io. */
 void psi_api_hurry(ps_session *s, int64_t ms);
-void psi_api_say_goodbye(ps_session *s, int64_t ms);
+/** The last words of an io, for ms at most: GOODBYE where the session leaves, or else, as with that, the directory is asked once
+ * more whether to stop: a session that is made anew is another one to it. */
+void psi_api_part(ps_session *s, bool leaves, int64_t ms);
 /** Wait until nobody is inside, and end the io. Nothing is in flight. */
 void psi_api_io_close(ps_session *s);
 /** Another one, of the same options. */

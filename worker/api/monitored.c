@@ -80,8 +80,8 @@ static void take_down(struct recovery *r)
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_hurry(s, ENDS_MS);
     psi_monitor_empty(s, left_ms(r, s->operation_timeout_ms));
-    if (leaves && s->io != NULL) {
-        psi_api_say_goodbye(s, LEAVES_MS);
+    if (s->io != NULL) {
+        psi_api_part(s, leaves, LEAVES_MS);
     }
     psi_api_io_close(s);
     psi_api_gets_forget(s);

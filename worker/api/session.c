@@ -394,9 +394,10 @@ void psi_api_hurry(ps_session *s, int64_t ms)
     }
 }
 
-void psi_api_say_goodbye(ps_session *s, int64_t ms)
+void psi_api_part(ps_session *s, bool leaves, int64_t ms)
 {
-    struct psi_api_call call = {.session = s, .timeout_ms = ms, .when_closing = true, .req = {.kind = PSI_REQ_GOODBYE}};
+    struct psi_api_call call = {
+        .session = s, .timeout_ms = ms, .when_closing = true, .req = {.kind = leaves ? PSI_REQ_GOODBYE : PSI_REQ_BEAT}};
     PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
 }
 
@@ -427,7 +428,7 @@ void ps_session_leave(ps_session *s)
     s->member = false; /* it does not say that it has finished */
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    psi_api_say_goodbye(s, PSI_GOODBYE_MS);
+    psi_api_part(s, true, PSI_GOODBYE_MS);
 }
 
 /* It closes: what is in flight ends, a recovery soon. Until the calls of other threads have returned. */
@@ -476,7 +477,7 @@ int ps_session_close(ps_session *s)
     if (s->io != NULL) {
         psi_api_hurry(s, 0);
         psi_api_sync_leave(s);
-        psi_api_say_goodbye(s, PSI_GOODBYE_MS);
+        psi_api_part(s, true, PSI_GOODBYE_MS);
         psi_api_io_close(s);
     }
     int code = (int)s->error.code;

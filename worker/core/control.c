@@ -387,8 +387,8 @@ void psi_control_goodbye(struct psi_request *req)
     for (uint32_t i = 0; i < c->peer_count; i++) {
         struct psi_peer *peer = c->peers[i];
         psi_peer_leave(peer);
-        if (peer->state == PSI_PEER_UP && c->known && i == c->directory && c->step != 0) {
-            psi_ask_beat(peer); /* how far it has come, of a training that was shorter than the time between two */
+        if (peer->state == PSI_PEER_UP && c->known && i == c->directory) {
+            psi_ask_beat(peer); /* says how far it has come, and hears of a stop: a session that is made anew is told no more */
         }
         struct psi_ask *ask = peer->link != NULL ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL; /* or soon UP */
         if (ask != NULL) {

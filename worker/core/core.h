@@ -110,6 +110,7 @@ enum psi_request_kind {
     PSI_REQ_JOB_DONE, /* this trainer is done; said again to a directory that has forgotten it */
     PSI_REQ_CLUSTER,  /* know the cluster (HELLO with any task) */
     PSI_REQ_LOOK,     /* the same for somebody who only looks: ends when connections are refused */
+    PSI_REQ_BEAT,     /* to the directory, at once: does it say stop? */
     PSI_REQ_GOODBYE,  /* to all tasks it talked to; always ends OK, bounded by its deadline */
     /* administration, to one task */
     PSI_REQ_INFO,       /* for somebody who looks: ends when connections are refused */

@@ -70,6 +70,8 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
                           .answer = psi_control_job_done},
     [PSI_REQ_CLUSTER] = {"cluster", .go = psi_control_told},
     [PSI_REQ_LOOK] = {"cluster", .is = PSI_KIND_LOOKS, .go = psi_control_told},
+    [PSI_REQ_BEAT] = {"beat", PS_OP_BEAT, PSI_TO_DIRECTORY, PSI_KIND_LOOKS, .go = psi_control_go, .build = psi_control_build_ping,
+                      .answer = psi_control_plain},
     [PSI_REQ_GOODBYE] = {"goodbye", PS_OP_GOODBYE, PSI_TO_NOBODY, PSI_KIND_STAYS, .go = psi_control_goodbye},
     [PSI_REQ_INFO] = INFO(PSI_KIND_LOOKS),
     [PSI_REQ_AWAIT_INFO] = INFO(0),

@@ -464,6 +464,20 @@ TEST(test_goodbye)
     assert_false(f->task[0].dialing);
 }
 
+/* A stop that came since the last beat is not lost with a session that ends, to be made anew, say. */
+TEST(test_goodbye_hears_of_a_stop)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    const ps_v1_BeatAnswer stop = {.flags = 2 | 4};
+    assert_non_null(fake_get(f, 0, "w", 4, 9, 1));
+    assert_false(psi_client_stop_asked(f->c));
+    struct fake_request *bye = fake_begin(f, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
+    fake_reply_item(f, 0, PS_OP_BEAT, 1, &ps_v1_BeatAnswer_msg, &stop);
+    answer(f, 0, PS_OP_GOODBYE, fake_take(f, 0, PS_OP_GOODBYE)->h.id);
+    assert_done(bye, PS_OK);
+    assert_true(psi_client_stop_asked(f->c));
+}
+
 /* The task may know a session whose HELLO it has not answered yet: it is told as well. */
 TEST(test_goodbye_behind_a_hello)
 {
