@@ -305,7 +305,7 @@ void psd_saves_delete_turn(struct psd_task *t)
         }
         if (shard == NULL) {
             psd_saves_forget(t, w->result);
-            psd_saves_look_again(t);
+            t->refused = NULL; /* who was refused for it may begin now */
             psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("checkpoint", w->result));
         } else {
             PSI_IGNORE(psi_fail(&w->err, PS_DATA_LOSS,

@@ -562,6 +562,14 @@ class Deleted(unittest.TestCase):
         psctl(c, "checkpoint", "delete", "3")
         self.assertEqual(self.states(c), {1: "saved", 2: "saved"})
 
+    def test_what_is_damaged_stays_known(self):
+        """Also when another one was deleted: older ones do not go for it."""
+        c = self.newest_is_damaged("--max_to_keep", "2")
+        psctl(c, "checkpoint", "delete", "1")
+        self.assertEqual(self.states(c), {2: "saved", 3: "unusable"})
+        self.assertEqual(eventually(c, "checkpoint", "save")["number"], 4)
+        self.assertEqual(self.states(c), {2: "saved", 3: "unusable", 4: "saved"})
+
     def test_of_another_cluster(self):
         """It is listed with the reason, and deleted with --force only; one that is damaged, without."""
         place = tempfile.TemporaryDirectory()
