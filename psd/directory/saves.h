@@ -43,7 +43,9 @@ struct psd_saves_part {
     struct psi_list link;
     uint32_t peer; /* PSD_NO_PEER: the container, of all tasks */
     uint32_t notes;
+    uint32_t bare_at; /* peer that has `bare` */
     char container[PS_CONTAINER_BYTES_MAX + 1];
+    char bare[PS_NAME_BYTES_MAX + 1]; /* a variable without a value; "": none is known by name */
 };
 
 /* Up to where some task that has listed bars the checkpoints of a container. */

@@ -118,14 +118,14 @@ static void add(struct text *x, const char *format, ...)
     x->used = n > 0 && (size_t)n < x->n - x->used ? x->used + (size_t)n : x->n - 1; /* cut is fine */
 }
 
-/* away: of how many more tasks nobody knows that they do not have it. */
+/* One that is known to be damaged does not count. away: of how many more tasks nobody knows that they do not have it. */
 static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
 {
     struct psi_list *it = NULL;
     uint64_t newest = 0;
     PSI_LIST_FOREACH(it, &t->saves->known) {
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        newest = parts_there(t, c) + away >= c->what.task_count ? c->what.number : newest;
+        newest = c->bad[0] == '\0' && parts_there(t, c) + away >= c->what.task_count ? c->what.number : newest;
     }
     return newest;
 }
@@ -305,7 +305,7 @@ void psd_saves_delete_turn(struct psd_task *t)
         }
         if (shard == NULL) {
             psd_saves_forget(t, w->result);
-            psd_saves_look_again(t);
+            t->refused = NULL; /* who was refused for it may begin now */
             psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("checkpoint", w->result));
         } else {
             PSI_IGNORE(psi_fail(&w->err, PS_DATA_LOSS,

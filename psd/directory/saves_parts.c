@@ -11,6 +11,7 @@
 
 #include "common/mem.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { BARS_MAX = 1 << 16 };
@@ -68,6 +69,10 @@ ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, con
         if (all != NULL) {
             all->notes |= item->notes;
         }
+        if (all != NULL && all->bare[0] == '\0') {
+            all->bare_at = p->index;
+            PSI_IGNORE(PSI_BYTES_TEXT(item->bare, all->bare, sizeof(all->bare))); /* one that is no name is not said */
+        }
         s->what.step = item->step > s->what.step && item->step <= INT64_MAX ? item->step : s->what.step;
     }
     if (st == PS_OK && (!note || (item->notes & PS_NOTE_DELETED) != 0)) {
@@ -95,15 +100,30 @@ static ps_status check_file(const struct psd_task *t, const struct psd_checkpoin
                     job, file->task, container, (unsigned long long)c->what.number);
 }
 
+static ps_status check_values(const struct psd_task *t, const struct psd_saves_part *part, struct psi_err *err)
+{
+    char such[PS_NAME_BYTES_MAX + PSI_TASK_NAME_MAX + 32] = "", at[PSI_TASK_NAME_MAX];
+    const struct psd_peer *p = &t->peers[part->bare_at];
+    if ((part->notes & (PS_NOTE_SEALED | PS_NOTE_BARE)) != (PS_NOTE_SEALED | PS_NOTE_BARE)) {
+        return PS_OK;
+    }
+    if (part->bare[0] != '\0') {
+        PSI_IGNORE(snprintf(such, sizeof(such), ", such as '%s' at %s", part->bare,
+                            psi_task_name_format(at, sizeof(at), p->job, p->task))); /* fits */
+    }
+    return psi_fail(err, PS_FAILED_PRECONDITION,
+                    "container '%s' has variables without a value beside those of a model that was ready%s: give each one a "
+                    "value, or take it away (psctl delete)",
+                    part->container, such);
+}
+
 ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err)
 {
     const struct psd_saves *s = t->saves;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &s->parts) {
-        if ((at_part(it)->notes & (PS_NOTE_SEALED | PS_NOTE_BARE)) == (PS_NOTE_SEALED | PS_NOTE_BARE)) {
-            return psi_fail(err, PS_FAILED_PRECONDITION,
-                            "container '%s' has variables without a value beside those of a model that was ready",
-                            at_part(it)->container);
+        if (check_values(t, at_part(it), err) != PS_OK) {
+            return err->code;
         }
     }
     if (psi_list_empty(&s->known)) {

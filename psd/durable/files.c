@@ -60,12 +60,7 @@ const char *psd_files_path(const struct psd_disk_file *file, char *buf)
     if (file->number != 0) {
         (void)format_dir(file->number, "", dir);
     }
-    char task[24] = "";
-    if (file->writer != 0) {
-        (void)snprintf(task, sizeof(task), "[task %u]/", file->writer - 1);
-    }
-    (void)snprintf(buf, PSD_DISK_NAME_BYTES_MAX, "%.12s%.20s%s%.30s", task, dir, dir[0] != '\0' && leaf[0] != '\0' ? "/" : "",
-                   leaf);
+    (void)snprintf(buf, PSD_DISK_NAME_BYTES_MAX, "%.20s%s%.30s", dir, dir[0] != '\0' && leaf[0] != '\0' ? "/" : "", leaf);
     return buf;
 }
 
@@ -455,8 +450,11 @@ static ps_status read_file(struct psd_files *f, const struct psd_disk_op *op, co
     if (fd == -EPERM && op->file.writer != 0) {
         return psi_fail(err, PS_PERMISSION_DENIED, "%s: its directory is another user's, or others may write to it", path);
     }
+    if (fd == -ELOOP) {
+        return not_ours("", path, err);
+    }
     if (fd < 0) {
-        return psi_fail_errno(err, -fd, "open", path);
+        return psi_fail_errno(err, -fd, dir_failed(&op->file, dir) ? "open its directory" : "open", path);
     }
     size_t at = 0, summed = 0;
     int64_t n = 1;

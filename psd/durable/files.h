@@ -20,7 +20,7 @@ struct psd_files {
     struct psi_buf listed; /* struct psd_disk_entry, in order; what the rest of a LIST is taken from */
 };
 
-/** "00000000000000000012/state": the path of a file beneath the directory; buf [PSD_DISK_NAME_BYTES_MAX], returned. */
+/** "00000000000000000012/state": the path of a file beneath its task's directory; buf [PSD_DISK_NAME_BYTES_MAX], returned. */
 const char *psd_files_path(const struct psd_disk_file *file, char *buf);
 /**
  * Take over a directory: what is not whole is removed from it, and what is there survives a power cut from now on, also where the

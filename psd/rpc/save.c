@@ -378,6 +378,7 @@ static bool note_containers(struct psd_task *t)
         memcpy(n->container, c->name, strlen(c->name) + 1);
         n->notes = c->cut_notes | (psd_bars_has_deleted(t, c->name) ? PS_NOTE_DELETED : 0u);
         n->step = c->cut_step;
+        memcpy(n->bare, c->cut_bare, sizeof(n->bare));
     }
     return s->notes != NULL;
 }
@@ -607,7 +608,8 @@ static void note_to_msg(const struct psd_save_note *n, ps_v1_FileItem *out)
     out->kind = PS_FILE_NOTE;
     out->notes = n->notes;
     out->step = n->step;
-    PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: checked name, as the next */
+    PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare));
 }
 
 bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *out)

@@ -153,10 +153,13 @@ static struct psi_list *begin(struct psd_disk *d)
 
 static void carry_out(struct psd_disk *d, struct job *job)
 {
+    const struct psd_place *p = &d->place;
+    uint32_t writer = job->op.file.writer;
     job->err = (struct psi_err){.code = PS_OK};
     job->status = psd_files_run(&d->files, &job->op, &job->bytes, &job->err);
-    if (job->status != PS_OK && d->place.top >= 0) {
-        psi_err_prefix(&job->err, "%s", d->place.path);
+    if (job->status != PS_OK && p->top >= 0) { /* the directory of the task that has written it: another one's is beside ours */
+        psi_err_prefix(&job->err, "%.*s/%s-%u", (int)(strrchr(p->path, '/') - p->path), p->path, p->job,
+                       writer == 0 ? p->task : writer - 1);
     }
 }
 

@@ -104,6 +104,7 @@ void psd_cut_container(struct psd_cut *cut, struct psd_container *c)
     c->cut_file = 0;
     c->cut_notes = 0;
     c->cut_step = 0;
+    c->cut_bare[0] = '\0';
     psd_cut_entry_begin(cut, &k, &storage);
     psd_entry_container(&k, c);
     psd_cut_entry_end(cut, &k, PSD_ENTRY_CONTAINER);
@@ -113,6 +114,9 @@ static void note(struct psd_container *c, const struct psd_variable *v)
 {
     bool bare = v->queue == NULL && !v->initialised;
     c->cut_notes |= (v->sealed ? PS_NOTE_SEALED : 0u) | (bare ? PS_NOTE_BARE : 0u);
+    if (bare && c->cut_bare[0] == '\0') {
+        memcpy(c->cut_bare, v->name, strlen(v->name) + 1);
+    }
     if (strcmp(v->name, "global_step") == 0 && psd_step_check(v, NULL) == PS_OK && psd_step_value(v) <= INT64_MAX) {
         c->cut_step = psd_step_value(v) + 1;
     }

@@ -83,10 +83,11 @@ struct psd_container {
     struct psi_map variables;  /* name -> struct psd_variable */
     struct psd_rounds *rounds; /* psd/store/rounds.h; NULL: none */
     /* volatile: */
-    uint64_t cut;            /* the last one that has it: psd/store/cut.h ... */
-    uint32_t cut_file;       /* ... and the newest file of its values; 0: none */
-    uint32_t cut_notes;      /* ... and what it has of it: PS_NOTE_SEALED, PS_NOTE_BARE */
-    uint64_t cut_step;       /* ... and its global_step, + 1; 0: none that counts */
+    uint64_t cut;                         /* the last one that has it: psd/store/cut.h ... */
+    uint32_t cut_file;                    /* ... and the newest file of its values; 0: none */
+    uint32_t cut_notes;                   /* ... and what it has of it: PS_NOTE_SEALED, PS_NOTE_BARE */
+    uint64_t cut_step;                    /* ... and its global_step, + 1; 0: none that counts */
+    char cut_bare[PS_NAME_BYTES_MAX + 1]; /* ... and the first one without a value; "": there is none */
     uint64_t start, next;    /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
     bool by_rounds;          /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */

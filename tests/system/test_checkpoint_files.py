@@ -536,6 +536,40 @@ class Deleted(unittest.TestCase):
         self.wait_for(1, [4, 6])
         self.assertIn("there is no checkpoint 5", psctl(c, "checkpoint", "delete", "5", code=1))
 
+    def newest_is_damaged(self, *more):
+        """Of three; all have begun with the one before it."""
+        c, flags = self.saved(3)
+        for task in (1, 0):
+            c.kill(task)
+        state = os.path.join(self.place, "ps-1/%020d/state" % 3)
+        os.truncate(state, os.path.getsize(state) - 8)
+        for task in range(2):
+            c.start(task, *flags, *more)
+        eventually(c, "vars")
+        self.assertEqual(self.states(c), {1: "saved", 2: "saved", 3: "unusable"})
+        return c
+
+    @staticmethod
+    def states(c):
+        return {r["number"]: r["state"] for r in psctl(c, "checkpoint", "list", "--json")["checkpoints"]}
+
+    def test_newest_is_damaged(self):
+        """The newest whole one is the one before it: that one goes with --force only, and status says it."""
+        c = self.newest_is_damaged()
+        self.assertRegex(psctl(c, "status"), "checkpoints: 2 is saved")
+        for number in ("2", "latest"):
+            self.assertIn("checkpoint 2 is the newest one that is whole", psctl(c, "checkpoint", "delete", number, code=1))
+        psctl(c, "checkpoint", "delete", "3")
+        self.assertEqual(self.states(c), {1: "saved", 2: "saved"})
+
+    def test_what_is_damaged_stays_known(self):
+        """Also when another one was deleted: older ones do not go for it."""
+        c = self.newest_is_damaged("--max_to_keep", "2")
+        psctl(c, "checkpoint", "delete", "1")
+        self.assertEqual(self.states(c), {2: "saved", 3: "unusable"})
+        self.assertEqual(eventually(c, "checkpoint", "save")["number"], 4)
+        self.assertEqual(self.states(c), {2: "saved", 3: "unusable", 4: "saved"})
+
     def test_of_another_cluster(self):
         """It is listed with the reason, and deleted with --force only; one that is damaged, without."""
         place = tempfile.TemporaryDirectory()

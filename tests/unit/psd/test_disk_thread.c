@@ -13,6 +13,7 @@
 
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <sys/stat.h>
 
 /* ---- through a whole server ---- */
 
@@ -111,7 +112,29 @@ TEST(test_asked_by_a_core)
     assert_int_equal(a->bytes[3], 7);
     assert_string_equal(a->read, "written");
     assert_int_equal(a->st[4], PS_NOT_FOUND);
-    assert_non_null(strstr(a->error, test_path(dir, "ps-0: 00000000000000000004/state: open: No such file")));
+    assert_non_null(strstr(a->error, test_path(dir, "ps-0: 00000000000000000004/state: open its directory: No such file")));
+}
+
+/* A file of another task, beside our own directory, that cannot be read: where it lies, and why. */
+TEST(test_of_another_task)
+{
+    for (int open_to_all = 0; open_to_all < 2; open_to_all++) {
+        const char *dir = test_dir();
+        const char *theirs = test_path(dir, "ps-1");
+        struct asked *a = test_alloc(sizeof(*a));
+        assert_int_equal(mkdir(theirs, 0700), 0);
+        assert_int_equal(mkdir(test_path(theirs, "bars"), 0700), 0);
+        assert_int_equal(chmod(theirs, open_to_all ? 0777 : 0700), 0);
+        for (uint32_t i = 0; i < STEPS; i++) {
+            a->op[i] = (struct psd_disk_op){
+                .kind = PSD_DISK_READ, .file = {.kind = PSD_DISK_BARS, .writer = 2}, .out = a->read, .bytes = 1};
+        }
+        psd_server_wait(start(dir, on_ready, a));
+        assert_int_equal(a->st[0], open_to_all ? PS_PERMISSION_DENIED : PS_INVALID_ARGUMENT);
+        const char *says =
+            open_to_all ? "ps-1: bars: its directory is another user's" : "ps-1: bars is a symbolic link or something";
+        assert_true(strncmp(a->error, test_path(dir, says), strlen(test_path(dir, says))) == 0);
+    }
 }
 
 /* What is on its way at the end is not answered, and its memory is not touched any more. */

@@ -55,6 +55,36 @@ static void make_container(struct sv *sv, uint32_t number)
     assert_applied(fc_init_var(&sv->c, v->handle, ps_zeros(), ps_sgd(1), 0, false));
 }
 
+/* A variable that never gets a value, beside a model that was ready: it is named, by a task that says which one it is. */
+TEST(test_variable_without_a_value)
+{
+    ps_v1_CreateItem m;
+    struct psi_err err;
+    struct sv *sv = sv_new();
+    ps_v1_OpenAnswer w = fc_ready(&sv->c, "w", PS_F32, 4, ps_sgd(1), 1);
+    assert_reply(fc_seal(&sv->c, w.handle, w.creation, 0), PS_OK, "");
+    for (uint32_t task = 0; task < 2; task++) {
+        char says[128];
+        fc_create_item(&m, "layer2/weights", PS_F32, 4, ps_sgd(1));
+        PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* fits */
+        m.pinned = true;
+        m.task = task;
+        assert_int_equal(fc_create(&sv->c, &m, NULL), PS_OK);
+        (void)snprintf(says, sizeof(says), "ready, such as 'layer2/weights' at /job:ps/task:%u: give each", task);
+        assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, says);
+        struct fc_reply r = fc_delete(&sv->c, 500 + task, "layer2/weights");
+        sv_run(sv);
+        assert_reply(r.status == FC_NONE ? fc_take(&sv->c, NULL) : r, PS_OK, "");
+        r = sv_save(sv);
+        assert_true(sv_is_whole(sv, sv_number(&r)));
+    }
+    struct psd_task *t = sv->t[0]->core;
+    ps_v1_FileItem older = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_SEALED | PS_NOTE_BARE};
+    assert_int_equal(psd_saves_take_part(t->saves, &t->peers[1], &older, &err), PS_OK);
+    assert_int_equal(psd_saves_check_parts(t, &err), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(err.text, "ready: give each one a value, or take it away (psctl delete)"));
+}
+
 /* So many containers as a task has files for, and one more: no checkpoint, and nothing else is wrong. */
 TEST(test_containers_of_a_task)
 {

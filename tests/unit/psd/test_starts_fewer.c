@@ -333,7 +333,7 @@ TEST(test_fewer_tasks_restored_while_they_live)
     restore(s, 1, PS_OK, "");
     assert_both(s, 1, 1);
     move_1(s, false);
-    restore(s, 1, PS_NOT_FOUND, "[task 1]/00000000000000000001/state");
+    restore(s, 1, PS_NOT_FOUND, "00000000000000000001/state: open its directory: No such");
     assert_both(s, 1, 1);
 }
 
