@@ -269,6 +269,36 @@ class End(Monitored):
         self.status_says(r"job done, say 1 of 3 trainers")
         self.stop_ps()
 
+    def test_a_worker_by_shards_that_comes_when_the_chief_has_ended(self):
+        """One that was killed and is started again, and one that is late: their run is over, and they end as all others do. By epochs
+        they cannot know that no other run is to begin: they wait for its chief, for --timeout. A chief that died is none that has
+        ended."""
+        self.start_psd()
+        by_steps = (*GOOD, "--work", "shards", "--steps", "300", "--timeout", "10")
+        by_epochs = (*GOOD, "--work", "shards", "--epochs", "5", "--timeout", "5")
+        killed, chief = self.worker(1, *by_steps), self.worker(0, *by_steps)
+        killed.wait_line("^4 variables")
+        killed.end(signal.SIGKILL)
+        self.finish([chief])
+        for i in (1, 2):
+            again = self.worker(i, *by_steps)
+            self.assertEqual(again.end(), 0, again.lines)
+            self.assertIn("the goal of --steps 300 is already reached", again.text())
+        self.status_says("the job is done")
+        self.finish([self.worker(0, *by_epochs)])
+        step = self.step()
+        again = self.worker(1, *by_epochs)
+        self.assertEqual(again.end(), 0, again.lines)
+        self.assertIn("all shards of the last run are done, and no chief has begun another one within 5 s", again.text("err"))
+        self.status_says("the job is done")
+        self.assertEqual(self.step(), step)
+        chief = self.worker(0, *GOOD, "--work", "shards", "--epochs", ENDLESS)
+        chief.wait_line("^4 variables")
+        chief.end(signal.SIGKILL)
+        again = self.worker(1, *by_epochs)
+        self.assertEqual(again.end(), 1, again.lines)
+        self.assertIn("no chief has started within 5 s", again.text("err"))
+
     def test_an_evaluator_without_a_cluster_or_a_model(self):
         p = self.start("--job_name", "evaluator", "--worker_hosts", "127.0.0.1:1")
         self.assertEqual(p.end(), 2)
