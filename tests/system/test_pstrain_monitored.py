@@ -313,6 +313,21 @@ class End(Monitored):
         self.assertEqual(p.end(), 1, p.lines)
         self.assertIn("this model is not there; the workers make it, with the same --model: NOT_FOUND: ", p.text("err"))
 
+    def test_an_evaluator_waits_for_a_model_that_is_lost(self):
+        """It begins when a ps task has come back empty: trainers make the model anew. Another model is no such one, and is said."""
+        self.start_psd()
+        self.finish(self.trainers(*GOOD, "--steps", "3"))
+        self.daemons[1].end(signal.SIGKILL)
+        self.start_ps(1, PSD, more=LEASE)
+        p = self.start(*self.hosts, "--job_name", "evaluator", *GOOD)
+        wait_until("a word that it waits", lambda: "part of the model is lost with a ps task" in p.text("err"))
+        other = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--model", "mlp:128,10")
+        self.assertEqual(other.end(), 1, other.lines)
+        self.assertIn("this model is not there; the workers make it, with the same --model: NOT_FOUND: ", other.text("err"))
+        self.assertIn("layer2", other.text("err"))
+        self.finish([*self.trainers(*GOOD, "--steps", "3", "--start_over"), p])
+        self.assertRegex(p.text(), r"test accuracy .* global_step [3-5]$")
+
 
 class Summaries(Monitored):
     def test_the_chief_writes_them(self):
