@@ -328,6 +328,38 @@ class End(Monitored):
         self.finish([*self.trainers(*GOOD, "--steps", "3", "--start_over"), p])
         self.assertRegex(p.text(), r"test accuracy .* global_step [3-5]$")
 
+    def lost_before_the_last_test(self, number, *keeps):
+        """An evaluator that tests at the end, and stands still until a trainer's end is over and a ps task has been restarted."""
+        lease = ("--lease", "60s", *keeps)
+        self.start_psd(lease)
+        trainers = self.trainers(*GOOD, "--steps", "300", held=True)
+        p = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--eval_every", "1000000", "--timeout", "5",
+                       "--report", self.path("eval.json"))
+        p.wait_line("^test accuracy")
+        p.popen.send_signal(signal.SIGSTOP)
+        cluster.go_on(*self.pids(trainers))
+        self.finish(trainers)
+        self.daemons[1].end(number)
+        self.start_ps(1, PSD, more=lease)
+        p.popen.send_signal(signal.SIGCONT)
+        status = p.end()
+        self.assertLess(p.text("err").index("ev=job_done"), p.text("err").index("ev=session_lost"))
+        return p, status
+
+    def test_an_evaluator_after_the_job_s_end(self):
+        """A ps task is restarted before the last test: its session is made anew, and it tests what the job has left."""
+        p, status = self.lost_before_the_last_test(signal.SIGTERM, "--checkpoint_dir", self.path("checkpoints"))
+        self.assertEqual(status, 0, p.lines)
+        for key in ("params_sha256", "test_accuracy", "global_step"):
+            self.assertEqual(self.report("eval.json")[key], self.report("report0.json")[key])
+
+    def test_an_evaluator_whose_model_is_lost_for_good(self):
+        """Likewise, and it comes back empty: when its time is over it says what is to be done with an evaluator."""
+        p, status = self.lost_before_the_last_test(signal.SIGKILL)
+        self.assertEqual(status, 1, p.lines)
+        self.assertRegex(p.text("err"), r"the evaluator stopped: .* not made anew within \d+ ms.*; start the evaluator again")
+        self.assertNotIn("start this trainer again", p.text("err"))
+
 
 class Summaries(Monitored):
     def test_the_chief_writes_them(self):

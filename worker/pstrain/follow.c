@@ -118,9 +118,12 @@ static int test_now(struct follower *w)
 {
     int64_t step = 0;
     ps_variable *variable = NULL;
-    ps_status st = ps_pull(w->session);
-    st = st == PS_OK ? ps_global_step_get(w->session, &variable) : st;
-    st = st == PS_OK ? ps_variable_read(variable, &step, sizeof(step)) : st;
+    ps_status st = PS_OK;
+    do {
+        st = ps_pull(w->session);
+        st = st == PS_OK ? ps_global_step_get(w->session, &variable) : st;
+        st = st == PS_OK ? ps_variable_read(variable, &step, sizeof(step)) : st;
+    } while (st != PS_OK && session_is_whole(w->session, st));
     if (st != PS_OK || step == w->tested) {
         return EXIT_DONE;
     }
