@@ -269,6 +269,36 @@ class End(Monitored):
         self.status_says(r"job done, say 1 of 3 trainers")
         self.stop_ps()
 
+    def test_a_worker_by_shards_that_comes_when_the_chief_has_ended(self):
+        """One that was killed and is started again, and one that is late: their run is over, and they end as all others do. By epochs
+        they cannot know that no other run is to begin: they wait for its chief, for --timeout. A chief that died is none that has
+        ended."""
+        self.start_psd()
+        by_steps = (*GOOD, "--work", "shards", "--steps", "300", "--timeout", "10")
+        by_epochs = (*GOOD, "--work", "shards", "--epochs", "5", "--timeout", "5")
+        killed, chief = self.worker(1, *by_steps), self.worker(0, *by_steps)
+        killed.wait_line("^4 variables")
+        killed.end(signal.SIGKILL)
+        self.finish([chief])
+        for i in (1, 2):
+            again = self.worker(i, *by_steps)
+            self.assertEqual(again.end(), 0, again.lines)
+            self.assertIn("the goal of --steps 300 is already reached", again.text())
+        self.status_says("the job is done")
+        self.finish([self.worker(0, *by_epochs)])
+        step = self.step()
+        again = self.worker(1, *by_epochs)
+        self.assertEqual(again.end(), 0, again.lines)
+        self.assertIn("all shards of the last run are done, and no chief has begun another one within 5 s", again.text("err"))
+        self.status_says("the job is done")
+        self.assertEqual(self.step(), step)
+        chief = self.worker(0, *GOOD, "--work", "shards", "--epochs", ENDLESS)
+        chief.wait_line("^4 variables")
+        chief.end(signal.SIGKILL)
+        again = self.worker(1, *by_epochs)
+        self.assertEqual(again.end(), 1, again.lines)
+        self.assertIn("no chief has started within 5 s", again.text("err"))
+
     def test_an_evaluator_without_a_cluster_or_a_model(self):
         p = self.start("--job_name", "evaluator", "--worker_hosts", "127.0.0.1:1")
         self.assertEqual(p.end(), 2)
@@ -282,6 +312,53 @@ class End(Monitored):
         p = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--model", "mlp:128,10")  # there is a model, but not this one
         self.assertEqual(p.end(), 1, p.lines)
         self.assertIn("this model is not there; the workers make it, with the same --model: NOT_FOUND: ", p.text("err"))
+
+    def test_an_evaluator_waits_for_a_model_that_is_lost(self):
+        """It begins when a ps task has come back empty: trainers make the model anew. Another model is no such one, and is said."""
+        self.start_psd()
+        self.finish(self.trainers(*GOOD, "--steps", "3"))
+        self.daemons[1].end(signal.SIGKILL)
+        self.start_ps(1, PSD, more=LEASE)
+        p = self.start(*self.hosts, "--job_name", "evaluator", *GOOD)
+        wait_until("a word that it waits", lambda: "part of the model is lost with a ps task" in p.text("err"))
+        other = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--model", "mlp:128,10")
+        self.assertEqual(other.end(), 1, other.lines)
+        self.assertIn("this model is not there; the workers make it, with the same --model: NOT_FOUND: ", other.text("err"))
+        self.assertIn("layer2", other.text("err"))
+        self.finish([*self.trainers(*GOOD, "--steps", "3", "--start_over"), p])
+        self.assertRegex(p.text(), r"test accuracy .* global_step [3-5]$")
+
+    def lost_before_the_last_test(self, number, *keeps):
+        """An evaluator that tests at the end, and stands still until a trainer's end is over and a ps task has been restarted."""
+        lease = ("--lease", "60s", *keeps)
+        self.start_psd(lease)
+        trainers = self.trainers(*GOOD, "--steps", "300", held=True)
+        p = self.start(*self.hosts, "--job_name", "evaluator", *GOOD, "--eval_every", "1000000", "--timeout", "5",
+                       "--report", self.path("eval.json"))
+        p.wait_line("^test accuracy")
+        p.popen.send_signal(signal.SIGSTOP)
+        cluster.go_on(*self.pids(trainers))
+        self.finish(trainers)
+        self.daemons[1].end(number)
+        self.start_ps(1, PSD, more=lease)
+        p.popen.send_signal(signal.SIGCONT)
+        status = p.end()
+        self.assertLess(p.text("err").index("ev=job_done"), p.text("err").index("ev=session_lost"))
+        return p, status
+
+    def test_an_evaluator_after_the_job_s_end(self):
+        """A ps task is restarted before the last test: its session is made anew, and it tests what the job has left."""
+        p, status = self.lost_before_the_last_test(signal.SIGTERM, "--checkpoint_dir", self.path("checkpoints"))
+        self.assertEqual(status, 0, p.lines)
+        for key in ("params_sha256", "test_accuracy", "global_step"):
+            self.assertEqual(self.report("eval.json")[key], self.report("report0.json")[key])
+
+    def test_an_evaluator_whose_model_is_lost_for_good(self):
+        """Likewise, and it comes back empty: when its time is over it says what is to be done with an evaluator."""
+        p, status = self.lost_before_the_last_test(signal.SIGKILL)
+        self.assertEqual(status, 1, p.lines)
+        self.assertRegex(p.text("err"), r"the evaluator stopped: .* not made anew within \d+ ms.*; start the evaluator again")
+        self.assertNotIn("start this trainer again", p.text("err"))
 
 
 class Summaries(Monitored):

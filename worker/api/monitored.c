@@ -244,7 +244,7 @@ static bool run(struct recovery *r)
     return false;
 }
 
-/* *out_mine: by this thread. */
+/* *out_mine: by this thread. Who is told to stop mends nothing any more, but for an evaluator: it has its last test yet. */
 static bool recover(ps_session *s, bool *out_mine)
 {
     struct recovery r = {0};
@@ -260,7 +260,8 @@ static bool recover(ps_session *s, bool *out_mine)
         waited = true;
     }
     const bool whole = waited && s->error.code == PS_OK;
-    const bool mine = !m->recovering && s->error.code != PS_OK && !m->final && !s->closing && !s->stopping;
+    const bool mine =
+        !m->recovering && s->error.code != PS_OK && !m->final && !s->closing && (!s->stopping || psi_api_evaluates(s));
     if (mine) {
         begin(&r, s);
     }

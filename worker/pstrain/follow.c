@@ -4,8 +4,8 @@
  *
  * Happy path: wait for the model -> pull, test, one line -> wait until the global step is --eval_every higher -> ... -> the job
  * is done, or somebody asks to stop: a last test where there were steps since, --export, --report. Failure modes: no trainer
- * makes a model ready within the time of a session; a ps task that is lost or restarted: the session is made anew and goes on;
- * its error otherwise, with a remedy.
+ * makes a model ready within the time of a session, nor one anew of which a ps task has lost a part; a ps task that is lost or
+ * restarted later: the session is made anew and goes on; its error otherwise, with a remedy.
  */
 #include "follow.h"
 
@@ -51,23 +51,47 @@ static int prepare(struct follower *w, const struct cluster *c)
     return w->session != NULL ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* Somebody has made the model: global_step comes last. It is looked for in a session beside, which a signal may end. */
+/* NOT_FOUND: *out_wait says for what to wait; NULL: there is another model. */
+static ps_status find_model(const struct follower *w, ps_session *aside, const char **out_wait)
+{
+    static const char lost[] = "part of the model is lost with a ps task", none[] = "there is no model yet";
+    char name[MODEL_NAME_BYTES];
+    ps_variable *v = NULL;
+    ps_status st = ps_variable_find(aside, "global_step", &v); /* it comes last */
+    *out_wait = st != PS_NOT_FOUND ? NULL : ps_last_reason() == PS_REASON_LOST ? lost : none;
+    for (int i = 0; st == PS_OK && i < 2 * w->model.spec.layers; i++) {
+        st = ps_variable_find(aside, model_variable_name(&w->model.spec, i / 2, i % 2 != 0, name), &v);
+        if (st == PS_NOT_FOUND && ps_last_reason() == PS_REASON_LOST) {
+            *out_wait = lost;
+            st = PS_OK;
+        } else if (st == PS_NOT_FOUND) {
+            bool reset = ps_variable_find(aside, "global_step", &v) != PS_OK;
+            *out_wait = reset ? none : NULL;
+            return reset ? st : ps_variable_find(aside, name, &v); /* once more, for its text */
+        }
+    }
+    return st == PS_OK && *out_wait != NULL ? PS_NOT_FOUND : st;
+}
+
+/* Somebody has made the model. It is looked for in a session beside, which a signal may end. */
 static int await_model(const struct follower *w, const struct cluster *c)
 {
+    const char *wait = "";
     int64_t end_ms = cli_clock_ms() + SESSION_READY_TIMEOUT_MS, note_ms = cli_clock_ms() + NOTE_FIRST_MS;
     ps_session *aside = session_open_aside(w->f, c);
-    ps_variable *step = NULL;
     ps_status st = aside != NULL ? PS_NOT_FOUND : PS_UNAVAILABLE;
-    while (st == PS_NOT_FOUND && cli_clock_ms() < end_ms) {
-        st = ps_variable_find(aside, "global_step", &step);
-        if (st == PS_NOT_FOUND && cli_clock_ms() >= note_ms) {
-            say_note("evaluator: waiting for trainers; there is no model yet");
+    while (st == PS_NOT_FOUND && wait != NULL && cli_clock_ms() < end_ms) {
+        st = find_model(w, aside, &wait);
+        if (wait != NULL && cli_clock_ms() >= note_ms) {
+            say_note("evaluator: waiting for trainers; %s", wait);
             note_ms = cli_clock_ms() + NOTE_EVERY_MS;
         }
-        clock_wait(st == PS_NOT_FOUND ? LOOK_MS : 0);
+        clock_wait(wait != NULL ? LOOK_MS : 0);
     }
     if (st != PS_OK && aside != NULL) {
-        (void)session_call_failed(st, "no trainer has made a model");
+        (void)session_call_failed(st, st == PS_NOT_FOUND && wait == NULL
+                                          ? "this model is not there; the workers make it, with the same --model"
+                                          : "no trainer has made a model");
     }
     (void)ps_session_close(aside);
     return st == PS_OK ? EXIT_DONE : EXIT_FAILED;
@@ -82,9 +106,7 @@ static int begin(struct follower *w, const struct cluster *c)
     model_params(&w->model, w->session, flags_optimizer(w->f));
     (void)ps_variable_scope_pop(w->session);
     if (ps_session_ready(w->session) != PS_OK) {
-        (void)session_failed(w->session, ps_session_status(w->session) == PS_NOT_FOUND
-                                             ? "this model is not there; the workers make it, with the same --model"
-                                             : "no model is ready");
+        (void)session_failed(w->session, "no model is ready");
         return EXIT_FAILED;
     }
     stop_gently(true);
@@ -96,9 +118,12 @@ static int test_now(struct follower *w)
 {
     int64_t step = 0;
     ps_variable *variable = NULL;
-    ps_status st = ps_pull(w->session);
-    st = st == PS_OK ? ps_global_step_get(w->session, &variable) : st;
-    st = st == PS_OK ? ps_variable_read(variable, &step, sizeof(step)) : st;
+    ps_status st = PS_OK;
+    do {
+        st = ps_pull(w->session);
+        st = st == PS_OK ? ps_global_step_get(w->session, &variable) : st;
+        st = st == PS_OK ? ps_variable_read(variable, &step, sizeof(step)) : st;
+    } while (st != PS_OK && session_is_whole(w->session, st));
     if (st != PS_OK || step == w->tested) {
         return EXIT_DONE;
     }

@@ -19,6 +19,7 @@ static void on_log(void *ctx, ps_log_level level, const char *line)
     }
 }
 
+static bool evaluates; /* this process does, and does not train */
 static session_gate_fn gate;
 static void *gate_ctx;
 
@@ -174,6 +175,7 @@ ps_session *session_open(const struct flags *f, const struct cluster *c, bool tr
     stop_hold();
     ps_session *s = open_any(f, c, trains, timeout_ms, quiet);
     stop_session(s);
+    evaluates = c->evaluator;
     bool in_step = s != NULL && trains && !c->evaluator && f->with.mode != PS_SYNC_NONE;
     if (in_step && ps_session_sync(s, &f->with) != PS_OK) {
         (void)session_failed(s, f->sync ? "--sync" : "--staleness");
@@ -218,7 +220,7 @@ bool session_met_other_model(ps_session *s)
     return ps_session_status(s) == PS_INVALID_ARGUMENT && is_other_model(ps_session_reason(s));
 }
 
-/* What a person can do about an error of a training session; "" where the error's own text says it. */
+/* What a person can do about an error of a session with a job; "" where the error's own text says it. */
 static const char *remedy(ps_status st, ps_reason reason)
 {
     static const char other_model[] = "; or use the flags of the run that made the model; --fresh on all trainers starts over";
@@ -227,6 +229,9 @@ static const char *remedy(ps_status st, ps_reason reason)
     static const char no_checkpoint[] =
         "; psctl config set restore auto at the first ps (--restore_checkpoint where pstrain runs it) has the newest checkpoint "
         "loaded that is good, a number that one of psctl checkpoint list, none begins with an empty model";
+    if (evaluates && (st == PS_ABORTED || st == PS_DATA_LOSS || reason == PS_REASON_LOST)) {
+        return "; start the evaluator again: it waits for the model, if that is lost until trainers have made it anew";
+    }
     switch (st) {
     case PS_ABORTED:
         return "; the model was reset (by a trainer with --fresh) or its ps task restarted: start this trainer again, all "

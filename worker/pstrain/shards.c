@@ -93,18 +93,25 @@ int shards_open(struct shards *s, ps_session *session, const struct flags *f, co
     return st == PS_OK ? 0 : session_call_failed(st, "--work shards");
 }
 
-void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief)
+bool shards_are_over(ps_session *aside, int64_t chief)
 {
     char name[SHARDS_NAME_BYTES];
     ps_work *work = NULL;
     ps_work_item item;
-    ps_session *aside = session_open_aside(f, c);
     ps_status st = ps_work_get(aside, shards_name(chief, name), NULL, NULL, 0, 1, 0, &work);
     st = st == PS_OK ? ps_work_next(work, &item, END_MS) : st;
     if (st == PS_OK) {
-        (void)ps_work_return(work, &item); /* an earlier chief died, and its workers go on: one of them gets it */
-    } else if (st == PS_OUT_OF_RANGE) {
-        (void)ps_variable_delete(aside, name); /* else it is left: it disturbs nobody */
+        (void)ps_work_return(work, &item); /* its chief died, and its workers go on: one of them gets it */
+    }
+    return st == PS_OUT_OF_RANGE;
+}
+
+void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief)
+{
+    char name[SHARDS_NAME_BYTES];
+    ps_session *aside = session_open_aside(f, c);
+    if (shards_are_over(aside, chief)) {
+        (void)ps_variable_delete(aside, shards_name(chief, name)); /* else it is left: it disturbs nobody */
     }
     (void)ps_session_close(aside);
 }

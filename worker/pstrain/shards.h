@@ -36,6 +36,8 @@ const char *shards_name(int64_t chief, char name[SHARDS_NAME_BYTES]);
  */
 int shards_open(struct shards *s, ps_session *session, const struct flags *f, const struct cluster *c, const char *who,
                 int64_t chief, int64_t row_count, bool make);
+/** All of the run's are done, as a session beside the one that trains finds. Blocks for a second at most. */
+bool shards_are_over(ps_session *aside, int64_t chief);
 /** The queue of an earlier run goes, when all of it is done; others may still work at it otherwise. */
 void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief);
 /** The shard that this worker has is trained. Errors stick to the session. */

@@ -18,6 +18,7 @@
 
 #include "session.h"
 #include "say.h"
+#include "shards.h"
 #include "stop.h"
 
 #include <inttypes.h>
@@ -183,11 +184,29 @@ bool team_is_over(const struct team *t)
     return t->run != 0 && differs(t, RUN_NAME, t->run);
 }
 
+/* --steps: what any run was to reach, of whichever chief. */
+static bool is_reached(const struct team *t, ps_session *aside)
+{
+    ps_variable *step = NULL;
+    int64_t now = -1;
+    return t->f->steps > 0 && ps_variable_find(aside, "global_step", &step) == PS_OK &&
+           ps_variable_read(step, &now, sizeof(now)) == PS_OK && now >= t->f->steps;
+}
+
+/* The last run has ended: its shards are done, and some trainer, for which there was a chief then, has said that the job is. */
+static bool has_ended(const struct team *t, ps_session *aside)
+{
+    int64_t run = 0;
+    ps_task_info directory = {.done = 0};
+    return sign_read(t, aside, RUN_NAME, &run) == PS_OK && shards_are_over(aside, run) && ps_cluster_tasks(aside) > 0 &&
+           ps_cluster_info(aside, &directory, sizeof(directory), 1, t->f->timeout_s * 1000) == PS_OK && directory.done > 0;
+}
+
 ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s)
 {
     const char *what = fresh ? "--fresh" : "--work shards", *over = fresh ? " over" : "";
     int64_t first = 0;
-    bool looked = false;
+    bool looked = false, reached = false;
     int64_t note_ms = cli_clock_ms() + NOTE_FIRST_MS;
     ps_session *aside = session_open_aside(t->f, t->c);
     if (aside == NULL) {
@@ -203,9 +222,10 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
         bool found = st == PS_OK;
         st = found ? look(t, &seen) : st;
         bool came = looked && found && seen.wanted != first && !fresh; /* while this worker waited: its shards are there */
+        reached = looked ? reached : !fresh && found && is_reached(t, aside);
         first = looked ? first : seen.wanted;
         looked = true;
-        if (found && st == PS_OK && (seen.there || came)) {
+        if (found && st == PS_OK && (seen.there || came || reached)) {
             t->chief = seen.wanted;
             st = sign_read(t, aside, RUN_NAME, &t->run);
             if (!is_unsigned(st)) {
@@ -229,7 +249,14 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
         }
         clock_wait(LOOK_MS);
     }
+    bool ended = !fresh && has_ended(t, aside);
     (void)ps_session_close(aside);
+    if (ended) {
+        say_note("%s: all shards of the last run are done, and no chief has begun another one within %" PRId64
+                 " s (--timeout): nothing is left to do",
+                 what, timeout_s);
+        return PS_OUT_OF_RANGE;
+    }
     (void)say_error("%s: no chief has started%s within %" PRId64 " s (--timeout): start the chief with %s too", what, over,
                     timeout_s, what);
     return PS_DEADLINE_EXCEEDED;

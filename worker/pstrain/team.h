@@ -37,8 +37,9 @@ bool team_is_replaced(const struct team *t);
 /** By shards: another run has begun since. */
 bool team_is_over(const struct team *t);
 /** The others, for --fresh or for --work shards. PS_OK: a chief lives, t->chief, and this model is its, of the run t->run; of
- * shards, a chief that has come since may have ended, too, or this session is the chief now. PS_ABORTED: there was a reset, look
- * again with a new session. Anything else was said. */
+ * shards, a chief that has come since may have ended, too, or this session is the chief now, or --steps is reached, for which no
+ * chief has to live. PS_ABORTED: there was a reset, look again with a new session. PS_OUT_OF_RANGE, said: of shards, none is
+ * left, a trainer has said that the job is done, and no chief has begun another run in time. Anything else was said. */
 ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s);
 /** The chief, which is this task, is ready, or has made its session anew: it looks at the others (how many) from now on. 0, or
  * -1: said. */

@@ -116,7 +116,15 @@ static int balance(ps_session *s, const struct cluster *c)
     return st == PS_OK ? 0 : session_call_failed(st, "--placement balanced");
 }
 
-/* 0; 1: the model was reset meanwhile, try again with a new session; -1: said. */
+enum { BEGUN = 0, AGAIN = 1, NOTHING_LEFT = 2 };
+
+/* For the chief. */
+static int waited(ps_status st)
+{
+    return st == PS_OK ? BEGUN : st == PS_ABORTED ? AGAIN : st == PS_OUT_OF_RANGE ? NOTHING_LEFT : -1;
+}
+
+/* BEGUN; AGAIN: the model was reset meanwhile, try again with a new session; NOTHING_LEFT to do: said; -1: said. */
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
     bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks, or has emptied them */
@@ -141,7 +149,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     } else if (fresh || (t->f->by_shards && !t->c->chief && !t->alone)) {
         st = team_wait_for_chief(&t->team, fresh, deadline_ms, t->f->timeout_s);
         if (st != PS_OK) {
-            return st == PS_ABORTED ? 1 : -1;
+            return waited(st);
         }
     }
     if (strcmp(t->f->placement, "balanced") == 0 && balance(s, t->c) != 0) {
@@ -154,7 +162,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     st = ps_session_ready(s); /* the chief initialises, the others wait */
     bool behind = t->c->chief ? session_met_other_model(s) : st == PS_ABORTED;
     if (fresh && behind) {
-        return 1; /* of the chief: a trainer of the older run has made its model again, and ends now */
+        return AGAIN; /* of the chief: a trainer of the older run has made its model again, and ends now */
     }
     if (st != PS_OK) {
         return session_failed(s, "the model is not ready");
@@ -164,7 +172,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
         st = team_wait_for_chief(&t->team, false, deadline_ms, t->f->timeout_s);
         t->chief = st == PS_OK && ps_is_chief(s);
     }
-    return st == PS_OK ? 0 : st == PS_ABORTED ? 1 : -1;
+    return waited(st);
 }
 
 /* The first line. */
@@ -275,12 +283,12 @@ static int64_t watch(struct trainer *t)
 }
 
 /* Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found. From then on a
- * signal is only noted (stop.h). */
+ * signal is only noted (stop.h). BEGUN, NOTHING_LEFT, or -1: said. */
 static int begin(struct trainer *t)
 {
     int64_t deadline_ms = cli_clock_ms() + t->f->timeout_s * 1000;
     int result = attempt(t, deadline_ms);
-    while (result > 0) {
+    while (result == AGAIN) {
         (void)session_close(t->session);
         t->session = NULL;
         if (cli_clock_ms() >= deadline_ms) {
@@ -289,8 +297,8 @@ static int begin(struct trainer *t)
         }
         result = attempt(t, deadline_ms);
     }
-    if (result < 0) {
-        return -1;
+    if (result != BEGUN) {
+        return result;
     }
     int found = ps_session_found(t->session, &t->first_step);
     t->known_step = t->first_step;
@@ -308,7 +316,7 @@ static int begin(struct trainer *t)
         result = average_init(&t->average, &t->model) == 0 ? 0 : say_error("--serial: no memory for the sums of gradients");
     } else if (t->chief && !t->alone) {
         result = lead(t, true);
-    } else if (t->f->by_shards) {
+    } else if (t->f->by_shards && !t->reached) {
         result =
             shards_open(&t->shards, t->session, t->f, t->c, t->who, t->alone ? 0 : t->team.run, t->data.train_count, t->alone);
     }
@@ -318,7 +326,7 @@ static int begin(struct trainer *t)
     stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
     stop_gently(true); /* whoever has read the first line may end this worker gently */
     say_found(t, found);
-    return 0;
+    return BEGUN;
 }
 
 /* ---- the loop ---- */
@@ -591,7 +599,13 @@ static int run(struct trainer *t)
     if (status != EXIT_DONE) {
         return status;
     }
-    if (begin(t) != 0) {
+    int begun = begin(t);
+    if (begun == NOTHING_LEFT) {
+        t->finished = true;
+        say_done(t);
+        return EXIT_DONE;
+    }
+    if (begun != BEGUN) {
         return EXIT_FAILED;
     }
     link_tell(t->link, LINK_READY, NULL);
