@@ -140,6 +140,7 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
  *          PS_ABORTED             the lease ended while it waited; or, outcome unknown (ps_last_error() says so), the directory
  *                                 was restarted: the others may have gone on
  *          PS_UNAVAILABLE         no connection to the directory within the timeout
+ * The directory gives up waiting up to 0.25 s before timeout_ms, of a short one up to half of it (ps_queue.h).
  */
 PS_API ps_status ps_barrier(ps_session *s, const char *name, int count);
 PS_API ps_status ps_barrier_within(ps_session *s, const char *name, int count, int64_t timeout_ms);

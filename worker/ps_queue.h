@@ -8,8 +8,10 @@
  * psd --lease) comes again. Nothing here is sticky: each call returns its own status, detail by ps_last_error(). Only in a
  * monitored session a queue that is gone is the session's loss: see ps_monitored.h.
  *
- * Deadlines: timeout_ms <= 0 is the session's operation timeout. All calls block unless they are called _start; any thread, but
- * not in a callback. Calls of several threads are served in the order in which they began; so are those of other sessions.
+ * Deadlines: timeout_ms <= 0 is the session's operation timeout. What waits at its task ends there a tenth of that before it, at
+ * least 120 ms (of less than 240 half of it) and 250 at most, so that the answer is here in time. All calls block unless they are
+ * called _start; any thread, but not in a callback. Calls of several threads are served in the order in which they began; so are
+ * those of other sessions.
  */
 #ifndef PS_QUEUE_H
 #define PS_QUEUE_H

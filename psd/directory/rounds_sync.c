@@ -68,7 +68,10 @@ static ps_status check_twice(const struct set *s, struct psi_err *err)
     }
     for (uint32_t i = 1; st == PS_OK && i < s->count; i++) {
         if (sorted[i] != NULL && sorted[i] == sorted[i - 1]) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names '%s' twice", sorted[i]->name);
+            st = psi_fail(
+                err, PS_INVALID_ARGUMENT,
+                "'%s' is there twice: in rounds a session gets what it trains once, and pushes one gradient of it a step",
+                sorted[i]->name);
         }
     }
     psi_free(sorted);

@@ -85,6 +85,28 @@ static void small_adds_return_the_value(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* What the loop's thread has met is the last error of whoever is told of it, not what failed there before. */
+static void the_last_error_is_that_of_the_call(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_session *other = open_session(20000);
+    ps_variable *none = NULL;
+    const float grad[4] = {1, 1, 1, 1};
+    ps_param *p = ps_param_get(s, "last/w", PS_SHAPE(4), ps_zeros(), ps_sgd(0.1));
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(ps_reset(other), PS_OK);
+    assert_int_equal(ps_variable_find(s, "last/none", &none), PS_NOT_FOUND);
+    memcpy(ps_param_grad(p), grad, sizeof(grad));
+    (void)ps_push(s, p);
+    assert_int_equal(ps_step_done(s), PS_ABORTED);
+    assert_non_null(strstr(ps_last_error(), "last/w"));
+    assert_int_equal(ps_last_reason(), PS_REASON_LOST);
+    assert_string_equal(ps_last_error(), ps_session_error(s));
+    assert_int_equal(ps_session_close(other), 0);
+    assert_int_equal(ps_session_close(s), PS_ABORTED);
+}
+
 static void definitions_must_agree(void **state)
 {
     (void)state;
@@ -569,6 +591,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_go_round),
         cmocka_unit_test(small_adds_return_the_value),
+        cmocka_unit_test(the_last_error_is_that_of_the_call),
         cmocka_unit_test(definitions_must_agree),
         cmocka_unit_test(structs_of_other_headers),
         cmocka_unit_test(placement_is_round_robin),

@@ -202,6 +202,9 @@ void psi_api_begin(ps_session *s);
 void psi_api_end(ps_session *s);
 /** PS_OK, or a copy of the first error in *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
+/** st, which a call of training is to return: the session's first error, which some other thread may have met, becomes the last
+ * one of this thread, too. */
+ps_status psi_api_last(ps_session *s, ps_status st);
 /** A log event of the library; fields as in psi_log_event. Any thread, no lock held. */
 void psi_api_log_fields(ps_session *s, int level, const char *event, const struct psi_kv *kv, size_t count);
 /** psi_api_log(s, level, "ev", PSI_KV(...), ...) */

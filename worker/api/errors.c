@@ -166,6 +166,15 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
     return st;
 }
 
+ps_status psi_api_last(ps_session *s, ps_status st)
+{
+    struct psi_err err = {0};
+    if (st != PS_OK && s != NULL && psi_api_sticky(s, &err) == st) {
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* it is st */
+    }
+    return st;
+}
+
 /* What becomes of an error that is to stick. */
 enum stuck {
     STUCK_NOT,   /* there is one already, or it comes of what a recovery ends */

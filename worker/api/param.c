@@ -519,6 +519,7 @@ ps_status ps_pull(ps_session *s)
     while (st != PS_OK && psi_api_recover(s)) {
         st = pull_all(s);
     }
+    st = psi_api_last(s, st);
     psi_api_end(s);
     return st;
 }
@@ -541,7 +542,7 @@ ps_status ps_pull_param(ps_param *p)
 {
     ps_session *s = ps_param_session(p);
     psi_api_begin(s);
-    const ps_status st = pull_param(p);
+    const ps_status st = psi_api_last(s, pull_param(p));
     psi_api_end(s);
     return st;
 }
@@ -628,7 +629,7 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
 ps_status ps_push(ps_session *s, ps_param *p)
 {
     psi_api_begin(s);
-    const ps_status st = push(s, p, false, "ps_push");
+    const ps_status st = psi_api_last(s, push(s, p, false, "ps_push"));
     psi_api_end(s);
     return st;
 }
@@ -636,7 +637,7 @@ ps_status ps_push(ps_session *s, ps_param *p)
 ps_status ps_push_pull(ps_session *s, ps_param *p)
 {
     psi_api_begin(s);
-    const ps_status st = push(s, p, true, "ps_push_pull");
+    const ps_status st = psi_api_last(s, push(s, p, true, "ps_push_pull"));
     psi_api_end(s);
     return st;
 }
@@ -713,7 +714,7 @@ ps_status ps_step_done(ps_session *s)
     if (s != NULL) {
         psi_monitor_step_over(s, counted);
     }
-    st = counted ? psi_api_hooks_step_done(s) : st;
+    st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
     psi_api_end(s);
     return st;
 }
@@ -764,7 +765,7 @@ static ps_status session_ready(ps_session *s)
 ps_status ps_session_ready(ps_session *s)
 {
     psi_api_begin(s);
-    const ps_status st = session_ready(s);
+    const ps_status st = psi_api_last(s, session_ready(s));
     psi_api_end(s);
     return st;
 }
