@@ -404,11 +404,13 @@ static ps_status check_finite(struct psd_task *t, const struct psd_conn *c, cons
     }
     t->count.nonfinite++;
     char scaled[48] = "";
+    bool shorter = g->wire != g->variable->dtype; /* what it was before may have been finite */
     if (g->scale != 1) {
         PSI_IGNORE(snprintf(scaled, sizeof(scaled), " times the scale %g", (double)g->scale)); /* fits */
     }
-    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE, "gradient of '%s': element %llu%s is NaN or infinite",
-                       g->variable->name, (unsigned long long)(n->offset + bad), scaled);
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NOT_FINITE, "gradient of '%s': element %llu%s is NaN or infinite%s%s",
+                       g->variable->name, (unsigned long long)(n->offset + bad), scaled, shorter ? " as " : "",
+                       shorter ? ps_dtype_name((ps_dtype)g->wire) : "");
 }
 
 /* The last bytes of strings: all of them fit each other. Behind what has come, staging is nobody's. */

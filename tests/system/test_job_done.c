@@ -146,6 +146,7 @@ static void test_evaluator_reads_only(void **state)
     static ps_request req;
     float value[4] = {1, 1, 1, 1};
     const size_t n = sizeof(value);
+    const double rate = 0.5;
     ps_variable_spec spec;
     ps_variable *w = NULL;
     ps_variable *v = NULL;
@@ -167,6 +168,10 @@ static void test_evaluator_reads_only(void **state)
     assert_refused(ps_push_start(w, value, n, 1, 0, &req, ignore, NULL));
     assert_refused(ps_assign_start(w, value, n, 0, &req, ignore, NULL));
     assert_refused(ps_import(evaluator, "any.safetensors", NULL, NULL));
+    assert_refused(ps_variable_set_rate(w, &rate));
+    assert_refused(ps_variable_delete(evaluator, "w"));
+    assert_refused(ps_reset(evaluator));
+    assert_refused(ps_reset_all(evaluator));
     spec.name = "new";
     assert_refused(ps_variable_get(evaluator, &spec, &v));
     assert_refused(ps_variables_get(evaluator, &spec, 1, &v));

@@ -163,7 +163,7 @@ TEST(test_nonfinite_narrow)
         PSI_IGNORE(half_of(PS_BF16, 1)); /* it is in halves */
         halves[32768 + 30000] = bad[k];
         struct fc_reply r = fc_push(&e->c, PS_OP_PUSH, &wire, halves, 1, 0);
-        assert_reply(r, PS_INVALID_ARGUMENT, "element 62768 is NaN or infinite");
+        assert_reply(r, PS_INVALID_ARGUMENT, "element 62768 is NaN or infinite as bfloat16");
         assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
         assert_floats(peek_at(e->t, "v").value, 0, 32768, 0);
         assert_floats(peek_at(e->t, "v").value, 32768, N, 1); /* nothing of its segment */
