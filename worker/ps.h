@@ -191,7 +191,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * Make every variable of the session ready: the chief initialises what is uninitialised and seals; the others wait. Also gets or
  * creates global_step. Blocks up to the operation timeout for what is yet to be got, then up to the ready timeout. Errors
  * (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief), DATA_LOSS (part of the model was lost; names it: some
- * variables are trained, sealed, or were given their values by another session, and these have none), ABORTED (a newer chief),
+ * variables are trained, sealed, or were given their values by another session, and these have none; one that is new to a model
+ * that was ready counts as lost, too), ABORTED (a newer chief),
  * FAILED_PRECONDITION (hyperparameters differ; the chief that is there has put them in rounds, and this program does not ask for
  * that, or the other way round: what an earlier training has left counts for nothing until its chief has come).
  *
