@@ -997,6 +997,17 @@ class HalfDead(unittest.TestCase):
         self.assertIn("bad address:x", err)
         self.assertEqual(run(PSCTL, "status", env={"PSD_TARGET": "x:y:z"})[0], 2)
 
+    def test_a_stopped_directory_does_not_take_more_than_the_timeout(self):
+        """However many requests a verb makes one after the other: delete made four of them, each for the whole time."""
+        with Cluster(2, more_jobs=";worker=127.0.0.1:1") as cluster:
+            cluster.tasks[0].send_signal(signal.SIGSTOP)
+            for verb in (["delete", "w", "--yes"], ["stop", "--yes"], ["set-lr", "--all", "1"]):
+                began = time.monotonic()
+                code, _, err = run(PSCTL, "-t", cluster.addresses[1], "--timeout", "4", *verb)
+                self.assertEqual(code, 1)
+                self.assertIn("at the directory, /job:ps/task:0", err)
+                self.assertLess(time.monotonic() - began, 8)
+
     def test_stopped_task(self):
         with Cluster(2) as cluster:
             cluster.tasks[1].send_signal(signal.SIGSTOP)

@@ -688,6 +688,7 @@ static enum psctl_exit show(struct psctl *c)
 
 const struct psctl_verb psctl_verb_checkpoint = {
     .name = "checkpoint",
+    .each = true,
     .arguments = "save | list | verify [N] | restore [N] | export N FILE | import FILE | delete N",
     .summary = "save all ps tasks now; what is saved, and what to do with it",
     .args_min = 1,

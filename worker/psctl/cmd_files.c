@@ -174,6 +174,7 @@ static enum psctl_exit run_export(struct psctl *c)
 
 const struct psctl_verb psctl_verb_export = {
     .name = "export",
+    .each = true,
     .arguments = "FILE",
     .summary = "all variables of a container into a safetensors file",
     .args_min = 1,
@@ -314,6 +315,7 @@ static enum psctl_exit run_import(struct psctl *c)
 
 const struct psctl_verb psctl_verb_import = {
     .name = "import",
+    .each = true,
     .arguments = "FILE",
     .summary = "values of a safetensors file into the variables of a container",
     .args_min = 1,

@@ -22,7 +22,7 @@ static enum psctl_exit set_all(struct psctl *c, const double *rate)
         return code;
     }
     const char *container = c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT;
-    ps_status st = ps_set_rates(c->session, container, rate, psctl_left_ms(c), &count);
+    ps_status st = ps_set_rates(c->session, container, rate, 0, &count); /* what is left, in all */
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }

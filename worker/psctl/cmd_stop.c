@@ -14,7 +14,7 @@ static enum psctl_exit stop(struct psctl *c)
     if (!psctl_confirmed(c, "Tell every worker of this cluster to stop?")) {
         return PSCTL_FAILED;
     }
-    ps_status st = ps_stop(c->session, psctl_left_ms(c), &sessions);
+    ps_status st = ps_stop(c->session, psctl_left_ms(c) / 2, &sessions); /* the others have as long again */
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }

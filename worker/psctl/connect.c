@@ -96,6 +96,7 @@ int64_t psctl_left_ms(const struct psctl *c)
 void psctl_restart_clock(struct psctl *c)
 {
     c->deadline_ms = cli_clock_ms() + c->timeout_ms;
+    ps_session_set_deadline(c->session, c->verb->each ? 0 : c->timeout_ms);
 }
 
 enum psctl_exit psctl_connect(struct psctl *c)
@@ -116,7 +117,6 @@ enum psctl_exit psctl_connect(struct psctl *c)
     o.log = no_log;
     o.program = "psctl";
     o.fail_fast = true;
-    psctl_restart_clock(c);
     c->room.columns = cli_terminal_columns();
     if (c->watch_ms == 0) {
         psctl_leave_begin();
@@ -128,6 +128,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
         psctl_error(c, st, "%s", error);
         return st == PS_INVALID_ARGUMENT ? PSCTL_USAGE : PSCTL_FAILED;
     }
+    psctl_restart_clock(c);
     c->task_count = ps_cluster_tasks(c->session);
     if (c->task_count < 0) {
         psctl_failed(c, PS_UNAVAILABLE, ps_last_reason(), "%s; is a psd running there? -t HOST:PORT names another",

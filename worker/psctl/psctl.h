@@ -51,6 +51,7 @@ struct psctl_verb {
     const char *summary;   /* half a line */
     const char *help;      /* further lines, each with its newline */
     int args_min, args_max;
+    bool each;         /* --timeout is for each request, or step, instead of for the whole command */
     uint32_t flags;    /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
     const char *words; /* for completion: what its arguments are, of "variable", "queue_name", "container", "task", "verb", or
                           words; "": files */
