@@ -1007,6 +1007,7 @@ class HalfDead(unittest.TestCase):
                 self.assertEqual(code, 1)
                 self.assertIn("at the directory, /job:ps/task:0", err)
                 self.assertLess(time.monotonic() - began, 8)
+                self.assertRegex(err, r"no connection within \d+ ms: .* \(psctl has asked for [1-9]\.\d s in all\)")
 
     def test_stopped_task(self):
         with Cluster(2) as cluster:

@@ -39,6 +39,7 @@ struct psctl {
     int task_count;
     ps_task_info *infos; /* by psctl_ask() */
     int64_t deadline_ms; /* of the whole command, monotonic clock */
+    int64_t before_ms;   /* of its time, taken by requests that were over before this one began */
     /* made by psctl_rounds() */
     const char *when;     /* --watch: time of this round; NULL: it is the only one */
     struct cli_room room; /* on the terminal */
@@ -119,6 +120,10 @@ void psctl_verb_usage(const struct psctl_verb *verb);
 enum psctl_exit psctl_connect(struct psctl *c);
 /** What is left of the command's time; > 0. */
 int64_t psctl_left_ms(const struct psctl *c);
+/** What was asked for until now is over. */
+void psctl_asked(struct psctl *c);
+/** text [n] is the error of a request that had no connection, and names its own time only: that of those before it too. */
+void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_t n);
 /** The whole timeout again: the user was asked something. */
 void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
