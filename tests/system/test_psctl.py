@@ -779,6 +779,27 @@ class Changes(unittest.TestCase):
             self.assertEqual(self.names(), [])
 
 
+    def test_what_may_have_been_done_is_said(self):
+        """The directory has the request, and does not answer."""
+        with Cluster(2) as cluster:
+            train(cluster, 2)
+            for args, look in ((["delete", "w"], "vars"), (["reset"], "containers"), (["shutdown", "ps:0"], "status")):
+                outer, inner = pty.openpty()
+                child = subprocess.Popen([PSCTL, "-t", cluster.addresses[1], "--timeout", "6", *args], stdin=inner, text=True,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+                self.assertNotEqual(child.stderr.read(1), "")  # it asks
+                cluster.tasks[0].send_signal(signal.SIGSTOP)
+                os.waitid(os.P_PID, cluster.tasks[0].pid, os.WSTOPPED)
+                os.write(outer, b"y\n")
+                _, err = child.communicate(timeout=60)
+                self.assertEqual(child.returncode, 1, err)
+                self.assertIn("it may have been carried out: look with psctl " + look, err)
+                os.close(inner)
+                os.close(outer)
+                cluster.tasks[0].send_signal(signal.SIGCONT)
+            self.assertEqual(cluster.tasks[0].wait(60), 0)
+
+
 def answer(cluster, text, *args):
     """psctl with a terminal as its standard input, on which somebody types."""
     outer, inner = pty.openpty()

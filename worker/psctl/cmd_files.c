@@ -205,6 +205,7 @@ static enum psctl_exit import_npy(struct psctl *c, const char *path)
     char name[PATH_BYTES];
     char *argv[1] = {name};
     struct psctl set = *c;
+    set.verb = &psctl_verb_set;
     (void)snprintf(name, sizeof(name), "%s", slash == NULL || equals != NULL ? path : slash + 1);
     name[equals != NULL ? (size_t)(equals - path) : strlen(name) - strlen(".npy")] = '\0';
     set.npy = equals != NULL ? equals + 1 : path;

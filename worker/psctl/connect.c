@@ -58,6 +58,25 @@ enum psctl_exit psctl_last_failed(const struct psctl *c, ps_status st)
     return PSCTL_FAILED;
 }
 
+const char *psctl_change_error(const struct psctl *c, char *buf, size_t n)
+{
+    ps_applied applied = ps_last_applied();
+    if (applied == PS_NOTHING_APPLIED) {
+        (void)snprintf(buf, n, "%s", ps_last_error());
+    } else {
+        (void)snprintf(buf, n, "%s; %s may have been carried out: look with psctl %s", ps_last_error(),
+                       applied == PS_OUTCOME_UNKNOWN ? "it" : "a part of it", c->verb->look);
+    }
+    return buf;
+}
+
+enum psctl_exit psctl_change_failed(const struct psctl *c, ps_status st)
+{
+    char text[1024];
+    psctl_failed(c, st, ps_last_reason(), "%s", psctl_change_error(c, text, sizeof(text)));
+    return PSCTL_FAILED;
+}
+
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...)
 {
     va_list ap;

@@ -53,6 +53,7 @@ struct psctl_verb {
     const char *help;      /* further lines, each with its newline */
     int args_min, args_max;
     bool each;         /* --timeout is for each request, or step, instead of for the whole command */
+    const char *look;  /* what shows whether a change was made: another verb; NULL: it changes nothing */
     uint32_t flags;    /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
     const char *words; /* for completion: what its arguments are, of "variable", "queue_name", "container", "task", "verb", or
                           words; "": files */
@@ -158,6 +159,10 @@ void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const c
     __attribute__((format(printf, 4, 5)));
 /** The same of what this thread's last call has failed with: PSCTL_FAILED. */
 enum psctl_exit psctl_last_failed(const struct psctl *c, ps_status st);
+/** The error of this thread's last call, which was to change something: whether that may have been done is said. Returns buf. */
+const char *psctl_change_error(const struct psctl *c, char *buf, size_t n);
+/** psctl_last_failed() of such a call. */
+enum psctl_exit psctl_change_failed(const struct psctl *c, ps_status st);
 /** The same of a command line that makes no sense: PSCTL_USAGE. */
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
