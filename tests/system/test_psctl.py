@@ -799,6 +799,15 @@ class Changes(unittest.TestCase):
                 cluster.tasks[0].send_signal(signal.SIGCONT)
             self.assertEqual(cluster.tasks[0].wait(60), 0)
 
+    def test_config_set_of_one_task_that_is_down(self):
+        with Cluster(2) as cluster:
+            cluster.kill(0)
+            cluster.refuse(0)
+            for task, end in (([], "nothing was changed; --task changes one task\n"),
+                              (["--task", "ps:0"], "nothing was changed\n")):
+                code, _, err = run(PSCTL, "-t", cluster.addresses[1], "config", "set", "log_level", "info", *task)
+                self.assertEqual((code, err.endswith(end)), (1, True), err)
+
 
 def answer(cluster, text, *args):
     """psctl with a terminal as its standard input, on which somebody types."""

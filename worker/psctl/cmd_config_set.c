@@ -135,7 +135,7 @@ enum psctl_exit config_set(struct psctl *c, const char *name, const char *value)
         return PSCTL_USAGE;
     }
     if (!psctl_all_up(c, only)) {
-        psctl_error(c, PS_UNAVAILABLE, "nothing was changed; --task changes one task");
+        psctl_error(c, PS_UNAVAILABLE, "nothing was changed%s", only < 0 ? "; --task changes one task" : "");
         return PSCTL_FAILED;
     }
     struct setting *before = calloc((size_t)c->task_count + 1, sizeof(*before));
