@@ -106,6 +106,11 @@ PS_API int ps_session_close(ps_session *s);
  * by ps_session_close(). Any thread but a callback's; not in a signal handler: a thread that waits for signals. NULL is fine. */
 PS_API void ps_session_leave(ps_session *s);
 
+/** Blocking calls that take no timeout, or one <= 0, end ms from now at the latest, and have 50 ms at least: for a program that
+ *  has so long in all. The goodbye too. ms <= 0: each has the operation timeout again. Not while a call of the session runs.
+ *  NULL is fine. */
+PS_API void ps_session_set_deadline(ps_session *s, int64_t ms);
+
 /** The first error of the session: PS_OK when there is none. Any thread. */
 PS_API ps_status ps_session_status(ps_session *s);
 /** Text of the first error, "" when there is none; valid until close, of a monitored session until the thread's next call of it.

@@ -193,7 +193,7 @@ typedef enum ps_reduction { PS_REDUCTION_MEAN = 1, PS_REDUCTION_SUM = 2 } ps_red
  * The accumulator is the session's (freed at close), its name, place and end are a queue's. docs/TF_MAP.md says what can be built
  * of these and queues; training in rounds (ps_session_sync()) needs none.
  *
- * dtype    PS_F32 or PS_F64. device: NULL, or as in ps_queue_spec: that of the variable (ps_param_device()) saves a way.
+ * dtype    PS_F32 or PS_F64. device: NULL, or as in ps_queue_spec: that of the variable (ps_variable_device()) saves a way.
  * Errors   INVALID_ARGUMENT (also where one of this name is there with another dtype, shape or reduction: both sides are said),
  * and those of ps_variable_get().
  */

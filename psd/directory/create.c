@@ -401,7 +401,7 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
         }
         st = err.code;
     } else if (st == PS_OK) {
-        st = psi_fail(&err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", name, container);
+        st = psi_fail(&err, PS_NOT_FOUND, "there is no variable or queue '%s' in container '%s'", name, container);
     }
     a->status = (uint32_t)st;
     a->reason = (uint32_t)err.reason;
@@ -485,7 +485,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
     }
     const struct psd_name *n = psd_directory_find(&t->names, item.container, item.name);
     if (n == NULL) {
-        return psi_fail(err, PS_NOT_FOUND, "there is no variable '%s' in container '%s'", item.name, item.container);
+        return psi_fail(err, PS_NOT_FOUND, "there is no variable or queue '%s' in container '%s'", item.name, item.container);
     }
     struct psd_peer *p = &t->peers[n->owner];
     st = psd_group_delete_check(t, n, err);

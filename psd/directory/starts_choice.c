@@ -241,7 +241,9 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
         bool none = t->saves == NULL || psi_list_empty(&t->save->shards);
         if (!said && psd_starts_named(t) != 0) {
             said = !none;
-            PSI_IGNORE(snprintf(buf, n, "checkpoint %llu, which restore names, is not there on all tasks",
+            PSI_IGNORE(snprintf(buf, n,
+                                "checkpoint %llu, which restore names, is not there on all tasks: psctl checkpoint list says "
+                                "what is; with restore = auto the newest one that is whole is loaded",
                                 (unsigned long long)psd_starts_named(t))); /* fits */
         }
         *out_why = said ? buf : any ? NULL : none ? NONE : NOT_WHOLE;

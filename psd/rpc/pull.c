@@ -222,7 +222,7 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
                               v->name);
     }
     if (slot > psd_optim_slot_count(v->optimizer.kind)) {
-        return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': slot %u; its optimizer has %u", v->name, slot,
+        return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': slot %u, from 0 on; its optimizer has %u", v->name, slot - 1,
                         psd_optim_slot_count(v->optimizer.kind));
     }
     if (slot != 0 && h->dtype != v->dtype) {

@@ -181,7 +181,7 @@ class Trained(unittest.TestCase):
     def test_eval_that_does_not_fit(self):
         for flags, says in ((("--model", "softmax"), "softmax/weights is float32 (128, 10), --model and --data need float32 (64, 10)"),
                             (("--model", "mlp:64,32"), "layer1/weights is float32 (64, 128)"),
-                            (("--model", "mlp:128,10"), "there is no variable 'layer2/weights' in container")):
+                            (("--model", "mlp:128,10"), "there is no variable or queue 'layer2/weights' in container")):
             self.assertIn(says, evaluate(self.cluster, *flags, code=1))
         self.assertIn("--eval and --local", run(PSTRAIN, "--eval", "--local", "ps=1,workers=1")[2])
         code, _, err = run(PSTRAIN, "--eval", "--timeout", "1", env={"PSD_TARGET": "127.0.0.1:%d" % free_port()})

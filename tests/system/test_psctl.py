@@ -779,6 +779,36 @@ class Changes(unittest.TestCase):
             self.assertEqual(self.names(), [])
 
 
+    def test_what_may_have_been_done_is_said(self):
+        """The directory has the request, and does not answer."""
+        with Cluster(2) as cluster:
+            train(cluster, 2)
+            for args, look in ((["delete", "w"], "vars"), (["reset"], "containers"), (["shutdown", "ps:0"], "status")):
+                outer, inner = pty.openpty()
+                child = subprocess.Popen([PSCTL, "-t", cluster.addresses[1], "--timeout", "6", *args], stdin=inner, text=True,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+                self.assertNotEqual(child.stderr.read(1), "")  # it asks
+                cluster.tasks[0].send_signal(signal.SIGSTOP)
+                os.waitid(os.P_PID, cluster.tasks[0].pid, os.WSTOPPED)
+                os.write(outer, b"y\n")
+                _, err = child.communicate(timeout=60)
+                self.assertEqual(child.returncode, 1, err)
+                self.assertIn("it may have been carried out: look with psctl " + look, err)
+                os.close(inner)
+                os.close(outer)
+                cluster.tasks[0].send_signal(signal.SIGCONT)
+            self.assertEqual(cluster.tasks[0].wait(60), 0)
+
+    def test_config_set_of_one_task_that_is_down(self):
+        with Cluster(2) as cluster:
+            cluster.kill(0)
+            cluster.refuse(0)
+            for task, end in (([], "nothing was changed; --task changes one task\n"),
+                              (["--task", "ps:0"], "nothing was changed\n")):
+                code, _, err = run(PSCTL, "-t", cluster.addresses[1], "config", "set", "log_level", "info", *task)
+                self.assertEqual((code, err.endswith(end)), (1, True), err)
+
+
 def answer(cluster, text, *args):
     """psctl with a terminal as its standard input, on which somebody types."""
     outer, inner = pty.openpty()
@@ -996,6 +1026,18 @@ class HalfDead(unittest.TestCase):
         self.assertEqual((code, out), (2, ""))
         self.assertIn("bad address:x", err)
         self.assertEqual(run(PSCTL, "status", env={"PSD_TARGET": "x:y:z"})[0], 2)
+
+    def test_a_stopped_directory_does_not_take_more_than_the_timeout(self):
+        """However many requests a verb makes one after the other: delete made four of them, each for the whole time."""
+        with Cluster(2, more_jobs=";worker=127.0.0.1:1") as cluster:
+            cluster.tasks[0].send_signal(signal.SIGSTOP)
+            for verb in (["delete", "w", "--yes"], ["stop", "--yes"], ["set-lr", "--all", "1"]):
+                began = time.monotonic()
+                code, _, err = run(PSCTL, "-t", cluster.addresses[1], "--timeout", "4", *verb)
+                self.assertEqual(code, 1)
+                self.assertIn("at the directory, /job:ps/task:0", err)
+                self.assertLess(time.monotonic() - began, 8)
+                self.assertRegex(err, r"no connection within \d+ ms: .* \(psctl has asked for [1-9]\.\d s in all\)")
 
     def test_stopped_task(self):
         with Cluster(2) as cluster:

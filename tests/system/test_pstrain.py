@@ -235,7 +235,7 @@ class CommandLine(Case):
                 (["--job_name=worker", "--ps_hosts=127.0.0.1:1"], ["--worker_hosts is empty"]),
                 (["--job_name=worker", "--task_index=2", *hosts], ["--task_index 2", "2 tasks, 0 to 1"]),
                 (["--job_name=worker", "--ps_hosts=a:1,,b:2", "--worker_hosts=c:1"], ["--ps_hosts", "/job:ps/task:1: address ''"]),
-                (["--job_name=worker", "--task_index=-1", *hosts], ["--task_index: '-1'", "0 to 65535"]),
+                (["--job_name=worker", "--task_index=-1", *hosts], ["--task_index: '-1'", "0 to 1023"]),
                 (["--job_name=worker", "--task_index"], ["--task_index needs a value"]),
                 (["--no-such-flag"], ["--no-such-flag", "--help"]),
                 (["--taskindex", "0"], ["--taskindex", "--task_index"]),
@@ -291,7 +291,8 @@ class CommandLine(Case):
             self.assertIn("--%s " % name, help_text)
         for words in ('--ps_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default none)',
                       '--worker_hosts HOST:PORT,... Comma-separated list of hostname:port pairs (default none)',
-                      "--job_name JOB One of 'ps', 'worker' (default none)", "Index of task within the job (0 to 65535, default 0)",
+                      "--job_name JOB One of 'ps', 'worker', 'chief', 'master', 'evaluator' (default none)",
+                      "Index of task within the job (0 to 1023, default 0)",
                       "(default adagrad)", "(default 0.05)", "Examples in a step of one worker (1 to 1048576, default 32)",
                       "(1 to 1000000, default 10)"):
             self.assertIn(words, help_text)

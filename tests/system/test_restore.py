@@ -238,6 +238,18 @@ class Restored(Restoring):
         until(lambda: [1 for row in psctl(c, "vars", "--json")["variables"] if row["name"] == "global_step"])
         train(c, 40)
 
+    def test_of_one_that_is_not_there(self):
+        """What asks is told why nothing begins, and what helps; set-lr --all said that there is no variable."""
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 2)
+        self.save(c)
+        self.restart(c, 0, 1, flags=(*self.flags, "--restore", "7"))
+        for args in (["get", "w"], ["set-lr", "--all", "0.1"]):
+            self.assertRegex(psctl(c, *args, code=1), "do not begin: checkpoint 7, which restore names, is not there on all tasks: .*"
+                                                      "checkpoint list.*restore = auto")
+        psctl(c, "config", "set", "restore", "auto", "--task", "ps:0")
+        self.assertIn("learning rate 0.1 for 2 variables", until(lambda: psctl(c, "set-lr", "--all", "0.1")))
+
     def test_one_of_two(self):
         for task in (0, 1):
             c = self.cluster("--checkpoint_seconds", "0")

@@ -129,6 +129,7 @@ struct ps_session {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     int64_t operation_timeout_ms, ready_timeout_ms;
+    uint64_t deadline_ms; /* in place of operation_timeout_ms; 0: none. The program's, while it is in no call */
     ps_log_level log_level;
     ps_log_fn log;
     void *log_ctx;
@@ -269,6 +270,8 @@ ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_M
 void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 /** Absolute deadline for a core request that starts now. */
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
+/** How long that is from now; > 0. */
+int64_t psi_api_left_ms(const ps_session *s, int64_t timeout_ms);
 /** Keep *err as the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
 /** That error: all zero where no call has failed. */

@@ -157,21 +157,25 @@ static bool given(const uint8_t *from, enum row row)
     return from[row] != PSI_FROM_DEFAULT;
 }
 
-/* "ps, worker": the cluster's jobs, and worker, which needs no list. */
+/* "ps, worker, evaluator": the cluster's jobs, and worker and evaluator, which need no list. */
 static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf, size_t n)
 {
     size_t len = 0;
-    bool worker = false;
+    bool worker = false, evaluator = false;
     buf[0] = '\0';
     for (uint32_t j = 0; j < psi_cluster_job_count(c) && len < n; j++) {
         const char *name = psi_cluster_job_name(c, j);
         worker = worker || strcmp(name, "worker") == 0;
+        evaluator = evaluator || strcmp(name, "evaluator") == 0;
         if (!clients_only || psi_job_trains(name)) {
             len += (size_t)snprintf(buf + len, n - len, "%s%s", len > 0 ? ", " : "", name);
         }
     }
     if (!worker && len < n) {
-        (void)snprintf(buf + len, n - len, "%sworker", len > 0 ? ", " : "");
+        len += (size_t)snprintf(buf + len, n - len, "%sworker", len > 0 ? ", " : "");
+    }
+    if (!evaluator && len < n) {
+        (void)snprintf(buf + len, n - len, ", evaluator");
     }
 }
 

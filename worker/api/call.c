@@ -11,11 +11,29 @@
 
 #include <string.h>
 
+enum { LEFT_MS_MIN = 50 }; /* ps_session_set_deadline() */
+
+void ps_session_set_deadline(ps_session *s, int64_t ms)
+{
+    if (s != NULL) {
+        s->deadline_ms = ms > 0 ? psi_api_deadline_ms(s, ms) : 0;
+    }
+}
+
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms)
 {
     int64_t timeout = timeout_ms > 0 ? timeout_ms : s->operation_timeout_ms;
     uint64_t now = psi_io_now_ms();
+    if (timeout_ms <= 0 && s->deadline_ms > 0) {
+        return s->deadline_ms > now + LEFT_MS_MIN ? s->deadline_ms : now + LEFT_MS_MIN;
+    }
     return (uint64_t)timeout > UINT64_MAX / 2 - now ? UINT64_MAX / 2 : now + (uint64_t)timeout;
+}
+
+int64_t psi_api_left_ms(const ps_session *s, int64_t timeout_ms)
+{
+    uint64_t deadline_ms = psi_api_deadline_ms(s, timeout_ms), now = psi_io_now_ms();
+    return deadline_ms > now ? (int64_t)(deadline_ms - now) : 1;
 }
 
 /* The caller's frame may be gone as soon as the lock is. */

@@ -104,6 +104,12 @@ ps_status ps_set_rates(ps_session *s, const char *container, const double *rate,
     if (st != PS_OK && count > 0) {
         psi_err_prefix(&err, "%llu variables of other tasks have it", (unsigned long long)count);
     } else if (st == PS_OK && count == 0) {
+        for (int i = 0; (uint32_t)i < s->task_count; i++) {
+            st = ps_task_containers(s, i, timeout_ms, NULL, NULL);
+            if (st != PS_OK) {
+                return st; /* it has not begun, and says why */
+            }
+        }
         st = psi_fail(&err, PS_NOT_FOUND, "container '%s' has no variable with an optimizer", want.container);
     }
     if (out_variables != NULL) {

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ASK_MS_MAX = 2000 /* the list without them is better than none */ };
+enum {
+    ASK_MS_MAX = 2000, /* the list without them is better than none */
+    ASK_PART = 4       /* of the time there is: what the list is for has the rest */
+};
 
 struct serving {
     struct psi_list_sink sink;
@@ -66,7 +69,7 @@ ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *
     if (v.tasks == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the list of tasks");
     }
-    int64_t time = timeout_ms > 0 ? timeout_ms : s->operation_timeout_ms;
+    int64_t time = psi_api_left_ms(s, timeout_ms) / ASK_PART + 1;
     struct psi_err own = {0};
     v.sink = (struct psi_list_sink){.task = take, .ctx = &v};
     struct psi_api_call call = {.session = s,

@@ -477,7 +477,8 @@ int ps_session_close(ps_session *s)
     if (s->io != NULL) {
         psi_api_hurry(s, 0);
         psi_api_sync_leave(s);
-        psi_api_part(s, true, PSI_GOODBYE_MS);
+        int64_t left_ms = psi_api_left_ms(s, 0);
+        psi_api_part(s, true, left_ms < PSI_GOODBYE_MS ? left_ms : PSI_GOODBYE_MS);
         psi_api_io_close(s);
     }
     int code = (int)s->error.code;

@@ -236,12 +236,12 @@ struct failure {
 };
 
 /* Of a call that has just returned: others come before it is said. */
-static struct failure failure_of(ps_status st)
+static struct failure failure_of(const struct psctl *c, ps_status st)
 {
     struct failure f = {.status = st};
     if (st != PS_OK) {
         f.reason = ps_last_reason();
-        (void)snprintf(f.text, sizeof(f.text), "%s", ps_last_error());
+        (void)psctl_change_error(c, f.text, sizeof(f.text));
     }
     return f;
 }
@@ -299,7 +299,7 @@ static struct failure save_now(struct psctl *c, uint64_t *out_number)
     (void)moves(c, &w);
     uint64_t before = w.now.number; /* ours is the one behind it */
     do {
-        f = failure_of(ps_checkpoint_save(c->session, psctl_left_ms(c), out_number));
+        f = failure_of(c, ps_checkpoint_save(c->session, psctl_left_ms(c), out_number));
     } while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && !is_ours(&w, before));
     if (f.status == PS_DEADLINE_EXCEEDED && is_ours(&w, before)) {
         *out_number = w.number = w.now.number;
@@ -499,8 +499,8 @@ static enum psctl_exit verify(struct psctl *c)
 static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *out_next)
 {
     int64_t left_ms = psctl_left_ms(c);
-    return failure_of(c->spread ? ps_checkpoint_spread(c->session, number, left_ms, out_next)
-                                : ps_checkpoint_restore(c->session, number, left_ms, out_next));
+    return failure_of(c, c->spread ? ps_checkpoint_spread(c->session, number, left_ms, out_next)
+                                   : ps_checkpoint_restore(c->session, number, left_ms, out_next));
 }
 
 /* The directory saves by itself what it has restored; only where that has failed, or has not begun, it is asked to. */
@@ -608,7 +608,7 @@ static enum psctl_exit delete_one(struct psctl *c)
     const char *away = directory >= 0 ? not_heard(c, directory, text) : NULL;
     ps_status st = ps_checkpoint_delete(c->session, number, c->force, psctl_left_ms(c));
     if (st != PS_OK) {
-        (void)psctl_last_failed(c, st);
+        (void)psctl_change_failed(c, st);
         if (st == PS_NOT_FOUND && away != NULL) {
             psctl_note(c, "%s waits for %s, and has not heard what is there of it", ps_cluster_task_name(c->session, directory),
                        away);
@@ -688,6 +688,8 @@ static enum psctl_exit show(struct psctl *c)
 
 const struct psctl_verb psctl_verb_checkpoint = {
     .name = "checkpoint",
+    .look = "checkpoint list",
+    .each = true,
     .arguments = "save | list | verify [N] | restore [N] | export N FILE | import FILE | delete N",
     .summary = "save all ps tasks now; what is saved, and what to do with it",
     .args_min = 1,

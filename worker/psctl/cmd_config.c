@@ -141,6 +141,7 @@ static enum psctl_exit run_config(struct psctl *c)
 
 const struct psctl_verb psctl_verb_config = {
     .name = "config",
+    .look = "config",
     .arguments = "[get [NAME] | set NAME VALUE]",
     .summary = "settings of the tasks",
     .args_max = 3,

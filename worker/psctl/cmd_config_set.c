@@ -79,8 +79,10 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
     const char *task = ps_cluster_task_name(c->session, i);
     ps_status st = ps_task_config_set(c->session, i, name, value, psctl_left_ms(c));
     if (st != PS_OK) {
-        (void)fprintf(stderr, "psctl: %s: %s%s\n", task, ps_last_error(),
-                      changed == 0 ? "; nothing was changed" : "; the tasks before it were changed");
+        char text[1024];
+        bool nothing = changed == 0 && ps_last_applied() == PS_NOTHING_APPLIED;
+        (void)fprintf(stderr, "psctl: %s: %s%s%s\n", task, psctl_change_error(c, text, sizeof(text)),
+                      nothing ? "; nothing was changed" : "", changed > 0 ? "; the tasks before it were changed" : "");
         return false;
     }
     struct settings all = {.count = 0};
@@ -133,7 +135,7 @@ enum psctl_exit config_set(struct psctl *c, const char *name, const char *value)
         return PSCTL_USAGE;
     }
     if (!psctl_all_up(c, only)) {
-        psctl_error(c, PS_UNAVAILABLE, "nothing was changed; --task changes one task");
+        psctl_error(c, PS_UNAVAILABLE, "nothing was changed%s", only < 0 ? "; --task changes one task" : "");
         return PSCTL_FAILED;
     }
     struct setting *before = calloc((size_t)c->task_count + 1, sizeof(*before));

@@ -44,7 +44,7 @@ static enum psctl_exit run_delete(struct psctl *c)
     }
     ps_status st = ps_variable_delete(c->session, c->argv[0]);
     if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+        return psctl_change_failed(c, st);
     }
     bool queue = thing.queue != NULL;
     const char *name = queue ? ps_queue_name(thing.queue) : ps_variable_name(thing.variable);
@@ -61,6 +61,7 @@ static enum psctl_exit run_delete(struct psctl *c)
 
 const struct psctl_verb psctl_verb_delete = {
     .name = "delete",
+    .look = "vars, or queues",
     .arguments = "NAME",
     .summary = "remove a variable or a queue",
     .args_min = 1,

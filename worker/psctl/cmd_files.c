@@ -174,6 +174,7 @@ static enum psctl_exit run_export(struct psctl *c)
 
 const struct psctl_verb psctl_verb_export = {
     .name = "export",
+    .each = true,
     .arguments = "FILE",
     .summary = "all variables of a container into a safetensors file",
     .args_min = 1,
@@ -204,6 +205,7 @@ static enum psctl_exit import_npy(struct psctl *c, const char *path)
     char name[PATH_BYTES];
     char *argv[1] = {name};
     struct psctl set = *c;
+    set.verb = &psctl_verb_set;
     (void)snprintf(name, sizeof(name), "%s", slash == NULL || equals != NULL ? path : slash + 1);
     name[equals != NULL ? (size_t)(equals - path) : strlen(name) - strlen(".npy")] = '\0';
     set.npy = equals != NULL ? equals + 1 : path;
@@ -314,6 +316,7 @@ static enum psctl_exit run_import(struct psctl *c)
 
 const struct psctl_verb psctl_verb_import = {
     .name = "import",
+    .each = true,
     .arguments = "FILE",
     .summary = "values of a safetensors file into the variables of a container",
     .args_min = 1,

@@ -52,7 +52,7 @@ static enum psctl_exit put(struct psctl *c, ps_queue *q, ps_tuple *t)
         }
     }
     ps_status st = ps_enqueue_tuple(q, t, psctl_left_ms(c), NULL);
-    return st == PS_OK ? PSCTL_OK : psctl_last_failed(c, st);
+    return st == PS_OK ? PSCTL_OK : psctl_change_failed(c, st);
 }
 
 static ps_status show_strings(const struct psctl *c, ps_tuple *t, uint32_t i)
@@ -122,7 +122,9 @@ static enum psctl_exit take(struct psctl *c, ps_queue *q, ps_tuple *t)
     }
     psctl_answer_end(c);
     if (st != PS_OK) {
-        (void)fprintf(stderr, "psctl: %s\n", ps_last_error()); /* --json has given its answer: what was taken */
+        char text[1024];
+        /* --json has given its answer: what was taken */
+        (void)fprintf(stderr, "psctl: %s\n", psctl_change_error(c, text, sizeof(text)));
     }
     return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
 }
@@ -153,9 +155,10 @@ static enum psctl_exit run_queue(struct psctl *c)
     }
     if (st == PS_OK && !puts && !takes) {
         st = ps_queue_close(q, cancels, psctl_left_ms(c));
+        return st == PS_OK ? PSCTL_OK : psctl_change_failed(c, st);
     }
-    if (st != PS_OK || (!puts && !takes)) {
-        return st == PS_OK ? PSCTL_OK : psctl_last_failed(c, st);
+    if (st != PS_OK) {
+        return psctl_last_failed(c, st);
     }
     ps_tuple *t = ps_tuple_new(q);
     if (t == NULL) {
@@ -169,6 +172,7 @@ static enum psctl_exit run_queue(struct psctl *c)
 
 const struct psctl_verb psctl_verb_queue = {
     .name = "queue",
+    .look = "queues",
     .arguments = "NAME put VALUE... | take [COUNT] | close | cancel",
     .summary = "put into a queue, take out of it, close it",
     .args_min = 2,

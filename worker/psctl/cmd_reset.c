@@ -85,7 +85,7 @@ static enum psctl_exit reset(struct psctl *c, const struct containers *list, con
     }
     ps_status st = c->all ? ps_reset_all(c->session) : ps_reset_containers(c->session, chosen->names, chosen->count);
     if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+        return psctl_change_failed(c, st);
     }
     report(c, list, chosen);
     return PSCTL_OK;
@@ -150,6 +150,7 @@ static enum psctl_exit run_reset(struct psctl *c)
 
 const struct psctl_verb psctl_verb_reset = {
     .name = "reset",
+    .look = "containers",
     .arguments = "[CONTAINER ...]",
     .summary = "empty containers on all tasks",
     .args_max = PSCTL_ARGS_MANY,

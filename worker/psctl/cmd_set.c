@@ -143,7 +143,7 @@ static enum psctl_exit set_numbers(struct psctl *c, ps_variable *v)
         if (done) {
             show(c, v, &before, show_old ? &old : NULL, single ? data : NULL, ps_variable_version(v, NULL));
         } else {
-            (void)psctl_last_failed(c, st);
+            (void)psctl_change_failed(c, st);
         }
     }
     free(data);
@@ -166,7 +166,7 @@ static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
     if (ok && look_up(c, v, &before)) {
         ps_status st = ps_variable_assign_strings(v, values.texts, values.lengths, values.count);
         if (st != PS_OK) {
-            (void)psctl_last_failed(c, st);
+            (void)psctl_change_failed(c, st);
         }
         ok = st == PS_OK;
         if (ok) {
@@ -195,6 +195,7 @@ static enum psctl_exit run_set(struct psctl *c)
 
 const struct psctl_verb psctl_verb_set = {
     .name = "set",
+    .look = "vars",
     .arguments = "NAME [VALUE]",
     .summary = "give a variable new values",
     .args_min = 1,

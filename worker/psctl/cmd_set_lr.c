@@ -22,9 +22,9 @@ static enum psctl_exit set_all(struct psctl *c, const double *rate)
         return code;
     }
     const char *container = c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT;
-    ps_status st = ps_set_rates(c->session, container, rate, psctl_left_ms(c), &count);
+    ps_status st = ps_set_rates(c->session, container, rate, 0, &count); /* what is left, in all */
     if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+        return psctl_change_failed(c, st);
     }
     if (c->json) {
         cli_json_print(json_pack("{s:s, s:I, s:o}", "container", container, "variables", (json_int_t)count, "rate",
@@ -48,7 +48,7 @@ static enum psctl_exit set_one(struct psctl *c, const double *rate)
     }
     ps_status st = ps_variable_set_rate(v, rate);
     if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+        return psctl_change_failed(c, st);
     }
     if (c->json) {
         cli_json_print(json_pack("{s:s, s:s, s:s, s:o}", "name", ps_variable_name(v), "container", ps_variable_container(v),
@@ -83,6 +83,7 @@ static enum psctl_exit run_set_lr(struct psctl *c)
 
 const struct psctl_verb psctl_verb_set_lr = {
     .name = "set-lr",
+    .look = "vars",
     .arguments = "[NAME] [RATE]",
     .summary = "a learning rate in place of an optimizer's",
     .args_max = 2,

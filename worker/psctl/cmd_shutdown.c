@@ -20,7 +20,7 @@ static bool shut_down(const struct psctl *c, int i)
     if (!c->infos[i].up) {
         (void)snprintf(error, sizeof(error), "%s", c->infos[i].error);
     } else if (ps_task_shutdown(c->session, i, psctl_left_ms(c)) != PS_OK) {
-        (void)snprintf(error, sizeof(error), "%s", ps_last_error());
+        (void)psctl_change_error(c, error, sizeof(error));
     }
     bool ok = error[0] == '\0';
     if (c->json) {
@@ -75,6 +75,7 @@ static enum psctl_exit run_shutdown(struct psctl *c)
 
 const struct psctl_verb psctl_verb_shutdown = {
     .name = "shutdown",
+    .look = "status",
     .arguments = "TASK",
     .summary = "let a task, or all with --all, finish and end",
     .args_max = 1,

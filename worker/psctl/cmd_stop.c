@@ -14,9 +14,9 @@ static enum psctl_exit stop(struct psctl *c)
     if (!psctl_confirmed(c, "Tell every worker of this cluster to stop?")) {
         return PSCTL_FAILED;
     }
-    ps_status st = ps_stop(c->session, psctl_left_ms(c), &sessions);
+    ps_status st = ps_stop(c->session, psctl_left_ms(c) / 2, &sessions); /* the others have as long again */
     if (st != PS_OK) {
-        return psctl_last_failed(c, st);
+        return psctl_change_failed(c, st);
     }
     sessions -= sessions > 0 ? 1 : 0; /* our own is one of them */
     if (c->json) {
@@ -34,6 +34,7 @@ static enum psctl_exit stop(struct psctl *c)
 
 const struct psctl_verb psctl_verb_stop = {
     .name = "stop",
+    .look = "workers",
     .arguments = "",
     .summary = "tell every worker to stop",
     .flags = PSCTL_FLAG(YES),

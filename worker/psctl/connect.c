@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { WAITED_MS = 500 /* a task that refuses connections takes less */ };
+
 json_t *psctl_error_value(ps_status st, ps_reason reason, const char *text)
 {
     return json_pack("{s:s, s:s, s:o}", "status", ps_status_name(st), "reason", ps_reason_name(reason), "message",
@@ -25,6 +27,7 @@ static void say_error(const struct psctl *c, ps_status st, ps_reason reason, con
 {
     char text[1024];
     (void)vsnprintf(text, sizeof(text), format, ap);
+    psctl_add_in_all(c, reason, text, sizeof(text));
     psi_utf8_printable(text);
     psctl_leave_says(NULL); /* where a signal ends the session that is no error */
     (void)fprintf(stderr, "psctl: %s\n", text);
@@ -52,6 +55,25 @@ void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const c
 enum psctl_exit psctl_last_failed(const struct psctl *c, ps_status st)
 {
     psctl_failed(c, st, ps_last_reason(), "%s", ps_last_error());
+    return PSCTL_FAILED;
+}
+
+const char *psctl_change_error(const struct psctl *c, char *buf, size_t n)
+{
+    ps_applied applied = ps_last_applied();
+    if (applied == PS_NOTHING_APPLIED) {
+        (void)snprintf(buf, n, "%s", ps_last_error());
+    } else {
+        (void)snprintf(buf, n, "%s; %s may have been carried out: look with psctl %s", ps_last_error(),
+                       applied == PS_OUTCOME_UNKNOWN ? "it" : "a part of it", c->verb->look);
+    }
+    return buf;
+}
+
+enum psctl_exit psctl_change_failed(const struct psctl *c, ps_status st)
+{
+    char text[1024];
+    psctl_failed(c, st, ps_last_reason(), "%s", psctl_change_error(c, text, sizeof(text)));
     return PSCTL_FAILED;
 }
 
@@ -93,9 +115,29 @@ int64_t psctl_left_ms(const struct psctl *c)
     return left > 50 ? left : 50;
 }
 
+static int64_t taken_ms(const struct psctl *c)
+{
+    return c->timeout_ms - (c->deadline_ms - cli_clock_ms());
+}
+
+void psctl_asked(struct psctl *c)
+{
+    c->before_ms = taken_ms(c);
+}
+
+void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_t n)
+{
+    size_t at = strlen(text);
+    if (reason == PS_REASON_NOT_CONNECTED && c->before_ms >= WAITED_MS) {
+        (void)snprintf(text + at, n - at, " (psctl has asked for %.1f s in all)", (double)taken_ms(c) / 1000); /* cut is fine */
+    }
+}
+
 void psctl_restart_clock(struct psctl *c)
 {
+    c->before_ms = 0;
     c->deadline_ms = cli_clock_ms() + c->timeout_ms;
+    ps_session_set_deadline(c->session, c->verb->each ? 0 : c->timeout_ms);
 }
 
 enum psctl_exit psctl_connect(struct psctl *c)
@@ -116,7 +158,6 @@ enum psctl_exit psctl_connect(struct psctl *c)
     o.log = no_log;
     o.program = "psctl";
     o.fail_fast = true;
-    psctl_restart_clock(c);
     c->room.columns = cli_terminal_columns();
     if (c->watch_ms == 0) {
         psctl_leave_begin();
@@ -128,12 +169,14 @@ enum psctl_exit psctl_connect(struct psctl *c)
         psctl_error(c, st, "%s", error);
         return st == PS_INVALID_ARGUMENT ? PSCTL_USAGE : PSCTL_FAILED;
     }
+    psctl_restart_clock(c);
     c->task_count = ps_cluster_tasks(c->session);
     if (c->task_count < 0) {
         psctl_failed(c, PS_UNAVAILABLE, ps_last_reason(), "%s; is a psd running there? -t HOST:PORT names another",
                      ps_last_error());
         return PSCTL_FAILED;
     }
+    psctl_asked(c);
     return PSCTL_OK;
 }
 

@@ -55,10 +55,13 @@ enum psctl_exit psctl_find_variable(struct psctl *c, ps_variable **out)
 enum psctl_exit psctl_find(struct psctl *c, ps_variable **out, ps_queue **out_queue)
 {
     enum psctl_exit code = c->session != NULL ? PSCTL_OK : psctl_connect(c);
-    if (code != PSCTL_OK || (out_queue != NULL && ps_queue_find(c->session, c->argv[0], out_queue) == PS_OK)) {
+    if (code != PSCTL_OK) {
         return code;
     }
-    ps_status st = ps_variable_find(c->session, c->argv[0], out);
+    ps_status st = out_queue != NULL ? ps_queue_find(c->session, c->argv[0], out_queue) : PS_NOT_FOUND;
+    if (st != PS_OK && st != PS_UNAVAILABLE && st != PS_DEADLINE_EXCEEDED) {
+        st = ps_variable_find(c->session, c->argv[0], out);
+    }
     if (st != PS_OK) {
         say_not_found(c, st);
         return PSCTL_FAILED;

@@ -39,6 +39,7 @@ struct psctl {
     int task_count;
     ps_task_info *infos; /* by psctl_ask() */
     int64_t deadline_ms; /* of the whole command, monotonic clock */
+    int64_t before_ms;   /* of its time, taken by requests that were over before this one began */
     /* made by psctl_rounds() */
     const char *when;     /* --watch: time of this round; NULL: it is the only one */
     struct cli_room room; /* on the terminal */
@@ -51,6 +52,8 @@ struct psctl_verb {
     const char *summary;   /* half a line */
     const char *help;      /* further lines, each with its newline */
     int args_min, args_max;
+    bool each;         /* --timeout is for each request, or step, instead of for the whole command */
+    const char *look;  /* what shows whether a change was made: another verb; NULL: it changes nothing */
     uint32_t flags;    /* PSCTL_FLAG(...) | ...; those that every verb has need not be here */
     const char *words; /* for completion: what its arguments are, of "variable", "queue_name", "container", "task", "verb", or
                           words; "": files */
@@ -118,6 +121,10 @@ void psctl_verb_usage(const struct psctl_verb *verb);
 enum psctl_exit psctl_connect(struct psctl *c);
 /** What is left of the command's time; > 0. */
 int64_t psctl_left_ms(const struct psctl *c);
+/** What was asked for until now is over. */
+void psctl_asked(struct psctl *c);
+/** text [n] is the error of a request that had no connection, and names its own time only: that of those before it too. */
+void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_t n);
 /** The whole timeout again: the user was asked something. */
 void psctl_restart_clock(struct psctl *c);
 void psctl_disconnect(struct psctl *c);
@@ -152,6 +159,10 @@ void psctl_failed(const struct psctl *c, ps_status st, ps_reason reason, const c
     __attribute__((format(printf, 4, 5)));
 /** The same of what this thread's last call has failed with: PSCTL_FAILED. */
 enum psctl_exit psctl_last_failed(const struct psctl *c, ps_status st);
+/** The error of this thread's last call, which was to change something: whether that may have been done is said. Returns buf. */
+const char *psctl_change_error(const struct psctl *c, char *buf, size_t n);
+/** psctl_last_failed() of such a call. */
+enum psctl_exit psctl_change_failed(const struct psctl *c, ps_status st);
 /** The same of a command line that makes no sense: PSCTL_USAGE. */
 enum psctl_exit psctl_misused(const struct psctl *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -23,6 +23,10 @@ enum psctl_exit psctl_ask(struct psctl *c, int64_t timeout_ms)
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }
+    for (int i = 0; i < c->task_count; i++) {
+        psctl_add_in_all(c, c->infos[i].reason, c->infos[i].error, sizeof(c->infos[i].error));
+    }
+    psctl_asked(c);
     return PSCTL_OK;
 }
 

@@ -8,6 +8,8 @@
 
 #include "model.h"
 
+#include "common/limits.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +38,8 @@ static const struct psi_option rows[] = {
     FLAG("ps_hosts", ps_hosts, TEXT, "", "HOST:PORT,...", "Comma-separated list of hostname:port pairs"),
     FLAG("worker_hosts", worker_hosts, TEXT, "", "HOST:PORT,...", "Comma-separated list of hostname:port pairs"),
     FLAG("cluster_name", cluster_name, TEXT, "", "NAME", "What the cluster is called (psd --cluster_name)"),
-    FLAG("job_name", job_name, TEXT, "", "JOB", "One of 'ps', 'worker'"),
-    FLAG("task_index", task_index, INT, "0", "N", "Index of task within the job", .max = 65535),
+    FLAG("job_name", job_name, TEXT, "", "JOB", "One of 'ps', 'worker', 'chief', 'master', 'evaluator'"),
+    FLAG("task_index", task_index, INT, "0", "N", "Index of task within the job", .max = PS_TASKS_MAX - 1),
     FLAG("local", local, TEXT, "", "ps=P,workers=W",
          "Instead of the six above: start P ps tasks and W workers on this machine, and stop them all at the end"),
     FLAG("serial", serial, INT, NULL, "W",

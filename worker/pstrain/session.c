@@ -229,6 +229,7 @@ static const char *remedy(ps_status st, ps_reason reason)
     static const char no_checkpoint[] =
         "; psctl config set restore auto at the first ps (--restore_checkpoint where pstrain runs it) has the newest checkpoint "
         "loaded that is good, a number that one of psctl checkpoint list, none begins with an empty model";
+    static const char budget[] = "; psctl config set memory_budget raises it while the task runs";
     if (evaluates && (st == PS_ABORTED || st == PS_DATA_LOSS || reason == PS_REASON_LOST)) {
         return "; start the evaluator again: it waits for the model, if that is lost until trainers have made it anew";
     }
@@ -239,7 +240,10 @@ static const char *remedy(ps_status st, ps_reason reason)
     case PS_DATA_LOSS:
         return "; --fresh on all trainers starts over, --container NAME keeps another model apart";
     case PS_FAILED_PRECONDITION:
-        return reason == PS_REASON_OTHER_CLUSTER ? other_cluster : reason == PS_REASON_NOT_READY ? no_checkpoint : other_model;
+        return reason == PS_REASON_OTHER_CLUSTER ? other_cluster
+               : reason == PS_REASON_NOT_READY   ? no_checkpoint
+               : reason == PS_REASON_TOO_LARGE   ? budget
+                                                 : other_model;
     case PS_UNAVAILABLE:
         return "; is that ps task running and its address right?";
     case PS_INVALID_ARGUMENT:

@@ -80,9 +80,9 @@ TEST(test_limits)
 {
     refused("9223372036854775808", "--steps", "9223372036854775808");
     refused("from 1", "--steps", "0");
-    refused("0 to 65535", "--task_index", "65536");
-    refused("0 to 65535", "--task_index", "");
-    refused("0 to 65535", "--task_index", " 1");
+    refused("0 to 1023", "--task_index", "1024");
+    refused("0 to 1023", "--task_index", "");
+    refused("0 to 1023", "--task_index", " 1");
     refused("1 to 64", "--local", "ps=65,workers=1");
     refused("1 to 64", "--local", "ps=1,workers=0");
     refused("ps=P,workers=W", "--local", "ps=1,workers=1,");

@@ -211,7 +211,7 @@ TEST(errors_name_the_flag_and_the_jobs)
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name ''", NULL, "--job_name is empty", "ps, worker");
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name=''", NULL, "--job_name is empty", "ps, worker");
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name wroker", NULL, "wroker", "ps, worker");
-    bad("--ps_hosts h:1 --worker_hosts h:2 --job_name ps", NULL, "psd", "jobs for it: worker");
+    bad("--ps_hosts h:1 --worker_hosts h:2 --job_name ps", NULL, "psd", "jobs for it: worker, evaluator");
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name worker --task_index 1", NULL, "task_index", "1 tasks");
     bad("--ps_hosts h:1 --job_name chief", NULL, "chief", "ps, worker");
     bad("--worker_hosts h:2 --job_name worker", NULL, "--worker_hosts", "--ps_hosts");
