@@ -19,6 +19,15 @@ struct psi_err {
     char text[PSI_ERR_TEXT_MAX]; /* NUL-terminated, UTF-8, no newline */
 };
 
+/** Nothing in it. For what runs per request: `= {0}` writes all of the text. */
+static inline void psi_err_none(struct psi_err *err)
+{
+    err->code = PS_OK;
+    err->applied = (ps_applied)0;
+    err->reason = (ps_reason)0;
+    err->text[0] = '\0';
+}
+
 #define PSI_IGNORE(x)                                                                                                            \
     do {                                                                                                                         \
         __typeof__(x) psi_ignored_ = (x);                                                                                        \

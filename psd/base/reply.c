@@ -9,13 +9,24 @@ enum { TEXT_ON_WIRE_MAX = PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) 
 enum { LIST_RETRY_MS = 100 }; /* memory for a list may be there then */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
 
+/* n bytes, and zeros up to the next multiple of 8; returns how many those are together. */
+static size_t put(uint8_t *at, const void *from, size_t n)
+{
+    size_t padded = psi_pad8((uint32_t)n);
+    if (n > 0) {
+        memset(at + padded - 8, 0, 8);
+        memcpy(at, from, n);
+    }
+    return padded;
+}
+
 void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extra_flags, uint64_t id, uint32_t handle,
                const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result)
 {
     if (c->closing) {
         return;
     }
-    _Alignas(8) uint8_t bytes[PS_META_BYTES_MAX] = {0};
+    _Alignas(8) uint8_t bytes[PS_META_BYTES_MAX]; /* set as far as it is sent: 40 bytes, mostly */
     struct ps_reply_meta m = {0};
     if (meta != NULL) {
         m = *meta;
@@ -29,16 +40,9 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
         text_bytes = strlen(err->text);
         m.text_bytes = (uint16_t)text_bytes;
     }
-    memcpy(bytes, &m, sizeof(m));
-    size_t at = sizeof(m);
-    if (m.result_bytes > 0) {
-        memcpy(bytes + at, result, m.result_bytes);
-        at += psi_pad8(m.result_bytes);
-    }
-    if (text_bytes > 0) {
-        memcpy(bytes + at, err->text, text_bytes);
-        at += psi_pad8((uint32_t)text_bytes);
-    }
+    size_t at = put(bytes, &m, sizeof(m));
+    at += put(bytes + at, result, m.result_bytes);
+    at += put(bytes + at, text_bytes > 0 ? err->text : NULL, text_bytes);
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = op,

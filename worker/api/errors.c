@@ -136,7 +136,7 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
 
 bool psi_api_evaluates(const ps_session *s)
 {
-    return strcmp(s->job, "evaluator") == 0;
+    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* asked with each push */
 }
 
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err)

@@ -57,7 +57,8 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
 static void request_done(struct psi_request *req)
 {
     struct psi_api_request *r = PSI_CONTAINER_OF(req, struct psi_api_request, core);
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     if (req->status != PS_OK && req->err != NULL) {
         err = *req->err;
     }
@@ -79,7 +80,8 @@ static void request_done(struct psi_request *req)
 static void begin(struct psi_io_work *work, struct psi_client *c)
 {
     struct psi_api_request *r = PSI_CONTAINER_OF(work, struct psi_api_request, work);
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     const ps_variable *v = r->core.ctx2;
     r->core.var = v->var;
     ps_status st = psi_api_has_var(v, &err);
@@ -93,7 +95,8 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
 static ps_status start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                        void *ctx)
 {
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     ps_status st = v != NULL ? psi_api_values_check(v, what, &err) : psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL");
     return st == PS_OK ? psi_api_start(v, what, timeout_ms, req, done, ctx) : psi_api_last_error_set(&err);
 }
@@ -102,7 +105,8 @@ static ps_status start(ps_variable *v, const struct psi_request *what, int64_t t
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx)
 {
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     ps_status st = req == NULL || done == NULL
                        ? psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", req == NULL ? "the request" : "done")
                        : psi_api_check(v->session, false, &err);

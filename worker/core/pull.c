@@ -207,7 +207,8 @@ void psi_pull_end(struct psi_peer *peer)
     struct psi_chunk *k = peer->sink_chunk;
     struct psi_request *req = k->req;
     uint32_t elements = k->covers;
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     if (req != NULL && req->var->dtype == PS_STRING && check_strings(peer, req, &err) != PS_OK) {
         psi_peer_fail(peer, "bad bytes from it: '%s': %s", req->var->name, err.text);
         return;

@@ -188,7 +188,8 @@ static ps_status frame_end(struct psi_peer *peer, struct psi_err *err)
 void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n)
 {
     struct psi_link *link = peer->link;
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     while (peer->link == link && !peer->doomed) { /* a frame may be the reason to close */
         ps_status st = PS_OK;
         switch (psi_reader_next(&link->in, &p, &n, &err)) {
