@@ -62,7 +62,8 @@ static void request_done(struct psi_request *req)
         call_end(call, NULL);
         return;
     }
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     if (req->err != NULL) {
         err = *req->err;
     }
@@ -74,7 +75,8 @@ static void request_done(struct psi_request *req)
 static void begin(struct psi_io_work *work, struct psi_client *c)
 {
     struct psi_api_call *call = PSI_CONTAINER_OF(work, struct psi_api_call, work);
-    struct psi_err err = {0};
+    struct psi_err err;
+    psi_err_none(&err);
     call->client = c;
     ps_status st = PS_OK;
     if (call->on != NULL) {
@@ -130,7 +132,7 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
     PSI_LIST_FOREACH(it, works) {
         struct psi_api_call *call = PSI_CONTAINER_OF(it, struct psi_api_call, work.link);
         (void)pthread_cond_init(&call->ended_cond, NULL); /* cannot fail with default attributes */
-        memset(&call->err, 0, sizeof(call->err));
+        psi_err_none(&call->err);
         call->ended = false;
         call->work.run = begin;
         if (call->req.kind == PSI_REQ_ASSIGN || call->req.kind == PSI_REQ_INIT_FROM) {

@@ -228,12 +228,16 @@ static void finish(struct recovery *r)
 static bool run(struct recovery *r)
 {
     do {
+        const struct psi_err before = r->err;
         take_down(r);
         r->tries++;
         pause_before(r);
         if (make_anew(r) == PS_OK) {
             finish(r);
             return true;
+        }
+        if (r->err.code == PS_DEADLINE_EXCEEDED && before.code != PS_OK && psi_io_now_ms() >= r->end_ms) {
+            r->err = before; /* that the time was over in the middle of this try says nothing */
         }
         if ((r->tries & (r->tries - 1)) == 0) { /* the first, second, fourth, ... */
             psi_api_log(r->session, PS_LOG_WARN, "not_recovered", PSI_KV("tries", r->tries), PSI_KV("ms", took_ms(r)),
