@@ -472,7 +472,10 @@ TEST(test_goodbye_hears_of_a_stop)
     assert_non_null(fake_get(f, 0, "w", 4, 9, 1));
     assert_false(psi_client_stop_asked(f->c));
     struct fake_request *bye = fake_begin(f, PSI_REQ_GOODBYE, NULL, NULL, NULL, 1000);
-    fake_reply_item(f, 0, PS_OP_BEAT, 1, &ps_v1_BeatAnswer_msg, &stop);
+    const struct fake_task *to = &f->task[0];
+    const struct fake_frame *beat = &to->frames[to->first];
+    assert_true(to->count == 2 && beat->h.op == PS_OP_BEAT); /* before the goodbye, whose answer may be the last that is heard */
+    fake_reply_item(f, 0, PS_OP_BEAT, beat->h.id, &ps_v1_BeatAnswer_msg, &stop);
     answer(f, 0, PS_OP_GOODBYE, fake_take(f, 0, PS_OP_GOODBYE)->h.id);
     assert_done(bye, PS_OK);
     assert_true(psi_client_stop_asked(f->c));
