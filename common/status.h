@@ -23,8 +23,8 @@ struct psi_err {
 static inline void psi_err_none(struct psi_err *err)
 {
     err->code = PS_OK;
-    err->applied = (ps_applied)0;
-    err->reason = (ps_reason)0;
+    err->applied = PS_NOTHING_APPLIED;
+    err->reason = PS_REASON_NONE;
     err->text[0] = '\0';
 }
 

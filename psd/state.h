@@ -73,10 +73,10 @@ struct psd_conn {
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     struct psi_list held;                 /* of the task, while a push of it waits for the memory of a cut: it is not read */
     uint64_t held_beat_ms;
-    struct psi_list full; /* of the task, while requests that were read wait because too many replies do: it is not read */
-    bool own_buffer;      /* link->in.buffer is of a peer that is not known yet: none of the task's */
-    struct psi_buf rest;  /* not read: what had come behind that, from rest_at on: congruent to the stream modulo 8 */
+    struct psi_list full; /* of the task, while too many of its replies wait: it is not read */
+    struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;
+    bool own_buffer;  /* link->in.buffer is none of the task's: its peer is not known yet */
     uint64_t next_id; /* of requests that we send on it */
     char text[96];    /* who, for logs */
 };

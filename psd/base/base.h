@@ -37,9 +37,9 @@ bool psd_full_has_work(const struct psd_task *t);
 /** A connection whose replies are out: what was kept is to be dispatched. */
 struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-/** All segment buffers are lent: nobody else is read. */
+/** All segment buffers are lent: nobody else is read, but for those who are not known yet. */
 bool psd_buffers_exhausted(const struct psd_task *t);
-/** False: there is none. */
+/** One of the task's, or, where the peer is not known yet, one of its own. False: there is none. */
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
 /** Give the segment buffer of c back. */
 void psd_buffer_return(struct psd_task *t, struct psd_conn *c);

@@ -169,7 +169,7 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 
 ps_status psi_api_last(ps_session *s, ps_status st)
 {
-    struct psi_err err = {0};
+    struct psi_err err;
     if (st != PS_OK && s != NULL && psi_api_sticky(s, &err) == st) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* it is st */
     }

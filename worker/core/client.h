@@ -193,8 +193,7 @@ struct psi_chunk {
     uint32_t elements; /* asked for; 0: all strings */
     uint32_t covers;   /* elements of the variable that it brings */
     uint64_t bytes;    /* of its payload; strings: at most */
-    uint64_t
-        charge; /* of PSI_PULL_BYTES_MAX: nothing of a small read; of a large one so much that half of the chunks stay free */
+    uint64_t charge;   /* of PSI_PULL_BYTES_MAX: 0 of a small read; of a large one so much that half of the chunks stay free */
 };
 
 /* A reply as it came, or as it is made here for an ask that cannot be answered. */

@@ -23,8 +23,8 @@
     }
 #define INFO(how)                                                                                                                \
     {                                                                                                                            \
-        "info", PS_OP_INFO, PSI_TO_TASK, PSI_KIND_DST | (how), .go = psi_control_go, .answer = psi_control_info,                 \
-                                                               .failed = psi_control_info_failed                                 \
+        .name = "info", .op = PS_OP_INFO, .to = PSI_TO_TASK, .is = PSI_KIND_DST | (how), .go = psi_control_go,                   \
+        .answer = psi_control_info, .failed = psi_control_info_failed                                                            \
     }
 #define OF_TASK PSI_TO_TASK, PSI_KIND_DST
 #define OF_DIRECTORY PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS
