@@ -188,11 +188,11 @@ static inline void say_hello(struct shell_conn *c, uint64_t id, uint64_t life)
 }
 
 /* The test's end of the connection that t dials; it has said its HELLO. */
-static inline struct shell_conn *be_the_directory(struct cl *cl, struct shell_task *t, uint64_t life)
+static inline struct shell_conn *be_the_directory(struct shell_net *net, struct shell_task *t, uint64_t life)
 {
     for (int i = 0; t->dials == 0; i++) {
         assert_in_range(i, 0, 50);
-        shell_pass(&cl->net, 100);
+        shell_pass(net, 100);
     }
     struct shell_conn *c = shell_dial_test(t);
     struct shell_frame *f = shell_take(c);

@@ -96,7 +96,7 @@ static struct ro *ro_new(void)
     o->cl = cl_new_apart();
     o->c = &o->cl->at1;
     fc_init(&o->d, o->cl->ps1, 9);
-    o->d.conn = be_the_directory(o->cl, o->cl->ps1, 5);
+    o->d.conn = be_the_directory(&o->cl->net, o->cl->ps1, 5);
     shell_forget(o->d.conn);
     o->w = make(o, "w", PS_F32, N, ps_sgd(1));
     PSI_IGNORE(make(o, "global_step", PS_I64, 1, ps_no_optimizer())); /* found by its name */
@@ -275,7 +275,7 @@ TEST(test_list_ends_early)
             assert_int_equal(r.h.offset, PS_INVALID_ARGUMENT);
             assert_non_null(strstr(r.text, life == 7 ? "has no end" : "an item of 9 bytes"));
         }
-        o->d.conn = be_the_directory(o->cl, o->cl->ps1, life);
+        o->d.conn = be_the_directory(&o->cl->net, o->cl->ps1, life);
         shell_forget(o->d.conn);
         assert_null(here(o));
     }
@@ -313,7 +313,7 @@ TEST(test_overtaken)
     shell_cut(o->d.conn);
     assert_true(work(o) > 0); /* it goes on: the next directory may ask for the same */
     assert_int_equal(here(o)->build, PSD_BUILD_READY);
-    o->d.conn = be_the_directory(o->cl, o->cl->ps1, 6);
+    o->d.conn = be_the_directory(&o->cl->net, o->cl->ps1, 6);
     shell_forget(o->d.conn);
     assert_committed(order_with(o, PS_OP_COMMIT, 1, 2, 0), 2);
     assert_floats(value(o), 0, N, -2);

@@ -573,3 +573,23 @@ TEST(test_end_without_a_last_one)
     assert_true(psd_task_drained(sv->t[1]->core));
     assert_true(sv_has_nothing(sv, 1, 1));
 }
+
+/* What the directory asks of a checkpoint without a number is refused. */
+TEST(test_orders_of_no_checkpoint)
+{
+    static const uint8_t ops[] = {PS_OP_TASK_CUT, PS_OP_TASK_DROP};
+    const ps_v1_SaveItem item = {.hurries = true};
+    struct fc d;
+    struct sv *sv = sv_new_bare(false, false, sv_with_disk);
+    fc_init(&d, sv->t[1], 9);
+    d.conn = be_the_directory(&sv->net, sv->t[1], 5);
+    shell_forget(d.conn);
+    for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
+        struct wire *body = wire_new();
+        wire_item(body, &ps_v1_SaveItem_msg, &item);
+        assert_reply(fc_call(&d, ops[i], 0, d.next_id++, 0, NULL, 0, body), PS_INVALID_ARGUMENT, "numbered from 1 on");
+    }
+    sv_run(sv);
+    assert_true(sv_has_nothing(sv, 1, 0));
+    psd_task_check_invariants(sv->t[1]->core);
+}

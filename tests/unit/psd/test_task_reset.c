@@ -280,7 +280,7 @@ TEST(test_lives_that_were_left)
     struct cl *cl = cl_new_apart();
     for (size_t i = 0; i < ARRAY_COUNT(lives); i++) {
         shell_log_clear(cl->ps1);
-        struct shell_conn *c = be_the_directory(cl, cl->ps1, lives[i].life);
+        struct shell_conn *c = be_the_directory(&cl->net, cl->ps1, lives[i].life);
         assert_int_equal(shell_is_closed(c), !lives[i].welcome);
         assert_int_equal(shell_logged(cl->ps1, "directory_refused"), !lives[i].welcome);
         if (lives[i].welcome) { /* it lists, at least one frame */
@@ -301,7 +301,7 @@ TEST(test_bad_requests_of_the_directory)
     struct fc d;
     struct cl *cl = cl_new_apart();
     fc_init(&d, cl->ps1, 9);
-    d.conn = be_the_directory(cl, cl->ps1, 5);
+    d.conn = be_the_directory(&cl->net, cl->ps1, 5);
     shell_forget(d.conn);
     struct wire *body = wire_new();
     for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
@@ -332,7 +332,7 @@ TEST(test_silent_directory)
     assert_false(shell_is_closed(c));
     shell_pass(&cl->net, 300);
     assert_true(shell_is_closed(c));
-    c = be_the_directory(cl, cl->ps1, 5);
+    c = be_the_directory(&cl->net, cl->ps1, 5);
     shell_forget(c);
     shell_pass(&cl->net, PS_LEASE_MS - 200);
     assert_false(shell_is_closed(c));
