@@ -159,16 +159,14 @@ void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     ps_v1_ContainerItem item;
     ps_v1_ChiefAnswer a = ps_v1_ChiefAnswer_init_zero;
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    bool end = false;
+    bool none = false;
     struct psi_err err;
     ps_status st = psi_msg_decode(&ps_v1_Chief_msg, &m, r->meta, r->header.meta_bytes, &err);
     if (st == PS_OK) {
-        st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &item, &end, &err);
+        st = psd_item_only(r, &ps_v1_ContainerItem_msg, &item, "container", &none, &err);
     }
     if (st == PS_OK) {
-        item.container.size = end ? 0 : item.container.size;
+        item.container.size = none ? 0 : item.container.size;
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &err);
     }
     if (st == PS_OK) {

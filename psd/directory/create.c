@@ -518,7 +518,7 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     ps_v1_NameItem item;
     struct psi_err err;
     ps_status st = psd_wait_meta(t, w, r, &err);
-    st = st == PS_OK ? psd_item_first(r, &ps_v1_NameItem_msg, &item, "variable", &err) : st;
+    st = st == PS_OK ? psd_item_only(r, &ps_v1_NameItem_msg, &item, "variable", NULL, &err) : st;
     st = st == PS_OK ? delete_one(t, w, &item, &err) : st;
     if (st != PS_OK) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);

@@ -393,7 +393,7 @@ static ps_status find_group(struct psd_task *t, const struct psd_request *r, str
 {
     ps_v1_ContainerItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    ps_status st = psd_item_first(r, &ps_v1_ContainerItem_msg, &item, "container", err);
+    ps_status st = psd_item_only(r, &ps_v1_ContainerItem_msg, &item, "container", NULL, err);
     if (st == PS_OK) {
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, err);
     }

@@ -277,7 +277,7 @@ void psd_rpc_checkpoint_delete(struct psd_task *t, struct psd_conn *c, const str
         return;
     }
     ps_status st = psd_wait_meta(t, w, r, &err);
-    st = st == PS_OK ? psd_item_first(r, &ps_v1_SavedNameItem_msg, &item, "checkpoint", &err) : st;
+    st = st == PS_OK ? psd_item_only(r, &ps_v1_SavedNameItem_msg, &item, "checkpoint", NULL, &err) : st;
     st = st == PS_OK ? check(t, &item, &err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {

@@ -660,7 +660,7 @@ void psd_rpc_task_create(struct psd_task *t, struct psd_conn *c, const struct ps
     struct psd_create create = {0};
     uint8_t created[8] = {0};
     struct psi_err err;
-    ps_status st = psd_item_first(r, &ps_v1_CreateItem_msg, &item, "variable", &err);
+    ps_status st = psd_item_only(r, &ps_v1_CreateItem_msg, &item, "variable", NULL, &err);
     if (st == PS_OK) {
         st = psd_create_parse(&item, &create, &err);
     }
@@ -703,7 +703,7 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     ps_v1_ContainerItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1] = "";
     struct psi_err err;
-    ps_status st = psd_item_first(r, &ps_v1_ContainerItem_msg, &item, "container", &err);
+    ps_status st = psd_item_only(r, &ps_v1_ContainerItem_msg, &item, "container", NULL, &err);
     if (st == PS_OK) {
         st = PSI_BYTES_TEXT(item.container, container, sizeof(container));
     }
@@ -726,7 +726,7 @@ void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct ps
     ps_v1_NameItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     struct psi_err err;
-    ps_status st = psd_item_first(r, &ps_v1_NameItem_msg, &item, "variable", &err);
+    ps_status st = psd_item_only(r, &ps_v1_NameItem_msg, &item, "variable", NULL, &err);
     st = st == PS_OK ? psd_name_parse(&item, container, name, &err) : st;
     st = st == PS_OK ? psd_delete_here(t, container, name, &err) : st;
     bool notes = st == PS_OK && psd_save_is_able(t) && psd_bars_pending(t);

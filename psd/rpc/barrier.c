@@ -300,7 +300,7 @@ static ps_status come_to(struct psd_task *t, struct psd_wait *w, const struct ps
     char key[KEY_MAX + 2], name[PS_NAME_BYTES_MAX + 1];
     ps_status st = psi_msg_decode(&ps_v1_Barrier_msg, &m, r->meta, r->header.meta_bytes, err);
     if (st == PS_OK) {
-        st = psd_item_first(r, &ps_v1_NameItem_msg, &item, "barrier", err);
+        st = psd_item_only(r, &ps_v1_NameItem_msg, &item, "barrier", NULL, err);
     }
     if (st == PS_OK) {
         st = psd_name_parse(&item, key, name, err);

@@ -85,15 +85,12 @@ static ps_status find_row(const struct psd_task *t, const char *name, struct set
 static ps_status read_item(const struct psd_request *r, char *name, size_t name_cap, char *value, size_t value_cap,
                            struct psi_err *err)
 {
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
     ps_v1_ConfigItem item;
-    bool end = false;
-    ps_status st = psi_list_next(&p, &n, &ps_v1_ConfigItem_msg, &item, &end, err);
+    ps_status st = psd_item_only(r, &ps_v1_ConfigItem_msg, &item, "setting", NULL, err);
     if (st != PS_OK) {
         return st;
     }
-    if (end || PSI_BYTES_TEXT(item.name, name, name_cap) != PS_OK || PSI_BYTES_TEXT(item.value, value, value_cap) != PS_OK) {
+    if (PSI_BYTES_TEXT(item.name, name, name_cap) != PS_OK || PSI_BYTES_TEXT(item.value, value, value_cap) != PS_OK) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "CONFIG_SET: its name or value is not understood");
     }
     for (const char *at = value; *at != '\0'; at++) {

@@ -102,6 +102,27 @@ ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, voi
     return st == PS_OK && end ? psi_fail(err, PS_INVALID_ARGUMENT, "%s names no %s", psi_op_name(r->header.op), what) : st;
 }
 
+ps_status psd_item_only(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, bool *out_none,
+                        struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes, bytes = 0;
+    uint32_t more = 0;
+    bool end = false;
+    ps_status st = psi_list_next(&p, &n, d, out, &end, err);
+    if (st == PS_OK && end && out_none == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s names no %s", psi_op_name(r->header.op), what);
+    }
+    st = st == PS_OK ? psi_list_measure(p, n, n, &bytes, &more, err) : st;
+    if (st == PS_OK && more > 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s names more than one %s", psi_op_name(r->header.op), what);
+    }
+    if (st == PS_OK && out_none != NULL) {
+        *out_none = end;
+    }
+    return st;
+}
+
 ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err)
 {
     return (v->queue != NULL) == queue ? PS_OK

@@ -27,6 +27,10 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 /** The first item of r's body. what: "variable", for the error where there is none. */
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
                          struct psi_err *err) PSI_MUST;
+/** The item of r's body, which has one; of an operation that is done to one thing. out_none: set when there is none, for those
+ * that may have none; NULL: that is refused. INVALID_ARGUMENT also for several: the others would be passed over in silence. */
+ps_status psd_item_only(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what, bool *out_none,
+                        struct psi_err *err) PSI_MUST;
 /** v is a queue, or is none, as a request needs it. INVALID_ARGUMENT. */
 ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err) PSI_MUST;
 /** A handle whose variable was reset or deleted. */

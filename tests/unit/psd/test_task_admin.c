@@ -272,7 +272,7 @@ TEST(test_config_set_bounds)
     m.value.size = 2;
     m.value.bytes[0] = '1'; /* and a NUL */
     assert_reply(fc_list(&e->c, PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg, &m, NULL), PS_INVALID_ARGUMENT, "not understood");
-    assert_reply(fc_list(&e->c, PS_OP_CONFIG_SET, NULL, NULL, NULL), PS_INVALID_ARGUMENT, "not understood"); /* no item */
+    assert_reply(fc_list(&e->c, PS_OP_CONFIG_SET, NULL, NULL, NULL), PS_INVALID_ARGUMENT, "names no setting");
     struct wire *body = wire_new();
     wire_append(body, "\x45\x0a\x40", 3); /* 69 bytes: a name of 64 */
     wire_append(body, value, 64);

@@ -203,6 +203,58 @@ TEST(test_wrong_values_are_named)
     assert_null(strstr(text, "SHAPE_MISMATCH"));
 }
 
+/* What an operation is done to is one thing: a second one is refused with the first, and nothing is done to either. */
+TEST(test_one_item_where_one_is_allowed)
+{
+    static const struct {
+        uint8_t op;
+        const pb_msgdesc_t *d;
+    } rows[] = {
+        {PS_OP_RESET, &ps_v1_ContainerItem_msg},
+        {PS_OP_CHIEF, &ps_v1_ContainerItem_msg},
+        {PS_OP_JOIN, &ps_v1_ContainerItem_msg},
+        {PS_OP_STEP, &ps_v1_ContainerItem_msg},
+        {PS_OP_LEAVE, &ps_v1_ContainerItem_msg},
+        {PS_OP_SET_RATE, &ps_v1_ContainerItem_msg},
+        {PS_OP_DELETE, &ps_v1_NameItem_msg},
+        {PS_OP_BARRIER, &ps_v1_NameItem_msg},
+        {PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg},
+        {PS_OP_CHECKPOINT_DELETE, &ps_v1_SavedNameItem_msg},
+        {PS_OP_CHECKPOINT_RESTORE, &ps_v1_SavedNameItem_msg},
+    };
+    struct env *e = env_new(NULL);
+    PSI_IGNORE(fc_ready(&e->c, "w", PS_F32, 16, ps_sgd(1), 1));
+    struct wire *body = wire_new();
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        union {
+            ps_v1_ContainerItem container;
+            ps_v1_NameItem name;
+            ps_v1_ConfigItem config;
+            ps_v1_SavedNameItem saved;
+        } item = {0};
+        switch (rows[i].op) {
+        case PS_OP_DELETE:
+        case PS_OP_BARRIER:
+            PSI_IGNORE(PSI_BYTES_SET(item.name.name, "w")); /* fits */
+            break;
+        case PS_OP_CONFIG_SET:
+            PSI_IGNORE(PSI_BYTES_SET(item.config.name, "drain")); /* fits */
+            break;
+        case PS_OP_CHECKPOINT_DELETE:
+        case PS_OP_CHECKPOINT_RESTORE:
+            item.saved.number = 1;
+            break;
+        default:
+            PSI_IGNORE(PSI_BYTES_SET(item.container.container, "localhost")); /* fits */
+        }
+        wire_clear(body);
+        wire_item(body, rows[i].d, &item);
+        wire_item(body, rows[i].d, &item);
+        assert_reply(fc_call(&e->c, rows[i].op, 0, e->c.next_id++, 0, NULL, 0, body), PS_INVALID_ARGUMENT, "names more than one");
+    }
+    assert_floats(peek_at(e->t, "w").value, 0, 16, 1); /* neither reset nor deleted */
+}
+
 /* HELLO says what it does not accept. */
 TEST(test_hello_is_refused_by_name)
 {
