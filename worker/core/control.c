@@ -218,7 +218,7 @@ static ps_status append_jobs(struct psi_client *c, struct psi_ask *ask, const ch
         for (uint32_t t = 0; t < count; t++, tasks++) {
             ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
             PSI_BYTES_SET(m.job, job);
-            m.task = t;
+            m.task = psi_cluster_task_index(&c->cluster, job, t);
             ps_status st = psi_list_append(&ask->body, &ps_v1_TaskItem_msg, &m, err);
             if (st != PS_OK) {
                 return st;

@@ -51,6 +51,28 @@ TEST(test_known_from_a_spec)
     }
 }
 
+/* The tasks that are waited for are the ones that exist. */
+TEST(test_wait_cluster)
+{
+    static const uint32_t tasks[] = {1, 3};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct fake_request *wait = fake_begin(f, PSI_REQ_WAIT_CLUSTER, NULL, "ps", NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_WAIT_CLUSTER);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    ps_v1_TaskItem item;
+    bool end = false;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, NULL), PS_OK);
+        assert_true(!end && item.task == tasks[i]);
+    }
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_TaskItem_msg, &item, &end, NULL), PS_OK);
+    assert_true(end);
+    fake_reply(f, 0, PS_OP_WAIT_CLUSTER, frame->h.id, false, &(struct fake_answer){0});
+    assert_done(wait, PS_OK);
+}
+
 TEST(test_told_by_hello)
 {
     struct psi_err err = {0};
