@@ -96,9 +96,9 @@ static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
         return PS_OK;
     }
     while (capacity < need) {
-        capacity *= 2; /* need is below 2^50: sums of PS_VARIABLE_BYTES_MAX */
+        capacity *= 2; /* need is below 2^51: the program's are sums of PS_VARIABLE_BYTES_MAX, for a task's see take_room() */
     }
-    uint8_t *data = more < UINT64_C(1) << 50 ? psi_realloc(t->data, (size_t)capacity) : NULL;
+    uint8_t *data = psi_realloc(t->data, (size_t)capacity);
     if (data == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for elements of %llu bytes", (unsigned long long)need);
     }
@@ -277,7 +277,8 @@ static ps_status take_room(struct psi_dequeue *d, const struct ps_dequeue_result
     ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
     uint64_t head = d->many ? 0 : PSI_BATCH_HEAD;
     uint64_t fixed = psi_tuple_fixed_bytes(&t->spec);
-    if (fixed > 0 && got->bytes != got->count * (fixed + (d->many ? PSI_BATCH_HEAD : 0))) {
+    bool fits = fixed == 0 || got->bytes == got->count * (fixed + (d->many ? PSI_BATCH_HEAD : 0));
+    if (!fits || got->bytes >> 50 != 0) { /* no memory has so many, and sums with it do not overflow */
         return psi_fail(err, PS_INTERNAL, "%llu elements in %llu bytes", (unsigned long long)got->count,
                         (unsigned long long)got->bytes);
     }
