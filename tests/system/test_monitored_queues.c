@@ -489,7 +489,7 @@ static void test_deleted_by_itself(void **state)
     assert_int_equal(ps_session_ready(s), PS_OK);
     assert_int_equal(ps_variable_delete(s, "items"), PS_OK);
     assert_int_equal(ps_variable_delete(s, "own"), PS_OK);
-    (void)get(s, "scratch", PS_F32, PS_SHAPE(4), NULL);
+    ps_variable *deleted = get(s, "scratch", PS_F32, PS_SHAPE(4), NULL);
     assert_int_equal(ps_variable_delete(s, "scratch"), PS_OK);
     restart_all();
     while (ps_session_status(s) == PS_OK) {
@@ -500,10 +500,33 @@ static void test_deleted_by_itself(void **state)
     assert_non_null(strstr(seen.last, " tries=1 "));
     assert_int_equal(ps_work_next(found, &item, NEXT_MS), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_work_next(own, &item, NEXT_MS), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_variable_set_rate(deleted, NULL), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_session_status(s), PS_OK);
     assert_int_equal(ps_variable_find(other, "scratch", &scratch), PS_NOT_FOUND);
     assert_int_equal(ps_session_close(s), 0);
     assert_int_equal(ps_session_close(other), 0);
+}
+
+/* The step of the session itself, which no session is without: a recovery makes it again, and counts from 0. */
+static void test_deleted_step(void **state)
+{
+    (void)state;
+    struct seen seen;
+    ps_session *s = open_monitored(&seen, NULL, NULL);
+    ps_param *p = param_at(s, "p", "/job:ps/task:0");
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    step(s, p);
+    step(s, p);
+    assert_int_equal(ps_variable_delete(s, "global_step"), PS_OK);
+    restart_all();
+    while (ps_session_status(s) == PS_OK) {
+        step(s, p);
+    }
+    assert_false(ps_should_stop(s));
+    assert_int_equal(atomic_load(&seen.recovered), 1);
+    step(s, p);
+    assert_int_equal(ps_global_step(s), 1);
+    assert_int_equal(ps_session_close(s), 0);
 }
 
 /* Nobody makes it again: the session goes on without it, and finds it when somebody has. */
@@ -626,6 +649,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_lost_before_it_is_filled, setup, teardown),
         cmocka_unit_test_setup_teardown(test_filled_with_others_since, setup, teardown),
         cmocka_unit_test_setup_teardown(test_deleted_by_itself, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deleted_step, setup, teardown),
         cmocka_unit_test_setup_teardown(test_found_and_gone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_finished_in_rounds, setup_workers, teardown),
         cmocka_unit_test_setup_teardown(test_lost_when_one_has_finished, setup_workers, teardown),

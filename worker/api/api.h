@@ -327,7 +327,7 @@ void psi_api_aside_free(ps_session *s);
  * their records stay. waits: a queue that was found must be there again. Blocks. The first error that time does not mend, else
  * the first. */
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
-/** The program has deleted this one: it is not got again, unless it is a parameter. */
+/** The program has deleted this one: it is not got again, unless it is a parameter or the session's global step. */
 void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped);
 /** That client is about to go: no record leads to it any more. Nothing is in flight. */
 void psi_api_gets_forget(ps_session *s);

@@ -443,7 +443,8 @@ void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped)
     (void)pthread_mutex_lock(&s->lock);
     PSI_LIST_FOREACH(it, &s->monitor->gets) {
         struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
-        get->deleted = get->deleted || (is_same_name(&get->scoped, scoped) && !get->sticks);
+        const bool needed = get->sticks || get->v == s->global_step_variable;
+        get->deleted = get->deleted || (is_same_name(&get->scoped, scoped) && !needed);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }

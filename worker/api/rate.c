@@ -23,9 +23,9 @@ static ps_status check_rate(const double *rate, struct psi_err *err)
 
 static ps_status to_owner(struct psi_api_call *call, struct psi_err *err)
 {
-    (void)err;
-    call->req.task = call->variable->var->owner; /* it was got */
-    return PS_OK;
+    ps_status st = psi_api_has_var(call->variable, err);
+    call->req.task = st == PS_OK ? call->variable->var->owner : 0;
+    return st;
 }
 
 ps_status ps_variable_set_rate(ps_variable *v, const double *rate)
