@@ -106,13 +106,15 @@ static void add_absent(const struct psd_task *t, const struct psd_group *g, stru
     uint32_t listed = psi_cluster_num_tasks(&t->cluster, "worker"), named = 0;
     struct psi_list *it = g->members.next;
     for (uint32_t i = 0; i < listed && listed == g->workers; i++) {
+        uint32_t task = psi_cluster_task_index(&t->cluster, "worker", i);
         bool there = false;
-        for (; it != &g->members && member_at(it)->task <= i; it = it->next) { /* by ascending task */
+        for (; it != &g->members && member_at(it)->task <= task; it = it->next) { /* by ascending task */
             const struct psd_group_member *m = member_at(it);
-            there = there || (m->task == i && m->active && strcmp(m->job, "worker") == 0);
+            there = there || (m->task == task && m->active && strcmp(m->job, "worker") == 0);
         }
         if (!there) {
-            psd_names_add(names, "/job:worker/task:%u (not joined for %.1f s)", i, (double)(t->now_ms - g->since_ms) / 1000.0);
+            psd_names_add(names, "/job:worker/task:%u (not joined for %.1f s)", task,
+                          (double)(t->now_ms - g->since_ms) / 1000.0);
             named++;
         }
     }

@@ -220,19 +220,19 @@ struct missing {
 static void add_listed(const struct psd_task *t, const struct psd_barrier *b, struct psd_names *here, struct psd_names *away)
 {
     enum { HERE = 1, COME = 2 };
-    uint32_t listed = psi_cluster_num_tasks(&t->cluster, WORKERS);
-    uint8_t *state = psi_calloc((size_t)listed + 1, 1);
+    uint8_t *state = psi_calloc(t->peer_count, 1);
     uint64_t cursor = 0;
     void *value = NULL;
     while (state != NULL && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
-        if (is_worker(r) && r->task < listed) {
-            state[r->task] = (uint8_t)(state[r->task] | HERE | (has_come(b, r) ? COME : 0));
+        uint32_t i = psi_cluster_task_number(&t->cluster, r->job, r->task);
+        if (is_worker(r) && i < t->peer_count) {
+            state[i] = (uint8_t)(state[i] | HERE | (has_come(b, r) ? COME : 0));
         }
     }
-    for (uint32_t i = 0; state != NULL && i < listed; i++) {
-        if ((state[i] & COME) == 0) {
-            psd_names_add((state[i] & HERE) != 0 ? here : away, "/job:" WORKERS "/task:%u", i);
+    for (uint32_t i = 0; state != NULL && i < t->peer_count; i++) {
+        if (strcmp(t->peers[i].job, WORKERS) == 0 && (state[i] & COME) == 0) {
+            psd_names_add((state[i] & HERE) != 0 ? here : away, "/job:" WORKERS "/task:%u", t->peers[i].task);
         }
     }
     psi_free(state);

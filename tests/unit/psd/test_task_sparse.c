@@ -2,6 +2,8 @@
 /* A cluster whose indices have holes: chief 2 (never there), ps tasks 1 and 3, worker 5. Nobody takes an index for a position. */
 #include "task_test.h"
 
+#include "psd/directory/rounds.h"
+
 #define SPEC "chief=2@10.0.0.4:4;ps=1@10.0.0.1:1,3@10.0.0.2:2;worker=5@10.0.0.3:3"
 
 struct sparse {
@@ -143,6 +145,64 @@ TEST(test_wait_cluster)
     h.m.task = 5;
     assert_int_equal(fc_hello(&trainer, &h), PS_OK);
     assert_applied(fc_call(&s.at1, PS_OP_WAIT_CLUSTER, 0, 52, 0, NULL, 0, body));
+    shell_net_fini(&s.net);
+}
+
+/* One message and a list of names; the request has the number 60. */
+static struct fc_reply ask(struct fc *c, uint8_t op, const pb_msgdesc_t *of, const void *m, const char *const *names)
+{
+    _Alignas(8) uint8_t meta[64] = {0};
+    size_t bytes = 0;
+    struct wire *body = wire_new();
+    assert_int_equal(psi_msg_encode(of, m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    for (; *names != NULL; names++) {
+        ps_v1_NameItem item = ps_v1_NameItem_init_zero;
+        PSI_IGNORE(psi_bytes_set((pb_bytes_array_t *)(void *)&item.name, PS_NAME_BYTES_MAX, *names)); /* fits */
+        wire_item(body, &ps_v1_NameItem_msg, &item);
+    }
+    return fc_call(c, op, 0, 60, 0, meta, psi_pad8((uint32_t)bytes), body);
+}
+
+/* Who is waited for at a barrier is worker 5, not the worker at position 0. */
+TEST(test_barrier_names_who_is_missing)
+{
+    static const char *const names[] = {"epoch", NULL};
+    struct sparse s;
+    start(&s);
+    ps_v1_Barrier m = {.timeout_ms = 100, .count = 2};
+    assert_int_equal(ask(&s.at1, PS_OP_BARRIER, &ps_v1_Barrier_msg, &m, names).status, FC_NONE);
+    shell_pass(&s.net, 200);
+    assert_reply(fc_take(&s.at1, NULL), PS_DEADLINE_EXCEEDED, "without a session: /job:worker/task:5");
+    shell_net_fini(&s.net);
+}
+
+/* Likewise in rounds that nobody has joined. */
+TEST(test_rounds_name_who_is_missing)
+{
+    static const char *const names[] = {"global_step", "w", NULL};
+    struct sparse s;
+    ps_v1_OpenAnswer a;
+    start(&s);
+    join(&s, s.ps3);
+    join(&s, s.w5);
+    for (size_t i = 0; names[i] != NULL; i++) {
+        const ps_optimizer *optimizer = i == 0 ? ps_no_optimizer() : ps_sgd(1);
+        ps_v1_CreateItem m;
+        fc_create_item(&m, names[i], i == 0 ? PS_I64 : PS_F32, 1, optimizer);
+        m.task = 1;
+        assert_int_equal(fc_create(&s.at1, &m, NULL), PS_OK);
+        assert_int_equal(fc_open(&s.at1, names[i], &a), PS_OK);
+        assert_applied(fc_init_var(&s.at1, a.handle, ps_zeros(), optimizer, 0, false));
+    }
+    ps_v1_Sync m = {.timeout_ms = 1000,
+                    .chief_number = 1000,
+                    .has_options = true,
+                    .options = {.mode = PSD_SYNC_ROUNDS, .workers = 1, .replicas = 1, .on_loss = PSD_ON_LOSS_WAIT}};
+    assert_applied(ask(&s.at1, PS_OP_SYNC, &ps_v1_Sync_msg, &m, names));
+    char text[PSD_NAMES_BYTES];
+    const struct psd_group *g = psd_group_find(s.ps1->core, PSI_CONTAINER_DEFAULT);
+    assert_non_null(g);
+    assert_non_null(strstr(psd_group_missing_text(s.ps1->core, g, text, sizeof(text)), "/job:worker/task:5 (not joined for "));
     shell_net_fini(&s.net);
 }
 
