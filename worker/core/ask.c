@@ -377,6 +377,7 @@ void psi_ask_disconnected(struct psi_peer *peer)
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             bool was_sent = ask->sent;
             ask->sent = false;
+            ask->partial = false;
             psi_buf_clear(&ask->answer);
             if (ask->reopen) {
                 psi_ask_free(ask);

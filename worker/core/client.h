@@ -226,6 +226,7 @@ struct psi_ask {
     bool reopen;  /* goes out before the peer is up */
     bool takes;   /* DEQUEUE: its ACK makes what it took the program's; given up, it goes back */
     bool parts;   /* ... answered, and the rest of what it took is being fetched: it is not sent again */
+    bool partial; /* a list: a frame of this answer is not in `answer` */
     uint16_t meta_bytes;
     uint32_t handle;
     uint64_t offset; /* GET_PART: of its bytes */

@@ -388,6 +388,10 @@ void psi_peer_hello(struct psi_peer *peer)
             st = psi_client_learn(c, &told, peer, &err);
         }
         psi_cluster_fini(&told);
+        if (st == PS_RESOURCE_EXHAUSTED) {
+            psi_peer_lost(peer, true, "%s", err.text); /* the next HELLO may find memory */
+            return;
+        }
         if (st != PS_OK) {
             refuse(peer, st, err.reason, "%s", err.text);
             return;

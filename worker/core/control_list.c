@@ -224,12 +224,12 @@ void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct ps
         st = psi_buf_append(&ask->answer, r->body, bytes, &err);
     }
     if (st != PS_OK) {
-        ask->var_count = UINT32_MAX; /* remembered until the last frame */
+        ask->partial = true;
     }
     if (r->more) {
         return;
     }
-    if (ask->var_count == UINT32_MAX) {
+    if (ask->partial) {
         psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s at %s: its answer does not fit memory",
                         psi_kind_of(req)->name, ask->peer->name);
         return;

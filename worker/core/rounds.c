@@ -240,8 +240,8 @@ static void on_missing(struct psi_client *c, struct psi_ask *ask, const struct p
     ps_v1_RoundAnswer round;
     char container[PS_CONTAINER_BYTES_MAX + 1], text[sizeof(round.text.bytes) + 1];
     struct psi_list *it = NULL;
-    bool end = r->status != PS_OK || ask->var_count != 0;
-    ask->var_count = UINT32_MAX; /* said */
+    bool end = r->status != PS_OK || ask->partial;
+    ask->partial = true; /* the frames after the first are not looked at */
     while (!end && psi_list_next(&p, &n, &ps_v1_RoundAnswer_msg, &round, &end, NULL) == PS_OK && !end) {
         bool ours = PSI_BYTES_TEXT(round.container, container, sizeof(container)) == PS_OK && c->sync.step != NULL &&
                     strcmp(container, c->sync.step->container) == 0 && PSI_BYTES_TEXT(round.text, text, sizeof(text)) == PS_OK;

@@ -2,6 +2,7 @@
 /* worker/core/control.c and ask.c: RESET, WAIT_CLUSTER, INFO, VARS across a reconnect, SHUTDOWN; steady state without
  * allocations. */
 #include "fake_test.h"
+#include "wire_test.h"
 
 #include "../../../common/mem.h"
 
@@ -292,6 +293,56 @@ TEST(test_containers)
     m.container.bytes[1] = 0; /* a NUL in a name */
     one_list(PSI_REQ_CONTAINERS, PS_OP_CONTAINERS, &ps_v1_ContainerAnswer_msg, &m, &seen, PS_INTERNAL);
     assert_int_equal(seen.count, 1);
+}
+
+/* A frame of a list for which there is no memory: the request fails, unless the list begins anew on another connection. */
+static void list_without_memory(bool cut, ps_status status)
+{
+    struct seen seen = {0};
+    struct psi_list_sink sink = {.container = see_container, .ctx = &seen};
+    struct fake_request list;
+    struct fake f;
+    struct wire frame, body;
+    ps_v1_ContainerAnswer m = ps_v1_ContainerAnswer_init_zero;
+    struct ps_reply_meta meta = {0};
+    wire_init(&frame);
+    wire_init(&body);
+    PSI_BYTES_SET(m.container, "left");
+    wire_item(&body, &ps_v1_ContainerAnswer_msg, &m);
+    fake_init(&f, SPEC, "", 0, false);
+    fake_start(&f, &list, PSI_REQ_CONTAINERS, NULL, NULL, &sink, 60000);
+    fake_hello(&f, 0, 100, 200, NULL, NULL);
+    uint64_t id = fake_take(&f, 0, PS_OP_CONTAINERS)->h.id;
+    wire_frame(&frame, &(struct wire_frame){.op = PS_OP_CONTAINERS,
+                                            .flags = PS_FLAG_REPLY | PS_FLAG_MORE,
+                                            .id = id,
+                                            .meta = &meta,
+                                            .meta_bytes = sizeof(meta),
+                                            .payload = body.data,
+                                            .payload_bytes = body.len});
+    psi_mem_fail_after(0);
+    fake_bytes(&f, 0, frame.data, frame.len);
+    psi_mem_fail_after(-1);
+    assert_int_equal(list.dones, 0);
+    assert_int_equal(f.task[0].closes, 0);
+    if (cut) {
+        fake_cut(&f, 0);
+        fake_wait(&f, 1000);
+        fake_hello(&f, 0, 100, 200, NULL, NULL);
+        id = fake_take(&f, 0, PS_OP_CONTAINERS)->h.id;
+    }
+    fake_reply_item(&f, 0, PS_OP_CONTAINERS, id, &ps_v1_ContainerAnswer_msg, &m);
+    assert_done(&list, status);
+    assert_int_equal(seen.count, status == PS_OK);
+    wire_fini(&body);
+    wire_fini(&frame);
+    fake_fini(&f);
+}
+
+TEST(test_list_without_memory)
+{
+    list_without_memory(false, PS_RESOURCE_EXHAUSTED);
+    list_without_memory(true, PS_OK);
 }
 
 TEST(test_tasks)

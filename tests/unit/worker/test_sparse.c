@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client of a cluster whose indices have holes, known from a spec or told by HELLO: names, look-ups, round robin. */
 #include "fake_test.h"
+#include "wire_test.h"
 
+#include "common/mem.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>
@@ -83,6 +85,50 @@ TEST(test_told_by_hello)
     assert_done(cluster, PS_OK);
     expect_table(f->c);
     assert_true(psi_cluster_equal(psi_client_cluster(f->c), &f->told));
+}
+
+/* No memory for the cluster that HELLO tells: the task is dialled again. */
+TEST(test_told_without_memory)
+{
+    struct psi_err err = {0};
+    struct wire *body = wire_new(), *frame = wire_new();
+    struct ps_reply_meta meta = {0};
+    ps_v1_HelloAnswer m = {.protocol = 1, .task = 1, .life = 5, .record = 6, .task_count = 3};
+    PSI_BYTES_SET(m.job, "ps");
+    wire_item(body, &ps_v1_HelloAnswer_msg, &m);
+    static const char *const jobs[] = {"ps", "ps", "worker"}, *const addresses[] = {"a:1", "b:2", "c:1"};
+    for (uint32_t i = 0; i < 3; i++) {
+        ps_v1_TaskItem t = {.task = i * 2 + 1};
+        PSI_BYTES_SET(t.job, jobs[i]);
+        PSI_BYTES_SET(t.address, addresses[i]);
+        wire_item(body, &ps_v1_TaskItem_msg, &t);
+    }
+    wire_frame(frame, &(struct wire_frame){.op = PS_OP_HELLO,
+                                           .flags = PS_FLAG_REPLY,
+                                           .meta = &meta,
+                                           .meta_bytes = sizeof(meta),
+                                           .payload = body->data,
+                                           .payload_bytes = body->len});
+    bool fired = true;
+    for (int64_t n = 0; fired; n++) {
+        struct fake *f = fake_new(NULL, "", 0, false);
+        assert_int_equal(psi_cluster_parse(&f->told, SPEC, &err), PS_OK);
+        struct fake_request *cluster = fake_begin(f, PSI_REQ_CLUSTER, NULL, NULL, NULL, 60000);
+        fake_connect(f, 0);
+        fake_take(f, 0, PS_OP_HELLO);
+        psi_mem_fail_after(n);
+        fake_bytes(f, 0, frame->data, frame->len);
+        fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        fake_run(f);
+        if (f->task[0].closes > 0) {
+            assert_int_equal(cluster->dones, 0);
+            fake_wait(f, 1000);
+            fake_hello(f, 0, 5, 6, NULL, NULL);
+        }
+        assert_done(cluster, PS_OK);
+        expect_table(f->c);
+    }
 }
 
 /* HELLO's list out of order, with a task twice, with one address twice, with an index that is too high. */
