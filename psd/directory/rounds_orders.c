@@ -182,12 +182,12 @@ static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_
 
 /* ---- at the directory itself ---- */
 
-static struct psd_round_spec round_spec(const struct psd_task *t, const struct psd_group *g, uint64_t *members)
+static struct psd_round_spec round_spec(const struct psd_task *t, const struct psd_group *g, uint64_t members[PS_MEMBERS_MAX])
 {
     uint32_t count = 0;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
-        if (member_at(it)->taken) {
+        if (member_at(it)->taken && count < PS_MEMBERS_MAX) {
             members[count++] = member_at(it)->id;
         }
     }
@@ -290,12 +290,12 @@ static void look_here(struct psd_task *t, struct psd_group *g)
 
 static void order_here(struct psd_task *t, struct psd_group *g, struct order what)
 {
-    uint64_t *ids = g->owners[t->self].asked_attempt == 0 ? NULL : psi_calloc((size_t)g->member_count + 1, sizeof(*ids));
+    uint64_t members[PS_MEMBERS_MAX];
     struct psd_round_spec round = {.container = g->container, .generation = g->generation, .round = g->round};
     struct psi_err err;
     ps_status st = PS_OK;
-    if (ids != NULL) {
-        round = round_spec(t, g, ids);
+    if (g->owners[t->self].asked_attempt != 0) {
+        round = round_spec(t, g, members);
     }
     switch (what.op) {
     case PS_OP_TASK_ROUNDS:
@@ -320,7 +320,6 @@ static void order_here(struct psd_task *t, struct psd_group *g, struct order wha
         st = psd_rounds_commit_here(t, &round, &err);
         break;
     }
-    psi_free(ids);
     if (st != PS_OK) {
         done(t, g, t->self, &err, 0);
     } else if ((what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT) {

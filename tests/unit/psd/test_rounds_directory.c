@@ -2,6 +2,8 @@
 /* The directory's side of rounds: who takes part, when a round closes, what its members are told (rounds_directory_test.h). */
 #include "rounds_directory_test.h"
 
+#include "common/mem.h"
+
 /* ---- rounds ---- */
 
 TEST(test_rounds_of_two)
@@ -308,6 +310,21 @@ TEST(test_no_memory_at_the_directory_for_a_member)
     assert_reply(join_as(r, 0, &r->options, SECONDS_20), PS_RESOURCE_EXHAUSTED, "the gradients of one more member");
     psd_store_set_budget(s, UINT64_MAX);
     join(r, 0);
+}
+
+/* A moment without memory while a round is closed breaks no rounds. */
+TEST(test_no_memory_to_close_a_round)
+{
+    bool fired = true;
+    for (int64_t n = 0; fired; n++) {
+        struct rd *r = rd_joined(1, 0, PSD_ON_LOSS_WAIT);
+        contribute(r, 0, 1);
+        psi_mem_fail_after(n);
+        PSI_IGNORE(step(r, 0)); /* it may be refused */
+        fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        assert_false(group(r)->failing);
+    }
 }
 
 TEST(test_reset_ends_the_group)
