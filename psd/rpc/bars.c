@@ -324,18 +324,20 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
     answer_to(t, 0, st == PS_OK ? NULL : &err);
 }
 
-static ps_status ask_to_hear(struct psd_task *t, uint64_t version, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err)
+/* NULL: no memory. */
+static struct asker *asker_new(struct psd_task *t, uint64_t version, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err)
 {
     struct asker *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {
-        return no_memory(t, err);
+        PSI_IGNORE(no_memory(t, err)); /* NULL says it */
+        return NULL;
     }
     a->version = version;
     a->done = done;
     a->ctx = ctx;
     a->id = id;
     psi_list_push_back(&t->save->bars.askers, &a->link);
-    return PS_OK;
+    return a;
 }
 
 ps_status psd_bars_read(struct psd_task *t, struct psd_bars *b, uint32_t writer, uint64_t bytes, psd_bars_fn done,
@@ -345,10 +347,18 @@ ps_status psd_bars_read(struct psd_task *t, struct psd_bars *b, uint32_t writer,
         return psi_fail(err, PS_DATA_LOSS, "bars: the file is too long");
     }
     ps_status st = psi_buf_reserve(&b->file, bytes, err);
+    struct asker *a = st == PS_OK ? asker_new(t, 0, done, NULL, 0, err) : NULL;
+    if (a == NULL) {
+        return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
+    }
     struct psd_disk_op op = {
         .kind = PSD_DISK_READ, .file = {.kind = PSD_DISK_BARS, .writer = writer}, .out = b->file.data, .bytes = (size_t)bytes};
-    st = st == PS_OK ? psd_disk_ask(t, &op, read_done, b, err) : st;
-    return st == PS_OK ? ask_to_hear(t, 0, done, NULL, 0, err) : st;
+    st = psd_disk_ask(t, &op, read_done, b, err);
+    if (st != PS_OK) {
+        psi_list_remove(&a->link);
+        psi_free(a);
+    }
+    return st;
 }
 
 /* ---- writing ---- */
@@ -418,12 +428,12 @@ ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_
 {
     struct psd_bars *b = &t->save->bars;
     PSI_ASSERT(psd_bars_pending(t));
-    ps_status st = ask_to_hear(t, b->version, done, ctx, id, err);
-    if (st == PS_OK) {
-        b->again_ms = 0; /* who asks hears what the disk says now */
-        write_next(t);
+    if (asker_new(t, b->version, done, ctx, id, err) == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
     }
-    return st;
+    b->again_ms = 0; /* who asks hears what the disk says now */
+    write_next(t);
+    return PS_OK;
 }
 
 void psd_bars_directory_lost(struct psd_task *t)

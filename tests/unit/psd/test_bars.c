@@ -443,6 +443,33 @@ TEST(test_damaged_file)
     assert_reply(sv_save(sv), PS_FAILED_PRECONDITION, "/job:ps/task:1");
 }
 
+static void not_there(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    (void)t;
+    (void)ctx;
+    assert_int_equal(id, 0);
+    assert_int_equal(err->code, PS_NOT_FOUND);
+}
+
+/* Where no memory is there to read a file, nothing of it is on its way to the disk, which would write into memory that may go. */
+TEST(test_no_memory_to_read)
+{
+    struct sv *sv = with_model(false);
+    struct psd_task *t = sv->t[1]->core;
+    struct psi_err err;
+    ps_status st = PS_RESOURCE_EXHAUSTED;
+    for (int64_t n = 0; st != PS_OK; n++) {
+        assert_in_range(n, 0, 9);
+        psi_mem_fail_after(n);
+        st = psd_bars_read(t, &t->save->others.bars, 0, 64, not_there, &err);
+        psi_mem_fail_after(-1);
+        assert_int_equal(t->disk_ask_count, st == PS_OK ? 1 : 0);
+        assert_int_equal(psi_list_empty(&t->save->bars.askers), st != PS_OK);
+    }
+    sv_run(sv);
+    assert_int_equal(t->disk_ask_count, 0);
+}
+
 /* Cut at any byte, also to nothing: what was reset does not come back. */
 TEST(test_cut_file)
 {
