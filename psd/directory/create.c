@@ -497,13 +497,17 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
         return ask(t, p, PS_OP_TASK_DELETE, w, 0, &item, err);
     }
     st = psd_delete_here(t, item.container, item.name, err);
-    if (st == PS_OK && psd_save_is_able(t) && psd_bars_pending(t)) {
-        st = wait_noted(t, w, need, &item, err);
-    } else {
-        need->met = true;
+    if (st != PS_OK) {
+        return st;
     }
-    if (st == PS_OK) {
-        forget(t, n);
+    forget(t, n);
+    if (!psd_save_is_able(t) || !psd_bars_pending(t)) {
+        need->met = true;
+        return PS_OK;
+    }
+    st = wait_noted(t, w, need, &item, err);
+    if (st != PS_OK) {
+        *err = psd_delete_not_noted(err);
     }
     return st;
 }

@@ -730,9 +730,10 @@ void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct ps
     st = st == PS_OK ? psd_name_parse(&item, container, name, &err) : st;
     st = st == PS_OK ? psd_delete_here(t, container, name, &err) : st;
     bool notes = st == PS_OK && psd_save_is_able(t) && psd_bars_pending(t);
-    st = notes ? psd_bars_wait(t, delete_noted, NULL, r->header.id, &err) : st;
-    if (!notes || st != PS_OK) {
+    if (!notes) {
         answer(t, PS_OP_TASK_DELETE, r->header.id, st == PS_OK ? NULL : &err);
+    } else if (psd_bars_wait(t, delete_noted, NULL, r->header.id, &err) != PS_OK) {
+        delete_noted(t, NULL, r->header.id, &err);
     }
     (void)c;
 }

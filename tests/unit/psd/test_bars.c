@@ -274,6 +274,33 @@ TEST(test_no_memory_for_a_reset)
     assert_in_range(failed, 5, UINT32_MAX);
 }
 
+/* Any allocation of a delete, at the directory and at another task: who deleted nothing is told so, and the name is free otherwise. */
+static void delete_without_memory(const char *name, uint32_t task)
+{
+    for (int64_t n = 0, fired = 1; fired; n++) {
+        struct sv *sv = with_model(false);
+        PSI_IGNORE(sv_save(sv)); /* 1 */
+        psi_mem_fail_after(n);
+        struct fc_reply r = delete (sv, 50, name);
+        fired = psi_mem_fail_left() < 0;
+        psi_mem_fail_after(-1);
+        sv_settle(sv);
+        bool gone = !peek_at(sv->t[task], name).found;
+        if (r.status != FC_NONE && (r.status == PS_OK) != gone) {
+            assert_int_equal(gone, r.applied == PS_MAYBE_PARTLY_APPLIED);
+        }
+        if (gone && r.status != FC_NONE) {
+            assert_null(psd_directory_find(&sv->t[0]->core->names, CONTAINER, name));
+        }
+    }
+}
+
+TEST(test_no_memory_for_a_delete)
+{
+    delete_without_memory("v0", 0);
+    delete_without_memory("v1", 1);
+}
+
 /* Without a checkpoint nothing can come back, and nothing is kept. */
 TEST(test_nothing_is_kept_without_a_checkpoint)
 {
