@@ -113,8 +113,7 @@ static void add_absent(const struct psd_task *t, const struct psd_group *g, stru
             there = there || (m->task == task && m->active && strcmp(m->job, "worker") == 0);
         }
         if (!there) {
-            psd_names_add(names, "/job:worker/task:%u (not joined for %.1f s)", task,
-                          (double)(t->now_ms - g->since_ms) / 1000.0);
+            psd_names_add(names, "/job:worker/task:%u (not joined for %.1f s)", task, (double)(t->now_ms - g->since_ms) / 1000.0);
             named++;
         }
     }

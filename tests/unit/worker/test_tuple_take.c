@@ -7,8 +7,10 @@
 /* Sizes that no elements have, of which a sum with a head is small, or a power of two that is large enough is none. */
 TEST(test_sizes_that_overflow)
 {
-    static const uint64_t bytes[] = {UINT64_MAX - 7, UINT64_MAX - 15, UINT64_MAX - 23, (UINT64_C(1) << 63) + 8, UINT64_C(1) << 50};
-    const ps_queue q = {.spec = {.kind = PSI_QUEUE_FIFO, .component_count = 1, .capacity = -1, .components = {{.dtype = PS_F32}}}};
+    static const uint64_t bytes[] = {UINT64_MAX - 7, UINT64_MAX - 15, UINT64_MAX - 23, (UINT64_C(1) << 63) + 8,
+                                     UINT64_C(1) << 50};
+    const ps_queue q = {
+        .spec = {.kind = PSI_QUEUE_FIFO, .component_count = 1, .capacity = -1, .components = {{.dtype = PS_F32}}}};
     for (size_t i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
         for (int many = 0; many < 2; many++) {
             struct psi_err err = {0};
