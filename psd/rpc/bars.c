@@ -201,11 +201,6 @@ uint64_t psd_bars_number(const struct psd_task *t, const char *container)
     return number_of(t, container, "");
 }
 
-bool psd_bars_allow(const struct psd_task *t, const char *container, uint64_t number)
-{
-    return number > number_of(t, container, "");
-}
-
 bool psd_bars_deleted(const struct psd_task *t, const char *container, const char *name, uint64_t number)
 {
     return number <= number_of(t, container, name);
@@ -325,7 +320,8 @@ static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes,
 }
 
 /* NULL: no memory. */
-static struct asker *asker_new(struct psd_task *t, uint64_t version, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err)
+static struct asker *asker_new(struct psd_task *t, uint64_t version, psd_bars_fn done, void *ctx, uint64_t id,
+                               struct psi_err *err)
 {
     struct asker *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {

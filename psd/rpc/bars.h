@@ -67,9 +67,7 @@ bool psd_bars_pending(const struct psd_task *t);
 ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_t id, struct psi_err *err) PSI_MUST;
 /** The connection to the directory is gone: who waits gets id 0. */
 void psd_bars_directory_lost(struct psd_task *t);
-/** May what checkpoint `number` has of the container be loaded here; and of the variable, which was deleted since. As our disk
- * and those beside it say. */
-bool psd_bars_allow(const struct psd_task *t, const char *container, uint64_t number);
+/** The variable was deleted since checkpoint `number`, which may not bring it back, as our disk and those beside it say. */
 bool psd_bars_deleted(const struct psd_task *t, const char *container, const char *name, uint64_t number);
 /** Something of that container was deleted, and some checkpoint has it. */
 bool psd_bars_has_deleted(const struct psd_task *t, const char *container);

@@ -206,11 +206,6 @@ bool psi_client_stop_asked(const struct psi_client *c)
     return c->stop_asked;
 }
 
-int64_t psi_client_global_step(const struct psi_client *c)
-{
-    return (int64_t)c->step - 1;
-}
-
 struct psi_request *psi_client_next_done(struct psi_client *c)
 {
     psi_client_err_free(c, c->delivered);

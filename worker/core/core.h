@@ -302,8 +302,6 @@ void psi_client_found(const struct psi_client *c, uint32_t *out_found, uint32_t 
 const struct psi_member *psi_client_member(const struct psi_client *c);
 /** A task has told this session to stop, or that the job is done: true from then on. */
 bool psi_client_stop_asked(const struct psi_client *c);
-/** The global step that an ADD to, or a PULL of, the int64 scalar `global_step` brought last, which beats tell; -1: none yet. */
-int64_t psi_client_global_step(const struct psi_client *c);
 void psi_client_check_invariants(const struct psi_client *c);
 
 /* src of PSI_REQ_CONFIG_SET. */

@@ -4,6 +4,7 @@
  * things, JOIN, contributions, STEP, a place that was lost, staleness, LEAVE.
  */
 #include "fake_test.h"
+#include "worker/core/client.h"
 
 #include <stdlib.h>
 
@@ -437,7 +438,7 @@ TEST(test_round)
     assert_done(step, PS_OK);
     assert_true(t->stepped.step == 103 && t->stepped.taken && !t->stepped.lost);
     assert_true(psi_client_member(t->f.c)->round == 4 && psi_client_member(t->f.c)->dropped == 0);
-    assert_true(psi_client_global_step(t->f.c) == 103);
+    assert_true((int64_t)t->f.c->step - 1 == 103);
     (void)fake_begin(&t->f, PSI_REQ_PUSH, t->w, grad, NULL, 60000);
     frame = fake_take(&t->f, 0, PS_OP_CONTRIBUTE);
     assert_true(contribution(frame).round == 4);

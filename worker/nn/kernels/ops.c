@@ -78,15 +78,6 @@ const struct psk_row psk_rows[PSK_OPS] = {
                           {.name = "out", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0) | BIT(1)}}},
 };
 
-psk_op psk_op_find(const char *name)
-{
-    psk_op op = (psk_op)0;
-    while (op < PSK_OPS && strcmp(psk_rows[op].name, name) != 0) {
-        op++;
-    }
-    return op;
-}
-
 size_t psk_arg_count(psk_op op)
 {
     size_t n = 0;

@@ -31,8 +31,6 @@ struct psk_row {
 
 extern const struct psk_row psk_rows[PSK_OPS];
 
-/** The operation called name, or PSK_OPS. */
-psk_op psk_op_find(const char *name);
 /** Arguments of an operation, inputs and outputs. */
 size_t psk_arg_count(psk_op op);
 /** What an argument is called in errors: names[arg], or the row's name where that, or names, is NULL. */
