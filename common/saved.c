@@ -54,7 +54,8 @@ static const char *slot_name(uint32_t kind, uint32_t slot, int whose)
     return kind < sizeof(SLOTS) / sizeof(SLOTS[0]) && slot < PSI_SAVED_SLOTS_MAX ? SLOTS[kind][slot][whose] : NULL;
 }
 
-const char *psi_saved_slot_name(uint32_t optimizer_kind, uint32_t slot)
+/* Its name in files of values ("accumulator"); NULL: there is no such slot. */
+static const char *saved_slot_name(uint32_t optimizer_kind, uint32_t slot)
 {
     return slot_name(optimizer_kind, slot, 0);
 }
@@ -330,7 +331,7 @@ static ps_status take_variable(struct state_reading *r, struct cursor *c, struct
     if (!has_value) {
         return PS_OK;
     }
-    while (v.array_count <= PSI_SAVED_SLOTS_MAX && psi_saved_slot_name(v.optimizer.kind, v.array_count - 1) != NULL) {
+    while (v.array_count <= PSI_SAVED_SLOTS_MAX && saved_slot_name(v.optimizer.kind, v.array_count - 1) != NULL) {
         v.array_count++;
     }
     struct psi_saved_variable *all = psi_grow(s->variables, s->variable_count, &s->variable_capacity, sizeof(*all));
@@ -515,8 +516,7 @@ static bool find_place(const struct psi_saved_variable *v, const char *suffix, s
         }
         return out->is->end - out->is->begin == bytes;
     }
-    while (suffix[0] != '\0' &&
-           (out->which == 0 || strcmp(suffix, psi_saved_slot_name(v->optimizer.kind, out->which - 1)) != 0)) {
+    while (suffix[0] != '\0' && (out->which == 0 || strcmp(suffix, saved_slot_name(v->optimizer.kind, out->which - 1)) != 0)) {
         out->which++;
         if (out->which == v->array_count) {
             return false;

@@ -77,8 +77,7 @@ struct psi_saved_state {
     size_t file_count, file_capacity;
 };
 void psi_saved_state_fini(struct psi_saved_state *s);
-/** Name of a slot in files of values ("accumulator"), and in TensorFlow's ("Adagrad"); NULL: there is no such slot. */
-const char *psi_saved_slot_name(uint32_t optimizer_kind, uint32_t slot);
+/** Name of a slot in TensorFlow's files ("Adagrad"); NULL: there is no such slot. */
 const char *psi_saved_slot_tf_name(uint32_t optimizer_kind, uint32_t slot);
 
 /* A checkpoint whose manifest is known. */

@@ -124,6 +124,14 @@ static bool tell_failed_dial(struct psd_server *s)
     return false;
 }
 
+static void on_work(uv_idle_t *idle)
+{
+    struct psd_server *s = idle->data;
+    PSI_IGNORE(uv_idle_stop(idle)); /* always 0; drain() starts it again */
+    psd_task_work(s->task);
+    psi_net_settle(&s->net);
+}
+
 static void drain(void *ctx)
 {
     struct psd_server *s = ctx;
@@ -142,16 +150,8 @@ static void drain(void *ctx)
         }
     }
     if (psd_task_has_work(s->task) && s->phase != PSD_CLOSING) {
-        PSI_IGNORE(uv_idle_start(&s->work, psd_server_on_work)); /* always 0 */
+        PSI_IGNORE(uv_idle_start(&s->work, on_work)); /* always 0 */
     }
-}
-
-void psd_server_on_work(uv_idle_t *idle)
-{
-    struct psd_server *s = idle->data;
-    PSI_IGNORE(uv_idle_stop(idle)); /* always 0; drain() starts it again */
-    psd_task_work(s->task);
-    psi_net_settle(&s->net);
 }
 
 /* ---- events of the net ---- */

@@ -74,7 +74,6 @@ extern const struct psi_net_ops psd_server_net_ops;
 extern const struct psi_listener_ops psd_server_listener_ops;
 uint64_t psd_server_now_ms(void);
 void psd_server_on_tick(uv_timer_t *timer);
-void psd_server_on_work(uv_idle_t *idle);
 void psd_server_on_wake(uv_async_t *async);
 /** Every handle of the loop closes; running calls are told. */
 void psd_server_loop_close(struct psd_server *s);

@@ -190,8 +190,7 @@ void psd_starts_name_own(struct psd_task *t, const char *container);
 bool psd_starts_name_rest(struct psd_task *t);
 
 /* ---- starts_moved.c ---- */
-/** Checkpoints up to this number have what lives on p elsewhere; up to the highest such number, of all tasks. 0: none has. */
-uint64_t psd_starts_moved(const struct psd_task *t, const struct psd_peer *p);
+/** Checkpoints up to this number have what lives on some task elsewhere; 0: none has. */
 uint64_t psd_starts_moved_most(const struct psd_task *t);
 /** What is loaded goes back everywhere, and lies elsewhere in the newest checkpoint, or is of another history than that one. */
 bool psd_starts_moves(const struct psd_task *t);

@@ -7,7 +7,8 @@
 #include "saves.h"
 #include "starts.h"
 
-uint64_t psd_starts_moved(const struct psd_task *t, const struct psd_peer *p)
+/* As psd_starts_moved_most(), of p alone. */
+static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
     uint64_t own = t->start == NULL ? 0 : t->start->moved;
     return !p->own_job ? 0 : p->self ? own : t->starts->peers[p->index].moved;
@@ -17,7 +18,7 @@ uint64_t psd_starts_moved_most(const struct psd_task *t)
 {
     uint64_t most = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        uint64_t moved = psd_starts_moved(t, &t->peers[i]);
+        uint64_t moved = moved_on(t, &t->peers[i]);
         most = moved > most ? moved : most;
     }
     return most;
@@ -43,7 +44,7 @@ bool psd_starts_is_strayed(const struct psd_task *t)
     uint64_t most = psd_starts_moved_most(t);
     bool saved = most == 0 || newest(t) == 0 || newest(t) > most;
     for (uint32_t i = 0; !saved && i < t->peer_count; i++) {
-        if (t->peers[i].own_job && psd_starts_moved(t, &t->peers[i]) != most) {
+        if (t->peers[i].own_job && moved_on(t, &t->peers[i]) != most) {
             return true;
         }
     }

@@ -120,7 +120,7 @@ enum psd_room { PSD_ROOM_PUSHES, PSD_ROOM_MEMORY, PSD_ROOM_LISTS };
 bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n);
 /** As psd_store_stage(), with room made for it. */
 void *psd_room_stage(struct psd_task *t, uint64_t n);
-/** For a whole value of v: the first one has its room since the creation. psd_variable_unstage() gives it back. */
+/** For a whole value of v: the first one has its room since the creation. psd_variable_unstage_kept() gives it back. */
 void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes);
 /** A record goes, so that another session can have one; false: all were heard within their lease. */
 bool psd_room_session(struct psd_task *t);

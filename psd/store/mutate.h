@@ -88,14 +88,12 @@ void psd_queue_free(struct psd_store *s, struct psd_queue *q);
 void psd_queue_clear(struct psd_store *s, struct psd_queue *q);
 /** Unless it has begun. */
 void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id, const struct psd_variable *v);
-/** What it has is freed with it. */
-void psd_attempt_free(struct psd_store *s, struct psd_attempt *a);
 void psd_attempts_fini(struct psd_store *s);
 /** e, new, at the back, ACCUMULATOR: into the sum; a has inserted it. */
 void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e);
 /** The element with this index, to the end of a. ACCUMULATOR: what came back, or the sum. */
 void psd_queue_take(struct psd_attempt *a, uint64_t index);
-/** a ends: psd_attempt_free(), or held, or what it has goes back first. */
+/** a ends: it is freed with what it has, or held, or what it has goes back first. */
 void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back);
 /** WORK: what is in it are its items; the first epoch begins. */
 void psd_queue_fill(struct psd_queue *q, uint64_t hash);

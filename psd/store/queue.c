@@ -219,6 +219,36 @@ static void lose(struct psd_store *s, struct psd_queue *q, struct psd_element *e
     psd_element_free(s, e);
 }
 
+/* e, one of a's, is no longer taken. */
+static void give_up(struct psd_attempt *a, struct psd_element *e)
+{
+    psi_list_remove(&e->link);
+    a->element_count--;
+    a->bytes -= e->bytes;
+    a->variable->queue->taken--;
+}
+
+/* What it has is freed with it. */
+static void attempt_free(struct psd_store *s, struct psd_attempt *a)
+{
+    if (a->record != NULL) {
+        struct psd_queue *q = a->variable->queue;
+        struct psi_list *it = NULL;
+        while ((it = psi_list_first(&a->elements)) != NULL) {
+            give_up(a, element_at(it));
+            if (is_work(q) && q->array != NULL) {
+                q->array[element_at(it)->serial - 1] = NULL;
+            }
+            lose(s, q, element_at(it));
+        }
+        psi_list_remove(&a->link);
+        psi_list_remove(&a->of_queue);
+        q->attempt_count--;
+        psd_variable_unref(s, a->variable);
+    }
+    psi_list_push_front(&s->free_attempts, &a->link);
+}
+
 void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -226,7 +256,7 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
     PSI_LIST_FOREACH_SAFE(it, tmp, &q->attempts) {
         struct psd_attempt *a = PSI_CONTAINER_OF(it, struct psd_attempt, of_queue);
         if (a->held) {
-            psd_attempt_free(s, a);
+            attempt_free(s, a);
         }
     }
     if (q->kept != NULL) {
@@ -295,35 +325,6 @@ void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id,
         v->queue->attempt_count++;
     }
     PSI_ASSERT(a->record == r && a->id == id && a->variable == v && !a->done);
-}
-
-/* e, one of a's, is no longer taken. */
-static void give_up(struct psd_attempt *a, struct psd_element *e)
-{
-    psi_list_remove(&e->link);
-    a->element_count--;
-    a->bytes -= e->bytes;
-    a->variable->queue->taken--;
-}
-
-void psd_attempt_free(struct psd_store *s, struct psd_attempt *a)
-{
-    if (a->record != NULL) {
-        struct psd_queue *q = a->variable->queue;
-        struct psi_list *it = NULL;
-        while ((it = psi_list_first(&a->elements)) != NULL) {
-            give_up(a, element_at(it));
-            if (is_work(q) && q->array != NULL) {
-                q->array[element_at(it)->serial - 1] = NULL;
-            }
-            lose(s, q, element_at(it));
-        }
-        psi_list_remove(&a->link);
-        psi_list_remove(&a->of_queue);
-        q->attempt_count--;
-        psd_variable_unref(s, a->variable);
-    }
-    psi_list_push_front(&s->free_attempts, &a->link);
 }
 
 /* ---- elements move ---- */
@@ -425,7 +426,7 @@ void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back)
     struct psd_queue *q = a->variable->queue;
     struct psi_list *it = NULL, *first = q->elements.next;
     if (a->variable->gone) {
-        psd_attempt_free(s, a);
+        attempt_free(s, a);
         return;
     }
     while (give_back && (it = psi_list_first(&a->elements)) != NULL) {
@@ -434,7 +435,7 @@ void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back)
     if (is_work(q) && a->element_count > 0) {
         a->held = true;
     } else {
-        psd_attempt_free(s, a);
+        attempt_free(s, a);
     }
 }
 
@@ -486,7 +487,7 @@ void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t ser
         q->done++;
     }
     if (a->element_count == 0 && a->held) {
-        psd_attempt_free(s, a);
+        attempt_free(s, a);
     }
     if (q->done == psd_queue_items(q)) {
         q->epoch++;

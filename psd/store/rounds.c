@@ -136,7 +136,7 @@ static void unstage(struct psd_store *s, void *p, uint64_t bytes, struct psd_kep
     }
 }
 
-void psd_rounds_free(struct psd_store *s, struct psd_rounds *g)
+static void rounds_free(struct psd_store *s, struct psd_rounds *g)
 {
     if (g == NULL) {
         return;
@@ -212,7 +212,7 @@ ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c,
     uint64_t bytes = 0;
     struct psd_rounds *g = new_group(c, def);
     if (g == NULL || g->parts == NULL || g->scalars == NULL || g->owners == NULL) {
-        psd_rounds_free(s, g);
+        rounds_free(s, g);
         return no_memory(s, sizeof(*g), c->name, "their records", err);
     }
     for (uint32_t i = 0; i < def->count; i++) {
@@ -222,7 +222,7 @@ ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c,
     }
     for (uint32_t i = 0; def->options.mode == PSD_SYNC_ROUNDS && i < def->count; i++) {
         if (!reserve_part(s, &g->parts[i])) {
-            psd_rounds_free(s, g);
+            rounds_free(s, g);
             return no_memory(s, bytes, c->name, "a second copy of values and slots", err);
         }
     }
@@ -230,7 +230,7 @@ ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c,
     return PS_OK;
 }
 
-void psd_member_free(struct psd_store *s, const struct psd_rounds *g, struct psd_member *m)
+static void member_free(struct psd_store *s, const struct psd_rounds *g, struct psd_member *m)
 {
     if (m == NULL) {
         return;
@@ -256,7 +256,7 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
         all = m->areas[i].memory != NULL;
     }
     if (!all) {
-        psd_member_free(s, g, m);
+        member_free(s, g, m);
         return no_memory(s, psd_member_memory_bytes(g), g->container->name, "the gradients of one more member", err);
     }
     *out = m;
@@ -288,7 +288,7 @@ void psd_rounds_end(struct psd_store *s, struct psd_container *c)
         psd_variable_own(g->parts[i].variable)->part = NULL;
     }
     c->rounds = NULL;
-    psd_rounds_free(s, g);
+    rounds_free(s, g);
 }
 
 /* By task index; two jobs may have the same one. */
@@ -351,7 +351,7 @@ void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_memb
     withdraw(g, m);
     psi_list_remove(&m->link);
     g->member_count--;
-    psd_member_free(s, g, m);
+    member_free(s, g, m);
 }
 
 /* ---- contributions ---- */

@@ -167,10 +167,8 @@ struct psd_rounds_def {
 };
 ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c, const struct psd_rounds_def *def,
                              struct psd_rounds **out, struct psi_err *err) PSI_MUST;
-void psd_rounds_free(struct psd_store *s, struct psd_rounds *g);
 ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, struct psd_member **out,
                              struct psi_err *err) PSI_MUST;
-void psd_member_free(struct psd_store *s, const struct psd_rounds *g, struct psd_member *m);
 
 /* ---- what is built (volatile: changes nothing that is remembered) ---- */
 /** New values out of what these members have contributed, in the round that is collected; with the scalars of this moment, or,

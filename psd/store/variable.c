@@ -325,12 +325,6 @@ void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v
     psd_variable_own(v)->first_value = NULL;
 }
 
-void psd_variable_unstage(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes)
-{
-    struct psd_kept *nobody = NULL;
-    psd_variable_unstage_kept(s, v, p, bytes, &nobody);
-}
-
 ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_variable *v, struct psi_err *err)
 {
     void **slots = psd_variable_own(v)->slots;
@@ -589,8 +583,9 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
 
 void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m)
 {
+    struct psd_kept *nobody = NULL;
     if (m->value != NULL) {
-        psd_variable_unstage(s, v, m->value, v->bytes);
+        psd_variable_unstage_kept(s, v, m->value, v->bytes, &nobody);
     }
     for (uint32_t i = 0; m->replaces && i < PSD_OPTIM_SLOTS_MAX; i++) {
         if (m->slots[i] != NULL) {

@@ -202,10 +202,9 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
 /** Give back what v has not taken. */
 void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, struct psd_making *m);
 /** Memory for a whole new value, of `bytes` (v->bytes, but for strings): what was promised to v, while v has no value and nobody
- * else stages there; NULL: that is not to be had. psd_variable_unstage() gives it back, and any other staging for v. */
+ * else stages there; NULL: that is not to be had. psd_variable_unstage_kept() gives it back, and any
+ * other staging for v; *kept is of p. */
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes);
-void psd_variable_unstage(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes);
-/** The same, where *kept is of p. */
 void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes,
                                struct psd_kept **kept);
 /** From now on; what was promised stays, nothing is promised above it. */

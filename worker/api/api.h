@@ -159,14 +159,9 @@ void psi_api_part(ps_session *s, bool leaves, int64_t ms);
 void psi_api_io_close(ps_session *s);
 /** Another one, of the same options. */
 ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, struct psi_err *err) PSI_MUST;
-void psi_opening_free(struct psi_opening *opening);
 /** ps_session_open(), monitored where it is not NULL: takes it, also when it fails. Texts to *err. */
 ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *monitor, ps_session **out_session,
                        struct psi_err *err) PSI_MUST;
-
-/* ---- args.c ---- */
-/** ps_session_open_args(), likewise. */
-ps_session *psi_api_open_args(int *argc, char **argv, const char *about, struct psi_monitor *monitor);
 
 /* ---- object.c ---- */
 /** As a session begins, all zero before. */
@@ -381,8 +376,6 @@ struct psk_place *psi_api_compute_place(ps_session *s);
 void psi_api_compute_close(ps_session *s);
 
 /* ---- sync.c ---- */
-/** What the command line says of it, or a program. */
-ps_status psi_api_sync_set(ps_session *s, const ps_sync_options *options, struct psi_err *err) PSI_MUST;
 /** For READY; step: the global step. */
 struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step);
 /** READY has found, or made, what s->sync says: become a member. Blocks. Nothing to do where that is nothing. */

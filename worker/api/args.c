@@ -456,12 +456,8 @@ static ps_status open_args(struct args *a, int *argc, char **argv, const char *a
     return st;
 }
 
-ps_session *ps_session_open_args(int *argc, char **argv, const char *about)
-{
-    return psi_api_open_args(argc, argv, about, NULL);
-}
-
-ps_session *psi_api_open_args(int *argc, char **argv, const char *about, struct psi_monitor *monitor)
+/* Monitored where it is not NULL. */
+static ps_session *open_session(int *argc, char **argv, const char *about, struct psi_monitor *monitor)
 {
     struct psi_err err = {0};
     ps_session *s = NULL;
@@ -479,9 +475,14 @@ ps_session *psi_api_open_args(int *argc, char **argv, const char *about, struct 
     return st == PS_OK ? s : psi_api_broken(&err);
 }
 
+ps_session *ps_session_open_args(int *argc, char **argv, const char *about)
+{
+    return open_session(argc, argv, about, NULL);
+}
+
 ps_session *ps_monitored_open_args(int *argc, char **argv, const char *about, const ps_monitored_options *o)
 {
     struct psi_err err = {0};
     struct psi_monitor *m = NULL;
-    return psi_monitor_new(o, &m, &err) == PS_OK ? psi_api_open_args(argc, argv, about, m) : psi_api_broken(&err);
+    return psi_monitor_new(o, &m, &err) == PS_OK ? open_session(argc, argv, about, m) : psi_api_broken(&err);
 }

@@ -168,6 +168,24 @@ static void program_name(const ps_session_options *o, char *buf, size_t n)
 
 /* ---- open and close ---- */
 
+/* The config, and what it points at. */
+struct psi_opening {
+    struct psi_cluster cluster;
+    char target[PS_ADDRESS_BYTES_MAX + 1];
+    char cluster_name[PS_JOB_BYTES_MAX + 1];
+    char program[64];
+    char host[PS_HOST_BYTES_MAX + 1];
+    struct psi_io_config config;
+};
+
+static void opening_free(struct psi_opening *opening)
+{
+    if (opening != NULL) {
+        psi_cluster_fini(&opening->cluster);
+        psi_free(opening);
+    }
+}
+
 static void session_free(ps_session *s)
 {
     psi_api_aside_free(s);
@@ -181,7 +199,7 @@ static void session_free(ps_session *s)
         psi_free(PSI_CONTAINER_OF(it, ps_variable, link));
     }
     psi_api_queues_free(s);
-    psi_opening_free(s->monitor != NULL ? s->monitor->opening : NULL);
+    opening_free(s->monitor != NULL ? s->monitor->opening : NULL);
     psi_monitor_free(s->monitor);
     psi_api_hooks_free(&s->hooks);
     psi_free(s->tasks);
@@ -201,24 +219,6 @@ static void on_stop_asked(void *ctx)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* The config, and what it points at. */
-struct psi_opening {
-    struct psi_cluster cluster;
-    char target[PS_ADDRESS_BYTES_MAX + 1];
-    char cluster_name[PS_JOB_BYTES_MAX + 1];
-    char program[64];
-    char host[PS_HOST_BYTES_MAX + 1];
-    struct psi_io_config config;
-};
-
-void psi_opening_free(struct psi_opening *opening)
-{
-    if (opening != NULL) {
-        psi_cluster_fini(&opening->cluster);
-        psi_free(opening);
-    }
-}
-
 static ps_status opening_new(ps_session *s, const ps_session_options *o, struct psi_opening **out_opening, struct psi_err *err)
 {
     struct psi_opening *opening = psi_calloc(1, sizeof(*opening));
@@ -228,7 +228,7 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
     psi_cluster_init(&opening->cluster);
     ps_status st = options_where(o, &opening->cluster, opening->target, sizeof(opening->target), err);
     if (st != PS_OK) {
-        psi_opening_free(opening);
+        opening_free(opening);
         return st;
     }
     (void)snprintf(opening->cluster_name, sizeof(opening->cluster_name), "%s", o->cluster_name == NULL ? "" : o->cluster_name);
@@ -287,7 +287,7 @@ static ps_status open_first(ps_session *s, const ps_session_options *o, struct p
     if (s->monitor != NULL) {
         s->monitor->opening = opening;
     } else {
-        psi_opening_free(opening);
+        opening_free(opening);
     }
     return st;
 }

@@ -51,7 +51,7 @@ static ps_status check(const ps_session *s, const ps_sync_options *o, struct psi
     return PS_OK;
 }
 
-ps_status psi_api_sync_set(ps_session *s, const ps_sync_options *options, struct psi_err *err)
+static ps_status set_options(ps_session *s, const ps_sync_options *options, struct psi_err *err)
 {
     ps_sync_options o;
     ps_sync_options_init(&o);
@@ -80,7 +80,7 @@ ps_status ps_session_sync(ps_session *s, const ps_sync_options *options)
         return psi_api_last_error_set(&err);
     }
     ps_status st = psi_api_sticky(s, NULL);
-    if (st != PS_OK || psi_api_sync_set(s, options, &err) == PS_OK) {
+    if (st != PS_OK || set_options(s, options, &err) == PS_OK) {
         return st;
     }
     psi_err_prefix(&err, "ps_session_sync");

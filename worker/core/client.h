@@ -543,8 +543,6 @@ void psi_push_pulled(struct psi_request *req);
 
 /* ---- pull.c ---- */
 ps_status psi_pull_prepare(struct psi_peer *peer) PSI_MUST;
-/** Elements that it reads. */
-uint64_t psi_pull_total(const struct psi_request *req);
 /** One segment at most: there are chunks that large reads do not take. */
 bool psi_pull_is_small(const struct psi_request *req);
 /** Ask for chunks of a request that has its turn; true when all are asked for. */

@@ -42,14 +42,15 @@ static ps_dtype wire_of(const struct psi_var *var, uint32_t slot)
     return slot != 0 ? var->dtype : var->wire;
 }
 
-uint64_t psi_pull_total(const struct psi_request *req)
+/* Elements that it reads. */
+static uint64_t total_of(const struct psi_request *req)
 {
     return req->part_elements != 0 ? req->part_elements : req->var->elements;
 }
 
 bool psi_pull_is_small(const struct psi_request *req)
 {
-    return req->var->dtype != PS_STRING && psi_pull_total(req) * psi_wire_unit(wire_of(req->var, req->slot)) <= PS_SEGMENT_BYTES;
+    return req->var->dtype != PS_STRING && total_of(req) * psi_wire_unit(wire_of(req->var, req->slot)) <= PS_SEGMENT_BYTES;
 }
 
 static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
@@ -70,7 +71,7 @@ static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
 {
     struct psi_var *var = req->var;
-    uint64_t total = psi_pull_total(req);
+    uint64_t total = total_of(req);
     const bool small = psi_pull_is_small(req);
     while (req->offset < total) {
         if (req->flying == PSI_CHUNKS_PER_PULL || psi_list_empty(&peer->chunk_free) ||
@@ -224,7 +225,7 @@ void psi_pull_end(struct psi_peer *peer)
     psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
     req->flying--;
     req->offset2 += elements;
-    if (req->offset2 == psi_pull_total(req)) {
+    if (req->offset2 == total_of(req)) {
         PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
         if (var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
             req->exact = true;

@@ -29,7 +29,8 @@ ps_status settings_ask(const struct psctl *c, int i, struct settings *out)
     return ps_task_config(c->session, i, psctl_left_ms(c), each, out);
 }
 
-const struct setting *settings_find(const struct settings *all, const char *name)
+/* NULL: there is none. */
+static const struct setting *find(const struct settings *all, const char *name)
 {
     for (size_t i = 0; i < all->count; i++) {
         if (strcmp(all->at[i].name, name) == 0) {
@@ -59,7 +60,7 @@ static bool look(struct psctl *c, int i, const char *name, struct setting *befor
     const char *task = ps_cluster_task_name(c->session, i);
     struct settings all = {.count = 0};
     ps_status st = settings_ask(c, i, &all);
-    const struct setting *s = settings_find(&all, name);
+    const struct setting *s = find(&all, name);
     bool may = st == PS_OK && s != NULL && s->live;
     if (st != PS_OK) {
         psctl_failed(c, st, ps_last_reason(), "%s: %s", task, ps_last_error());
@@ -86,7 +87,7 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
         return false;
     }
     struct settings all = {.count = 0};
-    const struct setting *now = settings_ask(c, i, &all) == PS_OK ? settings_find(&all, name) : NULL;
+    const struct setting *now = settings_ask(c, i, &all) == PS_OK ? find(&all, name) : NULL;
     value = now != NULL ? now->value : value; /* what the task made of it: 5 is 5s */
     if (c->json) {
         cli_json_put(NULL, json_pack("{s:s, s:s, s:o, s:o}", "name", task, "setting", name, "old", cli_json_text(before), "new",

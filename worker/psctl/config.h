@@ -16,8 +16,6 @@ struct settings {
 };
 /** Ask task i for its settings, which replace those in out. */
 ps_status settings_ask(const struct psctl *c, int i, struct settings *out);
-/** The one of that name; NULL: there is none. */
-const struct setting *settings_find(const struct settings *all, const char *name);
 /** Say that the task has no such setting, or none at all, and which one was likely meant. */
 void settings_say_none(const struct settings *all, const char *task, const char *name);
 enum psctl_exit config_set(struct psctl *c, const char *name, const char *value);

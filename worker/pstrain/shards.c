@@ -28,12 +28,14 @@ enum {
     ITEM_BYTES = 64,
     NEXT_SLICE_MS = 500 /* a signal is looked for in between */,
     REFUSED_MAX = 20, /* times for one shard; once is a session that was made anew */
-    END_MS = 1000
+    END_MS = 1000,
+    NAME_BYTES = 48
 };
 
-const char *shards_name(int64_t chief, char name[SHARDS_NAME_BYTES])
+/* The queue of the run that this session, as the sign of its chief names it, leads. 0: of --local. */
+static const char *queue_name(int64_t chief, char name[NAME_BYTES])
 {
-    (void)snprintf(name, SHARDS_NAME_BYTES, "pstrain/work/%016" PRIx64, (uint64_t)chief);
+    (void)snprintf(name, NAME_BYTES, "pstrain/work/%016" PRIx64, (uint64_t)chief);
     return name;
 }
 
@@ -84,21 +86,21 @@ static ps_status look(const struct flags *f, const struct cluster *c, const char
 int shards_open(struct shards *s, ps_session *session, const struct flags *f, const struct cluster *c, const char *who,
                 int64_t chief, int64_t row_count, bool make)
 {
-    char name[SHARDS_NAME_BYTES];
+    char name[NAME_BYTES];
     *s = (struct shards){.session = session, .who = who, .row_count = row_count, .log = f->log_shards};
-    if (!make && look(f, c, shards_name(chief, name)) != PS_OK) {
+    if (!make && look(f, c, queue_name(chief, name)) != PS_OK) {
         return -1;
     }
-    ps_status st = get(s, f, shards_name(chief, name));
+    ps_status st = get(s, f, queue_name(chief, name));
     return st == PS_OK ? 0 : session_call_failed(st, "--work shards");
 }
 
 bool shards_are_over(ps_session *aside, int64_t chief)
 {
-    char name[SHARDS_NAME_BYTES];
+    char name[NAME_BYTES];
     ps_work *work = NULL;
     ps_work_item item;
-    ps_status st = ps_work_get(aside, shards_name(chief, name), NULL, NULL, 0, 1, 0, &work);
+    ps_status st = ps_work_get(aside, queue_name(chief, name), NULL, NULL, 0, 1, 0, &work);
     st = st == PS_OK ? ps_work_next(work, &item, END_MS) : st;
     if (st == PS_OK) {
         (void)ps_work_return(work, &item); /* its chief died, and its workers go on: one of them gets it */
@@ -108,10 +110,10 @@ bool shards_are_over(ps_session *aside, int64_t chief)
 
 void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief)
 {
-    char name[SHARDS_NAME_BYTES];
+    char name[NAME_BYTES];
     ps_session *aside = session_open_aside(f, c);
     if (shards_are_over(aside, chief)) {
-        (void)ps_variable_delete(aside, shards_name(chief, name)); /* else it is left: it disturbs nobody */
+        (void)ps_variable_delete(aside, queue_name(chief, name)); /* else it is left: it disturbs nobody */
     }
     (void)ps_session_close(aside);
 }

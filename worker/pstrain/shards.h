@@ -25,9 +25,6 @@ struct shards {
     int64_t epoch;      /* of the last one that it had */
 };
 
-enum { SHARDS_NAME_BYTES = 48 };
-/** The queue of the run that this session, as the sign of its chief names it, leads. 0: of --local. Returns name. */
-const char *shards_name(int64_t chief, char name[SHARDS_NAME_BYTES]);
 /**
  * The queue of the run. Where it is lost with a ps task the session, made anew, makes it again, from its first epoch.
  *

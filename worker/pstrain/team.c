@@ -49,14 +49,14 @@ enum {
     ALONE_LOOKS = 3 /* a worker that starts over, after a reset, has no session for a moment */
 };
 
-const char *team_container(const struct flags *f)
+static const char *container_of(const struct flags *f)
 {
     return f->container[0] != '\0' ? f->container : "localhost";
 }
 
 void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c)
 {
-    *t = (struct team){.f = f, .c = c, .session = s, .container = team_container(f)};
+    *t = (struct team){.f = f, .c = c, .session = s, .container = container_of(f)};
 }
 
 /* ---- who is there ---- */

@@ -25,8 +25,6 @@ struct team {
 /** Keeps all three. The session may be another one each time. Signs are read and written in sessions of their own: what the one
  * that trains gets again after a loss is the model. */
 void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c);
-/** "localhost", or what --container says. */
-const char *team_container(const struct flags *f);
 /** --fresh, the chief: empty the model and its signs on all ps tasks. */
 ps_status team_reset(const struct team *t);
 /** Which run with --fresh is the last one; begins: that is this one, the chief's, which empties the model next. 0, or -1: said.

@@ -66,7 +66,8 @@ static ps_status check_locked(const struct psk_place *place, struct psi_err *err
     return place->error.code;
 }
 
-ps_status psk_place_check(struct psk_place *place, struct psi_err *err)
+/* The device's first failure, if it has one. */
+static ps_status check(struct psk_place *place, struct psi_err *err)
 {
     (void)pthread_mutex_lock(&place->lock);
     const ps_status st = check_locked(place, err);
@@ -192,7 +193,7 @@ ps_status psk_place_open(const char *device, uint32_t threads, struct psk_place 
     (void)pthread_mutex_lock(&open_mutex);
     struct psk_place *place = place_find(name);
     if (place != NULL) {
-        st = psk_place_check(place, err);
+        st = check(place, err);
         if (st != PS_OK) {
             psi_err_prefix(err, "%s failed, and is open as long as others use it", name);
         }
@@ -377,7 +378,7 @@ ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks,
         }
         (void)pthread_mutex_unlock(&place->lock);
     }
-    return psk_place_check(place, err);
+    return check(place, err);
 }
 
 static void on_called(void *ctx, const struct psi_err *error)
@@ -396,7 +397,7 @@ static void on_called(void *ctx, const struct psi_err *error)
 ps_status psk_place_call(struct psk_place *place, int stream, struct psk_call *call, psk_done_fn done, void *ctx,
                          struct psi_err *err)
 {
-    const ps_status st = psk_place_check(place, err);
+    const ps_status st = check(place, err);
     *call = (struct psk_call){place, done, ctx};
     return st == PS_OK ? place->plugin->stream_call(place->device, place->tracks[stream].stream, on_called, call, err) : st;
 }

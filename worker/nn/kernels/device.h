@@ -75,7 +75,5 @@ PSI_MUST ps_status psk_place_wait(struct psk_place *place, const struct psk_mark
  *  device's until then. */
 PSI_MUST ps_status psk_place_call(struct psk_place *place, int stream, struct psk_call *call, psk_done_fn done, void *ctx,
                                   struct psi_err *err);
-/** The device's first failure, if it has one. */
-PSI_MUST ps_status psk_place_check(struct psk_place *place, struct psi_err *err);
 
 #endif

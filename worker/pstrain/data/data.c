@@ -126,7 +126,8 @@ static int check_short(const struct data_file *file, char *err)
                                     code == Z_ERRNO ? strerror(errno) : text);
 }
 
-int64_t data_file_some(struct data_file *file, void *buf, size_t bytes, char *err)
+/* Up to bytes bytes: how many, fewer only at the end of the file; -1 on error. */
+static int64_t read_some(struct data_file *file, void *buf, size_t bytes, char *err)
 {
     size_t got = gzfread(buf, 1, bytes, file->gz);
     file->position += (int64_t)got;
@@ -144,7 +145,7 @@ int64_t data_file_line(struct data_file *file, char *line, int room, char *err)
 int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *what, char *err)
 {
     int64_t start = file->position;
-    int64_t got = data_file_some(file, buf, bytes, err);
+    int64_t got = read_some(file, buf, bytes, err);
     if (got >= 0 && got < (int64_t)bytes) {
         return cli_error(err, "%s: ends at byte %" PRId64 ": expected %zu bytes of %s from byte %" PRId64, file->path,
                          file->position, bytes, what, start);
@@ -155,7 +156,7 @@ int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *
 int data_file_end(struct data_file *file, char *err)
 {
     char extra = 0;
-    int64_t got = data_file_some(file, &extra, 1, err);
+    int64_t got = read_some(file, &extra, 1, err);
     return got <= 0 ? (int)got
                     : cli_error(err, "%s: goes on at byte %" PRId64 ": expected its end there", file->path, file->position - 1);
 }

@@ -86,8 +86,6 @@ struct data_file {
 int data_file_open(struct data_file *file, const char *path, char *err);
 /** Exactly bytes bytes of what, or an error with the position. */
 int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *what, char *err);
-/** Up to bytes bytes: how many, fewer only at the end of the file; -1 on error. */
-int64_t data_file_some(struct data_file *file, void *buf, size_t bytes, char *err);
 /** The next line, its newline included, if room has space for it and a NUL: how many bytes of it; 0 at the end; -1 on error. */
 int64_t data_file_line(struct data_file *file, char *line, int room, char *err);
 /** Nothing may follow (this also makes zlib verify its checksum). */
