@@ -328,8 +328,8 @@ static void on_wake(uv_async_t *async)
     }
 }
 
-/* waits: as in psi_io_submit_all(). Between two turns nobody sleeps unless the program waits for the descriptor. */
-static void submit(struct psi_io *io, struct psi_list *works, bool waits)
+/* Between two turns nobody sleeps unless the program waits for the descriptor. */
+void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits)
 {
     (void)pthread_mutex_lock(&io->lock);
     psi_list_move_all(&io->queue, works);
@@ -340,17 +340,12 @@ static void submit(struct psi_io *io, struct psi_list *works, bool waits)
     (void)pthread_mutex_unlock(&io->lock);
 }
 
-void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits)
-{
-    submit(io, works, waits);
-}
-
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
 {
     struct psi_list works;
     psi_list_init(&works);
     psi_list_push_back(&works, &work->link);
-    submit(io, &works, false);
+    psi_io_submit_all(io, &works, false);
 }
 
 /* ---- life ---- */

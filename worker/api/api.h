@@ -175,6 +175,8 @@ bool psi_api_here(const ps_session *s);
 /** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
  * INVALID_ARGUMENT. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
+/** The same and the session's first error, for a call that returns it: PS_OK where it may go on; else what it returns. */
+ps_status psi_api_enter(ps_session *s, bool may_block) PSI_MUST;
 /** FAILED_PRECONDITION: a request of this kind would change a value, and an evaluator changes none. */
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err) PSI_MUST;
 /** It reads only. */
@@ -184,7 +186,9 @@ ps_session *psi_api_broken(const struct psi_err *err);
 /** Make *err the session's first error unless there is one, and log it then; of a hook's thread with its name. Returns the code
  * of the first error. Any thread. */
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
-/** The same of an error that no recovery mends, whatever its code. */
+/** The same of an error of a call that returns the first one: `call` is put in front, and *err becomes the thread's last error. */
+ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call);
+/** psi_api_stick() of an error that no recovery mends, whatever its code. */
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
 /** Under the lock: PS_OK, or what a call of this thread that may not be made now has to return, in *err: the session closes, or
  * another thread makes it anew. */

@@ -134,6 +134,13 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
     return PS_OK;
 }
 
+ps_status psi_api_enter(ps_session *s, bool may_block)
+{
+    struct psi_err err = {0};
+    ps_status st = psi_api_check(s, may_block, &err);
+    return st == PS_OK ? psi_api_sticky(s, NULL) : psi_api_last_error_set(&err);
+}
+
 bool psi_api_evaluates(const ps_session *s)
 {
     return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* asked with each push */
@@ -228,6 +235,13 @@ static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err)
 {
     return stick(s, err, false);
+}
+
+ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call)
+{
+    psi_err_prefix(err, "%s", call);
+    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
+    return psi_api_stick(s, err);
 }
 
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err)

@@ -52,20 +52,6 @@ void psi_api_hooks_free(struct psi_hooks *hooks)
 
 /* ---- adding ---- */
 
-ps_status psi_api_hook_enter(ps_session *s)
-{
-    struct psi_err err = {0};
-    ps_status st = psi_api_check(s, false, &err);
-    return st == PS_OK ? psi_api_sticky(s, NULL) : psi_api_last_error_set(&err);
-}
-
-ps_status psi_api_hook_refused(ps_session *s, struct psi_err *err, const char *call)
-{
-    psi_err_prefix(err, "%s", call);
-    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
-    return psi_api_stick(s, err);
-}
-
 ps_status psi_api_hook_add(ps_session *s, const struct psi_hook *hook, const char *call)
 {
     struct psi_err err = {0};
@@ -91,14 +77,14 @@ ps_status psi_api_hook_add(ps_session *s, const struct psi_hook *hook, const cha
     if (hook->release != NULL) {
         hook->release(hook->hook.ctx);
     }
-    return psi_api_hook_refused(s, &err, call);
+    return psi_api_refused(s, &err, call);
 }
 
 ps_status ps_add_hook(ps_session *s, const ps_hook *hook)
 {
     struct psi_err err = {0};
     struct psi_hook h = {.release = NULL};
-    ps_status st = psi_api_hook_enter(s);
+    ps_status st = psi_api_enter(s, false);
     if (st != PS_OK) {
         return st;
     }
@@ -106,7 +92,7 @@ ps_status ps_add_hook(ps_session *s, const ps_hook *hook)
     st = hook == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the hook is NULL")
                       : psi_struct_take(hook, &h.hook, sizeof(h.hook), "ps_hook_init", &err);
     if (st != PS_OK) {
-        return psi_api_hook_refused(s, &err, "ps_add_hook");
+        return psi_api_refused(s, &err, "ps_add_hook");
     }
     (void)snprintf(h.name, sizeof(h.name), "%s", h.hook.name == NULL ? "hook" : h.hook.name);
     return psi_api_hook_add(s, &h, "ps_add_hook");
@@ -116,7 +102,7 @@ ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action)
 {
     struct psi_err err = {0};
     struct psi_hook h = {.name = "nan", .guards = action};
-    ps_status st = psi_api_hook_enter(s);
+    ps_status st = psi_api_enter(s, false);
     if (st != PS_OK) {
         return st;
     }
@@ -125,7 +111,7 @@ ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action)
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "action: %d is none of PS_NAN_*", (int)action);
     }
     if (st != PS_OK) {
-        return psi_api_hook_refused(s, &err, "ps_add_nan_hook");
+        return psi_api_refused(s, &err, "ps_add_nan_hook");
     }
     (void)snprintf(h.guarded, sizeof(h.guarded), "%s", name == NULL ? "" : name);
     return psi_api_hook_add(s, &h, "ps_add_nan_hook");
@@ -475,7 +461,7 @@ ps_status ps_step_value(ps_session *s, const char *name, double value)
     bool skips = false;
     int64_t step = 0;
     int64_t before = 0;
-    ps_status st = psi_api_hook_enter(s);
+    ps_status st = psi_api_enter(s, false);
     if (st != PS_OK) {
         return st;
     }
@@ -489,7 +475,7 @@ ps_status ps_step_value(ps_session *s, const char *name, double value)
         (void)pthread_mutex_unlock(&s->lock);
     }
     if (st != PS_OK) {
-        return psi_api_hook_refused(s, &err, "ps_step_value");
+        return psi_api_refused(s, &err, "ps_step_value");
     }
     if (skips) {
         char text[32];

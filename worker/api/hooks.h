@@ -73,10 +73,6 @@ bool psi_api_step_skips(ps_session *s);
 bool psi_api_step_skipped(ps_session *s);
 
 /* ---- hooks of the library ---- */
-/** PS_OK where a hook may be added; else what the call returns. */
-ps_status psi_api_hook_enter(ps_session *s) PSI_MUST;
-/** An argument is wrong, which *err says without naming the call: sticks. Returns the session's first error. */
-ps_status psi_api_hook_refused(ps_session *s, struct psi_err *err, const char *call);
 /** Add a copy of *hook, whose ctx belongs to the session from now on, also where this fails. Sticks. */
 ps_status psi_api_hook_add(ps_session *s, const struct psi_hook *hook, const char *call);
 /** value as messages have it; buf of 32 bytes; returns it. */

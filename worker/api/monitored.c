@@ -325,9 +325,7 @@ static ps_status read_step(ps_session *s, ps_variable *step, uint64_t end_ms, in
     if (st == PS_OK || psi_io_now_ms() >= end_ms || psi_api_is_over(s)) {
         return st;
     }
-    psi_err_prefix(err, "ps_wait_step");
-    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
-    return psi_api_stick(s, err);
+    return psi_api_refused(s, err, "ps_wait_step");
 }
 
 static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)

@@ -19,31 +19,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static ps_status stick(ps_session *s, struct psi_err *err, const char *what)
-{
-    psi_err_prefix(err, "%s", what);
-    PSI_IGNORE(psi_api_last_error_set(err)); /* the session's error is returned, which may be an older one */
-    return psi_api_stick(s, err);
-}
-
-/* PS_OK where a call may go on; else what it has to return. */
-static ps_status enter(ps_session *s, bool may_block)
-{
-    if (s == NULL) {
-        return PS_INVALID_ARGUMENT;
-    }
-    struct psi_err err = {0};
-    ps_status st = psi_api_check(s, may_block, &err);
-    if (st != PS_OK) {
-        return psi_api_last_error_set(&err);
-    }
-    return psi_api_sticky(s, NULL);
-}
-
-/* The same, and what was put aside is got. */
+/* psi_api_enter(), and what was put aside is got. */
 static ps_status enter_settled(ps_session *s)
 {
-    ps_status st = enter(s, true);
+    ps_status st = psi_api_enter(s, true);
     return st == PS_OK ? psi_api_settle(s) : st;
 }
 
@@ -191,7 +170,7 @@ static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, cons
     ps_variable_spec spec;
     ps_param *p = NULL;
     PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the next line says */
-    if (enter(s, true) != PS_OK) {
+    if (psi_api_enter(s, true) != PS_OK) {
         return dummy(s, name, &shape);
     }
     ps_variable_spec_init(&spec);
@@ -201,7 +180,7 @@ static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, cons
     spec.init = init;
     spec.optimizer = optimizer;
     if (param_make(s, &spec, &p, &err) != PS_OK) {
-        PSI_IGNORE(stick(s, &err, "ps_param_get")); /* the dummy's calls return it */
+        PSI_IGNORE(psi_api_refused(s, &err, "ps_param_get")); /* the dummy's calls return it */
         return dummy(s, name, &shape);
     }
     param_keep(s, p);
@@ -264,7 +243,7 @@ void *ps_param_grad(ps_param *p)
 {
     void *memory = NULL;
     struct psi_err err = {0};
-    if (p == NULL || (enter(p->session, true) != PS_OK && !is_lost(p->session))) {
+    if (p == NULL || (psi_api_enter(p->session, true) != PS_OK && !is_lost(p->session))) {
         return NULL;
     }
     wait_for(p, &p->pushing);
@@ -283,7 +262,7 @@ struct psk_block *psi_param_value_block(ps_param *p)
 
 struct psk_block *psi_param_grad_block(ps_param *p)
 {
-    if (enter(p->session, true) != PS_OK) {
+    if (psi_api_enter(p->session, true) != PS_OK) {
         return NULL;
     }
     const struct psk_place *place = psi_api_compute_place(p->session);
@@ -325,7 +304,7 @@ static void stick_result(ps_session *s, const ps_result *result, const char *wha
 {
     struct psi_err err = {.code = result->status, .applied = result->applied, .reason = result->reason};
     (void)snprintf(err.text, sizeof(err.text), "%s", result->text);
-    PSI_IGNORE(stick(s, &err, what)); /* the waiting call looks at it */
+    PSI_IGNORE(psi_api_refused(s, &err, what)); /* the waiting call looks at it */
 }
 
 /* What was on its way to the second buffer is there for the next ps_pull(), or will never be. Under the lock. */
@@ -403,7 +382,7 @@ static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st,
     }
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    return stick(s, &err, what);
+    return psi_api_refused(s, &err, what);
 }
 
 static enum psi_param_next next_get(ps_param *p)
@@ -598,13 +577,13 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
     }
     if (p == NULL || p->session != s) {
         (void)psi_fail(&err, PS_INVALID_ARGUMENT, "the parameter is %s", p == NULL ? "NULL" : "of another session");
-        return stick(s, &err, what);
+        return psi_api_refused(s, &err, what);
     }
     if (p->variable == NULL || psi_api_step_skips(s)) {
         return PS_OK;
     }
     if (psi_api_trains(s, &err) != PS_OK || psi_api_sync_pushed(p, &err) != PS_OK) {
-        return stick(s, &err, what);
+        return psi_api_refused(s, &err, what);
     }
     bring = bring && !psi_api_in_rounds(s); /* the new values are there when the round is over */
     take(p, &p->pushing, &s->pushes);
@@ -648,7 +627,7 @@ static ps_status stick_last(ps_session *s, ps_status st, const char *what)
 {
     struct psi_err err = {.code = st, .applied = ps_last_applied(), .reason = ps_last_reason()};
     (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
-    return stick(s, &err, what);
+    return psi_api_refused(s, &err, what);
 }
 
 /* Add one to the global step. */
@@ -658,7 +637,7 @@ static ps_status count_step(ps_session *s, int64_t *out_value)
     ps_variable *step = NULL;
     ps_status st = psi_api_global_step(s, &step, &err);
     if (st != PS_OK) {
-        return stick(s, &err, "ps_step_done");
+        return psi_api_refused(s, &err, "ps_step_done");
     }
     const int64_t one = 1;
     st = ps_variable_assign_add(step, &one, sizeof(one), out_value);
@@ -669,7 +648,7 @@ static ps_status count_step(ps_session *s, int64_t *out_value)
 static ps_status step_done(ps_session *s, bool *out_counted)
 {
     struct psi_err err = {0};
-    ps_status st = enter(s, true);
+    ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
         return st;
     }
@@ -680,7 +659,7 @@ static ps_status step_done(ps_session *s, bool *out_counted)
         return PS_OK;
     }
     if (psi_api_trains(s, &err) != PS_OK) {
-        return stick(s, &err, "ps_step_done");
+        return psi_api_refused(s, &err, "ps_step_done");
     }
     (void)pthread_mutex_lock(&s->lock);
     while (s->pushes > 0) {
@@ -699,7 +678,7 @@ static ps_status step_done(ps_session *s, bool *out_counted)
     }
     st = psi_api_sync_step(s, &value, &err);
     if (st != PS_OK) {
-        return stick(s, &err, "ps_step_done");
+        return psi_api_refused(s, &err, "ps_step_done");
     }
     psi_api_set_global_step(s, value);
     *out_counted = true;
@@ -728,7 +707,7 @@ static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
         return PS_OK;
     }
     if (psi_api_sticky(s, NULL) == PS_OK) {
-        PSI_IGNORE(stick(s, &err, "ps_session_ready")); /* it is returned below */
+        PSI_IGNORE(psi_api_refused(s, &err, "ps_session_ready")); /* it is returned below */
     }
     return psi_api_recover(s) ? psi_monitor_found(s, out_found) : psi_api_sticky(s, NULL);
 }
@@ -737,7 +716,7 @@ static ps_status session_ready(ps_session *s)
 {
     struct psi_found found = {0};
     PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the next line says */
-    ps_status st = enter(s, true);
+    ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
         return st;
     }

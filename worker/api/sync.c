@@ -76,16 +76,8 @@ static ps_status set_options(ps_session *s, const ps_sync_options *options, stru
 ps_status ps_session_sync(ps_session *s, const ps_sync_options *options)
 {
     struct psi_err err = {0};
-    if (psi_api_check(s, false, &err) != PS_OK) {
-        return psi_api_last_error_set(&err);
-    }
-    ps_status st = psi_api_sticky(s, NULL);
-    if (st != PS_OK || set_options(s, options, &err) == PS_OK) {
-        return st;
-    }
-    psi_err_prefix(&err, "ps_session_sync");
-    PSI_IGNORE(psi_api_last_error_set(&err)); /* the session's error is returned, which may be an older one */
-    return psi_api_stick(s, &err);
+    ps_status st = psi_api_enter(s, false);
+    return st != PS_OK || set_options(s, options, &err) == PS_OK ? st : psi_api_refused(s, &err, "ps_session_sync");
 }
 
 int64_t ps_dropped(ps_session *s)

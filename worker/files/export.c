@@ -4,7 +4,7 @@
  *
  * Happy path: the file's directory takes a new file -> list of the variables -> records -> strings -> header -> the values in
  * pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
- * (file_target.c). The header has the variables in the order of creation; their values lie in the file by element size.
+ * (target.c). The header has the variables in the order of creation; their values lie in the file by element size.
  *
  * In rounds the values are those of one round: the directory is asked before and after, and when a round has ended between the
  * two the values are read again, over those that are in the file, for so long as one variable of that size may take. A round is

@@ -56,7 +56,7 @@ ps_status psi_files_cluster_name(ps_session *s, char *name, size_t n, struct psi
 /** For a request that moves so many bytes: the session's timeout, and a second more for each 64 MiB. */
 int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes);
 
-/* ---- file_metadata.c ---- */
+/* ---- metadata.c ---- */
 /** JSON for PSI_FILES_KEY_VARIABLES; free(). NULL: no memory. */
 char *psi_files_describe(const struct psi_file_var *vars, size_t count);
 /**
@@ -66,7 +66,7 @@ char *psi_files_describe(const struct psi_file_var *vars, size_t count);
  */
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err) PSI_MUST;
 
-/* ---- file_target.c: a file that appears whole or not at all ---- */
+/* ---- target.c: a file that appears whole or not at all ---- */
 struct psi_file_target {
     const char *path;    /* as given, for messages; borrows */
     char *directory;     /* of the file itself, links followed */

@@ -10,7 +10,7 @@ ps_status psi_hooks_add(ps_session *s, const struct psi_hook *hook, const void *
                         struct psi_err *err)
 {
     struct psi_hook h = *hook;
-    const ps_status st = psi_api_hook_enter(s);
+    const ps_status st = psi_api_enter(s, false);
     if (st != PS_OK) {
         return st;
     }
@@ -18,7 +18,7 @@ ps_status psi_hooks_add(ps_session *s, const struct psi_hook *hook, const void *
         (void)psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a hook");
     }
     if (err->code != PS_OK) {
-        return psi_api_hook_refused(s, err, call);
+        return psi_api_refused(s, err, call);
     }
     memcpy(h.hook.ctx, ctx, ctx_bytes);
     h.release = h.release != NULL ? h.release : psi_free;
