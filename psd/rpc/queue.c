@@ -12,7 +12,6 @@
 #include "common/mem.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- as waits ---- */
@@ -341,14 +340,6 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
 
 /* ---- QUEUES ---- */
 
-static int by_name(const void *a, const void *b)
-{
-    const struct psd_variable *const *x = a;
-    const struct psd_variable *const *y = b;
-    int order = strcmp((*x)->container->name, (*y)->container->name);
-    return order != 0 ? order : strcmp((*x)->name, (*y)->name);
-}
-
 static uint32_t length(const struct psi_list *line)
 {
     uint32_t count = 0;
@@ -389,21 +380,12 @@ void psd_rpc_queues(struct psd_task *t, struct psd_conn *c, const struct psd_req
     if (psd_peers_refuse(t, c, r)) {
         return;
     }
-    const struct psd_variable **all = psi_calloc((size_t)t->store.queue_count + 1, sizeof(const struct psd_variable *));
+    uint32_t count = 0;
+    const struct psd_variable **all = psd_variables_by_name(t, true, &count);
     if (all == NULL) {
         psd_list_refuse(t, c, r);
         return;
     }
-    uint32_t count = 0;
-    uint64_t cursor = 0, handle = 0;
-    void *value = NULL;
-    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
-        const struct psd_variable *v = value;
-        if (v->queue != NULL) {
-            all[count++] = v;
-        }
-    }
-    qsort(all, count, sizeof(const struct psd_variable *), by_name);
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_QUEUES, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < count; i++) {

@@ -203,6 +203,8 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
 /** It is deleted, and the disk that was to note that has failed: what its client is told. */
 struct psi_err psd_delete_not_noted(const struct psi_err *err);
 void psd_reset_here(struct psd_task *t, const char *container);
+/** All variables, or all queues, by container and name: [*out_count], to be freed. NULL: no memory. */
+const struct psd_variable **psd_variables_by_name(const struct psd_task *t, bool queues, uint32_t *out_count);
 
 /* ---- call.c: CALL ---- */
 /** As psd_task_call_finished(). */

@@ -234,20 +234,23 @@ static int by_name(const void *a, const void *b)
     return order != 0 ? order : strcmp((*x)->name, (*y)->name);
 }
 
-static uint32_t collect(const struct psd_task *t, const struct psd_variable **all)
+const struct psd_variable **psd_variables_by_name(const struct psd_task *t, bool queues, uint32_t *out_count)
 {
     uint32_t count = 0;
-    uint64_t cursor = 0;
-    uint64_t handle = 0;
+    uint64_t cursor = 0, handle = 0;
     void *value = NULL;
-    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
+    const struct psd_variable **all = psi_calloc((size_t)t->store.variable_count + 1, sizeof(const struct psd_variable *));
+    while (all != NULL && psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
         const struct psd_variable *v = value;
-        if (v->queue == NULL) {
+        if ((v->queue != NULL) == queues) {
             all[count++] = v;
         }
     }
-    qsort(all, count, sizeof(const struct psd_variable *), by_name);
-    return count;
+    if (count > 0) {
+        qsort(all, count, sizeof(const struct psd_variable *), by_name);
+    }
+    *out_count = count;
+    return all;
 }
 
 void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -255,12 +258,12 @@ void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (psd_peers_refuse(t, c, r)) {
         return;
     }
-    const struct psd_variable **all = psi_calloc((size_t)t->store.variable_count + 1, sizeof(const struct psd_variable *));
+    uint32_t count = 0;
+    const struct psd_variable **all = psd_variables_by_name(t, false, &count);
     if (all == NULL) {
         psd_list_refuse(t, c, r);
         return;
     }
-    uint32_t count = collect(t, all);
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_VARS, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < count; i++) {

@@ -186,7 +186,8 @@ ps_session *psi_api_broken(const struct psi_err *err);
 /** Make *err the session's first error unless there is one, and log it then; of a hook's thread with its name. Returns the code
  * of the first error. Any thread. */
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
-/** The same of an error of a call that returns the first one: `call` is put in front, and *err becomes the thread's last error. */
+/** The same of an error of a call that returns the first one: `call` is put in front, and *err becomes the thread's last error.
+ */
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call);
 /** psi_api_stick() of an error that no recovery mends, whatever its code. */
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);

@@ -157,8 +157,7 @@ static void send_call(struct psi_peer *peer, struct psi_ask *ask)
     if (!ask->waits || ask->number == 0) {
         ask->number = peer->next_request++;
     }
-    struct ps_frame_header h;
-    psi_peer_header(peer, ask->op, ask->number, &h);
+    struct ps_frame_header h = psi_frame_header(ask->op, ask->number);
     h.meta_bytes = ask->meta_bytes;
     h.handle = ask->handle;
     ask->sent = true;
@@ -207,10 +206,9 @@ void psi_ask_beat(struct psi_peer *peer)
     const ps_v1_Beat m = psi_ask_beat_of(peer);
     _Alignas(8) uint8_t meta[(ps_v1_Beat_size + 7) / 8 * 8] = {0};
     size_t bytes = 0;
-    struct ps_frame_header h;
     ps_status st = psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL);
     PSI_ASSERT(st == PS_OK); /* meta has its bound */
-    psi_peer_header(peer, PS_OP_BEAT, peer->next_request++, &h);
+    struct ps_frame_header h = psi_frame_header(PS_OP_BEAT, peer->next_request++);
     h.meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     peer->beat_sent_ms = peer->c->now_ms;
     psi_peer_send(peer, &h, meta, NULL, 0);
@@ -218,8 +216,7 @@ void psi_ask_beat(struct psi_peer *peer)
 
 void psi_ask_abandon(struct psi_peer *peer, uint64_t number)
 {
-    struct ps_frame_header h;
-    psi_peer_header(peer, PS_OP_ABANDON, number, &h);
+    struct ps_frame_header h = psi_frame_header(PS_OP_ABANDON, number);
     h.flags = PS_FLAG_SEQ;
     psi_peer_send(peer, &h, NULL, NULL, 0);
 }
@@ -240,8 +237,7 @@ static void remember_ack(struct psi_peer *peer, uint64_t number)
 
 static void send_ack(struct psi_peer *peer, uint64_t number)
 {
-    struct ps_frame_header h;
-    psi_peer_header(peer, PS_OP_ACK, number & ~GIVEN_UP, &h);
+    struct ps_frame_header h = psi_frame_header(PS_OP_ACK, number & ~GIVEN_UP);
     h.offset = (number & GIVEN_UP) != 0;
     psi_peer_send(peer, &h, NULL, NULL, 0);
 }
@@ -249,8 +245,7 @@ static void send_ack(struct psi_peer *peer, uint64_t number)
 /* Nobody waits for what the task still has of it, and a frame of its own costs both sides a fifth of the request. */
 static void send_ack_later(struct psi_peer *peer, uint64_t number)
 {
-    struct ps_frame_header h;
-    psi_peer_header(peer, PS_OP_ACK, number, &h);
+    struct ps_frame_header h = psi_frame_header(PS_OP_ACK, number);
     PSI_IGNORE(psi_peer_send_later(peer, &h, NULL, NULL, 0)); /* the connection says itself that it fails */
 }
 

@@ -53,10 +53,7 @@ void psi_control_call(struct psi_client *c, struct psi_ask *call, const struct p
         psi_control_refused(call, r);
         return;
     }
-    if (r->result_bytes == sizeof(bytes)) {
-        memcpy(&bytes, r->result, sizeof(bytes));
-    }
-    if (r->more || r->result_bytes != sizeof(bytes) || bytes > r->body_bytes || r->body_bytes - bytes > 7) {
+    if (!psi_control_body(r, &bytes)) {
         psi_request_end(req, PS_INTERNAL, PS_MAYBE_PARTLY_APPLIED, "call '%s' at %s: its answer is not understood", io->name,
                         call->peer->name);
         return;

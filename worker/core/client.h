@@ -476,8 +476,8 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
 bool psi_peer_down(const struct psi_peer *peer);
 /** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
 const char *psi_peer_obstacle(const struct psi_peer *peer);
-/** Header of a frame to s, zero but for magic, version, op and id. */
-void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struct ps_frame_header *h);
+/** Header of a request, zero but for magic, version, op and id. */
+struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id);
 /** Queue a copied frame with plain payload; when memory is short the connection fails. */
 void psi_peer_send(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body, uint32_t bytes);
 /** The same, but it leaves with the next frame that is sent, a beat at the latest. False: the connection fails. */
@@ -679,6 +679,8 @@ ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err) PSI_M
 void psi_control_plain(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_control_u64(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
+/** Bytes of the body but for its padding, as the result says; false: the answer is not of this form. */
+bool psi_control_body(const struct psi_reply *r, uint64_t *out_bytes) PSI_MUST;
 void psi_control_stop(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 void psi_control_job_done(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r);
 /** The directory has forgotten what this session said to it: it hears again that it is done. */

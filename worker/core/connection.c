@@ -145,8 +145,7 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
     if (st != PS_OK) {
         return st;
     }
-    struct ps_frame_header h;
-    psi_peer_header(peer, PS_OP_HELLO, 0, &h);
+    struct ps_frame_header h = psi_frame_header(PS_OP_HELLO, 0);
     h.meta_bytes = (uint16_t)psi_pad8((uint32_t)meta_bytes);
     psi_peer_send(peer, &h, meta, peer->body.data, (uint32_t)peer->body.len);
     return peer->doomed ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for HELLO") : PS_OK;

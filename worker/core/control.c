@@ -135,6 +135,15 @@ void psi_control_u64(struct psi_client *c, struct psi_ask *ask, const struct psi
     }
 }
 
+bool psi_control_body(const struct psi_reply *r, uint64_t *out_bytes)
+{
+    if (r->more || r->result_bytes != sizeof(*out_bytes)) {
+        return false;
+    }
+    memcpy(out_bytes, r->result, sizeof(*out_bytes)); /* little-endian */
+    return *out_bytes <= r->body_bytes && r->body_bytes - *out_bytes < 8;
+}
+
 /* ---- JOB_DONE ---- */
 
 void psi_control_job_done(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
@@ -342,11 +351,7 @@ void psi_control_range(struct psi_client *c, struct psi_ask *ask, const struct p
         psi_control_refused(ask, r);
         return;
     }
-    if (r->result_bytes == sizeof(bytes)) {
-        memcpy(&bytes, r->result, sizeof(bytes)); /* little-endian */
-    }
-    if (r->more || r->result_bytes != sizeof(bytes) || bytes > range->bytes || r->body_bytes < bytes ||
-        r->body_bytes - bytes > 7) {
+    if (!psi_control_body(r, &bytes) || bytes > range->bytes) {
         psi_control_not_understood(ask);
         return;
     }

@@ -138,14 +138,9 @@ void psi_peer_fail(struct psi_peer *peer, const char *format, ...)
 
 /* ---- sending ---- */
 
-void psi_peer_header(const struct psi_peer *peer, uint8_t op, uint64_t id, struct ps_frame_header *h)
+struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id)
 {
-    (void)peer;
-    memset(h, 0, sizeof(*h));
-    h->magic = PS_FRAME_MAGIC;
-    h->version = PS_FRAME_VERSION;
-    h->op = op;
-    h->id = id;
+    return (struct ps_frame_header){.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = op, .id = id};
 }
 
 bool psi_peer_send_later(struct psi_peer *peer, const struct ps_frame_header *h, const void *meta, const void *body,

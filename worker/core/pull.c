@@ -55,9 +55,8 @@ bool psi_pull_is_small(const struct psi_request *req)
 
 static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
 {
-    struct ps_frame_header h;
     k->number = peer->next_request++;
-    psi_peer_header(peer, PS_OP_PULL, k->number, &h);
+    struct ps_frame_header h = psi_frame_header(PS_OP_PULL, k->number);
     h.dtype = (uint8_t)wire_of(k->var, k->slot);
     h.handle = k->var->handle;
     h.offset = k->first;

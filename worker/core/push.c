@@ -130,8 +130,7 @@ static void queue_set_step(struct psi_entry *e, struct ps_frame_header *h)
 void psi_push_queue(struct psi_entry *e)
 {
     struct psi_peer *peer = e->peer;
-    struct ps_frame_header h;
-    psi_peer_header(peer, e->op, e->number, &h);
+    struct ps_frame_header h = psi_frame_header(e->op, e->number);
     h.flags = PS_FLAG_SEQ;
     h.handle = e->handle;
     h.dtype = (uint8_t)e->wire;

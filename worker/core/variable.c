@@ -24,8 +24,7 @@
 /* ---- get-or-create ---- */
 
 /* Nobody gets it: whoever waits for it hears why. */
-static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at,
-                    const char *text)
+static void give_up(struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at, const char *text)
 {
     char where[PSI_WHERE_MAX];
     psi_var_move(var, PSI_VAR_NEW, NULL);
@@ -40,7 +39,6 @@ static void give_up(struct psi_client *c, struct psi_var *var, ps_status st, ps_
                                at != NULL ? " at " : "", at != NULL ? psi_peer_where(at, where, sizeof(where)) : "", text);
         }
     }
-    (void)c;
 }
 
 ps_status psi_var_check_get(const struct psi_request *req, struct psi_err *err)
@@ -126,7 +124,7 @@ static void create_failed(struct psi_client *c, struct psi_var *var, const struc
         hold(c, var, at->index, st, reason, text);
         put_off(c, var, retry_ms);
     } else {
-        give_up(c, var, st, reason, at, text);
+        give_up(var, st, reason, at, text);
     }
 }
 
@@ -138,7 +136,7 @@ static void create_answered(struct psi_client *c, struct psi_peer *peer, struct 
         snprintf(text, sizeof(text), "(unreadable text)");
     }
     if (a->status > PS_UNAUTHENTICATED) {
-        give_up(c, var, PS_INTERNAL, PS_REASON_NONE, peer, "an answer with an unknown status");
+        give_up(var, PS_INTERNAL, PS_REASON_NONE, peer, "an answer with an unknown status");
         return;
     }
     uint32_t owner = PSI_BYTES_TEXT(a->job, job, sizeof(job)) == PS_OK ? psi_client_find_task(c, job, a->task) : UINT32_MAX;
@@ -152,7 +150,7 @@ static void create_answered(struct psi_client *c, struct psi_peer *peer, struct 
         return;
     }
     if (owner == UINT32_MAX) {
-        give_up(c, var, PS_INTERNAL, PS_REASON_NONE, peer, "it names an owner that is not in this session's cluster");
+        give_up(var, PS_INTERNAL, PS_REASON_NONE, peer, "it names an owner that is not in this session's cluster");
         return;
     }
     var->owner = owner;
@@ -260,7 +258,7 @@ static void place_all(struct psi_client *c)
         if (st == PS_OK) {
             psi_peer_want(c->peers[var->requested_task]); /* where it most likely is: its HELLO goes beside the CREATE */
         } else {
-            give_up(c, var, st, err.reason, NULL, err.text);
+            give_up(var, st, err.reason, NULL, err.text);
         }
     }
 }
@@ -412,12 +410,12 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
     struct psi_err err = {0};
     ps_status st = psi_var_update(peer, var, a, &err);
     if (st == PS_NOT_FOUND && var->must_exist) {
-        give_up(c, var, st, PS_REASON_LOST, peer, "the directory knows it, its task has lost it");
+        give_up(var, st, PS_REASON_LOST, peer, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
         hold(c, var, peer->index, PS_UNAVAILABLE, st == PS_NOT_FOUND ? PS_REASON_LOST : err.reason, err.text);
         put_off(c, var, 0); /* its task came back empty, say: the next CREATE makes it there */
     } else if (st != PS_OK) {
-        give_up(c, var, st, err.reason, peer, err.text);
+        give_up(var, st, err.reason, peer, err.text);
     } else {
         var->open = true;
         var->used = var->used || var->queue != NULL; /* one that is made anew in its place is another */
