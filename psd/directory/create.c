@@ -161,8 +161,8 @@ static ps_status create_item(struct psd_task *t, struct psd_wait *w, uint32_t i,
         item->order = t->next_order++;
     }
     if (!p->self) {
-        psd_name_asked(n,
-                       p->life); /* should another process take its place before it answers, it may come back with what it made */
+        /* should another process take its place before it answers, it may come back with what it made */
+        psd_name_asked(n, p->life);
         st = ask(t, p, PS_OP_TASK_CREATE, w, i, item, err);
         *out_asked = st == PS_OK;
         return st;

@@ -65,7 +65,6 @@ void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t 
 
 /* ---- refused, torn, abandoned ---- */
 
-/* number of record ends refused, and c, which may be NULL, is told. */
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err)
 {

@@ -45,11 +45,11 @@ void psd_outcome_gap(struct psd_task *t, struct psd_conn *c, const char *why);
  * (closed).
  */
 bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r) PSI_MUST;
-/** number, new or in progress, ends refused; part of it may be in: err says so then. */
-void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
 /** PS_OP_* of a mutation with a body of this kind (enum psd_push_kind). */
 uint8_t psd_push_op(uint8_t kind);
-/** The same for one with a body; c, which may be NULL, is told. */
+/** number, new or in progress, ends refused; part of it may be in: err says so then. */
+void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
+/** The same for a mutation with a body; c, which may be NULL, is told. */
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err);
 /** End number n, in progress, as abandoned at its offset: its prefix stays (counted as torn). */
@@ -124,6 +124,7 @@ void *psd_room_stage(struct psd_task *t, uint64_t n);
 void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes);
 /** A record goes, so that another session can have one; false: all were heard within their lease. */
 bool psd_room_session(struct psd_task *t);
+
 /* ---- push.c: PUSH PUSHPULL ASSIGN ADD ---- */
 void psd_push_segment(struct psd_task *t, struct psd_conn *c, const uint8_t *p, uint32_t n);
 void psd_push_end(struct psd_task *t, struct psd_conn *c);
@@ -142,15 +143,6 @@ void psd_pull_values(struct psd_task *t, struct psd_conn *c, uint64_t number, ui
                      ps_dtype wire, uint64_t first, uint64_t count);
 void psd_pull_free_all(struct psd_task *t);
 
-/* ---- init.c: INIT in one step, SEAL ---- */
-/* What an INIT asks for. */
-struct psd_init {
-    const struct psd_variable *variable;
-    ps_optimizer optimizer;
-    ps_initializer initializer;
-    uint64_t seed, chief_number;
-    bool force;
-};
 /* ---- follow.c: the numbers of chiefs ---- */
 /** Is `number` (0: lower than any) followed here? ABORTED where a higher one is known for the container: names it. */
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err) PSI_MUST;
@@ -162,7 +154,15 @@ ps_status psd_chief_follow(struct psd_task *t, const char *container, uint64_t n
 ps_status psd_chief_set(struct psd_task *t, const char *container, struct psd_record *record, uint64_t number, const char *text,
                         struct psi_err *err) PSI_MUST;
 
-/* ---- init.c ---- */
+/* ---- init.c: INIT in one step, SEAL ---- */
+/* What an INIT asks for. */
+struct psd_init {
+    const struct psd_variable *variable;
+    ps_optimizer optimizer;
+    ps_initializer initializer;
+    uint64_t seed, chief_number;
+    bool force;
+};
 /** Everything that refuses an INIT; changes nothing. out->chief_number is set once it has passed. */
 ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, struct psd_init *out,
                          struct psi_err *err) PSI_MUST;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program asks of all its variables, or of the cluster, before it goes on: which have no value, wait until they are ready,
- * wait until tasks are up, or until
- * others have come to a barrier. Happy path: one request of the core, or one for each variable, many at a time. Failure: that of
- * the request; of several the first, which names the tasks that failed likewise.
+ * What a program asks of all its variables, or of the cluster, before it goes on: which variables have no value; to wait until
+ * they are ready, until tasks are up, or until others have come to a barrier.
+ *
+ * Happy path: one request of the core, or one for each variable, many at a time. Failure: that of the request; of several the
+ * first, which names the tasks that failed likewise.
  */
 #include "api.h"
 

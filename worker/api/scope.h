@@ -13,7 +13,7 @@
 
 struct psi_scopes {
     char container[PS_CONTAINER_BYTES_MAX + 1]; /* the session's default one; constant */
-    struct psi_list variable_scopes;            /* struct scope, the innermost last */
+    struct psi_list variable_scopes;            /* struct level (scope.c), the innermost last */
     struct psi_list containers;                 /* likewise */
     struct psi_map names;                       /* "container\0full name" -> struct got */
     struct psi_placer placer;                   /* device scopes */

@@ -152,7 +152,7 @@ static void send_body(struct psi_peer *peer, const struct psi_ask *ask, struct p
     }
 }
 
-static void send_call(struct psi_peer *peer, struct psi_ask *ask)
+static void send_ask(struct psi_peer *peer, struct psi_ask *ask)
 {
     if (!ask->waits || ask->number == 0) {
         ask->number = peer->next_request++;
@@ -181,7 +181,7 @@ void psi_ask_send(struct psi_peer *peer, bool reopen)
         PSI_LIST_FOREACH(it, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (is_due(ask, reopen, waits != 0) && !peer->doomed) {
-                send_call(peer, ask);
+                send_ask(peer, ask);
             }
         }
     }
@@ -274,7 +274,7 @@ void psi_ask_acknowledge_again(struct psi_peer *peer)
 }
 
 /* The end of an ask: its owner hears of it last. */
-static void end_call(struct psi_ask *ask, const struct psi_reply *r)
+static void end_ask(struct psi_ask *ask, const struct psi_reply *r)
 {
     psi_list_remove(&ask->link);
     ask->fn(ask->peer->c, ask, r);
@@ -284,7 +284,7 @@ static void end_call(struct psi_ask *ask, const struct psi_reply *r)
 static void fail_ask(struct psi_ask *ask, ps_status st, ps_reason reason, ps_applied applied, const char *text)
 {
     struct psi_reply r = {.status = st, .reason = reason, .applied = applied, .text = text};
-    end_call(ask, &r);
+    end_ask(ask, &r);
 }
 
 /* What the directory says with a beat. */
@@ -352,7 +352,7 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
         return;
     }
     acknowledge(peer, ask, false);
-    end_call(ask, r);
+    end_ask(ask, r);
 }
 
 void psi_ask_taken(struct psi_ask *ask)

@@ -118,7 +118,6 @@ void psi_chief_granted(struct psi_client *c, uint64_t number)
     h->holder[0] = '\0';
 }
 
-/* Somebody else has it: what this session gave as chief is refused from now on. */
 void psi_chief_lost(struct psi_client *c, const char *why)
 {
     struct psi_chief *h = &c->chief;

@@ -41,15 +41,16 @@ struct psi_reply;
 /** A part of an answer came (reply->more), or its end; after the end the ask is freed. */
 typedef void (*psi_ask_fn)(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *reply);
 
-enum psi_peer_state {                  /* the ways between them are a table in peer.c */
-                      PSI_PEER_IDLE,   /* nobody has asked for it, or it was left (GOODBYE) */
-                      PSI_PEER_WAIT,   /* waits for the time of its next dial */
-                      PSI_PEER_DIAL,   /* a dial is out */
-                      PSI_PEER_HELLO,  /* HELLO is sent */
-                      PSI_PEER_REOPEN, /* a new life: OPEN of everything opened before goes first */
-                      PSI_PEER_UP,
-                      PSI_PEER_REFUSED, /* for good: another task or another cluster answers there */
-                      PSI_PEER_STATES
+/* What the connection to a task is at. The ways between them are a table in peer.c. */
+enum psi_peer_state {
+    PSI_PEER_IDLE,    /* nobody has asked for it, or it was left (GOODBYE) */
+    PSI_PEER_WAIT,    /* waits for the time of its next dial */
+    PSI_PEER_DIAL,    /* a dial is out */
+    PSI_PEER_HELLO,   /* HELLO is sent */
+    PSI_PEER_REOPEN,  /* a new life: OPEN of everything opened before goes first */
+    PSI_PEER_UP,      /* requests travel */
+    PSI_PEER_REFUSED, /* for good: another task or another cluster answers there */
+    PSI_PEER_STATES
 };
 
 /* Where a request is. Each has its list, or none; psi_request_move() is the only way from one to another. */
@@ -449,10 +450,10 @@ void psi_request_slow(struct psi_request *req);
 /** Of the time until the deadline: what a task is given that answers at its end who is missing. That answer comes first, ticks
  *  (50 ms on both sides) and the way back included; PSI_EARLY_MIN_MS before, where twice as much is left. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
-/** Every request that talks to s ends (s is REFUSED). */
+/** Every request that waits for the task ends: it is REFUSED. */
 void psi_request_fail_peer(struct psi_peer *peer);
-/** A dial of s came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end when
- *  that has gone on for a while; what else waits goes on waiting for its return. */
+/** A dial of the task came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end
+ * when that has gone on for a while; what else waits goes on waiting for its return. */
 void psi_request_unreachable(struct psi_peer *peer);
 
 /* ---- peer.c: a task ---- */
@@ -496,7 +497,7 @@ struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, bool crc, c
 void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void psi_peer_tick(struct psi_peer *peer);
 void psi_peer_pump(struct psi_peer *peer);
-/** HELLO's answer is in s->reply and s->hello. */
+/** HELLO's answer is in peer->reply and peer->hello. */
 void psi_peer_hello(struct psi_peer *peer);
 /** The session ends: with all that is on its way. */
 void psi_peer_end(struct psi_peer *peer);
@@ -597,7 +598,7 @@ ps_status psi_var_wire(struct psi_client *c, struct psi_var *var, ps_dtype asked
 /** One OPEN answer into var. PS_NOT_FOUND: it is gone or another one; INVALID_ARGUMENT: nonsense; ALREADY_EXISTS: other
  * definition. */
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err) PSI_MUST;
-/** OPEN for everything at s that was opened in another life; false: nothing to open. */
+/** OPEN for everything at the task that was opened in another life of it; false: nothing to open. */
 bool psi_var_reopen(struct psi_peer *peer);
 /** Items of OPEN or handles for vars[from..], as many as fit one call; returns the index after the last. */
 uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,

@@ -430,9 +430,8 @@ void psi_peer_tick(struct psi_peer *peer)
         return;
     }
     uint64_t sent = peer->link->out.sent_bytes - peer->link->out.hold_bytes;
-    if (sent != peer->sent_seen && peer->sent_blocked) {
-        peer->heard_ms =
-            now; /* the kernel was full and has been relieved: it takes what we send, its answers may be far behind */
+    if (sent != peer->sent_seen && peer->sent_blocked) { /* the task takes what we send; its answers may be far behind */
+        peer->heard_ms = now;
     }
     peer->sent_seen = sent;
     peer->sent_blocked = peer->link->out.hold_bytes > 0; /* what the kernel takes without that says nothing about the peer */

@@ -304,13 +304,13 @@ const struct psi_member *psi_client_member(const struct psi_client *c);
 bool psi_client_stop_asked(const struct psi_client *c);
 void psi_client_check_invariants(const struct psi_client *c);
 
-/* src of PSI_REQ_CONFIG_SET. */
-/* A learning rate in place of the optimizers'. */
+/* A learning rate in place of the optimizers': src of PSI_REQ_SET_RATE. */
 struct psi_rate {
     const char *container, *name; /* name NULL: all of the container that have an optimizer */
     double rate;
     bool clear; /* the optimizers' own again */
 };
+/* src of PSI_REQ_CONFIG_SET. */
 struct psi_setting {
     const char *name, *value;
 };

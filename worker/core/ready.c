@@ -74,18 +74,49 @@ static void end(struct psi_ready *r)
     }
 }
 
+/* STATUS of one variable. Many of them may be out: none looks at all variables. */
+static bool is_of_one(const struct psi_request *req)
+{
+    return req->kind == PSI_REQ_STATUS && req->var != NULL;
+}
+
+/* Variables that it may be about. */
+static uint32_t count_vars(const struct psi_request *req)
+{
+    uint32_t count = 0;
+    struct psi_list *it = NULL;
+    if (is_of_one(req)) {
+        return 1;
+    }
+    PSI_LIST_FOREACH(it, &req->owner->variables) {
+        count++;
+    }
+    return count;
+}
+
+/* r->vars has room for them. */
+static void collect_vars(struct psi_ready *r)
+{
+    const struct psi_request *req = r->req;
+    struct psi_list *it = NULL;
+    if (is_of_one(req)) {
+        r->vars[r->var_count++] = req->var;
+        return;
+    }
+    PSI_LIST_FOREACH(it, &req->owner->variables) {
+        struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
+        bool mine = var->queue == NULL && (req->kind == PSI_REQ_STATUS || !var->found_only); /* a queue is never waited for */
+        bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
+        if (mine && asked_for) {
+            r->vars[r->var_count++] = var;
+        }
+    }
+}
+
 void psi_ready_go(struct psi_request *req)
 {
     struct psi_client *c = req->owner;
-    bool one = req->kind == PSI_REQ_STATUS && req->var != NULL; /* there may be one such request for each variable */
-    uint32_t count = one ? 1 : 0;
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &c->variables) {
-        if (one) {
-            break;
-        }
-        count++;
-    }
+    uint32_t count = count_vars(req);
     struct psi_ready *r = psi_calloc(1, sizeof(*r));
     if (r != NULL) {
         psi_list_init(&r->link);
@@ -99,20 +130,7 @@ void psi_ready_go(struct psi_request *req)
                         count);
         return;
     }
-    if (one) {
-        r->vars[r->var_count++] = req->var;
-    }
-    PSI_LIST_FOREACH(it, &c->variables) {
-        struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        if (one) {
-            break;
-        }
-        bool mine = var->queue == NULL && (req->kind == PSI_REQ_STATUS || !var->found_only); /* a queue is never waited for */
-        bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
-        if (mine && asked_for) {
-            r->vars[r->var_count++] = var;
-        }
-    }
+    collect_vars(r);
     if (req->kind == PSI_REQ_READY) {
         const struct psi_sync *sync = req->src;
         c->sync = sync != NULL ? *sync : (struct psi_sync){.mode = PS_SYNC_NONE, .step = c->sync.step};
@@ -171,7 +189,7 @@ static void again_later(struct psi_ready *r, const struct psi_peer *peer, const 
     r->again_ms = r->req->owner->now_ms + (retry_ms > RETRY_MS ? retry_ms : RETRY_MS);
 }
 
-static void call_failed(struct psi_ready *r, const struct psi_ask *ask, const struct psi_reply *reply)
+static void ask_failed(struct psi_ready *r, const struct psi_ask *ask, const struct psi_reply *reply)
 {
     char where[PSI_WHERE_MAX];
     if (reply->reason == PS_REASON_NEWER_CHIEF) {
@@ -218,7 +236,7 @@ static void on_status(struct psi_client *c, struct psi_ask *ask, const struct ps
     }
     r->pending--;
     if (reply->status != PS_OK) {
-        call_failed(r, ask, reply);
+        ask_failed(r, ask, reply);
         return;
     }
     for (uint32_t i = 0; i < ask->var_count; i++) {
@@ -235,7 +253,7 @@ static void on_chief(struct psi_client *c, struct psi_ask *ask, const struct psi
     bool over = false;
     r->pending--;
     if (reply->status != PS_OK) {
-        call_failed(r, ask, reply);
+        ask_failed(r, ask, reply);
     } else if (psi_list_next(&p, &n, &ps_v1_ChiefAnswer_msg, &m, &over, NULL) != PS_OK || over || m.number == 0) {
         psi_ready_fail(r, PS_INTERNAL, PS_REASON_NONE, PS_NOTHING_APPLIED, "the directory's answer holds no chief number");
     } else {
@@ -250,7 +268,7 @@ static void on_fenced(struct psi_client *c, struct psi_ask *ask, const struct ps
     (void)c;
     r->pending--;
     if (reply->status != PS_OK) {
-        call_failed(r, ask, reply);
+        ask_failed(r, ask, reply);
     }
 }
 
@@ -259,7 +277,7 @@ static void on_synced(struct psi_client *c, struct psi_ask *ask, const struct ps
     struct psi_ready *r = ask->req->extra;
     r->pending--;
     if (reply->status != PS_OK) {
-        call_failed(r, ask, reply);
+        ask_failed(r, ask, reply);
         return;
     }
     for (uint32_t i = 0; i < r->var_count; i++) {
@@ -276,7 +294,7 @@ static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct ps
             r->wait_again = true;                                                      /* our own deadline is near */
             r->again_ms = c->now_ms < r->wait_ms ? c->now_ms + RETRY_MS : r->again_ms; /* that soon was not asked for */
         } else {
-            call_failed(r, ask, reply);
+            ask_failed(r, ask, reply);
         }
         return;
     }
@@ -292,7 +310,7 @@ static void no_memory(struct psi_ready *r)
 }
 
 /* One ask per task (or more, when the list is long) about the variables that it owns. */
-static void start_calls(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb_msgdesc_t *meta, const void *m)
+static void start_asks(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb_msgdesc_t *meta, const void *m)
 {
     struct psi_client *c = r->req->owner;
     struct psi_var **own = psi_calloc(r->var_count, sizeof(*own));
@@ -354,7 +372,7 @@ static void start_seal(struct psi_ready *r)
 {
     const ps_v1_Seal seal = {.chief_number = r->chief_number};
     r->step = READY_SEALED;
-    start_calls(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
+    start_asks(r, PS_OP_SEAL, on_sealed, &ps_v1_Seal_msg, &seal);
 }
 
 static void beat(struct psi_client *c)
@@ -444,7 +462,7 @@ static void await_seals(struct psi_ready *r)
     ps_v1_Wait m = {.timeout_ms = psi_time_to_give(c, r->req->deadline_ms), .condition = 2};
     r->wait_again = false;
     r->wait_ms = c->now_ms + m.timeout_ms;
-    start_calls(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
+    start_asks(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
 }
 
 /* STATIC: the chief's number, above those that the owners have: a directory without a clock may not know of them. What goes on
@@ -594,11 +612,11 @@ static void look(struct psi_ready *r)
     }
     if ((lease && r->chief_number != 0) || r->fenced) {
         const ps_v1_Seal fence = {.chief_number = r->chief_number, .fence = true};
-        start_calls(r, PS_OP_SEAL, on_fenced, &ps_v1_Seal_msg, &fence);
+        start_asks(r, PS_OP_SEAL, on_fenced, &ps_v1_Seal_msg, &fence);
     }
     r->step = READY_DECIDE;
     r->rounds++;
-    start_calls(r, PS_OP_OPEN, on_status, NULL, NULL);
+    start_asks(r, PS_OP_OPEN, on_status, NULL, NULL);
 }
 
 static void get(struct psi_ready *r)

@@ -4,9 +4,9 @@
  *
  * Happy path: HEAD names a sink: values go straight to the caller's memory, where the reader checks them (its target), and what
  * is converted on the way goes there segment by segment; everything else is gathered in the session's body buffer; END hands it
- * to window.c, pull.c, ask.c or peer.c. A request that ends meanwhile takes the target away first: its memory is the caller's
- * again. Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection, with one
- * log line.
+ * to window.c, pull.c, ask.c or connection.c. A request that ends meanwhile takes the target away first: its memory is the
+ * caller's again. Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection,
+ * with one log line.
  */
 #include "client.h"
 

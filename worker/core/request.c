@@ -255,7 +255,7 @@ void psi_request_go(struct psi_request *req)
 }
 
 /* Whom whoever needs the variable waits for. */
-static struct psi_peer *var_session(struct psi_client *c, const struct psi_var *var)
+static struct psi_peer *peer_of_var(struct psi_client *c, const struct psi_var *var)
 {
     struct psi_peer *directory = psi_client_directory(c);
     bool known = var->owner < c->peer_count;
@@ -276,7 +276,7 @@ struct psi_peer *psi_request_peer(const struct psi_request *req)
     }
     switch ((enum psi_kind_to)psi_kind_of(req)->to) {
     case PSI_TO_OWNER:
-        return var_session(c, req->var);
+        return peer_of_var(c, req->var);
     case PSI_TO_DIRECTORY:
         return psi_client_directory(c);
     case PSI_TO_TASK:

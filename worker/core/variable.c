@@ -56,7 +56,7 @@ void psi_var_get(struct psi_request *req)
     }
     if (var->lost) {
         psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED,
-                           "variable '%s' is gone: it was reset or deleted, or its task %s", var->name, "restarted without it");
+                           "variable '%s' is gone: it was reset or deleted, or its task restarted without it", var->name);
         return;
     }
     if (!psi_list_empty(&var->getters)) { /* what the others have been told holds for this one too */
