@@ -178,6 +178,21 @@ enum ps_number_state {
     PS_NUMBER_UNKNOWN = 5
 };
 
+/* Bits of BeatAnswer.flags. */
+enum ps_beat_flag {
+    PS_BEAT_CHIEF = 1,     /* a chief (of the container) holds its lease */
+    PS_BEAT_DIRECTORY = 2, /* the task is the directory */
+    PS_BEAT_STOP = 4,      /* this session is to stop */
+    PS_BEAT_JOB_DONE = 8
+};
+
+/* What a WAIT is for, of each of its variables. */
+enum ps_wait_condition {
+    PS_WAIT_INITIALISED = 1,
+    PS_WAIT_SEALED = 2,
+    PS_WAIT_CONDITION_MAX = PS_WAIT_SEALED
+};
+
 /* What a task lists of a checkpoint. */
 enum ps_saved_state {
     PS_SAVED_HEARD = 1,     /* the highest number that it has heard of, or 0: it has a directory for checkpoints */

@@ -346,7 +346,7 @@ void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 static void describe_chief(const struct psd_task *t, const char *container, ps_v1_BeatAnswer *a)
 {
     if (container[0] == '\0') {
-        a->flags |= psd_chief_any(t) ? 1u : 0u;
+        a->flags |= psd_chief_any(t) ? PS_BEAT_CHIEF : 0u;
         a->chief_number = t->chief_number;
         return;
     }
@@ -354,7 +354,7 @@ static void describe_chief(const struct psd_task *t, const char *container, ps_v
     const struct psd_record *holder = chief == NULL ? NULL : psd_chief_holder(t, chief);
     a->chief_number = chief == NULL ? 0 : chief->number;
     if (holder != NULL) {
-        a->flags |= 1u;
+        a->flags |= PS_BEAT_CHIEF;
         a->chief_left_ms = holder->lease_until_ms - t->now_ms;
         bool made = holder->conn != NULL && holder->chief_ready == chief->number && !psd_chief_has_failed(chief);
         a->chief_ready = made ? chief->number : 0;
@@ -368,12 +368,11 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
         psd_reply(t, c, PS_OP_BEAT, 0, id, 0, NULL, 0, NULL, NULL);
         return;
     }
-    ps_v1_BeatAnswer a = {.flags = c->record->stopping ? 4u : 0u};
+    ps_v1_BeatAnswer a = {.flags = c->record->stopping ? PS_BEAT_STOP : 0u};
     if (t->is_directory) {
         psd_lease_renew(t, c->record);
         describe_chief(t, c->record->chief_of, &a);
-        a.flags |= 2u;
-        a.flags |= t->job_done ? 8u : 0u;
+        a.flags |= PS_BEAT_DIRECTORY | (t->job_done ? PS_BEAT_JOB_DONE : 0u);
     }
     psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
 }

@@ -104,7 +104,7 @@ struct psd_wait {
     uint64_t list_on;         /* name of the link on which its list goes on; done before its last frame: that is not answered */
     uint32_t place;           /* in the heap of deadlines, from 1 on; 0: it is not there */
     uint8_t op;
-    uint8_t condition; /* WAIT */
+    uint8_t condition; /* WAIT: enum ps_wait_condition */
     enum psd_wait_stage stage;
     struct psi_err err; /* of the whole request */
     uint32_t retry_after_ms;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-enum { CONDITION_MAX = 2, GET_RETRY_MS = 50 };
+enum { GET_RETRY_MS = 50 };
 
 static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, uint64_t id, struct psi_err *err)
 {
@@ -78,7 +78,7 @@ ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const stru
 {
     ps_v1_Wait m;
     ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, err);
-    if (st == PS_OK && w->op == PS_OP_WAIT && (m.condition == 0 || m.condition > CONDITION_MAX)) {
+    if (st == PS_OK && w->op == PS_OP_WAIT && (m.condition == 0 || m.condition > PS_WAIT_CONDITION_MAX)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "WAIT for condition %u; known: 1 initialised, 2 sealed", m.condition);
     }
     if (st == PS_OK) {

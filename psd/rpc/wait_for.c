@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONDITION_SEALED = 2, LISTS_RETRY_MS = 100 };
+enum { LISTS_RETRY_MS = 100 };
 
 static ps_status fail_gone(const struct psd_task *t, const char *name, struct psi_err *err)
 {
@@ -38,7 +38,7 @@ static const struct psd_variable *variable_of(const struct psd_need *n)
 static bool look_at_variable(const struct psd_wait *w, const struct psd_need *n)
 {
     const struct psd_variable *v = variable_of(n);
-    return w->condition == CONDITION_SEALED ? v->sealed : v->initialised;
+    return w->condition == PS_WAIT_SEALED ? v->sealed : v->initialised;
 }
 
 void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v)
@@ -63,7 +63,7 @@ static void describe_variables(const struct psd_task *t, const struct psd_wait *
 {
     char buffer[PSD_NAMES_HALF];
     struct psd_names names = PSD_NAMES_IN(buffer);
-    bool seal = w->condition == CONDITION_SEALED;
+    bool seal = w->condition == PS_WAIT_SEALED;
     const struct psd_chief *chief = NULL;
     for (uint32_t i = 0; i < w->need_count && chief == NULL; i++) {
         chief = w->needs[i].met ? NULL : psd_chief_find(&t->chiefs, variable_of(&w->needs[i])->container->name);
@@ -88,7 +88,7 @@ static void expire_variables(struct psd_task *t, struct psd_wait *w)
     char buffer[PSD_NAMES_HALF];
     struct psd_names names = PSD_NAMES_IN(buffer);
     add_variables(w, &names);
-    fail_late(t, w, w->condition == CONDITION_SEALED ? "made ready by a chief" : "initialised", &names);
+    fail_late(t, w, w->condition == PS_WAIT_SEALED ? "made ready by a chief" : "initialised", &names);
 }
 
 static const struct psd_wait_kind of_variables = {

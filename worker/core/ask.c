@@ -298,16 +298,16 @@ static void beaten(struct psi_peer *peer, const struct psi_reply *r)
         return;
     }
     if (peer->index == peer->c->directory) {
-        peer->c->chief_connected = (m.flags & 1u) != 0;
+        peer->c->chief_connected = (m.flags & PS_BEAT_CHIEF) != 0;
         peer->c->chief.ready = m.chief_ready;
         peer->c->chief.told = m.chief_number;
         psi_chief_beaten(peer->c, &m);
     }
-    if ((m.flags & 4u) != 0 && !peer->c->stop_asked) {
+    if ((m.flags & PS_BEAT_STOP) != 0 && !peer->c->stop_asked) {
         peer->c->stop_asked = true;
         psi_client_log(peer->c, PSI_LOG_INFO, "stop_asked", PSI_KV("task", peer->name));
     }
-    if ((m.flags & 8u) != 0 && !peer->c->job_done) {
+    if ((m.flags & PS_BEAT_JOB_DONE) != 0 && !peer->c->job_done) {
         peer->c->job_done = true;
         peer->c->stop_asked = true;
         psi_client_log(peer->c, PSI_LOG_INFO, "job_done", PSI_KV("task", peer->name));

@@ -459,7 +459,7 @@ static bool still_live(struct psi_ready *r)
 static void await_seals(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
-    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(c, r->req->deadline_ms), .condition = 2};
+    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(c, r->req->deadline_ms), .condition = PS_WAIT_SEALED};
     r->wait_again = false;
     r->wait_ms = c->now_ms + m.timeout_ms;
     start_asks(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
