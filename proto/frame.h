@@ -188,9 +188,8 @@ enum ps_beat_flag {
 
 /* What a WAIT is for, of each of its variables. */
 enum ps_wait_condition {
-    PS_WAIT_INITIALISED = 1,
-    PS_WAIT_SEALED = 2,
-    PS_WAIT_CONDITION_MAX = PS_WAIT_SEALED
+    PS_WAIT_INITIALISED = 1, /* it has a value */
+    PS_WAIT_SEALED = 2       /* a chief said that it is ready: SEAL */
 };
 
 /* What a task lists of a checkpoint. */

@@ -78,7 +78,7 @@ ps_status psd_wait_meta(const struct psd_task *t, struct psd_wait *w, const stru
 {
     ps_v1_Wait m;
     ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, err);
-    if (st == PS_OK && w->op == PS_OP_WAIT && (m.condition == 0 || m.condition > PS_WAIT_CONDITION_MAX)) {
+    if (st == PS_OK && w->op == PS_OP_WAIT && (m.condition == 0 || m.condition > PS_WAIT_SEALED)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "WAIT for condition %u; known: 1 initialised, 2 sealed", m.condition);
     }
     if (st == PS_OK) {
