@@ -3,6 +3,7 @@
 # test-timeout: 180
 """pstrain goes on: chiefs and ps tasks that are killed at random moments, the end of a job, the evaluator, the step to stop at.
 PS_TEST_RUNS: so many runs of what is random; PS_TEST_SEED: of the moments."""
+import json
 import os
 import random
 import re
@@ -298,6 +299,25 @@ class End(Monitored):
         again = self.worker(1, *by_epochs)
         self.assertEqual(again.end(), 1, again.lines)
         self.assertIn("no chief has started within 5 s", again.text("err"))
+
+    def test_a_job_that_is_listed_before_ps(self):
+        """What only the directory knows is asked of the directory, wherever it stands among the tasks: that a run is over, and by how
+        many steps workers were ahead."""
+        *ps, gateway = self.ps.addresses
+
+        def place(job, index):
+            jobs = {"ps": ps, "gateway": [gateway], "worker": self.worker_hosts.split(",")[:2]}
+            return {"TF_CONFIG": json.dumps({"cluster": jobs, "task": {"type": job, "index": index}})}
+        self.start_ps(0, PSD, env=place("ps", 0))
+        self.start_ps(1, PSD, env=place("gateway", 0))
+        shards = (*GOOD, "--work", "shards", "--epochs", "2", "--timeout", "5")
+        self.finish([self.worker(0, *shards, env=place("worker", 0))])
+        late = self.worker(1, *shards, env=place("worker", 1))
+        self.assertEqual(late.end(), 0, late.lines)
+        self.assertIn("all shards of the last run are done", late.text("err"))
+        both = [self.worker(i, *GOOD, "--fresh", "--epochs", "2", "--staleness", "2", env=place("worker", i)) for i in range(2)]
+        self.finish(both)
+        self.assertRegex(both[0].text(), r"steps by how many the worker was ahead of the slowest: 0: [1-9]")
 
     def test_an_evaluator_without_a_cluster_or_a_model(self):
         p = self.start("--job_name", "evaluator", "--worker_hosts", "127.0.0.1:1")

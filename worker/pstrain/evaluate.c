@@ -247,7 +247,8 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
     if (f->with.mode == PS_SYNC_NONE) {
         return;
     }
-    ps_status st = ps_task_rounds(s, 0, TIMEOUT_MS, on_round, NULL, r); /* the first ps task is the directory */
+    int directory = session_directory(s);
+    ps_status st = directory >= 0 ? ps_task_rounds(s, directory, TIMEOUT_MS, on_round, NULL, r) : PS_UNAVAILABLE;
     if (st != PS_OK) {
         say_note("what the directory has counted of the %s: %s", f->sync ? "rounds" : "steps", ps_last_error());
     }

@@ -255,6 +255,18 @@ static const char *remedy(ps_status st, ps_reason reason)
     }
 }
 
+int session_directory(ps_session *s)
+{
+    static const char home[] = "/job:ps/";
+    int count = ps_cluster_tasks(s);
+    for (int i = 0; i < count; i++) {
+        if (strncmp(ps_cluster_task_name(s, i), home, sizeof(home) - 1) == 0) {
+            return i; /* tasks of a job are in the order of their indices */
+        }
+    }
+    return count > 0 ? 0 : -1;
+}
+
 int session_call_failed(ps_status st, const char *what)
 {
     (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_last_error(), remedy(st, ps_last_reason()));

@@ -28,6 +28,8 @@ bool session_met_other_model(ps_session *s);
 /** After a call of the session that trains failed with st: a pull notices where a ps task was lost or restarted, and makes the
  * session anew. True: it may be made again; false: it is the session's error now. */
 bool session_is_whole(ps_session *s, ps_status st);
+/** The directory's entry of ps_cluster_tasks(); -1: that is not known, ps_last_error() says why. */
+int session_directory(ps_session *s);
 /** Say that a call failed, ps_last_error() and what a person can do about it. Returns -1. */
 int session_call_failed(ps_status st, const char *what);
 /** The same of the session's own error. */

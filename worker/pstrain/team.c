@@ -197,9 +197,15 @@ static bool is_reached(const struct team *t, ps_session *aside)
 static bool has_ended(const struct team *t, ps_session *aside)
 {
     int64_t run = 0;
-    ps_task_info directory = {.done = 0};
-    return sign_read(t, aside, RUN_NAME, &run) == PS_OK && shards_are_over(aside, run) && ps_cluster_tasks(aside) > 0 &&
-           ps_cluster_info(aside, &directory, sizeof(directory), 1, t->f->timeout_s * 1000) == PS_OK && directory.done > 0;
+    if (sign_read(t, aside, RUN_NAME, &run) != PS_OK || !shards_are_over(aside, run)) {
+        return false;
+    }
+    int directory = session_directory(aside);
+    ps_task_info *infos = directory >= 0 ? calloc((size_t)directory + 1, sizeof(*infos)) : NULL;
+    bool ended = infos != NULL && ps_cluster_info(aside, infos, sizeof(*infos), directory + 1, t->f->timeout_s * 1000) == PS_OK &&
+                 infos[directory].done > 0;
+    free(infos);
+    return ended;
 }
 
 ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s)
