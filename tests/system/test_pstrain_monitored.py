@@ -302,7 +302,7 @@ class End(Monitored):
 
     def test_a_job_that_is_listed_before_ps(self):
         """What only the directory knows is asked of the directory, wherever it stands among the tasks: that a run is over, and by how
-        many steps workers were ahead."""
+        many steps workers were ahead. The report is of job ps."""
         *ps, gateway = self.ps.addresses
 
         def place(job, index):
@@ -315,8 +315,10 @@ class End(Monitored):
         late = self.worker(1, *shards, env=place("worker", 1))
         self.assertEqual(late.end(), 0, late.lines)
         self.assertIn("all shards of the last run are done", late.text("err"))
-        both = [self.worker(i, *GOOD, "--fresh", "--epochs", "2", "--staleness", "2", env=place("worker", i)) for i in range(2)]
+        both = [self.worker(i, *GOOD, "--fresh", "--epochs", "2", "--staleness", "2", "--report", self.path("report.json"),
+                            env=place("worker", i)) for i in range(2)]
         self.finish(both)
+        self.assertEqual(list(self.report()["pushes_applied"]), ["/job:ps/task:0"])
         self.assertRegex(both[0].text(), r"steps by how many the worker was ahead of the slowest: 0: [1-9]")
 
     def test_an_evaluator_without_a_cluster_or_a_model(self):

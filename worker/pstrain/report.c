@@ -90,12 +90,12 @@ static bool unreachable(const ps_task_info *tasks, int count)
 }
 
 /* The library says after 0.3 s that a task cannot be reached; a training is worth the time in which one that is restarted is
- * back. */
-static ps_status ask_all(ps_session *s, ps_task_info *tasks, int count)
+ * back. From `first` on they are waited for. */
+static ps_status ask_all(ps_session *s, ps_task_info *tasks, int first, int count)
 {
     int64_t end_ms = cli_clock_ms() + TIMEOUT_MS;
     ps_status st = ps_cluster_info(s, tasks, sizeof(*tasks), count, TIMEOUT_MS);
-    while (st == PS_OK && unreachable(tasks, count) && cli_clock_ms() < end_ms) {
+    while (st == PS_OK && unreachable(tasks + first, count - first) && cli_clock_ms() < end_ms) {
         clock_wait(AGAIN_MS);
         st = ps_cluster_info(s, tasks, sizeof(*tasks), count, TIMEOUT_MS);
     }
@@ -104,12 +104,13 @@ static ps_status ask_all(ps_session *s, ps_task_info *tasks, int count)
 
 static int report(ps_session *s, const char *path, const struct report *r)
 {
-    ps_task_info *tasks = calloc((size_t)r->ps, sizeof(*tasks));
-    int status = EXIT_DONE;
-    if (tasks == NULL) {
-        return say_error("--report: no memory");
+    int first = session_directory(s), status = EXIT_DONE;
+    ps_task_info *all = first >= 0 ? calloc((size_t)first + (size_t)r->ps, sizeof(*all)) : NULL;
+    if (all == NULL) {
+        return first < 0 ? say_error("--report: the ps tasks: %s", ps_last_error()) : say_error("--report: no memory");
     }
-    ps_status st = ask_all(s, tasks, r->ps);
+    const ps_task_info *tasks = all + first; /* the ps tasks: they follow one another */
+    ps_status st = ask_all(s, all, first, first + r->ps);
     for (int i = 0; st == PS_OK && i < r->ps; i++) {
         if (!tasks[i].up) {
             status = say_error("--report: /job:%s/task:%u at %s does not answer: %s", tasks[i].job, (unsigned)tasks[i].task,
@@ -120,7 +121,7 @@ static int report(ps_session *s, const char *path, const struct report *r)
         status = say_error("--report: what the ps tasks have counted: %s: %s", ps_status_name(st), ps_last_error());
     }
     status = status == EXIT_DONE ? write_report(path, r, tasks) : status;
-    free(tasks);
+    free(all);
     return status;
 }
 

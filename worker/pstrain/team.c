@@ -87,10 +87,11 @@ static void on_session(void *ctx, const ps_session_info *info)
     }
 }
 
-/* The first ps task is the directory, which knows all sessions. */
+/* The directory knows all sessions. */
 static ps_status look(const struct team *t, struct sight *seen)
 {
-    return ps_task_sessions(t->session, 0, 0, on_session, seen);
+    int directory = session_directory(t->session);
+    return directory >= 0 ? ps_task_sessions(t->session, directory, 0, on_session, seen) : PS_UNAVAILABLE;
 }
 
 /* ---- --fresh ---- */
@@ -329,7 +330,7 @@ int team_goal(const struct team *t, int64_t *goal)
     }
     ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
     st = st == PS_OK ? look(t, &seen) : st;
-    st = st == PS_OK ? ps_task_rounds(t->session, 0, 0, on_round, NULL, &going) : st;
+    st = st == PS_OK ? ps_task_rounds(t->session, session_directory(t->session), 0, on_round, NULL, &going) : st;
     st = st == PS_OK && (seen.there || going.on) ? sign_read(t, aside, GOAL_NAME, &there) : st; /* otherwise of an earlier run */
     *goal = st == PS_OK && there > ps_global_step(t->session) ? there : *goal;
     int result = st == PS_OK || is_unsigned(st) ? 0 : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
