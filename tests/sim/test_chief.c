@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two to four candidates for the lease of a chief at one to three tasks (lib/chief.c), over 150 seeds (20 under ASan;
+ * Two to four candidates for the lease of a chief at one to three tasks (lib/chief.c), over 300 seeds (20 under ASan;
  * CHIEF_SEEDS=1000 CHIEF_FIRST=1 for more, CHIEF_SEED=7 for one with a trace of its events). test-timeout: 300
  */
 #include "lib/sim.h"
@@ -14,7 +14,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 20
 #else
-#define DEFAULT_SEEDS 150
+#define DEFAULT_SEEDS 300
 #endif
 
 static void test_chief(void **state)
