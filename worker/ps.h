@@ -98,8 +98,7 @@ PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *abou
  *  error, and after ps_session_leave(), it is one.
  *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. Calls of
  *  training, of queues, work and accumulators that other threads are in end meanwhile, and are waited for; none may begin any
- * more.
- */
+ *  more. One that had more to ask for ends with FAILED_PRECONDITION (CLOSING), which is no error of the session. */
 PS_API int ps_session_close(ps_session *s);
 /** Say goodbye now, whatever other threads are doing with the session, so that the tasks forget it at once: for a program that is
  * told to end (SIGINT) and then ends. At most a second; calls from now on fail, those in flight end in their time, at the latest

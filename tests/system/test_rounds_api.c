@@ -4,11 +4,15 @@
  * late one, who is no member, who has finished, a second session of the same worker, reset while somebody waits.
  */
 #define API_TASKS 2
+#include "api/api.h"
 #include "api_test.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 
 enum { N = 5, TIMEOUT_MS = 20000 };
 
@@ -296,6 +300,61 @@ static void an_error_is_a_loss(void **state)
     }
 }
 
+static void *close_thread(void *arg)
+{
+    return (void *)(intptr_t)ps_session_close(((const struct worker *)arg)->s);
+}
+
+static void *step_status_thread(void *arg)
+{
+    return (void *)(intptr_t)ps_step_done(((const struct worker *)arg)->s);
+}
+
+/* Until a thread is in a call of training, or in ps_session_close(). */
+static void await(ps_session *s, bool closes)
+{
+    for (bool there = false; !there;) {
+        (void)sched_yield();
+        (void)pthread_mutex_lock(&s->lock);
+        there = closes ? s->closing : s->users > 0;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+/* Who closes beside a thread that waits in a step breaks the step off, which is no failure: it has finished, and the others go
+ * on. */
+static void closed_beside_a_step(void **state)
+{
+    (void)state;
+    ps_sync_options sync = sync_of(2, 0);
+    sync.on_worker_loss = PS_LOSS_FAIL;
+    for (int rounds = 0; rounds <= 1; rounds++) {
+        struct worker a = ready(0, rounds ? &sync : NULL);
+        struct worker b = ready(1, rounds ? &sync : NULL);
+        pthread_t steps, closes;
+        void *step_code = NULL, *close_code = NULL;
+        int state_of = 0;
+        assert_int_equal(kill(cluster.pid[1], SIGSTOP), 0);
+        assert_int_equal(waitpid(cluster.pid[1], &state_of, WUNTRACED), cluster.pid[1]); /* it stands still */
+        push_both(&b, 1);                                                                /* what b waits for */
+        assert_int_equal(pthread_create(&steps, NULL, step_status_thread, &b), 0);
+        await(b.s, false);
+        assert_int_equal(pthread_create(&closes, NULL, close_thread, &b), 0);
+        await(b.s, true);
+        assert_int_equal(kill(cluster.pid[1], SIGCONT), 0);
+        assert_int_equal(pthread_join(steps, &step_code), 0);
+        assert_int_equal(pthread_join(closes, &close_code), 0);
+        assert_int_equal((intptr_t)step_code, PS_FAILED_PRECONDITION);
+        assert_int_equal((intptr_t)close_code, 0);
+        push_both(&a, 1);
+        assert_int_equal(ps_step_done(a.s), PS_OK);
+        assert_int_equal(ps_session_close(a.s), 0);
+        ps_session *s = open_session(TIMEOUT_MS);
+        assert_int_equal(ps_reset(s), PS_OK);
+        assert_int_equal(ps_session_close(s), 0);
+    }
+}
+
 static void see_round(void *ctx, const ps_round_info *r)
 {
     *(ps_round_phase *)ctx = r->phase;
@@ -400,6 +459,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_is_no_member, usual, teardown),
         cmocka_unit_test_setup_teardown(displaced, usual, teardown),
         cmocka_unit_test_setup_teardown(an_error_is_a_loss, usual, teardown),
+        cmocka_unit_test_setup_teardown(closed_beside_a_step, usual, teardown),
         cmocka_unit_test_setup_teardown(lost_before_the_end, usual, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_yet_to_start, usual, teardown),
         cmocka_unit_test_setup_teardown(reset_while_somebody_waits, usual, teardown),

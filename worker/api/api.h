@@ -88,6 +88,7 @@ struct ps_session {
     /* under the lock */
     struct psi_err error; /* the first error, sticky; PS_OK: none */
     bool closing;
+    bool left;          /* ps_session_leave() came first: that calls are refused then is a failure */
     bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or the io is not there to be driven */
     bool stopping;      /* --help, or the cluster asks this session to stop */
     bool job_done;      /* it has said that the job is done */
@@ -201,6 +202,8 @@ void psi_api_go_outside(ps_session *s);
  * whoever closes it meanwhile. NULL is fine. */
 void psi_api_begin(ps_session *s);
 void psi_api_end(ps_session *s);
+/** Under the lock: *err is that of a call beside which the program closes the session, and no failure of it. */
+bool psi_api_only_closes(const ps_session *s, const struct psi_err *err);
 /** PS_OK, or a copy of the first error in *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
 /** st, which a call of training is to return: the session's first error, which some other thread may have met, becomes the last

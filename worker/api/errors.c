@@ -191,6 +191,11 @@ enum stuck {
     STUCK_TRY    /* of a recovery, which says what becomes of it */
 };
 
+bool psi_api_only_closes(const ps_session *s, const struct psi_err *err)
+{
+    return err->reason == PS_REASON_CLOSING && !s->left;
+}
+
 /* Under the lock. */
 static enum stuck take_error(ps_session *s, const struct psi_err *err, bool final)
 {
@@ -199,7 +204,8 @@ static enum stuck take_error(ps_session *s, const struct psi_err *err, bool fina
     if (err->code == PS_OK || (m != NULL && !final && (m->draining || psi_monitor_bars(s, NULL)))) {
         return STUCK_NOT; /* of the core that is lost: what is in flight then ends as it may */
     }
-    if (s->error.code != PS_OK && (m == NULL || m->final || !final)) {
+    const bool failed = s->error.code != PS_OK && !psi_api_only_closes(s, &s->error);
+    if (failed && (m == NULL || m->final || !final)) {
         return STUCK_NOT;
     }
     s->error = *err;
@@ -223,8 +229,9 @@ static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
     }
     const enum stuck how = take_error(s, &named, final);
     ps_status st = s->error.code != PS_OK || s->monitor == NULL ? s->error.code : s->monitor->cause.code;
+    const bool said = (how == STUCK_FIRST || how == STUCK_LOSS) && !psi_api_only_closes(s, err);
     (void)pthread_mutex_unlock(&s->lock);
-    if (how == STUCK_FIRST || how == STUCK_LOSS) {
+    if (said) {
         psi_api_log(s, how == STUCK_LOSS ? PS_LOG_WARN : PS_LOG_ERROR, how == STUCK_LOSS ? "session_lost" : "session_failed",
                     PSI_KV("st", ps_status_name(err->code)), PSI_KV("reason", ps_reason_name(psi_reason(err->reason, err->code))),
                     PSI_KV("applied", psi_applied_name(err->applied)), PSI_KV("msg", named.text));

@@ -425,13 +425,15 @@ void ps_session_leave(ps_session *s)
     }
     (void)pthread_mutex_lock(&s->lock);
     s->closing = true;
+    s->left = true;
     s->member = false; /* it does not say that it has finished */
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_part(s, true, PSI_GOODBYE_MS);
 }
 
-/* It closes: what is in flight ends, a recovery soon. Until the calls of other threads have returned. */
+/* It closes: what is in flight ends, a recovery soon. Until the calls of other threads have returned. That one of them was
+ * refused something because of that is no failure of the session. */
 static void wait_for_users(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -444,6 +446,9 @@ static void wait_for_users(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     while (s->users > 0) {
         (void)pthread_cond_wait(&s->changed, &s->lock);
+    }
+    if (psi_api_only_closes(s, &s->error)) {
+        psi_err_none(&s->error);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
