@@ -170,7 +170,8 @@ PS_API int ps_ps_count(ps_session *s);
  * PS_REUSE_ALWAYS it blocks and looks the variable up at once. Never NULL; after a failure a harmless dummy.
  *
  * name borrows; init and optimizer are copied. Errors (sticky): at once INVALID_ARGUMENT (name, shape, initializer, optimizer),
- * ALREADY_EXISTS (PS_REUSE_NEVER), RESOURCE_EXHAUSTED; when it is got, with its name, those of ps_variable_get().
+ * ALREADY_EXISTS (PS_REUSE_NEVER), RESOURCE_EXHAUSTED, FAILED_PRECONDITION (in a callback); when it is got, with its name, those
+ * of ps_variable_get().
  */
 PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer);

@@ -444,32 +444,47 @@ static void an_assignment_that_was_started_says_its_version(void **state)
 }
 
 struct blocked {
-    ps_status status;
+    ps_session *s;
     ps_variable *v;
+    ps_param *p;
+    ps_status read, pull, pull_one, push, step, before, after;
 };
 
 static void blocking_in_callback(void *ctx, ps_request *req, const ps_result *result)
 {
-    struct blocked *blocked = ctx;
+    struct blocked *b = ctx;
     bool there = false;
     (void)req;
     (void)result;
-    blocked->status = ps_variable_is_initialized(blocked->v, &there);
+    b->read = ps_variable_is_initialized(b->v, &there);
+    b->pull = ps_pull(b->s);
+    b->pull_one = ps_pull_param(b->p);
+    b->push = ps_push(b->s, b->p);
+    b->step = ps_step_done(b->s);
+    b->before = ps_session_status(b->s);
+    (void)ps_param_get(b->s, "async/too_late", PS_SCALAR, NULL, NULL); /* what it gives is never got: the session says so */
+    b->after = ps_session_status(b->s);
 }
 
 static void a_blocking_call_in_a_callback_is_refused(void **state)
 {
     (void)state;
-    struct blocked ctx = {.status = PS_OK};
-    ps_session *s = open_session(20000);
+    struct blocked b = {.s = open_session(20000)};
     ps_request req;
     float value[2];
     memset(&req, 0, sizeof(req));
-    ctx.v = get(s, "async/block", PS_F32, PS_SHAPE(2), NULL);
-    assert_int_equal(ps_variable_init(ctx.v, false), PS_OK);
-    assert_int_equal(ps_pull_start(ctx.v, value, sizeof(value), 0, &req, blocking_in_callback, &ctx), PS_OK);
-    assert_int_equal(ps_session_close(s), 0); /* waits for it */
-    assert_int_equal(ctx.status, PS_FAILED_PRECONDITION);
+    b.v = get(b.s, "async/block", PS_F32, PS_SHAPE(2), NULL);
+    b.p = ps_param_get(b.s, "async/param", PS_SCALAR, NULL, ps_sgd(1));
+    assert_int_equal(ps_variable_init(b.v, false), PS_OK);
+    assert_int_equal(ps_pull_start(b.v, value, sizeof(value), 0, &req, blocking_in_callback, &b), PS_OK);
+    assert_int_equal(ps_session_close(b.s), PS_FAILED_PRECONDITION); /* waits for it */
+    assert_int_equal(b.read, PS_FAILED_PRECONDITION);
+    assert_int_equal(b.pull, PS_FAILED_PRECONDITION);
+    assert_int_equal(b.pull_one, PS_FAILED_PRECONDITION);
+    assert_int_equal(b.push, PS_FAILED_PRECONDITION);
+    assert_int_equal(b.step, PS_FAILED_PRECONDITION);
+    assert_int_equal(b.before, PS_OK);
+    assert_int_equal(b.after, PS_FAILED_PRECONDITION);
 }
 
 static void a_forked_child_is_refused(void **state)

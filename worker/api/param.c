@@ -19,6 +19,13 @@
 #include <string.h>
 #include <unistd.h>
 
+static ps_status stick_last(ps_session *s, ps_status st, const char *what)
+{
+    struct psi_err err = {.code = st, .applied = ps_last_applied(), .reason = ps_last_reason()};
+    (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
+    return psi_api_refused(s, &err, what);
+}
+
 /* psi_api_enter(), and what was put aside is got. */
 static ps_status enter_settled(ps_session *s)
 {
@@ -170,7 +177,11 @@ static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, cons
     ps_variable_spec spec;
     ps_param *p = NULL;
     PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the next line says */
-    if (psi_api_enter(s, true) != PS_OK) {
+    const ps_status st = psi_api_enter(s, true);
+    if (st != PS_OK) {
+        if (s != NULL && s->opened && psi_api_sticky(s, NULL) == PS_OK) { /* in a callback */
+            PSI_IGNORE(stick_last(s, st, "ps_param_get"));                /* the dummy's calls return it */
+        }
         return dummy(s, name, &shape);
     }
     ps_variable_spec_init(&spec);
@@ -476,7 +487,7 @@ static ps_status pull_all(ps_session *s)
     for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
         st = pull_begin(p);
     }
-    if (s == NULL || !s->opened || !psi_api_here(s)) {
+    if (s == NULL || !s->opened || !psi_api_here(s) || psi_io_on_loop(s->io)) { /* nothing can be waited for */
         return st;
     }
     for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {
@@ -622,13 +633,6 @@ ps_status ps_push_pull(ps_session *s, ps_param *p)
 }
 
 /* ---- steps ---- */
-
-static ps_status stick_last(ps_session *s, ps_status st, const char *what)
-{
-    struct psi_err err = {.code = st, .applied = ps_last_applied(), .reason = ps_last_reason()};
-    (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
-    return psi_api_refused(s, &err, what);
-}
 
 /* Add one to the global step. */
 static ps_status count_step(ps_session *s, int64_t *out_value)
