@@ -482,7 +482,7 @@ PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_
 /** Apply a gradient with the variable's optimizer, exactly once. scale multiplies it before: finite, > 0, no unit (1/replicas
  *  when averaging). INVALID_ARGUMENT also for NaN or infinity in it, or in it times scale (psd --refuse_nonfinite). */
 PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale);
-/** Push, and receive the values after it into dst, in one round trip; grad and dst may not overlap. */
+/** Push, and receive the values after it into dst, in one round trip. INVALID_ARGUMENT also where grad and dst overlap. */
 PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
 /**
  * A learning rate in place of v's optimizer's, until it is cleared (rate NULL) or the variable goes: the next push that begins

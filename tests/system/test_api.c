@@ -404,6 +404,10 @@ static void callbacks_run_exactly_once(void **state)
     assert_true(value[0] == (float)pushes);
     assert_int_equal(ps_push_start(v, grad, 8, 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_push_start(v, NULL, sizeof(grad), 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
+    static float both[65]; /* gradient and values, one element apart */
+    assert_int_equal(ps_push_pull_start(v, both, both + 1, 256, 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_push_pull(v, both + 1, both, 256, 1.0F), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_push_pull(v, both, both, 256, 1.0F), PS_INVALID_ARGUMENT);
     assert_int_equal(loops[0].done, ROUNDS);
     assert_int_equal(ps_session_close(s), 0);
 }

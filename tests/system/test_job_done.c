@@ -145,6 +145,7 @@ static void test_evaluator_reads_only(void **state)
     (void)state;
     static ps_request req;
     float value[4] = {1, 1, 1, 1};
+    float after[4];
     const size_t n = sizeof(value);
     const double rate = 0.5;
     ps_variable_spec spec;
@@ -160,7 +161,7 @@ static void test_evaluator_reads_only(void **state)
     spec.optimizer = ps_sgd(1);
     assert_int_equal(ps_variable_get(evaluator, &spec, &w), PS_OK); /* what is there can be got */
     assert_refused(ps_variable_push(w, value, n, 1));
-    assert_refused(ps_variable_push_pull(w, value, value, n, 1));
+    assert_refused(ps_variable_push_pull(w, value, after, n, 1));
     assert_refused(ps_variable_assign(w, value, n));
     assert_refused(ps_variable_init_from(w, value, n));
     assert_refused(ps_variable_init(w, true));

@@ -86,6 +86,10 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the scale is %g, it must be finite and above 0", k->name, v->name,
                         (double)req->scale);
     }
+    const uintptr_t src = (uintptr_t)req->src, dst = (uintptr_t)req->dst;
+    if (req->kind == PSI_REQ_PUSH_PULL && src < dst + req->bytes && dst < src + req->bytes) { /* it may be sent again */
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the values would overwrite the gradient", k->name, v->name);
+    }
     return PS_OK;
 }
 
