@@ -45,7 +45,7 @@ typedef struct ps_component {
 
 typedef struct ps_queue_spec {
     size_t struct_bytes; /* filled by ps_queue_spec_init */
-    const char *name;    /* in the scopes that hold now */
+    const char *name;    /* in the scopes that hold now; not empty */
     ps_queue_kind kind;
     uint32_t component_count;
     int64_t capacity;           /* elements; < 0: unbounded */

@@ -277,6 +277,9 @@ static void what_is_refused(void **state)
     (void)state;
     ps_session *s = open_session(20000);
     ps_queue *q = queue(s, "refused", PS_I64, PS_SCALAR, 2), *other = NULL;
+    const char *const item = "item";
+    ps_work *work = NULL;
+    ps_accumulator *sums = NULL;
     ps_variable *v = NULL;
     ps_variable_spec like;
     ps_queue_spec spec;
@@ -295,6 +298,11 @@ static void what_is_refused(void **state)
     spec.kind = PS_QUEUE_FIFO;
     spec.capacity = 0;
     assert_said(ps_queue_get(s, &spec, &other), PS_INVALID_ARGUMENT, "capacity 0");
+    spec.capacity = 2;
+    spec.name = "";
+    assert_said(ps_queue_get(s, &spec, &other), PS_INVALID_ARGUMENT, "is empty");
+    assert_said(ps_work_get(s, "", &item, NULL, 1, 1, 0, &work), PS_INVALID_ARGUMENT, "is empty");
+    assert_said(ps_accumulator_get(s, "", PS_F32, PS_SCALAR, PS_REDUCTION_SUM, NULL, &sums), PS_INVALID_ARGUMENT, "is empty");
     ps_variable_spec_init(&like);
     like.name = "refused";
     like.dtype = PS_I64;

@@ -208,6 +208,9 @@ ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_sc
                         struct psi_scoped *out, struct psi_err *err)
 {
     memset(out, 0, sizeof(*out));
+    if (queue != NULL && spec->name[0] == '\0') { /* a name of its own would be another one in each session */
+        return psi_variable_name_check(spec->name, 0, err);
+    }
     (void)pthread_mutex_lock(&s->lock);
     ps_status st = make_name(&s->scopes, spec, how, out, err);
     if (st == PS_OK) {
