@@ -485,14 +485,13 @@ static void test_too_many(void **state)
 }
 
 /* The task does not come back in time; what is said names it. */
-static void test_too_late(void **state)
+static void too_late(int64_t max_recovery_ms, int64_t deadline_ms)
 {
-    (void)state;
     struct seen seen;
     struct model m;
     ps_monitored_options o;
     ps_monitored_options_init(&o);
-    o.max_recovery_ms = 1500;
+    o.max_recovery_ms = max_recovery_ms;
     ps_session *s = open_monitored(&seen, &o, short_calls);
     model_get(s, &m);
     assert_int_equal(ps_session_ready(s), PS_OK);
@@ -501,11 +500,25 @@ static void test_too_late(void **state)
     assert_int_equal(ps_step_done(s), PS_UNAVAILABLE);
     assert_int_equal(atomic_load(&seen.lost), 1);
     assert_non_null(ps_param_grad(m.w)); /* to the end of its step a program needs no branch */
+    ps_session_set_deadline(s, deadline_ms);
     assert_true(ps_should_stop(s));
     assert_int_equal(atomic_load(&seen.failed), 1);
     assert_non_null(strstr(ps_session_error(s), "/job:ps/task:1"));
     assert_non_null(strstr(ps_session_error(s), "was not made anew within"));
     assert_int_not_equal(ps_session_close(s), 0);
+}
+
+static void test_too_late(void **state)
+{
+    (void)state;
+    too_late(1500, 0);
+}
+
+/* By the program's own deadline, which is before that of the recovery. */
+static void test_deadline(void **state)
+{
+    (void)state;
+    too_late(600000, 1500);
 }
 
 /* ---- what is no loss ---- */
@@ -604,6 +617,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_recovery, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_late, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deadline, setup, teardown),
         cmocka_unit_test_setup_teardown(test_own_failure, setup, teardown),
         cmocka_unit_test_setup_teardown(test_bad_options, setup, teardown),
         cmocka_unit_test_setup_teardown(test_evaluator, setup, teardown),

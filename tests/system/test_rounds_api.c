@@ -419,6 +419,32 @@ static void nobody_is_yet_to_start(void **state)
     assert_int_equal(ps_session_close(b.s), 0);
 }
 
+/* ps_session_set_deadline() ends also what has the ready timeout otherwise. */
+static void a_deadline_ends_all(void **state)
+{
+    (void)state;
+    enum { SOON_MS = 300 };
+    const ps_sync_options sync = sync_of(2, 0);
+    const uint64_t begin_ms = psi_io_now_ms();
+    times.operation_ms = SOON_MS;
+    struct worker b = begin(1, &sync); /* no chief makes it ready */
+    ps_session_set_deadline(b.s, SOON_MS);
+    assert_int_equal(ps_wait_ready(b.s, 0), PS_DEADLINE_EXCEEDED);
+    assert_int_equal(ps_session_ready(b.s), PS_DEADLINE_EXCEEDED);
+    assert_int_equal(ps_session_close(b.s), PS_DEADLINE_EXCEEDED);
+    assert_true(psi_io_now_ms() - begin_ms < TIMEOUT_MS / 2);
+    times.operation_ms = TIMEOUT_MS;
+    struct worker a = ready(0, &sync);
+    b = ready(1, &sync);
+    const uint64_t step_ms = psi_io_now_ms();
+    push_both(&a, 1);
+    ps_session_set_deadline(a.s, SOON_MS);
+    assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED); /* the first one, in rounds: b is not there */
+    assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
+    assert_true(psi_io_now_ms() - step_ms < TIMEOUT_MS / 2);
+    assert_int_equal(ps_session_close(b.s), 0);
+}
+
 static int usual(void **state)
 {
     times.ready_ms = times.operation_ms = TIMEOUT_MS;
@@ -462,6 +488,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(closed_beside_a_step, usual, teardown),
         cmocka_unit_test_setup_teardown(lost_before_the_end, usual, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_yet_to_start, usual, teardown),
+        cmocka_unit_test_setup_teardown(a_deadline_ends_all, usual, teardown),
         cmocka_unit_test_setup_teardown(reset_while_somebody_waits, usual, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -275,6 +275,8 @@ void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
 /** How long that is from now; > 0. */
 int64_t psi_api_left_ms(const ps_session *s, int64_t timeout_ms);
+/** For what has the ready timeout where none is given: that, or 0 while ps_session_set_deadline() holds. */
+int64_t psi_api_ready_timeout_ms(const ps_session *s);
 /** Keep *err as the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
 /** That error: all zero where no call has failed. */
@@ -416,7 +418,8 @@ struct psi_found {
 };
 /* ready.c */
 void psi_api_set_global_step(ps_session *s, int64_t step);
-/** ps_session_ready() once: *err is what sticks. Blocks for timeout_ms, and for what is yet to be got. ready.c */
+/** ps_session_ready() once: *err is what sticks. Blocks for timeout_ms, as that of a call, and for what is yet to be got. ready.c
+ */
 ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
 /** Its goal is reached, or the cluster asks it to stop. */
 bool psi_api_is_over(ps_session *s);

@@ -36,6 +36,11 @@ int64_t psi_api_left_ms(const ps_session *s, int64_t timeout_ms)
     return deadline_ms > now ? (int64_t)(deadline_ms - now) : 1;
 }
 
+int64_t psi_api_ready_timeout_ms(const ps_session *s)
+{
+    return s->deadline_ms > 0 ? 0 : s->ready_timeout_ms;
+}
+
 /* The caller's frame may be gone as soon as the lock is. */
 static void call_end(struct psi_api_call *call, const struct psi_err *err)
 {

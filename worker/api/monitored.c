@@ -56,6 +56,9 @@ static void begin(struct recovery *r, ps_session *s)
     r->session = s;
     r->began_ms = psi_io_now_ms();
     r->end_ms = r->began_ms + (uint64_t)m->options.max_recovery_ms;
+    if (s->deadline_ms > 0 && s->deadline_ms < r->end_ms) {
+        r->end_ms = s->deadline_ms;
+    }
     r->step_before = s->global_step;
     m->cause = s->error;
     s->error = (struct psi_err){0};

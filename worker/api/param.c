@@ -706,7 +706,7 @@ ps_status ps_step_done(ps_session *s)
 static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 {
     struct psi_err err = {0};
-    ps_status st = psi_api_ready(s, s->ready_timeout_ms, out_found, &err);
+    ps_status st = psi_api_ready(s, psi_api_ready_timeout_ms(s), out_found, &err);
     if (st == PS_OK) {
         return PS_OK;
     }

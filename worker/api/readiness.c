@@ -133,7 +133,7 @@ ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
         return psi_api_last_error_set(&err);
     }
     PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this waits for the others */
-    return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : s->ready_timeout_ms);
+    return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : psi_api_ready_timeout_ms(s));
 }
 
 ps_status ps_barrier_within(ps_session *s, const char *name, int count, int64_t timeout_ms)

@@ -216,8 +216,9 @@ ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *er
     (void)pthread_mutex_unlock(&s->lock);
     struct psi_stepped stepped = {0};
     struct psi_api_call call = {.session = s, .finish = finish_step, .req = {.kind = PSI_REQ_STEP, .dst = &stepped}};
-    if (first && s->ready_timeout_ms > s->operation_timeout_ms) {
-        call.timeout_ms = s->ready_timeout_ms; /* workers may be yet to start */
+    const int64_t ready_ms = psi_api_ready_timeout_ms(s);
+    if (first && ready_ms > s->operation_timeout_ms) {
+        call.timeout_ms = ready_ms; /* workers may be yet to start */
     }
     const ps_status st = psi_api_call_run(&call, err);
     if (st == PS_OK && mode == PS_SYNC_ROUNDS) {
