@@ -114,7 +114,7 @@ PS_API ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_ten
 PS_API ps_status ps_relu(ps_tensor *x, ps_tensor *y);
 PS_API ps_status ps_sigmoid(ps_tensor *x, ps_tensor *y);
 PS_API ps_status ps_tanh(ps_tensor *x, ps_tensor *y);
-PS_API ps_status ps_relu_backward(ps_tensor *y, ps_tensor *dy, ps_tensor *dx);    /* y > 0 ? dy : 0 */
+PS_API ps_status ps_relu_backward(ps_tensor *y, ps_tensor *dy, ps_tensor *dx);    /* y <= 0 ? 0 : dy, so a NaN passes dy on */
 PS_API ps_status ps_sigmoid_backward(ps_tensor *y, ps_tensor *dy, ps_tensor *dx); /* dy y (1 - y) */
 PS_API ps_status ps_tanh_backward(ps_tensor *y, ps_tensor *dy, ps_tensor *dx);    /* dy (1 - y^2) */
 

@@ -142,6 +142,13 @@ static void test_special_values(void **state)
             assert_true(isnan(want[k][i]) ? isnan(y[i]) : y[i] == want[k][i] || tiny); /* a device may have denormal numbers */
         }
     }
+    const float relu_y[] = {INFINITY, -INFINITY, NAN, 1.0f, -1.0f, 0.0f, -0.0f, FLT_MIN};
+    const float dy[] = {1, 2, 3, 4, 5, 6, 7, NAN};
+    const float want_dx[] = {1, 0, 3, 4, 0, 0, 0, NAN};
+    assert_int_equal(ps_nn_relu_backward(relu_y, dy, y, 8), PS_OK);
+    for (size_t i = 0; i < 8; i++) {
+        assert_true(isnan(want_dx[i]) ? isnan(y[i]) : y[i] == want_dx[i]);
+    }
 }
 
 static void test_bad_arguments(void **state)
