@@ -65,6 +65,20 @@ static ps_status check_bytes(const struct psi_request *req, const struct psi_kin
     return PS_OK;
 }
 
+/* What is stored as it comes: a file of it (ps_export) could not be read again. */
+static ps_status check_bools(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
+                             struct psi_err *err)
+{
+    const uint8_t *src = req->src;
+    for (uint64_t i = 0; i < req->bytes; i++) {
+        if (src[i] > 1) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': element %llu is %u, a bool is 0 or 1", k->name, v->name,
+                            (unsigned long long)i, src[i]);
+        }
+    }
+    return PS_OK;
+}
+
 ps_status psi_request_check_values(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
                                    struct psi_err *err)
 {
@@ -75,6 +89,9 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", k->name, v->name);
     }
     ps_status st = v->dtype == PS_STRING ? check_strings(req, k, v, err) : check_bytes(req, k, v, err);
+    if (st == PS_OK && v->dtype == PS_BOOL && (k->is & PSI_KIND_SRC) != 0) {
+        st = check_bools(req, k, v, err);
+    }
     if (st != PS_OK) {
         return st;
     }
