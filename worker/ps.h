@@ -244,6 +244,8 @@ PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
  * next ps_pull() has the values to go on with. With a bound on staleness it adds one, then waits while this worker is too far
  * ahead.
  *
+ * Of several threads that are in here for a member one makes its step after the other.
+ *
  * Both wait for the operation timeout at most; the first step for the ready timeout where that is longer, as long as workers
  * are yet to start. Errors (sticky): DEADLINE_EXCEEDED naming who is missing and for how long, ABORTED (a worker was lost and the
  * policy is PS_LOSS_FAIL; a task was restarted without the group; the container was reset; another session of the same task has

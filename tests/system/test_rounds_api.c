@@ -310,13 +310,13 @@ static void *step_status_thread(void *arg)
     return (void *)(intptr_t)ps_step_done(((const struct worker *)arg)->s);
 }
 
-/* Until a thread is in a call of training, or in ps_session_close(). */
-static void await(ps_session *s, bool closes)
+/* Until so many threads are in calls of training, or one is in ps_session_close(). */
+static void await(ps_session *s, uint32_t users, bool closes)
 {
     for (bool there = false; !there;) {
         (void)sched_yield();
         (void)pthread_mutex_lock(&s->lock);
-        there = closes ? s->closing : s->users > 0;
+        there = closes ? s->closing : s->users == users;
         (void)pthread_mutex_unlock(&s->lock);
     }
 }
@@ -338,9 +338,9 @@ static void closed_beside_a_step(void **state)
         assert_int_equal(waitpid(cluster.pid[1], &state_of, WUNTRACED), cluster.pid[1]); /* it stands still */
         push_both(&b, 1);                                                                /* what b waits for */
         assert_int_equal(pthread_create(&steps, NULL, step_status_thread, &b), 0);
-        await(b.s, false);
+        await(b.s, 1, false);
         assert_int_equal(pthread_create(&closes, NULL, close_thread, &b), 0);
-        await(b.s, true);
+        await(b.s, 1, true);
         assert_int_equal(kill(cluster.pid[1], SIGCONT), 0);
         assert_int_equal(pthread_join(steps, &step_code), 0);
         assert_int_equal(pthread_join(closes, &close_code), 0);
@@ -353,6 +353,33 @@ static void closed_beside_a_step(void **state)
         assert_int_equal(ps_reset(s), PS_OK);
         assert_int_equal(ps_session_close(s), 0);
     }
+}
+
+/* Two threads complete one step of a member: the second one's is the next step, for which nothing was pushed. */
+static void two_threads_complete_a_step(void **state)
+{
+    (void)state;
+    const ps_sync_options sync = sync_of(2, 0);
+    struct worker a = ready(0, &sync);
+    struct worker b = ready(1, &sync);
+    pthread_t threads[2];
+    push_both(&a, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, step_status_thread, &a), 0);
+        await(a.s, i + 1, false);
+    }
+    push_both(&b, 3);
+    assert_int_equal(ps_step_done(b.s), PS_OK);
+    for (uint32_t i = 0; i < 2; i++) {
+        void *code = NULL;
+        assert_int_equal(pthread_join(threads[i], &code), 0);
+        assert_true((intptr_t)code == PS_OK || (intptr_t)code == PS_FAILED_PRECONDITION); /* both, where it sticks soon */
+    }
+    assert_int_equal(ps_global_step(a.s), 1);
+    assert_non_null(strstr(ps_session_error(a.s), "not pushed since the last step: 'w', 'b'"));
+    assert_int_equal(ps_session_close(a.s), PS_FAILED_PRECONDITION);
+    assert_values(&b, -2);
+    assert_int_equal(ps_session_close(b.s), 0);
 }
 
 static void see_round(void *ctx, const ps_round_info *r)
@@ -486,6 +513,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(displaced, usual, teardown),
         cmocka_unit_test_setup_teardown(an_error_is_a_loss, usual, teardown),
         cmocka_unit_test_setup_teardown(closed_beside_a_step, usual, teardown),
+        cmocka_unit_test_setup_teardown(two_threads_complete_a_step, usual, teardown),
         cmocka_unit_test_setup_teardown(lost_before_the_end, usual, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_yet_to_start, usual, teardown),
         cmocka_unit_test_setup_teardown(a_deadline_ends_all, usual, teardown),

@@ -649,13 +649,9 @@ static ps_status count_step(ps_session *s, int64_t *out_value)
 }
 
 /* *out_counted: it is one of the steps that count. */
-static ps_status step_done(ps_session *s, bool *out_counted)
+static ps_status make_step(ps_session *s, bool *out_counted)
 {
     struct psi_err err = {0};
-    ps_status st = psi_api_enter(s, true);
-    if (st != PS_OK) {
-        return st;
-    }
     if (psi_monitor_step(s, &err) != PS_OK) {
         return psi_api_last_error_set(&err);
     }
@@ -670,7 +666,7 @@ static ps_status step_done(ps_session *s, bool *out_counted)
         psi_api_wait(s, &s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
-    st = psi_api_sticky(s, NULL);
+    ps_status st = psi_api_sticky(s, NULL);
     if (st != PS_OK) {
         return st;
     }
@@ -687,6 +683,20 @@ static ps_status step_done(ps_session *s, bool *out_counted)
     psi_api_set_global_step(s, value);
     *out_counted = true;
     return PS_OK;
+}
+
+static ps_status step_done(ps_session *s, bool *out_counted)
+{
+    ps_status st = psi_api_enter(s, true);
+    if (st != PS_OK) {
+        return st;
+    }
+    const bool alone = psi_api_sync_step_begin(s);
+    st = make_step(s, out_counted);
+    if (alone) {
+        psi_api_sync_step_end(s);
+    }
+    return st;
 }
 
 ps_status ps_step_done(ps_session *s)

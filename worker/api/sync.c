@@ -199,6 +199,26 @@ static void finish_step(struct psi_api_call *call)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+bool psi_api_sync_step_begin(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->member && s->stepping) {
+        psi_api_wait(s, &s->changed);
+    }
+    const bool alone = s->member;
+    s->stepping = s->stepping || alone;
+    (void)pthread_mutex_unlock(&s->lock);
+    return alone;
+}
+
+void psi_api_sync_step_end(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->stepping = false;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
 ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err)
 {
     const ps_sync_mode mode = member_of(s);
