@@ -95,7 +95,8 @@ static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n
         }
     }
     if (st == PS_OK && s->count < (s->mode_none ? 1 : 2)) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "SYNC names no trainable variable behind the global step");
+        st = psi_fail(err, PS_INVALID_ARGUMENT,
+                      "no variable of the model has an optimizer: there is nothing to train in step with others");
     }
     return st == PS_OK ? check_twice(s, err) : st;
 }

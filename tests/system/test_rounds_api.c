@@ -252,7 +252,14 @@ static void who_is_no_member(void **state)
     assert_int_equal(ps_session_close(other.s), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_session_close(k.s), 0);
     assert_int_equal(ps_variable_assign(w, values, sizeof(values)), PS_OK); /* nobody trains it any more */
+    assert_int_equal(ps_reset(s), PS_OK);
     assert_int_equal(ps_session_close(s), 0);
+    s = open_session(TIMEOUT_MS);
+    assert_int_equal(ps_session_sync(s, &sync), PS_OK);
+    (void)ps_param_get(s, "fixed", PS_SCALAR, ps_zeros(), NULL); /* nothing that could be trained */
+    assert_int_equal(ps_session_ready(s), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_session_error(s), "no variable of the model has an optimizer"));
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
 }
 
 /* The newer session of a worker has its place. */
