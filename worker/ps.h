@@ -201,6 +201,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * FAILED_PRECONDITION (hyperparameters differ; the chief that is there has put them in rounds, and this program does not ask for
  * that, or the other way round: what an earlier training has left counts for nothing until its chief has come).
  *
+ * Several threads do it one after the other.
+ *
  * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member here: it
  * waits for the next round where others are in the middle of one, up to the ready timeout. Further errors: RESOURCE_EXHAUSTED (no
  * room at a ps for this member's gradients, or for the new values), INVALID_ARGUMENT (other options than the chief's; parameters

@@ -514,6 +514,31 @@ static void a_forked_child_is_refused(void **state)
 
 /* ---- training level ---- */
 
+static void *ready_main(void *arg)
+{
+    return (void *)(intptr_t)ps_session_ready(arg);
+}
+
+/* Each of them is the chief: none is a newer one than the others. */
+static void several_threads_make_it_ready(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(30000);
+    pthread_t threads[THREADS];
+    assert_int_equal(ps_container_push(s, "ready"), PS_OK);
+    (void)ps_param_get(s, "p", PS_SHAPE(2), ps_zeros(), ps_sgd(1));
+    for (int t = 0; t < THREADS; t++) {
+        assert_int_equal(pthread_create(&threads[t], NULL, ready_main, s), 0);
+    }
+    for (int t = 0; t < THREADS; t++) {
+        void *code = NULL;
+        assert_int_equal(pthread_join(threads[t], &code), 0);
+        assert_int_equal((intptr_t)code, PS_OK);
+    }
+    assert_int_equal(ps_reset_containers(s, (const char *const[]){"ready", "localhost"}, 2), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void parameters_train(void **state)
 {
     (void)state;
@@ -621,6 +646,7 @@ int main(void)
         cmocka_unit_test(an_assignment_that_was_started_says_its_version),
         cmocka_unit_test(a_blocking_call_in_a_callback_is_refused),
         cmocka_unit_test(a_forked_child_is_refused),
+        cmocka_unit_test(several_threads_make_it_ready),
         cmocka_unit_test(parameters_train),
         cmocka_unit_test(errors_stick),
         cmocka_unit_test(options_are_checked),

@@ -119,7 +119,7 @@ struct ps_session {
     bool finished;        /* it has left for good, as ps_sync_finish() says: made anew it asks for the same, and does not join */
     uint64_t training;    /* of which it is, or was before it was made anew, a member; 0: of none */
     bool member;          /* of rounds, or with a bound on staleness: ps_session_ready() has joined */
-    bool stepping;        /* a thread makes a step of the member */
+    bool alone;           /* a thread makes the session ready, or a step of the member */
     bool stepped;         /* one of its steps as a member is over: all workers have joined */
     int64_t dropped;      /* steps in rounds */
     struct psi_hooks hooks;
@@ -395,9 +395,10 @@ ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *e
 bool psi_api_in_rounds(ps_session *s);
 /** p is pushed in this step; FAILED_PRECONDITION: for the second time, in rounds. */
 ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err) PSI_MUST;
-/** A member makes one step at a time: until no other thread is in one. True: psi_api_sync_step_end() must follow. */
-bool psi_api_sync_step_begin(ps_session *s);
-void psi_api_sync_step_end(ps_session *s);
+/** One thread at a time makes the session ready, which is its number as the chief, or a step of a member: until no other one
+ * does. True: psi_api_alone_end() must follow. */
+bool psi_api_alone_begin(ps_session *s, bool ready);
+void psi_api_alone_end(ps_session *s);
 /** A member's step is complete: until it may go on. *out_step: the global step, of rounds. Blocks. Nothing to do where it is no
  * member. */
 ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err) PSI_MUST;

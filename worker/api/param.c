@@ -691,10 +691,10 @@ static ps_status step_done(ps_session *s, bool *out_counted)
     if (st != PS_OK) {
         return st;
     }
-    const bool alone = psi_api_sync_step_begin(s);
+    const bool alone = psi_api_alone_begin(s, false);
     st = make_step(s, out_counted);
     if (alone) {
-        psi_api_sync_step_end(s);
+        psi_api_alone_end(s);
     }
     return st;
 }
@@ -716,7 +716,11 @@ ps_status ps_step_done(ps_session *s)
 static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 {
     struct psi_err err = {0};
+    const bool alone = psi_api_alone_begin(s, true);
     ps_status st = psi_api_ready(s, psi_api_ready_timeout_ms(s), out_found, &err);
+    if (alone) {
+        psi_api_alone_end(s);
+    }
     if (st == PS_OK) {
         return PS_OK;
     }

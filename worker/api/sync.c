@@ -199,22 +199,25 @@ static void finish_step(struct psi_api_call *call)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-bool psi_api_sync_step_begin(ps_session *s)
+bool psi_api_alone_begin(ps_session *s, bool ready)
 {
+    if (psi_monitor_in_restore(s)) { /* of a thread that is alone */
+        return false;
+    }
     (void)pthread_mutex_lock(&s->lock);
-    while (s->member && s->stepping) {
+    while (s->alone && (ready || s->member)) {
         psi_api_wait(s, &s->changed);
     }
-    const bool alone = s->member;
-    s->stepping = s->stepping || alone;
+    const bool alone = ready || s->member;
+    s->alone = s->alone || alone;
     (void)pthread_mutex_unlock(&s->lock);
     return alone;
 }
 
-void psi_api_sync_step_end(ps_session *s)
+void psi_api_alone_end(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    s->stepping = false;
+    s->alone = false;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
 }
