@@ -232,7 +232,8 @@ static ps_status check_random(const ps_initializer *init, ps_dtype dtype, struct
     if (init->kind == PS_INIT_UNIFORM) {
         double width = init->b - init->a;
         if (!representable(init->a, dtype) || !representable(init->b, dtype) || !representable(width, dtype) || width < 0) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "initializer uniform: low %s, high %s: finite, low <= high",
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "initializer uniform: low %s, high %s: finite, also high - low, low <= high",
                             format_double(init->a, a, sizeof(a)), format_double(init->b, b, sizeof(b)));
         }
     }
@@ -240,7 +241,8 @@ static ps_status check_random(const ps_initializer *init, ps_dtype dtype, struct
         /* no sample is further than 9 standard deviations from the mean (53-bit Box-Muller) */
         bool good = representable(init->a, dtype) && representable(init->b, dtype) && init->b >= 0;
         if (!good || !representable(fabs(init->a) + 9 * init->b, dtype)) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "initializer %s: mean %s, stddev %s: finite, stddev >= 0", name,
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "initializer %s: mean %s, stddev %s: finite, also mean +- 9 stddev, stddev >= 0", name,
                             format_double(init->a, a, sizeof(a)), format_double(init->b, b, sizeof(b)));
         }
     }

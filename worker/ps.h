@@ -206,7 +206,7 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member here: it
  * waits for the next round where others are in the middle of one, up to the ready timeout. Further errors: RESOURCE_EXHAUSTED (no
  * room at a ps for this member's gradients, or for the new values), INVALID_ARGUMENT (other options than the chief's; parameters
- * in several containers).
+ * in several containers, or none with an optimizer; a session without a job).
  */
 PS_API ps_status ps_session_ready(ps_session *s);
 /** After ps_session_ready: the number of variables that existed and were initialised before, and the global step then. */

@@ -179,13 +179,15 @@ TEST(test_initializers)
     assert_ok(psi_initializer_check(ps_uniform(1, 1), PS_F64, &shape, &err), &err);
     assert_fails(psi_initializer_check(ps_uniform(1, -1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "low <= high");
     assert_fails(psi_initializer_check(ps_uniform(0, INFINITY), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "inf");
-    assert_fails(psi_initializer_check(ps_uniform(-3e38, 3e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "uniform");
+    assert_fails(psi_initializer_check(ps_uniform(-3e38, 3e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                 "also high - low");
     assert_fails(psi_initializer_check(ps_uniform(0, 5), PS_I32, &shape, &err), PS_INVALID_ARGUMENT, &err,
                  "needs dtype float32, float64, float16 or bfloat16, not int32");
     assert_ok(psi_initializer_check(ps_normal(0, 0), PS_F32, &shape, &err), &err);
     assert_fails(psi_initializer_check(ps_normal(0, -1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "stddev >= 0");
     assert_fails(psi_initializer_check(ps_normal(NAN, 1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "mean nan");
-    assert_fails(psi_initializer_check(ps_normal(0, 1e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "normal");
+    assert_fails(psi_initializer_check(ps_normal(0, 1e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                 "also mean +- 9 stddev");
     assert_ok(psi_initializer_check(ps_glorot(), PS_F64, &shape, &err), &err);
     assert_fails(psi_initializer_check(ps_glorot(), PS_BOOL, &shape, &err), PS_INVALID_ARGUMENT, &err, "glorot_uniform");
     assert_fails(psi_initializer_check(ps_zeros(), (ps_dtype)11, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 11");
