@@ -402,6 +402,7 @@ void psi_peer_hello(struct psi_peer *peer)
     if (new_life) {
         psi_client_log(c, PSI_LOG_WARN, "task_restarted", PSI_KV("task", peer->name), PSI_KV("address", peer->address));
         psi_ask_settle(peer, true, false);
+        c->chief.ready = 0; /* it was said of what there was before */
     }
     if (psi_var_reopen(peer)) {
         psi_peer_move(peer, PSI_PEER_REOPEN);

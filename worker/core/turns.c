@@ -113,6 +113,10 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
         return;
     }
     var->open = false;
+    if (var->queue == NULL) {
+        c->chief.readied = false; /* of the model that it has made ready a part is gone, */
+        c->chief.ready = 0;       /* and so is what another chief has */
+    }
     char where[PSI_WHERE_MAX];
     const struct psi_peer *peer = c->peers[var->owner];
     psi_client_log(c, PSI_LOG_WARN, "variable_lost", PSI_KV("var", var->name), PSI_KV("task", peer->name), PSI_KV("why", why));

@@ -267,6 +267,27 @@ TEST(test_the_chief_says_ready)
     assert_int_equal(last_beat(t).ready, 0); /* it asks for another number */
 }
 
+/* A ps task has lost the model: the chief's word was of the one before. Who comes then would take what a checkpoint has brought
+ * back, which is in no rounds, for what this chief asks for. */
+TEST(test_the_chief_says_ready_no_more)
+{
+    struct team *t = team_new(0, PS_SYNC_NONE, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, PS_SYNC_NONE);
+    number(t);
+    to_sync(t, false);
+    ok(t, 0, PS_OP_SEAL, false);
+    ok(t, 1, PS_OP_SEAL, false);
+    assert_done(ready, PS_OK);
+    assert_int_equal(last_beat(t).ready, 7);
+    fake_cut(&t->f, 1);
+    fake_wait(&t->f, 100);
+    fake_hello(&t->f, 1, 555, 556, NULL, NULL);
+    fake_open(&t->f, 1, 8, 78, 2, t->step);
+    fake_wait(&t->f, PS_BEAT_MS + 50);
+    assert_int_equal(last_beat(t).ready, 0);
+}
+
 /* What an earlier training has left is nobody's word: it waits for the chief, who comes later and asks for the same. */
 TEST(test_waits_for_its_chief)
 {
@@ -298,6 +319,24 @@ TEST(test_the_chief_changes_meanwhile)
     beat(t, 7, 0);
     statuses(t, true, PS_SYNC_NONE);
     fake_wait(&t->f, 100);
+    statuses(t, true, PS_SYNC_NONE);
+    assert_int_equal(ready->dones, 0);
+    beat(t, 7, 7);
+    statuses(t, true, PS_SYNC_ROUNDS);
+    assert_done(ready, PS_OK);
+}
+
+/* The chief's word was of what a task had that has begun anew before the status was here: it is waited for again. */
+TEST(test_a_ps_begins_anew_meanwhile)
+{
+    struct team *t = team_new(1, PS_SYNC_ROUNDS, SMALL);
+    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    statuses(t, true, PS_SYNC_NONE);
+    beat(t, 6, 6);
+    fake_cut(&t->f, 1);
+    fake_wait(&t->f, 100);
+    fake_hello(&t->f, 1, 555, 556, NULL, NULL);
+    fake_open(&t->f, 1, 8, 77, 2, t->step); /* its handle */
     statuses(t, true, PS_SYNC_NONE);
     assert_int_equal(ready->dones, 0);
     beat(t, 7, 7);
