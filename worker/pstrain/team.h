@@ -45,9 +45,10 @@ int team_begin(struct team *t, int others);
 /** It signs the model: as the chief of another one's run, or, with begins, of a run that it begins; then *out_before is who began
  * the one before, 0: nobody. In rounds goal is the global step that ends the run, 0: none. 0, or -1: said. */
 int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before);
-/** The others: where the run ends that a chief leads which is there; *goal stays where there is none, or it is over. A worker
- * that comes late ends with the others. 0, or -1: said. */
-int team_goal(const struct team *t, int64_t *goal);
+/** The others: where the run ends that a chief leads which is there, or, with comes, of rounds that are under way without one;
+ * *goal stays where there is none, or it is over. A worker that comes late ends with the others. 1; 0: no chief has signed yet
+ * who is there, ask again; -1: said. */
+int team_goal(const struct team *t, bool comes, int64_t *goal);
 /** A worker that is done and is not the chief: true when it has to be, because the one that there was is gone. It waits for at
  * most two leases for one of them to be it. */
 bool team_succeeds(const struct team *t);

@@ -35,6 +35,7 @@
 enum {
     STEP_END_MS = 1000, /* in rounds, after a signal: to finish a step for which others may be missing */
     LEAD_AGAIN_MS = 1000,
+    GOAL_AGAIN_MS = 200,
     SUMMARY_STEPS = 10
 };
 
@@ -59,6 +60,8 @@ struct trainer {
     int64_t known_step;               /* ... behind the last step that was completed */
     uint32_t replacements;            /* of the model, that are known */
     int64_t goal;                     /* in rounds: the one that ends this run */
+    bool asks_goal;                   /* ... as far as this worker knows: the chief has yet to sign where it ends */
+    int64_t goal_at_ms;               /* when to look for that again */
     bool reached;                     /* --steps is reached already */
     struct work work;
 };
@@ -211,7 +214,7 @@ static int lead(struct trainer *t, bool begins)
         shards_open(&t->shards, t->session, t->f, t->c, t->who, t->team.chief, t->data.train_count, true) != 0) {
         return -1;
     }
-    if (team_sign(&t->team, begins, t->f->sync ? t->goal : 0, &before) != 0) {
+    if (team_sign(&t->team, begins, t->f->sync && !t->asks_goal ? t->goal : 0, &before) != 0) {
         return -1;
     }
     if (begins && t->f->by_shards && before != 0) {
@@ -306,7 +309,9 @@ static int begin(struct trainer *t)
     int64_t from = t->alone ? 0 : t->first_step; /* who enters late finds more steps */
     t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
     if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
-        result = team_goal(&t->team, &t->goal); /* that of those who train already, also for a chief that comes back */
+        int known = team_goal(&t->team, true, &t->goal); /* that of those who train already, also for a chief that comes back */
+        t->asks_goal = known == 0 && !t->chief;
+        result = known < 0 ? -1 : 0;
     }
     ps_set_steps(t->session, t->f->in_rounds ? t->goal : t->f->steps);
     if (result != 0) {
@@ -449,6 +454,21 @@ static bool is_elsewhere(const struct trainer *t)
     return t->f->in_rounds && (t->batch.rows == 0 || t->batch.step != ps_global_step(t->session));
 }
 
+/* This worker has come back while the others recovered, because a ps task was lost as well: their chief signs anew behind its
+ * first step, and until then nothing said that they are in the middle of a run. */
+static void ask_goal(struct trainer *t)
+{
+    if (!t->asks_goal || cli_clock_ms() < t->goal_at_ms) {
+        return;
+    }
+    t->goal_at_ms = cli_clock_ms() + GOAL_AGAIN_MS;
+    t->asks_goal = team_goal(&t->team, false, &t->goal) != 1;
+    ps_set_steps(t->session, t->goal);
+    if (t->batch.step >= t->goal) {
+        gather(t, t->batch.step); /* none: it is over */
+    }
+}
+
 /* The batch that is there; the next one is there afterwards. True when there is a reason to end. */
 static bool step(struct trainer *t, struct epoch *e)
 {
@@ -488,6 +508,7 @@ static bool step(struct trainer *t, struct epoch *e)
     if (is_elsewhere(t)) {
         gather(t, ps_global_step(t->session)); /* others have gone on, or this one was dropped, or broken off */
     }
+    ask_goal(t);
     team_step(&t->team);
     return stop_signal() != 0 || over;
 }
