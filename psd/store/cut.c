@@ -588,11 +588,9 @@ const struct psd_cut_write *psd_cut_next(struct psd_task *t)
     if (w->file != 0 && link == psi_list_last(&cut->writes) && w->bytes < PSD_CUT_BLOCK_BYTES && psd_cut_has_work(t)) {
         return NULL; /* more may be put behind it */
     }
-    for (int i = 0; w->file != 0 && w->place != PSD_CUT_IN_FILE && i < (int)w->place; i++) {
-        w->at += cut->models[w->file - 1].place_bytes[i];
-    }
     if (w->place != PSD_CUT_IN_FILE) {
-        w->at += cut->models[w->file - 1].data_start;
+        const struct psd_cut_model *m = &cut->models[w->file - 1];
+        w->at += m->data_start + psd_cut_place_at(m, w->place);
         w->place = PSD_CUT_IN_FILE;
     }
     psi_list_remove(link);
@@ -643,11 +641,8 @@ struct psd_cut_file psd_cut_file(const struct psd_task *t, uint32_t file)
         return (struct psd_cut_file){.bytes = cut->block_count * PSI_STATE_BLOCK_BYTES, .sum = cut->state_sum};
     }
     const struct psd_cut_model *m = &cut->models[file - 1];
-    struct psd_cut_file f = {.container = m->container, .bytes = m->data_start, .sum = m->header_sum};
-    for (int i = 0; i < PSD_CUT_IN_FILE; i++) {
-        f.bytes += m->place_bytes[i];
-    }
-    return f;
+    return (struct psd_cut_file){
+        .container = m->container, .bytes = m->data_start + psd_cut_place_at(m, PSD_CUT_IN_FILE), .sum = m->header_sum};
 }
 
 uint64_t psd_cut_held_bytes(const struct psd_store *s)

@@ -118,6 +118,8 @@ void psd_cut_put_values(struct psd_kept *k, uint64_t at, uint64_t n);
 void psd_cut_put_staged(struct psd_kept *k, uint64_t at, uint64_t n);
 /** A model file with room for some tensors more of this container; 0: none, and the cut has failed. */
 uint32_t psd_cut_model_for(struct psd_cut *cut, struct psd_container *container, uint64_t tensors);
+/** Where in the values a place begins; PSD_CUT_IN_FILE: how many bytes they are. */
+uint64_t psd_cut_place_at(const struct psd_cut_model *m, enum psd_cut_place place);
 /** Its text in the header: all of them in one pass, after the last one is known. */
 void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k);
 /** All texts are there: the header goes, and bytes have their places. */

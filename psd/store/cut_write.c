@@ -208,8 +208,7 @@ uint32_t psd_cut_model_for(struct psd_cut *cut, struct psd_container *container,
     return container->cut_file;
 }
 
-/* Where in the values a place begins. */
-static uint64_t place_at(const struct psd_cut_model *m, enum psd_cut_place place)
+uint64_t psd_cut_place_at(const struct psd_cut_model *m, enum psd_cut_place place)
 {
     uint64_t at = 0;
     for (int i = 0; i < (int)place; i++) {
@@ -238,12 +237,12 @@ void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k)
 {
     struct psd_cut_model *m = &cut->models[k->file - 1];
     const struct psd_variable *v = k->variable;
-    uint64_t begin = place_at(m, k->place) + k->at;
+    uint64_t begin = psd_cut_place_at(m, k->place) + k->at;
     if (k->split != 0) {
         ps_shape offsets = {.rank = 1, .dims = {(int64_t)(k->split / 8)}};
         ps_shape bytes = {.rank = 1, .dims = {(int64_t)(k->bytes - k->split)}};
         add_tensor(cut, m, v->name, ":offsets", "I64", &offsets, begin, k->split);
-        add_tensor(cut, m, v->name, ":bytes", "U8", &bytes, place_at(m, PSD_CUT_IN_1) + k->split_at, k->bytes - k->split);
+        add_tensor(cut, m, v->name, ":bytes", "U8", &bytes, psd_cut_place_at(m, PSD_CUT_IN_1) + k->split_at, k->bytes - k->split);
         return;
     }
     char suffix[32] = "";
