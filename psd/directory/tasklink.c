@@ -711,8 +711,8 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
         psd_reset_here(t, container);
     }
     bool notes = st == PS_OK && psd_save_is_able(t);
-    uint64_t bar = notes && t->save->highest > item.bar ? t->save->highest : item.bar;
-    notes = notes && bar != 0 && bar < UINT64_MAX / 2;
+    uint64_t bar = !notes ? 0 : t->save->highest > item.bar ? t->save->highest : item.bar;
+    notes = bar != 0 && bar < UINT64_MAX / 2;
     st = notes ? psd_bars_set(t, container, bar, false, &err) : st;
     st = notes && st == PS_OK ? psd_bars_wait(t, reset_noted, NULL, r->header.id, &err) : st;
     if (!notes || st != PS_OK) {

@@ -126,8 +126,9 @@ static ps_status lock(struct psd_place *p, const char *who, struct psi_err *err)
         return psi_fail_errno(err, -rc, "flock", p->path);
     }
     int len = snprintf(text, sizeof(text), "process %ld (%.160s)\n", (long)getpid(), who);
-    if (ftruncate(p->lock, 0) != 0 || pwrite(p->lock, text, (size_t)len, 0) != len) {
-        return psi_fail_errno(err, errno, "write the file `lock` in it", p->path);
+    ssize_t written = ftruncate(p->lock, 0) == 0 ? pwrite(p->lock, text, (size_t)len, 0) : -1;
+    if (written != len) {
+        return psi_fail_errno(err, written < 0 ? errno : ENOSPC, "write the file `lock` in it", p->path);
     }
     return PS_OK;
 }
