@@ -20,16 +20,25 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-bool psi_digits_read(const char *p, size_t len, uint32_t max, uint32_t *out)
+bool psi_number_read(const char *p, size_t len, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;
     for (size_t i = 0; i < len; i++) {
-        v = v * 10 + (uint64_t)(p[i] - '0');
-        if (!is_digit(p[i]) || v > max) {
+        if (!is_digit(p[i]) || __builtin_mul_overflow(v, UINT64_C(10), &v) ||
+            __builtin_add_overflow(v, (uint64_t)(p[i] - '0'), &v) || v > max) {
             return false;
         }
     }
-    if (len == 0) {
+    if (len > 0) {
+        *out = v;
+    }
+    return len > 0;
+}
+
+bool psi_digits_read(const char *p, size_t len, uint32_t max, uint32_t *out)
+{
+    uint64_t v = 0;
+    if (!psi_number_read(p, len, max, &v)) {
         return false;
     }
     *out = (uint32_t)v;

@@ -22,7 +22,9 @@ PSI_MUST ps_status psi_value_name_check(const char *name, size_t len, struct psi
 /** Letters, digits, . _ -; 1 to 63 bytes. */
 PSI_MUST ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *err);
 
-/** len bytes that are all digits, of a number up to max: true, and *out has it. */
+/** len bytes that are all digits, of a number up to max: true, and *out has it; otherwise *out is as it was. */
+bool psi_number_read(const char *p, size_t len, uint64_t max, uint64_t *out);
+/** The same, of 32 bits. */
 bool psi_digits_read(const char *p, size_t len, uint32_t max, uint32_t *out);
 
 /**

@@ -9,9 +9,9 @@
 #include "notify.h"
 
 #include "common/log.h"
+#include "common/name.h"
 #include "common/status.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,26 +19,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static bool parse_number(const char *text, uint64_t *out)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0) {
-        return false;
-    }
-    *out = value;
-    return true;
-}
-
 static int64_t watchdog_ms(const char *usec, const char *pid)
 {
     uint64_t period = 0;
     uint64_t who = 0;
-    if (usec == NULL || !parse_number(usec, &period) || period == 0 || period > INT64_MAX) {
+    if (usec == NULL || !psi_number_read(usec, strlen(usec), INT64_MAX, &period) || period == 0) {
         return 0;
     }
-    if (pid != NULL && (!parse_number(pid, &who) || who != (uint64_t)getpid())) {
+    if (pid != NULL && (!psi_number_read(pid, strlen(pid), UINT64_MAX, &who) || who != (uint64_t)getpid())) {
         return 0;
     }
     int64_t half = (int64_t)(period / 2000u);

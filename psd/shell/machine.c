@@ -8,7 +8,8 @@
  */
 #include "machine.h"
 
-#include <errno.h>
+#include "common/name.h"
+
 #include <inttypes.h>
 #include <malloc.h>
 #include <stdio.h>
@@ -17,18 +18,6 @@
 #include <unistd.h>
 
 enum { PATH_MAX_BYTES = 1024, INHERITED_MAX = 1024, KEPT_BYTES = 1 << 20 };
-
-static bool parse_number(const char *text, uint64_t max, uint64_t *out)
-{
-    char *end = NULL;
-    errno = 0;
-    unsigned long long value = strtoull(text, &end, 10);
-    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value > max) {
-        return false;
-    }
-    *out = value;
-    return true;
-}
 
 /* Limit in one file; UINT64_MAX for "max" or none. */
 static uint64_t read_limit(const char *path)
@@ -42,7 +31,7 @@ static uint64_t read_limit(const char *path)
     bool good = fgets(line, sizeof(line), f) != NULL;
     (void)fclose(f);
     line[strcspn(line, "\n")] = '\0';
-    return good && parse_number(line, UINT64_MAX, &value) && value > 0 ? value : UINT64_MAX;
+    return good && psi_number_read(line, strlen(line), UINT64_MAX, &value) && value > 0 ? value : UINT64_MAX;
 }
 
 /* Lowest limit from group (begins with '/') up to the root of the hierarchy that is mounted at root. */
@@ -111,7 +100,7 @@ ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
     if (fds == NULL || pid == NULL) {
         return PS_OK;
     }
-    if (!parse_number(pid, INT32_MAX, &who) || !parse_number(fds, INHERITED_MAX, &count)) {
+    if (!psi_number_read(pid, strlen(pid), INT32_MAX, &who) || !psi_number_read(fds, strlen(fds), INHERITED_MAX, &count)) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
                         "LISTEN_PID '%.32s' and LISTEN_FDS '%.32s' must be numbers (at most %d sockets)", pid, fds,
                         INHERITED_MAX);

@@ -62,6 +62,32 @@ TEST(test_path_like)
     assert_ok(psi_container_name_check(taken, strlen(taken), &err), &err);
 }
 
+TEST(test_numbers)
+{
+    static const struct {
+        const char *text;
+        uint64_t max, want;
+        bool good;
+    } cases[] = {
+        {"0", 0, 0, true},
+        {"007", 7, 7, true},
+        {"8", 7, 0, false},
+        {"18446744073709551615", UINT64_MAX, UINT64_MAX, true},
+        {"18446744073709551616", UINT64_MAX, 0, false},
+        {"99999999999999999999999", UINT64_MAX, 0, false},
+        {"", 7, 0, false},
+        {"-1", UINT64_MAX, 0, false},
+        {"+1", 7, 0, false},
+        {" 1", 7, 0, false},
+        {"1\n", 7, 0, false},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(cases); i++) {
+        uint64_t value = 42;
+        assert_int_equal(psi_number_read(cases[i].text, strlen(cases[i].text), cases[i].max, &value), cases[i].good);
+        assert_true(value == (cases[i].good ? cases[i].want : 42));
+    }
+}
+
 TEST(test_every_byte)
 {
     struct psi_err err;
