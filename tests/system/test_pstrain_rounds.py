@@ -237,37 +237,39 @@ class Sync(Case):
                 self.assertEqual(r["params_sha256"], self.reference(2, *args[1:]))
 
     def test_a_worker_that_comes_back_with_a_ps(self):
-        """Both are killed, as with their host. The chief, which is slow, has yet to sign where the run ends when the worker is there
-        again: that one ends with it all the same."""
+        """Both are killed, as with their host, and nothing says that the others are in the middle of a run. Worker 1: the chief, which
+        is slow, has yet to sign where it ends. Worker 0: it is the chief, and signs an end of its own. Each ends with the others."""
         args = ("--sync", "--epochs", "80", "--optimizer", "momentum")
-        disk = ("--checkpoint_dir", self.path("saved"))
-        os.mkdir(self.path("saved"))
-        with Slow(1) as ps:
-            ps.tasks.kill(0)
-            ps.tasks.start(0, *disk)
-            address = ps.upstream[0]
+        for who in (1, 0):
+            with self.subTest(who=who), Slow(1) as ps:
+                disk = ("--checkpoint_dir", self.path("saved%d" % who))
+                os.mkdir(self.path("saved%d" % who))
+                ps.tasks.kill(0)
+                ps.tasks.start(0, *disk)
+                address = ps.upstream[0]
 
-            def worker(i, hosts):
-                return self.start("--ps_hosts", hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2", "--job_name", "worker",
-                                  "--task_index", str(i), *args, "--report", self.path("report%d.json" % i))
+                def worker(i):
+                    return self.start("--ps_hosts", address if i == who else ps.hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2",
+                                      "--job_name", "worker", "--task_index", str(i), *args,
+                                      "--report", self.path("report%d.json" % i))
 
-            workers = [worker(0, ps.hosts), worker(1, address)]
-            pids = [w.pid for w in workers]
-            cluster.creep(lambda: all("4 variables" in w.text() for w in workers) and
-                          step_of(psctl(address, "get", "global_step")) > 2, *pids)
-            psctl(address, "checkpoint", "save")
-            os.kill(pids[1], signal.SIGKILL)
-            self.assertEqual(workers[1].end(), -signal.SIGKILL)
-            ps.tasks.kill(0)
-            ps.slow = True
-            ps.tasks.start(0, *disk)
-            workers[1] = worker(1, address)
-            cluster.go_on(pids[0])
-            workers[1].wait_line("4 variables")
-            ps.slow = False
-            self.assertEqual([w.end() for w in workers], [0, 0], [w.lines for w in workers])
-            self.assertEqual(step_of(psctl(address, "get", "global_step")), 80 * (DIGITS // 2 // 32))
-            self.assertEqual(self.report("report0.json")["params_sha256"], self.reference(2, *args[1:]))
+                workers = [worker(0), worker(1)]
+                pids = [w.pid for w in workers]
+                cluster.creep(lambda: all("4 variables" in w.text() for w in workers) and
+                              step_of(psctl(address, "get", "global_step")) > 2, *pids)
+                psctl(address, "checkpoint", "save")
+                os.kill(pids[who], signal.SIGKILL)
+                self.assertEqual(workers[who].end(), -signal.SIGKILL)
+                ps.tasks.kill(0)
+                ps.slow = True
+                ps.tasks.start(0, *disk)
+                workers[who] = worker(who)
+                cluster.go_on(pids[1 - who])
+                workers[who].wait_line("4 variables")
+                ps.slow = False
+                self.assertEqual([w.end() for w in workers], [0, 0], [w.lines for w in workers])
+                self.assertEqual(step_of(psctl(address, "get", "global_step")), 80 * (DIGITS // 2 // 32))
+                self.assertEqual(self.report("report0.json")["params_sha256"], self.reference(2, *args[1:]))
 
     def test_what_contradicts_it(self):
         for args, words in ((("--sync", "--staleness", "1"), ["--sync and --staleness"]),

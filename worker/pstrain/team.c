@@ -319,7 +319,7 @@ static void on_round(void *ctx, const ps_round_info *info)
     g->on = g->on || (strcmp(info->container, g->container) == 0 && info->round > 1); /* a new opening begins with 1 */
 }
 
-int team_goal(const struct team *t, bool comes, int64_t *goal)
+int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
 {
     struct sight seen = {.wanted = 0};
     struct going going = {.container = t->container};
@@ -330,10 +330,15 @@ int team_goal(const struct team *t, bool comes, int64_t *goal)
     }
     ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
     st = st == PS_OK ? look(t, &seen) : st;
-    st = st == PS_OK && comes ? ps_task_rounds(t->session, session_directory(t->session), 0, on_round, NULL, &going) : st;
+    st = st == PS_OK && how == TEAM_COMES ? ps_task_rounds(t->session, session_directory(t->session), 0, on_round, NULL, &going)
+                                          : st;
     const bool known = st == PS_OK && (seen.there || going.on); /* otherwise of an earlier run */
     st = known ? sign_read(t, aside, GOAL_NAME, &there) : st;
-    *goal = st == PS_OK && there > ps_global_step(t->session) ? there : *goal;
+    if (known && st == PS_OK && how == TEAM_TELLS) {
+        st = there != *goal ? sign_write(t, aside, GOAL_NAME, *goal) : PS_OK;
+    } else {
+        *goal = st == PS_OK && there > ps_global_step(t->session) ? there : *goal;
+    }
     int result = st == PS_OK || is_unsigned(st) ? known : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
     (void)ps_session_close(aside);
     return result;

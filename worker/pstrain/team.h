@@ -45,10 +45,15 @@ int team_begin(struct team *t, int others);
 /** It signs the model: as the chief of another one's run, or, with begins, of a run that it begins; then *out_before is who began
  * the one before, 0: nobody. In rounds goal is the global step that ends the run, 0: none. 0, or -1: said. */
 int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before);
-/** The others: where the run ends that a chief leads which is there, or, with comes, of rounds that are under way without one;
- * *goal stays where there is none, or it is over. A worker that comes late ends with the others. 1; 0: no chief has signed yet
- * who is there, ask again; -1: said. */
-int team_goal(const struct team *t, bool comes, int64_t *goal);
+enum team_goal {
+    TEAM_COMES, /* begins to train: a chief that is gone counts, too, when rounds are under way */
+    TEAM_ASKS,  /* ... and found nobody */
+    TEAM_TELLS  /* has trained before: who is chief now may have begun without knowing of this run */
+};
+/** Where the run ends that a chief leads which is there. Who comes to it late ends with the others: *goal becomes the end, and
+ * stays where there is none, or it is over. TEAM_TELLS: the end becomes *goal. 1; 0: no chief that is there has signed yet, ask
+ * again; -1: said. */
+int team_goal(const struct team *t, enum team_goal how, int64_t *goal);
 /** A worker that is done and is not the chief: true when it has to be, because the one that there was is gone. It waits for at
  * most two leases for one of them to be it. */
 bool team_succeeds(const struct team *t);

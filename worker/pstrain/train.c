@@ -60,8 +60,10 @@ struct trainer {
     int64_t known_step;               /* ... behind the last step that was completed */
     uint32_t replacements;            /* of the model, that are known */
     int64_t goal;                     /* in rounds: the one that ends this run */
-    bool asks_goal;                   /* ... as far as this worker knows: the chief has yet to sign where it ends */
-    int64_t goal_at_ms;               /* when to look for that again */
+    bool asks_goal;                   /* ... as far as this worker knows, which found nobody who has signed another one */
+    bool knows_goal;                  /* ... or has found one since */
+    bool tells_goal;                  /* ... and whoever is chief now has to know it */
+    int64_t goal_at_ms, goal_ms;      /* when to look at what is signed, and how long after that again */
     bool reached;                     /* --steps is reached already */
     struct work work;
 };
@@ -214,7 +216,7 @@ static int lead(struct trainer *t, bool begins)
         shards_open(&t->shards, t->session, t->f, t->c, t->who, t->team.chief, t->data.train_count, true) != 0) {
         return -1;
     }
-    if (team_sign(&t->team, begins, t->f->sync && !t->asks_goal ? t->goal : 0, &before) != 0) {
+    if (team_sign(&t->team, begins, t->f->sync && (begins || !t->asks_goal) ? t->goal : 0, &before) != 0) {
         return -1;
     }
     if (begins && t->f->by_shards && before != 0) {
@@ -257,6 +259,9 @@ static int64_t watch(struct trainer *t)
         t->work.recoveries = last.count;
         t->work.lost_steps = last.lost_steps_total;
         t->leads = false; /* its sign is that of another session */
+        t->tells_goal = t->knows_goal;
+        t->asks_goal = t->asks_goal && !t->knows_goal;
+        t->goal_ms = GOAL_AGAIN_MS;
         if (!may_make(t)) {
             (void)ps_session_fail(t->session, PS_ABORTED, "the model was reset: another run has begun");
             return 0;
@@ -309,8 +314,10 @@ static int begin(struct trainer *t)
     int64_t from = t->alone ? 0 : t->first_step; /* who enters late finds more steps */
     t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
     if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
-        int known = team_goal(&t->team, true, &t->goal); /* that of those who train already, also for a chief that comes back */
-        t->asks_goal = known == 0 && !t->chief;
+        int known = team_goal(&t->team, TEAM_COMES, &t->goal); /* of those who train already, also for a chief that comes back */
+        t->asks_goal = known == 0 && (!t->chief || t->first_step > 0);
+        t->knows_goal = !t->asks_goal;
+        t->goal_ms = GOAL_AGAIN_MS;
         result = known < 0 ? -1 : 0;
     }
     ps_set_steps(t->session, t->f->in_rounds ? t->goal : t->f->steps);
@@ -454,15 +461,19 @@ static bool is_elsewhere(const struct trainer *t)
     return t->f->in_rounds && (t->batch.rows == 0 || t->batch.step != ps_global_step(t->session));
 }
 
-/* This worker has come back while the others recovered, because a ps task was lost as well: their chief signs anew behind its
- * first step, and until then nothing said that they are in the middle of a run. */
-static void ask_goal(struct trainer *t)
+/* A worker that has come back while others recovered, because a ps task was lost as well, finds no rounds and no chief: it takes
+ * the end of the run from what is signed later. Where it is the chief it has signed an end of its own, which those who have
+ * recovered put right. */
+static void look_at_goal(struct trainer *t)
 {
-    if (!t->asks_goal || cli_clock_ms() < t->goal_at_ms) {
+    if ((!t->asks_goal && !t->tells_goal) || cli_clock_ms() < t->goal_at_ms) {
         return;
     }
-    t->goal_at_ms = cli_clock_ms() + GOAL_AGAIN_MS;
-    t->asks_goal = team_goal(&t->team, false, &t->goal) != 1;
+    int known = team_goal(&t->team, t->asks_goal ? TEAM_ASKS : TEAM_TELLS, &t->goal);
+    t->knows_goal = t->knows_goal || known == 1;
+    t->tells_goal = t->tells_goal && known != 1;
+    t->goal_ms = known == 0 ? t->goal_ms : 2 * t->goal_ms;
+    t->goal_at_ms = cli_clock_ms() + t->goal_ms;
     ps_set_steps(t->session, t->goal);
     if (t->batch.step >= t->goal) {
         gather(t, t->batch.step); /* none: it is over */
@@ -508,7 +519,7 @@ static bool step(struct trainer *t, struct epoch *e)
     if (is_elsewhere(t)) {
         gather(t, ps_global_step(t->session)); /* others have gone on, or this one was dropped, or broken off */
     }
-    ask_goal(t);
+    look_at_goal(t);
     team_step(&t->team);
     return stop_signal() != 0 || over;
 }
