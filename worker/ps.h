@@ -169,6 +169,9 @@ PS_API int ps_ps_count(ps_session *s);
  * one (a pull, a push, a variable that is got or found): a thousand parameters cost the round trips of one. In a scope of
  * PS_REUSE_ALWAYS it blocks and looks the variable up at once. Never NULL; after a failure a harmless dummy.
  *
+ * Threads: any, not in a callback. Several may use parameters of one session at once, each parameter and its buffers one thread
+ * at a time; ps_pull() is about all of them.
+ *
  * name borrows; init and optimizer are copied. Errors (sticky): at once INVALID_ARGUMENT (name, shape, initializer, optimizer),
  * ALREADY_EXISTS (PS_REUSE_NEVER), RESOURCE_EXHAUSTED, FAILED_PRECONDITION (in a callback); when it is got, with its name, those
  * of ps_variable_get().

@@ -548,7 +548,11 @@ static ps_status parse_parts(const struct psd_request *r, ps_v1_StartItem **out,
         if (st != PS_OK || end) {
             break;
         }
-        ps_v1_StartItem *more = count < PS_TASKS_MAX ? psi_grow(parts, count, &capacity, sizeof(*parts)) : NULL;
+        if (count == PS_TASKS_MAX) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "a start: more than %d parts of a checkpoint", PS_TASKS_MAX);
+            break;
+        }
+        ps_v1_StartItem *more = psi_grow(parts, count, &capacity, sizeof(*parts));
         if (more == NULL) {
             st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for %zu parts of a checkpoint", count + 1);
             break;

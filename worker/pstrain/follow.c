@@ -89,9 +89,9 @@ static int await_model(const struct follower *w, const struct cluster *c)
         clock_wait(wait != NULL ? LOOK_MS : 0);
     }
     if (st != PS_OK && aside != NULL) {
-        (void)session_call_failed(st, st == PS_NOT_FOUND && wait == NULL
-                                          ? "this model is not there; the workers make it, with the same --model"
-                                          : "no trainer has made a model");
+        (void)session_call_failed(st, st != PS_NOT_FOUND ? "looking for the model"
+                                      : wait == NULL     ? "this model is not there; the workers make it, with the same --model"
+                                                         : "no trainer has made a model");
     }
     (void)ps_session_close(aside);
     return st == PS_OK ? EXIT_DONE : EXIT_FAILED;
