@@ -188,8 +188,7 @@ ps_session *psi_api_broken(const struct psi_err *err);
 /** Make *err the session's first error unless there is one, and log it then; of a hook's thread with its name. Returns the code
  * of the first error. Any thread. */
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
-/** The same of an error of a call that returns the first one: `call` is put in front, and *err becomes the thread's last error.
- */
+/** The same of an error of a call that returns the first one: `call` is put in front, *err becomes the thread's last error. */
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call);
 /** psi_api_stick() of an error that no recovery mends, whatever its code. */
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
@@ -423,7 +422,7 @@ struct psi_found {
 };
 /* ready.c */
 void psi_api_set_global_step(ps_session *s, int64_t step);
-/** ps_session_ready() once: *err is what sticks. Blocks for timeout_ms, as that of a call, and for what is yet to be got. ready.c
+/** ready.c: ps_session_ready() once: *err is what sticks. Blocks for timeout_ms, as a call does, and for what is yet to be got.
  */
 ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
 /** Its goal is reached, or the cluster asks it to stop. */

@@ -261,6 +261,7 @@ static int64_t watch(struct trainer *t)
         t->leads = false; /* its sign is that of another session */
         t->tells_goal = t->knows_goal;
         t->asks_goal = t->asks_goal && !t->knows_goal;
+        t->goal_at_ms = 0;
         t->goal_ms = GOAL_AGAIN_MS;
         if (!may_make(t)) {
             (void)ps_session_fail(t->session, PS_ABORTED, "the model was reset: another run has begun");

@@ -245,6 +245,18 @@ static ps_v1_Beat last_beat(struct team *t)
     return m;
 }
 
+/* The chief, which asks for no rounds, makes the model ready, and its beats say so. */
+static void made_ready(struct team *t, const struct fake_request *ready)
+{
+    statuses(t, true, PS_SYNC_NONE);
+    number(t);
+    to_sync(t, false);
+    ok(t, 0, PS_OP_SEAL, false);
+    ok(t, 1, PS_OP_SEAL, false);
+    assert_done(ready, PS_OK);
+    assert_int_equal(last_beat(t).ready, 7);
+}
+
 /* The chief says at once that the model is ready, and under which number; not before. */
 TEST(test_the_chief_says_ready)
 {
@@ -253,13 +265,7 @@ TEST(test_the_chief_says_ready)
     fake_wait(&t->f, PS_BEAT_MS + 50);
     assert_int_equal(last_beat(t).ready, 0);
     assert_int_equal(last_beat(t).container.size, strlen(PSI_CONTAINER_DEFAULT));
-    statuses(t, true, PS_SYNC_NONE);
-    number(t);
-    to_sync(t, false);
-    ok(t, 0, PS_OP_SEAL, false);
-    ok(t, 1, PS_OP_SEAL, false);
-    assert_done(ready, PS_OK);
-    assert_int_equal(last_beat(t).ready, 7);
+    made_ready(t, ready);
     (void)fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
     statuses(t, true, PS_SYNC_NONE);
     fake_wait(&t->f, PS_BEAT_MS + 50);
@@ -273,13 +279,7 @@ TEST(test_the_chief_says_ready_no_more)
 {
     struct team *t = team_new(0, PS_SYNC_NONE, SMALL);
     const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
-    statuses(t, true, PS_SYNC_NONE);
-    number(t);
-    to_sync(t, false);
-    ok(t, 0, PS_OP_SEAL, false);
-    ok(t, 1, PS_OP_SEAL, false);
-    assert_done(ready, PS_OK);
-    assert_int_equal(last_beat(t).ready, 7);
+    made_ready(t, ready);
     fake_cut(&t->f, 1);
     fake_wait(&t->f, 100);
     fake_hello(&t->f, 1, 555, 556, NULL, NULL);
