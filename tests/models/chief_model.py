@@ -13,19 +13,26 @@ answers may wait as long. A request of a candidate that is gone may still arrive
 lease of a candidate that lives ends, a candidate is gone and comes back as a new process, or dies, or opens its session anew with
 its number, a task restarts empty.
 
+Where tasks have disks (disk), a reset that the directory has accepted waits until the directory's disk says that it is open.
+From its acceptance on nobody is shown the model. When the disk has noted it, the owners empty the model; if there is a newer chief
+by then, the reset is taken back. The disk notes that too, and nobody is shown the model before: a directory that restarts carries
+out what its disk says is open. A note that has failed may be on the disk all the same. An operator (reset) resets without a number.
+
 Promised, at every step:
   - nobody is given the lease of another one that runs, as far as any task's memory can know of it;
   - no chief finds a loss where no task was restarted or emptied;
   - a value that is declared ready is not replaced, nor its hyperparameters by those of an older chief; a reset wipes no model
     that is whole;
+  - nobody is shown a model that a reset which was accepted before then empties, and none is emptied for a chief that is an older one
+    by then;
   - two variables are never both declared ready with values of two restores, or of a restore and an initialiser.
 And from every state there is a way without a further fault to one where both are ready and somebody is the chief."""
 import sys
 
 from explore import Violation, main
 
-LEASE, CRASH, DIE, REMADE, RESTART_D, RESTART_A, RESTART_B = range(7)
-FAULTS = ('lease', 'crash', 'die', 'remade', 'directory', 'owner a', 'owner b')
+LEASE, CRASH, DIE, REMADE, RESTART_D, RESTART_A, RESTART_B, DISK, RESET = range(9)
+FAULTS = ('lease', 'crash', 'die', 'remade', 'directory', 'owner a', 'owner b', 'disk', 'reset')
 # scenario: what each candidate gives (r restores, i initialises; s initialises and claims nothing: it takes a number when it needs
 # one, whoever holds the lease, and where it is refused, or finds a loss, its process ends and another one begins), faults; ready: the
 # model is, at the start, under number 4; forgot: the directory has begun anew and does not know of candidate 1, which has a number
@@ -55,6 +62,10 @@ SCENARIOS = {
     'lost':      dict(give='ri', ready=True, faults={'lease': 1, 'owner b': 1}),
     'lost_d_2':   dict(give='ri', ready=True, faults={'lease': 1, 'owner b': 1, 'directory': 1}),
     'lost_2':    dict(give='ri', ready=True, faults={'lease': 2, 'owner b': 1, 'crash': 1}),
+    'disk':      dict(give='rr', ready=True, disk=True, faults={'reset': 1, 'directory': 1}),
+    'disk_lost': dict(give='ri', ready=True, disk=True, faults={'lease': 1, 'owner b': 1}),
+    'disk_fails_2': dict(give='rr', ready=True, disk=True, faults={'reset': 1, 'disk': 1, 'crash': 1, 'directory': 1}),
+    'disk_back_2': dict(give='ri', ready=True, disk=True, faults={'lease': 1, 'owner b': 1, 'directory': 1}),
     'all_2':     dict(give='ri', faults={'lease': 1, 'directory': 1, 'owner a': 1, 'owner b': 1}),
     'all_3_2':   dict(give='ri', faults={'lease': 2, 'directory': 1, 'owner a': 1, 'owner b': 1}),
 }
@@ -67,6 +78,10 @@ MUTANTS = {
     'old_seal':      ('start', "an owner takes the SEAL of an older chief"),
     'fence':         ('start', "a chief's look at an owner is no fence"),
     'reset_plain':   ('lost', "the directory resets for an older chief"),
+    'opening_shown': ('disk', "the model is shown while a reset waits for the directory's disk"),
+    'opened_late':   ('disk_lost', "a reset that the disk has noted is carried out, whoever is chief by then"),
+    'back_shown':    ('disk_back_2', "the model is shown before the disk has noted that its reset was taken back"),
+    'unsure_shown':  ('disk_fails_2', "the model is shown although the note of its reset, which failed, may be on the disk"),
     'kept':          ('start', "an INIT leaves what an older chief gave by ASSIGN"),
     'init_first':    ('start', "a chief that finds something sealed runs INIT before it seals the rest"),
     'lost_sealed':   ('lost', "a chief that finds one without a value beside a sealed one gives it one"),
@@ -96,8 +111,11 @@ class World:
       slot: None, ('q', kind, number, creation, begun) on its way, or ('a', word, ...) that is answered
     directory: young, heard, later (not the first), had (the numbers that owners followed when it
       began), counter, number, holder (-1 none), reset (None, or which owners have it to do)
+    disk: opening (None, or a reset that waits for the disk, with its number, -1 one that is taken back), file (the disk says that one
+      is open), shown (the model was, since then)
     orphans: (owner, request) of candidates that are gone; lease: whose lease runs by the clock, and its number, (-1, 0) none"""
-    F = ('owners', 'cands', 'young', 'heard', 'later', 'had', 'counter', 'number', 'holder', 'reset', 'orphans', 'lease', 'used', 'left')
+    F = ('owners', 'cands', 'young', 'heard', 'later', 'had', 'counter', 'number', 'holder', 'reset', 'orphans', 'lease', 'used', 'left',
+         'opening', 'file', 'shown')
 
     def __init__(self, key):
         for f, v in zip(self.F, key):
@@ -123,6 +141,7 @@ class Model:
         self.off = frozenset(off)
         self.give = sc['give']
         self.ready, self.forgot = sc.get('ready', False), sc.get('forgot')
+        self.disk = sc.get('disk', False)
         self.left = tuple(sc['faults'].get(f, 0) for f in FAULTS)
 
     def start(self):
@@ -133,7 +152,8 @@ class Model:
         first = (True, n, READY if n else WAITS, (None, None), (0, 0))
         cands = (first, (True, 0, WAITS, (None, None), (None, None)))
         lease = (0, n) if n else (-1, 0)
-        return ((owner, owner), cands, False, (True, True), False, (0, 0), n, n, lease[0], None, (), lease, (n,), self.left)
+        return ((owner, owner), cands, False, (True, True), False, (0, 0), n, n, lease[0], None, (), lease, (n,), self.left,
+                None, False, False)
 
     def forgotten(self, mine):
         known = mine - 4
@@ -141,7 +161,7 @@ class Model:
         look = ('q', 'L', mine, None, False)
         cands = ((True, 0, WAITS, (None, None), (None, None)), (True, mine, LOOKS, (look, look), (None, None)))
         return ((a, (int(known > 0), known, None, 0, 0, 0)), cands, False, (True, True), True, (known, known), known, known, -1,
-                (True, True) if known else None, (), (-1, 0), tuple(range(4, mine + 1, 4)), self.left)
+                (True, True) if known else None, (), (-1, 0), tuple(range(4, mine + 1, 4)), self.left, None, False, False)
 
     def quiet(self, key):
         w = World(key)
@@ -200,6 +220,9 @@ class Model:
         if kind in 'LO':
             if w.reset and not w.reset[i]:
                 return None                             # it makes no variable there before the reset is done
+            if self.hidden(w) or (self.disk and kind == 'L' and w.number < n):
+                return None                             # what was emptied is made at the directory, behind the claim with that number
+            w.shown = w.shown or w.opening is not None or (w.file and not w.reset)
             if kind == 'L' and n < o[NUMBER]:
                 return ('a', 'newer', o[NUMBER])
             if kind == 'L' and 'fence' not in self.off:
@@ -357,16 +380,65 @@ class Model:
         else:
             self.asks(w, c, INITS, 'I')
 
+    def hidden(self, w):
+        """From the acceptance of a reset until it is carried out, or the disk has noted that it is taken back."""
+        if w.opening is None:
+            return False
+        return ('back_shown' if w.opening < 0 else 'opening_shown') not in self.off
+
     def resets(self, w, q):
         """At the directory; None: not now."""
-        if w.reset or not all(w.heard):
+        if w.reset or w.opening is not None or not all(w.heard):
             return None
         if q[2] < w.number and 'reset_plain' not in self.off:
             return ('a', 'newer', w.number)
         if all(o[SEALED] for o in w.owners):
             raise Violation('a reset wipes a model that is whole')
-        w.counter, w.number, w.reset = max(w.counter, q[2]), max(w.number, q[2]), (True, True)
+        w.counter, w.number = max(w.counter, q[2]), max(w.number, q[2])
+        if self.disk:
+            w.opening = q[2]
+        else:
+            w.reset = (True, True)
         return 'begun'
+
+    def operator_resets(self, w):
+        if w.reset or w.opening is not None or not all(w.heard):
+            return False
+        w.opening = 0
+        return True
+
+    def opened(self, w):
+        """The owners have it to do from now on."""
+        if w.shown:
+            raise Violation('a model is emptied that somebody was shown after the reset of it was accepted')
+        if w.opening is not None and 0 < w.opening < w.number:
+            raise Violation('a model is emptied for a chief, and there is a newer one')
+        w.opening, w.reset = None, (True, True)
+
+    def noted(self, w):
+        """The directory hears that its disk says so."""
+        if 0 < w.opening < w.number and 'opened_late' not in self.off:
+            w.opening = -1
+        else:
+            self.opened(w)
+
+    def taken_back(self, w):
+        w.opening, w.file, w.shown = None, False, False
+        self.untold(w)
+
+    def note_fails(self, w):
+        """It may be there all the same, or not."""
+        if w.opening is None or w.opening < 0:
+            return False
+        w.file = True
+        w.opening = None if 'unsure_shown' in self.off else -1
+        self.untold(w)
+        return True
+
+    @staticmethod
+    def untold(w):
+        for cand in w.cands:                            # who waited for the reset looks again
+            cand[SLOT] = tuple(('a', 'gone') if s == ('w',) else s for s in cand[SLOT])
 
     # ---- all that can happen ----
     def check(self, w):
@@ -407,6 +479,16 @@ class Model:
                 go('owner %s lists' % 'ab'[i], lambda w, i=i: self.lists(w, i))
             if w.reset and w.reset[i]:
                 go('owner %s is emptied' % 'ab'[i], lambda w, i=i: self.emptied(w, i))
+        if w.opening is not None and w.opening >= 0:
+            if w.file:
+                go('the directory hears that its disk has the reset', self.noted)
+            else:
+                go("the directory's disk has the reset", self.on_disk)
+        if w.opening == -1:
+            go('the disk has it that the reset is taken back', self.taken_back)
+        if self.disk:
+            go('the disk fails to note a reset', self.note_fails, DISK)
+            go('an operator resets', self.operator_resets, RESET)
         go('the directory restarts', self.directory_restarts, RESTART_D)
         if w.young:
             go('a lease since the directory began', self.grown)
@@ -484,11 +566,14 @@ class Model:
         w.cands[c][ALIVE] = False
         return True
 
+    @staticmethod
+    def on_disk(w):
+        w.file = True
+
     def reset_over(self, w):
         if not any(w.reset):
-            w.reset = None
-            for cand in w.cands:
-                cand[SLOT] = tuple(('a', 'gone') if s == ('w',) else s for s in cand[SLOT])
+            w.reset, w.file = None, False
+            self.untold(w)
 
     def owner_restarts(self, w, i):
         o = w.owners[i]
@@ -516,10 +601,10 @@ class Model:
         w.had = tuple(o[NUMBER] for o in w.owners)
         w.counter = w.number = 0
         w.holder = -1
-        if w.reset:
-            w.reset = None
-        for cand in w.cands:                            # it does not know what became of it: it looks
-            cand[SLOT] = tuple(('a', 'gone') if s == ('w',) else s for s in cand[SLOT])
+        w.reset = w.opening = None
+        if w.file:
+            self.opened(w)
+        self.untold(w)                                  # nobody knows what became of it
 
     @staticmethod
     def grown(w):
