@@ -10,8 +10,11 @@
  * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  *
  * Where tasks have disks (psd/rpc/bars.h): before it begins our disk notes that it is open, so that a directory that dies begins
- * it again; each task answers when its disk has noted it; before it is over our disk notes that. No cut meanwhile. A disk that
- * fails before it begins: nothing is reset. Later: the client is told, and the disk is asked again each second.
+ * it again; each task answers when its disk has noted it; before it is over our disk notes that. No cut meanwhile, and no
+ * creation from the moment on when the reset is accepted. A chief's reset is taken back if there is a newer chief when our disk
+ * has noted it. A disk that fails before it begins: nothing is reset. As long as our disk may say that a reset is open which was
+ * taken back or refused, nothing is created in that container, for a later life of this directory carries out what the disk says.
+ * A disk that fails later: the client is told, and the disk is asked again each second.
  */
 #include "rounds.h"
 #include "saves.h"
@@ -29,6 +32,13 @@ static struct psd_reset *find_pending(struct psd_task *t, const char *container)
 {
     struct psd_reset *reset = psd_reset_record(&t->resets, container);
     return reset != NULL && reset->pending ? reset : NULL;
+}
+
+/* ... or one that our disk has not noted; NULL: a creation in the container is not in the way of any. */
+static const struct psd_reset *find_accepted(struct psd_task *t, const char *container)
+{
+    const struct psd_reset *reset = find_pending(t, container);
+    return reset != NULL || t->saves == NULL ? reset : psd_reset_record(&t->saves->resets, container);
 }
 
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container)
@@ -75,6 +85,13 @@ static bool is_answered(const struct psd_task *t, const struct psd_reset *reset)
     return true;
 }
 
+/* A disk has not noted it: it is asked again. */
+static void ask_later(const struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
+{
+    reset->again_ms = t->now_ms + AGAIN_MS;
+    PSI_IGNORE(snprintf(reset->why, sizeof(reset->why), "%s", err->text)); /* cut is fine */
+}
+
 /* Who waits for it hears err; it goes on. */
 static void tell_waiters(struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
@@ -103,7 +120,7 @@ static void note_failed(struct psd_task *t, struct psd_reset *reset, const struc
 {
     PSI_IGNORE(psd_bars_set(t, reset->container, reset->bar, true, NULL)); /* our disk says so still */
     reset->noting = false;
-    reset->again_ms = t->now_ms + AGAIN_MS;
+    ask_later(t, reset, err);
     tell_waiters(t, reset, err);
 }
 
@@ -170,7 +187,7 @@ void psd_reset_refused(struct psd_task *t, const struct psd_peer *peer, const ch
     psd_log(t, PSI_LOG_WARN, "reset_not_noted", PSI_KV("container", container), PSI_KV("peer", peer->conn->text),
             PSI_KV("msg", err->text));
     if (reset != NULL) {
-        reset->again_ms = t->now_ms + AGAIN_MS;
+        ask_later(t, reset, err);
         tell_waiters(t, reset, err);
     }
 }
@@ -187,10 +204,20 @@ static bool is_asked(const struct psd_peer *p, const char *container)
     return false;
 }
 
+static void note_taken_back(struct psd_task *t, struct psd_reset *made);
+
 /* What a disk has failed to note is tried again. */
 void psd_resets_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
+    if (t->saves != NULL) {
+        PSI_LIST_FOREACH_SAFE(it, tmp, &t->saves->resets) {
+            struct psd_reset *made = PSI_CONTAINER_OF(it, struct psd_reset, link);
+            if (made->again_ms != 0 && t->now_ms >= made->again_ms) {
+                note_taken_back(t, made);
+            }
+        }
+    }
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets) {
         struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
         if (reset->again_ms == 0 || t->now_ms < reset->again_ms) {
@@ -222,9 +249,18 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
     }
 }
 
+/* Who has not done its part: the tasks, or our own disk. */
+static void add_missing(const struct psd_task *t, struct psd_names *n, const struct psd_reset *reset)
+{
+    add_outstanding(t, n, reset);
+    if (n->used == 0) {
+        psd_names_add(n, "the disk of %s", t->name);
+    }
+}
+
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err)
 {
-    const struct psd_reset *reset = find_pending(t, container);
+    const struct psd_reset *reset = find_accepted(t, container);
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
     if (psd_saves_are_read(t, err) != PS_OK) {
@@ -233,12 +269,11 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
     if (reset == NULL) {
         return PS_OK;
     }
-    add_outstanding(t, &missing, reset);
-    if (missing.used == 0) {
-        psd_names_add(&missing, "the disk of %s", t->name);
-    }
-    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "container '%s' is being reset: no answer yet from %s",
-                       container, psd_names_text(&missing));
+    add_missing(t, &missing, reset);
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "%s '%s' is being %s: no answer yet from %s%s%s",
+                       reset->taken_back ? "a reset of container" : "container", container,
+                       reset->taken_back ? "taken back" : "reset", psd_names_text(&missing), reset->why[0] != '\0' ? ": " : "",
+                       reset->why);
 }
 
 /* Who must be here and is not. */
@@ -296,10 +331,11 @@ static void expire_reset(struct psd_task *t, struct psd_wait *w)
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    add_outstanding(t, &missing, reset);
-    if (missing.used == 0) {
-        psd_names_add(&missing, "the disk of %s", t->name);
+    if (reset->taken_back) {                 /* w->err says why */
+        w->err.applied = PS_OUTCOME_UNKNOWN; /* our next life would carry it out */
+        return;
     }
+    add_missing(t, &missing, reset);
     PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_RESET_PENDING,
                            "reset of container '%s' goes on: no answer yet from %s", reset->container,
                            psd_names_text(&missing))); /* answered by the caller */
@@ -313,8 +349,8 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
 {
     const struct psd_reset *reset = psd_reset_record(&t->resets, container);
     bool begins = t->saves != NULL && psd_reset_record(&t->saves->resets, container) != NULL;
-    uint32_t kept = 0;
     struct psi_list *it = NULL;
+    uint32_t kept = 0;
     for (uint32_t i = 0; (reset != NULL || begins) && i < t->peer_count; i++) {
         const struct psd_conn *conn = t->peers[i].conn;
         if (begins || reset->pending || (reset->owed[i] && conn != NULL && conn->list != PSD_LIST_NONE)) {
@@ -325,6 +361,11 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     PSI_LIST_FOREACH(it, &t->resets) {
         kept++;
     }
+    if (t->saves != NULL) {
+        PSI_LIST_FOREACH(it, &t->saves->resets) {
+            kept++;
+        }
+    }
     if (reset == NULL && kept >= KEPT_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': there are %u resets that tasks still miss",
                         container, kept);
@@ -334,13 +375,14 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
 
 /* A chief that was paused since it decided this empties nothing. */
 static ps_status check_as_chief(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, const char *container,
-                                struct psi_err *err)
+                                uint64_t *out_number, struct psi_err *err)
 {
     ps_v1_Wait m;
     ps_status st = psi_msg_decode(&ps_v1_Wait_msg, &m, r->meta, r->header.meta_bytes, err);
     if (st == PS_OK && m.chief_number != 0) {
         st = psd_chief_check(t, container, m.chief_number, err);
     }
+    *out_number = m.chief_number;
     return st == PS_OK ? psd_chief_follow(t, container, m.chief_number, c->text, err) : st;
 }
 
@@ -362,6 +404,7 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
         reset->bar = made->bar;
         reset->noting = reset->noted = false;
         reset->again_ms = 0;
+        reset->why[0] = '\0';
         psd_reset_free(made);
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -377,27 +420,72 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
     finish_if_done(t, reset);
 }
 
-/* Our disk has noted that it is open. */
+static void taken_back(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
+{
+    struct psd_reset *made = ctx;
+    (void)id;
+    made->noting = false;
+    if (err != NULL) {
+        ask_later(t, made, err);
+        return;
+    }
+    psi_list_remove(&made->link);
+    struct psd_wait *w = psd_wait_first(&made->waiters);
+    if (w != NULL) {
+        psd_wait_done(t, w); /* w->err says why */
+    }
+    psd_reset_free(made);
+}
+
+/* Our disk is asked until it says that no reset is open. */
+static void note_taken_back(struct psd_task *t, struct psd_reset *made)
+{
+    struct psi_err err;
+    made->again_ms = 0;
+    if (!psd_bars_pending(t)) { /* it was written for somebody else */
+        taken_back(t, made, 0, NULL);
+        return;
+    }
+    made->noting = psd_bars_wait(t, taken_back, made, 0, &err) == PS_OK;
+    if (!made->noting) {
+        ask_later(t, made, &err);
+    }
+}
+
+/* Our disk has noted that it is open, or has failed. A chief's is carried out if there is no newer chief by now. */
 static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     struct psd_reset *made = ctx;
-    struct psi_err none;
+    struct psi_err why, none;
     (void)id;
-    psi_list_remove(&made->link);
     made->noting = false;
-    if (err == NULL) {
+    if (err != NULL) {
+        PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container, err->text)); /* told */
+        why.applied = err->applied; /* the file may have it: our next life would carry it out then */
+    } else if (made->chief_number == 0 || psd_chief_check(t, made->container, made->chief_number, &why) == PS_OK) {
+        psi_list_remove(&made->link);
         carry_out(t, made);
         return;
     }
+    psd_log(t, PSI_LOG_WARN, "reset_taken_back", PSI_KV("container", made->container), PSI_KV("msg", why.text));
     ps_status st = psd_bars_set(t, made->container, made->bar_before, false, &none);
     PSI_ASSERT(st == PS_OK); /* it is there */
     struct psd_wait *w = psd_wait_first(&made->waiters);
     if (w != NULL) {
-        PSI_IGNORE(psi_fail(&w->err, err->code, "reset of container '%s' refused: %s", made->container, err->text)); /* told */
-        w->err.applied = PS_OUTCOME_UNKNOWN; /* the file may have it all the same: our next life would carry it out then */
-        psd_wait_done(t, w);
+        w->err = why;
+        if (err != NULL) {
+            psd_wait_done(t, w);
+        }
     }
-    psd_reset_free(made);
+    if (err != NULL && err->applied == PS_NOTHING_APPLIED) {
+        psd_reset_free(made); /* our disk does not say that it is open */
+        return;
+    }
+    if (err != NULL) {
+        ask_later(t, made, err);
+    }
+    made->taken_back = true;
+    note_taken_back(t, made);
 }
 
 static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct psi_err *err)
@@ -462,7 +550,7 @@ void psd_resets_turn(struct psd_task *t)
     t->saves->resumed = true;
 }
 
-static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, struct psi_err *err)
+static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, uint64_t chief_number, struct psi_err *err)
 {
     ps_status st = psd_saves_are_read(t, err);
     st = st == PS_OK ? check_present(t, err) : st;
@@ -475,6 +563,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *conta
     }
     psd_saves_reset(t, container);
     made->bar = psd_saves_highest(t);
+    made->chief_number = chief_number;
     psd_wait_hang(w, need, &made->waiters);
     if (made->bar == 0) {
         carry_out(t, made);
@@ -498,6 +587,7 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     ps_v1_ContainerItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1];
     bool none = false;
+    uint64_t chief_number = 0;
     struct psi_err err;
     ps_status st = psd_wait_meta(t, w, r, &err);
     if (st == PS_OK) {
@@ -508,10 +598,10 @@ void psd_rpc_reset(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &err);
     }
     if (st == PS_OK) {
-        st = check_as_chief(t, c, r, container, &err);
+        st = check_as_chief(t, c, r, container, &chief_number, &err);
     }
     if (st == PS_OK) {
-        st = begin(t, w, container, &err);
+        st = begin(t, w, container, chief_number, &err);
     }
     if (st != PS_OK) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);

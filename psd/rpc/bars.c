@@ -370,6 +370,8 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     (void)bytes;
     if (st != PS_OK && b->err.code == PS_OK) {
         PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* said below */
+        b->err.applied =
+            b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED; /* only PUBLISH, the last one, replaces the file */
     }
     if (--b->ops > 0) {
         return;

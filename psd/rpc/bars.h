@@ -15,7 +15,8 @@ enum {
     PSD_BARS_NAMES_MAX = 4096 /* variables that were deleted; one more bars the container up to the oldest of these */
 };
 
-/** It is on disk (err NULL), or the disk has failed; what is in memory stays, and is written again until it is. */
+/** It is on disk (err NULL), or the disk has failed; what is in memory stays, and is written again until it is. err->applied:
+ * PS_NOTHING_APPLIED: the file is the one before; PS_OUTCOME_UNKNOWN: a reader may find either. */
 typedef void (*psd_bars_fn)(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err);
 
 struct psd_bar {

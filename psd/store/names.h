@@ -31,6 +31,8 @@ struct psd_directory {
 };
 
 /* A reset that has begun and is not done on all tasks. */
+enum { PSD_RESET_WHY = 200 };
+
 struct psd_reset {
     struct psi_list link; /* derived: of task->resets, the oldest first */
     /* remembered: */
@@ -42,8 +44,11 @@ struct psd_reset {
     struct psi_list waiters; /* psd/rpc/wait.h; empty: nobody waits any more */
     /* volatile: where tasks have disks, psd/rpc/bars.h */
     uint64_t bar, bar_before; /* 0: none is kept */
+    uint64_t chief_number;    /* of the chief that asked for it; 0: not as a chief */
     bool noting, noted;       /* that it is open, or over, is on its way to our disk; that it is over is there */
+    bool taken_back;          /* it is not carried out, and our disk does not say so yet */
     uint64_t again_ms;        /* after a failure: 0: none */
+    char why[PSD_RESET_WHY];  /* the last disk that has not noted it; "": none */
 };
 
 void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2]);

@@ -49,7 +49,7 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_STATUS] = READY("status"),
     [PSI_REQ_READY] = READY("ready"),
     [PSI_REQ_WAIT_READY] = READY("wait_ready"),
-    [PSI_REQ_RESET] = {"reset", PS_OP_RESET, PSI_TO_DIRECTORY, PSI_KIND_OTHERS, .go = psi_control_go,
+    [PSI_REQ_RESET] = {"reset", PS_OP_RESET, PSI_TO_DIRECTORY, PSI_KIND_OTHERS | PSI_KIND_DISK, .go = psi_control_go,
                        .check = psi_control_check_reset, .build = psi_control_build_reset, .answer = psi_control_plain,
                        .subject = psi_control_container},
     [PSI_REQ_DELETE] = {"delete", PS_OP_DELETE, PSI_TO_DIRECTORY, PSI_KIND_OTHERS, .go = psi_control_go,

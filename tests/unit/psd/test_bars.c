@@ -20,6 +20,33 @@ static void send_reset(struct sv *sv, uint64_t id)
     shell_send(sv->c.conn, w);
 }
 
+/* ... by a chief with that number. */
+static void send_reset_as(struct sv *sv, uint64_t id, uint64_t chief_number)
+{
+    ps_v1_Wait m = {.timeout_ms = 1000, .chief_number = chief_number};
+    uint8_t meta[PS_META_BYTES_MAX];
+    struct wire *w = wire_new();
+    size_t bytes = 0;
+    assert_int_equal(psi_msg_encode(&ps_v1_Wait_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    fc_frame(&sv->c, w, PS_OP_RESET, 0, id, 0, meta, (uint16_t)bytes, NULL);
+    shell_send(sv->c.conn, w);
+}
+
+/* A CREATE, of a name that is there or of a new one, and a DELETE are refused with that text. */
+static void expect_refused(struct sv *sv, uint64_t id, const char *text)
+{
+    static const char *const names[] = {"v0", "w"};
+    ps_v1_CreateItem m;
+    ps_v1_CreateAnswer a;
+    for (int i = 0; i < 2; i++) {
+        fc_create_item(&m, names[i], PS_F32, 10, ps_adagrad(0.1));
+        assert_int_equal(fc_create(&sv->c, &m, &a), PS_UNAVAILABLE);
+        assert_true(says(&a, text));
+        assert_int_equal(a.reason, PS_REASON_RESET_PENDING);
+    }
+    assert_reply(fc_delete(&sv->c, id, "v0"), PS_UNAVAILABLE, text);
+}
+
 static struct fc_reply reset(struct sv *sv, uint64_t id)
 {
     send_reset(sv, id);
@@ -227,6 +254,114 @@ TEST(test_disk_of_the_directory_fails)
         sv_run(sv);
         assert_applied(reset(sv, 51));
     }
+}
+
+/* From the moment on when a reset is accepted nothing is made that it would then empty. */
+TEST(test_nothing_is_made_before_a_reset_is_noted)
+{
+    struct sv *sv = with_model(true);
+    ps_v1_CreateItem m;
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv->disks[0].held = true;
+    send_reset(sv, 50);
+    sv_run(sv);
+    expect_refused(sv, 60, "container 'localhost' is being reset: no answer yet from the disk of /job:ps/task:0");
+    fc_create_item(&m, "o", PS_F32, 10, ps_adagrad(0.1));
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "other")); /* fits */
+    assert_int_equal(fc_create(&sv->c, &m, NULL), PS_OK);
+    assert_true(peek_at(sv->t[0], "v0").found);
+    sv->disks[0].held = false;
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    assert_false(peek_at(sv->t[0], "v0").found || peek_at(sv->t[1], "v1").found);
+    make_at(sv, "v0", 0);
+}
+
+/* The disk has noted the reset of a chief, and there is a newer one: the model stays, and is shown when no life of the directory
+ * would empty it any more. */
+TEST(test_newer_chief_before_a_reset_is_noted)
+{
+    enum { GOES_ON, TIME_IS_OVER, DIES, WAYS };
+    for (int way = 0; way < WAYS; way++) {
+        struct sv *sv = with_model(true);
+        PSI_IGNORE(sv_save(sv)); /* 1 */
+        uint64_t number = fc_chief(&sv->c);
+        sv->disks[0].held = true;
+        send_reset_as(sv, 50, number);
+        sv_run(sv);
+        assert_true(fc_chief(&sv->c) > number);
+        sv->disks[0].held = false;
+        for (int op = 0; op < 3; op++) { /* the file is begun, written and published */
+            assert_true(sv_disk_step(sv, 0));
+        }
+        sv->disks[0].held = true;
+        assert_int_equal(fc_take(&sv->c, NULL).status, FC_NONE);
+        expect_refused(sv, 60, "a reset of container 'localhost' is being taken back: no answer yet from the disk of");
+        if (way == TIME_IS_OVER) {
+            shell_pass(&sv->net, 1500);
+            struct fc_reply r = fc_take(&sv->c, NULL);
+            assert_reply(r, PS_ABORTED, "newer chief");
+            assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN);
+        }
+        if (way == DIES) {
+            sv_kill(sv, 0);
+            sv_boot(sv, 0, begins_empty);
+            sv_connect(sv);
+            PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+            assert_false(peek_at(sv->t[1], "v1").found);
+            continue;
+        }
+        sv->disks[0].held = false;
+        sv_run(sv);
+        if (way == GOES_ON) {
+            struct fc_reply r = fc_take(&sv->c, NULL);
+            assert_reply(r, PS_ABORTED, "newer chief");
+            assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+        }
+        assert_true(peek_at(sv->t[0], "v0").found && peek_at(sv->t[1], "v1").found);
+        make_at(sv, "w", 0);
+        reboot(sv, 0);
+        assert_true(peek_at(sv->t[1], "v1").found);
+        assert_int_equal(bar_at(sv, 0), 0);
+    }
+}
+
+/* The note of a reset fails. Where the file may have it, nothing is made before the disk has noted that it is not open: a later
+ * life of the directory would empty it. */
+TEST(test_note_of_a_reset_that_may_be_there)
+{
+    struct sv *sv = with_model(true);
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    struct fs_fault *f = &sv->disks[0].fault;
+    f->kinds = FS_SYNC;
+    f->calls = 0;
+    f->why = 28;    /* ENOSPC */
+    f->fail_at = 2; /* of the directory, behind the rename */
+    f->stays = true;
+    struct fc_reply r = reset(sv, 50);
+    assert_reply(r, PS_RESOURCE_EXHAUSTED, "No space left on device");
+    assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN);
+    for (int i = 0; i < 3; i++) {
+        expect_refused(sv, 60 + (uint64_t)i, "No space left on device");
+        shell_pass(&sv->net, 1500);
+        sv_run(sv);
+    }
+    f->fail_at = 0;
+    f->stays = false;
+    shell_pass(&sv->net, 1500);
+    sv_run(sv);
+    make_at(sv, "w", 0);
+    reboot(sv, 0);
+    assert_true(peek_at(sv->t[1], "v1").found);
+    f->kinds = FS_WRITE;
+    f->calls = 0;
+    f->why = 28;
+    f->fail_at = 1;
+    f->stays = true;
+    r = reset(sv, 51);
+    assert_reply(r, PS_RESOURCE_EXHAUSTED, "No space left on device");
+    assert_int_equal(r.applied, PS_NOTHING_APPLIED);
+    make_at(sv, "x", 0);
 }
 
 /* The other one's disk fails: its client hears of it, and it goes on until that has noted it. */
