@@ -181,11 +181,13 @@ static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t byt
     v->bytes = bytes;
 }
 
-static void element(struct psd_codec *k, struct psd_element **e)
+/* done: as an item that was done at the instant. What counts how often it came back since is of the next epoch, and is not in it;
+ * files of psd before had that. */
+static void element(struct psd_codec *k, struct psd_element **e, bool done)
 {
     uint64_t bytes = reads(k) ? 0 : (*e)->bytes;
     uint64_t serial = reads(k) ? 0 : (*e)->serial;
-    uint32_t deliveries = reads(k) ? 0 : (*e)->deliveries;
+    uint32_t deliveries = reads(k) || done ? 0 : (*e)->deliveries;
     PSD_CODE(k, serial);
     PSD_CODE(k, bytes);
     PSD_CODE(k, deliveries);
@@ -200,7 +202,7 @@ static void element(struct psd_codec *k, struct psd_element **e)
             return;
         }
         (*e)->serial = serial;
-        (*e)->deliveries = deliveries;
+        (*e)->deliveries = done ? 0 : deliveries;
     }
     psd_code_raw(k, (*e)->data, bytes);
 }
@@ -237,7 +239,7 @@ static void queue(struct psd_codec *k, struct psd_queue *q)
         psd_code_wrong(k, "the sum of a queue that has none");
     } else if (sum) {
         struct psd_element *e = reads(k) ? NULL : q->sum;
-        element(k, &e);
+        element(k, &e, false);
         if (reads(k) && e != NULL && fits(k, q, e)) {
             q->sum = e;
             q->bytes += e->bytes;
@@ -363,7 +365,7 @@ void psd_entry_element(struct psd_codec *k, const struct psd_variable *v, const 
     if (!good(k)) {
         return;
     }
-    element(k, &made);
+    element(k, &made, done);
     if (reads(k) && made != NULL && fits(k, v->queue, made)) {
         place(k, v->queue, made, index, done);
     }
@@ -540,7 +542,7 @@ static void take(struct psd_codec *k, struct psd_attempt *a)
     struct psd_queue *q = a->variable->queue;
     struct psd_element *e = NULL;
     bool work = q->spec.kind == PSI_QUEUE_WORK;
-    element(k, &e);
+    element(k, &e, false);
     if (e == NULL || !fits(k, q, e)) {
         return;
     }
@@ -570,7 +572,7 @@ static void taken(struct psd_codec *k, struct psd_attempt *a)
             take(k, a);
         } else {
             struct psd_element *e = PSI_CONTAINER_OF(it, struct psd_element, link);
-            element(k, &e);
+            element(k, &e, false);
             it = it->next;
         }
     }

@@ -697,6 +697,8 @@ TEST(test_another_epoch)
     assert_int_equal(l->q->epoch, 1);
     assert_int_equal(psd_cut_held_bytes(&l->task->store), BLOCK); /* of the state file, filled in part */
     (void)take(l, 2, 5000, true);                                 /* the first one, in the new epoch */
+    PSI_IGNORE(work_end(l, 2, 5000, 1, true, false));             /* comes back */
+    assert_int_equal(psd_queue_item(l->q, 1)->deliveries, 1);
     while (psd_cut_status(l->task) == PSD_CUT_GOES) {
         psd_cut_turn(l->task, 1000);
         drain(l, c);
@@ -710,6 +712,9 @@ TEST(test_another_epoch)
     assert_int_equal(q->done, ITEMS - 1);
     assert_int_equal(q->size, 1);
     assert_int_equal(first_of(&q->elements)->serial, ITEMS);
+    for (uint64_t i = 1; i <= ITEMS; i++) {
+        assert_int_equal(psd_queue_item(q, i)->deliveries, 0); /* what came back in the next epoch is not of this one */
+    }
     psd_task_free(t);
 }
 
