@@ -56,7 +56,8 @@ struct piece {
     uint32_t sums[PIECE_BYTES / PSD_CUT_BLOCK_BYTES];
 };
 
-enum stage { BLOCKS, HEADER, VALUES, DONE };
+/* The end of a file: nothing is behind it. */
+enum stage { BLOCKS, STATE_END, HEADER, VALUES, VALUES_END, DONE };
 
 struct psd_load {
     struct psd_task *task;
@@ -82,15 +83,21 @@ struct psd_load {
     struct psi_map tensors;       /* name -> struct psi_tensor of the table */
     struct values *values;        /* that are wanted next; NULL: all of the file are */
     uint32_t array, tensor;
-    uint64_t at; /* of the tensor */
+    uint64_t at;    /* of the tensor */
+    uint8_t behind; /* the end of a file: into it goes what must not be there */
 };
+
+static bool in_state(const struct psd_load *l)
+{
+    return l->stage == BLOCKS || l->stage == STATE_END;
+}
 
 static ps_status lost(const struct psd_load *l, struct psi_err *err, const char *why)
 {
     char file[40];
     PSI_IGNORE(snprintf(file, sizeof(file), "model-%05u.safetensors", (uint32_t)l->file)); /* fits */
     return psi_fail(err, PS_DATA_LOSS, "checkpoint %llu of %s: %s: %s", (unsigned long long)l->o.number, l->of,
-                    l->stage == BLOCKS ? "its state file" : file, why);
+                    in_state(l) ? "its state file" : file, why);
 }
 
 static void prefix(const struct psd_load *l, struct psi_err *err)
@@ -443,7 +450,7 @@ static ps_status got_block(struct psd_load *l, struct psi_err *err)
     st = st == PS_OK ? deal_values(l, err) : st;
     if (st == PS_OK) {
         renew(l);
-        begin_file(l);
+        l->stage = STATE_END;
     }
     return st;
 }
@@ -546,7 +553,7 @@ static struct piece *want(struct psd_load *l, struct psd_load_read *out, uint64_
     piece->bytes = left < PIECE_BYTES ? left : PIECE_BYTES;
     piece->array = NULL;
     *out = (struct psd_load_read){
-        .file = l->stage == BLOCKS ? 0 : (uint32_t)l->file + 1, .offset = offset, .bytes = piece->bytes, .to = to};
+        .file = in_state(l) ? 0 : (uint32_t)l->file + 1, .offset = offset, .bytes = piece->bytes, .to = to};
     return piece;
 }
 
@@ -599,11 +606,17 @@ static void want_header(struct psd_load *l, struct psd_load_read *out)
     PSI_IGNORE(want(l, out, l->header.len, left, l->header.data + l->header.len));
 }
 
+/* A byte that is not there, in a file that is as long as it was. */
+static void want_end(struct psd_load *l, struct psd_load_read *out)
+{
+    PSI_IGNORE(want(l, out, in_state(l) ? l->o.state_bytes : l->files[l->file].is.bytes, 0, &l->behind));
+    out->bytes = sizeof(l->behind);
+}
+
 bool psd_load_want(struct psd_load *l, struct psd_load_read *out)
 {
-    while (l->stage == VALUES && l->values == NULL && l->wanted_count == 0) {
-        l->file++;
-        begin_file(l);
+    if (l->stage == VALUES && l->values == NULL && l->wanted_count == 0) {
+        l->stage = VALUES_END;
     }
     if (l->stage == VALUES ? l->values == NULL || l->wanted_count == PSD_LOAD_WANTED_MAX : l->wanted_count > 0) {
         return false;
@@ -617,6 +630,10 @@ bool psd_load_want(struct psd_load *l, struct psd_load_read *out)
         return true;
     case VALUES:
         want_values(l, out);
+        return true;
+    case STATE_END:
+    case VALUES_END:
+        want_end(l, out);
         return true;
     case DONE:
         break;
@@ -640,6 +657,14 @@ ps_status psd_load_got(struct psd_load *l, uint64_t bytes, struct psi_err *err)
         return piece->bytes > 0 ? got_header(l, err) : no_memory(l, err);
     case VALUES:
         return got_values(l, piece, err);
+    case STATE_END:
+    case VALUES_END:
+        if (bytes > 0) {
+            return lost(l, err, "it is longer than it was written");
+        }
+        l->file += l->stage == VALUES_END;
+        begin_file(l);
+        break;
     case DONE:
         break;
     }

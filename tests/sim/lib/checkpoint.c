@@ -148,20 +148,22 @@ static ps_status load(struct sim *s, const struct sim_task *t, const struct psd_
 
 static ps_status load_here(struct sim *s, const struct sim_task *t, struct psd_task **out, struct psi_err *err)
 {
-    struct psd_load_options o = {.number = t->checkpoint->number, .state_bytes = t->checkpoint->files[0].len};
+    struct psd_load_options o = {.number = t->checkpoint->number, .state_bytes = psd_cut_file(t->core, 0).bytes};
     return load(s, t, &o, read_here, out, err);
 }
 
-/* A bit is wrong, or the end of a file is missing: it is not loaded. */
+/* A bit is wrong, or the end of a file is missing, or something is behind it: it is not loaded. */
 static void spoil(struct sim *s, struct sim_task *t)
 {
     struct psi_buf *f = &t->checkpoint->files[below(s, psd_cut_file_count(t->core))];
     struct psi_err err;
     struct psd_task *loaded = NULL;
     size_t at = below(s, f->len), len = f->len;
-    bool shorter = below(s, 4) == 0;
-    if (shorter) {
+    uint64_t how = below(s, 4);
+    if (how == 0) {
         f->len = at;
+    } else if (how == 1) {
+        PSI_IGNORE(psi_buf_append(f, "", 1, NULL)); /* no memory: as it was, which is seen below */
     } else {
         f->data[at] ^= (uint8_t)(1 << below(s, 8));
     }

@@ -22,6 +22,7 @@ enum { FILES = 4, ELEMENTS = 300, BLOCK = 64 << 10, LARGE = 4 << 20, MANY = 2000
 struct checkpoint {
     struct psi_buf files[FILES];
     uint32_t count;
+    uint64_t state_bytes; /* as a manifest has them; 0: all that are there */
 };
 
 static void fini(void *ctx)
@@ -186,7 +187,7 @@ static uint64_t read_one(const struct checkpoint *c, const struct psd_load_read 
 /* All that is wanted at a time is read, the last one first. */
 static ps_status load_into(struct psd_task *t, const struct checkpoint *c, struct psi_err *err)
 {
-    struct psd_load_options o = {.number = 12, .state_bytes = c->files[0].len};
+    struct psd_load_options o = {.number = 12, .state_bytes = c->state_bytes != 0 ? c->state_bytes : c->files[0].len};
     struct psd_load *l = NULL;
     struct psd_load_read r[PSD_LOAD_WANTED_MAX];
     uint64_t n[PSD_LOAD_WANTED_MAX];
@@ -291,6 +292,24 @@ TEST(test_every_byte_spoilt)
             }
             f->len = whole;
         }
+    }
+    assert_int_equal(load(l, c, &err), PS_OK);
+}
+
+/* Bytes behind the end that the manifest, or the state file, gives a file. */
+TEST(test_longer_than_it_was)
+{
+    struct life *l = small();
+    struct checkpoint *c = saved(l);
+    struct psi_err err;
+    c->state_bytes = c->files[0].len;
+    for (uint32_t i = 0; i < c->count; i++) {
+        struct psi_buf *f = &c->files[i];
+        assert_int_equal(psi_buf_append(f, "", 1, NULL), PS_OK);
+        assert_int_equal(load(l, c, &err), PS_DATA_LOSS);
+        assert_non_null(strstr(err.text, i == 0 ? "its state file: " : "model-00000.safetensors: "));
+        assert_non_null(strstr(err.text, "it is longer than it was written"));
+        f->len--;
     }
     assert_int_equal(load(l, c, &err), PS_OK);
 }
