@@ -434,16 +434,18 @@ static ps_status check_group(const struct psd_group *g, struct psi_err *err)
     return PS_OK;
 }
 
-/* Nobody is at work any more, and the chief of the next training may ask for something else. In rounds one that is left counts
- * when it has closed one. */
+/* Nobody is at work any more, and the chief of the next training may ask for something else: all have left, or all that had come
+ * are lost. In rounds one that is left counts when it has closed one. */
 static bool is_between(const struct psd_group *g)
 {
     struct psi_list *it = NULL;
     bool works = false;
+    bool lives = false;
     PSI_LIST_FOREACH(it, &g->members) {
         works = works || (member_at(it)->active && !member_at(it)->lost);
+        lives = lives || !(member_at(it)->gone || member_at(it)->lost || member_at(it)->leaving);
     }
-    return g->over && !(works && g->options.mode == PSD_SYNC_STALENESS);
+    return (g->over && !(works && g->options.mode == PSD_SYNC_STALENESS)) || (g->used && !lives);
 }
 
 static ps_status check_options(const struct psd_group *g, const ps_v1_SyncOptions *m, struct psi_err *err)

@@ -371,6 +371,27 @@ TEST(test_other_options_while_others_are_at_work)
     assert_reply(join_as(r, 2, &other, 1000), PS_UNAVAILABLE, "the chief has not come");
 }
 
+/* All that were at work are lost: what they had agreed on is no chief's word. Before anybody has joined it is, and it is while
+ * one of them lives. */
+TEST(test_other_options_after_all_were_lost)
+{
+    struct rd *r = rd_new(2);
+    ps_v1_SyncOptions other = r->options;
+    other.on_loss = PSD_ON_LOSS_SHRINK;
+    assert_applied(sync_all(r));
+    assert_reply(join_as(r, 2, &other, 1000), PS_INVALID_ARGUMENT, "the chief asks for");
+    join(r, 0);
+    join(r, 1);
+    pass(r, 15000, 6);
+    assert_reply(join_as(r, 2, &other, 1000), PS_INVALID_ARGUMENT, "the chief asks for");
+    pass(r, 15000, 4);
+    assert_reply(join_as(r, 2, &other, 1000), PS_UNAVAILABLE, "the chief has not come");
+    r->options = other;
+    r->options.workers = 1;
+    assert_applied(sync_all(r));
+    assert_applied(join_as(r, 2, &r->options, 60000));
+}
+
 /* A reset ends the group: who comes to join it is told as who waits in it, and makes the session anew. */
 TEST(test_join_where_the_rounds_are_gone)
 {
