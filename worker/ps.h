@@ -201,8 +201,9 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief), DATA_LOSS (part of the model was lost; names it: some
  * variables are trained, sealed, or were given their values by another session, and these have none; one that is new to a model
  * that was ready counts as lost, too), ABORTED (a newer chief),
- * FAILED_PRECONDITION (hyperparameters differ; the chief that is there has put them in rounds, and this program does not ask for
- * that, or the other way round: what an earlier training has left counts for nothing until its chief has come).
+ * FAILED_PRECONDITION (the chief that is there has put other hyperparameters in force than this program asks for, or has put the
+ * variables in rounds and this program does not ask for that, or the other way round. What an earlier training has left counts
+ * for nothing: the others wait for the chief of this one, and DEADLINE_EXCEEDED says what differs).
  *
  * Several threads do it one after the other.
  *

@@ -7,7 +7,7 @@ usage: chief_model.py                       all scenarios, then all weaker rules
 
 One container with a variable at each of two owners, a directory, and two candidates that want the model to be ready. A candidate
 claims the lease, looks at both owners behind a fence, and goes on by what it finds: nothing declared ready: it gives both their
-values (a restore by ASSIGN, looks again, or INIT) and seals them; something sealed: it seals the rest; sealed beside one without
+values (a restore by ASSIGN, looks again; then INIT) and seals them; something sealed: it seals the rest; sealed beside one without
 a value: it resets the container and looks again. A pause is a candidate that takes no step, while its requests travel; its
 answers may wait as long. A request of a candidate that is gone may still arrive. Each scenario has a number of each fault: the
 lease of a candidate that lives ends, a candidate is gone and comes back as a new process, or dies, or opens its session anew with
@@ -21,6 +21,7 @@ out what its disk says is open. A note that has failed may be on the disk all th
 Promised, at every step:
   - nobody is given the lease of another one that runs, as far as any task's memory can know of it;
   - no chief finds a loss where no task was restarted or emptied;
+  - a chief that says that the model is ready has its own hyperparameters in force;
   - a value that is declared ready is not replaced, nor its hyperparameters by those of an older chief; a reset wipes no model
     that is whole;
   - nobody is shown a model that a reset which was accepted before then empties, and none is emptied for a chief that is an older one
@@ -96,10 +97,11 @@ MUTANTS = {
     'one_look':      ('owner', "a chief finds a loss in answers of two moments"),
     'twice_given':   ('forgot', "a directory that begins anew may give a number that its life before gave"),
     'lower_again':   ('forgot_lost', "a directory that begins anew gives numbers below those that its life before gave"),
+    'sealed_only':   ('hyper', "a chief that finds something sealed seals the rest, and is ready"),
     'static_fence':  ('static', "a chief without a lease does not look again, behind a fence, when it has its number"),
     'no_renew':      ('ready', "the holder of a number that an owner does not follow gets no other"),
 }
-WAITS, LOOKS, GIVES, LOOKS_AGAIN, INITS, SEALS, RESETS, READY, NUMBERS = 'WLGAISRTN'
+WAITS, LOOKS, GIVES, LOOKS_AGAIN, INITS, SEALS, RESETS, READY, NUMBERS, SEALS_REST = 'WLGAISRTNE'
 NAMES = {'L': 'look', 'O': 'look without a fence', 'A': 'ASSIGN', 'I': 'INIT', 'S': 'SEAL'}
 
 
@@ -295,9 +297,18 @@ class Model:
             self.looks(w, c, LOOKS_AGAIN)
         elif phase == INITS:
             self.asks(w, c, SEALS, 'S')
+        elif phase == SEALS_REST and 'sealed_only' not in self.off:
+            self.looks(w, c)
         else:
-            cand[PHASE] = READY
+            self.is_ready(w, c)
         return True
+
+    @staticmethod
+    def is_ready(w, c):
+        cand = w.cands[c]
+        cand[PHASE] = READY
+        if any(o[NUMBER] == cand[MINE] != o[HYPER] and o[CREATION] == cand[KNOWN][i] for i, o in enumerate(w.owners)):
+            raise Violation("a chief is ready, and another one's hyperparameters are in force")
 
     def static_ends(self, w, c):
         """Its process, which says goodbye; another one begins."""
@@ -312,8 +323,10 @@ class Model:
             self.static_decides(w, c, phase, slots)
         elif phase == INITS:
             self.asks(w, c, SEALS, 'S')
+        elif phase == SEALS_REST:
+            self.asks(w, c, NUMBERS, 'L')
         else:
-            cand[PHASE] = READY
+            self.is_ready(w, c)
 
     def static_decides(self, w, c, phase, slots):
         cand = w.cands[c]
@@ -335,8 +348,10 @@ class Model:
                 cand[SLOT] = (False, False)
             else:                                       # without the fence: to go by later
                 cand[SLOT] = tuple(('a', 'ok') if first and s[5] else None for s in slots)
+        elif first and not all(s[4] for s in slots):
+            self.asks(w, c, SEALS_REST, 'S', [i for i in (0, 1) if not slots[i][4]])
         else:
-            self.asks(w, c, INITS, 'I', [i for i in (0, 1) if not (first and slots[i][5])])
+            self.asks(w, c, INITS, 'I')
 
     def numbers(self, w, c):
         """It is chief from now on, whoever was."""
@@ -368,13 +383,13 @@ class Model:
             cand[SLOT] = (('q', 'R', cand[MINE], None, False), ('a', 'ok'))
         elif any(sealed) and all(values) and 'init_first' not in self.off:
             if all(sealed):
-                cand[PHASE] = READY
+                self.asks(w, c, INITS, 'I')
             else:
-                self.asks(w, c, SEALS, 'S', [i for i in (0, 1) if not sealed[i]])
+                self.asks(w, c, SEALS_REST, 'S', [i for i in (0, 1) if not sealed[i]])
         elif any(sealed) and all(values) and self.give[c] == 'r':
-            self.asks(w, c, SEALS, 'S', [i for i in (0, 1) if not sealed[i]])
-        elif again:
-            self.asks(w, c, SEALS, 'S')
+            self.asks(w, c, SEALS_REST, 'S', [i for i in (0, 1) if not sealed[i]])
+        elif again:                                     # INIT leaves its values, and takes its hyperparameters
+            self.asks(w, c, INITS, 'I')
         elif self.give[c] == 'r':
             self.asks(w, c, GIVES, 'A', [i for i in (0, 1) if not sealed[i]])
         else:

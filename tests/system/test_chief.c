@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * FAULTS 67 against real psd processes: a chief that dies before, within or after its initialisation, and two chiefs at once. One
- * initialisation of each variable wins, and what ps_report_uninitialized() says is true all the time.
+ * initialisation of each variable wins, and what ps_report_uninitialized() says is true all the time. Workers that come before
+ * the chief of their training find the hyperparameters of an earlier one in force.
  */
 #include "daemon.h"
 #include "ps.h"
@@ -172,6 +173,69 @@ static void two_chiefs(void **state)
     print_message("%u of %d chiefs of %d pairs became ready\n", ok, 2 * ROUNDS, ROUNDS);
 }
 
+/* One worker of two, whose model is one variable with this optimizer. */
+static ps_session *open_worker(uint32_t worker, const char *container, const ps_optimizer *optimizer, int64_t ready_timeout_ms)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    char error[512], spec[600];
+    (void)snprintf(spec, sizeof(spec), "%s;worker=127.0.0.1:1,127.0.0.1:2", cluster.spec);
+    ps_session_options_init(&o);
+    o.cluster_spec = spec;
+    o.job = "worker";
+    o.task_index = worker;
+    o.operation_timeout_ms = 20000;
+    o.ready_timeout_ms = ready_timeout_ms;
+    o.container = container;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+    assert_non_null(ps_param_get(s, "w", PS_SHAPE(3), ps_zeros(), optimizer));
+    return s;
+}
+
+/* An earlier training has left `old` in force. A worker of the next one, which asks for `new`, waits for the chief that does so,
+ * and ends where it finds the one that does not. */
+static void change_hyperparameters(const char *container, const ps_optimizer *old, const ps_optimizer *new)
+{
+    ps_session *s = open_worker(0, container, old, 20000);
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+    bool looked = false; /* on a busy machine the first times may be over before it has */
+    for (int64_t ms = 250; ms <= 16000 && !looked; ms *= 2) {
+        s = open_worker(1, container, new, ms);
+        assert_int_equal(ps_session_ready(s), PS_DEADLINE_EXCEEDED);
+        looked = strstr(ps_session_error(s), "in force since an earlier training; no chief is connected") != NULL;
+        assert_true(!looked || ps_session_reason(s) == PS_REASON_NO_CHIEF);
+        assert_int_equal(ps_session_close(s), PS_DEADLINE_EXCEEDED);
+    }
+    assert_true(looked);
+    struct chief worker = {.model.session = open_worker(1, container, new, 20000)};
+    assert_int_equal(pthread_create(&worker.thread, NULL, get_ready, &worker), 0);
+    s = open_worker(0, container, new, 20000);
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    assert_int_equal(pthread_join(worker.thread, NULL), 0);
+    assert_int_equal(worker.st, PS_OK);
+    assert_int_equal(ps_session_close(worker.model.session), 0);
+    worker.model.session = open_worker(1, container, old, 20000);
+    assert_int_equal(ps_session_ready(worker.model.session), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_session_reason(worker.model.session), PS_REASON_OPTIMIZER_MISMATCH);
+    assert_int_equal(ps_session_close(worker.model.session), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+static void a_worker_before_its_chief(void **state)
+{
+    (void)state;
+    change_hyperparameters("sgd", ps_sgd(0.5), ps_sgd(0.25));
+    change_hyperparameters("rate", ps_momentum(0.5, 0.9), ps_momentum(0.25, 0.9));
+    change_hyperparameters("momentum", ps_momentum(0.5, 0.9), ps_momentum(0.5, 0.8));
+    change_hyperparameters("nesterov", ps_momentum(0.5, 0.9), ps_nesterov(0.5, 0.9));
+    change_hyperparameters("adagrad", ps_adagrad_from(0.5, 0.1), ps_adagrad_from(0.5, 0.2));
+    change_hyperparameters("beta1", ps_adam_with(0.1, 0.9, 0.999, 1e-8), ps_adam_with(0.1, 0.8, 0.999, 1e-8));
+    change_hyperparameters("beta2", ps_adam_with(0.1, 0.9, 0.999, 1e-8), ps_adam_with(0.1, 0.9, 0.99, 1e-8));
+    change_hyperparameters("epsilon", ps_adam_with(0.1, 0.9, 0.999, 1e-8), ps_adam_with(0.1, 0.9, 0.999, 1e-7));
+}
+
 static int setup(void **state)
 {
     (void)state;
@@ -189,6 +253,7 @@ static int teardown(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_chief_that_dies), cmocka_unit_test(two_chiefs)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_chief_that_dies), cmocka_unit_test(two_chiefs),
+                                       cmocka_unit_test(a_worker_before_its_chief)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -608,6 +608,25 @@ class Tasks(Case):
         self.assertLess(pulls[0], 50)
         self.assertGreater(pulls[1], 8 * 45 * 4)
 
+    def test_workers_before_a_chief_with_other_hyperparameters(self):
+        """What an earlier run has put in force is no word of this run's chief, who comes last. Each run asks for something else than
+        the one before in its container; without workers that wait the goal is not reached, and --sync does not even begin."""
+        self.worker_hosts += ",127.0.0.1:3"
+        self.hosts = ("--ps_hosts", self.ps.hosts, "--worker_hosts", self.worker_hosts)
+        self.start_all_ps()
+        goals = {}
+        for rule, *flags in (("momentum",), ("momentum", "--learning_rate", "0.01"), ("momentum", "--momentum", "0.5", "--sync"),
+                             ("momentum", "--learning_rate", "0.02", "--sync"), ("adam",), ("adam", "--learning_rate", "0.001"),
+                             ("adam", "--learning_rate", "0.002", "--staleness", "3"), ("adam", "--learning_rate", "0.003")):
+            before = goals.get(rule, 0)
+            goals[rule] = before + 30
+            args = ("--optimizer", rule, "--container", rule, "--steps", str(goals[rule]), *flags)
+            early = [self.worker(i, *args) for i in ((1, 2) if before else ())]
+            wait_until("they are here", lambda: before == 0 or psctl(self.ps.addresses[0], "workers").count("/job:worker/task:") == 2)
+            with self.subTest(rule=rule, flags=flags):
+                self.finish([self.worker(0, *args), *early, *([] if before else [self.worker(i, *args) for i in (1, 2)])])
+                self.assertGreaterEqual(step_of(psctl(self.ps.addresses[0], "get", "global_step", "--container", rule)), goals[rule])
+
     def test_a_fresh_worker_without_a_chief_ends(self):
         self.start_all_ps()
         w = self.worker(1, "--epochs", "1", "--fresh", "--timeout", "6")

@@ -5,10 +5,11 @@
  * Happy path: every variable is got -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT
  * for each variable, then SYNC at the directory where they are in rounds or should be, then SEAL; every other session WAITs at
  * the owners for "sealed", asks for the status again and compares its hyperparameters, and whether it is in rounds, with what is
- * in force; where they are not in rounds as it asks, what there is may be of an earlier training: it waits for what a chief makes
- * of it that is there. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes
- * before this session has used it is got again and everything starts over; a newer chief, other hyperparameters, the deadline: an
- * error that names them. Each step starts asks or inner requests; psi_ready_pump() goes on when none of them is left.
+ * in force. Where these are not as it asks, they may be those of an earlier training: it waits until a chief that is there has
+ * made the model ready, and looks again. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A
+ * variable that vanishes before this session has used it is got again and everything starts over; a newer chief, other
+ * hyperparameters, the deadline: an error that names them. Each step starts asks or inner requests; psi_ready_pump() goes on when
+ * none of them is left.
  */
 #include "ready.h"
 
@@ -18,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 100, TRIES_MAX = 5, MODE_MS = 250 /* between two beats that ask for the chief */ };
+enum { RETRY_MS = 100, TRIES_MAX = 5, OTHER_MS = 250 /* between two beats that ask for the chief */ };
 
 static void ready_free(struct psi_ready *r)
 {
@@ -456,6 +457,11 @@ static bool still_live(struct psi_ready *r)
     return false;
 }
 
+static bool is_provisional(const struct psi_var *var)
+{
+    return !var->sealed && var->provisional != 0;
+}
+
 static void await_seals(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -565,18 +571,14 @@ static void decide(struct psi_ready *r)
         return;
     }
     if (!psi_ready_any(r, psi_var_is_unsealed)) {
-        const struct psi_var *other = r->req->kind == PSI_REQ_READY ? psi_ready_other_mode(r) : NULL;
+        const struct psi_var *other = r->req->kind == PSI_REQ_READY ? psi_ready_other(r) : NULL;
         if (other != NULL && (r->judged == 0 || r->judged != c->chief.ready)) {
             c->chief.ready = 0; /* of before, maybe of one that is gone */
-            r->step = READY_MODE;
+            r->step = READY_OTHER;
             return;
         }
         if (other != NULL) {
-            psi_ready_fail_mode(r, other);
-        } else if (r->req->kind == PSI_REQ_READY) {
-            psi_ready_compare(r);
-        }
-        if (r->failed) {
+            psi_ready_fail_other(r, other);
             end(r);
         } else {
             ready(r);
@@ -682,11 +684,14 @@ static void advance(struct psi_ready *r)
             stop(r);
             break;
         }
+        if (r->complete && psi_ready_any(r, is_provisional)) { /* an INIT could replace it as long as it is not sealed */
+            start_seal(r);
+            break;
+        }
+        r->complete = false;
         r->step = READY_INIT;
         for (uint32_t i = 0; i < r->var_count; i++) {
-            if (!r->complete || r->vars[i]->provisional == 0) {
-                start_inner(r, i, PSI_REQ_INIT);
-            }
+            start_inner(r, i, PSI_REQ_INIT);
         }
         break;
     case READY_INIT:
@@ -700,6 +705,10 @@ static void advance(struct psi_ready *r)
         start_seal(r);
         break;
     case READY_SEALED:
+        if (r->complete) { /* all are sealed now: INIT leaves their values, and takes this chief's hyperparameters */
+            r->step = READY_GET;
+            break;
+        }
         psi_client_log(c, PSI_LOG_INFO, "ready", PSI_KV("chief", r->chief_number), PSI_KV("variables", r->var_count),
                        PSI_KV("found", c->found));
         ready(r);
@@ -711,7 +720,7 @@ static void advance(struct psi_ready *r)
             r->step = READY_GET;
         }
         break;
-    case READY_MODE:
+    case READY_OTHER:
         r->judged = c->chief.ready;
         if (r->judged != 0 || r->told != c->chief.told || r->connected != c->chief_connected) {
             r->told = c->chief.told;
@@ -719,7 +728,7 @@ static void advance(struct psi_ready *r)
             r->step = READY_GET;
         } else {
             beat(c);
-            r->again_ms = c->now_ms + MODE_MS;
+            r->again_ms = c->now_ms + OTHER_MS;
         }
         break;
     }
@@ -730,7 +739,7 @@ static void break_wait(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
     bool chief = r->req->kind == PSI_REQ_READY && c->chief_mode == PSI_CHIEF_LEASE && psi_client_is_chief(c);
-    if ((r->step == READY_WAIT || r->step == READY_MODE) && chief && !r->failed) {
+    if ((r->step == READY_WAIT || r->step == READY_OTHER) && chief && !r->failed) {
         psi_ask_drop(c, r->req);
         r->pending = 0;
         r->again_ms = 0;

@@ -11,9 +11,10 @@ enum ready_step {
     READY_CHIEF,  /* the number is here: stop, or INIT */
     READY_INIT,   /* INITs are answered: SYNC, where there are rounds or should be, else SEAL */
     READY_SYNC,   /* it is answered: SEAL */
-    READY_SEALED, /* SEALs are answered: ready */
+    READY_SEALED, /* SEALs are answered: ready; STATUS again, where they were of the rest of an earlier chief's */
     READY_WAIT,   /* WAITs are answered: STATUS again */
-    READY_MODE    /* a chief has come, or gone, or made the model ready: STATUS again; otherwise another beat asks */
+    READY_OTHER   /* other rounds or hyperparameters are in force than this program asks for, and no chief is known to want them:
+                   * when a chief has come, or gone, or made the model ready, STATUS again; otherwise another beat asks */
 };
 struct psi_ready {
     struct psi_list link; /* in client.composites */
@@ -29,12 +30,13 @@ struct psi_ready {
     uint64_t chief_number; /* that it has as the chief, or had; 0: none */
     bool fenced;           /* STATIC: it has its number and looks behind a fence, as who claims the lease does from the start */
     uint64_t live_before;  /* creation number of a variable that was live in the last status beside one without a value */
-    uint64_t told;         /* MODE: chief.told, and whether one is connected, before the last status */
+    uint64_t told;         /* OTHER: chief.told, and whether one is connected, before the last status */
     bool connected;        /* likewise */
     uint64_t judged;       /* the status was asked for after the chief of this number had made the model ready; 0: not known */
     bool nothing;          /* it has stopped */
     bool half;             /* WAIT: half of a model was there when it began */
-    bool complete;         /* some are sealed: a chief seals when all have their values, so what it gave the others counts */
+    bool complete;         /* some are sealed, and INITs have not begun: a chief seals when all have their values, so what it gave
+                            * the others counts, and is sealed first */
     bool retry;            /* an answer says: not now, or handles are gone: STATUS again */
     bool failed;           /* err is the end of it */
     struct psi_err err;
@@ -62,12 +64,11 @@ bool psi_var_is_closed(const struct psi_var *var);
 bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *));
 /** "'w' at /job:ps/task:0 (127.0.0.1:2222), 'b' at ... and 3 more": those for which is() holds. */
 void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n);
-/** Fail when the chief has put other hyperparameters in force than this program asks for. */
-void psi_ready_compare(struct psi_ready *r);
-/** The first that is in rounds where this program does not ask for that, or the other way round; NULL: none. */
-const struct psi_var *psi_ready_other_mode(const struct psi_ready *r);
+/** The first that is in rounds where this program does not ask for that, or the other way round; else the first with other
+ * hyperparameters in force than this program asks for; NULL: none. */
+const struct psi_var *psi_ready_other(const struct psi_ready *r);
 /** Fail with it: the chief that is there wants it so. */
-void psi_ready_fail_mode(struct psi_ready *r, const struct psi_var *var);
+void psi_ready_fail_other(struct psi_ready *r, const struct psi_var *var);
 /** Fail when those that are trained are not all in the container of the global step, if this program asks for rounds. */
 void psi_ready_one_container(struct psi_ready *r);
 /** What it waits for now: in words to dst, and as a reason. */

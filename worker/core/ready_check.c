@@ -127,23 +127,6 @@ bool psi_var_is_live(const struct psi_var *var)
     return psi_var_is_trained(var) || (var->initialised && var->given && var->provisional == 0);
 }
 
-/* A chief with other hyperparameters than ours. */
-void psi_ready_compare(struct psi_ready *r)
-{
-    char ours[PSI_OPTIMIZER_TEXT_MAX];
-    char theirs[PSI_OPTIMIZER_TEXT_MAX];
-    for (uint32_t i = 0; i < r->var_count; i++) {
-        const struct psi_var *var = r->vars[i];
-        if (!psi_optimizer_equal(&var->optimizer, &var->in_force)) {
-            psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_REASON_OPTIMIZER_MISMATCH, PS_NOTHING_APPLIED,
-                           "'%s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY, var->name,
-                           r->req->owner->peers[var->owner]->name, psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
-                           psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)));
-            return;
-        }
-    }
-}
-
 /* "rounds" or what else a program or a chief can ask for. */
 static const char *mode_text(ps_sync_mode mode)
 {
@@ -151,19 +134,25 @@ static const char *mode_text(ps_sync_mode mode)
     return texts[mode];
 }
 
-const struct psi_var *psi_ready_other_mode(const struct psi_ready *r)
+static bool is_other_mode(const struct psi_client *c, const struct psi_var *var)
 {
-    const struct psi_client *c = r->req->owner;
     bool looks = c->sync.finished || (c->sync.mode == PS_SYNC_NONE && strcmp(c->job, "evaluator") == 0); /* it pushes nothing */
-    for (uint32_t i = 0; i < r->var_count && !looks; i++) {
-        if (psi_sync_is_trained(r->vars[i]) && r->vars[i]->rounds != c->sync.mode) {
-            return r->vars[i];
-        }
-    }
-    return NULL;
+    return !looks && psi_sync_is_trained(var) && var->rounds != c->sync.mode;
 }
 
-void psi_ready_fail_mode(struct psi_ready *r, const struct psi_var *var)
+const struct psi_var *psi_ready_other(const struct psi_ready *r)
+{
+    const struct psi_var *other = NULL;
+    for (uint32_t i = 0; i < r->var_count; i++) {
+        if (is_other_mode(r->req->owner, r->vars[i])) {
+            return r->vars[i];
+        }
+        other = other == NULL && !psi_optimizer_equal(&r->vars[i]->optimizer, &r->vars[i]->in_force) ? r->vars[i] : other;
+    }
+    return other;
+}
+
+static void fail_mode(struct psi_ready *r, const struct psi_var *var)
 {
     const struct psi_client *c = r->req->owner;
     const bool none = var->rounds == PS_SYNC_NONE;
@@ -172,6 +161,20 @@ void psi_ready_fail_mode(struct psi_ready *r, const struct psi_var *var)
                    "'%s' at %s: this program asks for %s, the chief has asked for %s%s; start all with the same flags", var->name,
                    c->peers[var->owner]->name, mode_text(c->sync.mode), mode_text(var->rounds),
                    none ? ", or what it asked for has failed" : "");
+}
+
+void psi_ready_fail_other(struct psi_ready *r, const struct psi_var *var)
+{
+    char ours[PSI_OPTIMIZER_TEXT_MAX];
+    char theirs[PSI_OPTIMIZER_TEXT_MAX];
+    if (is_other_mode(r->req->owner, var)) {
+        fail_mode(r, var);
+        return;
+    }
+    psi_ready_fail(r, PS_FAILED_PRECONDITION, PS_REASON_OPTIMIZER_MISMATCH, PS_NOTHING_APPLIED,
+                   "'%s' at %s: this program asks for %s, the chief has put %s in force" PSI_MISMATCH_REMEDY, var->name,
+                   r->req->owner->peers[var->owner]->name, psi_optimizer_format(&var->optimizer, ours, sizeof(ours)),
+                   psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)));
 }
 
 void psi_ready_one_container(struct psi_ready *r)
@@ -194,7 +197,7 @@ static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
 {
     struct psi_list *it = NULL;
     const bool directory = peer->index == r->req->owner->directory;
-    if (directory && ((r->claims && r->req->owner->chief.asked) || (r->step == READY_MODE && psi_peer_down(peer)))) {
+    if (directory && ((r->claims && r->req->owner->chief.asked) || (r->step == READY_OTHER && psi_peer_down(peer)))) {
         return true;
     }
     bool in_time = r->step == READY_WAIT && !psi_peer_down(peer) && r->req->owner->now_ms < r->wait_ms + PSI_EARLY_MIN_MS;
@@ -234,6 +237,30 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *o
     return names.named > 0;
 }
 
+/* What an earlier training has left that this program does not ask for. */
+static void explain_other(const struct psi_ready *r, char *dst, size_t n)
+{
+    const struct psi_client *c = r->req->owner;
+    const struct psi_var *var = psi_ready_other(r);
+    const char *chief =
+        c->chief_connected ? "a chief is connected, and has not made the model ready yet" : "no chief is connected";
+    char name[120], ours[PSI_OPTIMIZER_TEXT_MAX], theirs[PSI_OPTIMIZER_TEXT_MAX], where[PSI_WHERE_MAX];
+    if (var == NULL) { /* it was got again meanwhile */
+        snprintf(dst, n, "waiting for a chief; %s", chief);
+        return;
+    }
+    psi_utf8_shorten(var->name, name, sizeof(name));
+    if (is_other_mode(c, var)) {
+        snprintf(dst, n, "waiting for a chief that asks for %s: '%s' is in %s since an earlier training; %s",
+                 mode_text(c->sync.mode), name, mode_text(var->rounds), chief);
+        return;
+    }
+    snprintf(dst, n, "waiting for a chief that asks for %s: '%s' at %s has %s in force since an earlier training; %s",
+             psi_optimizer_format(&var->optimizer, ours, sizeof(ours)), name,
+             psi_peer_where(c->peers[var->owner], where, sizeof(where)),
+             psi_optimizer_format(&var->in_force, theirs, sizeof(theirs)), chief);
+}
+
 ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
@@ -252,11 +279,8 @@ ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n)
                  c->chief.holder);
         return c->chief_connected ? PS_REASON_NOT_READY : PS_REASON_NO_CHIEF;
     }
-    if (r->step == READY_MODE) {
-        const struct psi_var *var = psi_ready_other_mode(r);
-        snprintf(dst, n, "waiting for a chief that asks for %s: '%s' is in %s since an earlier training; %s",
-                 mode_text(c->sync.mode), var != NULL ? var->name : "", mode_text(var != NULL ? var->rounds : c->sync.mode),
-                 c->chief_connected ? "a chief is connected, and has not made the model ready yet" : "no chief is connected");
+    if (r->step == READY_OTHER) {
+        explain_other(r, dst, n);
         return c->chief_connected ? PS_REASON_NOT_READY : PS_REASON_NO_CHIEF;
     }
     if (r->claims) {

@@ -15,7 +15,9 @@
  *   - an owner that has followed a number carries out nothing under a lower one;
  *   - the directory gives the lease to nobody while somebody else's runs, and to no new chief as the directory before it knew it;
  *     no number to two sessions; none to an evaluator;
- *   - whoever is ready has the whole model; a chief that was told that nothing is live meets no sealed variable;
+ *   - whoever is ready has the whole model, with the learning rate that it asks for in force, unless a later chief has changed
+ * that; in half of the seeds sessions ask for two rates, and who is refused for that was told the rate of a chief of this run; a
+ * chief that was told that nothing is live meets no sealed variable;
  *   - when the faults are over somebody is the chief, and the model is ready, within the time that the last program gives it.
  */
 #include "sim.h"
@@ -139,6 +141,7 @@ static void granted(struct sim *s, struct sim_task *t, const struct psd_change *
     s->count_takeovers += l->numbers_count > 0 && !same_task(l, r);
     l->numbers[l->numbers_count].number = c->chief.number;
     l->numbers[l->numbers_count].task = r->task;
+    l->numbers[l->numbers_count].rate = p != NULL && !p->core->chief.readied ? sim_chief_rate(p) : 0;
     memcpy(l->numbers[l->numbers_count++].session, r->session, 16);
     l->directory_life = t->life;
     l->held_number = c->chief.number;
@@ -396,9 +399,53 @@ void sim_chief_prepare(struct sim *s, struct sim_call *call)
     op->number = call->req.chief_number;
 }
 
+double sim_chief_rate(const struct sim_program *p)
+{
+    return p->sim->seed % 2 == 0 ? 1.0 + (double)(p->life % 2) : 1.0;
+}
+
 /* ---- what they are told ---- */
 
-static void check_ready(struct sim *s, const struct sim_program *p)
+bool sim_chief_other(const struct sim *s, const struct sim_call *call)
+{
+    const struct sim_program *p = call->program;
+    const bool about = s->k.profile == SIM_LEASE && call->op->kind == PSI_REQ_READY && p->core != NULL && call->req.err != NULL &&
+                       call->req.err->reason == PS_REASON_OPTIMIZER_MISMATCH;
+    for (uint32_t i = 0; about && i < s->lease.numbers_count; i++) {
+        const double theirs = s->lease.numbers[i].rate;
+        if (s->lease.numbers[i].number == p->core->chief.ready) {
+            return theirs != sim_chief_rate(p);
+        }
+    }
+    return false;
+}
+
+static const struct psd_variable *variable_of(const struct sim *s, const struct sim_birth *b)
+{
+    const struct sim_task *t = &s->task[b->task];
+    if (t->core == NULL) {
+        return NULL;
+    }
+    const struct psd_container *c = psd_container_find(&t->core->store, b->var->container);
+    const struct psd_variable *v = c != NULL ? psd_variable_find(c, b->var->name) : NULL;
+    return v != NULL && v->creation == b->creation ? v : NULL;
+}
+
+/* number: its own, as the chief; 0: it is none. */
+static void check_rate(struct sim *s, const struct sim_program *p, const struct psi_var *var, const struct sim_birth *b,
+                       uint64_t number)
+{
+    const struct psd_variable *v = variable_of(s, b);
+    const double rate = sim_chief_rate(p);
+    const bool other = number != 0 ? v != NULL && v->chief_number == number && v->optimizer.learning_rate != rate
+                                   : var->in_force.learning_rate != rate;
+    if (other) {
+        sim_fail(s, "OTHER RATE: client%u is ready%s, and the rate of '%s' is not %g", p->index,
+                 number != 0 ? " as the chief" : "", b->var->name, rate);
+    }
+}
+
+static void check_ready(struct sim *s, const struct sim_program *p, uint64_t number)
 {
     const struct sim_birth *first = NULL;
     for (uint32_t i = 0; i < s->var_count; i++) {
@@ -414,6 +461,7 @@ static void check_ready(struct sim *s, const struct sim_program *p)
             sim_fail(s, "MIXED: client%u is ready on '%s' with tag %g and '%s' with tag %g", p->index, first->var->name,
                      first->tag, b->var->name, b->tag);
         }
+        check_rate(s, p, p->var[i], b, number);
     }
 }
 
@@ -517,7 +565,7 @@ static void ready_done(struct sim *s, struct sim_program *p, const struct sim_ca
         return;
     }
     if (call->op->status == PS_OK) {
-        check_ready(s, p);
+        check_ready(s, p, told->chief_number);
         s->count_restored += a->number != 0 && a->tag != 0;
         p->state = p->state == SIM_READY ? SIM_WORK : p->state;
     } else if (call->op->status == PS_DATA_LOSS && told->chief_number != 0 && !p->is_static && p->state != SIM_END &&
@@ -531,6 +579,9 @@ static void ready_done(struct sim *s, struct sim_program *p, const struct sim_ca
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_RESET, NULL, s->k.operation_ms)); /* cannot be refused */
     } else if (call->op->status == PS_DEADLINE_EXCEEDED && p->role == SIM_FINAL) {
         sim_fail(s, "a new session cannot work: %s", call->req.err->text);
+    } else if (call->op->status == PS_FAILED_PRECONDITION) {
+        s->count_other++;
+        sim_program_end_soon(s, p, 500);
     } else if ((call->op->status != PS_DEADLINE_EXCEEDED && call->op->status != PS_UNAVAILABLE) || sim_one_in(s, 2)) {
         sim_program_end_soon(s, p, 500);
     }

@@ -509,7 +509,7 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         break;
     case PS_FAILED_PRECONDITION: /* the monitor looks at variables that have no values yet */
         fine = (value_call && (tmp || s->program[op->program].role == SIM_MONITOR)) || sim_admin_may_not(call) ||
-               sim_disks_cause(s, call);
+               sim_disks_cause(s, call) || sim_chief_other(s, call);
         break;
     case PS_INVALID_ARGUMENT:
         fine = sim_disks_cause(s, call);

@@ -21,7 +21,7 @@ static const ps_optimizer *optimizer_of(const struct sim_var *v, const struct si
     case SIM_VAR_TMP:
         return exact;
     case SIM_VAR_MODEL: /* its pushes are only to be few */
-        return p->sim->k.beside ? ps_adam(1.0) : ps_sgd(1.0);
+        return p->sim->k.beside ? ps_adam(sim_chief_rate(p)) : ps_sgd(sim_chief_rate(p));
     case SIM_VAR_ROUND:
         return v->dtype == PS_I64 ? ps_no_optimizer() : exact;
     case SIM_VAR_HYPER:

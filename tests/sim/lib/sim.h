@@ -538,6 +538,7 @@ struct sim_lease {
         uint64_t number;
         uint8_t session[16];
         uint32_t task;         /* of job worker */
+        double rate;           /* that this session asks for; 0: it had gone by then, or was ready and left what was in force */
     } numbers[SIM_CHIEFS_MAX]; /* that directories have given */
     uint32_t numbers_count;
     uint32_t directory_life; /* that gave the last one: ... */
@@ -675,7 +676,7 @@ struct sim {
     struct sim_trainer trainer[SIM_PROGRAMS_MAX];
     struct sim_lease lease; /* LEASE */
     struct sim_candidate candidate[SIM_PROGRAMS_MAX];
-    uint64_t count_chiefs, count_takeovers, count_stops, count_restored, count_emptied;
+    uint64_t count_chiefs, count_takeovers, count_stops, count_restored, count_emptied, count_other;
     uint64_t count_flips, count_steps, count_dropped, count_places_lost, count_late, count_recovered, count_forgot, count_ahead,
         count_no_room;
     uint64_t count_shares_done, count_shares_back, count_shares_over;
@@ -726,8 +727,8 @@ struct sim_summary {
     uint64_t ahead, no_room; /* ... and steps before others, JOINs without room */
     uint64_t flips, steps, dropped, places_lost, late, recovered, forgot; /* ROUNDS profile: flips; STEPs OK, of these not
                                    taken, lost their place; too late; OK from another directory; without all pushes */
-    uint64_t chiefs, takeovers, stops, restored, emptied; /* LEASE profile: numbers given, to another one than before; READYs that
-                                   found nothing, that went on after values were given; half a model */
+    uint64_t chiefs, takeovers, stops, restored, emptied, other; /* LEASE profile: numbers given, to another one than before;
+                                   READYs that found nothing, that went on after values were given; half a model; another rate */
     uint64_t twin_turns, twin_dropped;
 };
 
@@ -892,6 +893,10 @@ void sim_chief_prepare(struct sim *s, struct sim_call *call);
 bool sim_chief_done(struct sim *s, const struct sim_call *call);
 /** ... and what p does then; false: as any other program. */
 bool sim_chief_next(struct sim *s, struct sim_program *p, const struct sim_call *call);
+/** The learning rate that the session asks for. */
+double sim_chief_rate(const struct sim_program *p);
+/** May a READY say that the chief wants other hyperparameters? */
+bool sim_chief_other(const struct sim *s, const struct sim_call *call);
 /** After each event of p. */
 void sim_chief_watch(struct sim *s, const struct sim_program *p);
 /** A fault of its own, now; false: none is due. */

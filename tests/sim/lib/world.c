@@ -331,6 +331,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .stops = s->count_stops,
                                     .restored = s->count_restored,
                                     .emptied = s->count_emptied,
+                                    .other = s->count_other,
                                     .gradients = s->count_gradients,
                                     .stale = s->count_stale,
                                     .results = s->count_results,

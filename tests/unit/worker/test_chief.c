@@ -459,16 +459,23 @@ TEST(test_go_on_under_another_number)
 
 /* ---- values of another chief ---- */
 
+/* What an earlier chief has given is sealed as it is. INIT then takes this chief's hyperparameters, and leaves the values. */
+static void seals_the_rest(struct lease *t, uint64_t number)
+{
+    seal(t, 0, number, false, PS_OK);
+    seal(t, 1, number, false, PS_OK);
+    fence(t, number);
+    statuses(t, SEALED, SEALED);
+    init_and_seal(t, number);
+}
+
 /* It had begun to seal: its values are all there. They are sealed as they are, and nothing is put in their place. */
 TEST(test_half_sealed)
 {
     struct lease *t = chief_looks(true, 40);
     statuses(t, (struct state){.initialised = true, .sealed = true, .sealed_by = 39},
              (struct state){.initialised = true, .provisional = 39, .giver = "somebody"});
-    init(t, 0, 40);
-    seal(t, 0, 40, false, PS_OK);
-    seal(t, 1, 40, false, PS_OK); /* the first that its task hears */
-    assert_done(&t->ready, PS_OK);
+    seals_the_rest(t, 40);
 }
 
 /* Beside what others have given, or another chief than theirs has sealed, they are half of another model. */
@@ -505,10 +512,7 @@ TEST(test_static_first_values_beside_a_seal)
             grant(t, 41);
             fence(t, 41);
             statuses(t, sealed, (struct state){.initialised = true, .provisional = 39});
-            init(t, 0, 41);
-            seal(t, 0, 41, false, PS_OK);
-            seal(t, 1, 41, false, PS_OK);
-            assert_done(&t->ready, PS_OK);
+            seals_the_rest(t, 41);
         } else {
             statuses(t, sealed, (struct state){.initialised = true, .provisional = 39});
             assert_done(&t->ready, PS_DATA_LOSS);
@@ -529,10 +533,7 @@ TEST(test_static_looks_again)
     grant(t, 41);
     fence(t, 41);
     statuses(t, (struct state){.initialised = true, .sealed = true, .sealed_by = 39}, given);
-    init(t, 0, 41); /* for its hyperparameters: a sealed value stays */
-    seal(t, 0, 41, false, PS_OK);
-    seal(t, 1, 41, false, PS_OK);
-    assert_done(&t->ready, PS_OK);
+    seals_the_rest(t, 41);
 }
 
 /* ... with nothing to give it needs no second look. */

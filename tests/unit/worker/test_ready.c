@@ -292,17 +292,73 @@ TEST(test_worker_waits)
     assert_int_equal(t->ready.req.status, PS_OK);
 }
 
+/* The directory says who is chief, and under which number the model is ready. */
+static void beat(struct two *t, uint64_t number, uint64_t ready)
+{
+    const ps_v1_BeatAnswer m = {
+        .flags = 2u | (number != 0), .chief_number = number, .chief_left_ms = number != 0 ? 9000 : 0, .chief_ready = ready};
+    fake_reply_item(&t->f, 0, PS_OP_BEAT, 1, &ps_v1_BeatAnswer_msg, &m);
+    fake_wait(&t->f, 300);
+}
+
+static void statuses(struct two *t, double a, double b)
+{
+    status(t, 0, true, true, 3, a, 7);
+    status(t, 1, true, true, 3, b, 7);
+}
+
+/* The chief that is there has put others in force. */
 TEST(test_other_hyperparameters)
 {
     struct two *t = two_new(1);
     fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
-    status(t, 0, true, true, 0, 0.5, 7);
-    status(t, 1, true, true, 0, 0.25, 7);
+    statuses(t, 0.5, 0.25);
+    assert_int_equal(t->ready.dones, 0);
+    beat(t, 7, 7);
+    statuses(t, 0.5, 0.25);
     assert_int_equal(t->ready.req.status, PS_FAILED_PRECONDITION);
+    assert_int_equal(t->ready.err.reason, PS_REASON_OPTIMIZER_MISMATCH);
     assert_non_null(strstr(t->ready.err.text, "0.5"));
     assert_non_null(strstr(t->ready.err.text, "0.25"));
     assert_non_null(strstr(t->ready.err.text, "; another --container"));
     assert_non_null(strstr(t->ready.err.text, "'b'"));
+}
+
+/* What an earlier training has left in force is no chief's word: the chief comes later, and asks for what this program asks for.
+ */
+TEST(test_hyperparameters_of_an_earlier_training)
+{
+    struct two *t = two_new(1);
+    fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    statuses(t, 0.25, 0.25);
+    assert_null(fake_next(&t->f, 1));
+    beat(t, 0, 0); /* nobody is chief */
+    beat(t, 8, 0); /* somebody is, and has not made the model ready */
+    statuses(t, 0.5, 0.25);
+    beat(t, 8, 0);
+    assert_null(fake_next(&t->f, 1));
+    assert_int_equal(t->ready.dones, 0);
+    beat(t, 8, 8);
+    statuses(t, 0.5, 0.5);
+    assert_int_equal(t->ready.req.status, PS_OK);
+}
+
+TEST(test_no_chief_brings_its_hyperparameters)
+{
+    struct two *t = two_new(1);
+    fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 6000);
+    statuses(t, 0.5, 0.25);
+    beat(t, 0, 0);
+    fake_wait(&t->f, 5000);
+    assert_string_equal(t->f.last_event, "waiting");
+    assert_non_null(strstr(t->f.last_log, "sgd(learning_rate=0.25)"));
+    fake_wait(&t->f, 1000);
+    assert_int_equal(t->ready.req.status, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(t->ready.err.reason, PS_REASON_NO_CHIEF);
+    assert_non_null(strstr(t->ready.err.text,
+                           "waiting for a chief that asks for sgd(learning_rate=0.5): 'b' at /job:ps/task:1 (b:2) "
+                           "has sgd(learning_rate=0.25) in force since an earlier training; no chief is "
+                           "connected"));
 }
 
 TEST(test_newer_chief)
