@@ -46,7 +46,7 @@ bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out)
     return true;
 }
 
-static bool same(const struct psi_sockaddr *a, const struct psi_sockaddr *b)
+bool psi_sockaddr_equal(const struct psi_sockaddr *a, const struct psi_sockaddr *b)
 {
     return a->len == b->len && memcmp(&a->u, &b->u, a->len) == 0;
 }
@@ -78,7 +78,7 @@ ps_status psi_resolve(const struct psi_address *a, struct psi_sockaddr out[PSI_R
         s.len = it->ai_addrlen;
         bool known = false;
         for (size_t i = 0; i < count && !known; i++) {
-            known = same(&out[i], &s);
+            known = psi_sockaddr_equal(&out[i], &s);
         }
         if (!known) {
             out[count++] = s;

@@ -30,6 +30,8 @@ bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out)
  */
 PSI_MUST ps_status psi_resolve(const struct psi_address *a, struct psi_sockaddr out[PSI_RESOLVE_MAX], size_t *out_count,
                                struct psi_err *err);
+/** Same family, host and port, or path. */
+bool psi_sockaddr_equal(const struct psi_sockaddr *a, const struct psi_sockaddr *b);
 /** "127.0.0.1:2222", "[::1]:2222", "unix:PATH"; n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
 const char *psi_sockaddr_format(const struct psi_sockaddr *a, char *buf, size_t n);
 /** 127.0.0.0/8, ::1 (also mapped), and Unix sockets: cannot be reached from another machine. */

@@ -7,6 +7,7 @@
  *
  * Failure modes:
  *   no address answers  -> done with the last reason and how many were tried
+ *   nobody listens, and the system has given the dialling socket the dialled port: TCP connects it with itself -> refused
  *   time is over        -> done; a look-up that still runs is left to itself, its result is dropped
  *   the net is closed   -> done never runs; the mailbox outlives the net until the last look-up has returned
  *   look-ups hang       -> at most LOOKUPS_MAX at a time per process, then done with that reason
@@ -22,6 +23,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -313,6 +315,20 @@ static void attempt_failed(struct psi_dial *dial, int error)
     }
 }
 
+/* ECONNREFUSED: fd is connected with itself, so nobody listens there. Closing it then leaves nothing on the port, where the
+ * system would remember the connection for 60 s. 0: somebody else has answered. */
+static int check_peer(int fd)
+{
+    static const struct linger at_once = {.l_onoff = 1};
+    struct psi_sockaddr local, peer = {.len = sizeof(peer.u)};
+    bool same = psi_sockaddr_of_socket(fd, &local) && local.u.any.sa_family != AF_UNIX &&
+                getpeername(fd, &peer.u.any, &peer.len) == 0 && psi_sockaddr_equal(&local, &peer);
+    if (same) {
+        PSI_IGNORE(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)));
+    }
+    return same ? ECONNREFUSED : 0;
+}
+
 static void on_connected(uv_poll_t *handle, int status, int events)
 {
     struct psi_dial *dial = handle->data;
@@ -324,6 +340,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     } else if (error == 0 && status < 0) { /* libuv says EBADF for any failure: the socket knows better */
         error = -status;
     }
+    error = error == 0 ? check_peer(dial->fd) : error;
     if (error == 0) {
         succeed(dial);
         return;
@@ -351,7 +368,14 @@ static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
     if (dial->fd < 0) {
         return errno;
     }
-    return connect(dial->fd, &to->u.any, to->len) == 0 ? 0 : errno == EINTR ? EINPROGRESS : errno;
+    if (to->u.any.sa_family != AF_UNIX) { /* whoever is to listen on the port that the system chooses for this end can do so */
+        static const int one = 1;
+        PSI_IGNORE(setsockopt(dial->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
+    }
+    if (connect(dial->fd, &to->u.any, to->len) != 0) {
+        return errno == EINTR ? EINPROGRESS : errno;
+    }
+    return check_peer(dial->fd);
 }
 
 /* Try addresses from dial->next on until one is connected or on its way. */

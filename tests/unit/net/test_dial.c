@@ -2,14 +2,34 @@
 /*
  * common/net/dial.c, listener.c and addr.c: connections are made over IPv4, IPv6 and Unix sockets, by literal and by name;
  * failures name the address; ending in the middle of a look-up or an attempt waits for nothing; Unix socket files are replaced
- * only when stale.
+ * only when stale. A connection that meets itself is none, and a dialling socket keeps nobody from listening on its port.
  */
+#define _GNU_SOURCE 1 /* syscall */
 #include "net_test.h"
 
 #include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+
+/* The system's choice of the next dialling socket's port: the one that it dials, or a given one; 0: any. */
+static int own_port; /* -1: the one that it dials */
+
+/* In the place of the C library's: the system may choose this port by itself, one time in 28,000. */
+int connect(int fd, const struct sockaddr *address, socklen_t bytes)
+{
+    struct psi_sockaddr from;
+    memset(&from, 0, sizeof(from));
+    memcpy(&from.u, address, bytes);
+    if (own_port > 0) {
+        from.u.v4.sin_port = htons((uint16_t)own_port);
+    }
+    if (own_port != 0) {
+        assert_int_equal(bind(fd, &from.u.any, bytes), 0);
+    }
+    return (int)syscall(SYS_connect, fd, address, bytes);
+}
 
 struct site {
     struct bed *bed;
@@ -150,6 +170,66 @@ TEST(failures_say_what_was_met)
     assert_non_null(strstr(err.text, "host:port:x"));
     assert_int_equal(close(fd), 0);
     bed_free(bed);
+}
+
+/* A port of this machine on which nobody listens. */
+static int free_port(char *address, size_t n)
+{
+    struct psi_sockaddr a = literal("127.0.0.1:0");
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, &a.u.any, a.len), 0);
+    assert_true(psi_sockaddr_of_socket(fd, &a));
+    assert_int_equal(close(fd), 0);
+    (void)psi_sockaddr_format(&a, address, n);
+    return ntohs(a.u.v4.sin_port);
+}
+
+/* Nobody listens, and the system chooses the dialled port for the dialling socket: it would answer itself. */
+TEST(a_connection_that_meets_itself_is_refused)
+{
+    struct bed *bed = bed_new();
+    struct site site = {.bed = bed};
+    char real[PS_ADDRESS_BYTES_MAX + 1];
+    char again[PS_ADDRESS_BYTES_MAX + 1];
+    (void)free_port(real, sizeof(real));
+    own_port = -1;
+    assert_int_equal(psi_dial_start(&bed->net, real, 20000, on_dialed, &site, NULL, NULL), PS_OK);
+    RUN_UNTIL(bed, site.done == 1);
+    own_port = 0;
+    assert_null(site.dialed);
+    assert_non_null(strstr(site.why, "Connection refused"));
+    struct site server = {.bed = bed};
+    assert_true(site_listen(&server, real, again, sizeof(again))); /* nothing is left of it there */
+    psi_listener_close(server.listener);
+    bed_free(bed);
+}
+
+/* A client has, or had, the port for its own end of a connection elsewhere. Whoever is to listen there can do so, while that
+ * connection is there and when the system remembers it (TIME_WAIT). */
+TEST(a_dialling_socket_does_not_take_the_port)
+{
+    for (int ended = 0; ended < 2; ended++) {
+        struct bed *bed = bed_new();
+        struct site site = {.bed = bed};
+        struct site late = {.bed = bed};
+        char real[PS_ADDRESS_BYTES_MAX + 1];
+        char wanted[PS_ADDRESS_BYTES_MAX + 1];
+        char again[PS_ADDRESS_BYTES_MAX + 1];
+        assert_true(site_listen(&site, "127.0.0.1:0", real, sizeof(real)));
+        own_port = free_port(wanted, sizeof(wanted));
+        assert_int_equal(psi_dial_start(&bed->net, real, 20000, on_dialed, &site, NULL, NULL), PS_OK);
+        RUN_UNTIL(bed, site.dialed != NULL && site.accepted != NULL);
+        own_port = 0;
+        if (ended != 0) {
+            end_close(&bed->a, false);
+            psi_net_settle(&bed->net);
+            RUN_UNTIL(bed, bed->b.closed_events == 1);
+        }
+        assert_true(site_listen(&late, wanted, again, sizeof(again)));
+        psi_listener_close(late.listener);
+        psi_listener_close(site.listener);
+        bed_free(bed);
+    }
 }
 
 /* A full backlog: connect neither succeeds nor fails. */
