@@ -16,7 +16,7 @@
 #include <sys/random.h>
 #include <time.h>
 
-enum { ADDRESS_WAIT_MS = 1000, ADDRESS_LOOK_MS = 20 };
+enum { ADDRESS_WAIT_MS = 1000, ADDRESS_PASSES_MS = 5000, ADDRESS_LOOK_MS = 50 };
 
 static void write_line(void *data, enum psi_log_level level, const char *line)
 {
@@ -32,13 +32,24 @@ static void name_target(struct psd_server *s, const char *home)
     (void)snprintf(s->target, sizeof(s->target), "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
 }
 
-/* Who was killed a moment ago has given back its memory when the task's directory is locked, and then gives back its sockets. */
+/* How long to try again. Who was killed a moment ago has given back its memory when the task's directory is locked, and then
+ * gives back its sockets. A connection that has the port ends. */
+static uint64_t address_wait_ms(const struct psd_server *s)
+{
+    return s->listen.passes ? (uint64_t)ADDRESS_PASSES_MS : s->disk != NULL ? (uint64_t)ADDRESS_WAIT_MS : 0;
+}
+
 static ps_status open_sockets(struct psd_server *s, const char *home, struct psi_err *err)
 {
     static const struct timespec pause = {.tv_nsec = ADDRESS_LOOK_MS * 1000L * 1000L};
     const psd_server_options *o = &s->o;
+    const uint64_t began_ms = psd_server_now_ms();
     ps_status st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, o->insecure_any_peer, err);
-    for (int ms = 0; st == PS_ALREADY_EXISTS && s->disk != NULL && ms < ADDRESS_WAIT_MS; ms += ADDRESS_LOOK_MS) {
+    if (st == PS_ALREADY_EXISTS && s->listen.passes) {
+        psi_log_event(&s->log, PSI_LOG_WARN, "address_in_use", PSI_KV("task", s->name), PSI_KV("ms", address_wait_ms(s)),
+                      PSI_KV("msg", err->text));
+    }
+    while (st == PS_ALREADY_EXISTS && psd_server_now_ms() - began_ms < address_wait_ms(s)) {
         (void)nanosleep(&pause, NULL); /* sleep: nothing tells when the system is done; nothing is served yet */
         st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, o->insecure_any_peer, err);
     }

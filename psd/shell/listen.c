@@ -5,11 +5,12 @@
  * Happy path: the address of the cluster spec -> its socket addresses -> all are loopback -> one socket each.
  * Failure modes: an address that other machines reach is refused, before anything is bound, also for inherited sockets; a name
  * with several addresses of which some cannot be bound (::1 where IPv6 is off) needs one that can; anything else refuses the
- * start, and what was opened before is closed.
+ * start, and what was opened before is closed. A port that is in use: the error says by what (port.c).
  */
 #include "listen.h"
 
 #include "common/net/listener.h"
+#include "port.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -77,6 +78,8 @@ static ps_status open_one(struct psd_listen *l, const struct psi_address *a, uns
                 break; /* the next address would get another port */
             }
         } else if (st != PS_INVALID_ARGUMENT && st != PS_UNAVAILABLE) {
+            bool port = st == PS_ALREADY_EXISTS && a->kind == PSI_ADDRESS_TCP;
+            l->passes = port && !psd_port_explain(&found[i], err);
             return st;
         }
     }

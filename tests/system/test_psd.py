@@ -15,6 +15,7 @@ import shutil
 import signal
 import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ports import free_port
 from pyclient import Client, Closed
 
+from cluster import die_with_parent, path
 from daemon import PREFIX, PSD, VARIANT, WAIT_S, Psd, environment
 
 
@@ -254,7 +256,7 @@ class Refusals(Directory):
     def test_port_in_use(self):
         with listening() as s:
             address = f"127.0.0.1:{s.getsockname()[1]}"
-            self.refused("--listen", address, words=[address, "in use"], status=1)
+            self.refused("--listen", address, words=[address, f"in use by another program: process {os.getpid()} (", "listens there"], status=1)
             # the second of two tasks: the first, which serves already, is ended again
             spec = f"ps=127.0.0.1:{free_port()},{address}"
             code, _, err = run("-c", spec, "--task_index", "0-1", "--log_level", "off")
@@ -293,6 +295,54 @@ class Refusals(Directory):
             address = f"127.0.0.1:{s.getsockname()[1]}"
             self.refused("--listen", address, *flags[2:], words=[address, "in use by another program"], status=1)
         self.refused("--listen", "127.0.0.1:0", "--checkpoint_dir", self.path("no/saved"), status=1, words=["checkpoint_dir", "no/saved", "No such"])
+
+
+class PortOfAConnection(Directory):
+    """The system has given the port to a client for its end of a connection. psd says so, and waits some seconds for its end."""
+
+    def setUp(self):
+        super().setUp()
+        server = listening()
+        self.addCleanup(server.close)
+        self.client = socket.create_connection(server.getsockname(), WAIT_S)
+        self.addCleanup(self.client.close)
+        self.far = "127.0.0.1:%d" % server.getsockname()[1]
+        self.address = "127.0.0.1:%d" % self.client.getsockname()[1]
+        self.accepted = server.accept()[0]
+        self.addCleanup(self.accepted.close)
+
+    def test_that_ends(self):
+        with Psd("--listen", self.address, lines=0) as psd:
+            psd.wait_log("ev=address_in_use")
+            self.assertIn(f"{self.address} is in use: it is an end of a connection with {self.far} (ESTABLISHED) of process {os.getpid()} (",
+                          psd.log[0])
+            self.client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # the system forgets it at once
+            self.client.close()
+            self.assertEqual(psd.process.stdout.readline(), f"ready: psd://{self.address}\n")
+            self.assertEqual(psd.stop(), 0)
+
+    def test_that_is_remembered(self):
+        self.client.close()
+        self.accepted.recv(1)
+        self.accepted.close()
+        code, out, err = run("--listen", self.address)
+        self.assertEqual((code, out), (1, ""))
+        self.assertRegex(err.splitlines()[-1], f"^psd: {self.address} is in use: a connection with {self.far} has ended there, .*TIME_WAIT")
+
+    def test_of_our_client(self):
+        """It keeps nobody from the port."""
+        with Psd("--listen", "127.0.0.1:0") as psd:
+            client = subprocess.Popen([path("bin/psctl"), "-t", "%s:%d" % psd.address(), "status", "--watch", "1h"], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, preexec_fn=die_with_parent, env=environment())
+            self.addCleanup(lambda: (client.kill(), client.communicate()))
+            client.stdout.readline()
+            with open("/proc/net/tcp", encoding="utf-8") as f:
+                rows = [line.split() for line in f.readlines()[1:]]
+            ports = {int(row[1].split(":")[1], 16) for row in rows if row[3] == "01" and row[2].endswith(":%04X" % psd.address()[1])}
+            self.assertGreater(len(ports), 0)
+            for port in ports:
+                with Psd("--listen", "127.0.0.1:%d" % port) as second:
+                    self.assertEqual(second.stop(), 0)
 
 
 class UnixSockets(Directory):

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What holds a port: the rows of /proc/net/tcp and tcp6 with that port at this end, and the process that has the row's inode
+ * among its descriptors.
+ *
+ * Happy path: a row whose address is ours, or is every address, or ours is -> its state; a listener counts before a connection, a
+ * connection before one that has ended -> /proc/PID/fd -> text. Failure modes: no /proc, or processes of other users: the text
+ * says less.
+ *
+ * A row: "  0: 0100007F:08AE 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12345 ...": number, this end,
+ * the other end, state, queues, timer, retransmits, uid, timeout, inode. An address is printed as one or four 32-bit words, each
+ * in the byte order of the machine.
+ */
+#include "port.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { STATE_TIME_WAIT = 6, STATE_LISTEN = 10, STATES = 13, ROW_BYTES = 512 };
+
+/* Of the kernel's tcp_states.h. */
+static const char *const state_names[STATES] = {"?",         "ESTABLISHED", "SYN_SENT",    "SYN_RECV",   "FIN_WAIT1",
+                                                "FIN_WAIT2", "TIME_WAIT",   "CLOSE",       "CLOSE_WAIT", "LAST_ACK",
+                                                "LISTEN",    "CLOSING",     "NEW_SYN_RECV"};
+
+struct end {
+    struct in6_addr host; /* IPv4 as ::ffff:a.b.c.d */
+    unsigned port;
+};
+struct holder {
+    unsigned state; /* 0: none found */
+    unsigned long inode;
+    struct end other;
+};
+
+static struct in6_addr mapped(uint32_t v4)
+{
+    struct in6_addr host = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+    memcpy(&host.s6_addr[12], &v4, sizeof(v4));
+    return host;
+}
+
+static bool is_any(const struct in6_addr *host)
+{
+    const struct in6_addr any4 = mapped(0);
+    return IN6_IS_ADDR_UNSPECIFIED(host) || memcmp(host, &any4, sizeof(any4)) == 0;
+}
+
+/* "0100007F:08AE", or four words before the colon. */
+static bool read_end(const char *text, struct end *out)
+{
+    const char *colon = strchr(text, ':');
+    uint32_t words[4];
+    size_t count = colon == NULL ? 0 : (size_t)(colon - text) / 8;
+    if ((count != 1 && count != 4) || (size_t)(colon - text) % 8 != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        char word[9] = "";
+        memcpy(word, text + 8 * i, 8);
+        words[i] = (uint32_t)strtoul(word, NULL, 16);
+    }
+    if (count == 1) {
+        out->host = mapped(words[0]);
+    } else {
+        memcpy(&out->host, words, sizeof(out->host));
+    }
+    out->port = (unsigned)strtoul(colon + 1, NULL, 16);
+    return true;
+}
+
+static const char *end_text(const struct end *end, char *buf, size_t n)
+{
+    char host[INET6_ADDRSTRLEN] = "";
+    const bool v4 = IN6_IS_ADDR_V4MAPPED(&end->host);
+    PSI_IGNORE(inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? &end->host.s6_addr[12] : end->host.s6_addr, host, sizeof(host)));
+    (void)snprintf(buf, n, v4 ? "%s:%u" : "[%s]:%u", host, end->port);
+    return buf;
+}
+
+/* The more it holds the port, the higher: whoever listens, a connection, one that has ended. */
+static int rank(unsigned state)
+{
+    return state == 0 ? 0 : state == STATE_TIME_WAIT ? 1 : state == STATE_LISTEN ? 3 : 2;
+}
+
+static void look(const char *list, const struct end *wanted, struct holder *found)
+{
+    char row[ROW_BYTES], here[40], there[40];
+    FILE *f = fopen(list, "re");
+    while (f != NULL && fgets(row, sizeof(row), f) != NULL) {
+        struct holder h = {.state = 0};
+        struct end end;
+        int got = sscanf(row, " %*u: %39s %39s %x %*s %*s %*s %*u %*u %lu", here, there, &h.state, &h.inode);
+        if (got != 4 || h.state >= STATES || !read_end(here, &end) || !read_end(there, &h.other) || end.port != wanted->port) {
+            continue;
+        }
+        bool ours = is_any(&end.host) || is_any(&wanted->host) || memcmp(&end.host, &wanted->host, sizeof(end.host)) == 0;
+        if (ours && rank(h.state) > rank(found->state)) {
+            *found = h;
+        }
+    }
+    if (f != NULL) {
+        PSI_IGNORE(fclose(f));
+    }
+}
+
+static bool has_socket(const char *pid, unsigned long inode)
+{
+    char path[300], target[64], socket[64];
+    (void)snprintf(socket, sizeof(socket), "socket:[%lu]", inode);
+    (void)snprintf(path, sizeof(path), "/proc/%.20s/fd", pid);
+    DIR *dir = opendir(path);
+    const struct dirent *entry = NULL;
+    bool has = false;
+    while (dir != NULL && !has && (entry = readdir(dir)) != NULL) {
+        (void)snprintf(path, sizeof(path), "/proc/%.20s/fd/%.20s", pid, entry->d_name);
+        ssize_t n = readlink(path, target, sizeof(target) - 1);
+        target[n > 0 ? n : 0] = '\0';
+        has = strcmp(target, socket) == 0;
+    }
+    if (dir != NULL) {
+        PSI_IGNORE(closedir(dir));
+    }
+    return has;
+}
+
+/* "process 812 (psd)"; "" where none of those that this user may see has it. */
+static const char *process_text(unsigned long inode, char *buf, size_t n)
+{
+    DIR *dir = inode != 0 ? opendir("/proc") : NULL;
+    const struct dirent *entry = NULL;
+    buf[0] = '\0';
+    while (dir != NULL && buf[0] == '\0' && (entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !has_socket(entry->d_name, inode)) {
+            continue;
+        }
+        char path[64], name[32] = "";
+        (void)snprintf(path, sizeof(path), "/proc/%.20s/comm", entry->d_name);
+        FILE *f = fopen(path, "re");
+        if (f != NULL) {
+            PSI_IGNORE(fgets(name, sizeof(name), f));
+            PSI_IGNORE(fclose(f));
+        }
+        name[strcspn(name, "\n")] = '\0';
+        (void)snprintf(buf, n, "process %.20s (%s)", entry->d_name, name);
+    }
+    if (dir != NULL) {
+        PSI_IGNORE(closedir(dir));
+    }
+    return buf;
+}
+
+bool psd_port_explain(const struct psi_sockaddr *address, struct psi_err *err)
+{
+    const bool v4 = address->u.any.sa_family == AF_INET;
+    const struct end wanted = {.host = v4 ? mapped(address->u.v4.sin_addr.s_addr) : address->u.v6.sin6_addr,
+                               .port = ntohs(v4 ? address->u.v4.sin_port : address->u.v6.sin6_port)};
+    char here[PS_ADDRESS_BYTES_MAX + 1], there[80], process[80];
+    struct holder h = {.state = 0};
+    look("/proc/net/tcp", &wanted, &h);
+    look("/proc/net/tcp6", &wanted, &h);
+    (void)psi_sockaddr_format(address, here, sizeof(here));
+    (void)process_text(h.inode, process, sizeof(process));
+    (void)end_text(&h.other, there, sizeof(there));
+    if (h.state == STATE_LISTEN && process[0] != '\0') {
+        PSI_IGNORE(psi_fail(err, PS_ALREADY_EXISTS,
+                            "%s is in use by another program: %s listens there. Stop it, or choose another port", here, process));
+    } else if (h.state == STATE_TIME_WAIT) {
+        PSI_IGNORE(psi_fail(err, PS_ALREADY_EXISTS,
+                            "%s is in use: a connection with %s has ended there, and the system remembers it for up to 60 s "
+                            "(TIME_WAIT). Start again then, or choose another port",
+                            here, there));
+    } else if (h.state != 0 && h.state != STATE_LISTEN) {
+        PSI_IGNORE(psi_fail(err, PS_ALREADY_EXISTS,
+                            "%s is in use: it is an end of a connection with %s (%s)%s%s. Stop it, or choose "
+                            "another port",
+                            here, there, state_names[h.state], process[0] != '\0' ? " of " : "", process));
+    }
+    return h.state == 0 || h.state == STATE_LISTEN;
+}
