@@ -449,6 +449,32 @@ static void nobody_is_yet_to_start(void **state)
     push_both(&a, 1);
     assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED);
     assert_non_null(strstr(ps_session_error(a.s), "round 1 of container 'localhost' waits for /job:worker/task:1 (at work for"));
+    assert_int_equal(ps_session_error_applied(a.s), PS_OUTCOME_UNKNOWN); /* the round may be closed with what it contributed */
+    assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
+    assert_int_equal(ps_session_close(b.s), 0);
+}
+
+/* A step that is broken off while it waits for a slower worker is not counted, and says that its gradients are in. */
+static void a_stale_step_that_is_broken_off(void **state)
+{
+    (void)state;
+    ps_sync_options sync;
+    ps_variable *step = NULL;
+    int64_t counted = -1;
+    ps_sync_options_init(&sync);
+    sync.mode = PS_SYNC_STALENESS;
+    sync.workers = 2;
+    times.ready_ms = times.operation_ms = 1000;
+    struct worker a = ready(0, &sync);
+    struct worker b = ready(1, &sync);
+    push_both(&a, 1);
+    assert_int_equal(ps_step_done(a.s), PS_DEADLINE_EXCEEDED);
+    assert_non_null(strstr(ps_session_error(a.s), "more than 0 steps ahead of the slowest"));
+    assert_int_equal(ps_session_error_applied(a.s), PS_MAYBE_PARTLY_APPLIED);
+    assert_values(&b, -1);
+    assert_int_equal(ps_global_step_get(b.s, &step), PS_OK);
+    assert_int_equal(ps_variable_read(step, &counted, sizeof(counted)), PS_OK);
+    assert_int_equal(counted, 0);
     assert_int_equal(ps_session_close(a.s), PS_DEADLINE_EXCEEDED);
     assert_int_equal(ps_session_close(b.s), 0);
 }
@@ -523,6 +549,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_threads_complete_a_step, usual, teardown),
         cmocka_unit_test_setup_teardown(lost_before_the_end, usual, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_yet_to_start, usual, teardown),
+        cmocka_unit_test_setup_teardown(a_stale_step_that_is_broken_off, usual, teardown),
         cmocka_unit_test_setup_teardown(a_deadline_ends_all, usual, teardown),
         cmocka_unit_test_setup_teardown(reset_while_somebody_waits, usual, teardown),
     };

@@ -634,7 +634,7 @@ ps_status ps_push_pull(ps_session *s, ps_param *p)
 
 /* ---- steps ---- */
 
-/* Add one to the global step. */
+/* Add one to the global step. The gradients of the step are in, whatever becomes of it. */
 static ps_status count_step(ps_session *s, int64_t *out_value)
 {
     struct psi_err err = {0};
@@ -645,7 +645,13 @@ static ps_status count_step(ps_session *s, int64_t *out_value)
     }
     const int64_t one = 1;
     st = ps_variable_assign_add(step, &one, sizeof(one), out_value);
-    return st == PS_OK ? PS_OK : stick_last(s, st, "ps_step_done");
+    if (st == PS_OK) {
+        return PS_OK;
+    }
+    psi_api_last_error_get(&err);
+    err.code = st;
+    err.applied = err.applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err.applied;
+    return psi_api_refused(s, &err, "ps_step_done");
 }
 
 /* *out_counted: it is one of the steps that count. */
@@ -672,13 +678,13 @@ static ps_status make_step(ps_session *s, bool *out_counted)
     }
     int64_t value = 0;
     const bool rounds = psi_api_in_rounds(s); /* the round counts the step */
-    st = rounds ? PS_OK : count_step(s, &value);
-    if (st != PS_OK) {
-        return st;
-    }
     st = psi_api_sync_step(s, &value, &err);
     if (st != PS_OK) {
         return psi_api_refused(s, &err, "ps_step_done");
+    }
+    st = rounds ? PS_OK : count_step(s, &value); /* last: a step that is broken off before is not counted, and made again */
+    if (st != PS_OK) {
+        return st;
     }
     psi_api_set_global_step(s, value);
     *out_counted = true;

@@ -222,6 +222,15 @@ void psi_api_alone_end(ps_session *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
+/* What a STEP that failed has done. Its gradients were handed over before it: with bounded staleness they are in the values. In
+ * rounds they are staged, and the round may have been closed with them, or be closed with them later. */
+static ps_applied step_applied(ps_sync_mode mode, const struct psi_err *err)
+{
+    const bool in_doubt =
+        err->code == PS_ABORTED || err->code == PS_UNAVAILABLE || err->code == PS_DEADLINE_EXCEEDED || err->code == PS_CANCELLED;
+    return mode == PS_SYNC_STALENESS ? PS_MAYBE_PARTLY_APPLIED : in_doubt ? PS_OUTCOME_UNKNOWN : err->applied;
+}
+
 ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err)
 {
     const ps_sync_mode mode = member_of(s);
@@ -244,7 +253,9 @@ ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *er
         call.timeout_ms = ready_ms; /* workers may be yet to start */
     }
     const ps_status st = psi_api_call_run(&call, err);
-    if (st == PS_OK && mode == PS_SYNC_ROUNDS) {
+    if (st != PS_OK) {
+        err->applied = step_applied(mode, err);
+    } else if (mode == PS_SYNC_ROUNDS) {
         *out_step = stepped.step;
     }
     return st;
