@@ -210,7 +210,8 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * With ps_session_sync() the chief puts the parameters in rounds before it seals, and every session becomes a member here: it
  * waits for the next round where others are in the middle of one, up to the ready timeout. Further errors: RESOURCE_EXHAUSTED (no
  * room at a ps for this member's gradients, or for the new values), INVALID_ARGUMENT (other options than the chief's; parameters
- * in several containers, or none with an optimizer; a session without a job).
+ * in several containers, or none with an optimizer; a session without a job), OUT_OF_RANGE (a session that was made anew: all
+ * others have finished the training meanwhile).
  */
 PS_API ps_status ps_session_ready(ps_session *s);
 /** After ps_session_ready: the number of variables that existed and were initialised before, and the global step then. */
@@ -256,8 +257,8 @@ PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
  * Both wait for the operation timeout at most; the first step for the ready timeout where that is longer, as long as workers
  * are yet to start. Errors (sticky): DEADLINE_EXCEEDED naming who is missing and for how long, ABORTED (a worker was lost and the
  * policy is PS_LOSS_FAIL; a task was restarted without the group; the container was reset; another session of the same task has
- * taken this one's place), UNAVAILABLE (the directory cannot be reached), OUT_OF_RANGE (in rounds: all others have finished while
- * this worker was taken for lost, and it has been told so by an earlier step, which was dropped).
+ * taken this one's place), UNAVAILABLE (the directory cannot be reached), OUT_OF_RANGE (all others have finished while this
+ * worker was taken for lost; in rounds it has been told so by an earlier step, which was dropped).
  */
 PS_API ps_status ps_step_done(ps_session *s);
 /** The global step that the last ps_step_done or ps_session_ready saw. */

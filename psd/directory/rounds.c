@@ -29,6 +29,15 @@ static struct psd_group *group_at(struct psi_list *it)
 
 /* ---- what a request has come to ---- */
 
+/* The others have finished: who was one of them is not to begin the next training, in which it would wait for all of them. */
+static ps_status fail_over(const char *container, struct psi_err *err)
+{
+    return psi_fail(err, PS_OUT_OF_RANGE,
+                    "the training of container '%s' is over: all other workers have finished while this one was lost; a new "
+                    "process begins the next one",
+                    container);
+}
+
 /* The session of w is not a member (any more): who has its place, or that it may join again. */
 static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct psd_wait *w)
 {
@@ -48,8 +57,10 @@ static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct
     for (uint32_t i = 0; i < g->last_taken_count; i++) {
         w->rounds.result.taken |= g->last_taken[i] == w->rounds.member && w->rounds.round + 1 == g->round;
     }
-    bool over = g->over && !g->used && g->options.mode == PSD_SYNC_ROUNDS;
-    if (over && w->rounds.round >= g->round) {
+    bool over = g->over && !g->used;
+    if (over && g->options.mode == PSD_SYNC_STALENESS) {
+        PSI_IGNORE(fail_over(g->container, &w->err)); /* answered by this */
+    } else if (over && w->rounds.round >= g->round) {
         PSI_IGNORE(
             psi_fail(&w->err, PS_OUT_OF_RANGE,
                      "the training of container '%s' is over: all other workers have finished, after round %llu, while this "
@@ -471,6 +482,7 @@ static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_r
     const struct psd_record *record = w->record;
     ps_status st = psi_msg_decode(&ps_v1_Join_msg, &m, r->meta, r->header.meta_bytes, err);
     st = st == PS_OK ? find_group(t, r, &g, err) : st;
+    st = st == PS_OK && psd_training_is_over(t, g->container, m.training) ? fail_over(g->container, err) : st;
     st = st == PS_OK ? check_group(g, err) : st;
     st = st == PS_OK ? check_options(g, &m.options, err) : st;
     if (st != PS_OK) {

@@ -188,6 +188,10 @@ ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wai
 uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
 /** Its number; 0: none is known. */
 uint64_t psd_training_id(const struct psd_task *t, const char *container);
+/** All have finished the training of this number, and the next one is to begin, or has begun. 0: never. */
+bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id);
+/** It had finished the training before this one, which is over. */
+bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task);
 /** It takes part. True: it had finished. */
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);
 void psd_training_finish(struct psd_task *t, const char *container, const char *job, uint32_t task);

@@ -310,7 +310,7 @@ bool psd_group_is_last(const struct psd_group *g, const struct psd_group_member 
     PSI_LIST_FOREACH(it, &g->members) {
         alone = alone && (member_at(it) == m || !member_at(it)->active || member_at(it)->lost);
     }
-    return alone && g->over && g->options.mode == PSD_SYNC_ROUNDS && may_lack_one(g);
+    return alone && g->over && may_lack_one(g);
 }
 
 void psd_group_seen(struct psd_group *g, struct psd_group_member *m, bool alive, uint64_t now_ms)
@@ -704,6 +704,7 @@ static bool begin_anew(struct psd_group *g, uint64_t now_ms)
     g->used = come;
     g->anew = true;
     g->opened = false;
+    g->since_ms = now_ms; /* members are waited for from now on */
     psd_group_without(g, 0);
     return true;
 }

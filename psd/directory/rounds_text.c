@@ -100,7 +100,7 @@ static void add_missing(const struct psd_task *t, const struct psd_group *g, str
     }
 }
 
-/* Places of the workers that the cluster lists which nobody has had. */
+/* Places of the workers that the cluster lists which nobody has in this training. */
 static void add_absent(const struct psd_task *t, const struct psd_group *g, struct psd_names *names, uint32_t count)
 {
     uint32_t listed = psi_cluster_num_tasks(&t->cluster, "worker"), named = 0;
@@ -113,7 +113,10 @@ static void add_absent(const struct psd_task *t, const struct psd_group *g, stru
             there = there || (m->task == task && m->active && strcmp(m->job, "worker") == 0);
         }
         if (!there) {
-            psd_names_add(names, "/job:worker/task:%u (not joined for %.1f s)", task, (double)(t->now_ms - g->since_ms) / 1000.0);
+            bool finished = psd_training_had_finished(t, g->container, "worker", task);
+            psd_names_add(names, "/job:worker/task:%u (%s for %.1f s)", task,
+                          finished ? "has finished, awaited by the next training" : "not joined",
+                          (double)(t->now_ms - g->since_ms) / 1000.0);
             named++;
         }
     }

@@ -5,7 +5,8 @@
  *
  * Happy path: SYNC begins a training, and gives it a number -> JOIN tells it to each member -> LEAVE notes who has finished ->
  * the model is lost, RESET, and SYNC of a process that was a member says the number: it goes on, and those who have finished are
- * not waited for. When all have finished the training is over: the next one has another number.
+ * not waited for. When all have finished the training is over: the next one has another number, and who was lost meanwhile and
+ * says the number of the one before is no member of it.
  * Failure: nothing of this is kept over a restart, or without memory: then all are waited for.
  */
 #include "rounds.h"
@@ -21,13 +22,18 @@ struct place {
     uint32_t task;
 };
 
+struct places {
+    struct place *at;
+    size_t count, capacity;
+};
+
 struct psd_training {
     /* volatile: */
     struct psi_list link; /* task->trainings, the newest first */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t id;
-    struct place *finished;
-    size_t count, capacity;
+    uint64_t over_id;               /* of the one before, where all that were left had finished it; 0: of none */
+    struct places finished, before; /* this one; the one of over_id */
 };
 
 static struct psd_training *find(const struct psd_task *t, const char *container)
@@ -45,7 +51,8 @@ static struct psd_training *find(const struct psd_task *t, const char *container
 static void forget(struct psd_task *t, struct psd_training *training)
 {
     psi_list_remove(&training->link);
-    psi_free(training->finished);
+    psi_free(training->finished.at);
+    psi_free(training->before.at);
     psi_free(training);
     t->training_count--;
 }
@@ -54,7 +61,7 @@ static void forget(struct psd_task *t, struct psd_training *training)
 static void renew(struct psd_task *t, struct psd_training *training)
 {
     training->id = psd_random(t) | 1;
-    training->count = 0;
+    training->finished.count = 0;
 }
 
 static struct psd_training *begin(struct psd_task *t, const char *container)
@@ -73,11 +80,11 @@ static struct psd_training *begin(struct psd_task *t, const char *container)
     return training;
 }
 
-static struct place *find_place(struct psd_training *training, const char *job, uint32_t task)
+static struct place *find_place(const struct places *in, const char *job, uint32_t task)
 {
-    for (size_t i = 0; training != NULL && i < training->count; i++) {
-        if (training->finished[i].task == task && strcmp(training->finished[i].job, job) == 0) {
-            return &training->finished[i];
+    for (size_t i = 0; i < in->count; i++) {
+        if (in->at[i].task == task && strcmp(in->at[i].job, job) == 0) {
+            return &in->at[i];
         }
     }
     return NULL;
@@ -89,12 +96,24 @@ uint64_t psd_training_id(const struct psd_task *t, const char *container)
     return training == NULL ? 0 : training->id;
 }
 
+bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id)
+{
+    const struct psd_training *training = find(t, container);
+    return training != NULL && id != 0 && training->over_id == id;
+}
+
+bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task)
+{
+    const struct psd_training *training = find(t, container);
+    return training != NULL && find_place(&training->before, job, task) != NULL;
+}
+
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task)
 {
     struct psd_training *training = find(t, container);
-    struct place *p = find_place(training, job, task);
+    struct place *p = training == NULL ? NULL : find_place(&training->finished, job, task);
     if (p != NULL) {
-        *p = training->finished[--training->count];
+        *p = training->finished.at[--training->finished.count];
     } else if (training == NULL) {
         PSI_IGNORE(begin(t, container)); /* without memory nobody is known to have finished */
     }
@@ -104,19 +123,18 @@ bool psd_training_join(struct psd_task *t, const char *container, const char *jo
 void psd_training_finish(struct psd_task *t, const char *container, const char *job, uint32_t task)
 {
     struct psd_training *training = find(t, container);
-    if (training == NULL || find_place(training, job, task) != NULL) {
+    if (training == NULL || find_place(&training->finished, job, task) != NULL) {
         return;
     }
-    if (training->count == training->capacity) {
-        struct place *more = training->count < PS_MEMBERS_MAX
-                                 ? psi_grow(training->finished, training->count, &training->capacity, sizeof(*more))
-                                 : NULL;
+    struct places *in = &training->finished;
+    if (in->count == in->capacity) {
+        struct place *more = in->count < PS_MEMBERS_MAX ? psi_grow(in->at, in->count, &in->capacity, sizeof(*more)) : NULL;
         if (more == NULL) {
             return; /* it is waited for */
         }
-        training->finished = more;
+        in->at = more;
     }
-    struct place *p = &training->finished[training->count++];
+    struct place *p = &in->at[in->count++];
     memcpy(p->job, job, strlen(job) + 1);
     p->task = task;
 }
@@ -132,13 +150,17 @@ uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const 
         psd_training_finish(t, container, w->record->job, w->record->task);
     }
     training = find(t, container);
-    return training == NULL ? finished : (uint32_t)training->count;
+    return training == NULL ? finished : (uint32_t)training->finished.count;
 }
 
 void psd_training_over(struct psd_task *t, const char *container)
 {
     struct psd_training *training = find(t, container);
     if (training != NULL) {
+        const struct places before = training->before;
+        training->over_id = training->id;
+        training->before = training->finished;
+        training->finished = before; /* its memory */
         renew(t, training);
     }
 }

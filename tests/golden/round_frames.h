@@ -90,6 +90,15 @@ static inline void join_request(struct wire *out)
     round_frame(out, PS_OP_JOIN, 0, 52, &ps_v1_Join_msg, &m, &body);
 }
 
+/* Of a process that was a member of that training. */
+static inline void join_again(struct wire *out)
+{
+    struct psi_buf body;
+    container_list(&body);
+    ps_v1_Join m = {.timeout_ms = 60000, .has_options = true, .options = golden_sync(), .training = ROUND_TRAINING};
+    round_frame(out, PS_OP_JOIN, 0, 52, &ps_v1_Join_msg, &m, &body);
+}
+
 static inline void join_answer(struct wire *out)
 {
     ps_v1_JoinAnswer m = {.member = ROUND_MEMBER,

@@ -466,6 +466,7 @@ static const struct golden {
     {"sync_more", sync_more},
     {"sync_again", sync_again},
     {"join", join_request},
+    {"join_again", join_again},
     {"join_answer", join_answer},
     {"join_answer_again", join_answer_again},
     {"step", step_request},

@@ -91,9 +91,11 @@ ps_status psi_sync_build_join(struct psi_ask *ask, struct psi_err *err)
     if (ask->peer->c->sync.mode == PS_SYNC_NONE) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "ps_session_sync() and ps_session_ready() come first");
     }
-    const ps_v1_Join m = {.timeout_ms = psi_time_to_give(ask->peer->c, ask->req->deadline_ms),
+    const struct psi_client *c = ask->peer->c;
+    const ps_v1_Join m = {.timeout_ms = psi_time_to_give(c, ask->req->deadline_ms),
                           .has_options = true,
-                          .options = options_of(ask->peer->c)};
+                          .options = options_of(c),
+                          .training = c->member.training != 0 ? c->member.training : c->sync.training};
     ps_status st = psi_ask_meta(ask, &ps_v1_Join_msg, &m, err);
     return st == PS_OK ? give_container(ask, err) : st;
 }

@@ -597,8 +597,7 @@ static bool has_cause(const struct sim *s, const struct sim_call *call)
         return !s->k.quiet || s->ending || (op->kind == PSI_REQ_STEP && s->trainer[op->program].forgets != 0) ||
                (op->kind == PSI_REQ_READY && s->program[op->program].role == SIM_FINAL);
     case PS_OUT_OF_RANGE: /* the others have finished while it was lost */
-        return op->kind == PSI_REQ_STEP && s->sync.mode == PS_SYNC_ROUNDS && (!s->k.quiet || s->ending) &&
-               others_have_left(s, op);
+        return op->kind == PSI_REQ_STEP && (!s->k.quiet || s->ending) && others_have_left(s, op);
     case PS_DATA_LOSS:
         return op->kind == PSI_REQ_READY && s->mixed_event >= op->started_event;
     case PS_NOT_FOUND:

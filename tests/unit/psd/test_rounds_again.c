@@ -136,6 +136,22 @@ TEST(test_finished_before_the_last_round_and_another_directory)
     assert_away(r, -2, 2);
 }
 
+/* The place of one that was lost is gone, and it is told so before the last one at work finishes: its JOIN, which comes after
+ * that, waits for nobody who has finished. */
+TEST(test_join_after_the_end_of_its_training)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_SHRINK);
+    const uint64_t training = psd_training_id(r->cl->ps0->core, PSI_CONTAINER_DEFAULT);
+    ps_v1_Join m = {.timeout_ms = SECONDS_20, .has_options = true, .options = r->options, .training = training};
+    pass(r, 15000, 1);
+    fc_cut(&r->m[1].d);
+    connect_as(&r->m[1].d, 1);
+    assert_int_equal(stepped(r, 1, step(r, 1)).flags, PS_STEP_LOST_PLACE);
+    assert_applied(leave(r, 0, true));
+    assert_reply(ask_container(&r->m[1].d, PS_OP_JOIN, r->m[1].d.next_id++, &ps_v1_Join_msg, &m), PS_OUT_OF_RANGE,
+                 "all other workers have finished while this one was lost");
+}
+
 /* The next training has begun to come when the lost one's lease ends: it begins with all, and not with the one started again. */
 TEST(test_next_training_beside_a_lost_one)
 {
@@ -344,6 +360,76 @@ TEST(test_staleness_and_another_directory)
     assert_int_equal(stepped(r, 0, ended(r, 0)).round, 5);
     assert_applied(ended(r, 2));
     assert_int_equal(member(r, 2)->steps, 5);
+}
+
+/* ---- staleness: one that was silent while the others finished ---- */
+
+static const ps_v1_SyncOptions SHRINKS = {
+    .mode = PSD_SYNC_STALENESS, .workers = 2, .staleness = 1, .on_loss = PSD_ON_LOSS_SHRINK};
+
+static struct fc_reply rejoin(struct rd *r, uint32_t i, uint64_t training)
+{
+    ps_v1_Join m = {.timeout_ms = SECONDS_20, .has_options = true, .options = r->options, .training = training};
+    return ask_container(&r->m[i].d, PS_OP_JOIN, r->m[i].d.next_id++, &ps_v1_Join_msg, &m);
+}
+
+/* It was silent for a lease: its place is gone. What it hears does not depend on whether it says STEP before the others have
+ * finished, or after that; it waits for nobody who has finished. */
+TEST(test_staleness_silent_while_the_others_finished)
+{
+    for (int early = 0; early < 2; early++) {
+        struct rd *r = rd_away_as(SHRINKS);
+        const uint64_t training = psd_training_id(r->cl->ps0->core, PSI_CONTAINER_DEFAULT);
+        assert_applied(stale_step(r, 0, 1));
+        assert_applied(stale_step(r, 1, 1));
+        pass(r, 15000, 1);
+        fc_cut(&r->m[1].d);
+        connect_as(&r->m[1].d, 1);
+        if (early) {
+            assert_int_equal(stepped(r, 1, stale_step(r, 1, 2)).flags, PS_STEP_LOST_PLACE);
+        }
+        assert_applied(leave(r, 0, true));
+        if (!early) {
+            assert_reply(stale_step(r, 1, 2), PS_OUT_OF_RANGE, "the training of container 'localhost' is over");
+        }
+        assert_reply(rejoin(r, 1, training), PS_OUT_OF_RANGE, "all other workers have finished while this one was lost");
+        assert_null(member(r, 1));
+        fc_cut(&r->m[2].d);
+        connect_as(&r->m[2].d, 2);
+        join(r, 2);
+        assert_waits(stale_step(r, 2, 1)); /* a new process: for all, as ever */
+        assert_int_equal(group(r)->workers, 2);
+    }
+}
+
+/* Who has joined and finished is not said to have not joined; since when the next training waits is said, not since when the last
+ * round is over. */
+TEST(test_who_has_finished_is_named_so)
+{
+    struct rd *r = rd_joined(1, 0, PSD_ON_LOSS_WAIT);
+    char text[PSD_NAMES_BYTES];
+    pass(r, 3000, 1);
+    assert_applied(leave(r, 0, true));
+    pass(r, 1000, 1);
+    assert_string_equal(psd_group_missing_text(r->cl->ps0->core, group(r), text, sizeof(text)),
+                        "/job:worker/task:0 (has finished, awaited by the next training for 1.0 s)");
+}
+
+/* The session of the last one at work is closed, and its process makes another: it goes on alone. */
+TEST(test_staleness_of_the_last_one_made_anew)
+{
+    struct rd *r = rd_away_as(SHRINKS);
+    const uint64_t training = psd_training_id(r->cl->ps0->core, PSI_CONTAINER_DEFAULT);
+    assert_applied(stale_step(r, 0, 1));
+    assert_applied(stale_step(r, 1, 1));
+    assert_applied(leave(r, 0, true));
+    assert_applied(fc_call(&r->m[1].d, PS_OP_GOODBYE, 0, r->m[1].d.next_id++, 0, NULL, 0, NULL));
+    pass(r, 2000, 0);
+    connect_of(&r->m[2].d, "worker", 1, 4001);
+    assert_applied(rejoin(r, 2, training));
+    r->m[2].id = member(r, 2)->id;
+    assert_int_equal(member(r, 2)->steps, 1);
+    assert_applied(stale_step(r, 2, 2));
 }
 
 TEST(test_staleness_of_one_and_another_directory)

@@ -427,6 +427,7 @@ TEST(test_join)
 {
     struct team *t = team_new(1, PS_SYNC_ROUNDS, SMALL);
     t->sync.workers = 5;
+    t->sync.training = 78; /* of an earlier session of this process */
     const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
     statuses(t, true, PS_SYNC_ROUNDS);
     assert_done(ready, PS_OK);
@@ -434,7 +435,7 @@ TEST(test_join)
     struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_JOIN);
     ps_v1_Join m;
     assert_int_equal(psi_msg_decode(&ps_v1_Join_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
-    assert_true(m.options.mode == 1 && m.options.workers == 5 && m.timeout_ms > 50000);
+    assert_true(m.options.mode == 1 && m.options.workers == 5 && m.timeout_ms > 50000 && m.training == 78);
     const uint64_t id = frame->h.id;
     fake_cut(&t->f, 0);
     fake_hello(&t->f, 0, 100, 200, NULL, NULL);
@@ -590,7 +591,11 @@ static void lost_place(uint32_t taken)
     step_answer(t, fake_take(&t->f, 0, PS_OP_STEP)->h.id, (struct ps_step_result){.flags = PS_STEP_LOST_PLACE, .taken = taken});
     assert_int_equal(step->dones, 0);
     const struct fake_answer later = {.status = PS_UNAVAILABLE, .text = "not all have listed"};
-    fake_reply(&t->f, 0, PS_OP_JOIN, fake_take(&t->f, 0, PS_OP_JOIN)->h.id, false, &later);
+    const struct fake_frame *frame = fake_take(&t->f, 0, PS_OP_JOIN);
+    ps_v1_Join m;
+    assert_int_equal(psi_msg_decode(&ps_v1_Join_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+    assert_int_equal(m.training, 77);
+    fake_reply(&t->f, 0, PS_OP_JOIN, frame->h.id, false, &later);
     fake_wait(&t->f, 100); /* it goes on as a JOIN */
     join_answer(t, 66, 9, 0);
     assert_done(step, PS_OK);
