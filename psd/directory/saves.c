@@ -511,7 +511,7 @@ static void decide(struct psd_task *t)
     psi_manifest_init(&copy);
     s->what.milliseconds = t->now_ms - s->begun_ms;
     ps_status st = psi_manifest_add(&file, &ps_v1_SaveItem_msg, &s->what, &err);
-    st = st == PS_OK ? psi_buf_append(&file, s->files.data, s->files.len, &err) : st;
+    st = st == PS_OK ? psd_saves_put_files(s, &file, &err) : st;
     st = st == PS_OK ? psi_manifest_end(&file, &err) : st;
     st = st == PS_OK ? psi_buf_append(&copy, file.data, file.len, &err) : st;
     psi_buf_fini(&s->files);

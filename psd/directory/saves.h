@@ -44,6 +44,7 @@ struct psd_saves_part {
     uint32_t peer; /* PSD_NO_PEER: the container, of all tasks */
     uint32_t notes;
     uint32_t bare_at; /* peer that has `bare` */
+    uint64_t step;    /* + 1, the highest that a task has said; 0: none has */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char bare[PS_NAME_BYTES_MAX + 1]; /* a variable without a value; "": none is known by name */
 };
@@ -179,6 +180,9 @@ ps_status psd_saves_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** A file of p's part, but for the state, or a note of it. RESOURCE_EXHAUSTED. */
 ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, const ps_v1_FileItem *item,
                               struct psi_err *err) PSI_MUST;
+/** The files of the attempt as its manifest has them: those with values say what all tasks together have of their container.
+ * RESOURCE_EXHAUSTED: the manifest is too long. */
+ps_status psd_saves_put_files(const struct psd_saves *s, struct psi_buf *manifest, struct psi_err *err) PSI_MUST;
 /** FAILED_PRECONDITION: what was taken is half a model. */
 ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** FAILED_PRECONDITION: an owner has come back without a variable of its own. */

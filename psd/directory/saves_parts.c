@@ -68,6 +68,7 @@ ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, con
         st = all == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
         if (all != NULL) {
             all->notes |= item->notes;
+            all->step = item->step > all->step && item->step <= INT64_MAX ? item->step : all->step;
         }
         if (all != NULL && all->bare[0] == '\0') {
             all->bare_at = p->index;
@@ -77,6 +78,28 @@ ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, con
     }
     if (st == PS_OK && (!note || (item->notes & PS_NOTE_DELETED) != 0)) {
         st = get_part(s, container, p->index, err) == NULL ? PS_RESOURCE_EXHAUSTED : PS_OK;
+    }
+    return st;
+}
+
+ps_status psd_saves_put_files(const struct psd_saves *s, struct psi_buf *manifest, struct psi_err *err)
+{
+    const uint8_t *at = s->files.data;
+    size_t n = s->files.len;
+    bool end = false;
+    ps_status st = PS_OK;
+    while (st == PS_OK) {
+        ps_v1_FileItem item;
+        char container[PS_CONTAINER_BYTES_MAX + 1];
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, err);
+        if (st != PS_OK || end) {
+            break;
+        }
+        bool values = item.kind == PS_FILE_VALUES && PSI_BYTES_TEXT(item.container, container, sizeof(container)) == PS_OK;
+        const struct psd_saves_part *all = values ? find_part(s, container, PSD_NO_PEER) : NULL;
+        item.notes = all == NULL ? 0 : all->notes;
+        item.step = all == NULL ? 0 : all->step;
+        st = psi_manifest_add(manifest, &ps_v1_FileItem_msg, &item, err);
     }
     return st;
 }

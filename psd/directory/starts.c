@@ -121,6 +121,7 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
     for (size_t i = 0; i < of->count; i++) {
         ps_v1_StartItem item = ps_v1_StartItem_init_zero;
         item.start = of->of[i].start;
+        item.trained = of->of[i].trained;
         PSI_IGNORE(PSI_BYTES_SET(item.container, of->of[i].container)); /* fits: checked name */
         psd_list_add(&l, &ps_v1_StartItem_msg, &item);
         psd_starts_forget_names(t, p, of->of[i].container);
@@ -203,19 +204,21 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
                         struct psd_start_list *out, struct psi_err *err)
 {
     const struct psd_starts *s = t->starts;
-    ps_status st = PS_OK;
-    for (size_t i = 0; st == PS_OK && i < loaded->count; i++) {
+    for (size_t i = 0; i < loaded->count; i++) {
         const char *container = loaded->of[i].container;
         const struct psd_starts_held *there = psd_starts_living(t, container);
         const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, container);
         bool cut = is_cut(t, container);
-        if (cut) {
-            st = psd_start_list_put(out, container, s->start, err);
-        } else if (own != NULL && own->start == 0 && p->waits) { /* finished, beside what was trained */
-            st = psd_start_list_put(out, container, there == NULL ? s->start : there->start, err);
+        if (cut || (own != NULL && own->start == 0 && p->waits)) { /* otherwise finished, beside what was trained */
+            struct psd_start_of *placed = psd_start_list_get(out, container, err);
+            if (placed == NULL) {
+                return PS_RESOURCE_EXHAUSTED;
+            }
+            placed->start = cut || there == NULL ? s->start : there->start;
+            placed->trained = loaded->of[i].trained;
         }
     }
-    return st;
+    return PS_OK;
 }
 
 /* A model goes back: the steps that were said are of a history that is given up. */
@@ -337,6 +340,9 @@ static void place(struct psd_task *t)
             bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
             st = psd_start_list_put(was_reset ? &left : &all, container, 0, &err);
         }
+    }
+    if (c != NULL) {
+        psd_starts_mark_trained(c, &all);
     }
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         st = s->peers[i].loads ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;

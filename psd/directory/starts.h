@@ -172,6 +172,9 @@ bool psd_starts_have_disks(const struct psd_task *t);
 bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c);
 /** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
 bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone);
+/** Marks the containers of `of` in which something was trained before c was cut, on whatever task. A manifest of an older psd
+ * says that of no container: its step counts, where all its values are of one container. */
+void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_start_list *of);
 /** What to do about that, for people; older: that could be loaded instead (0: none). Returns buf. */
 const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf,
                                     size_t n);

@@ -283,6 +283,42 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     return true;
 }
 
+static void mark_trained(const struct psd_start_list *of, const char *container)
+{
+    struct psd_start_of *found = psd_start_list_find(of, container);
+    if (found != NULL) {
+        found->trained = true;
+    }
+}
+
+void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_start_list *of)
+{
+    size_t n = 0;
+    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
+    char container[PS_CONTAINER_BYTES_MAX + 1], only[PS_CONTAINER_BYTES_MAX + 1] = "";
+    bool end = false, says = false, several = false;
+    ps_v1_SaveItem what;
+    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
+    PSI_ASSERT(st == PS_OK); /* it was checked, as all of it */
+    while (!end) {
+        ps_v1_FileItem file;
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
+        PSI_ASSERT(st == PS_OK);
+        if (end || file.kind != PS_FILE_VALUES || PSI_BYTES_TEXT(file.container, container, sizeof(container)) != PS_OK) {
+            continue;
+        }
+        says = says || file.notes != 0 || file.step != 0;
+        several = several || (only[0] != '\0' && strcmp(only, container) != 0);
+        memcpy(only, container, sizeof(only));
+        if ((file.notes & PS_NOTE_TRAINED) != 0 || file.step > 1) {
+            mark_trained(of, container);
+        }
+    }
+    if (!says && !several && c->what.step > 1) {
+        mark_trained(of, only);
+    }
+}
+
 const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf, size_t n)
 {
     struct psd_starts_part part;

@@ -35,17 +35,28 @@ struct psd_start_of *psd_start_list_find(const struct psd_start_list *l, const c
     return NULL;
 }
 
-ps_status psd_start_list_put(struct psd_start_list *l, const char *container, uint64_t start, struct psi_err *err)
+struct psd_start_of *psd_start_list_get(struct psd_start_list *l, const char *container, struct psi_err *err)
 {
     struct psd_start_of *of = psd_start_list_find(l, container);
     if (of == NULL) {
         struct psd_start_of *more = psi_grow(l->of, l->count, &l->capacity, sizeof(*more));
         if (more == NULL) {
-            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for its containers");
+            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for its containers")); /* NULL says it */
+            return NULL;
         }
         l->of = more;
         of = &l->of[l->count++];
+        *of = (struct psd_start_of){.start = 0};
         memcpy(of->container, container, strlen(container) + 1);
+    }
+    return of;
+}
+
+ps_status psd_start_list_put(struct psd_start_list *l, const char *container, uint64_t start, struct psi_err *err)
+{
+    struct psd_start_of *of = psd_start_list_get(l, container, err);
+    if (of == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
     }
     of->start = start;
     return PS_OK;
@@ -439,11 +450,12 @@ struct placing {
     const struct psd_start_list *of;
 };
 
-static bool wants(void *ctx, const char *container, uint64_t *out_start)
+static bool wants(void *ctx, const char *container, uint64_t *out_start, bool *out_trained)
 {
     const struct placing *p = ctx;
     const struct psd_start_of *of = psd_start_list_find(p->of, container);
     *out_start = of == NULL ? 0 : of->start;
+    *out_trained = of != NULL && of->trained;
     return of != NULL;
 }
 
@@ -591,7 +603,13 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     if (st == PS_OK && item->name.size == 0) {
-        return psd_start_list_put(of, container, item->start, err);
+        struct psd_start_of *placed = psd_start_list_get(of, container, err);
+        if (placed == NULL) {
+            return PS_RESOURCE_EXHAUSTED;
+        }
+        placed->start = item->start;
+        placed->trained = item->trained;
+        return PS_OK;
     }
     if (st == PS_OK && PSI_BYTES_TEXT(item->name, name, sizeof(name)) != PS_OK) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "TASK_PLACE: a name that cannot be");

@@ -31,6 +31,7 @@ struct psd_start_of {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t start; /* psd_container.start from then on */
+    bool trained;   /* something in it, on whatever task, was trained before the cut */
 };
 
 struct psd_start_list {
@@ -93,6 +94,8 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
                                struct psi_err *err) PSI_MUST;
 /** Containers of what is loaded; start: not 0 where something in it has no value, or waits for its chief's. */
 ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *out, struct psi_err *err) PSI_MUST;
+/** Its entry, a new one at the end where it has none; NULL: RESOURCE_EXHAUSTED, in err. Borrows until the next one comes. */
+struct psd_start_of *psd_start_list_get(struct psd_start_list *l, const char *container, struct psi_err *err) PSI_MUST;
 ps_status psd_start_list_put(struct psd_start_list *l, const char *container, uint64_t start, struct psi_err *err) PSI_MUST;
 /** NULL: it is not in it. */
 struct psd_start_of *psd_start_list_find(const struct psd_start_list *l, const char *container);

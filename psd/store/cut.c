@@ -113,12 +113,14 @@ void psd_cut_container(struct psd_cut *cut, struct psd_container *c)
 static void note(struct psd_container *c, const struct psd_variable *v)
 {
     bool bare = v->queue == NULL && !v->initialised;
-    c->cut_notes |= (v->sealed ? PS_NOTE_SEALED : 0u) | (bare ? PS_NOTE_BARE : 0u);
+    bool pushed = v->queue == NULL && v->pushes > 0;
+    c->cut_notes |= (v->sealed ? PS_NOTE_SEALED : 0u) | (bare ? PS_NOTE_BARE : 0u) | (pushed ? PS_NOTE_TRAINED : 0u);
     if (bare && c->cut_bare[0] == '\0') {
         memcpy(c->cut_bare, v->name, strlen(v->name) + 1);
     }
     if (strcmp(v->name, "global_step") == 0 && psd_step_check(v, NULL) == PS_OK && psd_step_value(v) <= INT64_MAX) {
         c->cut_step = psd_step_value(v) + 1;
+        c->cut_notes |= c->cut_step > 1 ? PS_NOTE_TRAINED : 0u;
     }
 }
 

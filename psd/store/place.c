@@ -36,8 +36,9 @@ static void leave_out(const struct placing *p)
 {
     struct psd_store *s = &p->from->store;
     uint64_t cursor = 0, start = 0;
+    bool trained = false;
     for (struct psd_container *c = next(p->from, &cursor); c != NULL; c = next(p->from, &cursor)) {
-        bool moves = p->how->wants(p->how->ctx, c->name, &start);
+        bool moves = p->how->wants(p->how->ctx, c->name, &start, &trained);
         uint64_t inner = 0;
         for (struct psd_variable *v = next_in(c, &inner); v != NULL; v = next_in(c, &inner)) {
             if (!moves || p->how->leaves_out(p->how->ctx, c->name, v->name)) {
@@ -128,11 +129,11 @@ static void settle_orders(struct psd_store *s, struct psd_variable **all)
 }
 
 /* Set beside values that others have trained since, first values that nothing had been done to yet are half a model (DESIGN §10);
- * where something was trained before the cut, the others were constants then. */
-static void note_restored(const struct psd_container *c, bool beside)
+ * where something in the container was trained before the cut, here or on another task, the others were constants then. */
+static void note_restored(const struct psd_container *c, bool beside, bool trained_elsewhere)
 {
     uint64_t cursor = 0;
-    bool trained = !beside;
+    bool trained = !beside || trained_elsewhere;
     for (const struct psd_variable *v = next_in(c, &cursor); v != NULL && !trained; v = next_in(c, &cursor)) {
         trained = v->version > 0;
     }
@@ -166,13 +167,14 @@ static void move(const struct placing *p, struct psd_container *from)
 static void note_placed(const struct placing *p, struct psd_container *to)
 {
     uint64_t inner = 0;
+    bool trained = false;
     to->next = 0;
-    PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start)); /* it does */
+    PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start, &trained)); /* it does */
     for (struct psd_variable *v = next_in(to, &inner); v != NULL; v = next_in(to, &inner)) {
         v->checkpoint = v->initialised ? p->how->checkpoint : 0;
         v->checkpoint_version = v->version;
     }
-    note_restored(to, to->start != p->how->start);
+    note_restored(to, to->start != p->how->start, trained);
 }
 
 /* What is not left out. */

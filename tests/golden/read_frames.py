@@ -726,6 +726,12 @@ def task_manifest(f):
         {**SAVED, "cluster_name": b"psd", "file_count": 2}] + [{"job": b"ps", **file} for file in FILES], "a manifest")
 
 
+def task_manifest_notes(f):
+    is_frame(f, "TASK_MANIFEST", "CRC", id=102)
+    check(items(f.payload, "SaveItem", "FileItem") == [
+        {**SAVED, "cluster_name": b"psd", "file_count": 2}, FILES[0], {**FILES[1], "notes": 9, "step": 1201}], "a manifest")
+
+
 def list_saved(f):
     is_frame(f, "LIST", "CRC", id=85)
     check(items(f.payload, "ListItem") == [{"saved": {"number": 12, "state": 1}}, {"saved": {"number": 11, "state": 3}}], "saved")
@@ -839,6 +845,11 @@ def task_place(f):
     check(items(f.payload, "StartItem") == [{"number": 12, "start": START}, {"start": START, "container": b"localhost"}], "a place")
 
 
+def task_place_trained(f):
+    is_frame(f, "TASK_PLACE", "CRC", id=103)
+    check(items(f.payload, "StartItem") == [{"number": 12, "start": START}, {"start": START, "container": b"localhost", "trained": True}], "a place")
+
+
 def list_start(f):
     is_frame(f, "LIST", "CRC", id=88)
     check(items(f.payload, "ListItem") == [{"start": {"waits": 1}}, {
@@ -853,11 +864,12 @@ def checkpoint(f):
 MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_delete, "checkpoint": checkpoint, "checkpoints_answer": checkpoints_answer,
             "task_cut_note": task_cut_note, "list_bar": list_bar, "list_order": list_order, "task_create_order": task_create_order, "task_reset_bar": task_reset_bar,
             "task_cut": of_number("TASK_CUT", 82), "task_cut_answer": task_cut_answer, "task_manifest": task_manifest,
+            "task_manifest_notes": task_manifest_notes,
             "task_drop": of_number("TASK_DROP", 84), "list_saved": list_saved,
             "checkpoint_restore": checkpoint_restore, "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
             "task_load_asked": task_load_asked,
             "share_beat": share_beat, "changed_beat": changed_beat, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
-            "task_load_answer": task_load_answer, "task_place": task_place, "list_start": list_start,
+            "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,
             "hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,

@@ -91,6 +91,24 @@ static inline void task_manifest(struct wire *out)
     psi_buf_fini(&body);
 }
 
+/* Its values say what all tasks had of the container at the cut. */
+static inline void task_manifest_notes(struct wire *out)
+{
+    ps_v1_SaveItem m = golden_save();
+    ps_v1_FileItem files[2];
+    struct psi_buf body;
+    golden_files(files);
+    files[1].notes = PS_NOTE_SEALED | PS_NOTE_TRAINED;
+    files[1].step = 1201;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_SaveItem_msg, &m);
+    list_add(&body, &ps_v1_FileItem_msg, &files[0]);
+    list_add(&body, &ps_v1_FileItem_msg, &files[1]);
+    struct ps_frame_header h = header_of(PS_OP_TASK_MANIFEST, 0, 102, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
 static inline void task_drop(struct wire *out)
 {
     ps_v1_SaveItem m = {.number = 12};
@@ -285,6 +303,17 @@ static inline void task_place(struct wire *out)
     m[0].start = m[1].start = UINT64_C(0x1122334455667788);
     PSI_IGNORE(PSI_BYTES_SET(m[1].container, "localhost")); /* fits */
     list_frame(out, PS_OP_TASK_PLACE, 0, 87, &ps_v1_StartItem_msg, m, sizeof(m[0]), 2);
+}
+
+/* The container had been trained at the cut. */
+static inline void task_place_trained(struct wire *out)
+{
+    ps_v1_StartItem m[2] = {ps_v1_StartItem_init_zero, ps_v1_StartItem_init_zero};
+    m[0].number = 12;
+    m[0].start = m[1].start = UINT64_C(0x1122334455667788);
+    m[1].trained = true;
+    PSI_IGNORE(PSI_BYTES_SET(m[1].container, "localhost")); /* fits */
+    list_frame(out, PS_OP_TASK_PLACE, 0, 103, &ps_v1_StartItem_msg, m, sizeof(m[0]), 2);
 }
 
 static inline void list_start(struct wire *out)

@@ -20,7 +20,9 @@ whose word is on its way: who has its shard leaves it as it is. A shard without 
 Starting: when all tasks have listed and a part of the model is lost, LOAD(n) of the newest that is decided and not barred: to all
 tasks where nothing lives, and in rounds; otherwise to the tasks that lost their parts. Each reads its shard, beside what lives, and
 says LOADED(n) or BAD(n) -> when all have, PLACE(n), and it is what lives. BAD: the next older one. None left: a new model where
-nothing lives, otherwise a reset. Somebody may say (`restore` none) that a start where nothing lives begins a new model though some are
+nothing lives, otherwise a reset. First values, to which nothing had been done at the cut, are half a model beside what was trained
+since: PLACE says whether any part had been trained at the cut, which the manifest has of all of them; where none had, such a part counts
+as lost, and whoever trains gives the model up. Somebody may say (`restore` none) that a start where nothing lives begins a new model though some are
 there: before any of it lives the directory's disk notes up to which number, and none of those is loaded beside what lives.
 A reset writes to the directory's disk that all numbers up to the last one given out are barred and that it is open, then goes to all
 tasks, which write the bar and begin a new model; when all have, the directory's disk says that it is over, and it is answered. One that
@@ -31,6 +33,7 @@ Promised, at every step:
   - the shards of a checkpoint in rounds are of one round;
   - a start where nothing lived loads the newest that was reported, or a newer one, but for shards that a disk has spoilt;
   - after a start where nothing lived all parts are of one checkpoint; in rounds they are always of one round, when nothing is on its way;
+  - no model is given up of which a checkpoint that had been trained has what was lost; and first values never pass for trained ones;
   - after a reset was answered nothing from before it lives, ever; when nothing is on its way all parts are of one model.
 And from every state there is a way without a further fault to one where all parts live and no shard is without a manifest."""
 import sys
@@ -68,6 +71,8 @@ MUTANTS = {
     'places_at_once':    ('spoilt', "a task lets live what it has loaded before all have"),
     'load_forgotten':    ('barely', "a restarted directory does not look whether all parts live by the same start"),
     'beside_kept':       ('barely', "what was read beside what lives is kept when the connection is lost"),
+    'first_of_each':     ('cuts', "a task that places first values looks at its own part alone, to know whether the model was trained"),
+    'first_forgotten':   ('cuts', "first values that are placed beside a trained model count as trained"),
     'newest_of_each':    ('rounds', "in rounds a task that comes back loads, the others keep what they have"),
     'cut_of_each':       ('rounds', "the cut of a task is when its disk has time, not when CUT comes"),
     'flip_forgotten':    ('rounds', "who was away for the end of a round is not told of it before the next cut"),
@@ -188,6 +193,7 @@ class Model:
             self.tell(w, i, 'LOADED' if t[BESIDE] else 'BAD', n)
         elif what == 'PLACE':
             t[LIVE], t[BESIDE], t[CUT] = t[BESIDE], None, None
+            self.place_beside(w, i, n, *m[2:])
             self.tell(w, i, 'PLACED', n)
         elif what == 'RESET':
             t[BAR] = t[BAR] if 'reset_not_noted' in self.off else max(t[BAR], n)
@@ -197,6 +203,21 @@ class Model:
             self.tell(w, i, 'WIPED', n)
         elif what == 'FLIP' and t[LIVE] and t[LIVE][VERSION] == n:
             t[LIVE] = put(t[LIVE], VERSION, n + 1)
+
+    @staticmethod
+    def trained(w, n):
+        """As the manifest has it, of all parts."""
+        return any(p and p[VERSION] > 0 for p in dict(w.cuts).get(n, ()))
+
+    def place_beside(self, w, i, n, beside, trained):
+        """First values beside what lives: are they lost?"""
+        if not beside or w.tasks[i][LIVE][VERSION] > 0:
+            return
+        lost = 'first_forgotten' not in self.off and (not trained or 'first_of_each' in self.off)
+        if lost and self.trained(w, n):
+            raise Violation('a model is given up, and checkpoint %d, which was trained, has what was lost' % n)
+        if not lost and not self.trained(w, n) and any(t[LIVE] and t[LIVE][VERSION] > 0 for t in w.tasks):
+            raise Violation('first values of checkpoint %d pass for trained ones' % n)
 
     # ---- the directory ----
     @staticmethod
@@ -228,7 +249,7 @@ class Model:
                 self.idle(w)                                    # the next older one
             else:
                 d[PHASE], d[SET] = PLACING, frozenset()
-                self.say_all(w, d[WHO], 'PLACE', n)
+                self.say_all(w, d[WHO], 'PLACE', n, d[WHO] != self.parts, self.trained(w, n))
         elif what == 'PLACED' and d[SET] == d[WHO]:
             if 'anew_noted_late' in self.off:
                 w.tasks[0][ANEW] = d[BEGAN]

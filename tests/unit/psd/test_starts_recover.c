@@ -190,3 +190,124 @@ TEST(test_changed_while_it_loads)
     connect(s, false, true);
     assert_lived(s, 1, false, true);
 }
+
+/* ---- first values beside a trained model ---- */
+
+enum { TRAINED_NOT, TRAINED_ELSEWHERE, TRAINED_STEP, GIVEN_ELSEWHERE, STEP_OF_ANOTHER, TRAINED_WAYS };
+
+static void push_in_model(struct fc *at, const char *name)
+{
+    static const float gradient = 1;
+    ps_v1_OpenAnswer a;
+    assert_int_equal(fc_open_in(at, "model", name, &a), PS_OK);
+    assert_applied(fc_push(at, PS_OP_PUSH, &a, &gradient, 1, 0));
+}
+
+static void give_step(struct st *s, const char *container, int64_t step)
+{
+    ps_v1_CreateItem m;
+    ps_v1_OpenAnswer a;
+    fc_create_item(&m, "global_step", PS_I64, 1, ps_no_optimizer());
+    PSI_BYTES_SET(m.container, container);
+    assert_int_equal(fc_create(&s->sv->c, &m, NULL), PS_OK);
+    assert_int_equal(fc_open_in(&s->sv->c, container, "global_step", &a), PS_OK);
+    assert_applied(fc_init_var(&s->sv->c, a.handle, ps_constant((double)step), ps_no_optimizer(), 0, false));
+    assert_reply(fc_seal(&s->sv->c, a.handle, a.creation, 0), PS_OK, "");
+}
+
+/* x at task 0 is trained, y at task 1 is a constant of version 0. y is saved, lost and restored while x goes on: y is what it was
+ * if the container had been trained at the cut, on whatever task; otherwise y counts as lost. */
+TEST(test_a_constant_is_restored)
+{
+    static const bool lost[TRAINED_WAYS] = {[TRAINED_NOT] = true, [GIVEN_ELSEWHERE] = true, [STEP_OF_ANOTHER] = true};
+    for (uint32_t way = 0; way < TRAINED_WAYS; way++) {
+        recover = "partial";
+        struct st *s = st_new(with_recover);
+        ps_v1_OpenAnswer y;
+        make_in_model(s, &s->sv->c, "x", 0, 1);
+        make_in_model(s, &s->at1, "y", 1, 1);
+        set(s, 1);
+        if (way == TRAINED_ELSEWHERE) {
+            push_in_model(&s->sv->c, "x");
+        }
+        if (way == GIVEN_ELSEWHERE) { /* what a program gives before it trains */
+            set_in_model(&s->sv->c, "x", 2);
+        }
+        if (way == TRAINED_STEP || way == GIVEN_ELSEWHERE) {
+            give_step(s, "model", way == GIVEN_ELSEWHERE ? 0 : 7);
+        }
+        if (way == STEP_OF_ANOTHER) {
+            give_step(s, "localhost", 7);
+        }
+        assert_int_equal(save(s), 1);
+        set_in_model(&s->sv->c, "x", 3);
+        lose(s, 1);
+        assert_true(shell_logged(s->sv->t[0], "recover=partial"));
+        assert_int_equal(fc_open_in(&s->at1, "model", "y", &y), PS_OK);
+        assert_true(y.initialised && y.sealed && y.version == 0 && y.checkpoint == 1);
+        assert_true(y.restored == lost[way]);
+    }
+}
+
+/* The directory's manifest of checkpoint 1 as a psd wrote it that said nothing of containers. */
+static void age_manifest(const struct st *s)
+{
+    char path[512];
+    uint8_t bytes[4096];
+    struct psi_buf aged;
+    ps_v1_SaveItem what;
+    ps_v1_FileItem file;
+    size_t left = 0;
+    bool end = false;
+    (void)snprintf(path, sizeof(path), "%s/ps-0/00000000000000000001/manifest", s->sv->dir);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    assert_true(fd >= 0);
+    ssize_t n = read(fd, bytes, sizeof(bytes));
+    assert_in_range(n, 1, sizeof(bytes) - 1);
+    psi_manifest_init(&aged);
+    const uint8_t *at = psi_manifest_items(bytes, (size_t)n, &left);
+    assert_int_equal(psi_list_next(&at, &left, &ps_v1_SaveItem_msg, &what, &end, NULL), PS_OK);
+    assert_int_equal(psi_manifest_add(&aged, &ps_v1_SaveItem_msg, &what, NULL), PS_OK);
+    for (;;) {
+        assert_int_equal(psi_list_next(&at, &left, &ps_v1_FileItem_msg, &file, &end, NULL), PS_OK);
+        if (end) {
+            break;
+        }
+        file.notes = 0;
+        file.step = 0;
+        assert_int_equal(psi_manifest_add(&aged, &ps_v1_FileItem_msg, &file, NULL), PS_OK);
+    }
+    assert_int_equal(psi_manifest_end(&aged, NULL), PS_OK);
+    assert_true(aged.len < (size_t)n);
+    assert_int_equal(pwrite(fd, aged.data, aged.len, 0), aged.len);
+    assert_int_equal(ftruncate(fd, (off_t)aged.len), 0);
+    assert_int_equal(close(fd), 0);
+    psi_buf_fini(&aged);
+}
+
+/* An older psd's manifest has one step for all: it counts where there is one container; of several it is not known which one had
+ * been trained, and the part of the task that is lost decides, as it did then. */
+TEST(test_a_constant_of_an_older_manifest)
+{
+    for (uint32_t several = 0; several < 2; several++) {
+        recover = "partial";
+        struct st *s = st_new(with_recover);
+        ps_v1_OpenAnswer y;
+        reset(s);
+        make_in_model(s, &s->sv->c, "x", 0, 1);
+        make_in_model(s, &s->at1, "y", 1, 1);
+        give_step(s, several ? "localhost" : "model", 7);
+        assert_int_equal(save(s), 1);
+        sv_kill(s->sv, 1);
+        sv_kill(s->sv, 0);
+        age_manifest(s);
+        boot(s, true, true);
+        connect(s, true, true);
+        set_in_model(&s->sv->c, "x", 3);
+        lose(s, 1);
+        assert_true(shell_logged(s->sv->t[0], "recover=partial"));
+        assert_int_equal(fc_open_in(&s->at1, "model", "y", &y), PS_OK);
+        assert_true(y.initialised && y.sealed && y.version == 0 && y.checkpoint == 1);
+        assert_true(y.restored == (several == 1));
+    }
+}
