@@ -109,6 +109,7 @@ static void finish(struct psd_task *t, struct psd_reset *reset)
     struct psi_list waiters;
     struct psd_change c = {.kind = PSD_CHANGE_RESET_END, .reset = {.container = reset->container}};
     psi_list_init(&waiters);
+    reset->why[0] = '\0';
     psi_list_move_all(&waiters, &reset->waiters); /* its record may go */
     psd_commit(t, &c);
     psd_wait_over(t, &waiters);
@@ -258,22 +259,44 @@ static void add_missing(const struct psd_task *t, struct psd_names *n, const str
     }
 }
 
+static void say_pending(const struct psd_task *t, const struct psd_reset *reset, char *buf, size_t n)
+{
+    char buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    add_missing(t, &missing, reset);
+    PSI_IGNORE(snprintf(buf, n, "%s '%s' is being %s: no answer yet from %s%s%s",
+                        reset->taken_back ? "a reset of container" : "container", reset->container,
+                        reset->taken_back ? "taken back" : "reset", psd_names_text(&missing), reset->why[0] != '\0' ? ": " : "",
+                        reset->why)); /* cut is fine */
+}
+
+void psd_reset_text(const struct psd_task *t, char *buf, size_t n)
+{
+    const struct psi_list *lists[] = {&t->resets, t->saves == NULL ? &t->resets : &t->saves->resets};
+    struct psi_list *it = NULL;
+    buf[0] = '\0';
+    for (int i = 0; i < 2; i++) {
+        PSI_LIST_FOREACH(it, lists[i]) {
+            const struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+            if (buf[0] == '\0' && reset->why[0] != '\0') {
+                say_pending(t, reset, buf, n);
+            }
+        }
+    }
+}
+
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err)
 {
     const struct psd_reset *reset = find_accepted(t, container);
-    char buffer[PSI_ERR_TEXT_MAX / 2];
-    struct psd_names missing = PSD_NAMES_IN(buffer);
+    char text[PSI_ERR_TEXT_MAX];
     if (psd_saves_are_read(t, err) != PS_OK) {
         return err->code; /* it may say that one goes on */
     }
     if (reset == NULL) {
         return PS_OK;
     }
-    add_missing(t, &missing, reset);
-    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "%s '%s' is being %s: no answer yet from %s%s%s",
-                       reset->taken_back ? "a reset of container" : "container", container,
-                       reset->taken_back ? "taken back" : "reset", psd_names_text(&missing), reset->why[0] != '\0' ? ": " : "",
-                       reset->why);
+    say_pending(t, reset, text, sizeof(text));
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "%s", text);
 }
 
 /* Who must be here and is not. */
@@ -354,8 +377,9 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
     for (uint32_t i = 0; (reset != NULL || begins) && i < t->peer_count; i++) {
         const struct psd_conn *conn = t->peers[i].conn;
         if (begins || reset->pending || (reset->owed[i] && conn != NULL && conn->list != PSD_LIST_NONE)) {
-            return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "another reset of container '%s' is pending",
-                               container);
+            const char *why = begins ? psd_reset_record(&t->saves->resets, container)->why : reset->why;
+            return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING, "another reset of container '%s' is pending%s%s",
+                               container, why[0] != '\0' ? ": " : "", why);
         }
     }
     PSI_LIST_FOREACH(it, &t->resets) {

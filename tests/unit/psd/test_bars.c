@@ -32,6 +32,14 @@ static void send_reset_as(struct sv *sv, uint64_t id, uint64_t chief_number)
     shell_send(sv->c.conn, w);
 }
 
+/* What `psctl status` says of checkpoints. */
+static const char *status_of(const struct sv *sv)
+{
+    static char text[1024];
+    psd_saves_text(sv->t[0]->core, text, sizeof(text));
+    return text;
+}
+
 /* A CREATE, of a name that is there or of a new one, and a DELETE are refused with that text. */
 static void expect_refused(struct sv *sv, uint64_t id, const char *text)
 {
@@ -378,13 +386,19 @@ TEST(test_disk_of_another_task_fails)
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "/job:ps/task:1");
     assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
     assert_false(peek_at(sv->t[0], "v0").found || peek_at(sv->t[1], "v1").found);
-    assert_reply(reset(sv, 51), PS_UNAVAILABLE, "pending");
+    r = reset(sv, 51);
+    assert_reply(r, PS_UNAVAILABLE, "pending");
+    assert_non_null(strstr(r.text, "No space left on device"));
+    expect_refused(sv, 60, "No space left on device"); /* nobody is to look into a log */
+    assert_non_null(strstr(status_of(sv), "; container 'localhost' is being reset: no answer yet from /job:ps/task:1"));
+    assert_non_null(strstr(status_of(sv), "No space left on device"));
     f->fail_at = 0;
     shell_pass(&sv->net, 1500);
     sv_run(sv);
     shell_pass(&sv->net, 1500);
     sv_run(sv);
     assert_int_equal(bar_at(sv, 1), 1);
+    assert_null(strstr(status_of(sv), "reset"));
     make_at(sv, "v0", 0);
 }
 
