@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines of the core. Happy path: fields -> one logfmt line. Failure: lines of the same event that bad peers cause come at
- * most once a second; the next one written says how many were left out.
+ * Log lines of the core. Happy path: fields -> one logfmt line. Failure: lines of an event that peers can cause as often as they
+ * like come a few times a second at most; the next one written says how many were left out.
  */
 #include "log.h"
 
@@ -17,15 +17,46 @@ void psd_server_log_stamp(void *data, char *buf, size_t n)
     (void)psi_log_format_time((uint64_t)now.tv_sec * 1000U + (uint64_t)now.tv_nsec / 1000000U, buf, n);
 }
 
-/* The row of an event that peers cause; -1: any other. */
-static int peer_event(const char *event)
+/* The row of an event that peers cause, and how many lines of it a second may have; -1: any other. */
+static int peer_event(const char *event, uint32_t *out_lines)
 {
-    static const char *const events[] = {"frame_rejected", "gap",           "hello_refused",    "hello_deadline",
-                                         "task_refused",   "list_rejected", "segment_deadline", "session_gave_way",
-                                         "peer_stuck"};
+    static const struct {
+        const char *event;
+        uint32_t lines;
+    } events[] = {
+        {"frame_rejected", 1},
+        {"gap", 1},
+        {"hello_refused", 1},
+        {"hello_deadline", 1},
+        {"task_refused", 1},
+        {"list_rejected", 1},
+        {"segment_deadline", 1},
+        {"session_gave_way", 1},
+        {"peer_stuck", 1},
+        {"closed_by_peer", PSD_CLIENT_EVENT_LINES},
+        {"peer_silent", PSD_CLIENT_EVENT_LINES},
+        {"chief", PSD_CLIENT_EVENT_LINES},
+        {"chief_forgotten", PSD_CLIENT_EVENT_LINES},
+        {"hyperparameters", PSD_CLIENT_EVENT_LINES},
+        {"rate_set", PSD_CLIENT_EVENT_LINES},
+        {"rate_cleared", PSD_CLIENT_EVENT_LINES},
+        {"config_set", PSD_CLIENT_EVENT_LINES},
+        {"rounds_set", PSD_CLIENT_EVENT_LINES},
+        {"rounds_end", PSD_CLIENT_EVENT_LINES},
+        {"trainer_done", PSD_CLIENT_EVENT_LINES},
+        {"job_done", PSD_CLIENT_EVENT_LINES},
+        {"shutdown_asked", PSD_CLIENT_EVENT_LINES},
+        {"container_reset", PSD_CLIENT_EVENT_LINES},
+        {"reset_taken_back", PSD_CLIENT_EVENT_LINES},
+        {"reset_not_noted", PSD_CLIENT_EVENT_LINES},
+        {"bars_not_written", PSD_CLIENT_EVENT_LINES},
+        {"checkpoint_failed", PSD_CLIENT_EVENT_LINES},
+        {"checkpoint_not_removed", PSD_CLIENT_EVENT_LINES},
+    };
     _Static_assert(sizeof(events) / sizeof(events[0]) <= PSD_PEER_EVENTS, "a row for each");
     for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-        if (strcmp(event, events[i]) == 0) {
+        if (strcmp(event, events[i].event) == 0) {
+            *out_lines = events[i].lines;
             return (int)i;
         }
     }
@@ -38,20 +69,25 @@ void psd_server_log_core(struct psd_server_log *l, const struct psi_log *log, co
     struct psi_kv fields[2] = {PSI_KV("task", task)};
     size_t count = 1;
     enum psi_log_level level = (enum psi_log_level)e->level;
-    int row = peer_event(e->event);
+    uint32_t lines = 0;
+    int row = peer_event(e->event, &lines);
     if (!psi_log_enabled(log, level)) {
         return;
     }
-    if (row >= 0 && now_ms < l->rows[row].next_ms) {
+    if (row >= 0 && now_ms >= l->rows[row].until_ms) {
+        l->rows[row].until_ms = now_ms + PSD_PEER_EVENT_MS;
+        l->rows[row].said = 0;
+    }
+    if (row >= 0 && l->rows[row].said == lines) {
         l->rows[row].unsaid++;
         return;
     }
     if (row >= 0) {
+        l->rows[row].said++;
         if (l->rows[row].unsaid > 0) {
             fields[count++] = PSI_KV("left_out_before", l->rows[row].unsaid);
         }
         l->rows[row].unsaid = 0;
-        l->rows[row].next_ms = now_ms + PSD_PEER_EVENT_MS;
     }
     psi_log_fields(log, level, e->event, fields, count, e->text);
 }

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* psd/shell/log.c: what peers can cause as often as they like cannot fill a log. */
+#include "psd/shell/log.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct sink {
+    uint32_t lines;
+    char last[PSI_LOG_LINE_MAX];
+};
+
+static void take(void *data, enum psi_log_level level, const char *line)
+{
+    struct sink *s = data;
+    (void)level;
+    s->lines++;
+    (void)snprintf(s->last, sizeof(s->last), "%s", line);
+}
+
+/* So many lines of it are written of 1,000 in one second, and the next second says how many were left out. */
+static void expect_at_most(const char *event, uint32_t lines)
+{
+    struct sink s = {.lines = 0};
+    struct psi_log log = {.level = PSI_LOG_INFO, .write = take, .data = &s};
+    struct psd_server_log l = {0};
+    struct psd_effect e = {.kind = PSD_EFFECT_LOG, .level = PSI_LOG_INFO};
+    char left_out[64];
+    (void)snprintf(e.event, sizeof(e.event), "%s", event);
+    for (uint64_t i = 0; i < 1000; i++) {
+        psd_server_log_core(&l, &log, "/job:ps/task:0", &e, 5000 + i);
+    }
+    assert_int_equal(s.lines, lines);
+    psd_server_log_core(&l, &log, "/job:ps/task:0", &e, 6000);
+    assert_int_equal(s.lines, lines + 1);
+    (void)snprintf(left_out, sizeof(left_out), " left_out_before=%u", 1000 - lines);
+    assert_int_equal(strstr(s.last, left_out) != NULL, lines < 1000);
+}
+
+TEST(test_what_a_client_causes)
+{
+    expect_at_most("chief", PSD_CLIENT_EVENT_LINES);
+    expect_at_most("config_set", PSD_CLIENT_EVENT_LINES);
+    expect_at_most("container_reset", PSD_CLIENT_EVENT_LINES);
+    expect_at_most("frame_rejected", 1);
+    expect_at_most("checkpoint_saved", 1000); /* it takes a disk */
+}
