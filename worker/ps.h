@@ -798,7 +798,8 @@ typedef enum ps_member_state {
     PS_MEMBER_COMPLETE = 2, /* its step is done: waits for the others */
     PS_MEMBER_LOST = 3,
     PS_MEMBER_ENTERS = 4, /* at the next round */
-    PS_MEMBER_WAITS = 5   /* bounded staleness: for those who are too far behind */
+    PS_MEMBER_WAITS = 5,  /* bounded staleness: for those who are too far behind */
+    PS_MEMBER_UNKNOWN = 6 /* the directory was restarted, and has not heard of it since: works, or is dead; no host, no pid */
 } ps_member_state;
 typedef struct ps_member_info {
     size_t struct_bytes;
@@ -806,9 +807,11 @@ typedef struct ps_member_info {
     uint32_t task, pid;
     char host[65], id[17]; /* id: of its session, hexadecimal, the first half */
     ps_member_state state;
-    uint64_t member;   /* 0: a place that nobody has */
-    uint64_t since_ms; /* it is in this state for so long */
-    uint64_t steps;    /* staleness */
+    uint64_t member;    /* 0: a place that nobody has */
+    uint64_t since_ms;  /* it is in this state for so long */
+    uint64_t steps;     /* staleness */
+    bool steps_unknown; /* ... but the directory was restarted, and has not been told them since */
+    uint8_t reserved[7];
 } ps_member_info;
 typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
 typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);

@@ -78,7 +78,7 @@ static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct
 static bool staleness_ends(const struct psd_task *t, struct psd_group *g, struct psd_group_member *m, struct psd_wait *w)
 {
     uint64_t slowest = psd_group_slowest(g), lead = m->steps - slowest;
-    if (!g->opened || lead > g->options.staleness) {
+    if (!g->opened || psd_group_is_unknown(g) || lead > g->options.staleness) {
         return false;
     }
     m->since_ms = t->now_ms;
@@ -242,6 +242,9 @@ static void note_losses(const struct psd_task *t, struct psd_group *g)
             m->grace_ms = t->now_ms + t->config.lease_ms;
         }
         psd_group_seen(g, m, r != NULL && r->member, t->now_ms);
+        if (r != NULL && r->round_member == m->id) {
+            psd_group_told(m, r->round_steps);
+        }
     }
 }
 
@@ -269,11 +272,13 @@ void psd_groups_turn(struct psd_task *t)
         PSI_LIST_FOREACH_SAFE(it, tmp, &t->groups) {
             struct psd_group *g = group_at(it);
             uint64_t attempt = t->attempts + 1;
+            bool recovering = g->phase == PSD_GROUP_RECOVERING;
             note_losses(t, g);
             while (psd_group_decide(g, attempt, t->now_ms)) {
                 t->attempts = g->attempt > t->attempts ? g->attempt : t->attempts;
                 attempt = t->attempts + 1;
             }
+            t->rounds_moved = t->rounds_moved || (recovering && g->phase != PSD_GROUP_RECOVERING); /* who has come before? */
             if (g->anew) {
                 psd_training_over(t, g->container);
                 g->anew = false;
@@ -548,7 +553,7 @@ static ps_status step(struct psd_task *t, struct psd_wait *w, const struct psd_r
     if (g->options.mode == PSD_SYNC_STALENESS) {
         member->steps = m.steps > member->steps ? m.steps : member->steps;
         member->since_ms = t->now_ms;
-        member->unknown = false;
+        member->unknown = member->by_beat = false;
     } else if (m.round == g->round && !member->complete) {
         member->complete = true;
         member->since_ms = t->now_ms;

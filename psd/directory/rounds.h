@@ -45,7 +45,8 @@ struct psd_group_member {
     bool leaving;        /* goes as soon as what it contributed is in the values */
     bool left;           /* ... of its own: its data are over */
     bool vacant;         /* its place is kept for a successor, at the owners too, and nobody has it */
-    bool unknown;        /* staleness: it has not said its steps to this directory */
+    bool unknown;        /* staleness: it has not said its steps to this directory; they are not below `steps` */
+    bool by_beat;        /* ... its beats have said them, and no STEP has come since */
     bool gone;           /* freed when no owner has it any more */
     bool excused;        /* its session was closed while it alone was at work: grace_ms, once, for its process to make another */
     uint64_t process;    /* of its session, a hash; 0: not known */
@@ -147,8 +148,12 @@ bool psd_group_decide(struct psd_group *g, uint64_t next_attempt, uint64_t now_m
 uint32_t psd_group_count(const struct psd_group *g, uint32_t *out_complete);
 /** Complete members that close a round now. */
 uint32_t psd_group_needed(const struct psd_group *g);
-/** Staleness: steps of the slowest. */
+/** Staleness: steps of the slowest, of those that are known. */
 uint64_t psd_group_slowest(const struct psd_group *g);
+/** Staleness: some member has not said its steps to this directory. Nobody goes on before that. */
+bool psd_group_is_unknown(const struct psd_group *g);
+/** The beats of m's session say its steps. */
+void psd_group_told(struct psd_group_member *m, uint64_t steps);
 /** Staleness: it waits in its STEP, for it is too far ahead of the slowest. */
 bool psd_group_is_ahead(const struct psd_group *g, const struct psd_group_member *m);
 /** No owner has it, or is asked. */

@@ -350,10 +350,30 @@ uint32_t psd_group_needed(const struct psd_group *g)
     return g->options.replicas == 0 || g->options.replicas > active ? active : g->options.replicas;
 }
 
+bool psd_group_is_unknown(const struct psd_group *g)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        if (member_at(it)->active && member_at(it)->unknown) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void psd_group_told(struct psd_group_member *m, uint64_t steps)
+{
+    if (m->unknown) {
+        m->steps = steps > m->steps ? steps : m->steps;
+        m->unknown = false;
+        m->by_beat = true;
+    }
+}
+
 bool psd_group_is_ahead(const struct psd_group *g, const struct psd_group_member *m)
 {
-    return g->options.mode == PSD_SYNC_STALENESS && m->active && !m->lost &&
-           m->steps - psd_group_slowest(g) > g->options.staleness;
+    bool waits = psd_group_is_unknown(g) ? !m->unknown && !m->by_beat : m->steps - psd_group_slowest(g) > g->options.staleness;
+    return g->options.mode == PSD_SYNC_STALENESS && m->active && !m->lost && waits;
 }
 
 uint64_t psd_group_slowest(const struct psd_group *g)
@@ -361,7 +381,8 @@ uint64_t psd_group_slowest(const struct psd_group *g)
     uint64_t least = UINT64_MAX;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
-        least = member_at(it)->active && member_at(it)->steps < least ? member_at(it)->steps : least;
+        const struct psd_group_member *m = member_at(it);
+        least = m->active && !m->unknown && m->steps < least ? m->steps : least;
     }
     return least == UINT64_MAX ? 0 : least;
 }

@@ -68,6 +68,12 @@ static uint32_t state_of(const struct psd_task *t, const struct psd_group *g, co
                                       : STATE_WORKS;
 }
 
+/* The directory knows it by its owners alone, and its session may be dead. */
+static bool is_unheard(const struct psd_task *t, const struct psd_group_member *m)
+{
+    return m->process == 0 && !m->lost && !m->vacant && psi_map_find(&t->records, m->session, sizeof(m->session)) == NULL;
+}
+
 /* Owners that are away, or have built something and have not heard what becomes of it. */
 static void add_owners(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
@@ -81,10 +87,11 @@ static void add_owners(const struct psd_task *t, const struct psd_group *g, stru
     }
 }
 
-/* In rounds who has not completed it; with bounded staleness those with the least steps, where somebody waits for them. */
+/* In rounds who has not completed it; with bounded staleness those with the least steps, where somebody waits for them, or whose
+ * steps are not known. */
 static void add_missing(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
-    const bool staleness = g->options.mode == PSD_SYNC_STALENESS;
+    const bool staleness = g->options.mode == PSD_SYNC_STALENESS, unknown = psd_group_is_unknown(g);
     uint64_t slowest = psd_group_slowest(g);
     bool held = !staleness;
     struct psi_list *it = NULL;
@@ -93,9 +100,13 @@ static void add_missing(const struct psd_task *t, const struct psd_group *g, str
     }
     PSI_LIST_FOREACH(it, &g->members) {
         const struct psd_group_member *m = member_at(it);
-        if (held && m->active && !m->complete && (!staleness || m->steps == slowest)) {
-            psd_names_add(names, "/job:%s/task:%u (%s for %.1f s)", m->job, m->task,
-                          state_of(t, g, m) == STATE_LOST ? "lost" : "at work", (double)(t->now_ms - m->since_ms) / 1000.0);
+        bool late = !staleness || (unknown ? m->unknown : m->steps == slowest);
+        if (held && m->active && !m->complete && late) {
+            const char *state = state_of(t, g, m) == STATE_LOST ? "lost"
+                                : is_unheard(t, m)              ? "not heard since the directory began,"
+                                                                : "at work";
+            psd_names_add(names, "/job:%s/task:%u (%s for %.1f s%s)", m->job, m->task, state,
+                          (double)(t->now_ms - m->since_ms) / 1000.0, m->unknown ? ", steps unknown" : "");
         }
     }
 }
@@ -144,6 +155,12 @@ const char *psd_group_missing_text(const struct psd_task *t, const struct psd_gr
     return psd_names_text(&names);
 }
 
+static const char *slowest_text(const struct psd_group *g, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n, "%llu", (unsigned long long)psd_group_slowest(g))); /* fits */
+    return psd_group_is_unknown(g) ? "a step that is not known" : buf;
+}
+
 static const char *verb(const struct psd_wait *w)
 {
     return w->op == PS_OP_SYNC ? "set" : w->op == PS_OP_JOIN ? "joined" : w->op == PS_OP_LEAVE ? "left" : "complete";
@@ -159,9 +176,10 @@ void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, stru
     PSI_IGNORE(psd_group_missing_text(t, g, out->release, sizeof(out->release))); /* it is in release */
     if (g->options.mode == PSD_SYNC_STALENESS && w->op == PS_OP_STEP && g->opened) {
         const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
-        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "step %llu of '%s', at most %u ahead of the slowest, at %llu",
+        char slowest[32];
+        PSI_IGNORE(snprintf(out->what, sizeof(out->what), "step %llu of '%s', at most %u ahead of the slowest, at %s",
                             (unsigned long long)(m == NULL ? 0 : m->steps), g->container, g->options.staleness,
-                            (unsigned long long)psd_group_slowest(g))); /* cut is fine */
+                            slowest_text(g, slowest, sizeof(slowest)))); /* cut is fine */
         return;
     }
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: round %llu of '%s', %u of %u complete", verb(w),
@@ -177,6 +195,12 @@ void psd_group_expire(struct psd_task *t, struct psd_wait *w)
         return;
     }
     const char *missing = psd_group_missing_text(t, g, buffer, sizeof(buffer));
+    if (g->options.mode == PSD_SYNC_STALENESS && g->opened && psd_group_is_unknown(g)) {
+        PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY,
+                               "container '%s': the directory was restarted, and does not know who is the slowest: waits for %s",
+                               g->container, missing)); /* answered by the caller */
+        return;
+    }
     if (g->options.mode == PSD_SYNC_STALENESS && g->opened) {
         PSI_IGNORE(psi_fail_as(&w->err, PS_DEADLINE_EXCEEDED, PS_REASON_NOT_READY,
                                "more than %u steps ahead of the slowest in container '%s', at step %llu: waits for %s",
@@ -218,6 +242,8 @@ static void list_member(const struct psd_task *t, const struct psd_group *g, con
     a.state = state_of(t, g, m);
     a.since_ms = t->now_ms - m->since_ms;
     a.steps = m->steps;
+    a.steps_unknown = m->unknown;
+    a.unheard = a.state != STATE_LOST && is_unheard(t, m);
     PSI_IGNORE(PSI_BYTES_SET(a.job, m->job)); /* fits: checked name */
     a.session.size = sizeof(a.session.bytes);
     memcpy(a.session.bytes, m->session, sizeof(a.session.bytes));

@@ -406,6 +406,9 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (c->record != NULL) {
         memcpy(c->record->chief_of, container, sizeof(container));
         c->record->chief_ready = beat.ready;
+        t->rounds_moved = t->rounds_moved || c->record->round_member != beat.member;
+        c->record->round_member = beat.member;
+        c->record->round_steps = beat.member_steps;
     }
     psd_beat_answer(t, c, r->header.id);
 }

@@ -98,6 +98,8 @@ struct psd_record {
     bool member;                               /* ... as of the last tick: its task counts as up */
     char chief_of[PS_CONTAINER_BYTES_MAX + 1]; /* directory: container that its last beat asked about; empty: none */
     uint64_t chief_ready;                      /* ... as whose chief of this number it has made the model ready; 0: it has not */
+    uint64_t round_member,
+        round_steps; /* ... bounded staleness: the member that it is, 0: none, and its steps, as its beats say */
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
 /* what a record takes at most */

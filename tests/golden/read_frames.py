@@ -614,6 +614,18 @@ def rounds_answer(f):
          "since_ms": 1500, "steps": 12}], "rounds")
 
 
+def rounds_unknown(f):
+    is_frame(f, "ROUNDS", "CRC REPLY", id=55)
+    check(items(f.payload, "RoundAnswer", "MemberAnswer") == [
+        {"container": b"localhost", "member_count": 1},
+        {"member": MEMBER, "job": b"worker", "state": 1, "unheard": 1, "steps_unknown": 1}], "rounds")
+
+
+def member_beat(f):
+    is_frame(f, "BEAT", "CRC", id=101)
+    same(message("Beat", f.meta), global_step=107, member=MEMBER, member_steps=12)
+
+
 def ages_answer(f):
     is_frame(f, "AGES", "CRC REPLY", id=56)
     check(items(f.payload, "AgeAnswer") == [{"container": b"localhost", "ages": [300, 0, 1] + [0] * 14}], "ages")
@@ -889,7 +901,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "step": of_member("STEP", 53, "Step", timeout_ms=60000, member=MEMBER, round=7, steps=12), "step_reply": step_reply,
             "step_first": of_member("STEP", 78, "Step", timeout_ms=600000, member=MEMBER, round=1, open_timeout_ms=60000),
             "leave": of_member("LEAVE", 54, "Leave", member=MEMBER, finished=1), "rounds_answer": rounds_answer,
-            "ages_answer": ages_answer, "task_rounds": task_rounds, "task_rounds_more": task_rounds_more, "task_join": task_join, "task_leave": task_leave, "prepare": prepare,
+            "ages_answer": ages_answer, "rounds_unknown": rounds_unknown, "member_beat": member_beat, "task_rounds": task_rounds, "task_rounds_more": task_rounds_more, "task_join": task_join, "task_leave": task_leave, "prepare": prepare,
             "prepare_missing": prepare_missing,
             "list_group": list_group, "chief_claim": of_member("CHIEF", 70, "Chief", claim=1, number=300, preferred=1, renew=1),
             "chief_answer": of_chief("CHIEF", 70, left_ms=7500, holder=CHIEF),

@@ -193,6 +193,33 @@ static inline void rounds_answer(struct wire *out)
     round_frame(out, PS_OP_ROUNDS, PS_FLAG_REPLY, 55, NULL, NULL, &body);
 }
 
+/* Of a directory that was restarted. */
+static inline void rounds_unknown(struct wire *out)
+{
+    ps_v1_RoundAnswer r = ps_v1_RoundAnswer_init_zero;
+    ps_v1_MemberAnswer m = ps_v1_MemberAnswer_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(r.container, "localhost")); /* these fit */
+    r.member_count = 1;
+    m.member = ROUND_MEMBER;
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "worker"));
+    m.state = 1;
+    m.unheard = true;
+    m.steps_unknown = true;
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_RoundAnswer_msg, &r);
+    list_add(&body, &ps_v1_MemberAnswer_msg, &m);
+    round_frame(out, PS_OP_ROUNDS, PS_FLAG_REPLY, 55, NULL, NULL, &body);
+}
+
+/* Of a member with bounded staleness. */
+static inline void member_beat(struct wire *out)
+{
+    ps_v1_Beat m = {.global_step = 107, .member = ROUND_MEMBER, .member_steps = 12};
+    struct ps_frame_header h = header_of(PS_OP_BEAT, 0, 101, 0);
+    control(out, &h, &ps_v1_Beat_msg, &m, NULL);
+}
+
 static inline void ages_answer(struct wire *out)
 {
     ps_v1_AgeAnswer m = ps_v1_AgeAnswer_init_zero;

@@ -477,6 +477,8 @@ static const struct golden {
     {"leave", leave_request},
     {"rounds_answer", rounds_answer},
     {"ages_answer", ages_answer},
+    {"rounds_unknown", rounds_unknown},
+    {"member_beat", member_beat},
     {"task_rounds", task_rounds},
     {"task_rounds_more", task_rounds_more},
     {"task_join", task_join},

@@ -197,6 +197,8 @@ ps_v1_Beat psi_ask_beat_of(const struct psi_peer *peer)
     if (c->known && peer->index == c->directory) {
         PSI_BYTES_SET(m.container, c->chief.container);
         m.ready = c->chief.readied && psi_client_is_chief(c) ? c->chief.number : 0;
+        m.member = c->member.mode == PS_SYNC_STALENESS ? c->member.id : 0;
+        m.member_steps = m.member != 0 ? c->member.steps : 0;
     }
     return m;
 }

@@ -374,7 +374,8 @@ void psi_peer_hello(struct psi_peer *peer)
     }
     peer->lease_ms = bounded(parts.answer.lease_ms, 100, 3600000, PS_LEASE_MS);
     peer->beat_ms = bounded(parts.answer.beat_ms, 10, 900000, PS_BEAT_MS);
-    peer->beat_sent_ms = c->now_ms;
+    const bool counts = c->member.mode == PS_SYNC_STALENESS; /* a directory that was restarted is told its steps at once */
+    peer->beat_sent_ms = c->now_ms - (counts ? peer->beat_ms : 0);
     if (!c->known) {
         struct psi_cluster told;
         psi_cluster_init(&told);

@@ -149,7 +149,7 @@ static bool give_member(const struct psi_list_sink *sink, const ps_v1_MemberAnsw
     bool good = true;
     memset(&info, 0, sizeof(info));
     PSI_MEMBER_FIELDS(TEXT, SAME)
-    info.state = (ps_member_state)m->state;
+    info.state = m->unheard ? PS_MEMBER_UNKNOWN : (ps_member_state)m->state;
     good = good && m->state >= PS_MEMBER_WORKS && m->state <= PS_MEMBER_WAITS &&
            (m->session.size == 0 || take_id(m->session.bytes, m->session.size, info.id));
     if (good && sink->member != NULL) {

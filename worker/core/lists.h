@@ -44,7 +44,7 @@
         SAME(connected) SAME(heard) SAME(missing_ms) SAME(life))
 /* Those of the members that follow each entry of ROUNDS' answer, for psi_list_sink.member. */
 #define PSI_MEMBER_FIELDS(TEXT, SAME) \
-    TEXT(job) SAME(task) TEXT(host) SAME(pid) SAME(member) SAME(since_ms) SAME(steps)
+    TEXT(job) SAME(task) TEXT(host) SAME(pid) SAME(member) SAME(since_ms) SAME(steps) SAME(steps_unknown)
 /* The fields of INFO's answer, which is no list but one message for the caller's ps_task_info. */
 #define PSI_INFO_FIELDS(TEXT, SAME) \
     TEXT(version) TEXT(waiting_for) TEXT(devices) TEXT(most) TEXT(not_done) TEXT(checkpoints) SAME(directory) SAME(pid) \

@@ -178,9 +178,27 @@ static bool has_session(const void *row)
     return ((const struct member *)row)->m.member != 0;
 }
 
+static bool has_process(const void *row)
+{
+    return has_session(row) && ((const struct member *)row)->m.pid != 0;
+}
+
+static const char *steps_cell(const void *row, char *buf, size_t n)
+{
+    const ps_member_info *m = &((const struct member *)row)->m;
+    (void)snprintf(buf, n, "%" PRIu64, m->steps);
+    return m->steps_unknown ? "unknown" : buf;
+}
+
+static json_t *steps_value(const void *row)
+{
+    const ps_member_info *m = &((const struct member *)row)->m;
+    return m->steps_unknown ? json_null() : json_integer((json_int_t)m->steps);
+}
+
 static const char *state_cell(const void *row, char *buf, size_t n)
 {
-    static const char *const states[] = {"", "works", "complete", "lost", "enters next", "waits"};
+    static const char *const states[] = {"", "works", "complete", "lost", "enters next", "waits", "unknown"};
     (void)buf;
     (void)n;
     return has_session(row) ? states[((const struct member *)row)->m.state] : "missing";
@@ -195,12 +213,12 @@ static json_t *state_value(const void *row)
 static const struct cli_column member_columns[] = {
     {"CONTAINER", "container", FIELD(CLI_STRING, container)},
     {"WORKER", "task", CLI_OTHER, .cell = task_cell, .value = task_value},
-    {"HOST", "host", FIELD(CLI_TEXT, m.host), .has = has_session},
-    {"PID", "pid", FIELD(CLI_U32, m.pid), .has = has_session},
+    {"HOST", "host", FIELD(CLI_TEXT, m.host), .has = has_process},
+    {"PID", "pid", FIELD(CLI_U32, m.pid), .has = has_process},
     {NULL, "id", FIELD(CLI_TEXT, m.id), .has = has_session},
     {"STATE", "state", CLI_OTHER, .cell = state_cell, .value = state_value},
     {"FOR", "since_ms", FIELD(CLI_TIME, m.since_ms)},
-    {"STEPS", "steps", FIELD(CLI_U64, m.steps)},
+    {"STEPS", "steps", FIELD(CLI_U64, m.steps), .cell = steps_cell, .value = steps_value},
 };
 #undef FIELD
 
@@ -315,7 +333,8 @@ const struct psctl_verb psctl_verb_rounds = {
     .show = show,
     .help = "Each container that is trained in rounds (--sync) or with bounded staleness (--staleness), and its workers: who\n"
             "`works` has not completed the round, for so long; who is `complete` waits for the others, with --staleness who\n"
-            "`waits`; `lost` is who died or is silent, `missing` a place that nobody has. A task in doubt has built a\n"
+            "`waits`; `lost` is who died or is silent, `missing` a place that nobody has; `unknown` is who a directory that was\n"
+            "restarted has not heard of yet, and steps that it has not been told yet. A task in doubt has built a\n"
             "round's values and waits to hear what became of it. Then the steps by their lead over the slowest worker, and the "
             "gradients by their age: by how many\n"
             "updates their variable had had since the values that they were computed from.\n",

@@ -362,6 +362,103 @@ TEST(test_staleness_and_another_directory)
     assert_int_equal(member(r, 2)->steps, 5);
 }
 
+/* ---- staleness: steps that a directory which was restarted has not been told ---- */
+
+static struct fc_reply beat_steps(struct rd *r, uint32_t i, uint64_t steps)
+{
+    _Alignas(8) uint8_t meta[64] = {0};
+    size_t bytes = 0;
+    const ps_v1_Beat m = {.member = r->m[i].id, .member_steps = steps};
+    assert_int_equal(psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    return fc_call(&r->m[i].d, PS_OP_BEAT, 0, r->m[i].d.next_id++, 0, meta, psi_pad8((uint32_t)bytes), NULL);
+}
+
+/* What ROUNDS says of the member at place i. */
+static ps_v1_MemberAnswer listed(struct rd *r, uint32_t place)
+{
+    struct wire *back = wire_new();
+    ps_v1_RoundAnswer a;
+    ps_v1_MemberAnswer m = ps_v1_MemberAnswer_init_zero;
+    assert_applied(fc_list(&r->cl->c, PS_OP_ROUNDS, NULL, NULL, back));
+    const uint8_t *at = back->data;
+    size_t n = back->len;
+    assert_true(fc_item(&at, &n, &ps_v1_RoundAnswer_msg, &a));
+    for (uint32_t i = 0; i <= place; i++) {
+        assert_true(fc_item(&at, &n, &ps_v1_MemberAnswer_msg, &m));
+    }
+    return m;
+}
+
+static struct rd *restarted_at_step_4(void)
+{
+    struct rd *r = rd_away_as((ps_v1_SyncOptions){.mode = PSD_SYNC_STALENESS, .workers = 2, .staleness = 1});
+    for (uint64_t k = 1; k <= 4; k++) {
+        assert_applied(stale_step(r, 0, k));
+        assert_applied(stale_step(r, 1, k));
+    }
+    restart_directory(r);
+    return r;
+}
+
+/* The directory restarts in a long step of worker 1, whose beats say how far it is: worker 0 goes on as far as the bound allows.
+ * Until then nothing is said that is not known. */
+TEST(test_staleness_a_long_step_over_a_restart)
+{
+    struct rd *r = restarted_at_step_4();
+    char text[PSD_NAMES_BYTES];
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    connect_as(&r->m[0].d, 0);
+    assert_waits(stale_step(r, 0, 5));
+    ps_v1_MemberAnswer m = listed(r, 1);
+    assert_true(m.unheard && m.steps_unknown && m.pid == 0);
+    m = listed(r, 0);
+    assert_true(!m.unheard && !m.steps_unknown && m.pid == 4000 && m.steps == 5 && m.state == 5);
+    assert_non_null(strstr(psd_group_missing_text(r->cl->ps0->core, group(r), text, sizeof(text)),
+                           "/job:worker/task:1 (not heard since the directory began, for 0.0 s, steps unknown)"));
+    connect_as(&r->m[1].d, 1);
+    m = listed(r, 1);
+    assert_true(!m.unheard && m.steps_unknown && m.pid == 4001);
+    struct fc_reply waits = ended(r, 0);
+    assert_waits(waits);
+    assert_applied(beat_steps(r, 1, 4));
+    assert_int_equal(stepped(r, 0, ended(r, 0)).round, 4);
+    m = listed(r, 1);
+    assert_true(!m.steps_unknown && m.steps == 4 && m.state == 1);
+    assert_waits(stale_step(r, 0, 6)); /* two ahead */
+    assert_applied(stale_step(r, 1, 5));
+    assert_int_equal(stepped(r, 0, ended(r, 0)).round, 5);
+}
+
+/* The beat comes before the owners have listed; one that says less than a STEP takes nothing back. */
+TEST(test_staleness_a_beat_before_the_lists)
+{
+    struct rd *r = restarted_at_step_4();
+    for (uint32_t i = 0; i < 2; i++) {
+        connect_as(&r->m[i].d, i);
+        assert_applied(beat_steps(r, i, 4));
+    }
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    assert_applied(stale_step(r, 0, 5));
+    assert_applied(beat_steps(r, 0, 4));
+    assert_int_equal(member(r, 0)->steps, 5);
+    assert_waits(stale_step(r, 0, 6));
+}
+
+/* Nobody says the steps: who waits is told that, and of whom. */
+TEST(test_staleness_steps_that_nobody_says)
+{
+    struct rd *r = restarted_at_step_4();
+    PSI_IGNORE(cl_join(r->cl, r->cl->ps1)); /* its end is of no use here */
+    connect_as(&r->m[0].d, 0);
+    connect_as(&r->m[1].d, 1);
+    assert_waits(stale_step(r, 0, 5));
+    pass(r, SECONDS_20 + 1000, 3);
+    struct fc_reply reply = ended(r, 0);
+    assert_reply(reply, PS_DEADLINE_EXCEEDED, "the directory was restarted, and does not know who is the slowest");
+    assert_non_null(strstr(reply.text, "/job:worker/task:1 (at work for "));
+    assert_non_null(strstr(reply.text, "steps unknown)"));
+}
+
 /* ---- staleness: one that was silent while the others finished ---- */
 
 static const ps_v1_SyncOptions SHRINKS = {

@@ -686,6 +686,29 @@ TEST(test_slow_step)
     psi_buf_fini(&body);
 }
 
+/* Its beats say how many of its steps were answered, the first one to a directory that was restarted at once. */
+TEST(test_beats_of_staleness)
+{
+    struct team *t = member_new(PS_SYNC_STALENESS, SMALL, 1, 5);
+    (void)fake_begin(&t->f, PSI_REQ_PULL, t->w, NULL, gradient(SMALL), 60000);
+    fake_wait(&t->f, PS_BEAT_MS + 50);
+    (void)fake_take(&t->f, 0, PS_OP_PULL);
+    assert_true(last_beat(t).member == 55 && last_beat(t).member_steps == 5);
+    fake_cut(&t->f, 0);
+    fake_hello(&t->f, 0, 300, 301, NULL, NULL);
+    fake_open(&t->f, 0, 9, 77, 1, t->w);
+    fake_wait(&t->f, 10);
+    const struct fake_task *to = &t->f.task[0];
+    ps_v1_Beat m = ps_v1_Beat_init_zero;
+    for (uint32_t i = 0; i < to->count; i++) { /* the PULL comes again as well */
+        const struct fake_frame *frame = &to->frames[(to->first + i) % FAKE_FRAMES];
+        if (frame->h.op == PS_OP_BEAT) {
+            assert_int_equal(psi_msg_decode(&ps_v1_Beat_msg, &m, frame->meta, frame->h.meta_bytes, NULL), PS_OK);
+        }
+    }
+    assert_true(m.member == 55 && m.member_steps == 5);
+}
+
 TEST(test_staleness)
 {
     struct team *t = member_new(PS_SYNC_STALENESS, SMALL, 1, 5);
