@@ -121,6 +121,7 @@ ps_status psi_ask_meta(struct psi_ask *ask, const pb_msgdesc_t *d, const void *m
     size_t bytes = 0;
     memset(ask->meta, 0, sizeof(ask->meta));
     ps_status st = psi_msg_encode(d, m, ask->meta, sizeof(ask->meta), &bytes, err);
+    ask->time_ms = ask->peer->c->now_ms;
     ask->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     return st;
 }
@@ -152,8 +153,34 @@ static void send_body(struct psi_peer *peer, const struct psi_ask *ask, struct p
     }
 }
 
+/* The meta of a request that waits begins with its timeout, field 1, but for CALL's. Time has passed since it was encoded, while
+ * there was no connection, or in another life of the task, which begins to count when the request comes. The number keeps its
+ * length: a decoder takes one that is longer than it need be. */
+static void let_time_pass(struct psi_ask *ask)
+{
+    enum { FIELD_1 = 0x08, MORE = 0x80, BITS = 7 };
+    uint64_t timeout_ms = 0, now_ms = ask->peer->c->now_ms, passed_ms = now_ms - ask->time_ms;
+    uint8_t *at = ask->meta + 1;
+    uint32_t last = 0;
+    if (!ask->waits || ask->meta_bytes == 0 || ask->meta[0] != FIELD_1) {
+        return;
+    }
+    while ((at[last] & MORE) != 0) {
+        last++;
+    }
+    for (uint32_t i = 0; i <= last; i++) {
+        timeout_ms |= (uint64_t)(at[i] & (MORE - 1)) << (BITS * i);
+    }
+    uint64_t left_ms = timeout_ms > passed_ms ? timeout_ms - passed_ms : 1;
+    for (uint32_t i = 0; i <= last; i++) {
+        at[i] = (uint8_t)((left_ms >> (BITS * i) & (MORE - 1)) | (i < last ? MORE : 0));
+    }
+    ask->time_ms = now_ms;
+}
+
 static void send_ask(struct psi_peer *peer, struct psi_ask *ask)
 {
+    let_time_pass(ask);
     if (!ask->waits || ask->number == 0) {
         ask->number = peer->next_request++;
     }

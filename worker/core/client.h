@@ -230,7 +230,8 @@ struct psi_ask {
     bool partial; /* a list: a frame of this answer is not in `answer` */
     uint16_t meta_bytes;
     uint32_t handle;
-    uint64_t offset; /* GET_PART: of its bytes */
+    uint64_t offset;  /* GET_PART: of its bytes */
+    uint64_t time_ms; /* when the timeout in `meta` was so */
     _Alignas(8) uint8_t meta[128];
     struct psi_buf body;   /* a list where it takes more than a frame */
     struct psi_buf answer; /* for the caller's use */

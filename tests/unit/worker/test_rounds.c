@@ -611,6 +611,26 @@ TEST(test_lost_place)
     lost_place(1); /* it was gone only after its contribution had been taken */
 }
 
+/* Another life of the directory is told how long the request may still wait, not how long it might at first: so it ends it in
+ * time, and says who is missing. */
+TEST(test_time_that_has_passed)
+{
+    struct team *t = member_new(PS_SYNC_ROUNDS, SMALL, 3, 0);
+    const struct fake_request *step = step_begin(t);
+    const ps_v1_Step first = step_meta(fake_take(&t->f, 0, PS_OP_STEP));
+    for (uint32_t passed_ms = 6000; passed_ms <= 12000; passed_ms += 6000) {
+        fake_wait(&t->f, 6000);
+        fake_cut(&t->f, 0);
+        fake_wait(&t->f, 100);
+        fake_hello(&t->f, 0, 300 + passed_ms, 301 + passed_ms, NULL, NULL);
+        fake_open(&t->f, 0, 9, 77, 1, t->w);
+        const ps_v1_Step again = step_meta(fake_take(&t->f, 0, PS_OP_STEP));
+        assert_true(again.timeout_ms <= first.timeout_ms - passed_ms && again.timeout_ms > first.timeout_ms - passed_ms - 2000);
+        assert_true(again.round == 3 && again.member == first.member && again.open_timeout_ms == first.open_timeout_ms);
+    }
+    assert_int_equal(step->dones, 0);
+}
+
 /* A STEP is sent again after a reconnect, also to another life of the directory. */
 TEST(test_step_survives_the_directory)
 {
