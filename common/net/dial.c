@@ -43,6 +43,7 @@ struct psi_dial {
     bool over;    /* done ran, or never will */
     bool started; /* the first timer has fired */
     bool polling; /* poll is open */
+    bool named;   /* by a host name: a failure says which address that stands for */
     int fd;       /* being connected, -1 */
     unsigned open_handles;
     struct lookup *lookup; /* on its way, or NULL */
@@ -116,6 +117,7 @@ static void lookup_done(struct psi_dial *dial, struct lookup *lookup)
         return;
     }
     dial->count = lookup->count;
+    dial->named = true;
     memcpy(dial->addresses, lookup->results, sizeof(dial->addresses));
     if (dial->count == 0) {
         (void)snprintf(dial->last, sizeof(dial->last), "%s", lookup->err.text);
@@ -300,7 +302,7 @@ static void succeed(struct psi_dial *dial)
 static void attempt_failed(struct psi_dial *dial, int error)
 {
     char where[PS_ADDRESS_BYTES_MAX + 1];
-    if (dial->count > 1) {
+    if (dial->named) {
         (void)snprintf(dial->last, sizeof(dial->last), "%s: %s",
                        psi_sockaddr_format(&dial->addresses[dial->next - 1], where, sizeof(where)), strerror(error));
     } else {

@@ -130,7 +130,8 @@ struct ps_session {
     struct psi_monitor *monitor; /* NULL: a loss ends it */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    int64_t operation_timeout_ms, ready_timeout_ms;
+    int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
+    struct psi_reach reach; /* of the core, also of the next one */
     uint64_t deadline_ms; /* in place of operation_timeout_ms; 0: none. The program's, while it is in no call */
     ps_log_level log_level;
     ps_log_fn log;

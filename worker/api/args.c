@@ -109,7 +109,8 @@ static const struct psi_option rows[] = {
          "of the variables: programs with different ones never meet", .metavar = "NAME", .min = 1, .max = PS_CONTAINER_BYTES_MAX),
     FLAG(ROW_STEPS, "steps", steps, INT, "0", "global step to stop at; 0 leaves it to the program", .max = INT64_MAX),
     FLAG(ROW_SEED, "seed", seed, INT, "0", "of initializers and of what the program draws", .max = INT64_MAX),
-    FLAG(ROW_TIMEOUT, "timeout", timeout_ms, DURATION, "60s", "how long an operation may take", .unit = "s", .min = 1,
+    FLAG(ROW_TIMEOUT, "timeout", timeout_ms, DURATION, "60s",
+         "how long an operation may take, and the first connection to a task", .unit = "s", .min = 1,
          .max = (int64_t)86400 * 1000),
     FLAG(ROW_LOG_LEVEL, "log_level", log_level, ENUM, "info", "least important lines that are logged", .choices = log_levels),
     FLAG(ROW_ALLOW_SOFT_PLACEMENT, "allow_soft_placement", allow_soft_placement, BOOL, "false",
@@ -400,6 +401,7 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         options.job = place->job;
         options.task_index = place->task;
         options.operation_timeout_ms = a->timeout_ms;
+        options.start_timeout_ms = given(from, ROW_TIMEOUT) ? (uint32_t)a->timeout_ms : 0;
         options.log_level = (ps_log_level)a->log_level;
         options.wire_dtype = wire_dtype_numbers[a->wire_dtype];
         options.program = program;

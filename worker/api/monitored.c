@@ -140,7 +140,7 @@ static bool try_again(struct recovery *r)
     (void)pthread_mutex_lock(&s->lock);
     /* a restore has ended the rounds, and the chief, which does not know that yet, will ask for them again */
     const bool asks = r->err.reason == PS_REASON_NO_ROUNDS && s->monitor->was_ready;
-    const bool mends = asks || psi_monitor_mends(s, &r->err) || r->err.code == PS_DEADLINE_EXCEEDED;
+    const bool mends = asks || psi_monitor_mends(s, &r->err) || (r->err.code == PS_DEADLINE_EXCEEDED && !r->err.unreached);
     const bool again = mends && !s->closing && !s->monitor->final && psi_io_now_ms() < r->end_ms;
     if (again) {
         s->error = (struct psi_err){0}; /* what stuck belongs to the try */

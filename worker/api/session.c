@@ -59,6 +59,13 @@ static ps_status options_copy(const ps_session_options *from, ps_session_options
     return st;
 }
 
+static int64_t start_timeout_ms(const ps_session_options *o)
+{
+    const bool said = o->start_timeout_ms > 0 || o->operation_timeout_ms != PS_OPERATION_TIMEOUT_MS;
+    const int64_t ms = o->start_timeout_ms > 0 ? (int64_t)o->start_timeout_ms : o->operation_timeout_ms;
+    return said && ms < o->ready_timeout_ms ? ms : o->ready_timeout_ms;
+}
+
 static ps_status options_check(const ps_session_options *o, struct psi_err *err)
 {
     if (o->progress != PS_PROGRESS_THREAD && o->progress != PS_PROGRESS_CALLER) {
@@ -247,6 +254,8 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
                    .pid = (uint32_t)s->pid,
                    .operation_timeout_ms = s->operation_timeout_ms,
                    .ready_timeout_ms = s->ready_timeout_ms,
+                   .reach = &s->reach,
+                   .start_timeout_ms = s->start_timeout_ms,
                    .seed = s->seed,
                    .fail_fast = o->fail_fast,
                    .wire_dtype = o->wire_dtype},
@@ -312,6 +321,7 @@ ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *mo
     s->by_caller = o.progress == PS_PROGRESS_CALLER;
     s->operation_timeout_ms = o.operation_timeout_ms;
     s->ready_timeout_ms = o.ready_timeout_ms;
+    s->start_timeout_ms = start_timeout_ms(&o);
     s->log_level = o.log_level;
     s->log = o.log;
     s->log_ctx = o.log_ctx;

@@ -41,6 +41,8 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->pid = config->pid;
     c->operation_timeout_ms = config->operation_timeout_ms > 0 ? config->operation_timeout_ms : PS_OPERATION_TIMEOUT_MS;
     c->ready_timeout_ms = config->ready_timeout_ms > 0 ? config->ready_timeout_ms : PS_READY_TIMEOUT_MS;
+    c->reach = config->reach;
+    c->start_timeout_ms = config->start_timeout_ms;
     c->seed = config->seed;
     c->fail_fast = config->fail_fast;
     c->wire_dtype = config->wire_dtype;
@@ -290,6 +292,7 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms)
         }
         psi_request_go(req);
     }
+    psi_client_unreached_tick(c);
     if (c->scan_ms <= c->now_ms) {
         scan(c);
     }

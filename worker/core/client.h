@@ -317,7 +317,8 @@ struct psi_client {
     uint32_t task;
     char host[65], program[65];
     uint32_t pid;
-    int64_t operation_timeout_ms, ready_timeout_ms;
+    int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
+    struct psi_reach *reach; /* the caller's; NULL: none */
     uint64_t seed;
     bool fail_fast;
     ps_dtype wire_dtype;
@@ -478,6 +479,14 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
 bool psi_peer_down(const struct psi_peer *peer);
 /** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
 const char *psi_peer_obstacle(const struct psi_peer *peer);
+/** The session wants it, and has never been connected to it; since when, UINT64_MAX where that is not so; it is connected now. */
+bool psi_peer_unreached(const struct psi_peer *peer);
+uint64_t psi_peer_wanted_ms(const struct psi_peer *peer);
+void psi_peer_reached(struct psi_peer *peer);
+/** A task is wanted and was never connected, and the time for that is over. */
+bool psi_client_overdue(const struct psi_client *c);
+/** What waits for a task that was never connected ends in time; a line says so now and then. */
+void psi_client_unreached_tick(struct psi_client *c);
 /** Header of a request, zero but for magic, version, op and id. */
 struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id);
 /** Queue a copied frame with plain payload; when memory is short the connection fails. */

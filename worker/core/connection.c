@@ -326,6 +326,7 @@ static void settle(struct psi_peer *peer)
     bool new_record = peer->record != 0 && peer->record != peer->record_next;
     peer->record = peer->record_next;
     psi_peer_move(peer, PSI_PEER_UP);
+    psi_peer_reached(peer);
     peer->failing_since_ms = 0;
     peer->backoff_ms = PS_RECONNECT_FIRST_MS;
     peer->last_error[0] = '\0';

@@ -245,8 +245,21 @@ ps_status psi_control_build_time(struct psi_ask *ask, struct psi_err *err)
     return psi_ask_meta(ask, &ps_v1_Wait_msg, &m, err);
 }
 
+/* Of the directory's own job: a program that waits for its tasks needs them, and whether this process reaches them the directory
+ * cannot know. */
+static void want_tasks(struct psi_client *c)
+{
+    const char *job = psi_client_directory(c)->job;
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        if (strcmp(c->peers[i]->job, job) == 0) {
+            psi_peer_want(c->peers[i]);
+        }
+    }
+}
+
 ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err)
 {
+    want_tasks(ask->req->owner);
     ps_status st = psi_control_build_time(ask, err);
     return st == PS_OK ? append_jobs(ask->req->owner, ask, ask->req->src, err) : st;
 }

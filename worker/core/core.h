@@ -29,6 +29,14 @@ enum psi_chief_mode {
     PSI_CHIEF_LEASE   /* he, or another trainer when his lease is over (chief.c) */
 };
 
+/* Which tasks a session has been connected to. The caller's: it outlives a core that is made anew. */
+struct psi_reach {
+    uint64_t wanted_ms[PS_TASKS_MAX + 1]; /* by table index: since when the task is wanted, PSI_REACHED, or 0. The last one: of
+                                             the target, before the cluster is known */
+    uint64_t told_ms;                     /* of the last line about those that are wanted in vain */
+};
+#define PSI_REACHED UINT64_MAX
+
 struct psi_client_config {
     const struct psi_cluster *cluster; /* NULL: learn it from the target's HELLO */
     const char *target;                /* any address; NULL: from the cluster */
@@ -38,9 +46,12 @@ struct psi_client_config {
     const char *host, *program;
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
-    uint64_t seed;       /* of initializers */
-    bool fail_fast;      /* a task that cannot be reached ends what was asked of it before the deadline */
-    ps_dtype wire_dtype; /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
+    struct psi_reach *reach; /* NULL: a task that was never connected is as one that was lost */
+    int64_t
+        start_timeout_ms; /* how long what needs a task waits that was never connected; 0: as long as its own deadline allows */
+    uint64_t seed;        /* of initializers */
+    bool fail_fast;       /* a task that cannot be reached ends what was asked of it before the deadline */
+    ps_dtype wire_dtype;  /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
     enum psi_chief_mode chief_mode;
     uint64_t chief_number; /* LEASE: of a session that was lost and is made anew: it claims one above it at once; 0: none */
 };

@@ -81,8 +81,38 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n)
     return dst;
 }
 
+/* Of the session; NULL: it does not keep any. */
+static uint64_t *wanted_ms(const struct psi_peer *peer)
+{
+    struct psi_client *c = peer->c;
+    return c->reach != NULL ? &c->reach->wanted_ms[c->known ? peer->index : PS_TASKS_MAX] : NULL;
+}
+
+bool psi_peer_unreached(const struct psi_peer *peer)
+{
+    const uint64_t *since = wanted_ms(peer);
+    return since != NULL && *since != 0 && *since != PSI_REACHED;
+}
+
+uint64_t psi_peer_wanted_ms(const struct psi_peer *peer)
+{
+    return psi_peer_unreached(peer) ? *wanted_ms(peer) : UINT64_MAX;
+}
+
+void psi_peer_reached(struct psi_peer *peer)
+{
+    uint64_t *since = wanted_ms(peer);
+    if (since != NULL) {
+        *since = PSI_REACHED;
+    }
+}
+
 void psi_peer_dial(struct psi_peer *peer)
 {
+    uint64_t *since = wanted_ms(peer);
+    if (since != NULL && *since == 0) {
+        *since = peer->c->now_ms > 0 ? peer->c->now_ms : 1;
+    }
     psi_peer_move(peer, PSI_PEER_DIAL);
     peer->dial_effect = true;
     peer->c->dial_count++;

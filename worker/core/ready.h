@@ -71,6 +71,8 @@ const struct psi_var *psi_ready_other(const struct psi_ready *r);
 void psi_ready_fail_other(struct psi_ready *r, const struct psi_var *var);
 /** Fail when those that are trained are not all in the container of the global step, if this program asks for rounds. */
 void psi_ready_one_container(struct psi_ready *r);
+/** An answer of this task is wanted, or a connection to it. */
+bool psi_ready_awaits(const struct psi_ready *r, const struct psi_peer *peer);
 /** What it waits for now: in words to dst, and as a reason. */
 ps_reason psi_ready_explain(const struct psi_ready *r, char *dst, size_t n);
 

@@ -193,7 +193,7 @@ void psi_ready_one_container(struct psi_ready *r)
 }
 
 /* Has it been asked, or is it to be asked, for something that has not come, though it should have by now? */
-static bool is_awaited(const struct psi_ready *r, const struct psi_peer *peer)
+bool psi_ready_awaits(const struct psi_ready *r, const struct psi_peer *peer)
 {
     struct psi_list *it = NULL;
     const bool directory = peer->index == r->req->owner->directory;
@@ -225,7 +225,7 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *o
     dst[0] = '\0';
     for (uint32_t i = 0; i < c->peer_count; i++) {
         const struct psi_peer *peer = c->peers[i];
-        if (!is_awaited(r, peer)) {
+        if (!psi_ready_awaits(r, peer)) {
             continue;
         }
         char one[PSI_WHERE_MAX + sizeof(peer->last_error)];

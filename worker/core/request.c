@@ -373,6 +373,7 @@ static void end(struct psi_request *req, ps_status st, ps_reason reason, ps_appl
     req->applied = applied;
     if (st != PS_OK) {
         req->err = psi_client_verr(req->owner, st, reason, applied, format, ap);
+        req->err->unreached = reason == PS_REASON_NOT_CONNECTED && psi_client_overdue(req->owner);
         if (psi_kind_of(req)->failed != NULL) {
             psi_kind_of(req)->failed(req);
         }

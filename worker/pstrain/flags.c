@@ -172,8 +172,9 @@ static const struct psi_option rows[] = {
     FLAG("export", export_file, TEXT, "", "FILE", "The chief writes all variables into a safetensors file at the end"),
     FLAG("report", report, TEXT, "", "FILE.json", "The chief writes the results there"),
     FLAG("status_at_end", status_at_end, BOOL, NULL, NULL, "The chief shows `psctl status` of the cluster at the end"),
-    FLAG("timeout", timeout_s, INT, "60", "SECONDS", "How long an operation may take, reconnects included", .tag = TO_WORKERS,
-         .min = 1, .max = 86400),
+    FLAG("timeout", timeout_s, INT, "60", "SECONDS",
+         "How long an operation may take, reconnects included; where it is given, also how long the start waits for ps tasks",
+         .tag = TO_WORKERS, .min = 1, .max = 86400),
     FLAG("version", version, BOOL, NULL, NULL, "Print the version and exit"),
     FLAG("help", help, BOOL, NULL, NULL, "Print this and exit", .letter = 'h'),
 };

@@ -138,6 +138,12 @@ static ps_status open_monitored(const struct flags *f, const ps_session_options 
     return ps_monitored_open(o, &m, out_session, error, error_bytes);
 }
 
+int64_t session_start_ms(const struct flags *f)
+{
+    const int64_t ms = f->timeout_s * 1000;
+    return flags_given(f, "timeout") && ms < SESSION_READY_TIMEOUT_MS ? ms : SESSION_READY_TIMEOUT_MS;
+}
+
 static ps_session *open_any(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet)
 {
     const char *job = trains && c->job[0] != '\0' ? c->job : NULL;
@@ -151,6 +157,7 @@ static ps_session *open_any(const struct flags *f, const struct cluster *c, bool
     o.task_index = job != NULL ? c->task : 0;
     o.operation_timeout_ms = timeout_ms;
     o.ready_timeout_ms = SESSION_READY_TIMEOUT_MS;
+    o.start_timeout_ms = (uint32_t)session_start_ms(f);
     o.log_level = quiet ? PS_LOG_WARN : PS_LOG_INFO;
     o.log = on_log;
     o.program = "pstrain";

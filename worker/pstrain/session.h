@@ -13,6 +13,8 @@ enum { SESSION_READY_TIMEOUT_MS = 600000 };
  * restarted, and it computes where --device says. A signal that ends this process says goodbye for it (stop.h). Said on failure;
  * NULL then. */
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
+/** How long a ps task may be waited for that was never connected: --timeout where it is given, and ten minutes at most. */
+int64_t session_start_ms(const struct flags *f);
 /** Variables to which this process, as the chief, has given values of --warm_start; -1: it has not. */
 int session_warmed(void);
 /** May the chief give --restore, or --warm_start, to a model that is not there? */

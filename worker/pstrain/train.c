@@ -139,7 +139,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     if (s == NULL) {
         return -1;
     }
-    ps_status st = ps_session_wait_cluster(s, "ps", SESSION_READY_TIMEOUT_MS);
+    ps_status st = ps_session_wait_cluster(s, "ps", session_start_ms(t->f));
     if (st != PS_OK) {
         return session_call_failed(st, "waiting for the ps tasks");
     }

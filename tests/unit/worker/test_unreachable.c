@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/core/request.c: tasks that refuse connections or are no psd, for who looks, who wants to fail fast, and who waits. */
+/* worker/core/request.c: tasks that refuse connections or are no psd, for who looks, who wants to fail fast, and who waits.
+ * worker/core/unreached.c: tasks that were never connected. */
 #include "fake_test.h"
 
 #include "worker/core/client.h"
@@ -153,4 +154,115 @@ TEST(test_look_at_another_protocol)
     assert_int_equal(look->req.status, PS_UNAVAILABLE);
     assert_non_null(strstr(look->err.text, "not a psd"));
     assert_int_equal(cluster->dones, 0);
+}
+
+/* ---- tasks that were never connected ---- */
+
+static struct psi_reach reach;
+
+/* Of a session whose tasks are waited for at the start for 3 s; 0: as long as each request's own deadline allows. */
+static struct fake *fake_starting(int64_t start_timeout_ms)
+{
+    struct fake *f = fake_new(SPEC, "worker", 0, false);
+    memset(&reach, 0, sizeof(reach));
+    f->c->reach = &reach;
+    f->c->start_timeout_ms = start_timeout_ms;
+    return f;
+}
+
+/* For so long every dial is refused; lines about tasks that are not reached, the last in f->last_log. */
+static uint32_t refuse_for(struct fake *f, uint64_t ms)
+{
+    static const char *const why[] = {"host name 'a' does not resolve", "connection refused"};
+    const uint64_t end = f->now + ms;
+    uint32_t lines = 0;
+    while (f->now < end) {
+        for (uint32_t i = 0; i < 2; i++) {
+            if (f->task[i].dialing) {
+                fake_refuse(f, i, why[i]);
+            }
+        }
+        f->last_event[0] = '\0';
+        fake_wait(f, 25);
+        lines += strcmp(f->last_event, "not_reached") == 0;
+    }
+    return lines;
+}
+
+TEST(test_never_connected)
+{
+    struct fake *f = fake_starting(3000);
+    const struct fake_request *wait = fake_begin(f, PSI_REQ_WAIT_CLUSTER, NULL, "ps", NULL, 600000);
+    (void)refuse_for(f, 2900);
+    assert_int_equal(wait->dones, 0);
+    (void)refuse_for(f, 300);
+    assert_done(wait, PS_UNAVAILABLE);
+    assert_int_equal(wait->err.reason, PS_REASON_NOT_CONNECTED);
+    assert_true(wait->err.unreached);
+    assert_non_null(strstr(wait->err.text, "(a:1): no connection within 30"));
+    assert_non_null(strstr(wait->err.text, "'a' does not resolve"));
+}
+
+/* It was there: what needs it waits for its return. The session may be one that was made anew since. */
+TEST(test_connected_and_lost)
+{
+    for (int anew = 0; anew <= 1; anew++) {
+        struct fake *f = fake_starting(3000);
+        if (anew != 0) {
+            reach.wanted_ms[0] = PSI_REACHED;
+        }
+        const struct fake_request *wait = fake_begin(f, PSI_REQ_WAIT_CLUSTER, NULL, "ps", NULL, 20000);
+        if (anew == 0) {
+            fake_hello(f, 0, 100, 200, NULL, NULL);
+            fake_hello(f, 1, 100, 200, NULL, NULL);
+            fake_cut(f, 0);
+        } else {
+            reach.wanted_ms[1] = PSI_REACHED;
+        }
+        (void)refuse_for(f, 19000);
+        assert_int_equal(wait->dones, 0);
+        (void)refuse_for(f, 1200);
+        assert_done(wait, PS_UNAVAILABLE);
+        assert_false(wait->err.unreached);
+    }
+}
+
+/* A new try of a session whose time for that task was over before. */
+TEST(test_never_connected_in_the_next_try)
+{
+    struct fake *f = fake_starting(3000);
+    f->now = 60000;
+    fake_wait(f, 0);
+    reach.wanted_ms[0] = 1000;
+    const struct fake_request *get = fake_begin(f, PSI_REQ_WAIT_CLUSTER, NULL, "ps", NULL, 1000);
+    (void)refuse_for(f, 1200);
+    assert_done(get, PS_UNAVAILABLE);
+    assert_true(get->err.unreached);
+}
+
+/* READY asks an owner that this process does not reach. */
+TEST(test_ready_and_an_owner_that_was_never_connected)
+{
+    struct fake *f = fake_starting(3000);
+    struct psi_var *v = fake_get(f, 1, "v", 4, 9, 1);
+    fake_cut(f, 1);
+    reach.wanted_ms[1] = f->now;
+    const struct fake_request *ready = fake_begin(f, PSI_REQ_READY, NULL, NULL, NULL, 600000);
+    (void)v;
+    (void)refuse_for(f, 3400);
+    assert_done(ready, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(ready->err.reason, PS_REASON_NOT_CONNECTED);
+    assert_true(ready->err.unreached);
+    assert_non_null(strstr(ready->err.text, "no answer from /job:ps/task:1 (b:2: connection refused)"));
+}
+
+TEST(test_a_line_every_30_s)
+{
+    struct fake *f = fake_starting(0);
+    const struct fake_request *wait = fake_begin(f, PSI_REQ_WAIT_CLUSTER, NULL, "ps", NULL, 600000);
+    assert_int_equal(refuse_for(f, 29000), 0);
+    assert_int_equal(refuse_for(f, 2000), 1);
+    assert_int_equal(refuse_for(f, 28000), 0);
+    assert_int_equal(refuse_for(f, 60000), 2);
+    assert_int_equal(wait->dones, 0);
 }

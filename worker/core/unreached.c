@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks that a session wants and has never been connected to: a host name with a slip in it, a port where nobody listens, a task
+ * that is not started yet. Such a task is no loss that mends itself, so there is a time of its own for it, the start timeout.
+ *
+ * Happy path: peer.c notes when a task is first wanted, and that it is connected. Failure: what waits for the task ends when the
+ * start timeout is over since its own beginning, where its deadline is later; its error says so (psi_err.unreached) once the task
+ * has been wanted for so long, and a monitored session does not try again then. Every 30 s a line names these tasks, and why each
+ * is not up.
+ */
+#include "ready.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    TELL_MS = 30000,
+    SLACK_MS = 100 /* a request may have begun so long before its task was dialled: their times are over together */
+};
+
+bool psi_client_overdue(const struct psi_client *c)
+{
+    for (uint32_t i = 0; c->start_timeout_ms > 0 && i < c->peer_count; i++) {
+        const struct psi_peer *peer = c->peers[i];
+        if (psi_peer_unreached(peer) && c->now_ms + SLACK_MS >= psi_peer_wanted_ms(peer) + (uint64_t)c->start_timeout_ms) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool waits_for(const struct psi_request *req, const struct psi_peer *peer)
+{
+    return req->stage == PSI_STAGE_COMPOSITE ? psi_ready_awaits(req->extra, peer) : psi_request_peer(req) == peer;
+}
+
+static void end_overdue(const struct psi_peer *peer)
+{
+    struct psi_client *c = peer->c;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &c->all) {
+        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+        bool over = req->started_ms + (uint64_t)c->start_timeout_ms <= c->now_ms && req->deadline_ms > c->now_ms;
+        if (over && !psi_request_is(req, PSI_KIND_STAYS) && waits_for(req, peer)) {
+            req->deadline_ms = c->now_ms; /* it ends at the next look, as at its own deadline */
+            c->scan_ms = 0;
+        }
+    }
+}
+
+static void tell(struct psi_client *c)
+{
+    char text[PSI_ERR_TEXT_MAX];
+    size_t at = 0;
+    uint32_t count = 0;
+    uint64_t since = UINT64_MAX;
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        const struct psi_peer *peer = c->peers[i];
+        if (!psi_peer_unreached(peer)) {
+            continue;
+        }
+        since = psi_peer_wanted_ms(peer) < since ? psi_peer_wanted_ms(peer) : since;
+        count++;
+        if (at < sizeof(text)) {
+            at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s (%s): %s", at > 0 ? "; " : "", peer->name, peer->address,
+                                   psi_peer_obstacle(peer));
+        }
+    }
+    uint64_t last = c->reach->told_ms > since ? c->reach->told_ms : since;
+    if (count > 0 && c->now_ms >= last && c->now_ms - last >= TELL_MS) {
+        c->reach->told_ms = c->now_ms;
+        psi_client_log(c, PSI_LOG_WARN, "not_reached", PSI_KV("tasks", count), PSI_KV("seconds", (c->now_ms - since) / 1000),
+                       PSI_KV("why", text));
+    }
+}
+
+void psi_client_unreached_tick(struct psi_client *c)
+{
+    bool any = false;
+    for (uint32_t i = 0; c->reach != NULL && i < c->peer_count; i++) {
+        if (psi_peer_unreached(c->peers[i])) {
+            any = true;
+            if (c->start_timeout_ms > 0 && psi_peer_down(c->peers[i])) {
+                end_overdue(c->peers[i]);
+            }
+        }
+    }
+    if (any) {
+        tell(c);
+    }
+}
