@@ -627,6 +627,26 @@ class Tasks(Case):
                 self.finish([self.worker(0, *args), *early, *([] if before else [self.worker(i, *args) for i in (1, 2)])])
                 self.assertGreaterEqual(step_of(psctl(self.ps.addresses[0], "get", "global_step", "--container", rule)), goals[rule])
 
+    def test_a_set_lr_that_was_forgotten(self):
+        self.start_all_ps()
+        hosts = ("--worker_hosts", "127.0.0.1:1")
+        first = self.worker(0, *hosts, "--steps", "5", "--learning_rate", "0.1")
+        self.finish([first])
+        self.assertIn("\nlearning rate 0.1\n", first.text())
+        self.assertNotIn("rate_overridden", first.text("err"))
+        psctl(self.ps.addresses[0], "set-lr", "--all", "0.01")
+        second = self.worker(0, *hosts, "--steps", "10", "--learning_rate", "0.2")
+        self.finish([second])
+        self.assertIn("\nlearning rate 0.01 in force, by psctl set-lr; --learning_rate is 0.2\n", second.text())
+        lines = [line for line in second.text("err").split("\n") if "ev=rate_overridden" in line]
+        self.assertEqual(len(lines), 1, second.lines)
+        self.assertRegex(lines[0], r" var=\S+ task=/job:ps/task:\d rate=0\.01 definition=0\.2 .*psctl set-lr --all --clear ")
+        psctl(self.ps.addresses[0], "set-lr", "--all", "--clear")
+        third = self.worker(0, *hosts, "--steps", "15", "--learning_rate", "0.2")
+        self.finish([third])
+        self.assertIn("\nlearning rate 0.2\n", third.text())
+        self.assertNotIn("rate_overridden", third.text("err"))
+
     def test_a_fresh_worker_without_a_chief_ends(self):
         self.start_all_ps()
         w = self.worker(1, "--epochs", "1", "--fresh", "--timeout", "6")

@@ -309,6 +309,7 @@ struct psi_peer {
     struct ps_pull_reply_meta sink_meta;
 };
 
+enum { PSI_RATES_TOLD_MAX = 8 };
 struct psi_client {
     const struct psi_kind *kinds; /* psi_kinds */
     char target[PS_ADDRESS_BYTES_MAX + 1];
@@ -343,6 +344,10 @@ struct psi_client {
     bool job_done, done_said; /* the directory has said so; this session has said that it is done */
     uint64_t step;            /* global step + 1, as last learned; 0: not known */
     uint32_t found, found_total;
+    struct {
+        double rate, own; /* in force, and as this program asks for it */
+    } told_rate[PSI_RATES_TOLD_MAX];
+    uint32_t rates_told;      /* lines about them */
     struct psi_sync sync;     /* as the last READY was told */
     struct psi_member member; /* of it */
 

@@ -14,6 +14,7 @@
 #include "common/optimizer.h"
 #include "common/shape.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -341,6 +342,38 @@ static ps_status check_definition(const struct psi_peer *peer, const struct psi_
                        psi_optimizer_name(optimizer_kind));
 }
 
+/* `psctl set-lr` outlives the program that it was meant for: a program that asks for another rate does not train with it. One
+ * line for each pair of rates, at the first variable where it is so. */
+static void note_rate(const struct psi_peer *peer, const struct psi_var *var, double rate)
+{
+    struct psi_client *c = peer->c;
+    const double own = var->optimizer.learning_rate;
+    char in_force[32], definition[32], what[PS_CONTAINER_BYTES_MAX + 192];
+    if (var->found_only || var->optimizer.kind == PS_OPT_NONE || !isfinite(rate) || rate <= 0 || rate == own) {
+        return;
+    }
+    for (uint32_t i = 0; i < c->rates_told; i++) {
+        if (c->told_rate[i].rate == rate && c->told_rate[i].own == own) {
+            return;
+        }
+    }
+    if (c->rates_told == PSI_RATES_TOLD_MAX) {
+        return;
+    }
+    c->told_rate[c->rates_told].rate = rate;
+    c->told_rate[c->rates_told++].own = own;
+    const bool other = strcmp(var->container, PSI_CONTAINER_DEFAULT) != 0;
+    (void)snprintf(in_force, sizeof(in_force), "%.15g", rate);
+    (void)snprintf(definition, sizeof(definition), "%.15g", own);
+    (void)snprintf(
+        what, sizeof(what),
+        "psctl set-lr has put it in force, here and perhaps at other variables; psctl set-lr --all --clear%s%s brings the "
+        "program's own back",
+        other ? " --container " : "", other ? var->container : "");
+    psi_client_log(c, PSI_LOG_WARN, "rate_overridden", PSI_KV("var", var->name), PSI_KV("task", peer->name),
+                   PSI_KV("rate", in_force), PSI_KV("definition", definition), PSI_KV("msg", what));
+}
+
 ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1_OpenAnswer *a, struct psi_err *err)
 {
     char text[PSI_ERR_TEXT_MAX];
@@ -402,6 +435,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
     var->checkpoint_version = a->checkpoint_version;
     var->in_force = optimizer;
     var->rounds = a->rounds_mode <= PS_SYNC_STALENESS ? (ps_sync_mode)a->rounds_mode : PS_SYNC_NONE;
+    note_rate(peer, var, a->rate);
     return PS_OK;
 }
 

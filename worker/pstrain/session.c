@@ -44,7 +44,7 @@ static ps_status restore(void *ctx, ps_session *s)
     return st;
 }
 
-enum { TEXTS_MAX = 64 }; /* as ps_file_options takes */
+enum { RATE_MS = 5000, TEXTS_MAX = 64 }; /* as ps_file_options takes */
 
 /* The texts between commas, and NULL behind them; *out_copy is freed by the caller. False: out of memory, or too many. */
 static bool split(const char *text, const char *out[TEXTS_MAX + 1], char **out_copy)
@@ -272,6 +272,34 @@ int session_directory(ps_session *s)
         }
     }
     return count > 0 ? 0 : -1;
+}
+
+struct rate_of {
+    const char *container, *name;
+    double rate; /* 0: not found yet */
+    bool set;
+};
+
+static void on_variable(void *ctx, const ps_variable_info *info)
+{
+    struct rate_of *of = ctx;
+    if (strcmp(info->container, of->container) == 0 && strcmp(info->name, of->name) == 0) {
+        of->set = info->rate > 0;
+        of->rate = of->set ? info->rate : info->optimizer.learning_rate;
+    }
+}
+
+double session_rate(ps_session *s, const char *container, const char *name, bool *out_set)
+{
+    struct rate_of of = {.container = container, .name = name};
+    const int tasks = ps_cluster_tasks(s);
+    for (int i = 0; i < tasks && of.rate == 0; i++) {
+        if (strncmp(ps_cluster_task_name(s, i), "/job:ps/", 8) == 0) {
+            (void)ps_task_variables(s, i, RATE_MS, on_variable, &of); /* no answer, no rate */
+        }
+    }
+    *out_set = of.set;
+    return of.rate;
 }
 
 int session_call_failed(ps_status st, const char *what)

@@ -32,6 +32,8 @@ bool session_met_other_model(ps_session *s);
 bool session_is_whole(ps_session *s, ps_status st);
 /** The directory's entry of ps_cluster_tasks(); -1: that is not known, ps_last_error() says why. */
 int session_directory(ps_session *s);
+/** The learning rate in force of a variable of this container; *out_set: psctl set-lr has put it there. 0: no task says it. */
+double session_rate(ps_session *s, const char *container, const char *name, bool *out_set);
 /** Say that a call failed, ps_last_error() and what a person can do about it. Returns -1. */
 int session_call_failed(ps_status st, const char *what);
 /** The same of the session's own error. */

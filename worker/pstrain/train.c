@@ -204,6 +204,21 @@ static void say_found(const struct trainer *t, int found)
     }
 }
 
+/* The rate that the ps tasks train with, which is not the program's where psctl set-lr was forgotten. */
+static void say_rate(const struct trainer *t)
+{
+    const char *container = t->f->container[0] != '\0' ? t->f->container : "localhost";
+    char name[MODEL_NAME_BYTES];
+    bool set = false;
+    const double rate =
+        session_rate(t->session, container, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name), &set);
+    if (rate > 0 && set) {
+        say_result("learning rate %.15g in force, by psctl set-lr; --learning_rate is %.15g\n", rate, t->f->learning_rate);
+    } else if (rate > 0) {
+        say_result("learning rate %.15g\n", rate);
+    }
+}
+
 /* The chief tells the others of the model and, before that, of the shards; begins: of a run that it begins. */
 static int lead(struct trainer *t, bool begins)
 {
@@ -339,6 +354,9 @@ static int begin(struct trainer *t)
     stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
     stop_gently(true); /* whoever has read the first line may end this worker gently */
     say_found(t, found);
+    if (t->chief && !t->reached && t->f->serial == 0) {
+        say_rate(t);
+    }
     return BEGUN;
 }
 

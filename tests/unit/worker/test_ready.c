@@ -12,6 +12,7 @@ struct two {
     struct fake f;
     struct psi_var *v[2]; /* at tasks 0 and 1 */
     uint8_t giver[2][8];  /* what STATUS says, where not 0 */
+    double rate[2];       /* that psctl set-lr has put in force; 0: none */
     struct fake_request ready;
 };
 
@@ -45,6 +46,7 @@ static void status(struct two *t, int i, bool initialised, bool sealed, uint64_t
     a.dims[0] = v->shape.dims[0];
     a.has_optimizer = true;
     psi_optimizer_to_msg(ps_sgd(rate), &a.optimizer);
+    a.rate = t->rate[i];
     a.initialised = initialised;
     a.sealed = sealed;
     a.version = version;
@@ -359,6 +361,40 @@ TEST(test_no_chief_brings_its_hyperparameters)
                            "waiting for a chief that asks for sgd(learning_rate=0.5): 'b' at /job:ps/task:1 (b:2) "
                            "has sgd(learning_rate=0.25) in force since an earlier training; no chief is "
                            "connected"));
+}
+
+/* One line for each rate that is in force in the place of this program's, not one a variable, nor one a look. */
+TEST(test_a_forgotten_set_lr)
+{
+    struct two *t = two_new(1);
+    for (int look = 0; look < 2; look++) {
+        t->f.last_event[0] = '\0';
+        t->rate[0] = t->rate[1] = 0.01;
+        fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+        status(t, 0, true, true, 3, 0.5, 7);
+        assert_string_equal(t->f.last_event, look == 0 ? "rate_overridden" : "");
+        assert_true(look == 1 || strstr(t->f.last_log, "var=a task=/job:ps/task:0 rate=0.01 definition=0.5 ") != NULL);
+        assert_true(look == 1 || strstr(t->f.last_log, "psctl set-lr --all --clear") != NULL);
+        t->f.last_event[0] = '\0';
+        status(t, 1, true, true, 3, 0.5, 7);
+        assert_string_equal(t->f.last_event, "");
+        assert_int_equal(t->ready.req.status, PS_OK);
+        memset(&t->ready, 0, sizeof(t->ready));
+    }
+    t->rate[0] = t->rate[1] = 0.02; /* another one */
+    fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    statuses(t, 0.5, 0.5);
+    assert_string_equal(t->f.last_event, "rate_overridden");
+}
+
+TEST(test_a_set_lr_that_says_the_same)
+{
+    struct two *t = two_new(1);
+    t->rate[0] = 0.5;
+    fake_start(&t->f, &t->ready, PSI_REQ_READY, NULL, NULL, NULL, 60000);
+    statuses(t, 0.5, 0.5);
+    assert_int_equal(t->ready.req.status, PS_OK);
+    assert_string_equal(t->f.last_event, "");
 }
 
 TEST(test_newer_chief)
