@@ -80,7 +80,8 @@ typedef enum ps_applied {
     X(GAP, 55, "a frame out of the order of its connection")                                                                     \
     X(BAD_CRC, 56, "a checksum does not fit its bytes")                                                                          \
     X(IN_ROUNDS, 57, "the variable is in rounds: only what their members contribute changes it")                                 \
-    X(NO_ROUNDS, 58, "the chief has not asked for the rounds, or the bound on staleness, that this session asks for")
+    X(NO_ROUNDS, 58, "the chief has not asked for the rounds, or the bound on staleness, that this session asks for")            \
+    X(INTERRUPTED, 60, "ps_interrupt() has ended the call; the session goes on")
 typedef enum ps_reason {
     PS_REASON_NONE = 0, /* no error */
 #define PSI_REASON(name, number, text) PS_REASON_##name = (number),

@@ -287,7 +287,7 @@ static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool g
     }
     uint64_t number = ask->number | (given_up && ask->takes ? GIVEN_UP : 0);
     remember_ack(peer, number);
-    if (peer->state == PSI_PEER_UP && (ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP)) {
+    if (peer->state == PSI_PEER_UP && !given_up && (ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP)) {
         send_ack_later(peer, number);
     } else if (peer->state == PSI_PEER_UP) {
         send_ack(peer, number);

@@ -72,11 +72,12 @@ enum psi_request_stage {
 /* psi_request.flags */
 enum {
     PSI_REQUEST_SLOW_LOGGED = 1,
-    PSI_REQUEST_PUSHED = 2, /* PUSH_PULL: applied, values that are missing are being pulled */
-    PSI_REQUEST_SENT = 4,   /* RESET, DELETE, SHUTDOWN: may have been carried out */
-    PSI_REQUEST_INNER = 8,  /* part of a READY: its done() is called at once */
-    PSI_REQUEST_OVER = 16,  /* its deadline has come, and half of its frame is out: over with the connection */
-    PSI_REQUEST_TARGET = 32 /* a connection is receiving into its dst: some peer's target */
+    PSI_REQUEST_PUSHED = 2,  /* PUSH_PULL: applied, values that are missing are being pulled */
+    PSI_REQUEST_SENT = 4,    /* RESET, DELETE, SHUTDOWN: may have been carried out */
+    PSI_REQUEST_INNER = 8,   /* part of a READY: its done() is called at once */
+    PSI_REQUEST_OVER = 16,   /* its deadline has come, and half of its frame is out: over with the connection */
+    PSI_REQUEST_TARGET = 32, /* a connection is receiving into its dst: some peer's target */
+    PSI_REQUEST_CUT = 64     /* interrupted: where it fails from now on, CANCELLED is why */
 };
 
 /* Whom a request talks to. */
@@ -359,6 +360,8 @@ struct psi_client {
     uint32_t pending;
     bool overdue;               /* a request is over but for the end of its connection: look again when that is closed */
     uint64_t scan_ms;           /* no deadline or log line is due before */
+    ps_reason cut_reason;       /* of requests that were interrupted; CUT says which */
+    const char *cut_why;        /* the words before their texts */
     struct psi_list early;      /* requests that need the cluster */
     struct psi_list delayed;    /* requests, by again_ms */
     struct psi_list composites; /* struct psi_ready */

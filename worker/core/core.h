@@ -220,6 +220,7 @@ struct psi_request {
     enum psi_request_kind kind;
     uint8_t stage;       /* core */
     uint8_t flags;       /* core */
+    bool waited;         /* a thread waits for its end: psi_client_interrupt() ends it */
     struct psi_var *var; /* variable operations */
     const void *src;     /* PUSH, ASSIGN, ADD: kept */
     void *dst;           /* PULL, PUSH_PULL: kept; INFO..: the caller's struct */
@@ -231,6 +232,7 @@ struct psi_request {
     float scale;
     uint32_t task;        /* administration: table index */
     uint32_t slot;        /* PULL, ASSIGN: from 1 on, that slot of its optimizer in place of the value */
+    uint32_t interrupts;  /* waited: how many there had been when the thread's call began */
     uint64_t deadline_ms; /* absolute, never 0 */
     uint64_t started_ms;
     /* result, valid in done() */
@@ -295,6 +297,12 @@ ps_status psi_client_check(const struct psi_request *req, const struct psi_opera
 
 /** The session is closing: every request that is not done ends by deadline_ms at the latest (closing.c). */
 void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms);
+/**
+ * Whoever waits in a call that began before interrupt number `interrupts` waits no longer: each such request (`waited`) ends now,
+ * withdrawn as at its deadline, CANCELLED with this reason and `why` before its text. Requests that nobody waits for go on, and
+ * so does what has its outcome already. `why` is kept: a string that stays.
+ */
+void psi_client_interrupt(struct psi_client *c, uint32_t interrupts, ps_reason reason, const char *why);
 
 /* ---- what the session knows ---- */
 const struct psi_cluster *psi_client_cluster(const struct psi_client *c); /* NULL while unknown */

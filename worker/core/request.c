@@ -369,11 +369,17 @@ static void end(struct psi_request *req, ps_status st, ps_reason reason, ps_appl
     __attribute__((format(printf, 5, 0)));
 static void end(struct psi_request *req, ps_status st, ps_reason reason, ps_applied applied, const char *format, va_list ap)
 {
+    const bool cut = st != PS_OK && (req->flags & PSI_REQUEST_CUT) != 0;
+    st = cut ? PS_CANCELLED : st;
+    reason = cut ? req->owner->cut_reason : reason;
     req->status = st;
     req->applied = applied;
     if (st != PS_OK) {
         req->err = psi_client_verr(req->owner, st, reason, applied, format, ap);
         req->err->unreached = reason == PS_REASON_NOT_CONNECTED && psi_client_overdue(req->owner);
+        if (cut && req->err != &req->owner->no_memory) {
+            psi_err_prefix(req->err, "%s", req->owner->cut_why);
+        }
         if (psi_kind_of(req)->failed != NULL) {
             psi_kind_of(req)->failed(req);
         }
