@@ -66,6 +66,7 @@ struct psi_io {
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
     void (*stop_asked)(void *log_ctx); /* NULL: told, or nobody wants to know */
+    bool (*poked)(void *log_ctx, struct psi_client *c);
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t tick;
@@ -320,6 +321,10 @@ static void on_wake(uv_async_t *async)
 {
     struct psi_io *io = async->data;
     PSI_IGNORE(run_works(io)); /* on_prepare() runs what is submitted meanwhile */
+    if (io->poked(io->log_ctx, io->client)) {
+        io->events++; /* a turn that is under way ends: whoever is in it looks whether it was meant */
+        psi_net_settle(&io->net);
+    }
     (void)pthread_mutex_lock(&io->lock);
     bool stop = io->stop;
     (void)pthread_mutex_unlock(&io->lock);
@@ -338,6 +343,11 @@ void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits)
         PSI_IGNORE(uv_async_send(&io->wake)); /* fails for a closed handle only: nothing is submitted then (psi_io_close) */
     }
     (void)pthread_mutex_unlock(&io->lock);
+}
+
+void psi_io_poke(struct psi_io *io)
+{
+    PSI_IGNORE(uv_async_send(&io->wake)); /* it is open, and this is all that a signal handler may do to a loop */
 }
 
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
@@ -446,6 +456,7 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     io->by_caller = config->by_caller;
     io->turned_ms = psi_io_now_ms();
     io->stop_asked = config->stop;
+    io->poked = config->poked;
     psi_list_init(&io->queue);
     psi_list_init(&io->dials);
     psi_list_init(&io->spare_dials);

@@ -98,14 +98,40 @@ PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *abou
 /** Wait for what is in flight (bounded by the operation timeout), say goodbye, free everything; parameters and variables too. A
  *  member of rounds (ps_session_sync) that has no error has finished: the others go on without it, which is no loss. With an
  *  error, and after ps_session_leave(), it is one.
- *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. Calls of
- *  training, of queues, work and accumulators that other threads are in end meanwhile, and are waited for; none may begin any
- *  more. One that had more to ask for ends with FAILED_PRECONDITION (CLOSING), which is no error of the session. */
+ *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. Calls that wait
+ *  in other threads end at once with CANCELLED (PS_REASON_CLOSING), as with ps_interrupt(), and are waited for: those of
+ * training, variables, queues, work, accumulators and barriers. None may begin any more: one that does ends with
+ * FAILED_PRECONDITION (CLOSING). Neither is an error of the session. */
 PS_API int ps_session_close(ps_session *s);
 /** Say goodbye now, whatever other threads are doing with the session, so that the tasks forget it at once: for a program that is
- * told to end (SIGINT) and then ends. At most a second; calls from now on fail, those in flight end in their time, at the latest
- * by ps_session_close(). Any thread but a callback's; not in a signal handler: a thread that waits for signals. NULL is fine. */
+ * told to end (SIGINT) and then ends. At most a second; calls that wait end at once with CANCELLED (PS_REASON_CLOSING), calls
+ * from now on fail, and asynchronous requests end in their time, at the latest by ps_session_close(). Any thread but a
+ * callback's; not in a signal handler: a thread that waits for signals, or ps_interrupt(). NULL is fine. */
 PS_API void ps_session_leave(ps_session *s);
+/**
+ * End the calls of the session that threads are in at this moment: each returns CANCELLED (PS_REASON_INTERRUPTED) as soon as its
+ * thread runs, whatever it waits for. The session goes on, and so does the program: a call that begins after this one is not
+ * meant, and an interrupted call may be made again.
+ *
+ * What was waited for is withdrawn at the tasks, as at a deadline. An element that a task had handed out goes back to its queue.
+ * Of a call that changes something ps_last_applied() says whether it may have been carried out: an ENQUEUE that was sent,
+ * ps_variable_push() and ps_variable_assign() are PS_OUTCOME_UNKNOWN until a task has answered. What nobody waits for goes on:
+ * gradients of ps_push(), values of ps_push_pull() and `prefetch`, requests of ps_x_start().
+ *
+ * ps_step_done()   the next one continues the same step, which counts once, unless the session was made anew meanwhile
+ * ps_pull()        the values that have not come are torn until the next one has returned PS_OK
+ * ps_param_get()   is no wait; ps_session_ready() and others that get what it has put aside get it when they are called again
+ * ps_param_grad()  NULL while the push of the parameter before is not answered
+ * ps_should_stop() true where it is interrupted while a monitored session is made anew, or in a hook; the next one goes on there
+ * Recoveries of a monitored session end, too: it is lost as before, and the next call makes it anew.
+ * A hook or a restore function is not ended, but each call that it makes, or is in, is. Where the hook returns CANCELLED for
+ * that, the call that it belongs to does; called again, that call goes on with this hook. ps_progress_run() returns; what it
+ * drives goes on with the next one.
+ *
+ * Thread   any thread, and in a signal handler: async-signal-safe, errno stays. Not beside or after ps_session_close(), which
+ *          ends calls by itself. NULL, a session that was not opened, a child of fork(): nothing happens.
+ */
+PS_API void ps_interrupt(ps_session *s);
 
 /** Blocking calls that take no timeout, or one <= 0, end ms from now at the latest, and have 50 ms at least: for a program that
  *  has so long in all. The goodbye too. ms <= 0: each has the operation timeout again. Not while a call of the session runs.

@@ -19,7 +19,8 @@
  * Hooks are called in the order in which they were added, one at a time, on the thread that called what they belong to, with
  * nothing locked: they may call what the program may, but for ps_session_close(). What they call calls no hooks. A hook that
  * fails ends the session, as any first error does, and its name stands before the text; a number that is no status is INTERNAL.
- * After an error no hook is called.
+ * After an error no hook is called. CANCELLED of a call that was interrupted (ps_interrupt()) is no error: the hook is called
+ * again when what it belongs to is.
  */
 #ifndef PS_HOOKS_H
 #define PS_HOOKS_H

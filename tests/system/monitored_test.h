@@ -87,7 +87,7 @@ static inline void model_get(ps_session *s, struct model *m)
     m->b_grad = ps_param_grad(m->b);
 }
 
-static void restart_all(void)
+static inline void restart_all(void)
 {
     for (int i = 0; i < API_TASKS; i++) {
         test_cluster_kill(&cluster, i);

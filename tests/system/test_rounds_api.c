@@ -351,7 +351,7 @@ static void closed_beside_a_step(void **state)
         assert_int_equal(kill(cluster.pid[1], SIGCONT), 0);
         assert_int_equal(pthread_join(steps, &step_code), 0);
         assert_int_equal(pthread_join(closes, &close_code), 0);
-        assert_int_equal((intptr_t)step_code, PS_FAILED_PRECONDITION);
+        assert_int_equal((intptr_t)step_code, PS_CANCELLED);
         assert_int_equal((intptr_t)close_code, 0);
         push_both(&a, 1);
         assert_int_equal(ps_step_done(a.s), PS_OK);

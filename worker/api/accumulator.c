@@ -63,7 +63,8 @@ ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, int
         return psi_api_result(&err, err.code);
     }
     ps_session *s = a->queue.variable.session;
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     ps_tuple *t = borrow(a, &err);
     ps_status st = t == NULL ? err.code : psi_tuple_gather(t, &gradient, 1, &err);
     st = st == PS_OK ? psi_tuple_to_put(t, &err) : st;
@@ -96,7 +97,8 @@ ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient,
         return psi_api_result(&err, st);
     }
     ps_session *s = a->queue.variable.session;
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     ps_tuple *t = borrow(a, &err);
     st = t == NULL ? err.code : PS_OK;
     if (st == PS_OK) {

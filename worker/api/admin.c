@@ -21,6 +21,7 @@
 
 int ps_cluster_tasks(ps_session *s)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     if (psi_api_look_cluster(s, &err) != PS_OK || psi_api_know_tasks(s, 0, &err) != PS_OK) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
@@ -51,6 +52,7 @@ static ps_status find_task(ps_session *s, int task, int64_t timeout_ms, const st
 
 ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err)
 {
+    PSI_API_VISIT(s);
     const struct psi_api_task *at = NULL;
     ps_status st =
         task == PSI_API_DIRECTORY ? psi_api_know_cluster(s, timeout_ms, err) : find_task(s, task, timeout_ms, &at, err);
@@ -114,6 +116,7 @@ static ps_status stop_everywhere(ps_session *s, int64_t timeout_ms, uint32_t *ou
 
 ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     uint32_t sessions = 0;
     const struct psi_request req = {.kind = PSI_REQ_STOP, .dst = &sessions};
@@ -121,6 +124,7 @@ ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
     bool silent = st == PS_UNAVAILABLE || st == PS_DEADLINE_EXCEEDED;
     if (silent && psi_api_know_cluster(s, timeout_ms, &err) == PS_OK) {
         st = stop_everywhere(s, timeout_ms, &sessions, &err);
+        st = st != PS_OK && psi_api_interrupted(s, &err) != PS_OK ? PS_CANCELLED : st;
     }
     if (st == PS_OK && out_sessions != NULL) {
         *out_sessions = sessions;
@@ -203,6 +207,7 @@ static void finish_ping(struct psi_api_call *call)
 
 ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out_us)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     struct ping p = {0};
     const struct psi_api_task *at = NULL;
@@ -293,6 +298,7 @@ static void seen_wait(struct seen *seen)
 ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms,
                         struct psi_err *err)
 {
+    PSI_API_VISIT(s);
     ps_status st = psi_api_know_cluster(s, timeout_ms, err);
     if (st == PS_OK && (count < 0 || (uint32_t)count > s->task_count || (infos == NULL && count > 0))) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "infos has %d entries; the cluster has %u tasks", count, s->task_count);
@@ -335,7 +341,7 @@ ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t 
         psi_struct_give(infos, item_bytes, (size_t)i, &of[i].info, sizeof(of[i].info));
     }
     psi_free(of);
-    return PS_OK;
+    return psi_api_interrupted(s, err); /* what a task is said to lack then is no fault of it */
 }
 
 ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms)

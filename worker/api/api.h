@@ -17,6 +17,7 @@
 #include "worker/io.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 enum { PSI_GOODBYE_MS = 1000 }; /* how long close waits for the tasks' goodbyes */
@@ -53,6 +54,7 @@ struct ps_param {
     bool fetching;         /* likewise: the latter; its push has not begun */
     bool trained, pushed;  /* it has an optimizer; under the lock: in rounds, since the last step */
     bool exact, next_exact;
+    unsigned pull_interrupts;       /* under the lock: pulling the value: those that there had been when its call began */
     uint64_t version;               /* under the lock: of the last pull */
     enum psi_param_next next_state; /* under the lock, like the version that belongs to it */
     uint64_t next_version;
@@ -83,10 +85,14 @@ struct ps_session {
     pid_t pid;                 /* of the process that opened it */
     unsigned forks;            /* as at its opening: psi_api_here() */
     bool is_static;            /* the object for when there is no memory */
+    atomic_uint interrupts;    /* ps_interrupt()s, and one for leaving and for closing: what began before one ends CANCELLED */
+    atomic_bool ends;          /* it is being left or closed, which is why it interrupts */
+    atomic_uint poking;        /* threads and signal handlers that may be using io for that: it is closed without them */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes; that it closes. Monotonic clock */
     /* under the lock */
-    struct psi_err error; /* the first error, sticky; PS_OK: none */
+    struct psi_err error;     /* the first error, sticky; PS_OK: none */
+    unsigned interrupts_seen; /* by the loop: those before it have ended */
     bool closing;
     bool left;          /* ps_session_leave() came first: that calls are refused then is a failure */
     bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or the io is not there to be driven */
@@ -121,7 +127,9 @@ struct ps_session {
     bool member;          /* of rounds, or with a bound on staleness: ps_session_ready() has joined */
     bool alone;           /* a thread makes the session ready, or a step of the member */
     bool stepped;         /* one of its steps as a member is over: all workers have joined */
+    bool waited;          /* staleness: its step has waited for the others, and is yet to be counted */
     int64_t dropped;      /* steps in rounds */
+    struct psi_list steps_left, steps_spare; /* step.c: of ps_step_done()s that were interrupted; of no use now */
     struct psi_hooks hooks;
     struct psk_place *place; /* under the lock: that computes; NULL: the CPU, not used yet */
     /* constant after open */
@@ -153,8 +161,9 @@ struct ps_session {
 
 /* ---- session.c ---- */
 struct psi_opening; /* what a session is opened with */
-/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. No effect without an io. */
-void psi_api_hurry(ps_session *s, int64_t ms);
+/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. No effect without an io. False: the
+ * call of this thread was interrupted, and some is in flight yet. */
+bool psi_api_hurry(ps_session *s, int64_t ms);
 /** The last words of an io, for ms at most: GOODBYE where the session leaves, or else, as with that, the directory is asked once
  * more whether to stop: a session that is made anew is another one to it. */
 void psi_api_part(ps_session *s, bool leaves, int64_t ms);
@@ -199,10 +208,6 @@ ps_status psi_api_may_start(ps_session *s, struct psi_err *err) PSI_MUST;
 /** A call of several steps, which keeps records of the core between them: no recovery until it is outside again. */
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_go_outside(ps_session *s);
-/** A public call that looks at the session, or an object of it, after it has waited: the session is there until the call is over,
- * whoever closes it meanwhile. NULL is fine. */
-void psi_api_begin(ps_session *s);
-void psi_api_end(ps_session *s);
 /** Under the lock: *err is that of a call beside which the program closes the session, and no failure of it. */
 bool psi_api_only_closes(const ps_session *s, const struct psi_err *err);
 /** PS_OK, or a copy of the first error in *err. Any thread. */
@@ -218,6 +223,40 @@ void psi_api_log_fields(ps_session *s, int level, const char *event, const struc
 void psi_api_log_raw(ps_session *s, const char *line);
 /** The line of ps_session_options.log as it is. */
 void psi_api_log_core(void *session, int level, const char *event, const char *fields);
+
+/* ---- interrupt.c ---- */
+/* A public call that a thread is in. */
+struct psi_api_visit {
+    ps_session *session;
+    unsigned interrupts;         /* of the session, when the outermost call of it began */
+    struct psi_api_visit *outer; /* the call that this one is made in: by a hook, or the library itself */
+};
+/** A public call that looks at the session, or an object of it, after it has waited, or that waits more than once: the session is
+ * there until the call is over, whoever closes it meanwhile, and an interrupt at any time ends all that it would wait for yet.
+ * visit: on the caller's stack until psi_api_end(). NULL is fine. */
+void psi_api_begin(ps_session *s, struct psi_api_visit *visit);
+void psi_api_end(ps_session *s);
+/** Both, for a function that has several ways out: it ends with the block that this stands in. */
+#define PSI_API_VISIT(s_)                                                                                                        \
+    __attribute__((cleanup(psi_api_visit_over))) struct psi_api_visit visit = {.session = (s_)};                                 \
+    psi_api_begin((s_), &visit)
+void psi_api_visit_over(struct psi_api_visit *visit);
+/** How many interrupts there had been when the thread's call began; in no call: how many there are. */
+unsigned psi_api_interrupts(const ps_session *s);
+/** CANCELLED: the call of this thread was interrupted; it waits for nothing any more. Any thread, also under the lock. */
+ps_status psi_api_interrupted(const ps_session *s, struct psi_err *err) PSI_MUST;
+/** The same of a call of which only `interrupts` is known. */
+ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err) PSI_MUST;
+/** *err says that a call was interrupted, or ended beside a session that closes: nobody's failure. */
+bool psi_api_is_interrupt(const struct psi_err *err);
+/** A call has waited: PS_OK where it goes on; else what it returns, the session's first error, or that it was interrupted. */
+ps_status psi_api_go_on(ps_session *s) PSI_MUST;
+/** Everybody who is in a call waits no longer. Any thread; what ps_interrupt() does. */
+void psi_api_interrupt(ps_session *s);
+/** Loop thread, after that: what the calls that it ends wait for ends. False: there was nothing new. */
+bool psi_api_poked(void *session, struct psi_client *c);
+/** io is not the session's any more: until nobody uses it who had it from the session. */
+void psi_api_await_poking(const ps_session *s);
 
 /* ---- progress.c ---- */
 /** Wait for something that the loop does: returns when cond was signalled or broadcast, or for no reason. Under s->lock, which it
@@ -287,6 +326,12 @@ void psi_api_last_error_get(struct psi_err *err);
 bool psi_api_returned(ps_status st, struct psi_err *err);
 /** What a public call returns: st, whose text *err is kept for ps_last_error() unless st is PS_OK. */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
+
+/* ---- request.c ---- */
+/** ps_push_start() and the others after their checks; what: kind, src, dst, bytes, scale; waited and interrupts, where a thread
+ * waits for it in a call. */
+ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                        void *ctx);
 
 /* ---- admin.c ---- */
 enum { PSI_API_DIRECTORY = -1 };
@@ -395,17 +440,30 @@ ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *e
 bool psi_api_in_rounds(ps_session *s);
 /** p is pushed in this step; FAILED_PRECONDITION: for the second time, in rounds. */
 ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err) PSI_MUST;
+/** It was not pushed after all, and may be in this step. */
+void psi_api_sync_not_pushed(ps_param *p);
 /** One thread at a time makes the session ready, which is its number as the chief, or a step of a member: until no other one
- * does. True: psi_api_alone_end() must follow. */
-bool psi_api_alone_begin(ps_session *s, bool ready);
+ * does. *out_alone: psi_api_alone_end() must follow. CANCELLED: interrupted. */
+ps_status psi_api_alone_begin(ps_session *s, bool ready, bool *out_alone, struct psi_err *err) PSI_MUST;
 void psi_api_alone_end(ps_session *s);
 /** A member's step is complete: until it may go on. *out_step: the global step, of rounds. Blocks. Nothing to do where it is no
- * member. */
+ * member, or where that was done before its ps_step_done() was interrupted. */
 ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err) PSI_MUST;
+/** That step is counted. */
+void psi_api_sync_counted(ps_session *s);
 /** It has finished: a member leaves. Blocks. */
 ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
 /** The session closes: it has finished, unless it has failed. Blocks for a second at most. */
 void psi_api_sync_leave(ps_session *s);
+
+/* ---- step.c ---- */
+/** Add one to the global step, unless a step that was interrupted has done that: *out_value. CANCELLED: interrupted; the addition
+ * goes on, for the next call. Blocks. */
+ps_status psi_api_step_count(ps_session *s, int64_t *out_value, struct psi_err *err) PSI_MUST;
+/** They were another model's. Nothing is in flight. */
+void psi_api_steps_forget(ps_session *s);
+/** Of a session that is freed. */
+void psi_api_steps_free(ps_session *s);
 
 /* ---- job.c ---- */
 /** FAILED_PRECONDITION: gradients and steps of this session do not count. */

@@ -5,7 +5,8 @@
  * Happy path: psi_api_call_start() submits -> begin() on the loop: prepare(), psi_client_start() -> request_done(): finish() ->
  * the caller wakes up in psi_api_call_wait(). Everything lies on the caller's stack; nothing is allocated. Failure modes:
  * prepare() or the core refuses, or the request fails: err is what psi_api_call_wait() returns. There is no other way out of the
- * wait, because the core's deadline ends every request; the core also logs what takes longer than 5 s.
+ * wait, because the core's deadline ends every request, and so does an interrupt (interrupt.c); the core also logs what takes
+ * longer than 5 s.
  */
 #include "monitored.h"
 
@@ -83,8 +84,8 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     struct psi_err err;
     psi_err_none(&err);
     call->client = c;
-    ps_status st = PS_OK;
-    if (call->on != NULL) {
+    ps_status st = psi_api_interrupted_since(call->session, call->req.interrupts, &err);
+    if (st == PS_OK && call->on != NULL) {
         call->req.var = call->on->var;
         st = psi_api_has_var(call->on, &err);
     }
@@ -128,6 +129,7 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
         st = PS_OK;
     }
     const uint64_t chief_number = psi_monitor_chief_number(s);
+    const unsigned interrupts = when_closing ? atomic_load(&s->interrupts) : psi_api_interrupts(s);
     s->in_flight += st == PS_OK ? count : 0;
     s->inside += st == PS_OK ? count : 0;
     (void)pthread_mutex_unlock(&s->lock);
@@ -140,6 +142,8 @@ ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_
         psi_err_none(&call->err);
         call->ended = false;
         call->work.run = begin;
+        call->req.waited = true;
+        call->req.interrupts = interrupts;
         if (call->req.kind == PSI_REQ_ASSIGN || call->req.kind == PSI_REQ_INIT_FROM) {
             call->req.chief_number = chief_number;
         }

@@ -45,6 +45,7 @@ static ps_status find_device(const char *text, struct psi_device *out, struct ps
 ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
                   size_t out_capacity, size_t *out_bytes, int64_t timeout_ms)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     struct call_args a = {
         .io = {.name = name, .in = in, .in_bytes = in_bytes, .out = out, .out_capacity = out_capacity, .out_bytes = 0}};

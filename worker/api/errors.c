@@ -177,7 +177,14 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 ps_status psi_api_last(ps_session *s, ps_status st)
 {
     struct psi_err err;
-    if (st != PS_OK && s != NULL && psi_api_sticky(s, &err) == st) {
+    if (st == PS_OK || s == NULL) {
+        return st;
+    }
+    const bool lost = s->monitor != NULL && (psi_monitor_may_recover(s) || atomic_load(&s->ends));
+    if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* before it was made anew */
+        return psi_api_last_error_set(&err);
+    }
+    if (psi_api_sticky(s, &err) == st) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* it is st */
     }
     return st;
@@ -218,8 +225,8 @@ static enum stuck take_error(ps_session *s, const struct psi_err *err, bool fina
 
 static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 {
-    if (!psi_api_here(s)) {
-        return err->code;
+    if (!psi_api_here(s) || psi_api_is_interrupt(err)) {
+        return err->code; /* the next call may go on where this one was */
     }
     struct psi_err named = *err;
     const bool on_loop = s->io != NULL && psi_io_on_loop(s->io); /* of a request that somebody made */
@@ -258,13 +265,16 @@ ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err)
 
 ps_status psi_api_may_start(ps_session *s, struct psi_err *err)
 {
+    if (psi_api_interrupted(s, err) != PS_OK) {
+        return PS_CANCELLED;
+    }
     if (psi_monitor_bars(s, err)) {
         return s->monitor->cause.code;
     }
     if (s->closing) {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_CLOSING, "the session is closing");
     }
-    if (s->monitor == NULL || !s->monitor->given_up) {
+    if (s->monitor == NULL || (!s->monitor->given_up && !s->monitor->broken_off)) {
         return PS_OK;
     }
     if (err != NULL) {
@@ -288,27 +298,6 @@ void psi_api_go_outside(ps_session *s)
     s->inside--;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-}
-
-void psi_api_begin(ps_session *s)
-{
-    if (s != NULL && psi_api_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        s->users++;
-        (void)pthread_mutex_unlock(&s->lock);
-    }
-}
-
-void psi_api_end(ps_session *s)
-{
-    if (s != NULL && psi_api_here(s)) {
-        (void)pthread_mutex_lock(&s->lock);
-        s->users--;
-        if (s->closing) {
-            (void)pthread_cond_broadcast(&s->changed);
-        }
-        (void)pthread_mutex_unlock(&s->lock);
-    }
 }
 
 ps_status ps_session_status(ps_session *s)

@@ -26,6 +26,11 @@ static const char global_step_name[] = "global_step";
 static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
 {
     struct psi_api_get *get = call->arg;
+    call->req.kind = get->scoped.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
+    call->req.var = get->v->var;
+    if (get->v->var != NULL) { /* of a get that was interrupted: it has its turn */
+        return PS_OK;
+    }
     const struct psi_var_scope scope = {.container = get->scoped.container,
                                         .name = get->scoped.name,
                                         .must_exist = get->scoped.must_exist,
@@ -34,10 +39,7 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
                                         .queue = get->queue,
                                         .elements = &get->elements};
     ps_status st = psi_client_variable_in(call->client, &get->spec, &scope, get->how == PSI_SCOPE_FIND, &get->v->var, err);
-    if (st == PS_OK) {
-        call->req.kind = scope.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
-        call->req.var = get->v->var;
-    }
+    call->req.var = get->v->var;
     return st;
 }
 
@@ -255,8 +257,9 @@ static ps_status start_all(ps_session *s, const struct psi_list *gets, struct ps
     return psi_api_calls_start(s, &works, err);
 }
 
-/* All at once; the list is empty then. *err, PS_OK before, is the first failure; a parameter's is with the session instead. */
-static void run_batch(ps_session *s, struct psi_list *gets, struct psi_err *err)
+/* All at once; the list is empty then. *err, PS_OK before, is the first failure; a parameter's is with the session instead, or,
+ * if it was only interrupted, in `again`. */
+static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *again, struct psi_err *err)
 {
     struct psi_err refused = {0};
     struct psi_list *it = NULL;
@@ -269,6 +272,11 @@ static void run_batch(ps_session *s, struct psi_list *gets, struct psi_err *err)
         struct psi_err own = refused;
         if (started) {
             PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* it is in own */
+        }
+        if (get->sticks && psi_api_is_interrupt(&own)) {
+            get->call.req = (struct psi_request){.kind = PSI_REQ_NONE};
+            psi_list_push_back(again, &get->link);
+            continue;
         }
         const bool kept = is_kept(s, get, &own);
         get_end(s, get, kept, &own);
@@ -297,13 +305,14 @@ static void give_up(ps_session *s, struct psi_list *gets)
 /* Those that were put aside, and then these, which may be none. */
 static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
 {
-    struct psi_list all;
+    struct psi_list all, again;
     psi_list_init(&all);
+    psi_list_init(&again);
     (void)pthread_mutex_lock(&s->lock);
-    while (s->settling) {
+    while (s->settling && psi_api_interrupted(s, err) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
-    if (psi_monitor_bars(s, err)) { /* what was put aside is the recovery's */
+    if (s->settling || psi_monitor_bars(s, err)) { /* what was put aside is the recovery's */
         (void)pthread_mutex_unlock(&s->lock);
         give_up(s, gets);
         return;
@@ -315,11 +324,13 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     (void)pthread_mutex_unlock(&s->lock);
     struct psi_list *first = psi_list_first(gets);
     if (first != NULL && PSI_CONTAINER_OF(first, struct psi_api_get, link)->scoped.must_exist) {
-        run_batch(s, &all, err); /* what is looked up may be among these */
+        run_batch(s, &all, &again, err); /* what is looked up may be among these */
     }
     psi_list_move_all(&all, gets);
-    run_batch(s, &all, err);
+    run_batch(s, &all, &again, err);
     (void)pthread_mutex_lock(&s->lock);
+    psi_list_move_all(&again, &s->aside); /* in their order, before those that have come meanwhile */
+    psi_list_move_all(&s->aside, &again);
     s->settling = s->settling && !settles;
     s->inside--;
     (void)pthread_cond_broadcast(&s->changed);
@@ -332,7 +343,7 @@ ps_status psi_api_settle(ps_session *s)
     struct psi_list none;
     psi_list_init(&none);
     run(s, &none, &err);
-    return psi_api_sticky(s, NULL);
+    return psi_api_go_on(s);
 }
 
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get)
@@ -362,6 +373,9 @@ void psi_api_gets_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
+    PSI_LIST_FOREACH(it, &s->aside) { /* of a get that was interrupted */
+        PSI_CONTAINER_OF(it, struct psi_api_get, link)->v->var = NULL;
+    }
     PSI_LIST_FOREACH(it, &s->monitor->gets) {
         ps_variable *v = PSI_CONTAINER_OF(it, struct psi_api_get, link)->v;
         v->var = NULL;
@@ -523,6 +537,7 @@ static ps_status get_one(ps_session *s, const ps_variable_spec *given, enum psi_
 ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how,
                             const struct psi_queue_spec *elements, ps_queue **out_queue, struct psi_err *err)
 {
+    PSI_API_VISIT(s);
     struct psi_api_get *get = NULL;
     ps_variable *v = NULL;
     ps_status st = get_new(s, spec, how, true, elements, &v, &get, err);
@@ -535,6 +550,7 @@ ps_status psi_api_queue_get(ps_session *s, const ps_variable_spec *spec, enum ps
 
 static ps_status open_public(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, ps_variable **out_variable)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
                                         : get_one(s, spec, how, out_variable, &err);
@@ -579,6 +595,7 @@ static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_var
 
 ps_status ps_variables_get(ps_session *s, const ps_variable_spec *specs, size_t count, ps_variable **out_variables)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     struct psi_err refused = {0};
     struct psi_list gets;
@@ -633,6 +650,7 @@ ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct 
 
 ps_status ps_global_step_get(ps_session *s, ps_variable **out_variable)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     ps_status st = out_variable == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_variable is NULL")
                                         : psi_api_global_step(s, out_variable, &err);

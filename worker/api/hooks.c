@@ -5,7 +5,8 @@
  * Happy path: ps_add_hook() -> ps_session_ready() begins them -> each step ps_should_stop() calls before_run, ps_step_value()
  * keeps what was measured, ps_step_done() calls after_run with it -> ps_session_close() ends them. One thread at a time calls
  * hooks, and no lock is held meanwhile; what a hook calls calls none. Failure modes: a hook fails, or a call in it that sticks:
- * the session has its first error, and no further hook is called; a value that no guard lets pass ends the session or the step.
+ * the session has its first error, and no further hook is called; a hook whose call was interrupted is called again, and those
+ * behind it, when what they belong to is; a value that no guard lets pass ends the session or the step.
  */
 #include "api.h"
 
@@ -119,7 +120,7 @@ ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action)
 
 /* ---- calling ---- */
 
-enum call { BEGIN, AFTER_CREATE_SESSION, BEFORE_RUN, AFTER_RUN, END };
+enum call { NO_CALL, BEGIN, AFTER_CREATE_SESSION, BEFORE_RUN, AFTER_RUN, END };
 static const char *const call_names[] = {[BEGIN] = "begin",
                                          [AFTER_CREATE_SESSION] = "after_create_session",
                                          [BEFORE_RUN] = "before_run",
@@ -165,6 +166,8 @@ static ps_status call_hook(ps_session *s, const ps_hook *hook, enum call call)
 {
     ps_step_values values;
     switch (call) {
+    case NO_CALL:
+        break;
     case BEGIN:
         return hook->begin == NULL ? PS_OK : hook->begin(hook->ctx, s);
     case AFTER_CREATE_SESSION:
@@ -181,7 +184,8 @@ static ps_status call_hook(ps_session *s, const ps_hook *hook, enum call call)
 }
 
 /* It failed. The error of a call of the library is as if it stuck, and may be put right where the session is monitored; what the
- * hook says itself ends the session, as does a beginning that cannot be made again. The session's first error. */
+ * hook says itself ends the session, as does a beginning that cannot be made again. The session's first error; CANCELLED: a call
+ * of the hook's was interrupted. */
 static ps_status hook_failed(ps_session *s, ps_status st, enum call call)
 {
     struct psi_err err;
@@ -207,7 +211,21 @@ static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call cal
     return st;
 }
 
-/* All of them, in order, until one fails; none in a hook, or on the loop thread. The session's first error. */
+/* Those from `it` on, in order, until one fails. *out_left: the one whose call was interrupted. */
+static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, struct psi_list **out_left)
+{
+    ps_status st = PS_OK;
+    for (; st == PS_OK && it != &s->hooks.list; it = it->next) {
+        st = call_one(s, PSI_CONTAINER_OF(it, struct psi_hook, link), call);
+        const bool interrupted = st == PS_CANCELLED && psi_api_sticky(s, NULL) == PS_OK;
+        *out_left = interrupted ? it : NULL;
+        st = interrupted && call == END ? PS_OK : st; /* nothing is called again */
+    }
+    return st;
+}
+
+/* All of them, in order; or, where an interrupt has ended that before, the one in which it did and those behind it. None in a
+ * hook, or on the loop thread. The session's first error, or CANCELLED: interrupted. */
 static ps_status call_all(ps_session *s, enum call call)
 {
     ps_status st = psi_api_sticky(s, NULL);
@@ -217,18 +235,30 @@ static ps_status call_all(ps_session *s, enum call call)
     if (psi_api_in_hook(s)) {
         return st;
     }
+    struct psi_err err = {0};
     (void)pthread_mutex_lock(&s->lock);
-    while (s->hooks.calls) { /* another thread's turn */
-        (void)pthread_cond_wait(&s->changed, &s->lock);
+    while (s->hooks.calls && psi_api_interrupted(s, NULL) == PS_OK) { /* another thread's turn */
+        psi_api_wait(s, &s->changed);
     }
-    s->hooks.calls = true;
-    s->hooks.caller = pthread_self();
-    s->hooks.over = call == AFTER_RUN;
+    st = psi_api_interrupted(s, &err);
+    struct psi_list *first = s->hooks.left_at == (unsigned)call ? s->hooks.left : s->hooks.list.next;
+    struct psi_list *left = NULL;
+    if (st == PS_OK) {
+        s->hooks.calls = true;
+        s->hooks.caller = pthread_self();
+        s->hooks.over = call == AFTER_RUN;
+    } else { /* none has been called */
+        s->hooks.left = first;
+        s->hooks.left_at = call;
+    }
     (void)pthread_mutex_unlock(&s->lock);
-    for (struct psi_list *it = s->hooks.list.next; st == PS_OK && it != &s->hooks.list; it = it->next) {
-        st = call_one(s, PSI_CONTAINER_OF(it, struct psi_hook, link), call);
+    if (st != PS_OK) {
+        return psi_api_last_error_set(&err);
     }
+    st = call_from(s, first, call, &left);
     (void)pthread_mutex_lock(&s->lock);
+    s->hooks.left = left;
+    s->hooks.left_at = left != NULL ? call : NO_CALL;
     s->hooks.calls = false;
     s->hooks.over = false;
     (void)pthread_cond_broadcast(&s->changed);
@@ -241,7 +271,7 @@ static ps_status call_all(ps_session *s, enum call call)
 ps_status psi_api_hooks_begin(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const bool first = !s->hooks.begun;
+    const bool first = !s->hooks.begun || s->hooks.left_at == BEGIN;
     s->hooks.begun = true;
     (void)pthread_mutex_unlock(&s->lock);
     return first ? call_all(s, BEGIN) : PS_OK;
@@ -256,6 +286,7 @@ static ps_status created(ps_session *s, bool by_trainer)
         s->hooks.created = true;
     }
     const bool was_created = s->hooks.created;
+    s->hooks.anew = !by_trainer;
     s->hooks.broken = s->hooks.broken || s->hooks.in_step;
     s->hooks.in_step = false;
     (void)pthread_mutex_unlock(&s->lock);
@@ -281,11 +312,28 @@ static void values_clear(struct psi_hooks *hooks)
     }
 }
 
+bool psi_api_hooks_created_left(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool left = s->hooks.anew && s->hooks.left_at == AFTER_CREATE_SESSION;
+    (void)pthread_mutex_unlock(&s->lock);
+    return left;
+}
+
+bool psi_api_hooks_step_left(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool left = s->hooks.left_at == AFTER_RUN && !in_hook(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return left;
+}
+
 bool psi_api_hooks_step_begins(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
     const bool begins = s->hooks.created && !s->hooks.in_step && !in_hook(s) && pthread_equal(s->hooks.trainer, pthread_self());
     if (begins) {
+        s->hooks.left_at = s->hooks.left_at == AFTER_RUN ? NO_CALL : s->hooks.left_at; /* of a step that is behind its program */
         s->hooks.in_step = true;
         if (s->hooks.broken) {
             values_clear(&s->hooks);
@@ -326,7 +374,9 @@ ps_status psi_api_hooks_step_done(ps_session *s)
     }
     const ps_status st = call_all(s, AFTER_RUN);
     (void)pthread_mutex_lock(&s->lock);
-    values_clear(&s->hooks);
+    if (s->hooks.left_at != AFTER_RUN) {
+        values_clear(&s->hooks);
+    }
     (void)pthread_mutex_unlock(&s->lock);
     return st;
 }

@@ -23,11 +23,12 @@ ps_status psi_api_trains(ps_session *s, struct psi_err *err)
 static ps_status say_done(ps_session *s, struct psi_err *err)
 {
     (void)pthread_mutex_lock(&s->lock);
-    while (s->pushes > 0) {
+    while (s->pushes > 0 && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
     ps_status st = psi_api_sticky(s, err);
+    st = st == PS_OK ? psi_api_interrupted(s, err) : st;
     st = st == PS_OK ? psi_api_sync_finish(s, err) : st;
     struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_JOB_DONE}};
     st = st == PS_OK ? psi_api_call_run(&call, err) : st;
@@ -42,6 +43,7 @@ static ps_status say_done(ps_session *s, struct psi_err *err)
 
 ps_status ps_session_job_done(ps_session *s)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     ps_status st = psi_api_check(s, true, &err);
     return psi_api_result(&err, st == PS_OK ? say_done(s, &err) : st);

@@ -110,6 +110,17 @@ bool psi_monitor_says(ps_session *s, ps_status st)
     return lost;
 }
 
+bool psi_monitor_may_recover(ps_session *s)
+{
+    if (s->monitor == NULL || !psi_api_here(s)) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool may = !s->monitor->final && (s->error.code != PS_OK || s->monitor->recovering);
+    (void)pthread_mutex_unlock(&s->lock);
+    return may;
+}
+
 uint32_t psi_monitor_life(ps_session *s)
 {
     uint32_t life = 0;

@@ -62,6 +62,7 @@ static void begin(struct recovery *r, ps_session *s)
     r->step_before = s->global_step;
     m->cause = s->error;
     s->error = (struct psi_err){0};
+    m->broken_off = false;
     m->recovering = true;
     m->recoverer = pthread_self();
     if (m->random == 0) {
@@ -70,8 +71,9 @@ static void begin(struct recovery *r, ps_session *s)
     }
 }
 
-/* The core that was lost, with all that it knew. */
-static void take_down(struct recovery *r)
+/* The core that was lost, with all that it knew. One that a recovery has taken down before it was interrupted is there no more.
+ * False: interrupted, and something is in flight yet. */
+static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
     (void)pthread_mutex_lock(&s->lock);
@@ -81,20 +83,26 @@ static void take_down(struct recovery *r)
     s->stepped = false;
     const bool leaves = !s->monitor->leads || s->job[0] == '\0'; /* the chief's lease is to be there for the next session */
     (void)pthread_mutex_unlock(&s->lock);
-    psi_api_hurry(s, ENDS_MS);
-    psi_monitor_empty(s, left_ms(r, s->operation_timeout_ms));
     if (s->io != NULL) {
-        psi_api_part(s, leaves, LEAVES_MS);
+        if (!psi_api_hurry(s, ENDS_MS)) {
+            return false;
+        }
+        psi_monitor_empty(s, left_ms(r, s->operation_timeout_ms));
+        if (psi_api_interrupted(s, NULL) == PS_OK) {
+            psi_api_part(s, leaves, LEAVES_MS);
+        }
+        psi_api_io_close(s);
     }
-    psi_api_io_close(s);
     psi_api_gets_forget(s);
     psi_api_params_forget(s);
+    psi_api_steps_forget(s);
     (void)pthread_mutex_lock(&s->lock);
     s->monitor->draining = false;
     if (!s->monitor->final) {
         s->error = (struct psi_err){0};
     }
     (void)pthread_mutex_unlock(&s->lock);
+    return true;
 }
 
 static void pause_before(const struct recovery *r)
@@ -228,16 +236,38 @@ static void finish(struct recovery *r)
     end(m, s);
 }
 
+/* ps_interrupt(), or it is closed: it is as lost as it was before, and the next call makes it anew. */
+static void break_off(struct recovery *r)
+{
+    ps_session *s = r->session;
+    struct psi_monitor *m = s->monitor;
+    (void)pthread_mutex_lock(&s->lock);
+    if (!m->final || s->error.code == PS_OK) {
+        s->error = m->cause;
+    }
+    m->broken_off = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    psi_api_log(s, PS_LOG_INFO, "recovery_interrupted", PSI_KV("tries", r->tries), PSI_KV("ms", took_ms(r)),
+                PSI_KV("st", ps_status_name(m->cause.code)));
+    end(m, s);
+}
+
 static bool run(struct recovery *r)
 {
     do {
         const struct psi_err before = r->err;
-        take_down(r);
+        const bool down = take_down(r);
         r->tries++;
-        pause_before(r);
-        if (make_anew(r) == PS_OK) {
+        if (down) {
+            pause_before(r);
+        }
+        if (down && psi_api_interrupted(r->session, NULL) == PS_OK && make_anew(r) == PS_OK) {
             finish(r);
             return true;
+        }
+        if (psi_api_interrupted(r->session, NULL) != PS_OK && !atomic_load(&r->session->ends)) {
+            break_off(r);
+            return false;
         }
         if (r->err.code == PS_DEADLINE_EXCEEDED && before.code != PS_OK && psi_io_now_ms() >= r->end_ms) {
             r->err = before; /* that the time was over in the middle of this try says nothing */
@@ -262,13 +292,13 @@ static bool recover(ps_session *s, bool *out_mine)
         (void)pthread_mutex_unlock(&s->lock);
         return false;
     }
-    while (psi_monitor_bars(s, NULL)) {
+    while (psi_monitor_bars(s, NULL) && psi_api_interrupted(s, NULL) == PS_OK) {
         (void)pthread_cond_wait(&s->changed, &s->lock);
         waited = true;
     }
-    const bool whole = waited && s->error.code == PS_OK;
-    const bool mine =
-        !m->recovering && s->error.code != PS_OK && !m->final && !s->closing && (!s->stopping || psi_api_evaluates(s));
+    const bool whole = waited && !m->recovering && s->error.code == PS_OK;
+    const bool mine = !m->recovering && s->error.code != PS_OK && !m->final && !s->closing &&
+                      (!s->stopping || psi_api_evaluates(s)) && psi_api_interrupted(s, NULL) == PS_OK;
     if (mine) {
         begin(&r, s);
     }
@@ -285,8 +315,10 @@ bool psi_api_recover(ps_session *s)
     }
     bool mine = false;
     bool whole = recover(s, &mine);
-    while (whole && mine && psi_api_hooks_made_anew(s) != PS_OK) { /* which may be put right as well */
+    bool anew = (whole && mine) || psi_api_hooks_created_left(s);
+    while (anew && psi_api_hooks_made_anew(s) != PS_OK) { /* which may be put right as well */
         whole = recover(s, &mine);
+        anew = whole && mine;
     }
     return whole;
 }
@@ -380,8 +412,9 @@ static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
 
 ps_status ps_wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
 {
-    psi_api_begin(s);
-    const ps_status st = wait_step(s, step, timeout_ms);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    const ps_status st = psi_api_last(s, wait_step(s, step, timeout_ms));
     psi_api_end(s);
     return st;
 }

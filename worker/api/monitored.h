@@ -23,6 +23,7 @@ struct psi_monitor {
     uint32_t in_row;      /* recoveries since the last step that was completed */
     uint64_t random;      /* of pauses */
     bool given_up;        /* a recovery has: nothing is started any more */
+    bool broken_off;      /* the last recovery was interrupted, maybe without an io: nothing is started before the next one */
     bool has_trainer;     /* a thread has made it ready, pushed or ended a step: the steps are its */
     pthread_t trainer;
     bool pulled;           /* by that thread, in this step */
@@ -47,6 +48,8 @@ bool psi_monitor_mends(const ps_session *s, const struct psi_err *err);
 bool psi_monitor_bars(ps_session *s, struct psi_err *err);
 /** The session is lost, and its calls say so by st: a program that reports that to the session says nothing new. */
 bool psi_monitor_says(ps_session *s, ps_status st);
+/** It is lost, and the next call that can recover makes it anew. */
+bool psi_monitor_may_recover(ps_session *s);
 /** How often it has been made anew; 0 of one that is not monitored. */
 uint32_t psi_monitor_life(ps_session *s);
 /** Under the lock: the program itself has deleted v, or may just be doing so. */

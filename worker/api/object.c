@@ -41,6 +41,8 @@ void psi_api_session_init(ps_session *s)
     psi_list_init(&s->params);
     psi_list_init(&s->queues);
     psi_list_init(&s->aside);
+    psi_list_init(&s->steps_left);
+    psi_list_init(&s->steps_spare);
     psi_api_hooks_init(&s->hooks);
     psi_scopes_init(&s->scopes);
     spare_init(s);

@@ -200,21 +200,25 @@ static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, cons
 
 ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init, const ps_optimizer *optimizer)
 {
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     ps_param *p = param_get(s, name, shape, init, optimizer);
     psi_api_end(s);
     return p;
 }
 
-/* Until p's last push, or pull, is answered. */
-static void wait_for(ps_param *p, const bool *flag)
+/* Until p's last push, or pull, is answered, or the call is interrupted. */
+static ps_status wait_for(ps_param *p, const bool *flag)
 {
     ps_session *s = p->session;
+    struct psi_err err = {0};
     (void)pthread_mutex_lock(&s->lock);
-    while (*flag) {
+    while (*flag && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
+    const ps_status st = *flag ? psi_api_interrupted(s, &err) : PS_OK;
     (void)pthread_mutex_unlock(&s->lock);
+    return psi_api_result(&err, st);
 }
 
 /* A failure of the device sticks to the session. */
@@ -250,15 +254,14 @@ static bool is_lost(ps_session *s)
     return lost;
 }
 
-void *ps_param_grad(ps_param *p)
+static void *param_grad(ps_param *p)
 {
     void *memory = NULL;
     struct psi_err err = {0};
-    if (p == NULL || (psi_api_enter(p->session, true) != PS_OK && !is_lost(p->session))) {
+    if (psi_api_enter(p->session, true) != PS_OK && !is_lost(p->session)) {
         return NULL;
     }
-    wait_for(p, &p->pushing);
-    if (psi_api_sticky(p->session, NULL) != PS_OK && !is_lost(p->session)) {
+    if (wait_for(p, &p->pushing) != PS_OK || (psi_api_sticky(p->session, NULL) != PS_OK && !is_lost(p->session))) {
         return NULL;
     }
     ps_status st = psk_block_read(&p->grad, p->bytes, &memory, &err);
@@ -266,21 +269,44 @@ void *ps_param_grad(ps_param *p)
     return st == PS_OK || device_failed(p, &err) == PS_OK ? memory : NULL;
 }
 
+void *ps_param_grad(ps_param *p)
+{
+    if (p == NULL) {
+        return NULL;
+    }
+    ps_session *s = p->session;
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    void *memory = param_grad(p);
+    psi_api_end(s);
+    return memory;
+}
+
 struct psk_block *psi_param_value_block(ps_param *p)
 {
     return &p->value;
 }
 
-struct psk_block *psi_param_grad_block(ps_param *p)
+static struct psk_block *grad_block(ps_param *p)
 {
     if (psi_api_enter(p->session, true) != PS_OK) {
         return NULL;
     }
     const struct psk_place *place = psi_api_compute_place(p->session);
-    if (place == NULL || psk_place_has_host_memory(place)) {
-        wait_for(p, &p->pushing);
+    if ((place == NULL || psk_place_has_host_memory(place)) && wait_for(p, &p->pushing) != PS_OK) {
+        return NULL;
     }
     return psi_api_sticky(p->session, NULL) == PS_OK ? &p->grad : NULL;
+}
+
+struct psk_block *psi_param_grad_block(ps_param *p)
+{
+    ps_session *s = p->session;
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    struct psk_block *block = grad_block(p);
+    psi_api_end(s);
+    return block;
 }
 
 const ps_shape *ps_param_shape(const ps_param *p)
@@ -364,19 +390,24 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Take p's request for one operation; waits while another thread has it. */
-static void take(ps_param *p, bool *flag, uint32_t *count)
+/* Take p's request for one operation; waits while another thread has it, unless the call is interrupted. */
+static ps_status take(ps_param *p, bool *flag, uint32_t *count)
 {
     ps_session *s = p->session;
+    struct psi_err err = {0};
     (void)pthread_mutex_lock(&s->lock);
-    while (*flag) {
+    while (*flag && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
-    *flag = true;
-    if (count != NULL) {
-        (*count)++;
+    const ps_status st = psi_api_interrupted(s, &err);
+    if (st == PS_OK) {
+        *flag = true;
+        if (count != NULL) {
+            (*count)++;
+        }
     }
     (void)pthread_mutex_unlock(&s->lock);
+    return psi_api_result(&err, st);
 }
 
 /* The start was refused: nothing is in flight. */
@@ -428,11 +459,29 @@ static ps_status pull_begin(ps_param *p)
     }
     void *memory = NULL;
     struct psi_err err = {0};
-    wait_for(p, &p->fetching); /* so that they have this session's own last push */
-    take(p, &p->pulling, NULL);
-    ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* until the device has the last ones */
-    st = st == PS_OK ? ps_pull_start(p->variable, memory, p->bytes, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
+    ps_session *s = p->session;
+    ps_status st = wait_for(p, &p->fetching); /* so that they have this session's own last push */
+    st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_request what = {
+        .kind = PSI_REQ_PULL, .bytes = p->bytes, .scale = 1, .waited = true, .interrupts = psi_api_interrupts(s)};
+    (void)pthread_mutex_lock(&s->lock);
+    p->pull_interrupts = what.interrupts;
+    (void)pthread_mutex_unlock(&s->lock);
+    st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* until the device has the last ones */
+    what.dst = memory;
+    st = st == PS_OK ? psi_api_start(p->variable, &what, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
     return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
+}
+
+/* Under the lock: values of p are on their way, and this call waits for them. Interrupted, it waits for those that are ended with
+ * it, because they come into the program's memory until then; the others go on. */
+static bool waits_for_values(const ps_param *p)
+{
+    const bool own = p->pulling && p->next_state != PSI_NEXT_COMES && p->pull_interrupts == psi_api_interrupts(p->session);
+    return (p->pulling || p->next_state == PSI_NEXT_COMES) && (own || psi_api_interrupted(p->session, NULL) == PS_OK);
 }
 
 /* Until its values are there. Those in the second buffer become the values. */
@@ -440,8 +489,12 @@ static void pull_end(ps_param *p)
 {
     ps_session *s = p->session;
     (void)pthread_mutex_lock(&s->lock);
-    while (p->pulling || p->next_state == PSI_NEXT_COMES) {
+    while (waits_for_values(p)) {
         psi_api_wait(s, &s->changed);
+    }
+    if (psi_api_interrupted(s, NULL) != PS_OK) { /* what has come into the second buffer is for the next call */
+        (void)pthread_mutex_unlock(&s->lock);
+        return;
     }
     if (p->next_state == PSI_NEXT_THERE) {
         const struct psk_block value = p->value;
@@ -464,9 +517,12 @@ static ps_status prefetch_begin(ps_param *p)
     if (!p->session->prefetch || p->variable == NULL) {
         return PS_OK;
     }
-    wait_for(p, &p->fetching); /* likewise */
-    take(p, &p->pulling, NULL);
-    ps_status st = next_set(p, PSI_NEXT_COMES);
+    ps_status st = wait_for(p, &p->fetching); /* likewise */
+    st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    st = next_set(p, PSI_NEXT_COMES);
     st = st == PS_OK ? ps_pull_start(p->variable, p->next.host, p->bytes, 0, &p->pull, on_pulled, p) : st;
     return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
 }
@@ -493,7 +549,7 @@ static ps_status pull_all(ps_session *s)
     for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {
         pull_end(p);
     }
-    st = psi_api_sticky(s, NULL);
+    st = psi_api_go_on(s);
     for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
         st = prefetch_begin(p);
     }
@@ -502,7 +558,8 @@ static ps_status pull_all(ps_session *s)
 
 ps_status ps_pull(ps_session *s)
 {
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the pull says */
     psi_monitor_pulls(s);
     ps_status st = pull_all(s);
@@ -524,14 +581,15 @@ static ps_status pull_param(ps_param *p)
         return st;
     }
     pull_end(p);
-    st = psi_api_sticky(p->session, NULL);
+    st = psi_api_go_on(p->session);
     return st == PS_OK ? prefetch_begin(p) : st;
 }
 
 ps_status ps_pull_param(ps_param *p)
 {
     ps_session *s = ps_param_session(p);
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     const ps_status st = psi_api_last(s, pull_param(p));
     psi_api_end(s);
     return st;
@@ -597,7 +655,11 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
         return psi_api_refused(s, &err, what);
     }
     bring = bring && !psi_api_in_rounds(s); /* the new values are there when the round is over */
-    take(p, &p->pushing, &s->pushes);
+    st = take(p, &p->pushing, &s->pushes);
+    if (st != PS_OK) {
+        psi_api_sync_not_pushed(p);
+        return st;
+    }
     if (!s->prefetch) { /* with it, values for the next ps_pull() are on their way, or there */
         st = next_set(p, bring ? PSI_NEXT_COMES : PSI_NEXT_NONE); /* those that are there lack this gradient */
     }
@@ -618,7 +680,8 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
 
 ps_status ps_push(ps_session *s, ps_param *p)
 {
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     const ps_status st = psi_api_last(s, push(s, p, false, "ps_push"));
     psi_api_end(s);
     return st;
@@ -626,33 +689,14 @@ ps_status ps_push(ps_session *s, ps_param *p)
 
 ps_status ps_push_pull(ps_session *s, ps_param *p)
 {
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     const ps_status st = psi_api_last(s, push(s, p, true, "ps_push_pull"));
     psi_api_end(s);
     return st;
 }
 
 /* ---- steps ---- */
-
-/* Add one to the global step. The gradients of the step are in, whatever becomes of it. */
-static ps_status count_step(ps_session *s, int64_t *out_value)
-{
-    struct psi_err err = {0};
-    ps_variable *step = NULL;
-    ps_status st = psi_api_global_step(s, &step, &err);
-    if (st != PS_OK) {
-        return psi_api_refused(s, &err, "ps_step_done");
-    }
-    const int64_t one = 1;
-    st = ps_variable_assign_add(step, &one, sizeof(one), out_value);
-    if (st == PS_OK) {
-        return PS_OK;
-    }
-    psi_api_last_error_get(&err);
-    err.code = st;
-    err.applied = err.applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err.applied;
-    return psi_api_refused(s, &err, "ps_step_done");
-}
 
 /* *out_counted: it is one of the steps that count. */
 static ps_status make_step(ps_session *s, bool *out_counted)
@@ -668,24 +712,25 @@ static ps_status make_step(ps_session *s, bool *out_counted)
         return psi_api_refused(s, &err, "ps_step_done");
     }
     (void)pthread_mutex_lock(&s->lock);
-    while (s->pushes > 0) {
+    while (s->pushes > 0 && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
-    ps_status st = psi_api_sticky(s, NULL);
+    ps_status st = psi_api_go_on(s);
     if (st != PS_OK) {
         return st;
     }
     int64_t value = 0;
     const bool rounds = psi_api_in_rounds(s); /* the round counts the step */
     st = psi_api_sync_step(s, &value, &err);
+    if (st == PS_OK && !rounds) { /* last: a step that is broken off before is not counted, and made again */
+        st = psi_api_step_count(s, &value, &err);
+        err.applied = err.applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err.applied; /* its gradients are in */
+    }
     if (st != PS_OK) {
         return psi_api_refused(s, &err, "ps_step_done");
     }
-    st = rounds ? PS_OK : count_step(s, &value); /* last: a step that is broken off before is not counted, and made again */
-    if (st != PS_OK) {
-        return st;
-    }
+    psi_api_sync_counted(s);
     psi_api_set_global_step(s, value);
     *out_counted = true;
     return PS_OK;
@@ -697,7 +742,11 @@ static ps_status step_done(ps_session *s, bool *out_counted)
     if (st != PS_OK) {
         return st;
     }
-    const bool alone = psi_api_alone_begin(s, false);
+    struct psi_err err = {0};
+    bool alone = false;
+    if (psi_api_alone_begin(s, false, &alone, &err) != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
     st = make_step(s, out_counted);
     if (alone) {
         psi_api_alone_end(s);
@@ -708,9 +757,15 @@ static ps_status step_done(ps_session *s, bool *out_counted)
 ps_status ps_step_done(ps_session *s)
 {
     bool counted = false;
-    psi_api_begin(s);
-    ps_status st = step_done(s, &counted);
-    if (s != NULL) {
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    ps_status st = PS_OK;
+    if (s != NULL && psi_api_here(s) && psi_api_hooks_step_left(s)) {
+        counted = true;
+    } else {
+        st = step_done(s, &counted);
+    }
+    if (s != NULL && (counted || st != PS_CANCELLED)) { /* one that was interrupted goes on */
         psi_monitor_step_over(s, counted);
     }
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
@@ -722,13 +777,17 @@ ps_status ps_step_done(ps_session *s)
 static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 {
     struct psi_err err = {0};
-    const bool alone = psi_api_alone_begin(s, true);
-    ps_status st = psi_api_ready(s, psi_api_ready_timeout_ms(s), out_found, &err);
+    bool alone = false;
+    ps_status st = psi_api_alone_begin(s, true, &alone, &err);
+    st = st == PS_OK ? psi_api_ready(s, psi_api_ready_timeout_ms(s), out_found, &err) : st;
     if (alone) {
         psi_api_alone_end(s);
     }
     if (st == PS_OK) {
         return PS_OK;
+    }
+    if (psi_api_is_interrupt(&err)) {
+        return psi_api_refused(s, &err, "ps_session_ready");
     }
     if (psi_api_sticky(s, NULL) == PS_OK) {
         PSI_IGNORE(psi_api_refused(s, &err, "ps_session_ready")); /* it is returned below */
@@ -767,7 +826,8 @@ static ps_status session_ready(ps_session *s)
 
 ps_status ps_session_ready(ps_session *s)
 {
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     const ps_status st = psi_api_last(s, session_ready(s));
     psi_api_end(s);
     return st;
@@ -836,7 +896,8 @@ static bool should_stop(ps_session *s)
 
 bool ps_should_stop(ps_session *s)
 {
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     const bool stop = should_stop(s);
     psi_api_end(s);
     return stop;

@@ -13,6 +13,7 @@
 #include <time.h>
 
 enum { TURN_MS = 1000 }; /* a waiting thread looks around at least so often */
+enum { LOOK_MS = 25 };   /* ... for an interrupt, where there is no loop that it could wake */
 
 /* Under the lock; one turn without it. */
 static void drive(ps_session *s, int64_t timeout_ms)
@@ -39,12 +40,14 @@ void psi_api_wait(ps_session *s, pthread_cond_t *cond)
 void psi_api_pause(ps_session *s, int64_t ms)
 {
     const uint64_t end = psi_io_now_ms() + (uint64_t)ms;
-    const struct timespec until = {.tv_sec = (time_t)(end / 1000), .tv_nsec = (long)(end % 1000) * 1000000};
     (void)pthread_mutex_lock(&s->lock);
-    for (uint64_t now = psi_io_now_ms(); now < end && !s->closing; now = psi_io_now_ms()) {
+    for (uint64_t now = psi_io_now_ms(); now < end && !s->closing && psi_api_interrupted(s, NULL) == PS_OK;
+         now = psi_io_now_ms()) {
         if (s->by_caller && !s->driving) {
             drive(s, (int64_t)(end - now));
         } else {
+            const uint64_t look = s->io == NULL && now + LOOK_MS < end ? now + LOOK_MS : end;
+            const struct timespec until = {.tv_sec = (time_t)(look / 1000), .tv_nsec = (long)(look % 1000) * 1000000};
             (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* what it says is looked at above */
         }
     }
@@ -54,6 +57,7 @@ void psi_api_pause(ps_session *s, int64_t ms)
 ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
 {
     struct psi_err err = {0};
+    struct psi_api_visit visit;
     ps_status st = psi_api_check(s, true, &err);
     if (st == PS_OK && !s->by_caller) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "the session has a thread: ps_progress_run() is for PS_PROGRESS_CALLER");
@@ -61,16 +65,21 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
+    psi_api_begin(s, &visit);
     (void)pthread_mutex_lock(&s->lock);
     if (psi_monitor_bars(s, &err)) {
         st = s->monitor->cause.code;
+    } else if (s->io == NULL) {
+        st = psi_api_may_start(s, &err); /* a recovery was interrupted, or it closes */
     } else if (s->driving || s->closing) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
                       s->closing ? "the session is closing" : "another thread drives the session: one at a time");
     } else {
         drive(s, timeout_ms > 0 ? timeout_ms : 0);
+        st = psi_api_interrupted(s, &err);
     }
     (void)pthread_mutex_unlock(&s->lock);
+    psi_api_end(s);
     return psi_api_result(&err, st);
 }
 

@@ -153,7 +153,8 @@ const ps_queue_spec *ps_queue_spec_of(const ps_queue *q)
 ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeout_ms, struct psi_err *err)
 {
     struct psi_api_call call = {.session = q->variable.session, .timeout_ms = timeout_ms, .on = &q->variable, .req = *req};
-    psi_api_begin(call.session);
+    struct psi_api_visit visit;
+    psi_api_begin(call.session, &visit);
     const uint32_t life = psi_monitor_life(call.session);
     ps_status st = psi_api_queue_ended(&q->variable, life, psi_api_call_run(&call, err), err);
     psi_api_end(call.session);
@@ -250,7 +251,8 @@ static ps_status put_values(ps_queue *q, const void *const *values, uint32_t cou
     struct psi_err err = {0};
     ps_tuple *t = NULL;
     ps_session *s = q != NULL ? q->variable.session : NULL;
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     ps_status st = check_elements(q, &err);
     if (out_inserted != NULL) {
         *out_inserted = 0;
@@ -283,7 +285,8 @@ static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, b
     struct psi_err err = {0};
     ps_tuple *t = NULL;
     ps_session *s = q != NULL ? q->variable.session : NULL;
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     ps_status st = check_elements(q, &err);
     st = st == PS_OK ? psi_tuple_arrays_check(q, values, &err) : st;
     if (st == PS_OK && (t = psi_tuple_borrow(q)) == NULL) {
@@ -392,7 +395,8 @@ static ps_status state(ps_queue *q, struct state *out, struct psi_err *err)
     }
     struct psi_api_call call = {
         .session = q->variable.session, .finish = finish_state, .arg = out, .on = &q->variable, .req = {.kind = PSI_REQ_STATUS}};
-    psi_api_begin(call.session);
+    struct psi_api_visit visit;
+    psi_api_begin(call.session, &visit);
     const uint32_t life = psi_monitor_life(call.session);
     st = psi_api_queue_ended(&q->variable, life, psi_api_call_run(&call, err), err);
     psi_api_end(call.session);

@@ -52,9 +52,6 @@ ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeou
 ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st, struct psi_err *err) PSI_MUST;
 /** All queues have been got again: work that was lost gets its items, of its first epoch. Blocks. */
 ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** ps_push_start() and the others after their checks. request.c */
-ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
-                        void *ctx);
 
 /* ---- tuple.c ---- */
 /** A spare one of q, empty, until it is returned or the session is freed; NULL: no memory. */

@@ -88,6 +88,7 @@ static ps_status set_everywhere(ps_session *s, const struct psi_rate *want, int6
 
 ps_status ps_set_rates(ps_session *s, const char *container, const double *rate, int64_t timeout_ms, uint64_t *out_variables)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     uint64_t count = 0;
     ps_status st = psi_api_check(s, true, &err);

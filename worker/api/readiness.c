@@ -84,6 +84,7 @@ static ps_status status_of_all(ps_session *s, ps_variable **all, struct status_o
 
 int ps_report_uninitialized(ps_session *s, const char **names, int max)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     if (psi_api_check(s, true, &err) != PS_OK) {
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
@@ -128,6 +129,7 @@ static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *te
 
 ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     if (psi_api_check(s, true, &err) != PS_OK) {
         return psi_api_last_error_set(&err);

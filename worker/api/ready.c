@@ -97,7 +97,7 @@ ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out
         return st;
     }
     PSI_IGNORE(psi_api_settle(s)); /* nothing is left of it, unless global_step was there already */
-    if (psi_api_sticky(s, err) != PS_OK) {
+    if (psi_api_sticky(s, err) != PS_OK || psi_api_interrupted(s, err) != PS_OK) {
         return err->code;
     }
     struct ready r = {0};

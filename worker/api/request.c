@@ -84,7 +84,8 @@ static void begin(struct psi_io_work *work, struct psi_client *c)
     psi_err_none(&err);
     const ps_variable *v = r->core.ctx2;
     r->core.var = v->var;
-    ps_status st = psi_api_has_var(v, &err);
+    ps_status st = r->core.waited ? psi_api_interrupted_since(v->session, r->core.interrupts, &err) : PS_OK;
+    st = st == PS_OK ? psi_api_has_var(v, &err) : st;
     st = st == PS_OK ? psi_client_start(c, &r->core, &err) : st;
     if (st != PS_OK) {
         err.code = st;
@@ -101,7 +102,6 @@ static ps_status start(ps_variable *v, const struct psi_request *what, int64_t t
     return st == PS_OK ? psi_api_start(v, what, timeout_ms, req, done, ctx) : psi_api_last_error_set(&err);
 }
 
-/* what: kind, src, dst, bytes, scale. */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx)
 {
@@ -129,6 +129,8 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
     r->core.dst = what->dst;
     r->core.bytes = what->bytes;
     r->core.scale = what->scale;
+    r->core.waited = what->waited;
+    r->core.interrupts = what->interrupts;
     r->core.deadline_ms = psi_api_deadline_ms(s, timeout_ms);
     r->work.run = begin;
     psi_list_init(&r->work.link);

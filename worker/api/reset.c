@@ -58,6 +58,7 @@ ps_status ps_reset(ps_session *s)
 
 ps_status ps_reset_containers(ps_session *s, const char *const *containers, size_t count)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     ps_status st = psi_api_check(s, true, &err);
     if (st == PS_OK && count > 0 && containers == NULL) {
@@ -123,6 +124,7 @@ static ps_status reset_names(ps_session *s, const struct names *names, struct ps
 
 ps_status ps_reset_all(ps_session *s)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     struct names names = {0};
     ps_status st = psi_api_know_tasks(s, 0, &err);

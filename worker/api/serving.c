@@ -87,5 +87,5 @@ ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *
         (void)pthread_mutex_unlock(&s->lock);
     }
     psi_free(v.tasks);
-    return PS_OK;
+    return psi_api_interrupted(s, err);
 }

@@ -196,6 +196,7 @@ static void opening_free(struct psi_opening *opening)
 static void session_free(ps_session *s)
 {
     psi_api_aside_free(s);
+    psi_api_steps_free(s);
     psi_api_params_free(s);
     psi_api_compute_close(s);
     if (s->monitor != NULL) {
@@ -262,6 +263,7 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
         .log = psi_api_log_core,
         .log_ctx = s,
         .stop = on_stop_asked,
+        .poked = psi_api_poked,
         .by_caller = s->by_caller,
         .spin_us = o->spin_us,
     };
@@ -373,20 +375,22 @@ struct hasten {
     struct psi_io_work work;
     ps_session *session;
     int64_t ms;
+    bool over; /* under the lock */
 };
 
 static void hasten(struct psi_io_work *work, struct psi_client *c)
 {
-    const struct hasten *h = PSI_CONTAINER_OF(work, struct hasten, work);
+    struct hasten *h = PSI_CONTAINER_OF(work, struct hasten, work);
     ps_session *s = h->session;
     psi_client_hasten(c, psi_api_deadline_ms(s, h->ms));
     (void)pthread_mutex_lock(&s->lock);
+    h->over = true;
     s->in_flight--;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void psi_api_hurry(ps_session *s, int64_t ms)
+bool psi_api_hurry(ps_session *s, int64_t ms)
 {
     struct hasten work = {.work.run = hasten, .session = s, .ms = ms};
     psi_list_init(&work.work.link);
@@ -394,14 +398,17 @@ void psi_api_hurry(ps_session *s, int64_t ms)
     const bool there = s->io != NULL;
     s->in_flight += there ? 1 : 0;
     (void)pthread_mutex_unlock(&s->lock);
-    if (there) {
-        psi_io_submit(s->io, &work.work);
-        (void)pthread_mutex_lock(&s->lock);
-        while (s->in_flight > 0 || s->fetching > 0) {
-            psi_api_wait(s, &s->changed);
-        }
-        (void)pthread_mutex_unlock(&s->lock);
+    if (!there) {
+        return true;
     }
+    psi_io_submit(s->io, &work.work);
+    (void)pthread_mutex_lock(&s->lock);
+    while (!work.over || ((s->in_flight > 0 || s->fetching > 0) && psi_api_interrupted(s, NULL) == PS_OK)) {
+        psi_api_wait(s, &s->changed);
+    }
+    const bool none = s->in_flight == 0 && s->fetching == 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    return none;
 }
 
 void psi_api_part(ps_session *s, bool leaves, int64_t ms)
@@ -425,7 +432,15 @@ void psi_api_io_close(ps_session *s)
     s->io = NULL;
     s->driving = true; /* there is nothing to be driven */
     (void)pthread_mutex_unlock(&s->lock);
+    psi_api_await_poking(s);
     psi_io_close(io);
+}
+
+/* What threads wait for in calls ends, CANCELLED: the session is left, or closed. */
+static void end_calls(ps_session *s)
+{
+    atomic_store(&s->ends, true);
+    psi_api_interrupt(s);
 }
 
 void ps_session_leave(ps_session *s)
@@ -439,10 +454,11 @@ void ps_session_leave(ps_session *s)
     s->member = false; /* it does not say that it has finished */
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
+    end_calls(s);
     psi_api_part(s, true, PSI_GOODBYE_MS);
 }
 
-/* It closes: what is in flight ends, a recovery soon. Until the calls of other threads have returned. That one of them was
+/* It closes: what nobody waits for goes on to its end. Until the calls of other threads have returned. That one of them was
  * refused something because of that is no failure of the session. */
 static void wait_for_users(ps_session *s)
 {
@@ -480,6 +496,7 @@ int ps_session_close(ps_session *s)
                        restores ? "the restore function" : "a hook");
         return (int)psi_api_last_error_set(&err);
     }
+    end_calls(s); /* also of a hook, on whose thread the last hooks would wait */
     psi_api_hooks_end(s);
     (void)pthread_mutex_lock(&s->lock);
     while (s->fetching > 0) { /* pushes that are yet to begin, and would be refused */
@@ -488,6 +505,7 @@ int ps_session_close(ps_session *s)
     s->closing = true;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
+    end_calls(s); /* those that have begun meanwhile; no other one does */
     wait_for_users(s);
     if (s->io != NULL) {
         psi_api_hurry(s, 0);

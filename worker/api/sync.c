@@ -124,6 +124,7 @@ static void finish_join(struct psi_api_call *call)
     ps_session *s = call->session;
     (void)pthread_mutex_lock(&s->lock);
     s->member = true;
+    s->waited = false;
     s->stepped = false;
     s->training = psi_client_member(call->client)->training;
     (void)pthread_mutex_unlock(&s->lock);
@@ -159,6 +160,13 @@ ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err)
                  : PS_OK;
 }
 
+void psi_api_sync_not_pushed(ps_param *p)
+{
+    (void)pthread_mutex_lock(&p->session->lock);
+    p->pushed = false;
+    (void)pthread_mutex_unlock(&p->session->lock);
+}
+
 enum { NAMES_BYTES = 300 };
 
 /* "'w', 'b' and 3 more": parameters that are trained and were not pushed since the last step; "": none. */
@@ -192,6 +200,7 @@ static void finish_step(struct psi_api_call *call)
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
     s->stepped = true;
+    s->waited = s->sync.mode == PS_SYNC_STALENESS;
     s->dropped = psi_monitor_dropped(s) + (int64_t)psi_client_member(call->client)->dropped;
     PSI_LIST_FOREACH(it, &s->params) {
         PSI_CONTAINER_OF(it, ps_param, link)->pushed = false;
@@ -199,19 +208,21 @@ static void finish_step(struct psi_api_call *call)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-bool psi_api_alone_begin(ps_session *s, bool ready)
+ps_status psi_api_alone_begin(ps_session *s, bool ready, bool *out_alone, struct psi_err *err)
 {
+    *out_alone = false;
     if (psi_monitor_in_restore(s)) { /* of a thread that is alone */
-        return false;
+        return PS_OK;
     }
     (void)pthread_mutex_lock(&s->lock);
-    while (s->alone && (ready || s->member)) {
+    while (s->alone && (ready || s->member) && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
-    const bool alone = ready || s->member;
-    s->alone = s->alone || alone;
+    const ps_status st = psi_api_interrupted(s, err);
+    *out_alone = st == PS_OK && (ready || s->member);
+    s->alone = s->alone || *out_alone;
     (void)pthread_mutex_unlock(&s->lock);
-    return alone;
+    return st;
 }
 
 void psi_api_alone_end(ps_session *s)
@@ -238,6 +249,12 @@ ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *er
     if (mode == PS_SYNC_NONE) {
         return PS_OK;
     }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool waited = s->waited;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (waited) {
+        return PS_OK;
+    }
     missing(s, names);
     if (mode == PS_SYNC_ROUNDS && names[0] != '\0') {
         return psi_fail(err, PS_FAILED_PRECONDITION,
@@ -259,6 +276,13 @@ ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *er
         *out_step = stepped.step;
     }
     return st;
+}
+
+void psi_api_sync_counted(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    s->waited = false;
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err)

@@ -118,7 +118,8 @@ ps_status ps_work_get(ps_session *s, const char *name, const char *const *items,
             &err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", name == NULL ? "the name of the work" : "out_work"));
     }
     ps_status st = PS_OK;
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     do {
         err = (struct psi_err){0};
         st = get(s, &like, &spec, items, sizes, count, &q, &err);
@@ -160,7 +161,8 @@ ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms)
     }
     ps_queue *q = &w->queue;
     ps_session *s = q->variable.session;
-    psi_api_begin(s);
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
     ps_tuple *t = psi_tuple_borrow(q);
     memset(item, 0, sizeof(*item));
     ps_status st = t != NULL ? PS_OK : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for an item");
@@ -213,7 +215,8 @@ static ps_status item_end(ps_work *w, ps_work_item *item, bool give_back)
                                 .arg = item->opaque,
                                 .on = &w->queue.variable,
                                 .req = {.kind = PSI_REQ_WORK_END, .src = &end}};
-    psi_api_begin(call.session);
+    struct psi_api_visit visit;
+    psi_api_begin(call.session, &visit);
     const uint32_t life = psi_monitor_life(call.session);
     ps_status st = psi_api_call_run(&call, &err);
     if (call.arg != NULL) { /* the work of now, not that of the item */

@@ -172,6 +172,9 @@ static void say_where(struct psi_err *err, const struct psi_saved_file *file)
 static void on_bad(void *ctx, const struct psi_saved_file *file, const struct psi_err *err)
 {
     struct reading *r = ctx;
+    if (psi_api_is_interrupt(err)) {
+        return; /* nothing is known of the file */
+    }
     ps_checkpoint_fault fault = {.struct_bytes = sizeof(fault), .task = file->task, .status = err->code};
     bool away = psi_saved_is_away(err->code);
     uint32_t *count = away ? &r->away : &r->faults;
@@ -191,6 +194,7 @@ _Static_assert(sizeof(((ps_checkpoint_fault *)0)->file) >= PSI_SAVED_FILE_TEXT_M
 
 ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoint_options *options, uint32_t *out_faults)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     struct reading r = {.session = s, .number = number};
     ps_status st = take_options(&r, options, &err);
@@ -198,7 +202,9 @@ ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoi
     if (st == PS_OK) {
         st = reading_open(&r, &err);
         r.told_bytes = r.total_bytes;
-        if (st == PS_OK && psi_saved_verify(&r.saved, &r.io, on_bad, &r) > 0) {
+        const size_t bad = st == PS_OK ? psi_saved_verify(&r.saved, &r.io, on_bad, &r) : 0;
+        st = st == PS_OK ? psi_api_interrupted(s, &err) : st;
+        if (st == PS_OK && bad > 0) {
             st = psi_fail(&err, PS_DATA_LOSS, "checkpoint %llu: %u bad files, the first: %s", (unsigned long long)number,
                           r.faults, r.first.text);
         } else if (st == PS_OK && r.away > 0) {
@@ -719,6 +725,7 @@ static void exporter_fini(struct exporter *e)
 ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path, const ps_checkpoint_options *options,
                                int *out_variables)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     struct exporter e = {.r = {.session = s, .number = number}, .path = path};
     ps_status st = take_options(&e.r, options, &err);

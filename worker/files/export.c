@@ -485,6 +485,7 @@ static ps_status run(struct exporter *e, const char *path, struct psi_err *err)
 
 ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     struct exporter e = {.session = s, .target = {.fd = -1, .directory_fd = -1}};
     ps_status st = psi_files_options(s, path, options, &e.options, &err);

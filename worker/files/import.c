@@ -678,6 +678,7 @@ ps_status ps_file_check(const char *path, int *out_variables)
 
 ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables)
 {
+    PSI_API_VISIT(s);
     struct psi_err err = {0};
     ps_status st = PS_RESOURCE_EXHAUSTED;
     struct importer *m = psi_calloc(1, sizeof(*m));

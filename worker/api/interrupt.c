@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The calls that threads are in, and how they are ended from outside: ps_interrupt(), and a session that is left or closed.
+ *
+ * Happy path: nobody interrupts. Each public call that waits knows how many interrupts the session had had when it began (a
+ * visit, on the thread's own list; a call inside another one has the number of the outermost). An interrupt counts on and wakes
+ * the loop; that ends the requests of older calls in the core and wakes who waits for anything else. Whoever wakes compares the
+ * two numbers, and so does whatever a call would wait for next.
+ * Failure modes: there is no loop to be woken while a recovery is between two of them: it looks by itself (psi_api_pause()).
+ */
+#include "monitored.h"
+
+#include <errno.h>
+#include <sched.h>
+
+static _Thread_local struct psi_api_visit *innermost;
+
+#define CUT "interrupted by ps_interrupt()"
+#define ENDS "ended beside the end of the session"
+
+void psi_api_begin(ps_session *s, struct psi_api_visit *visit)
+{
+    *visit = (struct psi_api_visit){.session = s, .interrupts = s != NULL ? psi_api_interrupts(s) : 0, .outer = innermost};
+    innermost = visit;
+    if (s != NULL && psi_api_here(s)) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->users++;
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void psi_api_end(ps_session *s)
+{
+    innermost = innermost->outer;
+    if (s != NULL && psi_api_here(s)) {
+        (void)pthread_mutex_lock(&s->lock);
+        s->users--;
+        if (s->closing) {
+            (void)pthread_cond_broadcast(&s->changed);
+        }
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+}
+
+void psi_api_visit_over(struct psi_api_visit *visit)
+{
+    psi_api_end(visit->session);
+}
+
+unsigned psi_api_interrupts(const ps_session *s)
+{
+    for (const struct psi_api_visit *visit = innermost; visit != NULL; visit = visit->outer) {
+        if (visit->session == s) {
+            return visit->interrupts;
+        }
+    }
+    return atomic_load(&s->interrupts);
+}
+
+ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err)
+{
+    if (s == NULL || interrupts == atomic_load(&s->interrupts)) {
+        return PS_OK;
+    }
+    const bool ends = atomic_load(&s->ends);
+    return psi_fail_as(err, PS_CANCELLED, ends ? PS_REASON_CLOSING : PS_REASON_INTERRUPTED, "%s", ends ? ENDS : CUT);
+}
+
+ps_status psi_api_interrupted(const ps_session *s, struct psi_err *err)
+{
+    return psi_api_interrupted_since(s, psi_api_interrupts(s), err);
+}
+
+bool psi_api_is_interrupt(const struct psi_err *err)
+{
+    return err->code == PS_CANCELLED && (err->reason == PS_REASON_INTERRUPTED || err->reason == PS_REASON_CLOSING);
+}
+
+ps_status psi_api_go_on(ps_session *s)
+{
+    struct psi_err err = {0};
+    const ps_status st = psi_api_sticky(s, NULL);
+    return st != PS_OK ? st : psi_api_result(&err, psi_api_interrupted(s, &err));
+}
+
+bool psi_api_poked(void *session, struct psi_client *c)
+{
+    ps_session *s = session;
+    const unsigned interrupts = atomic_load(&s->interrupts);
+    (void)pthread_mutex_lock(&s->lock);
+    const bool news = s->interrupts_seen != interrupts;
+    s->interrupts_seen = interrupts;
+    if (news) {
+        (void)pthread_cond_broadcast(&s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    if (news) {
+        const bool ends = atomic_load(&s->ends);
+        psi_client_tick(c, psi_io_now_ms());
+        psi_client_interrupt(c, interrupts, ends ? PS_REASON_CLOSING : PS_REASON_INTERRUPTED, ends ? ENDS : CUT);
+    }
+    return news;
+}
+
+/* Nothing here waits, allocates or locks: it runs in signal handlers. */
+void psi_api_interrupt(ps_session *s)
+{
+    (void)atomic_fetch_add(&s->interrupts, 1);
+    (void)atomic_fetch_add(&s->poking, 1);
+    struct psi_io *io = s->io;
+    if (io != NULL) {
+        psi_io_poke(io);
+    }
+    (void)atomic_fetch_sub(&s->poking, 1);
+}
+
+void psi_api_await_poking(const ps_session *s)
+{
+    while (atomic_load(&s->poking) > 0) {
+        (void)sched_yield(); /* of another thread: some instructions and a write to a descriptor */
+    }
+}
+
+void ps_interrupt(ps_session *s)
+{
+    if (s != NULL && s->opened && psi_api_here(s)) {
+        const int before = errno;
+        psi_api_interrupt(s);
+        errno = before;
+    }
+}

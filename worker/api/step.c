@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A step that ps_step_done() adds to the global step.
+ *
+ * Happy path: a spare record carries the addition to the variable's task; the thread waits for its answer. The record and its
+ * memory are the session's, so the addition goes on when the thread is interrupted: the next ps_step_done(), of whatever thread,
+ * takes it over where it is, and the step counts once. Failure modes: those of the addition; in a session that was made anew
+ * what was added before is another model's.
+ */
+#include "api.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct step {
+    ps_request req;
+    ps_session *session;
+    struct psi_list link; /* in steps_left, or steps_spare */
+    bool over;            /* under the lock: it has ended, with err or value */
+    int64_t one, value;
+    struct psi_err err;
+};
+
+static void on_added(void *ctx, ps_request *req, const ps_result *result)
+{
+    struct step *step = ctx;
+    ps_session *s = step->session;
+    (void)req;
+    (void)pthread_mutex_lock(&s->lock);
+    step->err = (struct psi_err){.code = result->status, .applied = result->applied, .reason = result->reason};
+    (void)snprintf(step->err.text, sizeof(step->err.text), "%s", result->text);
+    if (result->status == PS_OK && result->result_bytes == sizeof(step->value)) {
+        memcpy(&step->value, result->result, sizeof(step->value));
+    }
+    step->over = true;
+    (void)pthread_cond_broadcast(&s->changed);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+static struct step *of(struct psi_list *link)
+{
+    return link != NULL ? PSI_CONTAINER_OF(link, struct step, link) : NULL;
+}
+
+static void give(ps_session *s, struct psi_list *to, struct step *step)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    psi_list_push_front(to, &step->link);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Begin to add one. */
+static ps_status step_begin(ps_session *s, ps_variable *variable, struct step **out_step, struct psi_err *err)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct step *step = of(psi_list_pop_front(&s->steps_spare));
+    (void)pthread_mutex_unlock(&s->lock);
+    step = step != NULL ? step : psi_calloc(1, sizeof(*step));
+    if (step == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a step");
+    }
+    step->session = s;
+    step->one = 1;
+    step->over = false;
+    psi_list_init(&step->link);
+    const struct psi_request what = {.kind = PSI_REQ_ADD, .src = &step->one, .bytes = sizeof(step->one), .scale = 1};
+    const ps_status st = psi_api_start(variable, &what, 0, &step->req, on_added, step);
+    if (st != PS_OK) {
+        psi_api_last_error_get(err);
+        give(s, &s->steps_spare, step);
+        return st;
+    }
+    *out_step = step;
+    return PS_OK;
+}
+
+ps_status psi_api_step_count(ps_session *s, int64_t *out_value, struct psi_err *err)
+{
+    ps_variable *variable = NULL;
+    ps_status st = psi_api_global_step(s, &variable, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    struct step *step = of(psi_list_pop_front(&s->steps_left));
+    (void)pthread_mutex_unlock(&s->lock);
+    st = step == NULL ? step_begin(s, variable, &step, err) : PS_OK;
+    if (st != PS_OK) {
+        return st;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    while (!step->over && psi_api_interrupted(s, NULL) == PS_OK) {
+        psi_api_wait(s, &s->changed);
+    }
+    const bool over = step->over;
+    if (over) {
+        *out_value = step->value;
+        *err = step->err;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    st = over ? err->code : psi_api_interrupted(s, err);
+    give(s, over ? &s->steps_spare : &s->steps_left, step);
+    return st;
+}
+
+void psi_api_steps_forget(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    psi_list_move_all(&s->steps_spare, &s->steps_left);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+void psi_api_steps_free(ps_session *s)
+{
+    struct step *step = NULL;
+    psi_api_steps_forget(s);
+    while ((step = of(psi_list_pop_front(&s->steps_spare))) != NULL) {
+        psi_free(step);
+    }
+}
