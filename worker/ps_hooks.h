@@ -17,10 +17,15 @@
  *   return ps_session_close(s);                     end
  *
  * Hooks are called in the order in which they were added, one at a time, on the thread that called what they belong to, with
- * nothing locked: they may call what the program may, but for ps_session_close(). What they call calls no hooks. A hook that
- * fails ends the session, as any first error does, and its name stands before the text; a number that is no status is INTERNAL.
- * After an error no hook is called. CANCELLED of a call that was interrupted (ps_interrupt()) is no error: the hook is called
- * again when what it belongs to is.
+ * nothing locked: they may call what the program may, but for ps_session_close(). What they call calls no hooks.
+ *
+ * OUT_OF_RANGE from a hook, as a dequeue gives it at the end of a closed queue, means the end of the input, and is no error: the
+ * call that the hook belongs to returns PS_OK (ps_should_stop(): true), the hooks behind it are not called in this one, no step
+ * begins any more, and ps_session_close() calls `end` of all. From ps_step_done(): the step is counted.
+ * Any other status but PS_OK is a failure: it ends the session, as any first error does, and the hook's name stands before the
+ * text; a number that is no status is INTERNAL. A monitored session is lost with ABORTED and UNAVAILABLE, whether the hook says
+ * so itself or a call in it has failed so, and is made anew; not so from begin. After an error no hook is called. CANCELLED of a
+ * call that was interrupted (ps_interrupt()) is no error: the hook is called again when what it belongs to is.
  */
 #ifndef PS_HOOKS_H
 #define PS_HOOKS_H
@@ -114,7 +119,9 @@ PS_API ps_status ps_add_logging_hook(ps_session *s, const char *const *names, ui
 
 typedef enum ps_nan_action {
     PS_NAN_STOP = 1, /* ps_step_value() fails and ends the session: nothing of the step is pushed that was not pushed before */
-    PS_NAN_SKIP = 2  /* ps_push() and ps_step_done() do nothing and return PS_OK until the step is over, which is not counted */
+    PS_NAN_SKIP = 2, /* ps_push() and ps_step_done() do nothing and return PS_OK until the step is over, which is not counted */
+    PS_NAN_END = 3   /* the same, where the step can still be skipped, and ps_should_stop() is true from now on: training ends
+                        without an error (TensorFlow's fail_on_nan_loss=False, which stops after the update) */
 } ps_nan_action;
 /**
  * A guard against steps whose value of this name (NULL: of any) is NaN or infinity.
@@ -123,6 +130,9 @@ typedef enum ps_nan_action {
  * the skipped step is made again and a parameter is pushed once in each, that is FAILED_PRECONDITION. After a skipped step the
  * loop goes on: a program that would compute the same again has to choose other data, ps_skipped() says that it must. After
  * PS_NAN_SKIPS_MAX skipped steps in a row the session fails as with PS_NAN_STOP.
+ *
+ * PS_NAN_END never fails: said too late, what was pushed of the step, or counted, stays, and the step is the last one. Of several
+ * guards of a value one that stops comes first, then one that ends.
  */
 PS_API ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action);
 /** Steps of this session that were skipped. Any thread. */

@@ -133,6 +133,7 @@ static void open_worker(struct worker *k)
 
 /* What goes wrong in a step. */
 enum when { NEVER, BEFORE_PULL, BEHIND_PULL, IN_A_HOOK, BY_A_HOOK };
+static ps_status said; /* BY_A_HOOK */
 
 /* A program's loop; it goes wrong in round 2. */
 static void train(struct worker *k, enum when when)
@@ -147,7 +148,7 @@ static void train(struct worker *k, enum when when)
         }
         if (round == 2 && (when == IN_A_HOOK || when == BY_A_HOOK)) {
             k->fails = 1;
-            k->status = when == BY_A_HOOK ? PS_UNAVAILABLE : PS_OK;
+            k->status = when == BY_A_HOOK ? said : PS_OK;
         }
         ps_step_value(k->s, "loss", round);
         float *g = ps_param_grad(k->w);
@@ -245,16 +246,33 @@ static void by_another_thread(void **state)
     assert_int_equal(ps_session_close(k.s), 0);
 }
 
-/* What it says itself is no loss of a ps. */
+/* ABORTED and UNAVAILABLE that it says itself are a loss, whatever it knows of: the session is made anew, with the model that is
+ * there. The rest ends it. */
 static void by_a_hook(void **state)
 {
-    struct worker k;
     (void)state;
+    const ps_status losses[] = {PS_ABORTED, PS_UNAVAILABLE};
+    for (int i = 0; i < 2; i++) {
+        struct worker k;
+        ps_recovery last = {.struct_bytes = sizeof(last)};
+        open_worker(&k);
+        said = losses[i];
+        train(&k, BY_A_HOOK);
+        assert_string_equal(k.trace, TWO_STEPS "before after:3,2 created before after:4,3 before after:5,4 before after:6,5 ");
+        assert_int_equal(ps_monitored_last_recovery(k.s, &last), PS_OK);
+        assert_true(last.count == 1 && last.status == said && last.lost_steps == 0);
+        assert_int_equal(ps_session_status(k.s), PS_OK);
+        assert_int_equal(ps_global_step(k.s), GOAL);
+        assert_int_equal(ps_session_close(k.s), 0);
+        restart(); /* the next one begins at step 0 */
+    }
+    struct worker k;
     open_worker(&k);
+    said = PS_NOT_FOUND;
     train(&k, BY_A_HOOK);
     assert_string_equal(k.trace, TWO_STEPS "before after:3,2 ");
-    assert_string_equal(ps_session_error(k.s), "hook 'tracer', after_run: it returned UNAVAILABLE");
-    assert_int_equal(ps_session_close(k.s), PS_UNAVAILABLE);
+    assert_string_equal(ps_session_error(k.s), "hook 'tracer', after_run: it returned NOT_FOUND");
+    assert_int_equal(ps_session_close(k.s), PS_NOT_FOUND);
 }
 
 int main(void)

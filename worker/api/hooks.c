@@ -4,9 +4,10 @@
  *
  * Happy path: ps_add_hook() -> ps_session_ready() begins them -> each step ps_should_stop() calls before_run, ps_step_value()
  * keeps what was measured, ps_step_done() calls after_run with it -> ps_session_close() ends them. One thread at a time calls
- * hooks, and no lock is held meanwhile; what a hook calls calls none. Failure modes: a hook fails, or a call in it that sticks:
- * the session has its first error, and no further hook is called; a hook whose call was interrupted is called again, and those
- * behind it, when what they belong to is; a value that no guard lets pass ends the session or the step.
+ * hooks, and no lock is held meanwhile; what a hook calls calls none. A hook that returns OUT_OF_RANGE has come to the end of the
+ * input: the session stops without an error. Failure modes: a hook fails, or a call in it that sticks: the session has its first
+ * error, and no further hook is called; a hook whose call was interrupted is called again, and those behind it, when what they
+ * belong to is; a value that no guard lets pass ends the session or the step.
  */
 #include "api.h"
 
@@ -108,7 +109,7 @@ ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action)
         return st;
     }
     st = name == NULL ? PS_OK : psi_value_name_check(name, strlen(name), &err);
-    if (st == PS_OK && action != PS_NAN_STOP && action != PS_NAN_SKIP) {
+    if (st == PS_OK && action != PS_NAN_STOP && action != PS_NAN_SKIP && action != PS_NAN_END) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "action: %d is none of PS_NAN_*", (int)action);
     }
     if (st != PS_OK) {
@@ -183,18 +184,34 @@ static ps_status call_hook(ps_session *s, const ps_hook *hook, enum call call)
     return PS_OK;
 }
 
-/* It failed. The error of a call of the library is as if it stuck, and may be put right where the session is monitored; what the
- * hook says itself ends the session, as does a beginning that cannot be made again. The session's first error; CANCELLED: a call
- * of the hook's was interrupted. */
+/* It failed. The error of a call of the library is as if it stuck, and may be put right where the session is monitored, and so
+ * may ABORTED and UNAVAILABLE that the hook says itself: a loss. What else it says ends the session, as does a beginning that
+ * cannot be made again. The session's first error; CANCELLED: a call of the hook's was interrupted. */
 static ps_status hook_failed(ps_session *s, ps_status st, enum call call)
 {
     struct psi_err err;
     const bool by_a_call = psi_api_returned(st, &err);
-    return by_a_call && call != BEGIN ? psi_api_stick(s, &err) : psi_api_stick_final(s, &err);
+    const bool loss = by_a_call || st == PS_ABORTED || st == PS_UNAVAILABLE;
+    return loss && call != BEGIN ? psi_api_stick(s, &err) : psi_api_stick_final(s, &err);
 }
 
-/* One hook, by the thread whose turn it is. Its failed calls are the thread's last error where it fails, and only there. */
-static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call call)
+/* The hook has come to the end of the input: no step begins any more, and nothing has failed. */
+static void input_ended(ps_session *s, const struct psi_hook *h, enum call call)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    const bool news = !s->hooks.stop_asked;
+    s->hooks.stop_asked = true;
+    const int64_t step = s->global_step;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (news) {
+        psi_api_log(s, PS_LOG_INFO, "input_ended", PSI_KV("hook", h->name), PSI_KV("at", call_names[call]),
+                    PSI_KV("global_step", step));
+    }
+}
+
+/* One hook, by the thread whose turn it is. Its failed calls are the thread's last error where it fails, and only there.
+ * *out_ended: it has come to the end of the input. */
+static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call call, bool *out_ended)
 {
     struct psi_err before = {0};
     psi_api_last_error_get(&before);
@@ -204,19 +221,27 @@ static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call cal
     s->hooks.at = call_names[call];
     (void)pthread_mutex_unlock(&s->lock);
     const ps_status returned = call_hook(s, &h->hook, call);
-    const ps_status st = returned != PS_OK ? hook_failed(s, returned, call) : psi_api_sticky(s, NULL);
+    ps_status st = psi_api_sticky(s, NULL);
+    if (returned == PS_OUT_OF_RANGE && st == PS_OK) {
+        input_ended(s, h, call);
+    } else if (returned != PS_OK) {
+        st = hook_failed(s, returned, call);
+    }
+    *out_ended = returned == PS_OUT_OF_RANGE && st == PS_OK;
     if (st == PS_OK) {
         PSI_IGNORE(psi_api_last_error_set(&before)); /* as it was */
     }
     return st;
 }
 
-/* Those from `it` on, in order, until one fails. *out_left: the one whose call was interrupted. */
+/* Those from `it` on, in order, until one fails or has come to the end of the input; at the session's end all of them, unless
+ * there is an error. *out_left: the one whose call was interrupted. */
 static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, struct psi_list **out_left)
 {
     ps_status st = PS_OK;
-    for (; st == PS_OK && it != &s->hooks.list; it = it->next) {
-        st = call_one(s, PSI_CONTAINER_OF(it, struct psi_hook, link), call);
+    bool ended = false;
+    for (; st == PS_OK && it != &s->hooks.list && (!ended || call == END); it = it->next) {
+        st = call_one(s, PSI_CONTAINER_OF(it, struct psi_hook, link), call, &ended);
         const bool interrupted = st == PS_CANCELLED && psi_api_sticky(s, NULL) == PS_OK;
         *out_left = interrupted ? it : NULL;
         st = interrupted && call == END ? PS_OK : st; /* nothing is called again */
@@ -450,14 +475,15 @@ static ps_status values_say(struct psi_hooks *hooks, const char *name, double va
     return PS_OK;
 }
 
-/* What the guards do about a value that is not finite: 0 nothing; where one stops, whatever others do, it stops. Under the
- * lock. */
+/* What the guards do about a value that is not finite: 0 nothing; where one stops, whatever others do, it stops, and where one
+ * ends quietly, others do not only skip. Under the lock. */
 static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
 {
     ps_nan_action action = 0;
     for (struct psi_list *it = hooks->list.next; it != &hooks->list; it = it->next) {
         const struct psi_hook *h = PSI_CONTAINER_OF(it, struct psi_hook, link);
-        if (h->guards != 0 && (h->guarded[0] == '\0' || strcmp(h->guarded, name) == 0) && action != PS_NAN_STOP) {
+        const bool asks = h->guards != 0 && (h->guarded[0] == '\0' || strcmp(h->guarded, name) == 0);
+        if (asks && action != PS_NAN_STOP && (action != PS_NAN_END || h->guards == PS_NAN_STOP)) {
             action = h->guards;
         }
     }
@@ -476,11 +502,17 @@ static const ps_param *pushed_in_round(ps_session *s)
     return NULL;
 }
 
-/* value is not finite. *out_skips: the step is skipped from now on. Under the lock. */
-static ps_status guard(ps_session *s, const char *name, double value, bool *out_skips, struct psi_err *err)
+/* value is not finite. *out_event: the log line that says what comes of it, where that is news. Under the lock. */
+static ps_status guard(ps_session *s, const char *name, double value, const char **out_event, struct psi_err *err)
 {
     const ps_nan_action action = guards_of(&s->hooks, name);
-    if (action == 0 || s->hooks.skipping) {
+    if (action == 0 || (s->hooks.skipping && action == PS_NAN_SKIP)) {
+        return PS_OK;
+    }
+    if (action == PS_NAN_END) { /* what has been pushed of the step, or counted, stays */
+        *out_event = s->hooks.stop_asked ? NULL : "nan_ended";
+        s->hooks.skipping = s->hooks.skipping || (!s->hooks.over && pushed_in_round(s) == NULL);
+        s->hooks.stop_asked = true;
         return PS_OK;
     }
     if (action == PS_NAN_STOP || s->hooks.skips_in_row >= PS_NAN_SKIPS_MAX) {
@@ -501,14 +533,14 @@ static ps_status guard(ps_session *s, const char *name, double value, bool *out_
                            pushed != NULL ? pushed->name : "", pushed != NULL ? "' was pushed in it" : "");
     }
     s->hooks.skipping = true;
-    *out_skips = true;
+    *out_event = "step_skipped";
     return PS_OK;
 }
 
 ps_status ps_step_value(ps_session *s, const char *name, double value)
 {
     struct psi_err err = {0};
-    bool skips = false;
+    const char *event = NULL;
     int64_t step = 0;
     int64_t before = 0;
     ps_status st = psi_api_enter(s, false);
@@ -519,7 +551,7 @@ ps_status ps_step_value(ps_session *s, const char *name, double value)
     if (st == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
         st = values_say(&s->hooks, name, value, &err);
-        st = st == PS_OK && !isfinite(value) ? guard(s, name, value, &skips, &err) : st;
+        st = st == PS_OK && !isfinite(value) ? guard(s, name, value, &event, &err) : st;
         step = s->global_step;
         before = s->hooks.skipped;
         (void)pthread_mutex_unlock(&s->lock);
@@ -527,9 +559,9 @@ ps_status ps_step_value(ps_session *s, const char *name, double value)
     if (st != PS_OK) {
         return psi_api_refused(s, &err, "ps_step_value");
     }
-    if (skips) {
+    if (event != NULL) {
         char text[32];
-        psi_api_log(s, PS_LOG_WARN, "step_skipped", PSI_KV("global_step", step), PSI_KV("name", name),
+        psi_api_log(s, PS_LOG_WARN, event, PSI_KV("global_step", step), PSI_KV("name", name),
                     PSI_KV("value", psi_api_value_text(text, value)), PSI_KV("skipped_before", before));
     }
     return PS_OK;
