@@ -489,7 +489,9 @@ PS_API const char *ps_variable_requested_device(const ps_variable *v);
 PS_API const char *ps_variable_container(const ps_variable *v);
 /** Bytes of its value; a string variable has none of its own: 0. */
 PS_API size_t ps_variable_bytes(const ps_variable *v);
-PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* of the last read, or after the last assign */
+/** Of the last read of v, or after its last assign, whichever thread made it; exact: as ps_variable_read_versioned() says, true
+ *  after an assign. */
+PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact);
 
 /*
  * Blocking calls, up to the operation timeout; any thread, but not in a callback; none is sticky. Detail of the last failure of
@@ -504,11 +506,24 @@ PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact); /* o
  */
 /** The value into dst [dst_bytes]; ps_variable_version() then says of which moment. */
 PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
+/**
+ * The same, and what these values are, whatever other threads do with v: *out_version is that of the oldest of them; *out_exact
+ * is true where all of them are that version, of one moment. Either may be NULL; both are written on PS_OK only.
+ *
+ * Always exact are atomic variables (ps_variable_spec.atomic), strings, and values of at most 64 KiB as they travel. A larger
+ * value that is changed while it is read, by a push or an assign, may be of several moments; none of its 64 KiB segments is. Who
+ * needs a whole one reads again.
+ */
+PS_API ps_status ps_variable_read_versioned(ps_variable *v, void *dst, size_t dst_bytes, uint64_t *out_version, bool *out_exact);
 /** Slot number `slot`, from 0 on, of its optimizer into dst [dst_bytes], which has the variable's dtype and shape: momentum and
  *  nesterov "momentum", adagrad "accumulator", adam "m" and "v". OUT_OF_RANGE: its optimizer has no such slot. */
 PS_API ps_status ps_variable_read_slot(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes);
-/** Replace the value; slots stay. Seen as a whole, and exactly once. A variable without a value is initialised by it; other
- *  sessions then take it for part of a model that is there (ps_session_ready). */
+PS_API ps_status ps_variable_read_slot_versioned(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes,
+                                                 uint64_t *out_version, bool *out_exact);
+/** Replace the value; slots stay. Exactly once, and at one moment: two assigns leave the value of one of them, and a read that
+ *  begins behind it has all of it. One that is under way may have some of it and some of what was there before, unless the
+ *  variable is atomic or small: whether it has is what exact says (ps_variable_read_versioned()). A variable without a value is
+ *  initialised by it; other sessions then take it for part of a model that is there (ps_session_ready). */
 PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes);
 /** Give the first value from memory: applied only if uninitialised then. To other sessions it is as ps_variable_assign(). */
 PS_API ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes);
@@ -522,6 +537,9 @@ PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_
 PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale);
 /** Push, and receive the values after it into dst, in one round trip. INVALID_ARGUMENT also where grad and dst overlap. */
 PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
+/** The same, and what the values are, as ps_variable_read_versioned() says it; the oldest of them have this push. */
+PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale,
+                                                 uint64_t *out_version, bool *out_exact);
 /**
  * A learning rate in place of v's optimizer's, until it is cleared (rate NULL) or the variable goes: the next push that begins
  * has it, from anybody, and the next round that is closed. No program's definition is compared with it, and the chief's

@@ -129,8 +129,8 @@ ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *r
     return psi_client_check(req, &operand, err);
 }
 
-/* One operation on a variable. out_result [bytes]: what it answers, may be NULL. */
-static ps_status run(ps_variable *v, struct psi_request req, void *out_result)
+/* One operation on a variable. out_req: with its result, where it is PS_OK; may be NULL. */
+static ps_status run(ps_variable *v, struct psi_request req, struct psi_request *out_req)
 {
     struct psi_err err = {0};
     ps_status st = v == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the variable is NULL") : psi_api_values_check(v, &req, &err);
@@ -138,23 +138,48 @@ static ps_status run(ps_variable *v, struct psi_request req, void *out_result)
         return psi_api_last_error_set(&err);
     }
     st = psi_api_operate(v, &req, &err);
-    if (st == PS_OK && out_result != NULL) {
-        memcpy(out_result, req.result, req.bytes < req.result_bytes ? req.bytes : req.result_bytes);
+    if (st == PS_OK && out_req != NULL) {
+        *out_req = req;
     }
     return psi_api_result(&err, st);
 }
 
+/* One that reads, and what it has read. */
+static ps_status run_read(ps_variable *v, struct psi_request req, uint64_t *out_version, bool *out_exact)
+{
+    struct psi_request read = {.kind = PSI_REQ_NONE};
+    const ps_status st = run(v, req, &read);
+    if (st == PS_OK && out_version != NULL) {
+        *out_version = read.version;
+    }
+    if (st == PS_OK && out_exact != NULL) {
+        *out_exact = read.exact;
+    }
+    return st;
+}
+
+ps_status ps_variable_read_versioned(ps_variable *v, void *dst, size_t dst_bytes, uint64_t *out_version, bool *out_exact)
+{
+    const struct psi_request req = {.kind = PSI_REQ_PULL, .dst = dst, .bytes = dst_bytes, .scale = 1};
+    return run_read(v, req, out_version, out_exact);
+}
+
 ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes)
 {
-    return run(v, (struct psi_request){.kind = PSI_REQ_PULL, .dst = dst, .bytes = dst_bytes, .scale = 1}, NULL);
+    return ps_variable_read_versioned(v, dst, dst_bytes, NULL, NULL);
+}
+
+ps_status ps_variable_read_slot_versioned(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes, uint64_t *out_version,
+                                          bool *out_exact)
+{
+    const struct psi_request req = {
+        .kind = PSI_REQ_PULL, .slot = slot < UINT32_MAX ? slot + 1 : slot, .dst = dst, .bytes = dst_bytes, .scale = 1};
+    return run_read(v, req, out_version, out_exact);
 }
 
 ps_status ps_variable_read_slot(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes)
 {
-    return run(v,
-               (struct psi_request){
-                   .kind = PSI_REQ_PULL, .slot = slot < UINT32_MAX ? slot + 1 : slot, .dst = dst, .bytes = dst_bytes, .scale = 1},
-               NULL);
+    return ps_variable_read_slot_versioned(v, slot, dst, dst_bytes, NULL, NULL);
 }
 
 ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes)
@@ -172,14 +197,25 @@ ps_status ps_variable_init(ps_variable *v, bool force)
     return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL); /* see the end of core.h */
 }
 
+/* out_value [bytes]: the value behind it; may be NULL. */
+static ps_status add(ps_variable *v, const void *delta, size_t bytes, float sign, void *out_value)
+{
+    struct psi_request req = {.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = sign};
+    const ps_status st = run(v, req, &req);
+    if (st == PS_OK && out_value != NULL) {
+        memcpy(out_value, req.result, bytes < req.result_bytes ? bytes : req.result_bytes);
+    }
+    return st;
+}
+
 ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t bytes, void *out_value)
 {
-    return run(v, (struct psi_request){.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = 1}, out_value);
+    return add(v, delta, bytes, 1, out_value);
 }
 
 ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t bytes, void *out_value)
 {
-    return run(v, (struct psi_request){.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = -1}, out_value);
+    return add(v, delta, bytes, -1, out_value);
 }
 
 ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale)
@@ -187,9 +223,16 @@ ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float
     return run(v, (struct psi_request){.kind = PSI_REQ_PUSH, .src = grad, .bytes = bytes, .scale = scale}, NULL);
 }
 
+ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale,
+                                          uint64_t *out_version, bool *out_exact)
+{
+    const struct psi_request req = {.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = bytes, .scale = scale};
+    return run_read(v, req, out_version, out_exact);
+}
+
 ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale)
 {
-    return run(v, (struct psi_request){.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = bytes, .scale = scale}, NULL);
+    return ps_variable_push_pull_versioned(v, grad, dst, bytes, scale, NULL, NULL);
 }
 
 ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized)

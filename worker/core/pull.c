@@ -229,6 +229,7 @@ void psi_pull_end(struct psi_peer *peer)
         if (var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
             req->exact = true;
         }
+        req->exact = req->exact && (psi_request_is(req, PSI_KIND_READ) || req->counter == req->version);
         var->used = true;
         psi_var_release(req);
         psi_request_ended(req);

@@ -407,6 +407,26 @@ TEST(test_push_pull_reconnect)
     assert_memory_equal(dst, now, (size_t)N * 4);
 }
 
+/* They may come late: another one's push is in them, and the version that this push has made is not theirs. */
+TEST(test_push_pull_of_a_later_version)
+{
+    for (uint64_t version = 5; version <= 6; version++) {
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = fake_get(f, 0, "w", THREE, 9, 1);
+        float *grad = filled(THREE, 1), *now = filled(THREE, 3), *dst = filled(THREE, 0);
+        struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, grad, dst, 1000);
+        fake_take(f, 0, PS_OP_PUSHPULL);
+        fake_cut(f, 0);
+        const struct fake_number states[] = {{1, PS_NUMBER_APPLIED, 0, 0, 5}, {0}};
+        fake_hello(f, 0, 100, 200, states, NULL);
+        struct fake_frame ask = take_pull(f, 0, THREE);
+        fake_values(f, 0, &ask, false, 0, now, THREE * 4, version, 0);
+        assert_done(both, PS_OK);
+        assert_true(both->req.version == 5);
+        assert_int_equal(both->req.exact, version == 5);
+    }
+}
+
 static ps_status start_part(struct fake *f, struct fake_request *r, struct psi_var *var, void *dst, uint64_t first,
                             uint64_t elements)
 {
