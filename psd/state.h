@@ -185,6 +185,7 @@ struct psd_task {
     char name[PSI_TASK_NAME_MAX];
     uint64_t random_key[2], random_count;
     uint64_t now_ms, started_ms, last_tick_ms;
+    uint64_t woke_ms;       /* when this process last went on after it had stood still for a quarter of a lease; 0: never */
     uint64_t record_cursor; /* of records, where the next tick looks on */
     uint64_t life, durable;
     struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */

@@ -314,6 +314,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     t->last_tick_ms = now_ms;
     uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0; /* we were not running: nobody is to blame */
     if (grace > 0) {
+        t->woke_ms = now_ms;
         struct psi_list *it = NULL;
         uint64_t cursor = 0;
         void *value = NULL;

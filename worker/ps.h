@@ -42,7 +42,9 @@ typedef struct ps_session_options {
     const char *cluster_spec; /* any text that ps_cluster_spec_new takes; NULL: asked from the target */
     const char *cluster_name; /* "psd" */
     const char *job;          /* job of this client ("worker"), NULL: none */
-    uint32_t task_index;
+    uint32_t
+        task_index; /* of job worker, chief or master: one process at a time. A call of a second one ends with FAILED_PRECONDITION
+                       (CONFLICT) when the first one was heard again; several sessions of one process are fine */
     uint32_t spin_us; /* 50: whoever waits for an answer looks for it so long before it sleeps, where the last ones came that fast
                          and another CPU than one is there; 0: never */
     int64_t operation_timeout_ms; /* 60,000 */
@@ -781,6 +783,7 @@ typedef struct ps_session_info {
     double steps_per_second; /* of the global step that it sees, over its last five beats (10 s); 0 when that stands still */
     uint32_t waits, in_progress;
     uint64_t held_bytes; /* of the task's memory budget: values on their way in and out, calls */
+    char rival[96]; /* directory: another process that says it is this task, and was refused in the last 5 minutes; "": none */
 } ps_session_info;
 typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
 /** The sessions that one task of ps_cluster_tasks() knows, by job and task. The directory (ps_task_info.directory) knows all that

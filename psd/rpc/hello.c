@@ -22,8 +22,10 @@ void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_r
     uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_start_retry_ms(t) : 0;
     uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     retry_after_ms = start_ms > 0 ? start_ms : retry_after_ms;
-    psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
-            PSI_KV("msg", err->text));
+    if (err->reason != PS_REASON_CONFLICT) { /* claim.c has said it, not each time */
+        psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
+                PSI_KV("msg", err->text));
+    }
     psd_reply(t, c, PS_OP_HELLO, 0, r->header.id, 0, err, retry_after_ms, NULL, NULL);
     psd_conn_close(t, c, true);
 }
@@ -298,6 +300,9 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     }
     if (st == PS_OK) {
         st = read_unresolved(r, &u, &err);
+    }
+    if (st == PS_OK) {
+        st = psd_claim(t, hello, &err);
     }
     bool fresh = false;
     struct psd_record *record = st == PS_OK ? record_get(t, hello, &fresh, &err) : NULL;

@@ -18,7 +18,7 @@
 
 #include <string.h>
 
-static bool trains(const char *job)
+bool psd_job_trains(const char *job)
 {
     return psi_job_trains(job) && strcmp(job, "evaluator") != 0;
 }
@@ -27,7 +27,7 @@ static bool trains(const char *job)
 static bool counts(const struct psd_peer *p)
 {
     bool serves = p->self || p->heard;
-    return trains(p->job) && (p->trained || !serves);
+    return psd_job_trains(p->job) && (p->trained || !serves);
 }
 
 static bool any_listed(const struct psd_task *t)
@@ -69,7 +69,7 @@ static bool unlisted_are_done(const struct psd_task *t)
     }
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
-        if (trains(r->job) && !r->done && r->lease_until_ms > t->now_ms) {
+        if (psd_job_trains(r->job) && !r->done && r->lease_until_ms > t->now_ms) {
             return false;
         }
     }
@@ -149,7 +149,7 @@ static void begin_anew(struct psd_task *t)
 
 void psd_job_session(struct psd_task *t, struct psd_record *record)
 {
-    if (!t->is_directory || !trains(record->job)) {
+    if (!t->is_directory || !psd_job_trains(record->job)) {
         return;
     }
     struct psd_peer *p = psd_peer_find(t, record->job, record->task);
@@ -169,7 +169,7 @@ void psd_job_session(struct psd_task *t, struct psd_record *record)
 
 void psd_job_session_back(struct psd_task *t, const struct psd_record *record)
 {
-    struct psd_peer *p = t->is_directory && trains(record->job) ? psd_peer_find(t, record->job, record->task) : NULL;
+    struct psd_peer *p = t->is_directory && psd_job_trains(record->job) ? psd_peer_find(t, record->job, record->task) : NULL;
     if (p == NULL || !p->counts_older || memcmp(p->newest_session, record->session, sizeof(p->newest_session)) != 0) {
         return;
     }
@@ -193,7 +193,7 @@ void psd_rpc_job_done(struct psd_task *t, struct psd_conn *c, const struct psd_r
 {
     struct psd_record *record = c->record;
     struct psi_err err;
-    if (!trains(record->job)) {
+    if (!psd_job_trains(record->job)) {
         PSI_IGNORE(
             psi_fail(&err, PS_FAILED_PRECONDITION, "%s is no trainer: of job worker, chief or master", c->text)); /* sent below */
         psd_reply(t, c, PS_OP_JOB_DONE, 0, r->header.id, 0, &err, 0, NULL, NULL);

@@ -65,9 +65,10 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
         ps_v1_SessionAnswer a = ps_v1_SessionAnswer_init_zero;
         a.session.size = sizeof(a.session.bytes);
         memcpy(a.session.bytes, record->session, sizeof(a.session.bytes));
-        PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));         /* fits: it came in such a field */
-        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));       /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program)); /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));                  /* fits: it came in such a field */
+        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.rival, psd_claim_rival(t, record))); /* likewise */
         a.task = record->task;
         a.pid = record->pid;
         a.connected = conn != NULL;

@@ -22,7 +22,7 @@ static inline void list_frame(struct wire *out, uint8_t op, uint16_t flags, uint
 
 static const uint8_t half_session[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-static inline void sessions_answer(struct wire *out)
+static inline void sessions_answer_of(struct wire *out, const char *rival)
 {
     ps_v1_SessionAnswer m[2] = {ps_v1_SessionAnswer_init_zero, ps_v1_SessionAnswer_init_zero};
     for (int i = 0; i < 2; i++) {
@@ -43,7 +43,18 @@ static inline void sessions_answer(struct wire *out)
     m[1].in_progress = 2;
     m[1].stopping = true;
     m[1].held_bytes = 65536;
+    PSI_IGNORE(PSI_BYTES_SET(m[1].rival, rival));
     list_frame(out, PS_OP_SESSIONS, PS_FLAG_REPLY, 21, &ps_v1_SessionAnswer_msg, m, sizeof(m[0]), 2);
+}
+
+static inline void sessions_answer(struct wire *out)
+{
+    sessions_answer_of(out, "");
+}
+
+static inline void sessions_answer_rival(struct wire *out)
+{
+    sessions_answer_of(out, "process 4712 on host2.example");
 }
 
 static inline void waits_answer(struct wire *out)

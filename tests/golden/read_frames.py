@@ -207,12 +207,16 @@ def is_frame(frame, op, flags, **want):
         check(getattr(frame, name) == value, f"{name} is {getattr(frame, name)!r}, not {value!r}")
 
 
-def hello(f):
+def hello(f, **more):
     is_frame(f, "HELLO", "CRC", id=0)
-    same(message("Hello", f.meta), protocol=1, features=1, session=bytes(range(16)), connection=7, next_number=300, record=0x1122334455667788,
+    same(message("Hello", f.meta), **more, protocol=1, features=1, session=bytes(range(16)), connection=7, next_number=300, record=0x1122334455667788,
          believed_job=b"ps", believed_task=1, job=b"worker", task=2, host=b"host.example", pid=4711, program=b"pstrain",
          cluster_hash=fnv1a64(b"psd" + b"\0" + struct.pack("<I", 2)))
     check(items(f.payload, "UnresolvedItem") == [{"number": 297}, {"number": 299, "abandoned": 1}], "unresolved numbers")
+
+
+def hello_kept_out(f):
+    hello(f, kept_out_ms=1500)
 
 
 def hello_answer(f):
@@ -345,7 +349,7 @@ def abandon_reply(f):
     same(f.reply_meta(), status=0, result=bytes([4]))
 
 
-def sessions_answer(f):
+def sessions_answer(f, **more):
     is_frame(f, "SESSIONS", "CRC REPLY", id=21)
     same(f.reply_meta(), status=0)
     psctl, worker = items(f.payload, "SessionAnswer")
@@ -353,7 +357,11 @@ def sessions_answer(f):
                     "age_ms": 5000}, "a session without a task that has said no step")
     check(worker == {"session": bytes(range(8)), "job": b"worker", "task": 2, "host": b"host.example", "pid": 4711,
                      "program": b"pstrain", "heard_ms": 1200, "age_ms": 5000, "global_step": 1876, "steps_per_second": 12.5,
-                     "waits": 1, "in_progress": 2, "stopping": 1, "held_bytes": 65536}, "a worker at step 1875")
+                     "waits": 1, "in_progress": 2, "stopping": 1, "held_bytes": 65536, **more}, "a worker at step 1875")
+
+
+def sessions_answer_rival(f):
+    sessions_answer(f, rival=b"process 4712 on host2.example")
 
 
 def waits_answer(f):
@@ -882,12 +890,13 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "task_load_asked": task_load_asked,
             "share_beat": share_beat, "changed_beat": changed_beat, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,
-            "hello": hello, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
+            "hello": hello, "hello_kept_out": hello_kept_out, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "assign_slot": assign_slot, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
-            "sessions_answer": sessions_answer, "waits_answer": waits_answer, "containers_answer": containers_answer,
+            "sessions_answer": sessions_answer, "sessions_answer_rival": sessions_answer_rival,
+            "waits_answer": waits_answer, "containers_answer": containers_answer,
             "tasks_answer": tasks_answer, "stop_answer": stop_answer, "job_done": alone("JOB_DONE", 28), "task_done": alone("TASK_DONE", 64), "config_set": config_set, "set_rate": set_rate, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,

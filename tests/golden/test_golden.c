@@ -29,7 +29,7 @@
 
 #define FRAMES "tests/golden/frames/"
 
-static void hello(struct wire *out)
+static void hello_of(struct wire *out, uint64_t kept_out_ms)
 {
     struct psi_cluster cluster;
     struct psi_buf body;
@@ -55,6 +55,7 @@ static void hello(struct wire *out)
     PSI_IGNORE(PSI_BYTES_SET(m.host, "host.example"));
     m.pid = 4711;
     PSI_IGNORE(PSI_BYTES_SET(m.program, "pstrain"));
+    m.kept_out_ms = kept_out_ms;
     static const ps_v1_UnresolvedItem items[] = {{.number = 297}, {.number = 299, .abandoned = true}};
     list_add(&body, &ps_v1_UnresolvedItem_msg, &items[0]);
     list_add(&body, &ps_v1_UnresolvedItem_msg, &items[1]);
@@ -62,6 +63,17 @@ static void hello(struct wire *out)
     control(out, &h, &ps_v1_Hello_msg, &m, &body);
     psi_buf_fini(&body);
     psi_cluster_fini(&cluster);
+}
+
+static void hello(struct wire *out)
+{
+    hello_of(out, 0);
+}
+
+/* Another process holds the place of this worker. */
+static void hello_kept_out(struct wire *out)
+{
+    hello_of(out, 1500);
 }
 
 static void hello_answer(struct wire *out)
@@ -383,6 +395,7 @@ static const struct golden {
     void (*encode)(struct wire *out);
 } goldens[] = {
     {"hello", hello},
+    {"hello_kept_out", hello_kept_out},
     {"hello_answer", hello_answer},
     {"open", open_request},
     {"open_answer", open_answer},
@@ -405,6 +418,7 @@ static const struct golden {
     {"pull_refused", pull_refused},
     {"abandon_reply", abandon_reply},
     {"sessions_answer", sessions_answer},
+    {"sessions_answer_rival", sessions_answer_rival},
     {"waits_answer", waits_answer},
     {"containers_answer", containers_answer},
     {"tasks_answer", tasks_answer},

@@ -266,6 +266,7 @@ struct psi_peer {
     uint64_t bad_logged_ms;
     bool crc;                          /* of this connection: segments that go out carry CRCs */
     char last_error[PSI_ERR_TEXT_MAX]; /* why it is not up */
+    uint64_t kept_out_ms;              /* when it first said CONFLICT instead of letting us in; 0: it has not, since we were UP */
     ps_status refused;                 /* REFUSED: the status, and its reason */
     ps_reason refused_reason;
     bool leaving;         /* GOODBYE was asked for: no further dial */
@@ -476,6 +477,8 @@ void psi_peer_move(struct psi_peer *peer, enum psi_peer_state to);
 /** Somebody needs it: dial, and stay connected. */
 void psi_peer_want(struct psi_peer *peer);
 void psi_peer_dial(struct psi_peer *peer);
+/** Without a connection: it is not dialled any more, until somebody wants it. */
+void psi_peer_undial(struct psi_peer *peer);
 /** Never dial it again; what is not up is closed. */
 void psi_peer_leave(struct psi_peer *peer);
 /** Its connection cannot go on: it is closed when the event is over, before anything else is sent. The first reason counts. */

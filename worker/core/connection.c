@@ -92,6 +92,7 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
 
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* It wants nothing from us, or we nothing from it any more. */
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
 {
     char text[sizeof(peer->last_error)];
@@ -100,12 +101,27 @@ static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const 
     (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
     peer->failing_since_ms = 0; /* it was reached: what waits for it ends below, with this status */
-    psi_peer_lost(peer, true, "%s", text);
+    if (peer->link != NULL) {
+        psi_peer_lost(peer, true, "%s", text);
+    } else {
+        psi_peer_undial(peer);
+        memcpy(peer->last_error, text, sizeof(text));
+    }
     psi_peer_move(peer, PSI_PEER_REFUSED);
     peer->refused = st;
     peer->refused_reason = reason;
     psi_ask_fail_all(peer, st, reason, peer->last_error);
     psi_request_fail_peer(peer);
+}
+
+/* Another process is the trainer that this session says it is: none of its gradients is to go anywhere any more. */
+static void refuse_all(struct psi_client *c, const struct psi_reply *r)
+{
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        if (c->peers[i]->state != PSI_PEER_REFUSED) {
+            refuse(c->peers[i], r->status, r->reason, "%s", r->text);
+        }
+    }
 }
 
 /* ---- sending ---- */
@@ -131,6 +147,7 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
     PSI_BYTES_SET(m.host, c->host);
     PSI_BYTES_SET(m.program, c->program);
     m.pid = c->pid;
+    m.kept_out_ms = peer->kept_out_ms == 0 ? 0 : c->now_ms - peer->kept_out_ms;
     _Alignas(8) uint8_t meta[(ps_v1_Hello_size + 7) / 8 * 8] = {0};
     size_t meta_bytes = 0;
     ps_status st = psi_msg_encode(&ps_v1_Hello_msg, &m, meta, sizeof(meta), &meta_bytes, err);
@@ -327,7 +344,7 @@ static void settle(struct psi_peer *peer)
     peer->record = peer->record_next;
     psi_peer_move(peer, PSI_PEER_UP);
     psi_peer_reached(peer);
-    peer->failing_since_ms = 0;
+    peer->failing_since_ms = peer->kept_out_ms = 0;
     peer->backoff_ms = PS_RECONNECT_FIRST_MS;
     peer->last_error[0] = '\0';
     psi_ask_settle(peer, false, new_record);
@@ -348,8 +365,13 @@ void psi_peer_hello(struct psi_peer *peer)
     struct psi_client *c = peer->c;
     const struct psi_reply *r = &peer->reply;
     if (r->status != PS_OK) {
-        if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
-            r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
+        if (r->reason == PS_REASON_CONFLICT && peer->kept_out_ms == 0) {
+            peer->kept_out_ms = c->now_ms;
+        }
+        if (r->reason == PS_REASON_CONFLICT && r->status == PS_FAILED_PRECONDITION) {
+            refuse_all(c, r);
+        } else if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
+                   r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
             char ours[PS_JOB_BYTES_MAX + 96] = "";
             if (r->reason == PS_REASON_OTHER_CLUSTER && c->known) { /* it knows our cluster by its hash only */
                 snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks; --cluster_name says which)", c->cluster.name,

@@ -25,7 +25,7 @@
          TEXT(chief) SAME(chief_number) SAME(chief_left_ms)) \
     LIST(SESSIONS, "sessions", OF_TASK, session, ps_session_info, NULL, SessionAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) SAME(connected) SAME(stopping) SAME(heard_ms) SAME(age_ms) \
-         SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) OTHER(take_session_rest)) \
+         SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) TEXT(rival) OTHER(take_session_rest)) \
     LIST(WAITS, "waits", OF_TASK, wait, ps_wait_info, NULL, WaitAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) TEXT(what) TEXT(release) SAME(since_ms) OTHER(take_wait_rest)) \
     LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, NULL, QueueAnswer, \

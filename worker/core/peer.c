@@ -125,9 +125,8 @@ void psi_peer_want(struct psi_peer *peer)
     }
 }
 
-void psi_peer_leave(struct psi_peer *peer)
+void psi_peer_undial(struct psi_peer *peer)
 {
-    peer->leaving = true;
     if (peer->dial_effect) {
         peer->dial_effect = false;
         peer->c->dial_count--;
@@ -135,6 +134,12 @@ void psi_peer_leave(struct psi_peer *peer)
     if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
         psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that is out comes too late */
     }
+}
+
+void psi_peer_leave(struct psi_peer *peer)
+{
+    peer->leaving = true;
+    psi_peer_undial(peer);
 }
 
 bool psi_peer_down(const struct psi_peer *peer)

@@ -97,6 +97,7 @@ static const struct cli_column columns[] = {
     {"HOLDS", "held_bytes", FIELD(CLI_BYTES, held_bytes)},
     {"STATE", "connected", FIELD(CLI_BOOL, connected), .cell = state_cell},
     {NULL, "stopping", FIELD(CLI_BOOL, stopping)},
+    {NULL, "rival", FIELD(CLI_TEXT, rival)},
 };
 
 /* Ask task i, or all that are up; "asked" of the JSON answer. */
@@ -113,6 +114,19 @@ static void ask(struct psctl *c, int only, struct sessions *all)
     json_decref(asked);
     if (all->count > 0) {
         qsort(all->at, all->count, sizeof(all->at[0]), by_job);
+    }
+}
+
+/* Two processes that are the same trainer. */
+static void note_rivals(struct psctl *c, const struct sessions *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        const ps_session_info *s = &all->at[i];
+        if (s->rival[0] != '\0') {
+            char name[96];
+            psctl_note(c, "%s is process %u on %s; %s says that it is this task too and was refused: end one of the two",
+                       psctl_task_text(s->job, s->task, name, sizeof(name)), s->pid, s->host, s->rival);
+        }
     }
 }
 
@@ -134,8 +148,9 @@ static enum psctl_exit show(struct psctl *c)
     for (size_t i = 0; i < all.count; i++) {
         cli_list_add(&list, &all.at[i]);
     }
-    free(all.at);
     cli_list_end(&list, &c->room);
+    note_rivals(c, &all);
+    free(all.at);
     psctl_down(c, only);
     psctl_answer_end(c);
     bool up = psctl_all_up(c, only);
@@ -155,5 +170,6 @@ const struct psctl_verb psctl_verb_workers = {
     .help = "The sessions that the directory knows, which are all that created or looked up a variable; --task asks\n"
             "another task for those that are connected with it. A program that is no task of the cluster has - for a\n"
             "TASK; STEP is - until it has said one. STATE is `connected`, `stopping` once it was told to stop, or `gone`\n"
-            "until the task forgets it (session_keep). While the directory is down the other tasks are asked for theirs.\n",
+            "until the task forgets it (session_keep). A note names a process that was refused\n"
+            "because another one is the same task. While the directory is down the other tasks are asked for theirs.\n",
 };

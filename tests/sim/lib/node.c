@@ -152,6 +152,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
     sim_checkpoint_note(t);
     sim_checkpoint_look(s, t);
     t->placed = sim_back_count(t);
+    sim_claims_look(s, t);
     if (heavy_checks(s)) {
         psd_task_check_invariants(t->core);
     }
@@ -203,6 +204,7 @@ void sim_program_settle(struct sim *s, struct sim_program *p)
         }
     }
     sim_chief_watch(s, p);
+    s->unclean = s->unclean || sim_claim_lost(p);
     if (heavy_checks(s)) {
         psi_client_check_invariants(p->core);
     }
@@ -407,6 +409,7 @@ void sim_client_end(struct sim *s, struct sim_program *p)
     }
     psi_client_free(p->core);
     p->core = NULL;
+    p->ended_ms = s->now;
     p->state = SIM_OFF;
 }
 
@@ -435,6 +438,7 @@ void sim_client_kill(struct sim *s, struct sim_program *p)
     }
     psi_client_free(p->core);
     p->core = NULL;
+    p->ended_ms = s->now;
     p->state = SIM_OFF;
 }
 

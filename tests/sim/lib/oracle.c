@@ -542,6 +542,10 @@ void sim_check_done(struct sim *s, struct sim_call *call)
     if (s->k.profile == SIM_RACE) {
         sim_race_done(s, call->op, call->req.err != NULL ? call->req.err->text : "");
     }
+    if (sim_claim_refused(call)) {
+        sim_claim_check(s, call);
+        return;
+    }
     if (call->op->kind == PSI_REQ_BARRIER) {
         sim_barrier_check(s, call);
         return;

@@ -442,6 +442,11 @@ void sim_program_done(struct sim *s, struct sim_program *p, struct sim_call *cal
 {
     const struct sim_op *op = call->op;
     bool ok = op->status == PS_OK;
+    if (sim_claim_refused(call)) { /* it is so for good: another session is tried */
+        p->ready_out = p->ready_out && op->kind != PSI_REQ_READY;
+        sim_program_end_soon(s, p, 1000);
+        return;
+    }
     if (sim_chief_next(s, p, call)) {
         return;
     }

@@ -243,6 +243,7 @@ struct sim_program {
     struct psi_client *core; /* NULL: off */
     uint32_t life;           /* counts sessions, of all programs */
     uint64_t begun_ms;       /* this session */
+    uint64_t ended_ms;       /* the session before, by itself or killed */
     uint64_t chief_number;   /* LEASE: of the session before, which was not killed */
     bool is_static;          /* ... this one claims no lease, and its HELLO says SIM_STATIC */
     bool stop_ok;            /* it has told everybody to stop, also itself ... */
@@ -916,6 +917,15 @@ void sim_shares_prepare(struct sim *s, struct sim_call *call);
 /** May op, which is over, have failed as it did? */
 bool sim_shares_cause(struct sim *s, const struct sim_op *op);
 void sim_shares_done(struct sim *s, const struct sim_call *call);
+
+/* ---- claims.c ---- */
+/** It has ended because another process is the worker that its program says it is. */
+bool sim_claim_refused(const struct sim_call *call);
+/** ... and p is refused for good: no task hears of the end of its session any more. */
+bool sim_claim_lost(const struct sim_program *p);
+/** Another program was that worker. */
+void sim_claim_check(struct sim *s, const struct sim_call *call);
+void sim_claims_look(struct sim *s, const struct sim_task *t);
 
 /* ---- twin.c ---- */
 /** t is one of the two processes of one task. */

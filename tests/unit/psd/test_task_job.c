@@ -112,14 +112,14 @@ TEST(test_another_session_is_not_done)
     assert_true(told(&next) && told(&more));
 }
 
-/* A process of its own that is worker 0 too. */
-static void hello_other(struct fc *c, uint8_t id)
+/* A session of this process, which is worker 0. */
+static void hello_other(struct fc *c, uint8_t process)
 {
     struct fc_hello h;
     fc_hello_default(c, &h);
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker"));
     h.m.task = 0;
-    h.m.pid = id;
+    h.m.pid = process;
     assert_int_equal(fc_hello(c, &h), PS_OK);
 }
 
@@ -129,53 +129,69 @@ static void connect_other(struct fc *c, struct shell_task *at, uint8_t id)
     hello_other(c, id);
 }
 
-/* Two processes are one trainer: the word of the newer one counts, as long as it is heard. */
+/* Two processes were one trainer, one after the other: the word of the newer one counts, as long as its lease runs. */
 TEST(test_older_process)
 {
     struct pair *p = pair_new(WORKERS, NULL);
     struct fc newer, beside;
     fc_connect_as(&p->w1, p->ps0, 3, "worker", 1);
     assert_applied(job_done(&p->w1));
-    fc_connect_as(&p->w0, p->ps0, 2, "worker", 0);
+    connect_other(&p->w0, p->ps0, 2);
+    shell_cut(p->w0.conn);
     connect_other(&newer, p->ps0, 6);
+    shell_cut(newer.conn);
+    hello_other(&p->w0, 2);
     struct fc_reply refused = job_done(&p->w0);
     assert_int_equal(refused.reason, PS_REASON_CONFLICT);
     assert_reply(refused, PS_ABORTED, "/job:worker/task:0");
     assert_false(told(&p->w1));
+    shell_cut(p->w0.conn);
+    hello_other(&newer, 6);
     assert_applied(job_done(&newer));
     assert_true(told(&p->w1));
+    shell_cut(newer.conn);
+    hello_other(&p->w0, 2);
     assert_applied(job_done(&p->w0)); /* it is so already */
     /* of one process any session may say it; one that is gone has no word */
-    fc_connect_as(&beside, p->ps0, 7, "worker", 0);
+    fc_init(&beside, p->ps0, 7);
+    hello_other(&beside, 2);
     assert_applied(job_done(&p->w0));
     assert_true(told(&p->w1));
+    goodbye(&beside);
+    shell_cut(p->w0.conn);
     connect_other(&newer, p->ps0, 8);
     assert_false(told(&p->w1));
+    shell_cut(newer.conn);
+    hello_other(&p->w0, 2);
     assert_reply(job_done(&p->w0), PS_ABORTED, "/job:worker/task:0");
     goodbye(&p->w0);
     shell_pass(&p->net, 200);
     assert_false(told(&p->w1));
+    hello_other(&newer, 8);
     goodbye(&newer); /* without a word */
     shell_pass(&p->net, 200);
     assert_true(told(&p->w1));
 }
 
-/* The older one's word counts only while the newer one is not heard. */
+/* The older one's word counts only while the newer one holds no lease. */
 TEST(test_newer_process_cut_off)
 {
     struct pair *p = pair_new(WORKERS, NULL);
     struct fc newer;
     fc_connect_as(&p->w1, p->ps0, 3, "worker", 1);
     assert_applied(job_done(&p->w1));
-    fc_connect_as(&p->w0, p->ps0, 2, "worker", 0);
+    connect_other(&p->w0, p->ps0, 2);
+    shell_cut(p->w0.conn);
     connect_other(&newer, p->ps0, 6);
-    assert_reply(job_done(&p->w0), PS_ABORTED, "/job:worker/task:0");
     shell_cut(newer.conn);
+    hello_other(&p->w0, 2);
+    assert_reply(job_done(&p->w0), PS_ABORTED, "/job:worker/task:0");
     for (int i = 0; i < 5; i++) { /* over a lease */
         assert_false(told(&p->w1));
         shell_pass(&p->net, 2450);
     }
     assert_true(told(&p->w1));
+    shell_cut(p->w0.conn);
     hello_other(&newer, 6); /* the same session: it has trained on */
     assert_false(told(&p->w1) || told(&newer));
     assert_applied(job_done(&newer));

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The place of a trainer: at the directory, of two processes that are the same task of job worker, chief or master one trains.
+ *
+ * Happy path: HELLO of a session names its task and its process (host and pid) -> no session of another process that is this task
+ * is connected -> it is let in. So a process that was killed and started again comes in at once: the system has closed the
+ * connection of the one before. Several sessions of one process are no rivals.
+ *
+ * Failure: another process is connected. Where it was silent for a lease its connection is closed and the new one let in.
+ * Otherwise the new one is kept out, UNAVAILABLE, and asks again; it says for how long (Hello.kept_out_ms). When the holder was
+ * heard a beat after the new one first asked, the holder is alive: FAILED_PRECONDITION, for good. So a process that is started
+ * again on another machine, while the end of the first one is not known yet, waits and is not refused; a second process beside
+ * one that trains is. Nothing is remembered over a restart of the directory: who says HELLO first is let in.
+ */
+#include "rpc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    LOG_MS = 5000,         /* between two lines about the same holder: as of a task that is there twice */
+    RIVAL_KEPT_MS = 300000 /* SESSIONS names a rival for that long */
+};
+
+/* The record of another process, connected, that is this task; NULL: there is none. */
+static struct psd_record *find_holder(const struct psd_task *t, const char *job, const char *host, const ps_v1_Hello *hello)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        struct psd_record *r = value;
+        bool other_process = r->pid != hello->pid || strcmp(r->host, host) != 0;
+        if (r->conn != NULL && other_process && r->task == hello->task && strcmp(r->job, job) == 0) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+static void displace(struct psd_task *t, struct psd_record *holder, const char *rival, uint64_t silent_ms)
+{
+    struct psd_conn *conn = holder->conn;
+    psd_log(t, PSI_LOG_WARN, "worker_displaced", PSI_KV("peer", conn->text), PSI_KV("silent_ms", silent_ms), PSI_KV("by", rival));
+    psd_lease_end(t, holder);
+    psd_session_left(t, conn);
+    psd_conn_fault(t, conn, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "nothing was heard for a lease");
+}
+
+/* The holder was heard, a beat or more after the session of this HELLO first asked for the place. What was heard late, because
+ * this process stood still, shows nothing. */
+static bool is_alive(const struct psd_task *t, const ps_v1_Hello *hello, uint64_t silent_ms)
+{
+    uint64_t asked_ms = hello->kept_out_ms;
+    if (t->woke_ms != 0 && asked_ms > t->now_ms - t->woke_ms) {
+        asked_ms = t->now_ms - t->woke_ms;
+    }
+    return asked_ms >= t->config.beat_ms && asked_ms - t->config.beat_ms > silent_ms;
+}
+
+ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, struct psi_err *err)
+{
+    char job[PS_JOB_BYTES_MAX + 1], host[PS_JOB_BYTES_MAX + 2], rival[sizeof(((struct psd_record *)NULL)->rival)];
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, job, sizeof(job));
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
+    if (!t->is_directory || !psd_job_trains(job)) {
+        return PS_OK;
+    }
+    PSI_IGNORE(snprintf(rival, sizeof(rival), "process %u on %s", hello->pid, host)); /* fits */
+    struct psd_record *holder = NULL;
+    while ((holder = find_holder(t, job, host, hello)) != NULL) {
+        const struct psd_conn *conn = holder->conn;
+        uint64_t silent_ms = t->now_ms - conn->heard_ms;
+        if (conn->link->paused || silent_ms < t->config.lease_ms) { /* paused: it is this task that does not read */
+            bool alive = is_alive(t, hello, silent_ms);
+            PSI_IGNORE(psi_fail_as(err, alive ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE, PS_REASON_CONFLICT,
+                                   "process %u on %s is /job:%s/task:%u, since %.1f s, and was heard %.1f s ago: while it is, "
+                                   "another process (%u on "
+                                   "%s) is not let in as this task; end one of the two, or give this one another task_index",
+                                   holder->pid, holder->host, job, hello->task, (double)(t->now_ms - holder->begun_ms) / 1000,
+                                   (double)silent_ms / 1000, hello->pid, host)); /* caller */
+            if (strcmp(holder->rival, rival) != 0 || t->now_ms - holder->rival_logged_ms >= LOG_MS) {
+                holder->rival_logged_ms = t->now_ms;
+                psd_log(t, PSI_LOG_WARN, "worker_refused", PSI_KV("peer", rival), PSI_KV("st", ps_status_name(err->code)),
+                        PSI_KV("msg", err->text));
+            }
+            memcpy(holder->rival, rival, sizeof(rival));
+            holder->rival_ms = t->now_ms;
+            return err->code;
+        }
+        displace(t, holder, rival, silent_ms);
+    }
+    return PS_OK;
+}
+
+const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record)
+{
+    return record->rival[0] != '\0' && t->now_ms - record->rival_ms < RIVAL_KEPT_MS ? record->rival : "";
+}
