@@ -182,8 +182,10 @@ static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &owner->asks) {
         struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
-        if (a->op == PS_OP_TASK_DELETE && a->id < made->id && strcmp(a->container, made->container) == 0 &&
-            strcmp(a->name, made->name) == 0) {
+        if (a->id >= made->id) {
+            break; /* as are all behind it; most answers come in the order of the asks, and then it is the first */
+        }
+        if (a->op == PS_OP_TASK_DELETE && strcmp(a->container, made->container) == 0 && strcmp(a->name, made->name) == 0) {
             a->made_again = true;
         }
     }

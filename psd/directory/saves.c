@@ -800,8 +800,8 @@ ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
         psi_list_init(&s->asked);
         psi_list_init(&s->served);
         psi_list_init(&s->deleting);
-        psi_list_init(&s->parts);
-        psi_list_init(&s->bars);
+        psi_map_init(&s->parts, t->store.map_seed);
+        psi_map_init(&s->bars, t->store.map_seed);
         psi_list_init(&s->resets);
         psi_manifest_init(&s->read);
         psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);

@@ -40,7 +40,6 @@ struct psd_saves_peer {
 /* A container, as tasks say that they have it at the cut; or one that a task has values of, or has deleted some of. */
 struct psd_saves_part {
     /* volatile: */
-    struct psi_list link;
     uint32_t peer; /* PSD_NO_PEER: the container, of all tasks */
     uint32_t notes;
     uint32_t bare_at; /* peer that has `bare` */
@@ -52,7 +51,6 @@ struct psd_saves_part {
 /* Up to where some task that has listed bars the checkpoints of a container. */
 struct psd_saves_bar {
     /* volatile: */
-    struct psi_list link;
     uint64_t number;
     char container[PS_CONTAINER_BYTES_MAX + 1];
 };
@@ -60,11 +58,10 @@ struct psd_saves_bar {
 struct psd_saves {
     /* volatile: */
     struct psi_list resets; /* struct psd_reset whose bar is on its way to our disk: they have not begun */
-    struct psi_list bars;   /* struct psd_saves_bar */
-    uint32_t bar_count;
-    bool ready;       /* the manifests on our disk are known */
-    bool resumed;     /* ... and resets that it says are open have begun again */
-    uint64_t reading; /* number of the one that is read */
+    struct psi_map bars;    /* container -> struct psd_saves_bar */
+    bool ready;             /* the manifests on our disk are known */
+    bool resumed;           /* ... and resets that it says are open have begun again */
+    uint64_t reading;       /* number of the one that is read */
     struct psi_buf read;
     struct psi_list known; /* struct psd_checkpoint */
     uint32_t known_count;
@@ -93,7 +90,7 @@ struct psd_saves {
     uint64_t begun_ms;
     bool hurries;                  /* a task ends: all were told to write it as fast as they can */
     struct psi_buf files;          /* FileItems */
-    struct psi_list parts;         /* struct psd_saves_part */
+    struct psi_map parts;          /* peer, container -> struct psd_saves_part */
     struct psi_list asked, served; /* struct psd_need of CHECKPOINT: for the next one; for this one */
     struct psi_list deleting;      /* likewise of CHECKPOINT_DELETE */
 };

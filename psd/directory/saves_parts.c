@@ -16,44 +16,52 @@
 
 enum { BARS_MAX = 1 << 16 };
 
-static struct psd_saves_part *at_part(struct psi_list *it)
-{
-    return PSI_CONTAINER_OF(it, struct psd_saves_part, link);
-}
-
 /* ---- parts ---- */
 
 void psd_saves_parts_free(struct psd_saves *s)
 {
-    struct psi_list *it = NULL;
-    while ((it = psi_list_pop_front(&s->parts)) != NULL) {
-        psi_free(at_part(it));
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&s->parts, &cursor, NULL, NULL, &value)) {
+        psi_free(value);
     }
+    psi_map_fini(&s->parts);
+}
+
+struct part_key {
+    char text[sizeof(uint32_t) + PS_CONTAINER_BYTES_MAX];
+    size_t bytes;
+};
+
+static struct part_key key_of(const char *container, uint32_t peer)
+{
+    struct part_key k;
+    size_t n = strlen(container);
+    memcpy(k.text, &peer, sizeof(peer));
+    memcpy(k.text + sizeof(peer), container, n);
+    k.bytes = sizeof(peer) + n;
+    return k;
 }
 
 static struct psd_saves_part *find_part(const struct psd_saves *s, const char *container, uint32_t peer)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->parts) {
-        if (at_part(it)->peer == peer && strcmp(at_part(it)->container, container) == 0) {
-            return at_part(it);
-        }
-    }
-    return NULL;
+    struct part_key k = key_of(container, peer);
+    return psi_map_find(&s->parts, k.text, k.bytes);
 }
 
 static struct psd_saves_part *get_part(struct psd_saves *s, const char *container, uint32_t peer, struct psi_err *err)
 {
+    struct part_key k = key_of(container, peer);
     struct psd_saves_part *part = find_part(s, container, peer);
     if (part == NULL) {
         part = psi_calloc(1, sizeof(*part));
-        if (part == NULL) {
+        if (part == NULL || psi_map_put(&s->parts, k.text, k.bytes, part, NULL, NULL) != PS_OK) {
+            psi_free(part);
             PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a checkpoint")); /* NULL says it */
             return NULL;
         }
         part->peer = peer;
         memcpy(part->container, container, strlen(container) + 1);
-        psi_list_push_back(&s->parts, &part->link);
     }
     return part;
 }
@@ -143,9 +151,10 @@ static ps_status check_values(const struct psd_task *t, const struct psd_saves_p
 ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err)
 {
     const struct psd_saves *s = t->saves;
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->parts) {
-        if (check_values(t, at_part(it), err) != PS_OK) {
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&s->parts, &cursor, NULL, NULL, &value)) {
+        if (check_values(t, value, err) != PS_OK) {
             return err->code;
         }
     }
@@ -190,14 +199,7 @@ ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err)
 
 static struct psd_saves_bar *find_bar(const struct psd_saves *s, const char *container)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->bars) {
-        struct psd_saves_bar *bar = PSI_CONTAINER_OF(it, struct psd_saves_bar, link);
-        if (strcmp(bar->container, container) == 0) {
-            return bar;
-        }
-    }
-    return NULL;
+    return psi_map_find(&s->bars, container, strlen(container));
 }
 
 ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, struct psi_err *err)
@@ -206,13 +208,12 @@ ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, st
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     struct psd_saves_bar *bar = st == PS_OK ? find_bar(s, container) : NULL;
     if (st == PS_OK && bar == NULL) {
-        bar = s->bar_count < BARS_MAX ? psi_calloc(1, sizeof(*bar)) : NULL;
-        if (bar == NULL) {
+        bar = psi_map_count(&s->bars) < BARS_MAX ? psi_calloc(1, sizeof(*bar)) : NULL;
+        if (bar == NULL || psi_map_put(&s->bars, container, strlen(container), bar, NULL, NULL) != PS_OK) {
+            psi_free(bar);
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of barred containers: no memory");
         }
         memcpy(bar->container, container, sizeof(container));
-        psi_list_push_back(&s->bars, &bar->link);
-        s->bar_count++;
     }
     if (st == PS_OK && item->saved.number > bar->number) {
         bar->number = item->saved.number;
@@ -223,9 +224,12 @@ ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, st
 void psd_saves_bars_free(struct psd_saves *s)
 {
     struct psi_list *it = NULL;
-    while ((it = psi_list_pop_front(&s->bars)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(it, struct psd_saves_bar, link));
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&s->bars, &cursor, NULL, NULL, &value)) {
+        psi_free(value);
     }
+    psi_map_fini(&s->bars);
     while ((it = psi_list_first(&s->resets)) != NULL) {
         psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
     }

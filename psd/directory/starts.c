@@ -124,8 +124,8 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
         item.trained = of->of[i].trained;
         PSI_IGNORE(PSI_BYTES_SET(item.container, of->of[i].container)); /* fits: checked name */
         psd_list_add(&l, &ps_v1_StartItem_msg, &item);
-        psd_starts_forget_names(t, p, of->of[i].container);
     }
+    psd_starts_forget_names(t, p, of);
     add_gone(t, &l, what->number, of);
     psd_list_end(&l);
     p->waits = true;
@@ -135,9 +135,7 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
 static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of)
 {
     struct psi_err err;
-    for (size_t i = 0; i < of->count; i++) {
-        psd_starts_forget_names(t, &t->peers[t->self], of->of[i].container);
-    }
+    psd_starts_forget_names(t, &t->peers[t->self], of);
     if (t->start != NULL) {
         t->start->alone = t->starts->total;
     }
@@ -210,7 +208,7 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
         const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, container);
         bool cut = is_cut(t, container);
         if (cut || (own != NULL && own->start == 0 && p->waits)) { /* otherwise finished, beside what was trained */
-            struct psd_start_of *placed = psd_start_list_get(out, container, err);
+            struct psd_start_of *placed = psd_start_list_get(t, out, container, err);
             if (placed == NULL) {
                 return PS_RESOURCE_EXHAUSTED;
             }
@@ -338,7 +336,7 @@ static void place(struct psd_task *t)
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
             bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
-            st = psd_start_list_put(was_reset ? &left : &all, container, 0, &err);
+            st = psd_start_list_put(t, was_reset ? &left : &all, container, 0, &err);
         }
     }
     if (c != NULL) {
@@ -478,7 +476,7 @@ static void load_answered(struct psd_task *t, const struct psd_peer *p, const st
         st = psi_list_next(&at, &n, &ps_v1_StartItem_msg, &item, &end, &why);
         if (st == PS_OK && !end) {
             st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &why);
-            st = st == PS_OK ? psd_start_list_put(of, container, item.waits, &why) : st;
+            st = st == PS_OK ? psd_start_list_put(t, of, container, item.waits, &why) : st;
         }
     }
     if (err != NULL || st != PS_OK) {
@@ -737,6 +735,7 @@ void psd_starts_fini(struct psd_task *t)
     }
     for (uint32_t i = 0; s->peers != NULL && i < t->peer_count; i++) {
         psi_free(s->peers[i].held);
+        psi_map_fini(&s->peers[i].held_places);
         psi_free(s->peers[i].offers);
         psd_start_list_fini(&s->peers[i].loaded);
     }

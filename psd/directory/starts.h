@@ -66,6 +66,7 @@ struct psd_starts_peer {
     uint64_t elsewhere;           /* checkpoint of which another task has placed what this one had written; 0: none */
     struct psd_starts_held *held; /* containers that have something there */
     size_t held_count, held_capacity;
+    struct psi_map held_places;   /* container -> 1 + its place in `held` */
     struct psd_start_list loaded; /* containers of what it has loaded */
     bool will_wait;               /* what it lists now says so: psd_peer.waits when that is over */
     bool loads, done;             /* it has to do with the phase; has done it */
@@ -185,8 +186,8 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
                           ps_v1_StartItem **out, size_t *out_count);
 
 /* ---- starts_names.c ---- */
-/** What p has in that container is named when p says so again. */
-void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const char *container);
+/** What p has in these containers is named when p says so again. */
+void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of);
 /** Name what was placed there here. Without memory for that: psd_starts.unnamed. */
 void psd_starts_name_own(struct psd_task *t, const char *container);
 /** Name what could not be; true: all of it. */

@@ -12,12 +12,15 @@
 
 struct psd_starts_held *psd_starts_find_held(const struct psd_starts_peer *of, const char *container)
 {
-    for (size_t i = 0; i < of->held_count; i++) {
-        if (strcmp(of->held[i].container, container) == 0) {
-            return &of->held[i];
-        }
-    }
-    return NULL;
+    uintptr_t place = (uintptr_t)psi_map_find(&of->held_places, container, strlen(container));
+    return place == 0 ? NULL : &of->held[place - 1];
+}
+
+static void held_begin(const struct psd_task *t, struct psd_starts_peer *of)
+{
+    of->held_count = 0;
+    psi_map_fini(&of->held_places);
+    psi_map_init(&of->held_places, t->store.map_seed);
 }
 
 static ps_status held_add(struct psd_starts_peer *of, const char *container, uint64_t start, uint64_t next, struct psi_err *err)
@@ -25,10 +28,11 @@ static ps_status held_add(struct psd_starts_peer *of, const char *container, uin
     struct psd_starts_held *h = psd_starts_find_held(of, container);
     if (h == NULL) {
         struct psd_starts_held *more = psi_grow(of->held, of->held_count, &of->held_capacity, sizeof(*more));
-        if (more == NULL) {
+        void *place = (void *)(uintptr_t)(of->held_count + 1);
+        of->held = more != NULL ? more : of->held;
+        if (more == NULL || psi_map_put(&of->held_places, container, strlen(container), place, NULL, NULL) != PS_OK) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory");
         }
-        of->held = more;
         h = &of->held[of->held_count++];
         memcpy(h->container, container, strlen(container) + 1);
     }
@@ -40,7 +44,8 @@ static ps_status held_add(struct psd_starts_peer *of, const char *container, uin
 void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     struct psd_starts_peer *of = &t->starts->peers[p->index];
-    of->held_count = of->offer_count = 0;
+    held_begin(t, of);
+    of->offer_count = 0;
     of->moved = 0;
     of->will_wait = false;
 }
@@ -74,7 +79,7 @@ static ps_status list_own(struct psd_task *t, struct psi_err *err)
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = PS_OK;
-    of->held_count = 0;
+    held_begin(t, of);
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psi_map_count(&c->variables) > 0) {
@@ -99,7 +104,7 @@ static ps_status list_made(struct psd_task *t, struct psi_err *err)
             st = held_add(of, n->container, 0, 0, err);
         }
         if (st == PS_OK && n->by_rounds) {
-            st = psd_start_list_put(&t->starts->by_rounds, n->container, 0, err);
+            st = psd_start_list_put(t, &t->starts->by_rounds, n->container, 0, err);
         }
     }
     return st;

@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const char *container)
+void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of)
 {
     uint64_t cursor = 0;
     void *value = NULL;
-    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+    while (of->count > 0 && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
         const struct psd_name *n = value;
-        if (n->owner == p->index && strcmp(n->container, container) == 0) {
+        if (n->owner == p->index && psd_start_list_find(of, n->container) != NULL) {
             struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
             psd_commit(t, &c);
         }

@@ -38,9 +38,10 @@ static struct asker *at_asker(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct asker, link);
 }
 
-void psd_bars_init(struct psd_bars *b)
+void psd_bars_init(const struct psd_task *t, struct psd_bars *b)
 {
     psi_list_init(&b->all);
+    psi_map_init(&b->by_names, t->store.map_seed);
     psi_list_init(&b->askers);
     psi_buf_init(&b->file, PSD_BARS_BYTES_MAX);
 }
@@ -54,25 +55,38 @@ void psd_bars_fini(struct psd_bars *b)
     while ((it = psi_list_pop_front(&b->askers)) != NULL) {
         psi_free(at_asker(it));
     }
+    psi_map_fini(&b->by_names);
     psi_buf_fini(&b->file);
 }
 
 /* ---- what is barred ---- */
 
+struct bar_key {
+    char text[PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX + 1];
+    size_t bytes;
+};
+
+/* container, NUL, name. */
+static struct bar_key key_of(const char *container, const char *name)
+{
+    struct bar_key k;
+    size_t in = strlen(container) + 1, n = strlen(name);
+    memcpy(k.text, container, in);
+    memcpy(k.text + in, name, n);
+    k.bytes = in + n;
+    return k;
+}
+
 static struct psd_bar *find(const struct psd_bars *b, const char *container, const char *name)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &b->all) {
-        struct psd_bar *bar = at_bar(it);
-        if (strcmp(bar->name, name) == 0 && strcmp(bar->container, container) == 0) {
-            return bar;
-        }
-    }
-    return NULL;
+    struct bar_key k = key_of(container, name);
+    return psi_map_find(&b->by_names, k.text, k.bytes);
 }
 
 static void bar_free(struct psd_bars *b, struct psd_bar *bar)
 {
+    struct bar_key k = key_of(bar->container, bar->name);
+    PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* it is bar */
     psi_list_remove(&bar->link);
     b->names -= bar->name[0] != '\0';
     psi_free(bar);
@@ -81,10 +95,12 @@ static void bar_free(struct psd_bars *b, struct psd_bar *bar)
 /* NULL: no memory. */
 static struct psd_bar *get(struct psd_bars *b, const char *container, const char *name)
 {
+    struct bar_key k = key_of(container, name);
     struct psd_bar *bar = find(b, container, name);
     if (bar == NULL) {
         bar = psi_calloc(1, sizeof(*bar));
-        if (bar == NULL) {
+        if (bar == NULL || psi_map_put(&b->by_names, k.text, k.bytes, bar, NULL, NULL) != PS_OK) {
+            psi_free(bar);
             return NULL;
         }
         memcpy(bar->container, container, strlen(container) + 1);
@@ -206,15 +222,16 @@ bool psd_bars_deleted(const struct psd_task *t, const char *container, const cha
     return number <= number_of(t, container, name);
 }
 
-bool psd_bars_has_deleted(const struct psd_task *t, const char *container)
+const struct psd_bar *psd_bars_next_deleted(const struct psd_task *t, const struct psd_bar *behind)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &t->save->bars.all) {
-        if (at_bar(it)->name[0] != '\0' && strcmp(at_bar(it)->container, container) == 0) {
-            return true;
+    const struct psi_list *all = &t->save->bars.all;
+    struct psi_list *it = behind == NULL ? all->next : behind->link.next;
+    for (; it != all; it = it->next) {
+        if (at_bar(it)->name[0] != '\0') {
+            return at_bar(it);
         }
     }
-    return false;
+    return NULL;
 }
 
 /* Those that no checkpoint could bring back of which this task has a part, its own or another's. Nothing is loaded that not all
@@ -451,15 +468,18 @@ void psd_bars_check_invariants(const struct psd_task *t)
 {
     const struct psd_bars *b = &t->save->bars;
     struct psi_list *it = NULL;
-    uint32_t names = 0;
+    uint32_t names = 0, count = 0;
     uint64_t version = 0;
     PSI_LIST_FOREACH(it, &b->all) {
         PSI_ASSERT(at_bar(it)->number <= t->save->highest);
+        PSI_ASSERT(find(b, at_bar(it)->container, at_bar(it)->name) == at_bar(it));
+        count++;
         names += at_bar(it)->name[0] != '\0';
     }
     PSI_LIST_FOREACH(it, &b->askers) {
         PSI_ASSERT(at_asker(it)->version >= version);
         version = at_asker(it)->version;
     }
-    PSI_ASSERT(names == b->names && b->written <= b->version && (b->asked == 0) == (b->ops == 0));
+    PSI_ASSERT(names == b->names && count == psi_map_count(&b->by_names) && b->written <= b->version &&
+               (b->asked == 0) == (b->ops == 0));
 }

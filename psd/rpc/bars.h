@@ -30,11 +30,12 @@ struct psd_bar {
 
 struct psd_bars {
     /* volatile: */
-    struct psi_list all; /* struct psd_bar */
-    uint32_t names;      /* ... of variables */
-    uint64_t version;    /* what is in memory: counts changes */
-    uint64_t written;    /* ... what is on disk */
-    uint64_t asked;      /* ... what is on its way there; 0: nothing is */
+    struct psi_list all;     /* struct psd_bar */
+    struct psi_map by_names; /* container, NUL, name -> struct psd_bar */
+    uint32_t names;          /* ... of variables */
+    uint64_t version;        /* what is in memory: counts changes */
+    uint64_t written;        /* ... what is on disk */
+    uint64_t asked;          /* ... what is on its way there; 0: nothing is */
     uint32_t ops;
     uint64_t again_ms; /* after a failure */
     struct psi_err err;
@@ -43,7 +44,7 @@ struct psd_bars {
 };
 
 /** None; psd_bars_fini() answers nobody. */
-void psd_bars_init(struct psd_bars *b);
+void psd_bars_init(const struct psd_task *t, struct psd_bars *b);
 void psd_bars_fini(struct psd_bars *b);
 /** Into b, of a file of so many bytes, ours or another task's (psd_disk_file.writer): done when they are read. What b has of the
  * same name stays if it is higher. Errors, and done never: as psd_disk_ask(), DATA_LOSS. One file at a time. */
@@ -70,8 +71,9 @@ ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_
 void psd_bars_directory_lost(struct psd_task *t);
 /** The variable was deleted since checkpoint `number`, which may not bring it back, as our disk and those beside it say. */
 bool psd_bars_deleted(const struct psd_task *t, const char *container, const char *name, uint64_t number);
-/** Something of that container was deleted, and some checkpoint has it. */
-bool psd_bars_has_deleted(const struct psd_task *t, const char *container);
+/** The one behind that of a variable that was deleted, and some checkpoint has it; NULL: from the first on, and: there is none.
+ */
+const struct psd_bar *psd_bars_next_deleted(const struct psd_task *t, const struct psd_bar *behind);
 void psd_bars_tick(struct psd_task *t);
 void psd_bars_check_invariants(const struct psd_task *t);
 

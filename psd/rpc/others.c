@@ -15,9 +15,9 @@
 
 #include <string.h>
 
-void psd_others_init(struct psd_others *o)
+void psd_others_init(const struct psd_task *t, struct psd_others *o)
 {
-    psd_bars_init(&o->bars);
+    psd_bars_init(t, &o->bars);
 }
 
 void psd_others_fini(struct psd_others *o)

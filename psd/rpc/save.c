@@ -230,8 +230,8 @@ ps_status psd_save_begin(struct psd_task *t, psd_save_fn on_listed, struct psi_e
     psi_list_init(&s->shards);
     psi_list_init(&s->manifests);
     psi_list_init(&s->reads);
-    psd_bars_init(&s->bars);
-    psd_others_init(&s->others);
+    psd_bars_init(t, &s->bars);
+    psd_others_init(t, &s->others);
     s->on_listed = on_listed;
     s->entries = psi_calloc(ENTRIES, sizeof(*s->entries));
     if (s->entries == NULL) {
@@ -369,14 +369,21 @@ static bool note_containers(struct psd_task *t)
     struct psd_save *s = t->save;
     uint64_t cursor = 0;
     void *value = NULL;
+    const struct psd_bar *bar = NULL;
     psi_free(s->notes);
     s->note_count = 0;
+    while ((bar = psd_bars_next_deleted(t, bar)) != NULL) {
+        struct psd_container *c = psi_map_find(&t->store.containers, bar->container, strlen(bar->container));
+        if (c != NULL) {
+            c->cut_notes |= PS_NOTE_DELETED;
+        }
+    }
     s->notes = psi_calloc((size_t)psi_map_count(&t->store.containers) + 1, sizeof(*s->notes));
     while (s->notes != NULL && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         struct psd_save_note *n = &s->notes[s->note_count++];
         memcpy(n->container, c->name, strlen(c->name) + 1);
-        n->notes = c->cut_notes | (psd_bars_has_deleted(t, c->name) ? PS_NOTE_DELETED : 0u);
+        n->notes = c->cut_notes;
         n->step = c->cut_step;
         memcpy(n->bare, c->cut_bare, sizeof(n->bare));
     }

@@ -27,24 +27,25 @@ enum { RETRY_FIRST_MS = 20, RETRY_LAST_MS = 1000, RETRY_LATER = 8 /* clients for
 
 struct psd_start_of *psd_start_list_find(const struct psd_start_list *l, const char *container)
 {
-    for (size_t i = 0; i < l->count; i++) {
-        if (strcmp(l->of[i].container, container) == 0) {
-            return &l->of[i];
-        }
-    }
-    return NULL;
+    uintptr_t place = (uintptr_t)psi_map_find(&l->places, container, strlen(container));
+    return place == 0 ? NULL : &l->of[place - 1];
 }
 
-struct psd_start_of *psd_start_list_get(struct psd_start_list *l, const char *container, struct psi_err *err)
+struct psd_start_of *psd_start_list_get(const struct psd_task *t, struct psd_start_list *l, const char *container,
+                                        struct psi_err *err)
 {
     struct psd_start_of *of = psd_start_list_find(l, container);
     if (of == NULL) {
         struct psd_start_of *more = psi_grow(l->of, l->count, &l->capacity, sizeof(*more));
-        if (more == NULL) {
+        if (l->of == NULL) {
+            psi_map_init(&l->places, t->store.map_seed);
+        }
+        l->of = more != NULL ? more : l->of;
+        if (more == NULL ||
+            psi_map_put(&l->places, container, strlen(container), (void *)(uintptr_t)(l->count + 1), NULL, NULL) != PS_OK) {
             PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for its containers")); /* NULL says it */
             return NULL;
         }
-        l->of = more;
         of = &l->of[l->count++];
         *of = (struct psd_start_of){.start = 0};
         memcpy(of->container, container, strlen(container) + 1);
@@ -52,9 +53,10 @@ struct psd_start_of *psd_start_list_get(struct psd_start_list *l, const char *co
     return of;
 }
 
-ps_status psd_start_list_put(struct psd_start_list *l, const char *container, uint64_t start, struct psi_err *err)
+ps_status psd_start_list_put(const struct psd_task *t, struct psd_start_list *l, const char *container, uint64_t start,
+                             struct psi_err *err)
 {
-    struct psd_start_of *of = psd_start_list_get(l, container, err);
+    struct psd_start_of *of = psd_start_list_get(t, l, container, err);
     if (of == NULL) {
         return PS_RESOURCE_EXHAUSTED;
     }
@@ -65,6 +67,7 @@ ps_status psd_start_list_put(struct psd_start_list *l, const char *container, ui
 void psd_start_list_fini(struct psd_start_list *l)
 {
     psi_free(l->of);
+    psi_map_fini(&l->places);
     *l = (struct psd_start_list){.of = NULL};
 }
 
@@ -436,7 +439,7 @@ ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *
     while (st == PS_OK && psi_map_next(&t->start->beside->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psi_map_count(&c->variables) > 0) {
-            st = psd_start_list_put(out, c->name, is_unfinished(c), err);
+            st = psd_start_list_put(t, out, c->name, is_unfinished(c), err);
         }
     }
     return st;
@@ -603,7 +606,7 @@ static ps_status take_placed(struct psd_task *t, const ps_v1_StartItem *item, st
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
     if (st == PS_OK && item->name.size == 0) {
-        struct psd_start_of *placed = psd_start_list_get(of, container, err);
+        struct psd_start_of *placed = psd_start_list_get(t, of, container, err);
         if (placed == NULL) {
             return PS_RESOURCE_EXHAUSTED;
         }

@@ -38,6 +38,7 @@ struct psd_start_list {
     /* volatile: */
     struct psd_start_of *of;
     size_t count, capacity;
+    struct psi_map places; /* container -> 1 + its place in `of` */
 };
 
 struct psd_start {
@@ -95,8 +96,11 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
 /** Containers of what is loaded; start: not 0 where something in it has no value, or waits for its chief's. */
 ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *out, struct psi_err *err) PSI_MUST;
 /** Its entry, a new one at the end where it has none; NULL: RESOURCE_EXHAUSTED, in err. Borrows until the next one comes. */
-struct psd_start_of *psd_start_list_get(struct psd_start_list *l, const char *container, struct psi_err *err) PSI_MUST;
-ps_status psd_start_list_put(struct psd_start_list *l, const char *container, uint64_t start, struct psi_err *err) PSI_MUST;
+struct psd_start_of *psd_start_list_get(const struct psd_task *t, struct psd_start_list *l, const char *container,
+                                        struct psi_err *err) PSI_MUST;
+/** RESOURCE_EXHAUSTED. */
+ps_status psd_start_list_put(const struct psd_task *t, struct psd_start_list *l, const char *container, uint64_t start,
+                             struct psi_err *err) PSI_MUST;
 /** NULL: it is not in it. */
 struct psd_start_of *psd_start_list_find(const struct psd_start_list *l, const char *container);
 void psd_start_list_fini(struct psd_start_list *l);
