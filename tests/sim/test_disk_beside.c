@@ -109,6 +109,8 @@ static void test_again(void **state)
     if (sim_number_of("BESIDE_SEED", 0) == 0) {
         run_seed("rounds", (struct sim_options){.rounds = true}, 334, false, &(struct sim_summary){0});
         run_seed("leases", (struct sim_options){.lease = true}, 7780039, false, &(struct sim_summary){0});
+        run_seed("leases", (struct sim_options){.lease = true}, 7770052, false, &(struct sim_summary){0});
+        run_seed("queues", (struct sim_options){.queues = true}, 7770030, false, &(struct sim_summary){0});
     }
 }
 

@@ -673,7 +673,7 @@ bool sim_chief_fault(struct sim *s)
     } else {
         sim_trace(s, "fault: client%u.%u, the chief, stands still for %llu ms", p->index, p->life, (unsigned long long)pause);
         p->stopped_until = s->now + pause;
-        p->resumed_at = p->stopped_until;
+        sim_resumes(&p->resumed_at, p->stopped_until);
     }
     s->next_fault = s->now + sim_range(s, 1, 2ull * s->k.fault_every_ms);
     return true;

@@ -204,6 +204,9 @@ static void mark_end(struct sim *s, struct sim_task *t, const struct psd_change 
     PSI_LIST_FOREACH(it, &a->elements) {
         uint64_t id = id_of(PSI_CONTAINER_OF(it, struct psd_element, link));
         struct sim_element *e = element_at(s, id);
+        if (e->creation != a->variable->creation) {
+            continue; /* a restore has brought it back in another queue; this one is gone, and what it had with it */
+        }
         if (c->attempt.give_back && over) {
             add_key(s, e->back, &e->back_count, key);
         }

@@ -211,10 +211,11 @@ struct sim_task {
     struct psd_task *core; /* NULL: down */
     uint32_t life;         /* counts starts */
     uint64_t up_at;        /* down: when it starts */
-    uint64_t stopped_until, resumed_at, next_tick;
-    char limit[16];   /* its setting that may change */
-    uint64_t kill_at; /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
-    uint64_t died_at; /* when it was last killed or ended; 0: never */
+    uint64_t stopped_until, next_tick;
+    uint64_t resumed_at; /* sim_resumes(): the latest end of a standstill or of a slow tick, past or to come */
+    char limit[16];      /* its setting that may change */
+    uint64_t kill_at;    /* it drains (SIGTERM) and ends when drained, or then; 0: it does not */
+    uint64_t died_at;    /* when it was last killed or ended; 0: never */
     bool ready;
     struct psd_task_config config;     /* of this life, as the next three */
     struct psi_buf changes;            /* encoded; max 0: they have been replayed */
@@ -251,7 +252,8 @@ struct sim_program {
     uint32_t stop_life;      /* ... which was in this life */
     enum sim_program_state state;
     uint64_t start_at, next_call_at;
-    uint64_t stopped_until, resumed_at, next_tick;
+    uint64_t stopped_until, next_tick;
+    uint64_t resumed_at; /* as a task's */
     bool in_start;
     bool wants_reset, ended_ok;
     uint32_t calls_out;  /* calls that are not done */
@@ -987,6 +989,11 @@ void sim_older_check(struct sim *s, const struct sim_end *e, const bool *open_be
 bool sim_pipe_readable(const struct sim_pipe *p);
 size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out, size_t *out_placed);
 void sim_half_open_check(struct sim *s, const struct sim_end *e);
+/** Until then a task or a program stands still, or its tick does: an earlier end does not move the one that is known. */
+static inline void sim_resumes(uint64_t *resumed_at, uint64_t at_ms)
+{
+    *resumed_at = at_ms > *resumed_at ? at_ms : *resumed_at;
+}
 const char *sim_end_name(const struct sim *s, const struct sim_end *e, char buf[32]);
 
 /* ---- node.c ---- */

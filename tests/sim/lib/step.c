@@ -384,23 +384,23 @@ void sim_fault_now(struct sim *s)
         if (t->core != NULL) {
             sim_trace(s, "fault: %s:%u stands still for %llu ms", t->job, t->index, (unsigned long long)pause);
             t->stopped_until = s->now + pause;
-            t->resumed_at = t->stopped_until;
+            sim_resumes(&t->resumed_at, t->stopped_until);
         }
         break;
     case SIM_FAULT_STOP_CLIENT:
         if (p->core != NULL) {
             sim_trace(s, "fault: client%u.%u stands still for %llu ms", p->index, p->life, (unsigned long long)pause);
             p->stopped_until = s->now + pause;
-            p->resumed_at = p->stopped_until;
+            sim_resumes(&p->resumed_at, p->stopped_until);
         }
         break;
     case SIM_FAULT_SLOW_TICK:
         if (sim_one_in(s, 2)) {
             t->next_tick = s->now + pause;
-            t->resumed_at = t->next_tick;
+            sim_resumes(&t->resumed_at, t->next_tick);
         } else {
             p->next_tick = s->now + pause;
-            p->resumed_at = p->next_tick;
+            sim_resumes(&p->resumed_at, p->next_tick);
         }
         break;
     case SIM_FAULT_RESTART_TASK:
