@@ -123,11 +123,12 @@ TEST(test_quoting)
 TEST(test_long_lines_are_cut)
 {
     char in[3000];
-    static const char fill[] = {'x', '"', '\x01', ' '};
+    static const char fill[] = {'x', '"', '\x01', ' ', '\x7f'};
     for (size_t f = 0; f < ARRAY_COUNT(fill); f++) {
         for (size_t n = 400; n < sizeof(in); n++) {
             memset(in, fill[f], n);
             in[n] = '\0';
+            memset(in, 'x', n % 4); /* what is escaped to four bytes ends at each of four places */
             psi_log_event(&plain, PSI_LOG_INFO, "e", PSI_KV("k", in), PSI_KV("n", 1));
             size_t len = strlen(last);
             bool whole = strcmp(last + len - 4, " n=1") == 0;

@@ -370,6 +370,31 @@ TEST(test_staleness)
     assert_applied(ended(r, 0));
 }
 
+/* As long as no owner has said what the global step is, that of the group before is not said. */
+TEST(test_group_without_a_global_step)
+{
+    struct rd *r = rd_away(PSD_ON_LOSS_WAIT);
+    ps_v1_RoundAnswer a;
+    struct wire back;
+    contribute_away(r, 0, 1);
+    assert_waits(step(r, 0));
+    contribute_away(r, 1, 1);
+    assert_int_equal(stepped(r, 1, step(r, 1)).step, 1);
+    assert_int_equal(released(r, 0).step, 1);
+    assert_applied(leave(r, 0, true));
+    assert_applied(leave(r, 1, true));
+    r->link->frozen = r->link->peer->frozen = true;
+    r->options.on_loss = PSD_ON_LOSS_FAIL;
+    assert_waits(sync_all(r));
+    wire_init(&back);
+    assert_applied(fc_list(&r->cl->c, PS_OP_ROUNDS, NULL, NULL, &back));
+    const uint8_t *p = back.data;
+    size_t n = back.len;
+    assert_true(fc_item(&p, &n, &ps_v1_RoundAnswer_msg, &a));
+    wire_fini(&back);
+    assert_int_equal(a.step, 0);
+}
+
 /* ---- owners that go and come ---- */
 
 /* The connection to an owner breaks, and the round is closed when it is back. */

@@ -447,15 +447,17 @@ static void little_memory(struct psd_task_config *config)
 
 TEST(test_lists_of_waits_are_bounded)
 {
-    static const uint8_t ops[] = {PS_OP_WAIT, PS_OP_CREATE, PS_OP_WAIT_CLUSTER};
+    static const uint8_t ops[] = {PS_OP_WAIT, PS_OP_CREATE, PS_OP_WAIT_CLUSTER, PS_OP_SYNC};
     struct wire items[ARRAY_COUNT(ops)];
+    ps_v1_NameItem name = ps_v1_NameItem_init_zero;
     ps_v1_HandleItem handle = {.handle = 1, .creation = 1};
     ps_v1_TaskItem task = ps_v1_TaskItem_init_zero;
     ps_v1_CreateItem create;
     uint8_t meta[8] = {0x10, 1}; /* condition = 1 */
     struct env *e = env_new(little_memory);
     ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, 1, ps_no_optimizer(), 0);
-    PSI_IGNORE(PSI_BYTES_SET(task.job, "nobody")); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(task.job, "nobody")); /* fits, as below */
+    PSI_IGNORE(PSI_BYTES_SET(name.name, "v"));
     fc_create_item(&create, "v", PS_F32, 1, ps_no_optimizer());
     for (size_t k = 0; k < ARRAY_COUNT(ops); k++) {
         wire_init(&items[k]);
@@ -464,8 +466,10 @@ TEST(test_lists_of_waits_are_bounded)
                 wire_item(&items[k], &ps_v1_HandleItem_msg, &handle);
             } else if (k == 1) {
                 wire_item(&items[k], &ps_v1_CreateItem_msg, &create);
-            } else {
+            } else if (k == 2) {
                 wire_item(&items[k], &ps_v1_TaskItem_msg, &task);
+            } else {
+                wire_item(&items[k], &ps_v1_NameItem_msg, &name);
             }
         }
     }
@@ -481,7 +485,8 @@ TEST(test_lists_of_waits_are_bounded)
             id += frames % 3 == 2; /* several at once */
             most = e->t->core->wait_list_bytes > most ? e->t->core->wait_list_bytes : most;
         }
-        assert_reply(r, PS_RESOURCE_EXHAUSTED, "lists of waiting requests");
+        assert_reply(r, PS_RESOURCE_EXHAUSTED,
+                     ops[k % ARRAY_COUNT(ops)] == PS_OP_SYNC ? "no room for its names" : "lists of waiting requests");
         assert_true(r.retry_after_ms > 0 && r.applied == PS_NOTHING_APPLIED);
         assert_in_range(most, 16 << 20, 64 << 20);
         if (k < ARRAY_COUNT(ops)) {
