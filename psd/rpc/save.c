@@ -381,6 +381,9 @@ static bool note_containers(struct psd_task *t)
     s->notes = psi_calloc((size_t)psi_map_count(&t->store.containers) + 1, sizeof(*s->notes));
     while (s->notes != NULL && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
+        if (c->cut_notes == 0 && c->cut_step == 0) {
+            continue; /* nothing to say of it, and there may be many such */
+        }
         struct psd_save_note *n = &s->notes[s->note_count++];
         memcpy(n->container, c->name, strlen(c->name) + 1);
         n->notes = c->cut_notes;

@@ -108,6 +108,29 @@ TEST(test_containers_of_a_task)
     assert_true(sv_is_whole(sv, sv_number(&r)));
 }
 
+/* Of a container of which there is nothing to say the directory is not told, however many there are. */
+TEST(test_containers_without_anything)
+{
+    struct sv *sv = sv_new();
+    const struct psd_save *at = sv->t[0]->core->save;
+    for (uint32_t i = 1; i <= 20; i++) {
+        char name[16];
+        make_container(sv, i);
+        (void)snprintf(name, sizeof(name), "c%u", i);
+        struct fc_reply reset = fc_reset(&sv->c, 900 + i, name);
+        sv_run(sv);
+        assert_applied(reset.status == FC_NONE ? fc_take(&sv->c, NULL) : reset);
+    }
+    assert_int_equal(psi_map_count(&sv->t[0]->core->store.containers), 20);
+    ps_v1_CreateItem m;
+    fc_create_item(&m, "n", PS_F32, 4, ps_sgd(1)); /* without a value */
+    assert_int_equal(fc_create(&sv->c, &m, NULL), PS_OK);
+    struct fc_reply r = sv_save(sv);
+    assert_int_equal(sv_number(&r), 1);
+    assert_int_equal(at->note_count, 1);
+    assert_string_equal(at->notes[0].bare, "n");
+}
+
 TEST(test_older_ones_go)
 {
     ps_v1_CheckpointAnswer a[8];
