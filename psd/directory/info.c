@@ -42,8 +42,13 @@ static void describe_job(const struct psd_task *t, ps_v1_InfoAnswer *a)
 
 static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
-    char text[sizeof(a->checkpoints.bytes)];
+    char text[sizeof(a->checkpoints.bytes)], reset[PSI_ERR_TEXT_MAX / 2];
     psd_saves_text(t, text, sizeof(text));
+    psd_reset_text(t, reset, sizeof(reset));
+    if (reset[0] != '\0') {
+        size_t n = strlen(text);
+        PSI_IGNORE(snprintf(text + n, sizeof(text) - n, "; %s", reset)); /* cut is fine */
+    }
     PSI_IGNORE(PSI_BYTES_SET(a->checkpoints, text)); /* fits */
 }
 

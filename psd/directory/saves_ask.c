@@ -177,7 +177,6 @@ void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
     const struct psd_saves *s = t->saves;
     struct text x = {.buf = buf, .n = n};
     uint32_t loads = 0, done = 0, share = 0;
-    char reset[PSI_ERR_TEXT_MAX / 2];
     buf[0] = '\0';
     if (s == NULL) {
         return;
@@ -195,10 +194,6 @@ void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
     }
     if ((s->wanted || !psi_list_empty(&s->asked)) && psd_saves_in_reset(t)) {
         add(&x, "; one waits for the end of a reset");
-    }
-    psd_reset_text(t, reset, sizeof(reset));
-    if (reset[0] != '\0') {
-        add(&x, "; %s", reset);
     }
     if (s->failed_ms != 0) {
         add(&x, "; %llu s ago %s", (unsigned long long)(t->now_ms - s->failed_ms) / 1000, s->failed);
