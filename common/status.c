@@ -110,6 +110,7 @@ static void fail(struct psi_err *err, ps_status st, ps_reason reason, const char
     err->code = st;
     err->applied = PS_NOTHING_APPLIED;
     err->reason = reason;
+    err->unreached = false;
     int n = vsnprintf(err->text, sizeof(err->text), format, ap);
     if (n < 0) {
         err->text[0] = '\0';

@@ -26,6 +26,7 @@ static inline void psi_err_none(struct psi_err *err)
     err->code = PS_OK;
     err->applied = PS_NOTHING_APPLIED;
     err->reason = PS_REASON_NONE;
+    err->unreached = false;
     err->text[0] = '\0';
 }
 

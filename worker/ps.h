@@ -72,8 +72,8 @@ typedef struct ps_session_options {
     uint32_t compute_threads;   /* of the CPU for kernels, of the whole process, at most 1024; 0: as it is (1 at first, or what
                                    OPENBLAS_NUM_THREADS says) */
     uint32_t start_timeout_ms;  /* how long what needs a task waits that the session has never been connected to, where its own
-                                   timeout is longer; a monitored session does not try again then. 0: ready_timeout_ms, or an
-                                   operation_timeout_ms other than 60,000, whichever is shorter */
+                                   timeout is longer; a monitored session does not try again then. 0, or more than that:
+                                   ready_timeout_ms. --timeout sets it */
 } ps_session_options;
 /** Defaults. Any thread. */
 PS_API void ps_session_options_init(ps_session_options *options);

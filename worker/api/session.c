@@ -61,9 +61,8 @@ static ps_status options_copy(const ps_session_options *from, ps_session_options
 
 static int64_t start_timeout_ms(const ps_session_options *o)
 {
-    const bool said = o->start_timeout_ms > 0 || o->operation_timeout_ms != PS_OPERATION_TIMEOUT_MS;
-    const int64_t ms = o->start_timeout_ms > 0 ? (int64_t)o->start_timeout_ms : o->operation_timeout_ms;
-    return said && ms < o->ready_timeout_ms ? ms : o->ready_timeout_ms;
+    const int64_t ms = o->start_timeout_ms;
+    return ms > 0 && ms < o->ready_timeout_ms ? ms : o->ready_timeout_ms;
 }
 
 static ps_status options_check(const ps_session_options *o, struct psi_err *err)

@@ -94,6 +94,7 @@ struct psi_err *psi_client_verr(struct psi_client *c, ps_status st, ps_reason re
     e->code = st;
     e->applied = applied;
     e->reason = reason;
+    e->unreached = false;
     vsnprintf(e->text, sizeof(e->text), format, ap);
     return e;
 }

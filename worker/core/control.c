@@ -212,6 +212,18 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
 
 /* ---- WAIT_CLUSTER ---- */
 
+/* Of the directory's own job: a program that waits for its tasks needs them, and whether this process reaches them the directory
+ * cannot know. */
+static void want_tasks(struct psi_client *c)
+{
+    const char *job = psi_client_directory(c)->job;
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        if (strcmp(c->peers[i]->job, job) == 0) {
+            psi_peer_want(c->peers[i]);
+        }
+    }
+}
+
 static ps_status append_jobs(struct psi_client *c, struct psi_ask *ask, const char *jobs, struct psi_err *err)
 {
     uint32_t tasks = 0;
@@ -223,6 +235,9 @@ static ps_status append_jobs(struct psi_client *c, struct psi_ask *ask, const ch
         uint32_t count = n < sizeof(job) && n > 0 ? psi_cluster_num_tasks(&c->cluster, job) : 0;
         if (n > 0 && count == 0) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no job %s", psi_quote(quoted, sizeof(quoted), jobs, n));
+        }
+        if (strcmp(job, psi_client_directory(c)->job) == 0) {
+            want_tasks(c);
         }
         for (uint32_t t = 0; t < count; t++, tasks++) {
             ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
@@ -245,21 +260,8 @@ ps_status psi_control_build_time(struct psi_ask *ask, struct psi_err *err)
     return psi_ask_meta(ask, &ps_v1_Wait_msg, &m, err);
 }
 
-/* Of the directory's own job: a program that waits for its tasks needs them, and whether this process reaches them the directory
- * cannot know. */
-static void want_tasks(struct psi_client *c)
-{
-    const char *job = psi_client_directory(c)->job;
-    for (uint32_t i = 0; i < c->peer_count; i++) {
-        if (strcmp(c->peers[i]->job, job) == 0) {
-            psi_peer_want(c->peers[i]);
-        }
-    }
-}
-
 ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err)
 {
-    want_tasks(ask->req->owner);
     ps_status st = psi_control_build_time(ask, err);
     return st == PS_OK ? append_jobs(ask->req->owner, ask, ask->req->src, err) : st;
 }
