@@ -39,7 +39,9 @@ TEST(test_reasons)
     assert_string_equal(err.text, "'w' is gone");
     psi_err_prefix(&err, "push");
     assert_int_equal(psi_reason(err.reason, err.code), PS_REASON_LOST);
+    err.unreached = true; /* what is in memory before it counts for nothing */
     PSI_IGNORE(psi_fail(&err, PS_UNAVAILABLE, "no more is known"));
+    assert_false(err.unreached);
     assert_int_equal(psi_reason(err.reason, err.code), PS_UNAVAILABLE); /* what is not said is the status */
     assert_int_equal(psi_fail_as(NULL, PS_ABORTED, PS_REASON_LOST, "nobody listens"), PS_ABORTED);
     assert_int_equal(psi_reason(PS_REASON_NONE, PS_OK), PS_REASON_NONE);
