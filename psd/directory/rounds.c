@@ -304,6 +304,11 @@ void psd_groups_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *at = NULL;
     PSI_LIST_FOREACH(it, &t->groups) {
+        struct psd_group *g = group_at(it);
+        if (g->hold_until_ms != 0 && g->hold_until_ms <= t->now_ms) {
+            g->hold_until_ms = 0;
+            t->rounds_moved = true;
+        }
         PSI_LIST_FOREACH(at, &group_at(it)->members) {
             struct psd_group_member *m = member_at(at);
             if (m->grace_ms != 0 && m->grace_ms <= t->now_ms) { /* its session has not come in time */

@@ -74,6 +74,14 @@ struct psd_group_owner {
     uint64_t ask_id, asked_attempt, asked_member;
 };
 
+/* A learning rate for all variables of a group. */
+struct psd_group_rate {
+    /* volatile: */
+    uint64_t token; /* of the change; 0: none is asked for */
+    double rate;    /* 0: the optimizers' own again */
+    uint64_t until_ms;
+};
+
 /* A group. */
 struct psd_group {
     /* volatile: */
@@ -101,7 +109,10 @@ struct psd_group {
     struct psi_list waiters;            /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
     uint64_t *last_taken;               /* ids of the last commit, [PS_MEMBERS_MAX] */
     uint32_t last_taken_count;
-    uint64_t since_ms; /* when the round began to be collected */
+    uint64_t since_ms;                            /* when the round began to be collected */
+    struct psd_group_rate rate_asked, rate_taken; /* for the next attempt, while its client asks; with this attempt */
+    uint64_t rate_done;                           /* token of the last one that a round has taken to all owners */
+    uint64_t hold_until_ms; /* no round is closed before: rates are being set at each task; 0: at any time */
     uint64_t dropped;
     uint64_t leads[PSD_LEADS];
 };

@@ -112,6 +112,8 @@ void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_
     g->attempt = 0;
     g->opened = g->used = g->over = g->failing = g->noted = g->anew = false;
     g->last_taken_count = 0;
+    g->rate_asked = g->rate_taken = (struct psd_group_rate){0};
+    g->hold_until_ms = 0;
     g->dropped = 0;
     memset(g->leads, 0, sizeof(g->leads));
 }
@@ -516,14 +518,15 @@ static bool all_there(const struct psd_group *g)
     return true;
 }
 
-static bool begin_attempt(struct psd_group *g, uint64_t attempt)
+static bool begin_attempt(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
 {
     uint32_t complete = 0;
     PSI_IGNORE(psd_group_count(g, &complete)); /* only those that are complete */
     uint32_t needed = psd_group_needed(g);
-    if (g->options.mode != PSD_SYNC_ROUNDS || !g->opened || needed == 0 || complete < needed) {
+    if (g->options.mode != PSD_SYNC_ROUNDS || !g->opened || needed == 0 || complete < needed || g->hold_until_ms > now_ms) {
         return false;
     }
+    g->rate_taken = g->rate_asked.until_ms > now_ms ? g->rate_asked : (struct psd_group_rate){0};
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
@@ -590,6 +593,11 @@ static void flip(struct psd_group *g, uint64_t now_ms)
     for (uint32_t i = 0; i < g->owner_count; i++) {
         g->owners[i].prepared = g->owners[i].ready = false;
     }
+    if (g->rate_taken.token != 0) {
+        g->rate_done = g->rate_taken.token;
+        g->rate_asked = g->rate_asked.token == g->rate_done ? (struct psd_group_rate){0} : g->rate_asked;
+    }
+    g->rate_taken = (struct psd_group_rate){0};
     g->round++;
     g->since_ms = now_ms;
     move(g, PSD_GROUP_COLLECTING);
@@ -759,7 +767,7 @@ bool psd_group_decide(struct psd_group *g, uint64_t next_attempt, uint64_t now_m
             g->opened = true;
             return true;
         }
-        return begin_attempt(g, next_attempt);
+        return begin_attempt(g, next_attempt, now_ms);
     case PSD_GROUP_PREPARING:
         if (all_ready(g)) {
             move(g, PSD_GROUP_COMMITTING);

@@ -197,7 +197,9 @@ static struct psd_round_spec round_spec(const struct psd_task *t, const struct p
                                    .life = t->life,
                                    .attempt = g->attempt,
                                    .members = members,
-                                   .member_count = count};
+                                   .member_count = count,
+                                   .set_rate = g->rate_taken.token != 0,
+                                   .rate = g->rate_taken.rate};
 }
 
 /* Names of the group at peer i, the step first: [*out_count], to be freed; false: no memory. */
@@ -417,9 +419,11 @@ static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, stru
     m.round = what.op == PS_OP_TASK_JOIN && g->phase != PSD_GROUP_COLLECTING ? g->round + 1 : g->round;
     m.life = t->life;
     m.attempt = g->owners[i].asked_attempt;
+    bool round = (what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT;
+    m.set_rate = round && g->rate_taken.token != 0;
+    m.rate = m.set_rate ? g->rate_taken.rate : 0;
     psd_list_add(&l, &ps_v1_RoundsItem_msg, &m);
     struct psi_list *it = NULL;
-    bool round = (what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT;
     PSI_LIST_FOREACH(it, &g->members) {
         if (member_at(it) == what.member || (round && member_at(it)->taken)) {
             ps_v1_MemberItem item;

@@ -5,15 +5,18 @@
  *
  * Happy path: every variable that is meant can have the rate -> each has it, in one event: the next push that begins captures it,
  * one in progress keeps its own. Asked again it changes nothing.
+ * Variables in rounds change together, in a round: the directory is asked for that (psd/directory/rounds_rate.c).
  * Failure: a name that is not there names the nearest one; a variable without an optimizer; a rate that an optimizer does not
  * take: nothing has changed then.
  */
+#include "rounds.h"
 #include "rpc.h"
 
 #include "common/name.h"
 #include "common/near.h"
 #include "common/optimizer.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What is asked for. */
@@ -60,7 +63,14 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, d
     return st;
 }
 
-static void change(struct psd_task *t, const struct psd_conn *c, const struct psd_variable *v, double rate)
+ps_status psd_rate_check(double rate, struct psi_err *err)
+{
+    return rate == 0 || (isfinite(rate) && rate > 0)
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "learning rate %g: it must be finite and > 0", rate);
+}
+
+void psd_rate_change(struct psd_task *t, const char *peer, const struct psd_variable *v, double rate)
 {
     ps_optimizer with = v->optimizer;
     char text[PSI_OPTIMIZER_TEXT_MAX];
@@ -70,7 +80,7 @@ static void change(struct psd_task *t, const struct psd_conn *c, const struct ps
     }
     with.learning_rate = rate == 0 ? with.learning_rate : rate;
     psd_commit(t, &change);
-    psd_log(t, PSI_LOG_INFO, rate == 0 ? "rate_cleared" : "rate_set", PSI_KV("peer", c->text), PSI_KV("var", v->name),
+    psd_log(t, PSI_LOG_INFO, rate == 0 ? "rate_cleared" : "rate_set", PSI_KV("peer", peer), PSI_KV("var", v->name),
             PSI_KV("now", psi_optimizer_format(&with, text, sizeof(text))));
 }
 
@@ -82,7 +92,7 @@ static ps_status set_one(struct psd_task *t, const struct psd_conn *c, const str
         ps_status st = psd_target_check(t, v, false, err);
         st = st == PS_OK ? check(t, v, s->rate, err) : st;
         if (st == PS_OK) {
-            change(t, c, v, s->rate);
+            psd_rate_change(t, c->text, v, s->rate);
         }
         return st;
     }
@@ -114,7 +124,7 @@ static ps_status set_all(struct psd_task *t, const struct psd_conn *c, const str
                 continue; /* queues too */
             }
             if (pass == 1) {
-                change(t, c, v, rate);
+                psd_rate_change(t, c->text, v, rate);
                 ++*out_count;
                 continue;
             }

@@ -320,10 +320,15 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
                                     .members = members,
                                     .count = g->source_count,
                                     .scalars = g->scalars}};
+    const bool set_rate = g->set_rate;
+    const double rate = g->rate;
     if (g->part_count > 0) {
         psd_age_note_round(g->parts[0].variable, (uint64_t)g->source_count * g->part_count);
     }
     psd_commit(t, &c);
+    for (uint32_t i = 0; set_rate && i < g->part_count; i++) {
+        psd_rate_change(t, "the directory", g->parts[i].variable, rate);
+    }
 }
 
 /* A slice; at its end the flip, if it is decided. */
@@ -373,7 +378,7 @@ static ps_status build(struct psd_task *t, const struct psd_round_spec *spec, bo
         g->attempt = 0;
         return PS_OK;
     }
-    psd_rounds_build_begin(g, spec->members, spec->member_count, decided);
+    psd_rounds_build_begin(g, spec->members, spec->member_count, decided, spec->set_rate ? &spec->rate : NULL);
     g->life = spec->life;
     g->attempt = spec->attempt;
     if (g->build == PSD_BUILD_GOES && !psi_list_linked(&g->building)) {
@@ -673,6 +678,11 @@ static void close_round(struct psd_task *t, struct psd_conn *c, const struct psd
         spec.round = group.round;
         spec.life = group.life;
         spec.attempt = group.attempt;
+        spec.set_rate = group.set_rate;
+        spec.rate = group.rate;
+        st = psd_rate_check(group.set_rate ? group.rate : 0, &err);
+    }
+    if (st == PS_OK) {
         st = parse_members(&b, members, &spec.member_count, &err);
     }
     if (st == PS_OK) {

@@ -42,6 +42,8 @@ struct psd_round_spec {
     uint64_t life, attempt; /* of the directory and of its try: for PREPARE's answer, and for who looks on */
     const uint64_t *members;
     uint32_t member_count;
+    bool set_rate; /* with this learning rate, from now on; 0: the optimizers' own */
+    double rate;
 };
 
 /** The group here; NULL: none. */
@@ -67,6 +69,14 @@ ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spe
 ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** The group of this container ends, if there is one: a reset, or one of its variables goes. */
 void psd_rounds_end_here(struct psd_task *t, const char *container);
+
+/** rate.c: a learning rate that may stand in place of an optimizer's; 0: it is cleared. INVALID_ARGUMENT. */
+ps_status psd_rate_check(double rate, struct psi_err *err) PSI_MUST;
+/** v has it from now on; where it has it, nothing happens. peer: who asked, for the log. */
+void psd_rate_change(struct psd_task *t, const char *peer, const struct psd_variable *v, double rate);
+
+/** SET_RATE at this task, at once. */
+void psd_rpc_set_rate(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
 /** There is something to build. */
 bool psd_rounds_has_work(const struct psd_task *t);

@@ -42,7 +42,7 @@
     ROW(QUEUE_CLOSE,  AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, WRITE),             psd_rpc_queue_close) \
     ROW(WORK_END,     AT_CLIENT | NUMBERED,                         OF(HANDLE, QUEUE, WRITE),             psd_rpc_work_end) \
     ROW(SET_STEP,     AT_CLIENT | NUMBERED,                         OF(HANDLE, QUEUE, WRITE),             psd_rpc_set_step) \
-    ROW(SET_RATE,     AT_CLIENT,                                    CONTAINERS(ADMINISTER),               psd_rpc_set_rate) \
+    ROW(SET_RATE,     AT_CLIENT,                                    CONTAINERS(ADMINISTER),               psd_rpc_rate) \
     ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CREATES, VARIABLE, CREATE),        psd_rpc_create) \
     ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, VARIABLE, READ),            psd_rpc_find) \
     ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(ADMINISTER),               psd_rpc_reset) \

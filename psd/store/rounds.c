@@ -385,6 +385,12 @@ bool psd_area_end(struct psd_progress *p, bool complete)
 
 /* ---- building ---- */
 
+static void take_rate(struct psd_rounds *g, const double *rate)
+{
+    g->set_rate = rate != NULL;
+    g->rate = rate != NULL ? *rate : 0;
+}
+
 void psd_rounds_build_end(struct psd_rounds *g)
 {
     g->build = PSD_BUILD_NONE;
@@ -393,6 +399,7 @@ void psd_rounds_build_end(struct psd_rounds *g)
     g->part = 0;
     g->done = 0;
     g->decided = false;
+    take_rate(g, NULL);
     psi_list_remove(&g->building);
 }
 
@@ -454,7 +461,7 @@ static void capture(const struct psd_rounds *g, struct psd_optim_scalars *scalar
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
         const struct psd_variable *v = g->parts[i].variable;
-        psd_variable_capture(v, 1.0F, &scalars[i]);
+        psd_variable_capture_at(v, g->set_rate ? g->rate : v->rate, 1.0F, &scalars[i]);
     }
 }
 
@@ -471,7 +478,7 @@ static bool is_current(const struct psd_rounds *g)
     for (uint32_t i = 0; i < g->part_count; i++) {
         const struct psd_variable *v = g->parts[i].variable;
         struct psd_optim_scalars now;
-        psd_variable_capture(v, 1.0F, &now);
+        psd_variable_capture_at(v, g->set_rate ? g->rate : v->rate, 1.0F, &now);
         if (memcmp(&now, &g->scalars[i], sizeof(now)) != 0) {
             return false;
         }
@@ -479,12 +486,16 @@ static bool is_current(const struct psd_rounds *g)
     return true;
 }
 
-void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided)
+void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate)
 {
     const struct psd_member *sources[PS_MEMBERS_MAX];
     g->missing_count = 0;
     uint32_t found = find_sources(g, members, count, sources);
-    if (g->missing_count == 0 && is_of(g, sources, found) && (decided || is_current(g))) {
+    bool same = g->missing_count == 0 && is_of(g, sources, found);
+    if (!(same && decided)) { /* what is decided is as it was built: another directory may not know its rate */
+        take_rate(g, rate);
+    }
+    if (same && (decided || is_current(g))) {
         g->decided = decided;
         return;
     }
@@ -497,6 +508,7 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     }
     memcpy(g->sources, sources, found * sizeof(*sources));
     g->source_count = found;
+    take_rate(g, rate);
     capture(g, g->scalars);
     g->decided = decided;
     g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
@@ -596,7 +608,7 @@ static void count_step(struct psd_variable *v)
 void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_optim_scalars *scalars)
 {
     if (g->build != PSD_BUILD_READY) { /* a replay */
-        psd_rounds_build_begin(g, members, count, true);
+        psd_rounds_build_begin(g, members, count, true, NULL);
         memcpy(g->scalars, scalars, g->part_count * sizeof(*scalars));
     }
     while (!psd_rounds_build(g, UINT64_MAX)) {

@@ -113,6 +113,8 @@ struct psd_rounds {
     enum psd_build build;
     uint64_t life, attempt; /* of the directory that asked */
     bool decided;           /* it is committed as soon as it is READY */
+    bool set_rate; /* GOES, READY: built with `rate`, which the variables have from the flip on; 0: their optimizers' own */
+    double rate;
     uint32_t source_count;
     const struct psd_member *sources[PS_MEMBERS_MAX]; /* GOES, READY: who is taken, by ascending task index */
     uint32_t missing_count;
@@ -173,8 +175,9 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
 /* ---- what is built (volatile: changes nothing that is remembered) ---- */
 /** New values out of what these members have contributed, in the round that is collected; with the scalars of this moment, or,
  * decided, those of what was built for the same members before. build is GOES, READY where it is all there, or MISSING. Ids that
- * come twice count once. */
-void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided);
+ * come twice count once. rate: a learning rate in place of those in force, 0: the optimizers' own; NULL: those in force. The
+ * caller sets it for good at the flip. */
+void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint32_t count, bool decided, const double *rate);
 /** About `bytes` of memory more. True when it is READY. */
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes);
 /** NONE. */

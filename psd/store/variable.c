@@ -159,13 +159,18 @@ struct psd_definition psd_variable_definition(const struct psd_variable *v)
         .dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer, .atomic = v->atomic, .queue = v->queue != NULL};
 }
 
-void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out)
+void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out)
 {
     ps_optimizer in_force = v->optimizer;
-    if (v->rate != 0) {
-        in_force.learning_rate = v->rate;
+    if (rate != 0) {
+        in_force.learning_rate = rate;
     }
     psd_optim_begin(&in_force, v->dtype, &v->optim_state, scale, out);
+}
+
+void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out)
+{
+    psd_variable_capture_at(v, v->rate, scale, out);
 }
 
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v)

@@ -161,7 +161,9 @@ static inline bool psd_variable_is_provisional(const struct psd_variable *v)
     return !v->sealed && v->chief_value != 0;
 }
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
-/** What a push that begins now captures: psd_optim_begin() with the optimizer, state and learning rate that are in force. */
+/** psd_optim_begin() with the optimizer and state that are in force, and this learning rate; 0: the optimizer's own. */
+void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out);
+/** What a push that begins now captures: with the learning rate that is in force. */
 void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out);
 /** References are no state: they keep memory. */
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v);

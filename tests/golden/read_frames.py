@@ -669,6 +669,19 @@ def prepare(f):
         {"container": b"localhost", "generation": GENERATION, "round": 7, "life": 0x99, "attempt": 3}, GOLDEN_MEMBER], "PREPARE")
 
 
+def prepare_rate(f):
+    is_frame(f, "PREPARE", "CRC", id=61)
+    check(items(f.payload, "RoundsItem", "MemberItem") == [
+        {"container": b"localhost", "generation": GENERATION, "round": 7, "life": 0x99, "attempt": 3, "set_rate": 1, "rate": 0.125},
+        GOLDEN_MEMBER], "PREPARE")
+
+
+def set_rate_in_rounds(f):
+    is_frame(f, "SET_RATE", "CRC", id=28)
+    same(message("SetRate", f.meta), rate=0.125, token=0x1122334455667788)
+    check(items(f.payload, "ContainerItem") == [{"container": b"localhost"}], "container of the rate")
+
+
 def prepare_missing(f):
     is_frame(f, "PREPARE", "CRC REPLY", id=61)
     check(items(f.payload, "MissingItem") == [{"member": MEMBER, "name": b"w", "count": 2}], "what is missing")
@@ -911,6 +924,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "step_first": of_member("STEP", 78, "Step", timeout_ms=600000, member=MEMBER, round=1, open_timeout_ms=60000),
             "leave": of_member("LEAVE", 54, "Leave", member=MEMBER, finished=1), "rounds_answer": rounds_answer,
             "ages_answer": ages_answer, "rounds_unknown": rounds_unknown, "member_beat": member_beat, "task_rounds": task_rounds, "task_rounds_more": task_rounds_more, "task_join": task_join, "task_leave": task_leave, "prepare": prepare,
+            "prepare_rate": prepare_rate, "set_rate_in_rounds": set_rate_in_rounds,
             "prepare_missing": prepare_missing,
             "list_group": list_group, "chief_claim": of_member("CHIEF", 70, "Chief", claim=1, number=300, preferred=1, renew=1),
             "chief_answer": of_chief("CHIEF", 70, left_ms=7500, holder=CHIEF),

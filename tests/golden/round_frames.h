@@ -321,6 +321,32 @@ static inline void prepare(struct wire *out)
     round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
 }
 
+/* With another learning rate. */
+static inline void prepare_rate(struct wire *out)
+{
+    ps_v1_RoundsItem m = golden_group();
+    m.round = 7;
+    m.life = 0x99;
+    m.attempt = 3;
+    m.set_rate = true;
+    m.rate = 0.125;
+    ps_v1_MemberItem member = golden_member();
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    list_add(&body, &ps_v1_RoundsItem_msg, &m);
+    list_add(&body, &ps_v1_MemberItem_msg, &member);
+    round_frame(out, PS_OP_PREPARE, 0, 61, NULL, NULL, &body);
+}
+
+/* For a round to take along. */
+static inline void set_rate_in_rounds(struct wire *out)
+{
+    struct psi_buf body;
+    container_list(&body);
+    ps_v1_SetRate m = {.rate = 0.125, .token = ROUND_TRAINING};
+    round_frame(out, PS_OP_SET_RATE, 0, 28, &ps_v1_SetRate_msg, &m, &body);
+}
+
 static inline void prepare_missing(struct wire *out)
 {
     ps_v1_MissingItem m = ps_v1_MissingItem_init_zero;

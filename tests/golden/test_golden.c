@@ -498,6 +498,8 @@ static const struct golden {
     {"task_join", task_join},
     {"task_leave", task_leave},
     {"prepare", prepare},
+    {"prepare_rate", prepare_rate},
+    {"set_rate_in_rounds", set_rate_in_rounds},
     {"prepare_missing", prepare_missing},
     {"list_group", list_group},
     {"chief_claim", chief_claim},

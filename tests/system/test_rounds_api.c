@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -437,6 +438,58 @@ static void lost_before_the_end(void **state)
     assert_int_equal(ps_session_close(b.s), 0);
 }
 
+struct rates {
+    struct worker k;
+    atomic_bool over;
+    int apart, steps;
+};
+
+/* Trains until it is over; both parameters have the same gradient in each round. */
+static void *rates_thread(void *arg)
+{
+    struct rates *r = arg;
+    while (!atomic_load(&r->over) && ps_session_status(r->k.s) == PS_OK) {
+        push_both(&r->k, 1);
+        (void)ps_step_done(r->k.s); /* what fails sticks, here and below */
+        (void)ps_pull(r->k.s);
+        r->apart += ((const float *)ps_param_value(r->k.w))[0] != ((const float *)ps_param_value(r->k.b))[0];
+        r->steps++;
+    }
+    return NULL;
+}
+
+/* A learning rate for all variables is in force at both ps from the same round on. */
+static void rates_change_between_rounds(void **state)
+{
+    (void)state;
+    enum { CHANGES = 60 };
+    const ps_sync_options sync = sync_of(1, 0);
+    static struct rates r;
+    pthread_t thread;
+    r = (struct rates){.k = ready(0, &sync)};
+    ps_session *s = open_session(TIMEOUT_MS);
+    assert_int_equal(pthread_create(&thread, NULL, rates_thread, &r), 0);
+    for (int i = 1; i <= CHANGES; i++) {
+        const double rate = 1.0 / i;
+        uint64_t count = 0;
+        if (ps_set_rates(s, NULL, i % 5 == 0 ? NULL : &rate, TIMEOUT_MS, &count) != PS_OK) {
+            print_error("%s\n", ps_last_error());
+            count = 0;
+        }
+        assert_int_equal(count, 2);
+    }
+    atomic_store(&r.over, true);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_true(r.steps > 0);
+    assert_int_equal(r.apart, 0);
+    const double last = 2;
+    uint64_t count = 0;
+    assert_int_equal(ps_session_close(r.k.s), 0);
+    assert_int_equal(ps_set_rates(s, NULL, &last, TIMEOUT_MS, &count), PS_OK); /* nobody trains: at once */
+    assert_int_equal(count, 2);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 /* Workers that are yet to start are waited for until the ready timeout, those that are there for as long as in any round. */
 static void nobody_is_yet_to_start(void **state)
 {
@@ -549,6 +602,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(two_threads_complete_a_step, usual, teardown),
         cmocka_unit_test_setup_teardown(lost_before_the_end, usual, teardown),
         cmocka_unit_test_setup_teardown(nobody_is_yet_to_start, usual, teardown),
+        cmocka_unit_test_setup_teardown(rates_change_between_rounds, usual, teardown),
         cmocka_unit_test_setup_teardown(a_stale_step_that_is_broken_off, usual, teardown),
         cmocka_unit_test_setup_teardown(a_deadline_ends_all, usual, teardown),
         cmocka_unit_test_setup_teardown(reset_while_somebody_waits, usual, teardown),

@@ -2,12 +2,14 @@
 /*
  * Learning rates in place of those of optimizers: of one variable at its owner, or of a container at all tasks.
  *
- * Happy path: one blocking call (call.c) each; all tasks are asked at once and then waited for one after the other.
+ * Happy path: one blocking call (call.c) each; all tasks are asked at once and then waited for one after the other. Before that
+ * the directory is asked, which has variables in rounds take the rate with the same round at all tasks.
  * Failure modes: a rate that no optimizer takes is refused before anything is asked; a task that fails leaves those of the others
  * as they were set, which the text says.
  */
 #include "api.h"
 
+#include "common/hash.h"
 #include "common/mem.h"
 #include "common/name.h"
 
@@ -50,6 +52,18 @@ struct rate_at {
     uint64_t count;
     bool started;
 };
+
+/* Variables in rounds have it at all tasks from the same round on, when the directory says so. */
+static ps_status set_in_rounds(ps_session *s, const struct psi_rate *want, int64_t timeout_ms, struct psi_err *err)
+{
+    struct psi_rate all = *want;
+    const uint64_t start = PSI_FNV1A64_START ^ s->seed ^ (uint64_t)s->pid << 32 ^ psi_io_now_ms();
+    all.token = psi_fnv1a64(psi_fnv1a64(start, all.container, strlen(all.container)), &all.rate, sizeof(all.rate)) | 1;
+    uint64_t count = 0;
+    struct psi_api_call call = {
+        .session = s, .timeout_ms = timeout_ms, .req = {.kind = PSI_REQ_SET_RATE_ALL, .src = &all, .dst = &count}};
+    return psi_api_call_run(&call, err);
+}
 
 static ps_status set_everywhere(ps_session *s, const struct psi_rate *want, int64_t timeout_ms, uint64_t *out_count,
                                 struct psi_err *err)
@@ -101,7 +115,8 @@ ps_status ps_set_rates(ps_session *s, const char *container, const double *rate,
     const struct psi_rate want = {.container = container != NULL ? container : s->scopes.container,
                                   .rate = rate != NULL ? *rate : 0,
                                   .clear = rate == NULL};
-    st = set_everywhere(s, &want, timeout_ms, &count, &err);
+    st = set_in_rounds(s, &want, timeout_ms, &err);
+    st = st == PS_OK ? set_everywhere(s, &want, timeout_ms, &count, &err) : st;
     if (st != PS_OK && count > 0) {
         psi_err_prefix(&err, "%llu variables of other tasks have it", (unsigned long long)count);
     } else if (st == PS_OK && count == 0) {

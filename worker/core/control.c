@@ -325,6 +325,7 @@ ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err)
     PSI_BYTES_SET(in.container, rate->container);
     m.rate = rate->rate;
     m.clear = rate->clear;
+    m.token = rate->token;
     ps_status st = psi_ask_meta(ask, &ps_v1_SetRate_msg, &m, err);
     return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &in, err) : st;
 }

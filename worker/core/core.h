@@ -131,6 +131,7 @@ enum psi_request_kind {
     PSI_REQ_CALL,
     PSI_REQ_CONFIG_SET,
     PSI_REQ_SET_RATE,
+    PSI_REQ_SET_RATE_ALL,
     PSI_REQ_CHECKPOINT_READ,
     PSI_REQ_STOP_AT, /* as STOP, of a task that is not the directory */
     /* administration, to the directory */
@@ -327,7 +328,8 @@ void psi_client_check_invariants(const struct psi_client *c);
 struct psi_rate {
     const char *container, *name; /* name NULL: all of the container that have an optimizer */
     double rate;
-    bool clear; /* the optimizers' own again */
+    bool clear;     /* the optimizers' own again */
+    uint64_t token; /* SET_RATE_ALL: of this change, random; 0: none */
 };
 /* src of PSI_REQ_CONFIG_SET. */
 struct psi_setting {
@@ -369,6 +371,7 @@ struct psi_list_sink {
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
  *   CONFIG_SET      src = struct psi_setting *
  *   SET_RATE        src = const struct psi_rate *, kept with its texts; dst = uint64_t *, how many variables have it
+ *   SET_RATE_ALL    the same, at the directory: ends when those in rounds have it, or are in none; dst: 0
  *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
  *   CHECKPOINT      dst = uint64_t *, its number; CHECKPOINT_RESTORE: that of the one that is made then
  *   VARS and others of lists.h

@@ -84,6 +84,8 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
                             .build = psi_control_build_setting, .answer = psi_control_plain},
     [PSI_REQ_SET_RATE] = {"set_rate", PS_OP_SET_RATE, PSI_TO_TASK, PSI_KIND_SRC | PSI_KIND_DST, .go = psi_control_go,
                           .build = psi_control_build_rate, .answer = psi_control_u64},
+    [PSI_REQ_SET_RATE_ALL] = {"set_rate", PS_OP_SET_RATE, PSI_TO_DIRECTORY, PSI_KIND_OTHERS | PSI_KIND_SRC | PSI_KIND_DST,
+                              .go = psi_control_go, .build = psi_control_build_rate, .answer = psi_control_u64},
     [PSI_REQ_STOP_AT] = {"stop", PS_OP_STOP, PSI_TO_TASK, 0, .go = psi_control_go, .answer = psi_control_stop},
     [PSI_REQ_STOP] = {"stop", PS_OP_STOP, PSI_TO_DIRECTORY, 0, .go = psi_control_go, .answer = psi_control_stop},
     [PSI_REQ_CHECKPOINT] = {"checkpoint", PS_OP_CHECKPOINT, PSI_TO_DIRECTORY, PSI_KIND_OTHERS | PSI_KIND_DST | PSI_KIND_DISK,

@@ -91,6 +91,7 @@ const struct psctl_verb psctl_verb_set_lr = {
     .words = "variable",
     .run = run_set_lr,
     .help = "For variable NAME, or with --all for every variable of a container that has an optimizer: from the next push\n"
-            "that begins, in rounds from the next one that is closed. It stays when the chief is started anew, until\n"
+            "that begins, in rounds from the next one that is closed, which --all waits for: all tasks have it from the same\n"
+            "round on. It stays when the chief is started anew, until\n"
             "--clear (without RATE) brings the program's own back; `psctl vars` shows both. Does not ask.\n",
 };

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * SET_RATE for a container in rounds, at the directory (rounds.h): all owners take the learning rate with the same round.
+ *
+ * Happy path: the client asks with a token -> the rate is noted, UNAVAILABLE: later -> the next attempt takes it along, with
+ * PREPARE and COMMIT: each owner builds with it, and has it from the flip on -> the client, which asks again, is told OK.
+ * Failure: an attempt that comes to nothing takes nothing along, the next one does. A directory that restarts has forgotten what
+ * was noted; the client asks again. A client that does not ask again has given up, and no later round takes the rate. Where no
+ * round can be closed soon there is nothing to wait for: OK, and none is closed for a second, in which the client sets the rate
+ * at each task.
+ */
+#include "rounds.h"
+
+#include "psd/rpc/rpc.h"
+
+enum { RETRY_MS = 50, ASKED_MS = 2000 /* many retries */, HOLD_MS = 1000 };
+
+/* As many members live as close a round, or it is being closed. */
+static bool goes_on(const struct psd_group *g)
+{
+    uint32_t living = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
+        living += m->active && (!m->lost || m->complete);
+    }
+    return g->opened && !g->failing && living > 0 && living >= psd_group_needed(g);
+}
+
+static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_group_rate *want, struct psi_err *err)
+{
+    bool closes = g->phase == PSD_GROUP_PREPARING || g->phase == PSD_GROUP_COMMITTING;
+    char text[PSD_NAMES_BYTES];
+    if (g->phase == PSD_GROUP_SETTING || g->phase == PSD_GROUP_RECOVERING) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY, "the owners of container '%s' have not all answered yet",
+                           g->container);
+    }
+    if (g->options.mode != PSD_SYNC_ROUNDS || g->rate_done == want->token) {
+        return PS_OK;
+    }
+    if (!closes && !goes_on(g)) {
+        g->hold_until_ms = t->now_ms + HOLD_MS;
+        return PS_OK;
+    }
+    g->rate_asked = *want;
+    return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY,
+                       "the learning rate changes when round %llu of container '%s' is closed, which waits for %s",
+                       (unsigned long long)g->round, g->container, psd_group_missing_text(t, g, text, sizeof(text)));
+}
+
+static ps_status set_rate(struct psd_task *t, const struct psd_request *r, const ps_v1_SetRate *m, struct psi_err *err)
+{
+    ps_v1_ContainerItem item;
+    char container[PS_CONTAINER_BYTES_MAX + 1], buffer[PSI_ERR_TEXT_MAX / 2];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    const struct psd_group_rate want = {.token = m->token, .rate = m->clear ? 0 : m->rate, .until_ms = t->now_ms + ASKED_MS};
+    ps_status st = psd_item_only(r, &ps_v1_ContainerItem_msg, &item, "container", NULL, err);
+    st = st == PS_OK ? psd_container_parse((const pb_bytes_array_t *)&item.container, container, err) : st;
+    st = st == PS_OK ? psd_rate_check(want.rate, err) : st;
+    struct psd_group *g = st == PS_OK ? psd_group_find(t, container) : NULL;
+    if (st == PS_OK && g == NULL && psd_lists_missing(t, &missing)) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
+                           "the directory waits for the list of %s: rounds of container '%s' may be there",
+                           psd_names_text(&missing), container);
+    }
+    return g == NULL ? st : ask(t, g, &want, err);
+}
+
+void psd_rpc_rate(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_SetRate m;
+    struct psi_err err;
+    const uint64_t none = 0;
+    const struct ps_reply_meta meta = {.result_bytes = sizeof(none)};
+    if (psi_msg_decode(&ps_v1_SetRate_msg, &m, r->meta, r->header.meta_bytes, &err) != PS_OK || m.name.size > 0 || m.token == 0 ||
+        !t->is_directory) {
+        psd_rpc_set_rate(t, c, r); /* at this task, at once */
+        return;
+    }
+    ps_status st = set_rate(t, r, &m, &err);
+    psd_reply(t, c, PS_OP_SET_RATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, st == PS_UNAVAILABLE ? RETRY_MS : 0,
+              st == PS_OK ? &meta : NULL, (const uint8_t *)&none);
+}
