@@ -45,6 +45,7 @@ enum {
     PS_CUT_PACE_BYTES = 48 << 20,          /* of a checkpoint to the disk in a second, beside training */
     PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
+#define PS_RESTORE_CONTAINERS_MAX 64u             /* that CHECKPOINT_RESTORE names */
 #define PS_CHIEFS_MAX 65536u                      /* containers that a task keeps the chief of */
 #define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: no task follows a higher one */
 #define PS_VARIABLE_BYTES_MAX ((uint64_t)1 << 44) /* value of a variable */

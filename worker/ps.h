@@ -971,8 +971,21 @@ PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /**
- * The same, and what it has is dealt anew over all ps tasks there are now, by its size: each has its part of it, also those that
- * came since. Queues, work and accumulators stay where they are. Any thread.
+ * The same of some containers; the others stay as they are. count: how many, at most 64; 0: all, as ps_checkpoint_restore().
+ * containers borrows. Further errors: NOT_FOUND (the checkpoint lacks one of them), INVALID_ARGUMENT (a name),
+ * FAILED_PRECONDITION (one of them was reset since; tasks do not begin, or parts of it were written by tasks that are no more:
+ * then all of it can be restored, and no container alone); nothing has changed then. Any thread.
+ */
+PS_API ps_status ps_checkpoint_restore_containers(ps_session *s, uint64_t number, const char *const *containers, size_t count,
+                                                  int64_t timeout_ms, uint64_t *out_next);
+/**
+ * ps_checkpoint_save() before checkpoint `keeps` is restored: that one is not pushed out (max_to_keep), neither by this save nor
+ * by others, until somebody asks for a restore, or for 10 minutes. 0: none. Any thread.
+ */
+PS_API ps_status ps_checkpoint_save_before(ps_session *s, uint64_t keeps, int64_t timeout_ms, uint64_t *out_number);
+/**
+ * As ps_checkpoint_restore(), and what it has is dealt anew over all ps tasks there are now, by its size: each has its part of
+ * it, also those that came since. Queues, work and accumulators stay where they are. Any thread.
  */
 PS_API ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /** Round-trip time of an empty request in microseconds. */

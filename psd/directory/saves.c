@@ -758,8 +758,13 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
     if (w == NULL || old) {
         return;
     }
+    ps_v1_Wait meta = ps_v1_Wait_init_zero;
     ps_status st = psd_wait_meta(t, w, r, &err);
+    st = st == PS_OK ? psi_msg_decode(&ps_v1_Wait_msg, &meta, r->meta, r->header.meta_bytes, &err) : st;
     bool asked = st == PS_OK;
+    if (asked && meta.keeps != 0) {
+        psd_starts_keep(t, meta.keeps);
+    }
     st = asked ? psd_saves_check(t, &err) : st;
     if (asked && st != PS_OK) {
         psd_saves_failed(t, 0, &err);

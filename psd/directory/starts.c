@@ -52,11 +52,12 @@ static void idle(struct psd_task *t)
 /* All have placed it. */
 static void placed(struct psd_task *t)
 {
+    bool some = t->starts->by_ask && psd_starts_is_of_some(t->starts);
     if (t->starts->by_ask) {
         psd_starts_ask_over(t, NULL);
     }
-    if (t->starts->number != 0 && t->starts->number <= psd_starts_anew(t)) { /* it is what lives now */
-        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));                     /* 0: nothing can fail */
+    if (!some && t->starts->number != 0 && t->starts->number <= psd_starts_anew(t)) { /* it is what lives now */
+        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));                              /* 0: nothing can fail */
     }
     if (t->starts->adopts || t->starts->spreads) {
         t->saves->wanted = true; /* from then on they are these tasks' own */
@@ -320,6 +321,30 @@ static void spoilt(struct psd_checkpoint *c, const struct psi_err *why)
     }
 }
 
+/* It is asked for, with others; or all that is loaded is. */
+static bool is_asked(const struct psd_starts *s, const char *container)
+{
+    return !s->by_ask || !psd_starts_is_of_some(s) || psd_start_list_find(&s->asked_of, container) != NULL;
+}
+
+/* One is asked for by its name, and the checkpoint has nothing of it. */
+static ps_status check_asked(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
+                             struct psi_err *err)
+{
+    unsigned long long number = s->number;
+    for (size_t i = 0; s->by_ask && i < s->asked_of.count; i++) {
+        const char *container = s->asked_of.of[i].container;
+        if (psd_start_list_find(left, container) != NULL) {
+            return psi_fail(err, PS_FAILED_PRECONDITION,
+                            "checkpoint %llu has nothing of container '%s' any more: it was reset since", number, container);
+        }
+        if (psd_start_list_find(all, container) == NULL) {
+            return psi_fail(err, PS_NOT_FOUND, "checkpoint %llu has no container '%s'", number, container);
+        }
+    }
+    return PS_OK;
+}
+
 /* All have loaded. */
 static void place(struct psd_task *t)
 {
@@ -336,7 +361,7 @@ static void place(struct psd_task *t)
         for (size_t k = 0; st == PS_OK && k < s->peers[i].loaded.count; k++) {
             const char *container = s->peers[i].loaded.of[k].container;
             bool was_reset = psd_saves_bar(t, container) >= s->number; /* since */
-            st = psd_start_list_put(t, was_reset ? &left : &all, container, 0, &err);
+            st = is_asked(s, container) ? psd_start_list_put(t, was_reset ? &left : &all, container, 0, &err) : PS_OK;
         }
     }
     if (c != NULL) {
@@ -360,6 +385,8 @@ static void place(struct psd_task *t)
     } else if (st != PS_OK || missed || c == NULL) {
         s->spared = 0;
         again_later(t);
+    } else if (check_asked(s, &all, &left, &err) != PS_OK) {
+        ask_failed(t, &err);
     } else if (s->by_ask && all.count == 0) {
         char text[96];
         PSI_IGNORE(
@@ -622,6 +649,12 @@ static void decide_asked(struct psd_task *t)
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
                       (unsigned long long)s->asked);
     }
+    if (st == PS_OK && psd_starts_is_of_some(s) && psd_starts_has_others(t, c)) {
+        st = psi_fail(
+            &err, PS_FAILED_PRECONDITION,
+            "parts of checkpoint %llu were written by tasks that are no more: all of it can be restored, no container alone",
+            (unsigned long long)s->asked);
+    }
     if (st != PS_OK) {
         psd_starts_ask_over(t, &err);
         idle(t);
@@ -677,6 +710,14 @@ static void decide(struct psd_task *t)
     place_nothing(t, true, why);
 }
 
+/* Some containers are to go back, and a start that is due decides what is there of the others: that comes first. */
+static bool comes_first(const struct psd_task *t)
+{
+    const struct psd_starts *s = t->starts;
+    bool torn = (psd_starts_any_torn(t) || psd_starts_is_strayed(t)) && !s->torn_stays;
+    return psd_starts_is_of_some(s) && (somebody_waits(t) || torn);
+}
+
 void psd_starts_turn(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
@@ -687,9 +728,10 @@ void psd_starts_turn(struct psd_task *t)
     s->look = false;
     if (s->asked != 0 && psi_list_empty(&s->asking)) { /* nobody waits for it any more */
         s->asked = 0;
+        psd_start_list_fini(&s->asked_of);
         place_nothing(t, false, NULL);
     } else if (psd_starts_list_now(t, &err) == PS_OK) {
-        (s->asked != 0 ? decide_asked : decide)(t);
+        (s->asked != 0 && !comes_first(t) ? decide_asked : decide)(t);
     }
 }
 
@@ -740,6 +782,7 @@ void psd_starts_fini(struct psd_task *t)
         psd_start_list_fini(&s->peers[i].loaded);
     }
     psd_start_list_fini(&s->by_rounds);
+    psd_start_list_fini(&s->asked_of);
     psi_free(s->peers);
     psi_free(s);
     t->starts = NULL;

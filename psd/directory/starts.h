@@ -93,10 +93,12 @@ struct psd_starts {
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
     uint64_t asked;         /* ... for this one; 0: nobody asks */
     bool asked_spread;      /* ... and to be dealt over all tasks */
-    bool by_ask;            /* this start is that */
-    bool spreads;           /* what is loaded is dealt over all tasks */
-    bool strays;            /* LOADING, PLACING: what lives is not where the parts of what is loaded are: it all goes back */
-    struct psi_err why;     /* LOADING: why somebody cannot */
+    struct psd_start_list asked_of; /* ... these containers alone; empty: all that it has */
+    uint64_t kept, kept_until_ms;   /* this checkpoint stays until then: somebody saves before it is restored. 0: none */
+    bool by_ask;                    /* this start is that */
+    bool spreads;                   /* what is loaded is dealt over all tasks */
+    bool strays;        /* LOADING, PLACING: what lives is not where the parts of what is loaded are: it all goes back */
+    struct psi_err why; /* LOADING: why somebody cannot */
     struct psd_start_list by_rounds; /* containers whose values rounds may have made: they are of one round everywhere */
     struct psd_starts_peer *peers;
 };
@@ -122,11 +124,17 @@ static inline bool psd_starts_restores(const struct psd_task *t, uint64_t number
     const struct psd_starts *s = t->starts;
     return number != 0 && s->asked == number && (s->by_ask || !psi_list_empty(&s->asking));
 }
-/** ... or tasks load it. */
+/** ... or tasks load it, or it is to be restored next. */
 static inline bool psd_starts_reads(const struct psd_task *t, uint64_t number)
 {
     const struct psd_starts *s = t->starts;
-    return psd_starts_restores(t, number) || (s->phase == PSD_STARTS_LOADING && s->number == number);
+    bool kept = s->kept == number && t->now_ms < s->kept_until_ms;
+    return psd_starts_restores(t, number) || kept || (s->phase == PSD_STARTS_LOADING && s->number == number);
+}
+/** Nothing but these containers goes back: somebody asked for them alone. */
+static inline bool psd_starts_is_of_some(const struct psd_starts *s)
+{
+    return s->asked_of.count > 0;
 }
 /** The end of an event: a start begins when it can. */
 void psd_starts_turn(struct psd_task *t);
@@ -164,6 +172,8 @@ void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writ
 const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct psd_starts_part *part);
 /** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer, or by its writer while
  * another one has what is in it. */
+bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint *c);
+/** ... or something of it lives elsewhere since: all load, and it goes back everywhere. */
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
 /** It is about to be placed: whose parts another task has from now on, and who has its own again. */
 void psd_starts_note_elsewhere(struct psd_task *t);
@@ -221,6 +231,8 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
 /* ---- starts_ask.c: CHECKPOINT_RESTORE ---- */
 /** Whether it can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part of it is on no task). */
 ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
+/** A checkpoint is made before this one is restored, which is not to push it out meanwhile. */
+void psd_starts_keep(struct psd_task *t, uint64_t number);
 /** Who asked is told; err NULL: it lives, and a checkpoint of it is made, so that a later start loads no newer one than it. */
 void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err);
 

@@ -13,7 +13,20 @@
 
 #include <stdio.h>
 
-enum { RETRY_MS = 1000 };
+enum { RETRY_MS = 1000, KEPT_MS = 600000 /* for a save before a restore, and until that is asked for */ };
+
+/* Nobody asks any more. */
+static void asked_over(struct psd_starts *s)
+{
+    s->asked = 0;
+    psd_start_list_fini(&s->asked_of);
+}
+
+void psd_starts_keep(struct psd_task *t, uint64_t number)
+{
+    t->starts->kept = number;
+    t->starts->kept_until_ms = number == 0 ? 0 : t->now_ms + KEPT_MS;
+}
 
 /* What is waited for before it can begin. */
 static void say_before(const struct psd_task *t, char *buf, size_t n)
@@ -120,13 +133,60 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
                : psi_fail(err, PS_FAILED_PRECONDITION, "%s", psd_starts_missing_text(t, c, 0, text, sizeof(text)));
 }
 
-static ps_status check(const struct psd_task *t, uint64_t number, bool spread, struct psi_err *err)
+static bool is_same(const struct psd_start_list *a, const struct psd_start_list *b)
+{
+    bool same = a->count == b->count;
+    for (size_t i = 0; same && i < a->count; i++) {
+        same = psd_start_list_find(b, a->of[i].container) != NULL;
+    }
+    return same;
+}
+
+static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item, const struct psd_start_list *of,
+                       struct psi_err *err)
 {
     const struct psd_starts *s = t->starts;
+    uint64_t number = item->number;
     ps_status st = psd_starts_ask_check(t, number, err);
-    bool another = st == PS_OK && s->asked != 0 && (s->asked != number || s->asked_spread != spread);
+    if (st == PS_OK && of->count > 0 && item->spread) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "what is dealt anew over all tasks are all containers, and not some");
+    } else if (st == PS_OK && of->count > 0 && t->refused != NULL) { /* what they begin with would lack the other containers */
+        st = psi_fail(err, PS_FAILED_PRECONDITION,
+                      "tasks do not begin, so that no container can go back alone: restore all of checkpoint %llu. %s",
+                      (unsigned long long)number, t->refused);
+    }
+    bool another =
+        st == PS_OK && s->asked != 0 && (s->asked != number || s->asked_spread != item->spread || !is_same(of, &s->asked_of));
     return another ? psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu is being restored", (unsigned long long)t->starts->asked)
                    : st;
+}
+
+/* The checkpoint, and the containers behind it: none, or some of it. */
+static ps_status read_asked(const struct psd_request *r, ps_v1_SavedNameItem *item, struct psd_start_list *of,
+                            struct psi_err *err)
+{
+    const uint8_t *p = r->body;
+    size_t n = r->body_bytes;
+    bool end = false;
+    ps_status st = psi_list_next(&p, &n, &ps_v1_SavedNameItem_msg, item, &end, err);
+    if (st == PS_OK && end) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_RESTORE names no checkpoint");
+    }
+    while (st == PS_OK) {
+        ps_v1_ContainerItem named;
+        char container[PS_CONTAINER_BYTES_MAX + 1];
+        st = psi_list_next(&p, &n, &ps_v1_ContainerItem_msg, &named, &end, err);
+        if (st != PS_OK || end) {
+            break;
+        }
+        st = psd_container_parse((const pb_bytes_array_t *)(const void *)&named.container, container, err);
+        st = st == PS_OK ? psd_start_list_put(of, container, 0, err) : st;
+        if (st == PS_OK && of->count > PS_RESTORE_CONTAINERS_MAX) {
+            st =
+                psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_RESTORE names more than %u containers", PS_RESTORE_CONTAINERS_MAX);
+        }
+    }
+    return st;
 }
 
 void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -139,10 +199,12 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
         return;
     }
     ps_status st = psd_wait_meta(t, w, r, &err);
-    st = st == PS_OK ? psd_item_only(r, &ps_v1_SavedNameItem_msg, &item, "checkpoint", NULL, &err) : st;
-    st = st == PS_OK ? check(t, item.number, item.spread, &err) : st;
+    struct psd_start_list of = {.of = NULL};
+    st = st == PS_OK ? read_asked(r, &item, &of, &err) : st;
+    st = st == PS_OK ? check(t, &item, &of, &err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
+        psd_start_list_fini(&of);
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
         return;
     }
@@ -151,6 +213,9 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
     psd_wait_hang(w, need, &t->starts->asking);
     t->starts->asked = item.number;
     t->starts->asked_spread = item.spread;
+    psd_start_list_fini(&t->starts->asked_of);
+    t->starts->asked_of = of;
+    psd_starts_keep(t, 0);
     t->starts->look = true;
     psd_wait_open(t, w);
 }
@@ -158,7 +223,7 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
 void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    t->starts->asked = 0;
+    asked_over(t->starts);
     if (err == NULL) {
         t->saves->wanted = true;
     }

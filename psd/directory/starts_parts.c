@@ -143,13 +143,10 @@ bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoi
     return of_others;
 }
 
-bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
+bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     struct psd_starts_parts parts;
     struct psd_starts_part part;
-    if (psd_starts_moved_most(t) >= c->what.number) {
-        return true;
-    }
     psd_starts_parts_begin(c, &parts);
     while (psd_starts_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part);
@@ -161,6 +158,11 @@ bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
         }
     }
     return false;
+}
+
+bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    return psd_starts_moved_most(t) >= c->what.number || psd_starts_has_others(t, c);
 }
 
 void psd_starts_note_elsewhere(struct psd_task *t)

@@ -110,7 +110,7 @@ _psctl() {
             ;;
         checkpoint)
             words="save list verify restore export import delete latest"
-            flags=" --target --timeout --json --help --version --container --yes --slots --shard --force --only --prefix --create --spread"
+            flags=" --target --timeout --json --help --version --container --yes --slots --shard --force --only --prefix --create --spread --no_save"
             ;;
         import)
             words=""

@@ -813,6 +813,17 @@ def checkpoint_restore(f):
     check(items(f.payload, "SavedNameItem") == [{"number": 12}], "which one")
 
 
+def checkpoint_restore_some(f):
+    is_frame(f, "CHECKPOINT_RESTORE", "CRC", id=89)
+    check(items(f.payload, "SavedNameItem", "ContainerItem") == [{"number": 12}, {"container": b"localhost"}, {"container": b"b"}],
+          "which one, and what of it")
+
+
+def checkpoint_keeps(f):
+    is_frame(f, "CHECKPOINT", "CRC", id=90)
+    same(message("Wait", f.meta), timeout_ms=60000, keeps=12)
+
+
 START = 0x1122334455667788
 
 
@@ -899,7 +910,8 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "task_cut": of_number("TASK_CUT", 82), "task_cut_answer": task_cut_answer, "task_manifest": task_manifest,
             "task_manifest_notes": task_manifest_notes,
             "task_drop": of_number("TASK_DROP", 84), "list_saved": list_saved,
-            "checkpoint_restore": checkpoint_restore, "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
+            "checkpoint_restore": checkpoint_restore, "checkpoint_restore_some": checkpoint_restore_some, "checkpoint_keeps": checkpoint_keeps,
+            "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
             "task_load_asked": task_load_asked,
             "share_beat": share_beat, "changed_beat": changed_beat, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,

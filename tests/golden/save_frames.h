@@ -134,16 +134,40 @@ static inline void checkpoint_delete(struct wire *out)
     psi_buf_fini(&body);
 }
 
-static inline void checkpoint_restore(struct wire *out)
+/* Before 12 is restored. */
+static inline void checkpoint_keeps(struct wire *out)
+{
+    ps_v1_Wait m = {.timeout_ms = 60000, .keeps = 12};
+    struct ps_frame_header h = header_of(PS_OP_CHECKPOINT, 0, 90, 0);
+    control(out, &h, &ps_v1_Wait_msg, &m, NULL);
+}
+
+static inline void checkpoint_restore_of(struct wire *out, const char *const *containers, int count)
 {
     ps_v1_Wait m = {.timeout_ms = 60000};
     ps_v1_SavedNameItem item = {.number = 12};
     struct psi_buf body;
     psi_buf_init(&body, PS_CONTROL_BODY_MAX);
     list_add(&body, &ps_v1_SavedNameItem_msg, &item);
+    for (int i = 0; i < count; i++) {
+        ps_v1_ContainerItem named = ps_v1_ContainerItem_init_zero;
+        PSI_IGNORE(PSI_BYTES_SET(named.container, containers[i])); /* these fit */
+        list_add(&body, &ps_v1_ContainerItem_msg, &named);
+    }
     struct ps_frame_header h = header_of(PS_OP_CHECKPOINT_RESTORE, 0, 89, 0);
     control(out, &h, &ps_v1_Wait_msg, &m, &body);
     psi_buf_fini(&body);
+}
+
+static inline void checkpoint_restore(struct wire *out)
+{
+    checkpoint_restore_of(out, NULL, 0);
+}
+
+static inline void checkpoint_restore_some(struct wire *out)
+{
+    static const char *const containers[] = {"localhost", "b"};
+    checkpoint_restore_of(out, containers, 2);
 }
 
 static inline void list_saved(struct wire *out)

@@ -441,6 +441,8 @@ static const struct golden {
     {"list_bar", list_bar},
     {"task_reset_bar", task_reset_bar},
     {"checkpoint_restore", checkpoint_restore},
+    {"checkpoint_restore_some", checkpoint_restore_some},
+    {"checkpoint_keeps", checkpoint_keeps},
     {"task_load", task_load},
     {"task_load_others", task_load_others},
     {"task_load_sized", task_load_sized},

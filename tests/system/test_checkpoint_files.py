@@ -503,7 +503,7 @@ class Deleted(unittest.TestCase):
         number = eventually(c, "checkpoint", "save")["number"]
         self.assertEqual((left(0), left(1)), ([number], [number]))
         self.assertIn("takes no --force", psctl(c, "checkpoint", "list", "--force", code=2))
-        for args in (("save",), ("list",), ("verify",), ("restore", "1"), ("delete", "1")):
+        for args in (("save",), ("list",), ("verify",), ("delete", "1")):
             self.assertIn("takes no --container", psctl(c, "checkpoint", *args, "--container", "x", code=2))
         self.assertIn("takes NUMBER", psctl(c, "checkpoint", "delete", code=2))
 

@@ -5,7 +5,9 @@
 import hashlib
 import json
 import os
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -69,9 +71,9 @@ class Restoring(unittest.TestCase):
         return until(lambda: psctl(c, "checkpoint", "save", "--json"))["number"]
 
     def values(self, c):
-        """Of all variables, bit by bit."""
+        """Of all variables of the default container, bit by bit."""
         found = {}
-        for v in psctl(c, "vars", "--json")["variables"]:
+        for v in psctl(c, "vars", "--container", "localhost", "--json")["variables"]:
             with tempfile.NamedTemporaryFile(suffix=".npy") as npy:
                 psctl(c, "get", v["name"], "--npy", npy.name)
                 with open(npy.name, "rb") as f:
@@ -180,6 +182,62 @@ class Restored(Restoring):
         self.restart(c, 0, 1)
         self.assertEqual(self.all_there(c, saved.keys()), newer)
 
+    def test_asked_before_it_goes(self):
+        """It says what goes, saves that, and only then restores; some containers, or all."""
+        c = self.cluster("--checkpoint_seconds", "0", "--max_to_keep", "2")
+        self.train(c, 20)
+        with tempfile.TemporaryDirectory() as d:
+            file = os.path.join(d, "x.safetensors")
+            write_safetensors(file, {"x": ("F32", [1], struct.pack("<f", 1))})
+            psctl(c, "import", file, "--container", "other")
+
+        def x():
+            return psctl(c, "get", "x", "--container", "other", "--json")["values"][0]
+
+        first = self.save(c)
+        saved = self.values(c)
+        self.train(c, 25)
+        psctl(c, "set", "x", "2", "--container", "other")
+        self.save(c)  # max_to_keep: one more pushes the first one out
+        psctl(c, "set", "x", "3", "--container", "other")
+        now = self.values(c)
+        said = psctl(c, "checkpoint", "restore", str(first), code=2)
+        self.assertIn("--yes goes ahead without asking, and saves what is there first", said)
+        self.assertEqual((self.values(c), x()), (now, 3))
+        said = psctl(c, "checkpoint", "restore", str(first), "--container", "other", "--yes")
+        self.assertIn("checkpoint %d, step 20, comes in the place of what these have now, which is saved first" % first, said)
+        self.assertRegex(said, "container 'other' goes back: now at no global_step, 1 variable, 4 B")
+        self.assertNotIn("container 'localhost' goes back", said)
+        self.assertEqual((self.values(c), x()), (now, 1))
+        before = int(re.search(r"what is there now is saved as checkpoint (\d+)", said).group(1))
+        said = psctl(c, "checkpoint", "restore", str(before), "--container", "localhost", "--container", "other", "--no_save", "--yes")
+        self.assertIn("which is not saved (--no_save)", said)
+        self.assertRegex(said, "container 'localhost' goes back: now at step 25, ")
+        self.assertEqual((self.values(c), x()), (now, 3))
+        self.assertIn("no container 'nowhere'", psctl(c, "checkpoint", "restore", "latest", "--container", "nowhere", "--yes",
+                                                     "--no_save", code=1))
+        self.assertIn("takes no --container", psctl(c, "checkpoint", "restore", "--spread", "--container", "other", "--yes", code=2))
+        self.assertEqual((self.values(c), x()), (now, 3))
+        self.assertNotEqual(now, saved)
+
+    def test_not_restored_where_the_save_fails(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 20)
+        first = self.save(c)
+        saved = self.values(c)
+        self.train(c, 25)
+        now = self.values(c)
+        place = os.path.join(self.place, "ps-1")
+        os.chmod(place, 0o500)
+        os.rename(place, place + ".aside")  # root writes anywhere
+        said = psctl(c, "checkpoint", "restore", str(first), "--yes", code=1)
+        self.assertIn("nothing is restored, for what is there now could not be saved first (--no_save restores without that)", said)
+        self.assertEqual(self.values(c), now)
+        os.rename(place + ".aside", place)
+        os.chmod(place, 0o700)
+        psctl(c, "checkpoint", "restore", str(first), "--yes", "--no_save")
+        self.assertEqual(self.values(c), saved)
+
     def test_restored_while_all_live(self):
         c = self.cluster("--checkpoint_seconds", "0")
         self.train(c, 20)
@@ -191,10 +249,10 @@ class Restored(Restoring):
         self.assertNotEqual(newer, saved)
         psctl(c, "checkpoint", "restore", str(first), "--yes")
         self.assertEqual(self.values(c), saved)
-        psctl(c, "checkpoint", "restore", str(second))
+        psctl(c, "checkpoint", "restore", str(second), "--yes", "--no-save")
         self.assertEqual(self.values(c), newer)
         self.train(c, 30)
-        self.assertIn("there is no checkpoint 99", psctl(c, "checkpoint", "restore", "99", code=1))
+        self.assertIn("there is no checkpoint 99", psctl(c, "checkpoint", "restore", "99", "--yes", code=1))
         self.restart(c, 0, 1, flags=[*self.flags, "--restore", str(first)])
         self.assertEqual(self.all_there(c, saved.keys()), saved)
 
@@ -305,7 +363,7 @@ class Restored(Restoring):
                 psctl(c, "checkpoint", "export", "latest", file, "--slots")
                 train(c, 30)
                 went_on = self.tensors(c)
-                psctl(c, "checkpoint", "restore", "1", "--yes")
+                psctl(c, "checkpoint", "restore", "1", "--yes", "--no-save")
                 self.assertEqual(self.tensors(c), saved)
                 c.__exit__()
                 c = self.cluster_of(3, job)
@@ -339,13 +397,13 @@ class Restored(Restoring):
                 saved = self.tensors(c)
                 train(c, 30)
                 went_on = self.tensors(c)
-                psctl(c, "checkpoint", "restore", "1", "--yes")
+                psctl(c, "checkpoint", "restore", "1", "--yes", "--no-save")
                 self.assertEqual(self.tensors(c), saved)
                 c.__exit__()
                 c = begin(3)
                 self.assertEqual(self.tensors(c), saved)
                 self.assertEqual(self.owners(c), {"/job:ps/task:0", "/job:ps/task:1"})
-                said = psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes", "--json")
+                said = psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes", "--no-save", "--json")
                 self.assertEqual(said["saved"], said["number"] + 1)
                 newest = psctl(c, "checkpoint", "list", "--json")["checkpoints"][-1]
                 self.assertEqual((newest["number"], newest["state"]), (said["saved"], "saved"))  # it alone, and it is whole
@@ -368,7 +426,7 @@ class Restored(Restoring):
         self.make(c, sizes)
         self.assertEqual(self.exported(c), made)
         self.save(c)
-        psctl(c, "checkpoint", "restore", "latest", "--yes")  # live
+        psctl(c, "checkpoint", "restore", "latest", "--yes", "--no-save")  # live
         self.assertEqual(self.exported(c), made)
         self.make(c, {"k": 2, "e": 6})
         made += ["k", "e"]
@@ -379,7 +437,7 @@ class Restored(Restoring):
             until(lambda c=c, made=made: len(psctl(c, "vars", "--json")["variables"]) == len(made))
             self.assertEqual(self.exported(c), made)
             if tasks == 3:
-                psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes")
+                psctl(c, "checkpoint", "restore", "latest", "--spread", "--yes", "--no-save")
                 self.assertEqual(len(self.owners(c)), 3)
                 self.assertEqual(self.exported(c), made)
             self.make(c, {"y%d" % (9 - i): 4, "f%d" % i: 30})

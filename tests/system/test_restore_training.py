@@ -117,7 +117,7 @@ class Restored(test_pstrain_monitored.Monitored):
             for restore in range(restores):
                 self.psctl("checkpoint", "save")
                 self.some(0.1)
-                self.psctl("checkpoint", "restore")
+                self.psctl("checkpoint", "restore", "--yes", "--no_save")
                 for w in trainers:
                     wait_until("a recovery", lambda: w.text("err").count("ev=recovered ") == restore + 1 or w.popen.poll() is not None)
             self.finish(trainers)
@@ -134,7 +134,7 @@ class Restored(test_pstrain_monitored.Monitored):
         self.wait_for_step(10)
         self.psctl("checkpoint", "save")
         os.kill(chief.popen.pid, signal.SIGSTOP)
-        self.psctl("checkpoint", "restore")
+        self.psctl("checkpoint", "restore", "--yes", "--no_save")
         for w in others:
             w.wait_line("ev=not_recovered .*the chief has asked for no rounds", "err")
         cluster.go_on(chief.popen.pid)

@@ -11,6 +11,7 @@
 #include "common/abi.h"
 
 #include "common/mem.h"
+#include "common/name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,9 +135,14 @@ ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions)
 
 ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number)
 {
+    return ps_checkpoint_save_before(s, 0, timeout_ms, out_number);
+}
+
+ps_status ps_checkpoint_save_before(ps_session *s, uint64_t keeps, int64_t timeout_ms, uint64_t *out_number)
+{
     struct psi_err err = {0};
     uint64_t number = 0;
-    const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT, .dst = &number};
+    const struct psi_request req = {.kind = PSI_REQ_CHECKPOINT, .dst = &number, .keeps = keeps};
     ps_status st = psi_api_admin(s, &req, PSI_API_DIRECTORY, timeout_ms, &err);
     if (st == PS_OK && out_number != NULL) {
         *out_number = number;
@@ -174,6 +180,25 @@ static ps_status restore(ps_session *s, const struct psi_saved_name *of, int64_t
 ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next)
 {
     return restore(s, &(struct psi_saved_name){.number = number}, timeout_ms, out_next);
+}
+
+ps_status ps_checkpoint_restore_containers(ps_session *s, uint64_t number, const char *const *containers, size_t count,
+                                           int64_t timeout_ms, uint64_t *out_next)
+{
+    struct psi_err err = {0};
+    ps_status st = PS_OK;
+    if (count > PS_RESTORE_CONTAINERS_MAX || (count > 0 && containers == NULL)) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "%zu containers to be restored; at most %u, and none for all", count,
+                      PS_RESTORE_CONTAINERS_MAX);
+    }
+    for (size_t i = 0; st == PS_OK && i < count; i++) {
+        const char *name = containers[i] != NULL ? containers[i] : "";
+        st = psi_container_name_check(name, strlen(name), &err);
+    }
+    return st != PS_OK
+               ? psi_api_result(&err, st)
+               : restore(s, &(struct psi_saved_name){.number = number, .containers = containers, .container_count = count},
+                         timeout_ms, out_next);
 }
 
 ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next)

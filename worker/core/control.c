@@ -383,7 +383,19 @@ ps_status psi_control_build_saved_name(struct psi_ask *ask, struct psi_err *err)
     const struct psi_saved_name *of = ask->req->src;
     ps_v1_SavedNameItem m = {.number = of->number, .force = of->force, .spread = of->spread};
     ps_status st = psi_control_build_time(ask, err);
-    return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_SavedNameItem_msg, &m, err) : st;
+    st = st == PS_OK ? psi_list_append(&ask->body, &ps_v1_SavedNameItem_msg, &m, err) : st;
+    for (size_t i = 0; st == PS_OK && i < of->container_count; i++) {
+        ps_v1_ContainerItem named = ps_v1_ContainerItem_init_zero;
+        PSI_BYTES_SET(named.container, of->containers[i]);
+        st = psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &named, err);
+    }
+    return st;
+}
+
+ps_status psi_control_build_save(struct psi_ask *ask, struct psi_err *err)
+{
+    ps_v1_Wait m = {.timeout_ms = psi_time_to_give(ask->req->owner, ask->req->deadline_ms), .keeps = ask->req->keeps};
+    return psi_ask_meta(ask, &ps_v1_Wait_msg, &m, err);
 }
 
 /* ---- GOODBYE ---- */

@@ -230,6 +230,7 @@ struct psi_request {
     uint64_t from;                      /* PUSH, PUSH_PULL: 1 + the version of the values that it came from; 0: not said.
                                            ASSIGN to a slot of Adam: bits of the power that goes with it, a double */
     uint64_t chief_number;              /* READY, ASSIGN, INIT_FROM, RESET: that it is given under; 0: none */
+    uint64_t keeps;                     /* CHECKPOINT: this one is to be restored next, and stays; 0: none */
     float scale;
     uint32_t task;        /* administration: table index */
     uint32_t slot;        /* PULL, ASSIGN: from 1 on, that slot of its optimizer in place of the value */
@@ -412,8 +413,10 @@ struct psi_saved_range {
 };
 struct psi_saved_name {
     uint64_t number;
-    bool force;  /* CHECKPOINT_DELETE */
-    bool spread; /* CHECKPOINT_RESTORE */
+    bool force;                    /* CHECKPOINT_DELETE */
+    bool spread;                   /* CHECKPOINT_RESTORE */
+    const char *const *containers; /* ... these alone, borrowed; count 0: all */
+    size_t container_count;
 };
 struct psi_call_io {
     const char *name;

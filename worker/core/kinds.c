@@ -89,7 +89,7 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
     [PSI_REQ_STOP_AT] = {"stop", PS_OP_STOP, PSI_TO_TASK, 0, .go = psi_control_go, .answer = psi_control_stop},
     [PSI_REQ_STOP] = {"stop", PS_OP_STOP, PSI_TO_DIRECTORY, 0, .go = psi_control_go, .answer = psi_control_stop},
     [PSI_REQ_CHECKPOINT] = {"checkpoint", PS_OP_CHECKPOINT, PSI_TO_DIRECTORY, PSI_KIND_OTHERS | PSI_KIND_DST | PSI_KIND_DISK,
-                            .go = psi_control_go, .build = psi_control_build_time, .answer = psi_control_u64},
+                            .go = psi_control_go, .build = psi_control_build_save, .answer = psi_control_u64},
     [PSI_REQ_CHECKPOINT_DELETE] = {"checkpoint_delete", PS_OP_CHECKPOINT_DELETE, PSI_TO_DIRECTORY, PSI_KIND_SRC | PSI_KIND_DISK,
                                    .go = psi_control_go, .build = psi_control_build_saved_name, .answer = psi_control_plain},
     [PSI_REQ_CHECKPOINT_RESTORE] = {"checkpoint_restore", PS_OP_CHECKPOINT_RESTORE, PSI_TO_DIRECTORY,

@@ -7,7 +7,7 @@
  * directory is down: there is nobody to ask, exit 1; a task without a checkpoint_dir, a disk that is full, a file that is bad:
  * the library's text, exit 1.
  */
-#include "psctl.h"
+#include "goes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -292,14 +292,15 @@ static bool is_ours(const struct watched *w, uint64_t before)
     return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
 }
 
-static struct failure save_now(struct psctl *c, uint64_t *out_number)
+/* keeps: checkpoint that is to be restored next, which this one does not push out; 0: none. */
+static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_number)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
     struct failure f;
     (void)moves(c, &w);
     uint64_t before = w.now.number; /* ours is the one behind it */
     do {
-        f = failure_of(c, ps_checkpoint_save(c->session, psctl_left_ms(c), out_number));
+        f = failure_of(c, ps_checkpoint_save_before(c->session, keeps, psctl_left_ms(c), out_number));
     } while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && !is_ours(&w, before));
     if (f.status == PS_DEADLINE_EXCEEDED && is_ours(&w, before)) {
         *out_number = w.number = w.now.number;
@@ -313,7 +314,7 @@ static enum psctl_exit save(struct psctl *c)
 {
     uint64_t number = 0;
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
-    struct failure f = save_now(c, &number);
+    struct failure f = save_now(c, 0, &number);
     if (f.status != PS_OK) {
         return failed(c, &f);
     }
@@ -499,8 +500,30 @@ static enum psctl_exit verify(struct psctl *c)
 static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *out_next)
 {
     int64_t left_ms = psctl_left_ms(c);
-    return failure_of(c, c->spread ? ps_checkpoint_spread(c->session, number, left_ms, out_next)
-                                   : ps_checkpoint_restore(c->session, number, left_ms, out_next));
+    size_t count = 0;
+    while (c->containers[count] != NULL) {
+        count++;
+    }
+    return failure_of(c, c->spread
+                             ? ps_checkpoint_spread(c->session, number, left_ms, out_next)
+                             : ps_checkpoint_restore_containers(c->session, number, c->containers, count, left_ms, out_next));
+}
+
+/* What is there now, before it goes. False: it could not be saved, which was said: nothing is restored. */
+static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
+{
+    psctl_leave_says("nothing is restored; a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
+    psctl_restart_clock(c);
+    struct failure f = save_now(c, number, out_saved);
+    psctl_leave_says(NULL);
+    if (f.status != PS_OK) {
+        psctl_failed(c, f.status, f.reason,
+                     "nothing is restored, for what is there now could not be saved first (--no_save restores without that): %s",
+                     f.text);
+        return false;
+    }
+    psctl_note(c, "what is there now is saved as checkpoint %" PRIu64, *out_saved);
+    return true;
 }
 
 /* The directory saves by itself what it has restored; only where that has failed, or has not begun, it is asked to. */
@@ -509,7 +532,7 @@ static struct failure save_restored(struct psctl *c, uint64_t *number)
     struct watched w = {.bar = psctl_copy_begin(c), .number = *number, .moved_ms = cli_clock_ms()};
     psctl_restart_clock(c);
     (void)moves(c, &w);
-    return w.state == 0 ? save_now(c, number) : follow(c, &w);
+    return w.state == 0 ? save_now(c, 0, number) : follow(c, &w);
 }
 
 static enum psctl_exit restore(struct psctl *c)
@@ -519,8 +542,13 @@ static enum psctl_exit restore(struct psctl *c)
     if (number == 0) {
         return code;
     }
-    if (!psctl_confirmed(c, "All ps tasks go back to checkpoint %" PRIu64 "?", number)) {
-        return PSCTL_FAILED;
+    if (c->spread && c->container != NULL) {
+        return psctl_misused(c, "checkpoint restore --spread deals all containers anew: it takes no --container");
+    }
+    uint64_t before = 0;
+    code = psctl_restore_confirmed(c, number);
+    if (code != PSCTL_OK || (!c->no_save && !save_first(c, number, &before))) {
+        return code != PSCTL_OK ? code : PSCTL_FAILED;
     }
     psctl_restart_clock(c);
     psctl_leave_says(
@@ -544,7 +572,11 @@ static enum psctl_exit restore(struct psctl *c)
     }
     psctl_leave_says(NULL);
     if (c->json) {
-        cli_json_print(json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved));
+        json_t *answer = json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved);
+        if (!c->no_save) {
+            (void)json_object_set_new(answer, "before", json_integer((json_int_t)before));
+        }
+        cli_json_print(answer);
     } else {
         (void)printf("checkpoint %" PRIu64 " is %s, and saved so as checkpoint %" PRIu64 "\n", number, done, saved);
     }
@@ -648,7 +680,7 @@ static const struct action {
     {"save", "", 0, 0, save, 0},
     {"list", "", 0, 0, list, 0},
     {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
-    {"restore", "[NUMBER | latest]", 0, 1, restore, PSCTL_FLAG(SPREAD)},
+    {"restore", "[NUMBER | latest]", 0, 1, restore, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SPREAD) | PSCTL_FLAG(NO_SAVE)},
     {"export", "NUMBER | latest, FILE", 2, 2, export_one,
      PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY)},
     {"import", "FILE", 1, 1, import, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE)},
@@ -661,7 +693,7 @@ static uint32_t given(const struct psctl *c)
     return (c->container != NULL ? PSCTL_FLAG(CONTAINER) : 0) | (c->slots ? PSCTL_FLAG(SLOTS) : 0) |
            (c->shard_bytes != 0 ? PSCTL_FLAG(SHARD) : 0) | (c->force ? PSCTL_FLAG(FORCE) : 0) |
            (c->only[0] != NULL ? PSCTL_FLAG(ONLY) : 0) | (c->prefix[0] != NULL ? PSCTL_FLAG(PREFIX) : 0) |
-           (c->create ? PSCTL_FLAG(CREATE) : 0) | (c->spread ? PSCTL_FLAG(SPREAD) : 0);
+           (c->create ? PSCTL_FLAG(CREATE) : 0) | (c->spread ? PSCTL_FLAG(SPREAD) : 0) | (c->no_save ? PSCTL_FLAG(NO_SAVE) : 0);
 }
 
 static enum psctl_exit show(struct psctl *c)
@@ -680,6 +712,9 @@ static enum psctl_exit show(struct psctl *c)
                 return psctl_misused(c, "checkpoint %s takes no --%s; see psctl checkpoint --help", a->name, psctl_flags[k].name);
             }
         }
+        if (a->run != restore && c->container != NULL && c->containers[1] != NULL) {
+            return psctl_misused(c, "checkpoint %s takes one --container; see psctl checkpoint --help", a->name);
+        }
         return a->run(c);
     }
     return psctl_misused(c, "checkpoint '%s': save, list, verify, restore, export, import or delete; see psctl checkpoint --help",
@@ -695,7 +730,7 @@ const struct psctl_verb psctl_verb_checkpoint = {
     .args_min = 1,
     .args_max = 3,
     .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(YES) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(FORCE) |
-             PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE) | PSCTL_FLAG(SPREAD),
+             PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE) | PSCTL_FLAG(SPREAD) | PSCTL_FLAG(NO_SAVE),
     .words = "save list verify restore export import delete latest",
     .show = show,
     .help =
@@ -711,9 +746,11 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "N is a number of the list, or latest: the newest one that is saved, which verify and restore take by themselves;\n"
         "UNAVAILABLE where there are only some in part, and the directory waits for tasks.\n"
         "restore: all tasks go back to it while they live, when all have read and verified it; workers get ABORTED, and\n"
-        "monitored ones go on from there. It returns when a checkpoint of that is saved. It asks first on a terminal, unless "
-        "--yes. --spread: it is dealt anew over all ps "
-        "tasks\n"
+        "monitored ones go on from there. --container NAME, which may be given again: these go back, and the others stay;\n"
+        "without it all do. Which go, and the step that each has now, is said; then it asks on a terminal, saves what is there\n"
+        "(where that fails nothing is restored), restores, and returns when a checkpoint of that is saved. --yes does not ask,\n"
+        "and must be given where standard input is no terminal; --no_save leaves the first save out. The checkpoint that is\n"
+        "restored is not pushed out by that save (max_to_keep). --spread: it is dealt anew over all ps tasks\n"
         "there are, by its size, also onto those that came since, and saved so; queues, work and accumulators stay where they "
         "are.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"

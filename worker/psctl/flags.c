@@ -41,10 +41,12 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
         {.name = "npy", TEXT, .metavar = "FILE", .help = "values in NumPy's format; - is standard output, or input", FIELD(npy)},
     [PSCTL_FILL] = {.name = "fill", ON, .help = "one VALUE for every element", FIELD(fill)},
     [PSCTL_CONTAINER] = {.name = "container",
-                         TEXT,
+                         TEXTS,
                          .metavar = "NAME",
-                         .help = "this container (default: " PSCTL_CONTAINER_DEFAULT ", where variables are by default)",
-                         FIELD(container)},
+                         .help =
+                             "this container (default: " PSCTL_CONTAINER_DEFAULT ", where variables are by default; of a restore "
+                             "all, and it may be given again)",
+                         FIELD(containers)},
     [PSCTL_TASK] = {.name = "task", TEXT, .metavar = "TASK", .help = "this task only, /job:ps/task:1 or ps:1", FIELD(task)},
     [PSCTL_ALL] = {.name = "all",
                    ON,
@@ -75,6 +77,7 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                       FIELD(prefix)},
     [PSCTL_CREATE] = {.name = "create", ON, .help = "with --only or --prefix: create what is not there", FIELD(create)},
     [PSCTL_SPREAD] = {.name = "spread", ON, .help = "dealt anew over all ps tasks there are, and saved so", FIELD(spread)},
+    [PSCTL_NO_SAVE] = {.name = "no_save", ON, .help = "do not save first what a restore discards", FIELD(no_save)},
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
 };
 
@@ -110,6 +113,9 @@ static enum psctl_exit check(const struct psctl *c, const uint8_t *from)
             return psctl_misused(c, "%s takes no --%s; see psctl %s --help", verb->name, psctl_flags[i].name, verb->name);
         }
     }
+    if (c->containers[0] != NULL && c->containers[1] != NULL && strcmp(verb->name, "checkpoint") != 0) {
+        return psctl_misused(c, "%s takes one --container; see psctl %s --help", verb->name, verb->name);
+    }
     if (c->argc > verb->args_max) {
         return psctl_misused(c, "%s takes no '%.100s'; see psctl %s --help", verb->name, c->argv[verb->args_max], verb->name);
     }
@@ -141,6 +147,7 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
         return psctl_misused(c, "%s; see psctl --help", err.text);
     }
     c->json = c->json && from[PSCTL_JSON] != PSI_FROM_DEFAULT;
+    c->container = c->containers[0];
     c->argc = argc - 1;
     c->argv = argv + 1;
     if (c->version || (c->help && c->argc == 0)) {

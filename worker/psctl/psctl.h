@@ -21,12 +21,13 @@ struct psctl {
     /* flags; what is not given is NULL, 0 or false */
     const char *target;    /* NULL: PSD_TARGET, then the default */
     const char *npy;       /* --npy FILE */
-    const char *container; /* --container NAME; NULL: the default one */
+    const char *container; /* --container NAME, the first one; NULL: the default one */
     const char *task;      /* --task TASK */
     int64_t timeout_ms;
     int64_t watch_ms;    /* --watch: time between rounds; 0: once */
     int64_t shard_bytes; /* --shard; 0: not given */
-    bool json, all, yes, fill, clear, slots, force, create, spread, help, version;
+    bool json, all, yes, fill, clear, slots, force, create, spread, no_save, help, version;
+    const char *containers[PSCTL_TEXTS_MAX + 1]; /* each --container, then NULL: container is the first one */
     const char *only[PSCTL_TEXTS_MAX + 1];   /* --only, then NULL */
     const char *prefix[PSCTL_TEXTS_MAX + 1]; /* --prefix */
     const struct psctl_verb *const *verbs;   /* all of them, then NULL */
@@ -97,6 +98,7 @@ enum psctl_flag {
     PSCTL_PREFIX,
     PSCTL_CREATE,
     PSCTL_SPREAD,
+    PSCTL_NO_SAVE,
     PSCTL_FLAG_COUNT
 };
 #define PSCTL_FLAG(name) (1u << (PSCTL_##name))
