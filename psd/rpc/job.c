@@ -4,7 +4,8 @@
  *
  * A trainer is a task of job worker, chief or master. It is done when a session of it has said so, until it opens another one;
  * of two processes that are one trainer what the newer one says counts. The job is done when every trainer that the cluster lists
- * is; one that only serves counts as none. Where none is listed: when one is, and no trainer's session that holds a lease is not.
+ * is, and so is every session of other trainers that holds a lease (a third worker where two are listed); one that only serves
+ * counts as none. Where none is listed: when one is, and no trainer's session that holds a lease is not.
  * It is not done any more when one of these opens a session, and is again when that one has said so too.
  *
  * Happy path: JOB_DONE of the last one -> the directory tells the other tasks, and in the answers to their beats the sessions ->
@@ -40,6 +41,13 @@ static bool any_listed(const struct psd_task *t)
     return false;
 }
 
+/* A session of a trainer that the cluster does not list: it holds a lease, and has not said that the job is done. */
+static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
+{
+    const struct psd_peer *p = psd_peer_find(t, r->job, r->task);
+    return psd_job_trains(r->job) && !r->done && r->lease_until_ms > t->now_ms && (p == NULL || !counts(p));
+}
+
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing)
 {
     *out_done = 0;
@@ -56,6 +64,16 @@ void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_o
     }
     if (*out_of == 0) {
         *out_done = t->dones;
+        return;
+    }
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        if (trains_unlisted(t, r)) {
+            *out_of += 1;
+            psd_names_add(out_missing, "/job:%s/task:%u", r->job, r->task);
+        }
     }
 }
 

@@ -109,7 +109,48 @@ TEST(test_another_session_is_not_done)
     assert_applied(job_done(&next));
     assert_true(told(&next));
     fc_connect_as(&more, p->ps0, 8, "worker", 9);
+    assert_false(told(&next) || told(&more)); /* it trains, though it is not listed */
+    assert_applied(job_done(&more));
     assert_true(told(&next) && told(&more));
+}
+
+/* A third worker where two are listed: the job, and the tasks with exit_when_done, do not end under it. */
+TEST(test_an_unlisted_trainer)
+{
+    for (int how = 0; how < 3; how++) { /* it says so; it leaves; it is gone without a word */
+        struct pair *p = pair_new(WORKERS, exits);
+        ps_v1_InfoAnswer info;
+        struct fc third;
+        fc_connect_as(&p->w0, p->ps0, 2, "worker", 0);
+        fc_connect_as(&p->w1, p->ps0, 3, "worker", 1);
+        fc_connect_as(&third, p->ps0, 4, "worker", 2);
+        assert_applied(job_done(&p->w0));
+        assert_applied(job_done(&p->w1));
+        for (int i = 0; i < 10; i++) { /* over two leases */
+            shell_pass(&p->net, 2450);
+            assert_false(told(&third) || told(&p->w0) || told(&p->w1));
+        }
+        assert_int_equal(fc_info(&p->w0, &info), PS_OK);
+        assert_true(!info.job_done && info.done == 2 && info.trainers == 3);
+        assert_memory_equal(info.not_done.bytes, "/job:worker/task:2", info.not_done.size);
+        goodbye(&p->w0);
+        goodbye(&p->w1);
+        assert_false(p->ps0->shutdown || p->ps1->shutdown);
+        if (how == 0) {
+            assert_applied(job_done(&third));
+            assert_true(told(&third));
+            goodbye(&third);
+        } else if (how == 1) {
+            goodbye(&third);
+        } else {
+            shell_cut(third.conn);
+            shell_pass(&p->net, 5000);
+            assert_false(p->ps0->shutdown || p->ps1->shutdown); /* it may come back */
+            shell_pass(&p->net, 6000);
+        }
+        shell_pass(&p->net, 1000);
+        assert_true(p->ps0->shutdown && p->ps1->shutdown);
+    }
 }
 
 /* A session of this process, which is worker 0. */
@@ -254,7 +295,7 @@ TEST(test_who_only_serves)
     struct fc own;
     fc_connect_as(&own, cl->ps0, 6, "worker", 0);
     assert_int_equal(fc_info(&w, &info), PS_OK);
-    assert_int_equal(info.trainers, 1);
+    assert_int_equal(info.trainers, 2); /* with the one beside, which trains */
 }
 
 TEST(test_tasks_end_when_nobody_needs_them)
