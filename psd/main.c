@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd, the daemon: settings -> one libpsd server per task -> `ready:` lines -> until a signal or `psctl shutdown`.
+ * psd, the daemon: settings -> one libpsd server per task -> `ready:` lines, `serving:` lines -> until a signal or `psctl
+ * shutdown`.
  *
  * The main thread only waits: for signals (signalfd), for the tasks' threads, which report through an eventfd that they serve or
  * have ended, and for the time to tell the service manager something (service.h).
@@ -44,8 +45,8 @@ enum {
 
 struct slot {
     psd_server *server;
-    atomic_bool ready, ended;
-    bool announced;
+    atomic_bool ready, serving, ended;
+    bool announced, said_serving;
     struct psd_live live;
 };
 
@@ -83,6 +84,14 @@ static void on_ready(void *ctx, psd_server *server)
     struct slot *slot = ctx;
     (void)server;
     atomic_store(&slot->ready, true);
+    tell_main();
+}
+
+static void on_serving(void *ctx, psd_server *server)
+{
+    struct slot *slot = ctx;
+    (void)server;
+    atomic_store(&slot->serving, true);
     tell_main();
 }
 
@@ -142,7 +151,15 @@ static int print_help(void)
     return status;
 }
 
-/* `ready:` lines, in the order of the tasks; after the last one the service manager is told. */
+static void say_address(const char *what, const struct slot *slot)
+{
+    const char *address = psd_server_address(slot->server);
+    (void)printf("%s: %s%s\n", what, strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
+    (void)fflush(stdout); /* whoever started us may be gone: that is no reason to end */
+}
+
+/* `ready:` lines, in the order of the tasks; after the last one the service manager is told. Then `serving:` lines, as they come.
+ */
 static void announce(void)
 {
     for (uint32_t i = 0; i < slot_count; i++) {
@@ -154,11 +171,15 @@ static void announce(void)
             return;
         }
         slot->announced = true;
-        const char *address = psd_server_address(slot->server);
-        (void)printf("ready: %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
-        (void)fflush(stdout); /* whoever started us may be gone: that is no reason to end */
+        say_address("ready", slot);
     }
     psd_service_ready(&service, now_ms());
+    for (uint32_t i = 0; i < slot_count; i++) {
+        if (!slots[i].said_serving && atomic_load(&slots[i].serving)) {
+            slots[i].said_serving = true;
+            say_address("serving", &slots[i]);
+        }
+    }
 }
 
 static bool all_ended(void)
@@ -246,6 +267,11 @@ static int serve(int signal_fd)
         }
     }
     psd_service_stopping(&service, 0); /* clients asked all tasks to shut down */
+    for (uint32_t i = 0; ending.asked_ms == 0 && i < slot_count; i++) {
+        if (!atomic_load(&slots[i].ready)) {
+            return complain(1, "a task ended before it was ready: its log line start_refused says why it does not begin");
+        }
+    }
     return ending.status;
 }
 
@@ -354,6 +380,7 @@ static int start_all(struct psd_settings *s, size_t inherited)
         o.listen_fd_count = inherited == 0 || one_each ? (inherited > 0 ? 1 : 0) : inherited;
         o.log = on_log;
         o.ready = on_ready;
+        o.serving = on_serving;
         o.ended = on_ended;
         o.config_row = on_config_row;
         o.config_set = on_config_set;

@@ -143,10 +143,10 @@ typedef struct psd_server_options {
     PSD_SERVER_SETTINGS(PSD_SERVER_FIELD)
     /* what the program hears */
     psd_server_log_fn log;           /* NULL: nothing is logged */
-    psd_server_event_fn ready;       /* the task serves; may be NULL */
+    psd_server_event_fn ready;       /* what the task knows alone is decided; it may wait for others yet; may be NULL */
     psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
     psd_server_config_fn config_row; /* NULL, and config_set too: what psd_server_set() can change, with psd's names */
-    void *ctx;                       /* handed to the four above */
+    void *ctx;                       /* handed to those above, and to serving */
     psd_call_table calls;            /* empty: the task runs no calls */
     uint32_t call_threads;           /* compute threads, made at the first call; 1 */
     uint32_t calls_max;              /* queued and running; above it RESOURCE_EXHAUSTED; 64 */
@@ -157,6 +157,7 @@ typedef struct psd_server_options {
     /** Directory for checkpoints: the task's part of it is JOB-INDEX below it, made where it is missing, and locked by the
      * server. NULL or "": the task has none. */
     const char *checkpoint_dir;
+    psd_server_event_fn serving; /* once, behind ready: all that it waited for is there, and clients are served; may be NULL */
 } psd_server_options;
 /** Defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);

@@ -96,6 +96,11 @@ static bool carry_out_effects(struct psd_server *s)
                 s->o.ready(s->o.ctx, s);
             }
             break;
+        case PSD_EFFECT_SERVING:
+            if (s->o.serving != NULL) {
+                s->o.serving(s->o.ctx, s);
+            }
+            break;
         case PSD_EFFECT_CALL:
             psd_calls_run(&s->calls, &effect);
             break;

@@ -252,6 +252,7 @@ struct psd_task {
     bool job_done, ending; /* and this task ends for it */
     uint64_t job_done_ms;  /* since when, as this task has heard */
     uint32_t dones;        /* directory: sessions that have said so */
+    bool said_ready, said_serving, given_up; /* PSD_EFFECT_READY and _SERVING are out; it ends, because it does not begin */
     /* volatile: cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */

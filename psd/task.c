@@ -71,6 +71,56 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
 
 /* The end of an event: who waits at a queue that it touched may have his turn; then whoever has to do with a connection that
  * ended in it lets go of it. That may end others. */
+/* ---- ready, serving ---- */
+
+/* The only task of the directory's job: nobody else is waited for. */
+static bool is_alone(const struct psd_task *t)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        count += t->peers[i].own_job;
+    }
+    return count == 1 && t->peers[t->self].own_job;
+}
+
+/* What can be known without other tasks: what its disk has; alone also what it begins with. */
+static bool knows_alone(const struct psd_task *t)
+{
+    if (t->start == NULL) {
+        return true;
+    }
+    bool waits = t->peers[t->self].waits && is_alone(t);
+    return !t->start->undecided && (!waits || t->starts->phase != PSD_STARTS_IDLE);
+}
+
+/* Everything that it needs is there: clients are let in, and what they ask for is not put off. */
+static bool serves(const struct psd_task *t)
+{
+    struct psi_err err;
+    bool here = !t->peers[t->self].waits && psd_peers_begun(t, &err) == PS_OK;
+    if (!t->is_directory) {
+        const struct psd_conn *c = t->peers[t->directory].conn;
+        return here && c != NULL && c->list == PSD_LIST_TAKEN;
+    }
+    for (uint32_t i = 0; here && i < t->peer_count; i++) {
+        here = !t->peers[i].own_job || psd_starts_is_here(&t->peers[i]);
+    }
+    return here;
+}
+
+/* The shell hears each of them once. Without memory it is said at a later event. */
+static void announce(struct psd_task *t)
+{
+    if (!t->said_ready && !t->given_up && t->refused != NULL && is_alone(t)) {
+        t->given_up = psd_effect(t, PSD_EFFECT_SHUTDOWN, ""); /* start_refused says why */
+    } else if (!t->said_ready && !t->given_up && knows_alone(t)) {
+        t->said_ready = psd_effect(t, PSD_EFFECT_READY, "");
+    }
+    if (t->said_ready && !t->said_serving && serves(t)) {
+        t->said_serving = psd_effect(t, PSD_EFFECT_SERVING, "");
+    }
+}
+
 static void settle(struct psd_task *t)
 {
     do {
@@ -92,6 +142,7 @@ static void settle(struct psd_task *t)
         psd_starts_turn(t);
         psd_task_link_turn(t);
     } while (!psi_list_empty(&t->ended));
+    announce(t);
 }
 
 struct psi_link *psd_task_accepted(struct psd_task *t, void *shell, const char *peer)
@@ -459,9 +510,9 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     }
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
-        st = t->free_buffers != NULL && psd_effect(t, PSD_EFFECT_READY, "")
-                 ? PS_OK
-                 : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
+        t->said_ready = t->free_buffers != NULL && t->start == NULL && psd_effect(t, PSD_EFFECT_READY, "");
+        bool good = t->free_buffers != NULL && (t->said_ready || t->start != NULL); /* with a disk: when that is read */
+        st = good ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
     }
     if (st != PS_OK) {
         psd_task_free(t);

@@ -75,7 +75,8 @@ enum psd_effect_kind {
     PSD_EFFECT_DIAL,     /* open a connection to `text` (no deadline of its own: at most 5 s); then psd_task_dialed() of `dial` */
     PSD_EFFECT_LOG,      /* write the line: level, event, text */
     PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task */
-    PSD_EFFECT_READY,    /* the task serves: psd prints `ready:`; for ps:0 also while lists are missing */
+    PSD_EFFECT_READY,    /* what the task knows alone is decided: psd prints `ready:`. It does not wait for other tasks */
+    PSD_EFFECT_SERVING,  /* all that it waits for is there, for the first time: psd prints `serving:` */
     PSD_EFFECT_CALL, /* run row call_row of the call table; psd_task_call_finished() must follow, exactly once, never at once */
     PSD_EFFECT_CALL_CANCEL, /* nobody waits for `call` any more: end it soon. It may be over by now */
     PSD_EFFECT_DISK /* carry out `disk`, behind those before it; psd_task_disk_done() must follow, exactly once, never at once */

@@ -367,10 +367,12 @@ ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
             "its log what has changed and what takes a restart; one wrong line, and nothing changes.\n"
             "A flag counts more than the environment (TF_CONFIG: cluster and task), that more than --config FILE.\n"
             "Inherited listening sockets (LISTEN_FDS, LISTEN_PID) replace the listening addresses; with several\n"
-            "tasks they are given out in order, one each. When a task serves, a line `ready: psd://HOST:PORT` goes\n"
-            "to standard output. SIGTERM or SIGINT: finish what is in progress (--drain), then exit 0; another one\n"
-            "more than a second later: end at once. Exit status 1: psd cannot start, or its tasks do not end; 2: a\n"
-            "setting is wrong; 3: it was told to end at once.\n",
+            "tasks they are given out in order, one each. When a task listens, and what it knows without other\n"
+            "tasks is decided, a line `ready: psd://HOST:PORT` goes to standard output; when all that it waits for is\n"
+            "there (other tasks, a checkpoint), `serving: psd://HOST:PORT`. SIGTERM or SIGINT: finish what is in\n"
+            "progress (--drain), then exit 0; another one more than a second later: end at once. Exit status 1: psd\n"
+            "cannot start, or the only task of a job does not begin, or tasks do not end; 2: a setting is wrong; 3: it\n"
+            "was told to end at once.\n",
             err);
     }
     psi_free(s);

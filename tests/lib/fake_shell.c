@@ -239,6 +239,9 @@ static void carry_out_effect(struct shell_task *t, const struct psd_effect *e)
     case PSD_EFFECT_SHUTDOWN:
         t->shutdown = true;
         break;
+    case PSD_EFFECT_SERVING:
+        t->serving = true;
+        break;
     case PSD_EFFECT_READY:
         t->ready = true;
         break;

@@ -78,7 +78,7 @@ struct shell_task {
     struct psi_list closed;                /* conns whose core is gone; freed by shell_conn_free or with the task */
     uint32_t dials;                        /* of the directory, asked for and not answered */
     char source[PS_ADDRESS_BYTES_MAX + 1]; /* of another task, likewise: to whom; "": none */
-    bool ready, shutdown;
+    bool ready, serving, shutdown;
     bool work_held;                           /* shell_run() leaves psd_task_work() to the test */
     bool lists_held;                          /* of the next one that dials it arrives the HELLO only */
     struct shell_call calls[SHELL_CALLS_MAX]; /* the oldest first */

@@ -182,6 +182,57 @@ class Start(Directory):
             self.assertFalse([n for n in needed if re.search("blas|cuda|cublas|gomp|gfortran", n)], name)
 
 
+class ReadyAndServing(Directory):
+    """`ready:` is what a task knows alone, `serving:` what it waits for."""
+
+    def start(self, spec, task, *flags):
+        psd = Psd("--cluster", spec, "--job_name", "ps", "--task_index", str(task), *flags)
+        self.addCleanup(psd.__exit__)
+        return psd
+
+    def next_line(self, psd):
+        return psd.process.stdout.readline().strip()
+
+    def test_alone(self):
+        port = free_port()
+        psd = self.start("ps=127.0.0.1:%d" % port, 0)
+        self.assertEqual(psd.ready, ["ready: psd://127.0.0.1:%d" % port])
+        self.assertEqual(self.next_line(psd), "serving: psd://127.0.0.1:%d" % port)
+
+    def test_alone_and_it_does_not_begin(self):
+        """It knows so before it says that it is ready."""
+        psd = self.start("ps=127.0.0.1:%d" % free_port(), 0, "--checkpoint_dir", self.dir, "--restore", "latest")
+        self.assertEqual(psd.ready, [""])
+        self.assertEqual(psd.process.wait(60), 1)
+        psd.reader.join(60)
+        self.assertIn("ev=start_refused", "\n".join(psd.log))
+        self.assertIn("psd: a task ended before it was ready: its log line start_refused says why it does not begin", psd.log)
+
+    def test_ready_waits_for_nobody_and_serving_does(self):
+        ports = [free_port(), free_port()]
+        spec = "ps=127.0.0.1:%d,127.0.0.1:%d" % tuple(ports)
+        one = self.start(spec, 1)
+        self.assertEqual(one.ready, ["ready: psd://127.0.0.1:%d" % ports[1]])
+        one.wait_log("ev=directory_unreachable")
+        self.assertEqual(select.select([one.process.stdout], [], [], 0)[0], [])
+        zero = self.start(spec, 0)
+        self.assertEqual(zero.ready, ["ready: psd://127.0.0.1:%d" % ports[0]])
+        for psd, port in zip((zero, one), ports):
+            self.assertEqual(self.next_line(psd), "serving: psd://127.0.0.1:%d" % port)
+
+    def test_several_do_not_begin_until_they_are_told_to(self):
+        ports = [free_port(), free_port()]
+        spec = "ps=127.0.0.1:%d,127.0.0.1:%d" % tuple(ports)
+        tasks = [self.start(spec, i, "--checkpoint_dir", self.dir, "--restore", "latest") for i in range(2)]
+        tasks[0].wait_log("ev=start_refused")
+        for psd, port in zip(tasks, ports):
+            self.assertEqual(psd.ready, ["ready: psd://127.0.0.1:%d" % port])
+            self.assertEqual(select.select([psd.process.stdout], [], [], 0)[0], [])
+        subprocess.run([path("bin/psctl"), "-t", "127.0.0.1:%d" % ports[0], "config", "set", "restore", "auto"], check=True, timeout=60)
+        for psd, port in zip(tasks, ports):
+            self.assertEqual(self.next_line(psd), "serving: psd://127.0.0.1:%d" % port)
+
+
 class Refusals(Directory):
     def test_bad_flags(self):
         spec = "ps=127.0.0.1:1,127.0.0.1:2;worker=127.0.0.1:3"

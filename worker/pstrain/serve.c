@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A task that serves: libpsd in this process, its call table, and signals.
- * Happy path: start -> `ready:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library
- * says why): 2 for a setting, else 1; a signal that insists (stop.h): at once, 3.
+ * Happy path: start -> `ready:` -> `serving:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start
+ * (the library says why): 2 for a setting, else 1; a signal that insists (stop.h): at once, 3.
  */
 #include "serve.h"
 
@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <psd.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +54,25 @@ static void on_log(void *ctx, int level, const char *line)
     say_line(line);
 }
 
-static void on_ready(void *ctx, psd_server *server)
+static void say_address(const char *what, const psd_server *server)
 {
     const char *address = psd_server_address(server);
+    say_result("%s: %s%s\n", what, strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
+}
+
+static atomic_bool was_ready;
+
+static void on_ready(void *ctx, psd_server *server)
+{
     (void)ctx;
-    say_result("ready: %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
+    atomic_store(&was_ready, true);
+    say_address("ready", server);
+}
+
+static void on_serving(void *ctx, psd_server *server)
+{
+    (void)ctx;
+    say_address("serving", server);
 }
 
 static void on_ended(void *ctx, psd_server *server)
@@ -107,6 +122,9 @@ static int wait_for_end(psd_server *server, int signal_fd, int drain_ms)
             psd_server_wait(server);
         }
     }
+    if (first_ms == 0 && !atomic_load(&was_ready)) {
+        return say_error("the task ended before it was ready: its log line start_refused says why it does not begin");
+    }
     return at_once ? EXIT_AT_ONCE : EXIT_DONE;
 }
 
@@ -153,6 +171,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
     o.log_level = local ? 2 : 1; /* warnings, or information too */
     o.log = on_log;
     o.ready = on_ready;
+    o.serving = on_serving;
     o.ended = on_ended;
     o.calls = (psd_call_table){.rows = call_rows, .row_bytes = sizeof(call_rows[0]), .count = 1};
     ps_status st = psd_server_start(&o, &server, error, sizeof(error));

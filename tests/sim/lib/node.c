@@ -130,6 +130,8 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
             case PSD_EFFECT_READY:
                 t->ready = true;
                 break;
+            case PSD_EFFECT_SERVING: /* the directory says it when all have listed: clients are not told */
+                break;
             case PSD_EFFECT_CALL:
                 sim_work_begin(s, t, &effect);
                 break;
