@@ -162,8 +162,8 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
 }
 
 /* The checkpoint, and the containers behind it: none, or some of it. */
-static ps_status read_asked(const struct psd_request *r, ps_v1_SavedNameItem *item, struct psd_start_list *of,
-                            struct psi_err *err)
+static ps_status read_asked(const struct psd_task *t, const struct psd_request *r, ps_v1_SavedNameItem *item,
+                            struct psd_start_list *of, struct psi_err *err)
 {
     const uint8_t *p = r->body;
     size_t n = r->body_bytes;
@@ -180,7 +180,7 @@ static ps_status read_asked(const struct psd_request *r, ps_v1_SavedNameItem *it
             break;
         }
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&named.container, container, err);
-        st = st == PS_OK ? psd_start_list_put(of, container, 0, err) : st;
+        st = st == PS_OK ? psd_start_list_put(t, of, container, 0, err) : st;
         if (st == PS_OK && of->count > PS_RESTORE_CONTAINERS_MAX) {
             st =
                 psi_fail(err, PS_INVALID_ARGUMENT, "CHECKPOINT_RESTORE names more than %u containers", PS_RESTORE_CONTAINERS_MAX);
@@ -200,7 +200,7 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
     }
     ps_status st = psd_wait_meta(t, w, r, &err);
     struct psd_start_list of = {.of = NULL};
-    st = st == PS_OK ? read_asked(r, &item, &of, &err) : st;
+    st = st == PS_OK ? read_asked(t, r, &item, &of, &err) : st;
     st = st == PS_OK ? check(t, &item, &of, &err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
