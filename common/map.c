@@ -15,7 +15,7 @@
 
 enum {
     FIRST_SLOTS = 16,
-    KEPT_SLOTS = 4096, /* tables of so many never shrink by a removal */
+    KEPT_SLOTS = 256, /* tables of so many never shrink by a removal */
     ENTRIES_MAX = 1 << 30,
     FIND_AT_ONCE = 64
 };
@@ -31,6 +31,10 @@ struct psi_map_entry {
     void *value; /* NULL: hole */
 };
 _Static_assert(PSI_CACHE_LINE % sizeof(struct psi_map_entry) == 0, "a look-up touches one line of them");
+/* a table that has just grown is 3/8 full: 4 bytes of index for each slot, 8/3 slots for each entry */
+_Static_assert(PSI_MAP_ENTRY_BYTES > sizeof(struct psi_map_entry) + sizeof(uint32_t) * 8 / 3, "an entry with its share");
+_Static_assert(PSI_MAP_LEAST_BYTES >= FIRST_SLOTS / 4 * 3 * sizeof(struct psi_map_entry) + FIRST_SLOTS * sizeof(uint32_t),
+               "the first tables");
 
 #define NUMBER_KEY UINT32_MAX
 
@@ -52,9 +56,15 @@ void psi_map_init(struct psi_map *m, const uint64_t seed[2])
     *m = (struct psi_map){.key = {seed[0], seed[1]}};
 }
 
-static void free_key(struct psi_map_entry *e)
+void psi_map_init_borrowing(struct psi_map *m, const uint64_t seed[2])
 {
-    if (e->value != NULL && e->key_bytes != NUMBER_KEY) {
+    psi_map_init(m, seed);
+    m->borrows = true;
+}
+
+static void free_key(const struct psi_map *m, struct psi_map_entry *e)
+{
+    if (e->value != NULL && e->key_bytes != NUMBER_KEY && !m->borrows) {
         psi_free(e->key.bytes);
     }
 }
@@ -62,13 +72,12 @@ static void free_key(struct psi_map_entry *e)
 void psi_map_fini(struct psi_map *m)
 {
     for (uint32_t i = 0; i < m->entry_count; i++) {
-        free_key(&m->entries[i]);
+        free_key(m, &m->entries[i]);
     }
     psi_free(m->entries);
     psi_free(m->slots);
     psi_free(m->spare_key);
-    const uint64_t seed[2] = {m->key[0], m->key[1]};
-    psi_map_init(m, seed);
+    *m = (struct psi_map){.key = {m->key[0], m->key[1]}, .borrows = m->borrows};
 }
 
 uint32_t psi_map_count(const struct psi_map *m)
@@ -141,10 +150,11 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
     if (m->live_count >= ENTRIES_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: more than %d entries", ENTRIES_MAX);
     }
-    while (m->live_count >= capacity_of(slot_count) / 2 && m->live_count > 0 && slot_count <= (uint32_t)ENTRIES_MAX) {
+    /* at least a quarter is free afterwards: a put that squeezes is paid for by the puts that fill that */
+    while (m->live_count > capacity_of(slot_count) / 4 * 3 && slot_count <= (uint32_t)ENTRIES_MAX) {
         slot_count *= 2;
     }
-    while (slot_count > FIRST_SLOTS && m->live_count < capacity_of(slot_count) / 8) {
+    while (slot_count > FIRST_SLOTS && m->live_count < capacity_of(slot_count) / 4) {
         slot_count /= 2;
     }
     if (slot_count == m->slot_count) {
@@ -174,13 +184,13 @@ static ps_status make_room(struct psi_map *m, struct psi_err *err)
 
 ps_status psi_map_reserve(struct psi_map *m, size_t len, struct psi_err *err)
 {
-    if (m->spare_key == NULL || m->spare_bytes < len + 1) {
+    if (!m->borrows && (m->spare_key == NULL || m->spare_bytes < len + 1)) {
         char *key = psi_realloc(m->spare_key, len + 1);
         if (key == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %zu bytes", len);
         }
         m->spare_key = key;
-        m->spare_bytes = len + 1;
+        m->spare_bytes = (uint32_t)len + 1;
     }
     return make_room(m, err);
 }
@@ -190,8 +200,12 @@ ps_status psi_u64_map_reserve(struct psi_u64_map *m, struct psi_err *err)
     return make_room(&m->core, err);
 }
 
-static char *key_copy(struct psi_map *m, const struct wanted *w)
+/* What an entry keeps of a key. */
+static char *key_kept(struct psi_map *m, const struct wanted *w)
 {
+    if (m->borrows) {
+        return (char *)(uintptr_t)w->bytes;
+    }
     if (m->spare_key == NULL || m->spare_bytes <= w->len) {
         return psi_strndup(w->len == 0 ? "" : w->bytes, w->len);
     }
@@ -210,6 +224,9 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
         struct psi_map_entry *e = &m->entries[m->slots[slot] - 1];
         void *old = e->value;
         e->value = value;
+        if (m->borrows) { /* the old key goes with the old value */
+            e->key.bytes = key_kept(m, w);
+        }
         if (out_old != NULL) {
             *out_old = old;
         }
@@ -223,7 +240,7 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
     if (w->len == NUMBER_KEY) {
         e.key.number = w->number;
     } else {
-        e.key.bytes = key_copy(m, w);
+        e.key.bytes = key_kept(m, w);
         if (e.key.bytes == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %u bytes", w->len);
         }
@@ -268,14 +285,14 @@ static void *take_out(struct psi_map *m, const struct wanted *w)
     free_slot(m, slot);
     struct psi_map_entry *e = &m->entries[number];
     void *value = e->value;
-    free_key(e);
+    free_key(m, e);
     e->value = NULL;
     e->key_bytes = 0;
     m->live_count--;
     while (m->entry_count > 0 && m->entries[m->entry_count - 1].value == NULL) {
         m->entry_count--; /* holes at the end cost nothing */
     }
-    if (m->slot_count > KEPT_SLOTS && m->live_count < capacity_of(m->slot_count) / 16) {
+    if (m->slot_count > KEPT_SLOTS && m->live_count < capacity_of(m->slot_count) / 4) {
         PSI_IGNORE(refit(m, NULL)); /* without memory the tables stay as they are */
     }
     return value;

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hash maps: byte strings (copied) -> pointer, and u64 -> pointer. The hash is keyed, so peers who choose keys cannot
- * force collisions. Entries are kept in the order of insertion: iteration does not depend on the seed, and a cursor stays
- * good across any put and remove (it sees what is put later, and nothing twice). Values are never NULL and stay the
- * caller's. One thread at a time. No allocation in find or next, and in remove only to shrink large tables.
+ * Hash maps: byte strings -> pointer, and u64 -> pointer. A map copies its byte strings, or borrows them from its values. The
+ * hash is keyed, so peers who choose keys cannot force collisions. Entries are kept in the order of insertion: iteration does not
+ * depend on the seed, and a cursor stays good across any put and remove (it sees what is put later, and nothing twice). Values
+ * are never NULL and stay the caller's. One thread at a time. No allocation in find or next, and in remove only to shrink large
+ * tables.
  */
 #ifndef PSI_MAP_H
 #define PSI_MAP_H
 
 #include "status.h"
+
+#include <stdbool.h>
 
 struct psi_map_entry;
 struct psi_map {
@@ -21,11 +24,20 @@ struct psi_map {
     uint32_t slot_count;
     uint64_t next_id; /* of the next insertion */
     char *spare_key;  /* memory for the key of the next put; NULL: none */
-    size_t spare_bytes;
+    uint32_t spare_bytes;
+    bool borrows; /* keys are the caller's memory */
 };
+
+/* What one entry takes of the tables of a large map, in bytes: the entry, and its share of an index that is at least 3/8 full. */
+enum { PSI_MAP_ENTRY_BYTES = 32 + 12 };
+/* What a map with few entries takes at most: its first tables, as malloc gives them. */
+enum { PSI_MAP_LEAST_BYTES = 12 * 32 + 64 + 16 + 16 * 4 + 16 };
 
 /** seed: 128 random bits. Allocates nothing. */
 void psi_map_init(struct psi_map *m, const uint64_t seed[2]);
+/** The same for a map that keeps no copy of its keys: the key of a put belongs to the value, and stays as it is until its entry
+ * is removed or replaced. A put that replaces a value takes the new key. */
+void psi_map_init_borrowing(struct psi_map *m, const uint64_t seed[2]);
 /** Frees keys and tables, not the values; the map is empty afterwards and usable again. */
 void psi_map_fini(struct psi_map *m);
 uint32_t psi_map_count(const struct psi_map *m);

@@ -2,10 +2,13 @@
 /* Counted allocation with a thread-local fault. Happy path: one relaxed increment, then libc. */
 #include "mem.h"
 
+#include "status.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 static _Atomic uint64_t allocation_count;
 static _Thread_local int64_t fail_left = -1;
@@ -71,6 +74,59 @@ void *psi_aligned_calloc(size_t alignment, size_t bytes)
     return p != NULL ? memset(p, 0, bytes) : NULL;
 }
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define PSI_PAGES_OF_MALLOC 1 /* the sanitizer follows pointers through memory of malloc only */
+#endif
+#endif
+
+#ifdef PSI_PAGES_OF_MALLOC
+void *psi_pages(size_t bytes)
+{
+    return psi_aligned_malloc(bytes, bytes);
+}
+
+void psi_pages_free(void *p, size_t bytes)
+{
+    PSI_IGNORE(bytes);
+    psi_free(p);
+}
+#else
+static void *map_pages(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void *psi_pages(size_t bytes)
+{
+    if (count_one()) {
+        return NULL;
+    }
+    uint8_t *p = map_pages(bytes); /* beside the last one, as a rule, which is aligned */
+    if (p == NULL || (uintptr_t)p % bytes == 0) {
+        return p;
+    }
+    psi_pages_free(p, bytes);
+    p = map_pages(2 * bytes);
+    if (p == NULL) {
+        return NULL;
+    }
+    const size_t before = (bytes - (uintptr_t)p % bytes) % bytes;
+    if (before > 0) {
+        psi_pages_free(p, before);
+    }
+    psi_pages_free(p + before + bytes, bytes - before);
+    return p + before;
+}
+
+void psi_pages_free(void *p, size_t bytes)
+{
+    const int failed = p == NULL ? 0 : munmap(p, bytes);
+    PSI_ASSERT(failed == 0);
+}
+#endif
+
 char *psi_strndup(const char *s, size_t len)
 {
     if (len == SIZE_MAX) {
@@ -82,6 +138,12 @@ char *psi_strndup(const char *s, size_t len)
         copy[len] = '\0';
     }
     return copy;
+}
+
+size_t psi_malloc_bytes(size_t bytes)
+{
+    const size_t least = 32, head = 8, step = 16;
+    return bytes + head <= least ? least : (bytes + head + step - 1) & ~(step - 1);
 }
 
 void psi_free(void *p)

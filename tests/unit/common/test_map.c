@@ -60,6 +60,64 @@ TEST(test_keys_are_copied)
 }
 
 /* Random puts and removes of 200 keys, compared with an array after each. */
+/* The key of a map that borrows is its value's: it moves with the value that replaces another, and costs no memory of its own. */
+TEST(test_keys_are_borrowed)
+{
+    struct psi_err err;
+    struct psi_map m;
+    char names[200][8];
+    psi_map_init_borrowing(&m, seed);
+    assert_ok(psi_map_reserve(&m, 8, &err), &err);
+    for (size_t i = 0; i < 200; i++) {
+        snprintf(names[i], sizeof(names[i]), "k%zu", i);
+        const uint64_t before = psi_mem_count();
+        const uint32_t slots = m.slot_count;
+        assert_ok(psi_map_put(&m, names[i], strlen(names[i]), &values[i], NULL, &err), &err);
+        assert_int_equal(psi_mem_count() - before, m.slot_count == slots ? 0 : 2); /* the tables, when they grow */
+    }
+    char other[8] = "k7";
+    void *old = NULL;
+    assert_ok(psi_map_put(&m, other, 2, &values[300], &old, &err), &err);
+    assert_ptr_equal(old, &values[7]);
+    memset(names[7], 'x', sizeof(names[7])); /* it went with its value */
+    assert_ptr_equal(psi_map_find(&m, "k7", 2), &values[300]);
+    uint64_t cursor = 0;
+    const char *key = NULL;
+    size_t len = 0;
+    for (size_t i = 0; i < 200; i++) {
+        assert_true(psi_map_next(&m, &cursor, &key, &len, &old));
+        assert_ptr_equal(key, i == 7 ? other : names[i]);
+    }
+    for (size_t i = 0; i < 200; i++) {
+        char text[8];
+        snprintf(text, sizeof(text), "k%zu", i);
+        assert_non_null(psi_map_remove(&m, text, strlen(text)));
+        memset(i == 7 ? other : names[i], 'x', 8);
+        psi_map_check_invariants(&m);
+    }
+    psi_map_fini(&m);
+    assert_ok(psi_map_put(&m, names[0], 1, &values[0], NULL, &err), &err); /* empty, and borrows still */
+    assert_true(psi_map_next(&m, &(uint64_t){0}, &key, &len, &old) && key == names[0]);
+    psi_map_fini(&m);
+}
+
+/* What PSI_MAP_ENTRY_BYTES says of the tables, of however many entries that are in use. */
+TEST(test_bytes_of_an_entry)
+{
+    struct psi_u64_map m;
+    psi_u64_map_init(&m, seed);
+    for (uint64_t i = 1; i <= 200000; i++) {
+        assert_int_equal(psi_u64_map_put(&m, i, &values[0], NULL, NULL), PS_OK);
+        const uint64_t used = i * 32 + m.core.slot_count * sizeof(uint32_t); /* what lies behind the last entry is not touched */
+        assert_true(used <= i * PSI_MAP_ENTRY_BYTES + PSI_MAP_LEAST_BYTES);
+    }
+    for (uint64_t i = 1; i <= 200000; i++) { /* and they shrink with them */
+        assert_non_null(psi_u64_map_remove(&m, i));
+        assert_true(m.core.entry_capacity <= 4 * (200000 - i) + 192);
+    }
+    psi_u64_map_fini(&m);
+}
+
 TEST(test_against_array)
 {
     struct psi_err err;

@@ -104,3 +104,36 @@ TEST(test_fault_is_per_thread)
     assert_true(good);
     assert_null(psi_malloc(1));
 }
+
+/* Pages are aligned at their size, can be written, fail as told, and go back. */
+TEST(test_pages)
+{
+    enum { BYTES = 64 << 10, COUNT = 50 };
+    uint8_t *p[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        p[i] = psi_pages(BYTES);
+        assert_non_null(p[i]);
+        assert_int_equal((uintptr_t)p[i] % BYTES, 0);
+        memset(p[i], i, BYTES);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        assert_int_equal(p[i][0], i);
+        assert_int_equal(p[i][BYTES - 1], i);
+        psi_pages_free(p[i], BYTES);
+    }
+    psi_pages_free(NULL, BYTES);
+    psi_mem_fail_after(0);
+    assert_null(psi_pages(BYTES));
+    assert_int_equal(psi_mem_fail_left(), -1);
+}
+
+/* At least what malloc says that it gave. */
+TEST(test_bytes_of_malloc)
+{
+    for (size_t n = 1; n < 5000; n += 7) {
+        void *p = psi_malloc(n);
+        assert_non_null(p);
+        assert_true(psi_malloc_bytes(n) >= n + 8 && psi_malloc_bytes(n) < n + 40 && psi_malloc_bytes(n) % 16 == 0);
+        psi_free(p);
+    }
+}
