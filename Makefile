@@ -488,6 +488,10 @@ bench-duplex: bench-programs ## steps over a link of RATE each way (2gbit), in n
 bench-names: bench-programs ## 1,000 variables created, initialised, reset: seconds, and the pause that others see
 	@PSD_BUILD=$(B) $(B)/tests/bench/names
 
+.PHONY: bench-memory
+bench-memory: bench-programs ## 500,000 small variables, 10,000 emptied containers: resident memory beside what psctl status counts
+	@PSD_BUILD=$(B) $(B)/tests/bench/memory
+
 .PHONY: bench-export
 bench-export: all ## psctl export of 1 GiB against dd to the same place (DIR=...)
 	@PSD_BUILD=$(B) python3 tests/bench/export.py $(if $(DIR),--dir $(DIR))

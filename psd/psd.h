@@ -79,7 +79,8 @@ typedef struct psd_text {
         "Listen on addresses that other machines reach. There is no TLS and no authentication yet: everybody who reaches the "   \
         "port can read and change everything.")                                                                                  \
     ROW(uint64_t, memory_budget_bytes, "memory_budget", BYTES, 0, INT64_C(1) << 50, 0, "0", true,                                \
-        "Variables, slots, staging and session records of all tasks of this process; 0: 80 % of the cgroup's or the machine's "  \
+        "Values, slots, staging, and the records of all that the tasks of this process have; 0: 80 % of the cgroup's or the "    \
+        "machine's "                                                                                                             \
         "memory.")                                                                                                               \
     ROW(int64_t, lease_ms, "lease", TIME, 100, PSD_DAY_MS, 10000, "10s", false,                                                  \
         "A session that says nothing for so long loses its place.")                                                              \

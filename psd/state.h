@@ -76,9 +76,11 @@ struct psd_conn {
     struct psi_list full; /* of the task, while too many of its replies wait: it is not read */
     struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;
-    bool own_buffer;  /* link->in.buffer is none of the task's: its peer is not known yet */
-    uint64_t next_id; /* of requests that we send on it */
-    char text[96];    /* who, for logs */
+    uint64_t counted_bytes; /* of the task's budget: psd_conn_count() */
+    bool counts_queue;      /* ... with replies that wait */
+    bool own_buffer;        /* link->in.buffer is none of the task's: its peer is not known yet */
+    uint64_t next_id;       /* of requests that we send on it */
+    char text[96];          /* who, for logs */
 };
 
 /* Another task of the cluster, as seen from here. */
@@ -213,7 +215,6 @@ struct psd_task {
     struct psd_wait **deadlines; /* rpc/wait.h: heap of those that are open and have one, the next first */
     uint32_t deadline_count, deadline_capacity;
     uint32_t wait_count;          /* of all sessions */
-    uint64_t wait_list_bytes;     /* of their lists, psd_wait_list_grow() */
     struct psi_map presences;     /* task of the cluster that one waits for -> struct psd_presence */
     struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;          /* who holds a lease has changed in this event */

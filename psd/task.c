@@ -482,11 +482,11 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->moved_queues);
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
-    psi_map_init(&t->records, map_seed);
+    psi_map_init_borrowing(&t->records, map_seed);
     psi_map_init(&t->presences, map_seed);
-    psi_map_init(&t->barriers, map_seed);
-    psd_directory_init(&t->names, map_seed);
-    psi_map_init(&t->chiefs, map_seed);
+    psi_map_init_borrowing(&t->barriers, map_seed);
+    psd_directory_init(&t->names, &t->store, map_seed);
+    psi_map_init_borrowing(&t->chiefs, map_seed);
     psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
     psi_cluster_init(&t->cluster);
     t->next_link_name = 1;
@@ -605,6 +605,27 @@ uint32_t psd_task_variable_count(const struct psd_task *t)
     return t->store.variable_count - t->store.queue_count;
 }
 
+/* What is counted of the budget is what there is. */
+static void check_counted(const struct psd_task *t)
+{
+    const uint64_t *counted = t->store.counted;
+    const struct psi_list *lists[] = {&t->conns, &t->ended, &t->dead};
+    uint64_t conns = t->buffer_count * (uint64_t)PSI_READER_BUFFER_BYTES;
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, lists[i]) {
+            conns += PSI_CONTAINER_OF(it, struct psd_conn, all)->counted_bytes;
+        }
+    }
+    PSI_ASSERT(counted[PSD_MEMORY_CONNECTIONS] == conns);
+    PSI_ASSERT(counted[PSD_MEMORY_SESSIONS] == psi_map_count(&t->records) * PSD_RECORD_BYTES);
+    PSI_ASSERT(counted[PSD_MEMORY_NAMES] == psd_directory_bytes(&t->names));
+    PSI_ASSERT(counted[PSD_MEMORY_CONTAINERS] == psi_map_count(&t->store.containers) * (uint64_t)PSD_CONTAINER_BYTES +
+                                                     psi_map_count(&t->chiefs) * (uint64_t)PSD_CHIEF_BYTES);
+    PSI_ASSERT(counted[PSD_MEMORY_ROUNDS] == psd_rounds_record_bytes(&t->store));
+    PSI_ASSERT(t->store.cut != NULL || counted[PSD_MEMORY_CUT] == 0);
+}
+
 void psd_task_check_invariants(const struct psd_task *t)
 {
     psd_store_check_invariants(&t->store);
@@ -618,7 +639,7 @@ void psd_task_check_invariants(const struct psd_task *t)
         progress += r->progress_count;
     }
     PSI_ASSERT(progress == t->progress_count);
-    PSI_ASSERT(t->store.records_bytes == psi_map_count(&t->records) * PSD_RECORD_BYTES);
+    check_counted(t);
     uint32_t conns = 0;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->conns) {

@@ -37,12 +37,28 @@ static bool has_drained(const struct psi_outq *q)
     return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
 }
 
+/* A connection without what it collects or sends: our record, the link with its queue, and the shell's side. */
+enum { CONN_BYTES = sizeof(struct psd_conn) + sizeof(struct psi_link) + 1024 };
+
+void psd_conn_count(struct psd_task *t, struct psd_conn *c)
+{
+    const uint64_t queued = c->closing ? 0 : c->link->out.queued_bytes;
+    const uint64_t bytes = CONN_BYTES + c->body.capacity + c->order.capacity + c->rest.capacity + queued;
+    c->counts_queue = queued > 0;
+    psd_store_count(&t->store, PSD_MEMORY_CONNECTIONS, bytes);
+    psd_store_uncount(&t->store, PSD_MEMORY_CONNECTIONS, c->counted_bytes);
+    c->counted_bytes = bytes;
+}
+
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
 {
     if (c->closing) {
         return;
     }
     const struct psi_outq *q = &c->link->out;
+    if (c->counts_queue || q->queued_bytes >= PSD_ARENA_PAGE_BYTES) {
+        psd_conn_count(t, c); /* replies that wait; those that leave at once cost nothing here */
+    }
     c->paused_out = is_full(q) || (c->paused_out && !has_drained(q));
     t->count.bytes_out += q->sent_bytes - c->counted_out;
     c->counted_out = q->sent_bytes;
@@ -144,6 +160,7 @@ bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
     } else if (t->buffer_count < t->config.segment_buffers_max) {
         buffer = psi_aligned_malloc(64, PSI_READER_BUFFER_BYTES);
         t->buffer_count += buffer != NULL;
+        psd_store_count(&t->store, PSD_MEMORY_CONNECTIONS, buffer != NULL ? PSI_READER_BUFFER_BYTES : 0);
     }
     if (buffer == NULL) {
         return false;
@@ -199,6 +216,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
     psi_list_push_back(&t->conns, &c->all);
     t->conn_count++;
+    psd_conn_count(t, c);
     buffer_join(t, c);
     return c;
 }
@@ -245,6 +263,7 @@ void psd_conns_free(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(link, struct psd_conn, all);
         psi_buf_fini(&c->rest);
         psi_buf_fini(&c->order);
+        psd_store_uncount(&t->store, PSD_MEMORY_CONNECTIONS, c->counted_bytes);
         psi_buf_fini(&c->body); /* not before: a handler may be reading it while its reply closes the connection */
         psi_free(c);
     }

@@ -82,6 +82,13 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
     return st;
 }
 
+static ps_status room_for_name(struct psd_task *t, const struct psd_create *item, struct psi_err *err)
+{
+    const uint64_t bytes = psd_name_bytes(item->container, item->name, &item->definition);
+    return psd_room(t, PSD_ROOM_MEMORY, bytes) ? PS_OK
+                                               : psd_store_full(&t->store, "the directory's record of", item->name, bytes, err);
+}
+
 /* Find the name or record it; on PS_OK item->owner says where. */
 static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_err *err)
 {
@@ -97,6 +104,9 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
             st = owner_up(t, &t->peers[item->requested], item->name, err);
         }
         if (st == PS_OK) {
+            st = room_for_name(t, item, err);
+        }
+        if (st == PS_OK) {
             st = psd_name_record(t, item, &t->peers[item->requested], err);
         }
         item->owner = item->requested;
@@ -105,7 +115,8 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
     const struct psd_peer *owner = &t->peers[n->owner];
     char where[PSI_TASK_NAME_MAX], asked[PSI_TASK_NAME_MAX];
     PSI_IGNORE(psi_task_name_format(where, sizeof(where), owner->job, owner->task)); /* fits */
-    st = psd_definition_compare(&n->definition, where, &item->definition, item->name, err);
+    const struct psd_definition definition = psd_name_definition(n);
+    st = psd_definition_compare(&definition, where, &item->definition, item->name, err);
     if (st == PS_OK && item->pinned && n->owner != item->requested) {
         const struct psd_peer *p = &t->peers[item->requested];
         st =

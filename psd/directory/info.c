@@ -25,7 +25,7 @@ static void describe_held(const struct psd_task *t, ps_v1_InfoAnswer *a)
             PSI_IGNORE(PSI_BYTES_SET(a->most, psd_record_text(record, most, sizeof(most)))); /* fits */
         }
     }
-    a->records_bytes = t->store.records_bytes;
+    a->records_bytes = t->store.counted[PSD_MEMORY_SESSIONS];
     a->in_progress = t->progress_count;
 }
 
@@ -91,7 +91,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     PSI_IGNORE(PSI_BYTES_SET(a.devices, t->config.devices)); /* fits: checked at start */
     a.task = t->config.task;
     a.uptime_ms = t->now_ms - t->started_ms;
-    a.memory_bytes = t->store.arena.used_bytes;
+    a.memory_bytes = psd_store_memory_bytes(&t->store);
     a.variable_bytes = variable_bytes;
     a.connections = t->conn_count;
     a.sessions = psi_map_count(&t->records);

@@ -221,7 +221,8 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     if (*out_drop) {
         return PS_OK;
     }
-    if (n == NULL || !psd_definition_equal(&n->definition, &named.definition)) {
+    const struct psd_definition known = n == NULL ? (struct psd_definition){.queue = false} : psd_name_definition(n);
+    if (n == NULL || !psd_definition_equal(&known, &named.definition)) {
         st = psd_name_record(t, &named, p, err);
     }
     if (st == PS_OK) {
@@ -508,8 +509,9 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* likewise */
         item.dtype = (uint32_t)v->dtype;
         item.atomic = v->atomic;
-        item.dims_count = (pb_size_t)v->shape.rank;
-        memcpy(item.dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
+        const ps_shape shape = psd_variable_shape(v);
+        item.dims_count = (pb_size_t)shape.rank;
+        memcpy(item.dims, shape.dims, shape.rank * sizeof(int64_t));
         item.optimizer_kind = v->optimizer.kind;
         item.queue = v->queue != NULL;
         item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;

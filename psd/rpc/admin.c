@@ -160,7 +160,7 @@ static uint32_t container_rows(const struct psd_task *t, const struct psi_map *r
         struct container_row key = {.name = n->container};
         struct container_row *row = bsearch(&key, rows, count, sizeof(*rows), by_name);
         PSI_ASSERT(row != NULL); /* recorded_containers() has found it, or the task has it */
-        row->names += !n->definition.queue;
+        row->names += !n->queue;
     }
     return count;
 }

@@ -38,7 +38,7 @@ struct psd_barrier {
     uint32_t key_bytes;
     char key[KEY_MAX]; /* container \0 name, as far as it goes */
 };
-_Static_assert(sizeof(struct psd_barrier) + KEY_MAX <= PSD_BARRIER_BYTES, "the map has a key of its own");
+_Static_assert(sizeof(struct psd_barrier) + 16 + PSI_MAP_ENTRY_BYTES <= PSD_BARRIER_BYTES, "as malloc gives it");
 
 static struct psd_barrier *barrier_of(const struct psd_wait *w)
 {
@@ -54,16 +54,19 @@ static struct psd_barrier *barrier_get(struct psd_task *t, const char *key, uint
         return b;
     }
     b = psd_room(t, PSD_ROOM_LISTS, PSD_BARRIER_BYTES) ? psi_calloc(1, sizeof(*b)) : NULL;
-    if (b == NULL || psi_map_put(&t->barriers, key, key_bytes, b, NULL, NULL) != PS_OK) {
+    if (b == NULL) {
+        return NULL;
+    }
+    memcpy(b->key, key, key_bytes);
+    if (psi_map_put(&t->barriers, b->key, key_bytes, b, NULL, NULL) != PS_OK) {
         psi_free(b);
         return NULL;
     }
-    t->wait_list_bytes += PSD_BARRIER_BYTES;
+    psd_store_count(&t->store, PSD_MEMORY_REQUESTS, PSD_BARRIER_BYTES);
     psi_list_init(&b->waiters);
     b->count = count;
     b->named = true;
     b->key_bytes = key_bytes;
-    memcpy(b->key, key, key_bytes);
     return b;
 }
 
@@ -86,7 +89,7 @@ static void leave(struct psd_task *t, struct psd_wait *w)
     psi_list_remove(&w->needs[0].at);
     if (--b->arrivals == 0) {
         unname(t, b);
-        t->wait_list_bytes -= PSD_BARRIER_BYTES;
+        psd_store_uncount(&t->store, PSD_MEMORY_REQUESTS, PSD_BARRIER_BYTES);
         psi_free(b);
     }
 }

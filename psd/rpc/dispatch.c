@@ -93,6 +93,8 @@ static void on_segment(struct psd_task *t, struct psd_conn *c)
         psd_push_segment(t, c, in->payload, in->payload_bytes);
     } else if (psi_buf_append(&c->body, in->payload, in->payload_bytes, NULL) != PS_OK) {
         reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no memory for the body of a request");
+    } else {
+        psd_conn_count(t, c);
     }
 }
 
@@ -133,6 +135,7 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
         psi_buf_fini(&c->body);
         psi_buf_init(&c->body, max);
     }
+    psd_conn_count(t, c);
 }
 
 /* Small requests for many variables: what they look at is asked for all at once, since none of it is in cache. p: the beginning
@@ -172,6 +175,7 @@ void psd_dispatch_rest(struct psd_task *t, struct psd_conn *c)
     psi_buf_init(&c->rest, rest.max);
     psd_dispatch(t, c, rest.data == NULL ? nothing : rest.data + at, rest.len == 0 ? 0 : rest.len - at);
     psi_buf_fini(&rest);
+    psd_conn_count(t, c);
     psd_conn_balance(t, c);
 }
 

@@ -81,7 +81,7 @@ static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
 {
     for (;;) {
         bool many = psi_map_count(&t->records) >= t->config.sessions_max + reserve;
-        if (!many && psd_store_record_missing(&t->store, PSD_RECORD_BYTES) == 0) {
+        if (!many && psd_store_missing_of(&t->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES) == 0) {
             return true;
         }
         if (!psd_room_session(t)) {

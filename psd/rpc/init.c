@@ -47,7 +47,7 @@ ps_status psd_init_check(const struct psd_task *t, const struct psd_request *r, 
         st = psd_definition_check(&want, v->name, err);
     }
     if (st == PS_OK) {
-        st = psi_initializer_check(&out->initializer, v->dtype, &v->shape, err);
+        st = psi_initializer_check(&out->initializer, v->dtype, &have.shape, err);
         psi_err_prefix(st == PS_OK ? NULL : err, "variable '%s'", v->name);
     }
     return st == PS_OK && out->force ? psd_round_check(t, v, err) : st;

@@ -42,7 +42,7 @@ struct psd_presence *psd_presence_new(struct psd_task *t, const char *job, uint3
         psi_free(p);
         return NULL;
     }
-    t->wait_list_bytes += PSD_PRESENCE_BYTES;
+    psd_store_count(&t->store, PSD_MEMORY_REQUESTS, PSD_PRESENCE_BYTES);
     psi_list_init(&p->waiters);
     memcpy(p->job, job, strlen(job) + 1);
     p->task = task;
@@ -56,7 +56,7 @@ void psd_presence_put(struct psd_task *t, struct psd_presence *p)
         char name[PSI_TASK_NAME_MAX];
         PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* fits */
         PSI_IGNORE(psi_map_remove(&t->presences, name, strlen(name)));         /* it is p */
-        t->wait_list_bytes -= PSD_PRESENCE_BYTES;
+        psd_store_uncount(&t->store, PSD_MEMORY_REQUESTS, PSD_PRESENCE_BYTES);
         psi_free(p);
     }
 }

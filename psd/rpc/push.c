@@ -42,6 +42,7 @@ void psd_progress_free_all(struct psd_task *t)
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&t->free_progress)) != NULL) {
         psi_free(PSI_CONTAINER_OF(link, struct psd_progress, link));
+        psd_store_uncount(&t->store, PSD_MEMORY_PUSHES, psi_malloc_bytes(sizeof(struct psd_progress)));
     }
 }
 
@@ -120,9 +121,10 @@ static ps_status check_definition(const struct psd_task *t, const struct psd_var
     }
     if (total_elements != v->elements) {
         char shape[PSI_SHAPE_TEXT_MAX];
+        const ps_shape of = psd_variable_shape(v);
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
                            "SHAPE_MISMATCH: variable '%s' at %s has shape %s, %llu elements; the request has %llu", v->name,
-                           t->name, psi_shape_format(&v->shape, shape, sizeof(shape)), (unsigned long long)v->elements,
+                           t->name, psi_shape_format(&of, shape, sizeof(shape)), (unsigned long long)v->elements,
                            (unsigned long long)total_elements);
     }
     return PS_OK;

@@ -71,7 +71,7 @@ static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum
     case PSD_ROOM_PUSHES:
         return r->progress_count;
     case PSD_ROOM_MEMORY:
-        return psd_session_staged_bytes(r) + (psd_store_records_over(&t->store) > 0 ? PSD_RECORD_BYTES : 0);
+        return psd_session_staged_bytes(r) + (psd_store_counted_over(&t->store, PSD_MEMORY_SESSIONS) > 0 ? PSD_RECORD_BYTES : 0);
     case PSD_ROOM_LISTS:
         return psd_wait_lists_bytes(r);
     }
@@ -151,7 +151,7 @@ bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n)
 
 void *psd_room_stage(struct psd_task *t, uint64_t n)
 {
-    return psd_room(t, PSD_ROOM_MEMORY, n) ? psd_store_stage(&t->store, n) : NULL;
+    return psd_room(t, PSD_ROOM_MEMORY, psd_arena_bytes(n)) ? psd_store_stage(&t->store, n) : NULL;
 }
 
 void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes)

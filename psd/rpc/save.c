@@ -363,6 +363,16 @@ static void write_one(struct psd_task *t, const struct psd_cut_write *w)
     }
 }
 
+static void notes_free(struct psd_save *s)
+{
+    for (uint32_t i = 0; i < s->note_count; i++) {
+        psi_free(s->notes[i].bare);
+    }
+    psi_free(s->notes);
+    s->notes = NULL;
+    s->note_count = 0;
+}
+
 /* What the directory wants to know of each container, as the cut has it. */
 static bool note_containers(struct psd_task *t)
 {
@@ -370,8 +380,7 @@ static bool note_containers(struct psd_task *t)
     uint64_t cursor = 0;
     void *value = NULL;
     const struct psd_bar *bar = NULL;
-    psi_free(s->notes);
-    s->note_count = 0;
+    notes_free(s);
     while ((bar = psd_bars_next_deleted(t, bar)) != NULL) {
         struct psd_container *c = psi_map_find(&t->store.containers, bar->container, strlen(bar->container));
         if (c != NULL) {
@@ -379,6 +388,7 @@ static bool note_containers(struct psd_task *t)
         }
     }
     s->notes = psi_calloc((size_t)psi_map_count(&t->store.containers) + 1, sizeof(*s->notes));
+    bool complete = s->notes != NULL;
     while (s->notes != NULL && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (c->cut_notes == 0 && c->cut_step == 0) {
@@ -388,9 +398,10 @@ static bool note_containers(struct psd_task *t)
         memcpy(n->container, c->name, strlen(c->name) + 1);
         n->notes = c->cut_notes;
         n->step = c->cut_step;
-        memcpy(n->bare, c->cut_bare, sizeof(n->bare));
+        n->bare = c->cut_bare == NULL ? NULL : psi_strndup(c->cut_bare, strlen(c->cut_bare));
+        complete = complete && (n->bare != NULL) == (c->cut_bare != NULL);
     }
-    return s->notes != NULL;
+    return complete;
 }
 
 static void note_files(struct psd_task *t)
@@ -619,7 +630,7 @@ static void note_to_msg(const struct psd_save_note *n, ps_v1_FileItem *out)
     out->notes = n->notes;
     out->step = n->step;
     PSI_IGNORE(PSI_BYTES_SET(out->container, n->container)); /* fits: checked name, as the next */
-    PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare));
+    PSI_IGNORE(PSI_BYTES_SET(out->bare, n->bare == NULL ? "" : n->bare));
 }
 
 bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *out)
@@ -868,7 +879,7 @@ void psd_save_fini(struct psd_task *t)
     psd_save_reads_free(s);
     psd_bars_fini(&s->bars);
     psd_others_fini(&s->others);
-    psi_free(s->notes);
+    notes_free(s);
     psi_free(s->entries);
     psi_free(s);
     t->save = NULL;

@@ -45,9 +45,9 @@ struct psd_save_file {
 struct psd_save_note {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint32_t notes;                   /* enum ps_file_notes */
-    uint64_t step;                    /* + 1, of its global step; 0: none is here */
-    char bare[PS_NAME_BYTES_MAX + 1]; /* a variable without a value; "": there is none */
+    uint32_t notes; /* enum ps_file_notes */
+    uint64_t step;  /* + 1, of its global step; 0: none is here */
+    char *bare;     /* a variable without a value, owned; NULL: there is none */
 };
 
 enum psd_save_stage {

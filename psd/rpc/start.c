@@ -189,8 +189,8 @@ static ps_status begin_part(struct psd_task *t, const ps_v1_StartItem *item, str
         .state_sum = item->state_sum,
         .writer = item->writer,
         .deal = {.tasks = item->tasks, .place = item->place, .home = item->home, .index = s->places, .has = s->dealt},
-        .had_bytes = s->beside->store.promised_bytes,
-        .live_bytes = s->asked ? t->store.promised_bytes : 0,
+        .had_bytes = psd_store_taken(&s->beside->store),
+        .live_bytes = s->asked ? psd_store_taken(&t->store) : 0,
         .random = random_of,
         .random_ctx = t};
     s->writer = item->writer;

@@ -44,20 +44,31 @@ static ps_status compare(const struct psd_task *t, const struct psd_variable *v,
     return st == PS_OK && v->queue != NULL ? psi_queue_spec_compare(&v->queue->spec, t->name, item->queue, item->name, err) : st;
 }
 
+/* All that its creation takes of the budget. in NULL: its container is not there. */
+static uint64_t memory_of(const struct psd_create *item, const struct psd_container *in)
+{
+    const struct psd_definition *d = &item->definition;
+    return psd_definition_memory_bytes(d) + psd_variable_record_bytes(item->name, d->shape.rank) +
+           (item->queue != NULL ? psd_arena_bytes(sizeof(struct psd_queue)) : 0) + (in == NULL ? PSD_CONTAINER_BYTES : 0);
+}
+
 ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct psi_err *err)
 {
-    const struct psd_container *in = NULL;
+    const struct psd_container *in = psd_container_find(&t->store, item->container);
     const struct psd_definition *d = &item->definition;
     item->created = false;
-    ps_status st = container_get(t, item->container, &in, err);
-    if (st != PS_OK) {
-        return st;
-    }
     const struct psd_variable *v = psd_variable_find(in, item->name);
     if (v != NULL) {
         return compare(t, v, item, err);
     }
-    PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_definition_memory_bytes(d))); /* psd_change_reserve() says what is missing */
+    const uint64_t bytes = memory_of(item, in);
+    if (!psd_room(t, PSD_ROOM_MEMORY, bytes)) {
+        return psd_store_full(&t->store, item->queue == NULL ? "variable" : "queue", item->name, bytes, err);
+    }
+    ps_status st = container_get(t, item->container, &in, err);
+    if (st != PS_OK) {
+        return st;
+    }
     uint32_t next = t->store.next_order;
     bool given = item->order > next && item->order < UINT32_MAX;
     struct psd_change c = {.kind = PSD_CHANGE_CREATE,
@@ -154,8 +165,9 @@ static void describe(const struct psd_task *t, const struct psd_variable *v, ps_
         return;
     }
     a->dtype = (uint32_t)v->dtype;
-    a->dims_count = (pb_size_t)v->shape.rank;
-    memcpy(a->dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
+    const ps_shape shape = psd_variable_shape(v);
+    a->dims_count = (pb_size_t)shape.rank;
+    memcpy(a->dims, shape.dims, shape.rank * sizeof(int64_t));
     a->has_optimizer = true;
     psi_optimizer_to_msg(&v->optimizer, &a->optimizer);
     a->version = v->version;
@@ -272,8 +284,9 @@ void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         PSI_IGNORE(PSI_BYTES_SET(a.container, v->container->name)); /* fits: checked names */
         PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* likewise */
         a.dtype = (uint32_t)v->dtype;
-        a.dims_count = (pb_size_t)v->shape.rank;
-        memcpy(a.dims, v->shape.dims, v->shape.rank * sizeof(int64_t));
+        const ps_shape shape = psd_variable_shape(v);
+        a.dims_count = (pb_size_t)shape.rank;
+        memcpy(a.dims, shape.dims, shape.rank * sizeof(int64_t));
         a.has_optimizer = true;
         psi_optimizer_to_msg(&v->optimizer, &a.optimizer);
         a.version = v->version;

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-enum { LISTS_BYTES_LEAST = 64 << 20 /* however small the memory budget is */, FREE_MAX = 256 };
+enum { FREE_MAX = 256 };
 
 /* ---- deadlines: a heap, each with its place in it ---- */
 
@@ -97,13 +97,19 @@ void psd_wait_hurry(struct psd_task *t, struct psd_wait *w, uint64_t deadline_ms
 uint64_t psd_wait_lists_most(const struct psd_task *t)
 {
     uint64_t share = t->config.memory_budget_bytes / 8;
-    return share > LISTS_BYTES_LEAST ? share : LISTS_BYTES_LEAST;
+    return share > PSD_MEMORY_FREE_BYTES ? share : PSD_MEMORY_FREE_BYTES;
+}
+
+uint64_t psd_wait_lists_all(const struct psd_task *t)
+{
+    return t->store.counted[PSD_MEMORY_REQUESTS];
 }
 
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n)
 {
-    uint64_t most = psd_wait_lists_most(t);
-    return t->wait_list_bytes + n > most ? t->wait_list_bytes + n - most : 0;
+    uint64_t most = psd_wait_lists_most(t), all = psd_wait_lists_all(t) + n;
+    uint64_t above = all > most ? all - most : 0, of_budget = psd_store_missing_of(&t->store, PSD_MEMORY_REQUESTS, n);
+    return above > of_budget ? above : of_budget;
 }
 
 uint64_t psd_wait_lists_bytes(const struct psd_record *r)
@@ -118,13 +124,13 @@ uint64_t psd_wait_lists_bytes(const struct psd_record *r)
 
 void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
 {
-    t->wait_list_bytes += bytes;
+    psd_store_count(&t->store, PSD_MEMORY_REQUESTS, bytes);
     w->bytes += bytes;
 }
 
 void psd_wait_give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes)
 {
-    t->wait_list_bytes -= bytes;
+    psd_store_uncount(&t->store, PSD_MEMORY_REQUESTS, bytes);
     w->bytes -= bytes;
 }
 
@@ -315,7 +321,7 @@ void psd_wait_free(struct psd_task *t, struct psd_wait *w)
         w->kind->forget(t, w);
     }
     free_creates(t, w);
-    t->wait_list_bytes -= w->bytes;
+    psd_store_uncount(&t->store, PSD_MEMORY_REQUESTS, w->bytes);
     t->wait_count--;
     keep(t, w);
 }
@@ -382,7 +388,7 @@ void psd_wait_check_invariants(const struct psd_task *t)
             count++;
         }
     }
-    PSI_ASSERT(count == t->wait_count && bytes == t->wait_list_bytes && count <= t->deadline_capacity);
+    PSI_ASSERT(count == t->wait_count && bytes == psd_wait_lists_all(t) && count <= t->deadline_capacity);
     PSI_ASSERT(open_with_deadline == t->deadline_count);
     for (uint32_t place = 1; place <= t->deadline_count; place++) {
         const struct psd_wait *w = t->deadlines[place - 1];

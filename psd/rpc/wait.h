@@ -125,6 +125,9 @@ struct psd_wait {
     };
 };
 
+/* what a request without a list takes, with its place in the map of its session */
+enum { PSD_WAIT_BYTES = sizeof(struct psd_wait) + 16 + PSI_MAP_ENTRY_BYTES };
+
 /* ---- wait_begin.c ---- */
 /** The waiting request (c's session, id): an old one (returned, *out_old true: joined, nothing to do), a new one, or NULL when
  * refused. A frame that may not be carried out refuses all of its list, unless it comes again, to a request that was permitted.
@@ -174,7 +177,9 @@ bool psd_wait_reserve(struct psd_task *t) PSI_MUST;
 void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
 /** ... and these no more. */
 void psd_wait_give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
-/** What all lists may take; by how much n more bytes are too many; what those of r take. */
+/** What waiting requests and their lists take; what they may take, all together; by how much n more bytes are too many; what
+ * those of r take. */
+uint64_t psd_wait_lists_all(const struct psd_task *t);
 uint64_t psd_wait_lists_most(const struct psd_task *t);
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
 uint64_t psd_wait_lists_bytes(const struct psd_record *r);
@@ -201,7 +206,7 @@ void psd_presence_look(struct psd_task *t, const char *job, uint32_t task);
 void psd_presences_check_invariants(const struct psd_task *t);
 
 /* ---- barrier.c: BARRIER ---- */
-enum { PSD_BARRIER_BYTES = 768 }; /* of the budget for lists, with its entry of the map */
+enum { PSD_BARRIER_BYTES = 448 }; /* of the budget for lists, with its entry of the map */
 /** The end of an event: barriers, where who holds a lease has changed in it (t->barriers_stale). */
 void psd_barriers_look(struct psd_task *t);
 /** The lease of r has ended, not by a new HELLO: it waits at no barrier any more. */

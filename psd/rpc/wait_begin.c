@@ -20,19 +20,19 @@ static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, 
                                "%s: this session already has %u waiting requests", t->name, count)); /* the caller sees NULL */
         return NULL;
     }
-    struct psd_wait *w = psd_wait_reserve(t) && psd_room(t, PSD_ROOM_LISTS, sizeof(*w)) ? psd_wait_new(t) : NULL;
+    struct psd_wait *w = psd_wait_reserve(t) && psd_room(t, PSD_ROOM_LISTS, PSD_WAIT_BYTES) ? psd_wait_new(t) : NULL;
     if (w == NULL || psi_u64_map_put(&record->waits, id, w, NULL, err) != PS_OK) {
         psi_free(w);
         PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                                "%s: no memory for a waiting request; all of them take %llu bytes", t->name,
-                               (unsigned long long)t->wait_list_bytes)); /* likewise */
+                               (unsigned long long)psd_wait_lists_all(t))); /* likewise */
         return NULL;
     }
     w->record = record;
     w->id = id;
     w->begun_ms = t->now_ms;
     t->wait_count++;
-    psd_wait_take(t, w, sizeof(*w));
+    psd_wait_take(t, w, PSD_WAIT_BYTES);
     return w;
 }
 
@@ -114,15 +114,16 @@ void *psd_wait_list_grow(struct psd_task *t, struct psd_wait *w, void *list, siz
 {
     uint32_t want = *capacity == 0 ? 1 : *capacity * 2;
     uint64_t more = (uint64_t)(want - *capacity) * item_bytes;
+    char text[PSD_MEMORY_TEXT_BYTES];
     bool fits = want <= PS_VARIABLES_MAX && psd_room(t, PSD_ROOM_LISTS, more);
     void *grown = fits ? psi_realloc(list, (size_t)want * item_bytes) : NULL;
     if (grown == NULL) {
-        PSI_IGNORE(
-            psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
-                        "%s: no room for a list of more than %u; the lists of waiting requests take %llu bytes of %llu (an "
-                        "eighth of psd --memory_budget)",
-                        t->name, *capacity, (unsigned long long)t->wait_list_bytes,
-                        (unsigned long long)psd_wait_lists_most(t))); /* the caller sees NULL */
+        PSI_IGNORE(psi_fail_as(
+            err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+            "%s: no room for a list of more than %u; the lists of waiting requests take %llu bytes of %llu (an "
+            "eighth of psd --memory_budget, of which %llu bytes are taken: %s)",
+            t->name, *capacity, (unsigned long long)psd_wait_lists_all(t), (unsigned long long)psd_wait_lists_most(t),
+            (unsigned long long)psd_store_taken(&t->store), psd_store_memory_text(&t->store, text))); /* the caller sees NULL */
         return NULL;
     }
     psd_wait_take(t, w, more);

@@ -53,6 +53,12 @@ static uint64_t whole_blocks(uint64_t bytes)
     return (bytes + PSD_ARENA_BLOCK_BYTES - 1) & ~(uint64_t)(PSD_ARENA_BLOCK_BYTES - 1);
 }
 
+uint64_t psd_arena_bytes(uint64_t bytes)
+{
+    return is_large(bytes) ? (bytes + PSD_ARENA_PAGE_BYTES - 1) & ~(uint64_t)(PSD_ARENA_PAGE_BYTES - 1)
+                           : class_bytes(class_of(bytes));
+}
+
 void psd_arena_init(struct psd_arena *a)
 {
     memset(a, 0, sizeof(*a));
@@ -68,7 +74,7 @@ static void free_blocks(struct psi_list *head)
 {
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(head)) != NULL) {
-        psi_free(PSI_CONTAINER_OF(link, struct block, link));
+        psi_pages_free(PSI_CONTAINER_OF(link, struct block, link), PSD_ARENA_BLOCK_BYTES);
     }
 }
 
@@ -112,6 +118,7 @@ void psd_arena_take(struct psd_arena *a, struct psd_arena *from)
     }
     psi_list_move_all(&a->full, &from->full);
     a->used_bytes += from->used_bytes;
+    a->taken_bytes += from->taken_bytes;
     psd_arena_fini(from); /* what nobody uses */
     psd_arena_init(from);
 }
@@ -120,7 +127,7 @@ static struct block *block_new(struct psd_arena *a)
 {
     struct psi_list *link = psi_list_pop_front(&a->spare);
     if (link == NULL) {
-        return psi_aligned_malloc(PSD_ARENA_BLOCK_BYTES, PSD_ARENA_BLOCK_BYTES);
+        return psi_pages(PSD_ARENA_BLOCK_BYTES);
     }
     a->spare_count--;
     return PSI_CONTAINER_OF(link, struct block, link);
@@ -130,7 +137,7 @@ static struct block *block_new(struct psd_arena *a)
 static void block_free(struct psd_arena *a, struct block *b)
 {
     if (a->spare_count == PSD_ARENA_SPARE_MAX) {
-        psi_free(b);
+        psi_pages_free(b, PSD_ARENA_BLOCK_BYTES);
     } else {
         psi_list_push_front(&a->spare, &b->link);
         a->spare_count++;
@@ -227,6 +234,7 @@ static void *alloc_large(uint64_t bytes)
 static void *taken(struct psd_arena *a, void *p, uint64_t bytes)
 {
     a->used_bytes += p != NULL ? bytes : 0;
+    a->taken_bytes += p != NULL ? psd_arena_bytes(bytes) : 0;
     return p;
 }
 
@@ -251,6 +259,7 @@ void psd_arena_free(struct psd_arena *a, void *p, uint64_t bytes)
         return;
     }
     a->used_bytes -= bytes;
+    a->taken_bytes -= psd_arena_bytes(bytes);
     if (is_large(bytes)) {
         free_large(a, p, whole_blocks(bytes));
     } else {

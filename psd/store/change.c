@@ -26,6 +26,9 @@ struct psd_progress *psd_progress_new(struct psd_task *t, const struct psd_varia
 {
     struct psi_list *link = psi_list_pop_front(&t->free_progress);
     struct psd_progress *p = link != NULL ? PSI_CONTAINER_OF(link, struct psd_progress, link) : psi_malloc(sizeof(*p));
+    if (p != NULL && link == NULL) {
+        psd_store_count(&t->store, PSD_MEMORY_PUSHES, psi_malloc_bytes(sizeof(*p)));
+    }
     if (p != NULL) {
         memset(p, 0, sizeof(*p));
         psi_list_init(&p->link);
@@ -139,9 +142,7 @@ ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct ps
         return first ? psd_variable_reserve_slots(&t->store, p->variable, err) : PS_OK;
     }
     case PSD_CHANGE_NAME:
-        return psd_directory_find(&t->names, c->name.container, c->name.name) == NULL
-                   ? psd_name_reserve(&t->names, c->name.name, &c->name.reserved, err)
-                   : PS_OK;
+        return psd_name_reserve(&t->names, c->name.container, c->name.name, c->name.definition, &c->name.reserved, err);
     case PSD_CHANGE_RESET:
         return reserve_reset(t, c, err);
     case PSD_CHANGE_ENQUEUE:

@@ -39,9 +39,10 @@ static bool init_fits(const struct psd_change *c)
 {
     const struct psd_variable *v = c->init.variable;
     const struct psd_making *m = c->init.making;
+    const ps_shape shape = psd_variable_shape(v);
     return fresh(c->init.record, c->init.number) && v->queue == NULL && m->optimizer.kind == v->optimizer.kind &&
            psi_optimizer_check(&m->optimizer, v->dtype, NULL) == PS_OK && (c->init.runs || v->initialised) &&
-           psi_initializer_check(&m->init, v->dtype, &v->shape, NULL) == PS_OK;
+           psi_initializer_check(&m->init, v->dtype, &shape, NULL) == PS_OK;
 }
 
 bool psd_progress_fits(const struct psd_progress *p)

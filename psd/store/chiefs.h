@@ -24,6 +24,10 @@ struct psd_chief {
     uint64_t used_at;   /* task's position when a name of the container was seen, last looked for */
 };
 
+/* what one takes of the budget, with its place in the map; a budget that is full refuses none: whoever has a model must be able
+ * to go on, and there are PS_CHIEFS_MAX at most */
+enum { PSD_CHIEF_BYTES = sizeof(struct psd_chief) + 24 + PSI_MAP_ENTRY_BYTES };
+
 /** NULL: the container never had one, as far as this task knows. */
 const struct psd_chief *psd_chief_find(const struct psi_map *chiefs, const char *container);
 /** Directory: this life of it has given the lease to somebody. */

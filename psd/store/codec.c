@@ -148,6 +148,10 @@ void psd_code_definition(struct psd_codec *k, const struct psd_definition **d)
     psd_code_flag(k, &own->atomic);
     psd_code_flag(k, &own->queue);
     own->dtype = (ps_dtype)dtype;
+    if (own->shape.rank > PS_RANK_MAX) {
+        own->shape.rank = 0; /* whoever copies it takes so many dimensions */
+        psd_code_wrong(k, "too many dimensions");
+    }
     *d = own;
 }
 

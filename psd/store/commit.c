@@ -65,11 +65,13 @@ static void chief(struct psd_task *t, const struct psd_change *c)
     if (c->chief.forgotten != NULL) {
         const char *forgotten = c->chief.forgotten->container;
         psi_free(psi_map_remove(&t->chiefs, forgotten, strlen(forgotten)));
+        psd_store_uncount(&t->store, PSD_MEMORY_CONTAINERS, PSD_CHIEF_BYTES);
     }
     if (chief != NULL) {
         memcpy(chief->container, c->chief.container, strlen(c->chief.container) + 1);
         ps_status st = psi_map_put(&t->chiefs, chief->container, strlen(chief->container), chief, NULL, NULL);
         PSI_ASSERT(st == PS_OK); /* reserved */
+        psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_CHIEF_BYTES);
     } else {
         chief = psi_map_find(&t->chiefs, c->chief.container, strlen(c->chief.container));
     }
@@ -101,14 +103,14 @@ static void session(struct psd_task *t, const struct psd_change *c)
     r->name = c->session.name;
     ps_status st = psi_map_put(&t->records, r->session, sizeof(r->session), r, NULL, NULL);
     PSI_ASSERT(st == PS_OK); /* reserved */
-    t->store.records_bytes += PSD_RECORD_BYTES;
+    psd_store_count(&t->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES);
 }
 
 static void session_end(struct psd_task *t, struct psd_record *r)
 {
     PSI_IGNORE(psi_map_remove(&t->records, r->session, sizeof(r->session))); /* it is r */
     psd_record_free(r);
-    t->store.records_bytes -= PSD_RECORD_BYTES;
+    psd_store_uncount(&t->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES);
 }
 
 static void begin(struct psd_task *t, const struct psd_change *c)

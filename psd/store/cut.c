@@ -104,19 +104,23 @@ void psd_cut_container(struct psd_cut *cut, struct psd_container *c)
     c->cut_file = 0;
     c->cut_notes = 0;
     c->cut_step = 0;
-    c->cut_bare[0] = '\0';
+    psi_free(c->cut_bare);
+    c->cut_bare = NULL;
     psd_cut_entry_begin(cut, &k, &storage);
     psd_entry_container(&k, c);
     psd_cut_entry_end(cut, &k, PSD_ENTRY_CONTAINER);
 }
 
-static void note(struct psd_container *c, const struct psd_variable *v)
+static void note(struct psd_cut *cut, struct psd_container *c, const struct psd_variable *v)
 {
     bool bare = v->queue == NULL && !v->initialised;
     bool pushed = v->queue == NULL && v->pushes > 0;
     c->cut_notes |= (v->sealed ? PS_NOTE_SEALED : 0u) | (bare ? PS_NOTE_BARE : 0u) | (pushed ? PS_NOTE_TRAINED : 0u);
-    if (bare && c->cut_bare[0] == '\0') {
-        memcpy(c->cut_bare, v->name, strlen(v->name) + 1);
+    if (bare && c->cut_bare == NULL) {
+        c->cut_bare = psi_strndup(v->name, strlen(v->name));
+        if (c->cut_bare == NULL) {
+            psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, no_note);
+        }
     }
     if (strcmp(v->name, "global_step") == 0 && psd_step_check(v, NULL) == PS_OK && psd_step_value(v) <= INT64_MAX) {
         c->cut_step = psd_step_value(v) + 1;
@@ -133,7 +137,7 @@ void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of)
         return;
     }
     psd_cut_container(cut, v->container);
-    note(v->container, v);
+    note(cut, v->container, v);
     v->cut = cut->serial;
     uint32_t slots = psd_optim_slot_count(v->optimizer.kind);
     uint32_t file = v->initialised ? psd_cut_model_for(cut, v->container, v->dtype == PS_STRING ? 2 : 1 + slots) : 0;
@@ -605,7 +609,7 @@ void psd_cut_written(struct psd_task *t, const struct psd_cut_write *written)
     struct psd_cut_write *w = (struct psd_cut_write *)(uintptr_t)written; /* it is ours */
     struct psd_cut *cut = cut_of(t);
     psi_list_remove(&w->link);
-    cut->held_bytes -= w->capacity;
+    psd_cut_let_go(cut, w->capacity);
     cut->state_bytes -= w->file == 0 && cut->st == PS_OK ? w->capacity : 0;
     cut->moved = true;
     psd_cut_write_free(cut, w);

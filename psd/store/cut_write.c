@@ -24,12 +24,19 @@ void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why)
     }
 }
 
-static void hold(struct psd_cut *cut, uint64_t bytes)
+void psd_cut_hold(struct psd_cut *cut, uint64_t bytes)
 {
+    psd_store_count(cut->store, PSD_MEMORY_CUT, bytes);
     cut->held_bytes += bytes;
     if (cut->held_bytes > cut->held_bytes_max) {
         cut->held_bytes_max = cut->held_bytes;
     }
+}
+
+void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes)
+{
+    psd_store_uncount(cut->store, PSD_MEMORY_CUT, bytes);
+    cut->held_bytes -= bytes;
 }
 
 /* ---- bytes ---- */
@@ -43,7 +50,7 @@ static struct psd_cut_write *write_new(struct psd_cut *cut, uint32_t file, enum 
     }
     w->place = place;
     w->at = at;
-    hold(cut, capacity);
+    psd_cut_hold(cut, capacity);
     return w;
 }
 
@@ -59,7 +66,7 @@ static struct psd_cut_write *grown(struct psd_cut *cut, struct psd_cut_write *w,
     if (!psd_cut_write_grow(cut, w, (uint32_t)capacity)) {
         return NULL;
     }
-    hold(cut, capacity - before);
+    psd_cut_hold(cut, capacity - before);
     return w;
 }
 
@@ -95,11 +102,11 @@ void psd_cut_writes_free(struct psd_cut *cut, struct psi_list *head)
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(head)) != NULL) {
         struct psd_cut_write *w = PSI_CONTAINER_OF(link, struct psd_cut_write, link);
-        cut->held_bytes -= w->capacity;
+        psd_cut_let_go(cut, w->capacity);
         psd_cut_write_free(cut, w);
     }
     if (cut->block != NULL) {
-        cut->held_bytes -= cut->block->capacity;
+        psd_cut_let_go(cut, cut->block->capacity);
         psd_cut_write_free(cut, cut->block);
         cut->block = NULL;
     }
@@ -249,7 +256,8 @@ void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k)
     if (k->which > 0) {
         PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psd_optim_slot_name(v->optimizer.kind, k->which - 1))); /* fits */
     }
-    add_tensor(cut, m, v->name, suffix, psi_tensor_type_of(v->dtype)->name, &v->shape, begin, k->bytes);
+    const ps_shape shape = psd_variable_shape(v);
+    add_tensor(cut, m, v->name, suffix, psi_tensor_type_of(v->dtype)->name, &shape, begin, k->bytes);
 }
 
 void psd_cut_headers_end(struct psd_cut *cut)

@@ -173,11 +173,15 @@ static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t byt
         psd_code_wrong(k, "a queue with a value");
         return;
     }
-    if (psd_store_missing(s, bytes - v->bytes) > 0) { /* of strings */
-        no_memory(k, "a value");
-        return;
+    if (bytes != v->bytes) { /* of strings */
+        s->promised_bytes -= psd_arena_bytes(v->bytes);
+        v->bytes = bytes;
+        if (!psd_store_promise(s, bytes)) {
+            s->promised_bytes += psd_arena_bytes(bytes); /* v goes with it */
+            no_memory(k, "a value");
+            return;
+        }
     }
-    s->promised_bytes += bytes - v->bytes;
     v->bytes = bytes;
 }
 
@@ -655,7 +659,7 @@ static struct psd_record *new_record(struct psd_codec *k, const uint8_t session[
         no_memory(k, "a session");
         return NULL;
     }
-    k->task->store.records_bytes += PSD_RECORD_BYTES;
+    psd_store_count(&k->task->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES);
     return r;
 }
 
@@ -727,6 +731,7 @@ void psd_entry_chief(struct psd_codec *k, const struct psd_chief *c)
         *made = own;
         ps_status st = psi_map_put(&k->task->chiefs, made->container, strlen(made->container), made, NULL, NULL);
         PSI_ASSERT(st == PS_OK); /* reserved */
+        psd_store_count(&k->task->store, PSD_MEMORY_CONTAINERS, PSD_CHIEF_BYTES);
     }
 }
 
@@ -745,7 +750,8 @@ static void peer(struct psd_codec *k, const struct psd_task *t, uint32_t *index)
 void psd_entry_name(struct psd_codec *k, const struct psd_task *t, const struct psd_name *n)
 {
     const char *container = reads(k) ? NULL : n->container, *name = reads(k) ? NULL : n->name;
-    const struct psd_definition *d = reads(k) ? NULL : &n->definition;
+    const struct psd_definition defined = reads(k) ? (struct psd_definition){.queue = false} : psd_name_definition(n);
+    const struct psd_definition *d = &defined;
     uint32_t owner = reads(k) ? 0 : n->owner;
     struct psd_name *made = NULL;
     psd_code_name(k, &container, PS_CONTAINER_BYTES_MAX);
@@ -759,7 +765,7 @@ void psd_entry_name(struct psd_codec *k, const struct psd_task *t, const struct 
         psd_code_wrong(k, "a name comes twice");
         return;
     }
-    k->st = psd_name_reserve(&k->task->names, name, &made, k->err);
+    k->st = psd_name_reserve(&k->task->names, container, name, d, &made, k->err);
     if (good(k)) {
         psd_directory_record(&k->task->names, container, name, d, owner, made);
     }

@@ -13,10 +13,16 @@ static uint64_t block_count(uint64_t bytes)
     return (bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
 }
 
+/* With a CRC and a bit for each block. */
+static size_t record_bytes(uint64_t blocks)
+{
+    return sizeof(struct psd_kept) + blocks * sizeof(uint32_t) + (blocks + 7) / 8;
+}
+
 struct psd_kept *psd_kept_new(struct psd_cut *cut, struct psd_kept **holder, const void *p, uint64_t bytes, uint64_t memory_bytes)
 {
     uint64_t blocks = block_count(bytes);
-    struct psd_kept *k = cut->st == PS_OK ? psi_calloc(1, sizeof(*k) + blocks * sizeof(uint32_t) + (blocks + 7) / 8) : NULL;
+    struct psd_kept *k = cut->st == PS_OK ? psi_calloc(1, record_bytes(blocks)) : NULL;
     if (k == NULL) {
         return NULL;
     }
@@ -30,6 +36,7 @@ struct psd_kept *psd_kept_new(struct psd_cut *cut, struct psd_kept **holder, con
     k->left = blocks;
     k->copied = (uint8_t *)&k->sums[blocks];
     psi_list_push_back(&cut->kept, &k->link);
+    psd_store_count(cut->store, PSD_MEMORY_CUT, psi_malloc_bytes(record_bytes(blocks)));
     return k;
 }
 
@@ -38,7 +45,7 @@ static void release(struct psd_kept *k)
 {
     if (k->owned) {
         psd_arena_free(&k->cut->store->arena, (void *)(uintptr_t)k->memory, k->memory_bytes);
-        k->cut->held_bytes -= k->memory_bytes;
+        psd_cut_let_go(k->cut, k->memory_bytes);
         k->cut->owned_bytes -= k->memory_bytes;
         k->owned = false;
     }
@@ -52,6 +59,7 @@ void psd_kept_free(struct psd_kept *k)
         *k->holder = NULL;
     }
     psi_list_remove(&k->link);
+    psd_store_uncount(k->cut->store, PSD_MEMORY_CUT, psi_malloc_bytes(record_bytes(block_count(k->bytes))));
     psi_free(k);
 }
 
@@ -125,7 +133,7 @@ void psd_kept_let_go(struct psd_store *s, struct psd_kept **holder, void *p, uin
         return;
     }
     k->owned = true;
-    k->cut->held_bytes += bytes;
+    psd_cut_hold(k->cut, bytes);
     k->cut->owned_bytes += bytes;
 }
 

@@ -384,7 +384,7 @@ static ps_status take_memory(struct psd_load *l, struct psi_err *err)
         }
         st = psi_fail(err, PS_RESOURCE_EXHAUSTED,
                       "%s would have %llu bytes with what it gets of it%s; its memory budget is %llu bytes (psd --memory_budget)",
-                      l->task->name, (unsigned long long)(l->o.had_bytes + s->promised_bytes), beside,
+                      l->task->name, (unsigned long long)(l->o.had_bytes + psd_store_taken(s)), beside,
                       (unsigned long long)l->budget_bytes);
     }
     while (st == PS_OK && psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {
@@ -505,7 +505,8 @@ static bool find_tensors(struct psd_load *l, struct values *of)
             PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psd_optim_slot_name(v->optimizer.kind, i - 1))); /* fits */
         }
         const struct psi_tensor *t = tensor(l, v->name, suffix, v->bytes);
-        if (t == NULL || t->type->dtype != v->dtype || !psi_shape_equal(&t->shape, &v->shape)) {
+        const ps_shape shape = psd_variable_shape(v);
+        if (t == NULL || t->type->dtype != v->dtype || !psi_shape_equal(&t->shape, &shape)) {
             return false;
         }
         of->arrays[i].tensor[0] = t;

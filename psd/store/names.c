@@ -17,10 +17,11 @@ static size_t key_of(char key[KEY_MAX], const char *container, const char *name)
     return a + 1 + b;
 }
 
-void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2])
+void psd_directory_init(struct psd_directory *d, struct psd_store *store, const uint64_t map_seed[2])
 {
-    psi_map_init(&d->names, map_seed);
+    psi_map_init_borrowing(&d->names, map_seed);
     d->forgotten = 0;
+    d->store = store;
 }
 
 void psd_directory_fini(struct psd_directory *d)
@@ -33,6 +34,88 @@ void psd_directory_fini(struct psd_directory *d)
     psi_map_fini(&d->names);
 }
 
+/* ---- the memory of a name ---- */
+
+enum { WORDS = sizeof(ps_optimizer) / sizeof(uint64_t) };
+_Static_assert(sizeof(ps_optimizer) == WORDS * sizeof(uint64_t) && WORDS <= 8, "a bit for each word");
+
+static uint32_t words_of(const ps_optimizer *optimizer, uint64_t words[WORDS])
+{
+    uint32_t bits = 0;
+    memcpy(words, optimizer, sizeof(*optimizer));
+    for (uint32_t i = 0; i < WORDS; i++) {
+        bits |= (uint32_t)(words[i] != 0) << i;
+    }
+    return bits;
+}
+
+static size_t definition_bytes(uint32_t rank, uint32_t optimizer_words)
+{
+    return (rank + (uint32_t)__builtin_popcount(optimizer_words)) * sizeof(uint64_t);
+}
+
+static size_t piece_bytes(const char *container, const char *name, uint32_t rank, uint32_t optimizer_words)
+{
+    return sizeof(struct psd_name) + strlen(container) + 1 + strlen(name) + 1 + definition_bytes(rank, optimizer_words);
+}
+
+uint64_t psd_name_bytes(const char *container, const char *name, const struct psd_definition *definition)
+{
+    uint64_t words[WORDS];
+    const size_t piece = piece_bytes(container, name, definition->shape.rank, words_of(&definition->optimizer, words));
+    return psi_malloc_bytes(piece) + PSI_MAP_ENTRY_BYTES;
+}
+
+/* Of the budget, with its place in the map. */
+static uint64_t counted_bytes(const struct psd_name *n)
+{
+    return psi_malloc_bytes(piece_bytes(n->container, n->name, n->rank, n->optimizer_words)) + PSI_MAP_ENTRY_BYTES;
+}
+
+static void define(struct psd_name *n, const struct psd_definition *d)
+{
+    uint64_t words[WORDS];
+    n->dtype = (uint8_t)d->dtype;
+    n->atomic = d->atomic;
+    n->queue = d->queue;
+    n->rank = (uint8_t)d->shape.rank;
+    n->optimizer_words = (uint8_t)words_of(&d->optimizer, words);
+    char *at = (char *)(uintptr_t)n->name + strlen(n->name) + 1;
+    memcpy(at, d->shape.dims, n->rank * sizeof(int64_t));
+    at += n->rank * sizeof(int64_t);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        if ((n->optimizer_words >> i & 1) != 0) {
+            memcpy(at, &words[i], sizeof(words[i]));
+            at += sizeof(words[i]);
+        }
+    }
+}
+
+struct psd_definition psd_name_definition(const struct psd_name *n)
+{
+    struct psd_definition d = {.dtype = (ps_dtype)n->dtype, .atomic = n->atomic, .queue = n->queue, .shape.rank = n->rank};
+    uint64_t words[WORDS] = {0};
+    const char *at = n->name + strlen(n->name) + 1;
+    memcpy(d.shape.dims, at, n->rank * sizeof(int64_t));
+    at += n->rank * sizeof(int64_t);
+    for (uint32_t i = 0; i < WORDS; i++) {
+        if ((n->optimizer_words >> i & 1) != 0) {
+            memcpy(&words[i], at, sizeof(words[i]));
+            at += sizeof(words[i]);
+        }
+    }
+    memcpy(&d.optimizer, words, sizeof(d.optimizer));
+    return d;
+}
+
+static void name_free(struct psd_directory *d, struct psd_name *n)
+{
+    psd_store_uncount(d->store, PSD_MEMORY_NAMES, counted_bytes(n));
+    psi_free(n);
+}
+
+/* ---- names come and go ---- */
+
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name)
 {
     char key[KEY_MAX];
@@ -40,35 +123,61 @@ const struct psd_name *psd_directory_find(const struct psd_directory *d, const c
     return psi_map_find(&d->names, key, n);
 }
 
-ps_status psd_name_reserve(struct psd_directory *d, const char *name, struct psd_name **out, struct psi_err *err)
+ps_status psd_name_reserve(struct psd_directory *d, const char *container, const char *name,
+                           const struct psd_definition *definition, struct psd_name **out, struct psi_err *err)
 {
-    struct psd_name *n = psi_calloc(1, sizeof(*n));
-    if (n == NULL) {
+    uint64_t words[WORDS];
+    const uint32_t rank = definition->shape.rank, optimizer_words = words_of(&definition->optimizer, words);
+    const struct psd_name *known = psd_directory_find(d, container, name);
+    *out = NULL;
+    if (known != NULL && definition_bytes(rank, optimizer_words) == definition_bytes(known->rank, known->optimizer_words)) {
+        return PS_OK;
+    }
+    struct psd_name *n = psi_malloc(piece_bytes(container, name, rank, optimizer_words));
+    if (n == NULL || psi_map_reserve(&d->names, KEY_MAX, err) != PS_OK) {
+        psi_free(n);
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: memory for variable '%s'", name);
     }
-    ps_status st = psi_map_reserve(&d->names, KEY_MAX, err);
-    if (st != PS_OK) {
-        psi_free(n);
-        return st;
-    }
+    memset(n, 0, sizeof(*n));
     *out = n;
     return PS_OK;
+}
+
+/* n, new, takes the place of what is known of its name, if anything is. */
+static void put(struct psd_directory *d, const char *container, const char *name, const struct psd_definition *definition,
+                struct psd_name *n)
+{
+    void *old = NULL;
+    const size_t a = strlen(container) + 1, b = strlen(name) + 1;
+    memcpy(n->container, container, a);
+    memcpy(n->container + a, name, b);
+    n->name = n->container + a;
+    define(n, definition);
+    ps_status st = psi_map_put(&d->names, n->container, a + b - 1, n, &old, NULL);
+    PSI_ASSERT(st == PS_OK); /* reserved */
+    psd_store_count(d->store, PSD_MEMORY_NAMES, counted_bytes(n));
+    if (old != NULL) {
+        const struct psd_name *was = old;
+        n->life = was->life;
+        n->asked = was->asked;
+        n->cut = n->cut > was->cut ? n->cut : was->cut;
+        n->sure = was->sure;
+        n->rounds = was->rounds;
+        n->by_rounds = was->by_rounds;
+        name_free(d, old);
+    }
 }
 
 void psd_directory_record(struct psd_directory *d, const char *container, const char *name,
                           const struct psd_definition *definition, uint32_t owner, struct psd_name *n)
 {
     char key[KEY_MAX];
-    size_t bytes = key_of(key, container, name);
-    if (n == NULL) {
-        n = psi_map_find(&d->names, key, bytes);
+    if (n != NULL) {
+        put(d, container, name, definition, n);
     } else {
-        memcpy(n->container, container, strlen(container) + 1);
-        memcpy(n->name, name, strlen(name) + 1);
-        ps_status st = psi_map_put(&d->names, key, bytes, n, NULL, NULL);
-        PSI_ASSERT(st == PS_OK); /* reserved */
+        n = psi_map_find(&d->names, key, key_of(key, container, name));
+        define(n, definition);
     }
-    n->definition = *definition;
     n->owner = owner;
 }
 
@@ -76,6 +185,16 @@ void psd_directory_record(struct psd_directory *d, const char *container, const 
 static struct psd_name *notes_of(const struct psd_name *n)
 {
     return (struct psd_name *)(uintptr_t)n;
+}
+
+uint64_t psd_directory_bytes(const struct psd_directory *d)
+{
+    uint64_t bytes = 0, cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&d->names, &cursor, NULL, NULL, &value)) {
+        bytes += counted_bytes(value);
+    }
+    return bytes;
 }
 
 void psd_name_confirm(const struct psd_name *n, uint64_t life)
@@ -114,7 +233,7 @@ void psd_directory_forget(struct psd_directory *d, const char *container, const 
     struct psd_name *n = psi_map_remove(&d->names, key, bytes);
     PSI_ASSERT(n != NULL);
     d->forgotten++;
-    psi_free(n);
+    name_free(d, n);
 }
 
 void psd_directory_forget_container(struct psd_directory *d, const char *container)

@@ -10,24 +10,32 @@
 
 #include "variable.h"
 
+/* One piece of memory, as long as its strings: a directory may have a million. */
 struct psd_name {
-    /* remembered: */
-    char container[PS_CONTAINER_BYTES_MAX + 1];
-    char name[PS_NAME_BYTES_MAX + 1];
-    struct psd_definition definition;
-    uint32_t owner; /* peer index, psd/state.h */
     /* volatile: notes on lives */
-    bool sure;      /* the owner has said that it has it */
-    uint64_t life;  /* of the process of the owner that said so last; 0: none */
+    uint64_t life;  /* of the process of the owner that said last that it has it; 0: none */
     uint64_t asked; /* of the one that was asked for it last, when none has said so since */
+    uint64_t cut;   /* the last one that has it: cut.h */
+    /* remembered: */
+    const char *name; /* behind the container's */
+    uint32_t owner;   /* peer index, psd/state.h */
+    uint8_t dtype, rank;
+    uint8_t optimizer_words; /* bit i: word i of its ps_optimizer is not 0, and is kept; no bit: it has none */
+    bool atomic, queue;
+    /* volatile: */
+    bool sure;      /* the owner has said that it has it */
     uint8_t rounds; /* of its container's group: 1 trainable, 2 the global step */
     bool by_rounds; /* as of psd_container */
-    uint64_t cut;   /* the last one that has it: cut.h */
+    /* remembered: */
+    char container[]; /* with its NUL; then the name with its NUL; then its dimensions, and the words of its optimizer, 8 bytes
+                         each */
 };
+struct psd_definition psd_name_definition(const struct psd_name *n);
 
 struct psd_directory {
-    struct psi_map names; /* remembered: container \0 name -> struct psd_name */
-    uint64_t forgotten;   /* derived: names so far */
+    struct psi_map names;    /* remembered: container \0 name -> struct psd_name */
+    uint64_t forgotten;      /* derived: names so far */
+    struct psd_store *store; /* volatile: of the same task, whose budget names are in */
 };
 
 /* A reset that has begun and is not done on all tasks. */
@@ -51,11 +59,19 @@ struct psd_reset {
     char why[PSD_RESET_WHY];  /* the last disk that has not noted it; "": none */
 };
 
-void psd_directory_init(struct psd_directory *d, const uint64_t map_seed[2]);
+/** store: of the same task; keeps. */
+void psd_directory_init(struct psd_directory *d, struct psd_store *store, const uint64_t map_seed[2]);
 void psd_directory_fini(struct psd_directory *d);
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name);
-/** Memory for one more name, so that its recording cannot fail. */
-ps_status psd_name_reserve(struct psd_directory *d, const char *name, struct psd_name **out, struct psi_err *err) PSI_MUST;
+/** What one takes of the budget. Only a creation asks whether that is there: what a task has already is recorded whatever the
+ * budget is. */
+uint64_t psd_name_bytes(const char *container, const char *name, const struct psd_definition *definition);
+/** What names take of the budget, counted anew. */
+uint64_t psd_directory_bytes(const struct psd_directory *d);
+/** Memory for a name with this definition, so that its recording cannot fail. *out NULL: the name is known, and
+ * its memory has room for the definition. */
+ps_status psd_name_reserve(struct psd_directory *d, const char *container, const char *name,
+                           const struct psd_definition *definition, struct psd_name **out, struct psi_err *err) PSI_MUST;
 /** Notes: its owner, as the process with that life, has said that it has it; has been asked for it; goes on to make it anew. */
 void psd_name_confirm(const struct psd_name *n, uint64_t life);
 void psd_name_asked(const struct psd_name *n, uint64_t life);

@@ -160,7 +160,7 @@ static void move(const struct placing *p, struct psd_container *from)
     } else { /* they have their places */
         psi_map_fini(&from->variables);
     }
-    psi_map_init(&from->variables, p->from->store.map_seed);
+    psi_map_init_borrowing(&from->variables, p->from->store.map_seed);
 }
 
 /* It lives from now on. */
@@ -200,7 +200,10 @@ static ps_status move_all(const struct placing *p, void (*moved)(const struct pl
     settle_orders(s, all);
     psi_free(all);
     psd_arena_take(&s->arena, &old->arena);
+    psd_arena_take(&s->records, &old->records);
     s->promised_bytes += old->promised_bytes;
+    psd_store_count(s, PSD_MEMORY_VARIABLES, old->counted[PSD_MEMORY_VARIABLES] - old->gone_bytes);
+    psd_store_uncount(old, PSD_MEMORY_VARIABLES, old->counted[PSD_MEMORY_VARIABLES] - old->gone_bytes);
     s->budget_lowered = s->budget_lowered || s->promised_bytes > s->budget_bytes;
     s->variable_count += old->variable_count;
     s->queue_count += old->queue_count;

@@ -297,6 +297,9 @@ struct psd_attempt *psd_attempt_new(struct psd_store *s)
 {
     struct psi_list *link = psi_list_pop_front(&s->free_attempts);
     struct psd_attempt *a = link != NULL ? PSI_CONTAINER_OF(link, struct psd_attempt, link) : psi_malloc(sizeof(*a));
+    if (a != NULL && link == NULL) {
+        psd_store_count(s, PSD_MEMORY_PUSHES, psi_malloc_bytes(sizeof(*a)));
+    }
     if (a != NULL) {
         memset(a, 0, sizeof(*a));
         psi_list_init(&a->link);
@@ -311,6 +314,7 @@ void psd_attempts_fini(struct psd_store *s)
     struct psi_list *link = NULL;
     while ((link = psi_list_pop_front(&s->free_attempts)) != NULL) {
         psi_free(PSI_CONTAINER_OF(link, struct psd_attempt, link));
+        psd_store_uncount(s, PSD_MEMORY_PUSHES, psi_malloc_bytes(sizeof(struct psd_attempt)));
     }
 }
 

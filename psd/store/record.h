@@ -104,8 +104,8 @@ struct psd_record {
     uint64_t rival_ms, rival_logged_ms;        /* when that was; when the log last said so. 0: never */
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
-/* what a record takes at most */
-#define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES)
+/* what a record takes at most, with its place in the map of all and the first tables of its own map */
+#define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES + PSI_MAP_ENTRY_BYTES + PSI_MAP_LEAST_BYTES)
 
 /** Kind PUSH, PUSHPULL or CONTRIBUTE. */
 static inline bool psd_push_is_gradient(uint8_t kind)

@@ -111,11 +111,24 @@ struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, ui
 
 /* ---- memory ---- */
 
+/* The records of a group, and of a member. */
+static uint64_t group_bytes(uint32_t part_count, uint32_t owner_count)
+{
+    return psi_malloc_bytes(sizeof(struct psd_rounds)) +
+           psi_malloc_bytes(((size_t)part_count + 1) * (sizeof(struct psd_part) + sizeof(struct psd_optim_scalars))) +
+           psi_malloc_bytes(((size_t)owner_count + 1) * sizeof(struct psd_owner));
+}
+
+static uint64_t member_bytes(uint32_t part_count)
+{
+    return psi_malloc_bytes(sizeof(struct psd_member)) + psi_malloc_bytes(((size_t)part_count + 1) * sizeof(struct psd_area));
+}
+
 uint64_t psd_member_memory_bytes(const struct psd_rounds *g)
 {
     uint64_t bytes = 0;
     for (uint32_t i = 0; g->options.mode == PSD_SYNC_ROUNDS && i < g->part_count; i++) {
-        bytes += g->parts[i].variable->bytes;
+        bytes += psd_arena_bytes(g->parts[i].variable->bytes);
     }
     return bytes;
 }
@@ -153,6 +166,7 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
         }
         psd_sums_reset(&p->sums);
     }
+    psd_store_uncount(s, PSD_MEMORY_ROUNDS, group_bytes(g->part_count, g->owner_count));
     psi_free(g->parts);
     psi_free(g->scalars);
     psi_free(g->owners);
@@ -162,11 +176,23 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
 static ps_status no_memory(const struct psd_store *s, uint64_t bytes, const char *container, const char *what,
                            struct psi_err *err)
 {
+    char text[PSD_MEMORY_TEXT_BYTES];
     return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
-                       "rounds of container '%s': %s need %llu bytes; of the memory budget of %llu bytes %llu are taken "
+                       "rounds of container '%s': %s need %llu bytes; of the memory budget of %llu bytes %llu are taken: %s "
                        "(psd --memory_budget)",
                        container, what, (unsigned long long)bytes, (unsigned long long)s->budget_bytes,
-                       (unsigned long long)s->promised_bytes);
+                       (unsigned long long)psd_store_taken(s), psd_store_memory_text(s, text));
+}
+
+uint64_t psd_rounds_record_bytes(const struct psd_store *s)
+{
+    uint64_t bytes = 0, cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_rounds *g = ((const struct psd_container *)value)->rounds;
+        bytes += g == NULL ? 0 : group_bytes(g->part_count, g->owner_count) + g->member_count * member_bytes(g->part_count);
+    }
+    return bytes;
 }
 
 static bool reserve_part(struct psd_store *s, struct psd_part *p)
@@ -210,10 +236,15 @@ ps_status psd_rounds_reserve(struct psd_store *s, const struct psd_container *c,
                              struct psd_rounds **out, struct psi_err *err)
 {
     uint64_t bytes = 0;
+    const uint64_t records_bytes = group_bytes(def->count, def->owner_count);
+    if (psd_store_missing(s, records_bytes) > 0) {
+        return no_memory(s, records_bytes, c->name, "their records", err);
+    }
     struct psd_rounds *g = new_group(c, def);
+    psd_store_count(s, PSD_MEMORY_ROUNDS, g == NULL ? 0 : records_bytes);
     if (g == NULL || g->parts == NULL || g->scalars == NULL || g->owners == NULL) {
         rounds_free(s, g);
-        return no_memory(s, sizeof(*g), c->name, "their records", err);
+        return no_memory(s, records_bytes, c->name, "their records", err);
     }
     for (uint32_t i = 0; i < def->count; i++) {
         g->parts[i].variable = psd_variable_by_creation(s, def->creations[i]);
@@ -239,14 +270,16 @@ static void member_free(struct psd_store *s, const struct psd_rounds *g, struct 
         struct psd_kept *nobody = NULL;
         unstage(s, m->areas[i].memory, g->parts[i].variable->bytes, &nobody);
     }
+    psd_store_uncount(s, PSD_MEMORY_ROUNDS, member_bytes(g->part_count));
     psi_free(m->areas);
     psi_free(m);
 }
 
 ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, struct psd_member **out, struct psi_err *err)
 {
-    struct psd_member *m = psi_calloc(1, sizeof(*m));
+    struct psd_member *m = psd_store_missing(s, member_bytes(g->part_count)) == 0 ? psi_calloc(1, sizeof(*m)) : NULL;
     if (m != NULL) {
+        psd_store_count(s, PSD_MEMORY_ROUNDS, member_bytes(g->part_count));
         psi_list_init(&m->link);
         m->areas = psi_calloc((size_t)g->part_count + 1, sizeof(*m->areas));
     }

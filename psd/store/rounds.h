@@ -151,6 +151,8 @@ bool psd_member_is_complete(const struct psd_rounds *g, const struct psd_member 
 struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, uint64_t round);
 /** Of all that the group has reserved, members too. */
 uint64_t psd_rounds_memory_bytes(const struct psd_rounds *g);
+/** What the records of all groups and of their members take of the budget, counted anew. */
+uint64_t psd_rounds_record_bytes(const struct psd_store *s);
 /** What a member reserves. */
 uint64_t psd_member_memory_bytes(const struct psd_rounds *g);
 

@@ -19,8 +19,9 @@ void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t bu
 {
     memset(s, 0, sizeof(*s));
     psd_arena_init(&s->arena);
+    psd_arena_init(&s->records);
     memcpy(s->map_seed, map_seed, sizeof(s->map_seed));
-    psi_map_init(&s->containers, map_seed);
+    psi_map_init_borrowing(&s->containers, map_seed);
     psi_u64_map_init(&s->handles, map_seed);
     psi_u64_map_init(&s->creations, map_seed);
     psi_list_init(&s->free_attempts);
@@ -46,12 +47,14 @@ void psd_store_fini(struct psd_store *s)
         psd_rounds_end(s, c);
         drop_all(s, c);
         psi_map_fini(&c->variables);
+        psi_free(c->cut_bare);
         psi_free(c);
     }
     psi_map_fini(&s->containers);
     psi_u64_map_fini(&s->handles);
     psi_u64_map_fini(&s->creations);
     psd_attempts_fini(s);
+    psd_arena_fini(&s->records);
     psd_arena_fini(&s->arena);
 }
 
@@ -155,8 +158,18 @@ const struct psd_variable *psd_variable_by_creation(const struct psd_store *s, u
 
 struct psd_definition psd_variable_definition(const struct psd_variable *v)
 {
-    return (struct psd_definition){
-        .dtype = v->dtype, .shape = v->shape, .optimizer = v->optimizer, .atomic = v->atomic, .queue = v->queue != NULL};
+    return (struct psd_definition){.dtype = v->dtype,
+                                   .shape = psd_variable_shape(v),
+                                   .optimizer = v->optimizer,
+                                   .atomic = v->atomic,
+                                   .queue = v->queue != NULL};
+}
+
+ps_shape psd_variable_shape(const struct psd_variable *v)
+{
+    ps_shape shape = {.rank = v->rank};
+    memcpy(shape.dims, v->name + strlen(v->name) + 1, v->rank * sizeof(shape.dims[0]));
+    return shape;
 }
 
 void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out)
@@ -189,6 +202,17 @@ uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_
     return psd_sums_get(&psd_variable_own(v)->sums, v->value, v->bytes, offset, bytes);
 }
 
+/* Of the record of a variable, name and dimensions with it. */
+static uint64_t piece_bytes(const char *name, uint32_t rank)
+{
+    return sizeof(struct psd_variable) + strlen(name) + 1 + rank * sizeof(int64_t);
+}
+
+uint64_t psd_variable_record_bytes(const char *name, uint32_t rank)
+{
+    return psd_arena_bytes(piece_bytes(name, rank)) + (uint64_t)3 * PSI_MAP_ENTRY_BYTES; /* by name, handle, creation */
+}
+
 void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
 {
     struct psd_variable *v = psd_variable_own(held);
@@ -204,10 +228,13 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
     }
     s->promised_bytes -= psd_variable_promised_bytes(v);
     psd_queue_free(s, v->queue);
-    psi_free(v);
+    const uint64_t record_bytes = psd_variable_record_bytes(v->name, v->rank);
+    s->gone_bytes -= v->gone ? record_bytes : 0;
+    psd_store_uncount(s, PSD_MEMORY_VARIABLES, record_bytes);
+    psd_arena_free(&s->records, v, piece_bytes(v->name, v->rank));
 }
 
-/* ---- memory: promises and staging ---- */
+/* ---- memory of values ---- */
 
 static uint64_t element_count(const struct psd_definition *d)
 {
@@ -223,92 +250,17 @@ static uint64_t value_bytes(const struct psd_definition *d)
 
 uint64_t psd_definition_memory_bytes(const struct psd_definition *d)
 {
-    return value_bytes(d) * (1 + psd_optim_slot_count(d->optimizer.kind));
+    return d->queue ? 0 : psd_arena_bytes(value_bytes(d)) * (1 + psd_optim_slot_count(d->optimizer.kind));
 }
 
 uint64_t psd_variable_promised_bytes(const struct psd_variable *v)
 {
-    return v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
+    return v->queue != NULL ? 0 : psd_arena_bytes(v->bytes) * (1 + psd_optim_slot_count(v->optimizer.kind));
 }
 
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v)
 {
-    return v->value == NULL ? 0 : psd_variable_promised_bytes(v);
-}
-
-static uint64_t over(uint64_t records_bytes)
-{
-    return records_bytes > PSD_RECORDS_FREE_BYTES ? records_bytes - PSD_RECORDS_FREE_BYTES : 0;
-}
-
-uint64_t psd_store_records_over(const struct psd_store *s)
-{
-    return over(s->records_bytes);
-}
-
-static uint64_t above_budget(const struct psd_store *s, uint64_t taken, uint64_t n)
-{
-    uint64_t left = taken < s->budget_bytes ? s->budget_bytes - taken : 0;
-    return n > left ? n - left : 0;
-}
-
-uint64_t psd_store_missing(const struct psd_store *s, uint64_t n)
-{
-    return above_budget(s, s->promised_bytes + over(s->records_bytes), n);
-}
-
-uint64_t psd_store_record_missing(const struct psd_store *s, uint64_t n)
-{
-    return above_budget(s, s->promised_bytes, over(s->records_bytes + n));
-}
-
-static bool promise(struct psd_store *s, uint64_t n)
-{
-    if (psd_store_missing(s, n) > 0) {
-        return false;
-    }
-    s->promised_bytes += n;
-    return true;
-}
-
-static void *stage(struct psd_store *s, uint64_t n, void *(*alloc)(struct psd_arena *a, uint64_t bytes))
-{
-    if (!promise(s, n)) {
-        return NULL;
-    }
-    void *p = alloc(&s->arena, n);
-    if (p == NULL) {
-        s->promised_bytes -= n;
-    }
-    return p;
-}
-
-void *psd_store_stage(struct psd_store *s, uint64_t n)
-{
-    return stage(s, n, psd_arena_alloc);
-}
-
-void *psd_store_stage_raw(struct psd_store *s, uint64_t n)
-{
-    return stage(s, n, psd_arena_alloc_raw);
-}
-
-void psd_store_unstage(struct psd_store *s, void *p, uint64_t n)
-{
-    psd_arena_free(&s->arena, p, n);
-    s->promised_bytes -= n;
-}
-
-void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept)
-{
-    psd_kept_let_go(s, kept, p, n);
-    s->promised_bytes -= n;
-}
-
-void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes)
-{
-    s->budget_lowered = s->promised_bytes > budget_bytes;
-    s->budget_bytes = budget_bytes;
+    return v->value == NULL ? 0 : v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
 }
 
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes)
@@ -349,6 +301,9 @@ ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_varia
 
 ps_status psd_container_reserve(struct psd_store *s, const char *name, struct psd_container **out, struct psi_err *err)
 {
+    if (psd_store_missing(s, PSD_CONTAINER_BYTES) > 0) {
+        return psd_store_full(s, "container", name, PSD_CONTAINER_BYTES, err);
+    }
     struct psd_container *c = psi_calloc(1, sizeof(*c));
     if (c == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "container '%s': memory", name);
@@ -359,7 +314,7 @@ ps_status psd_container_reserve(struct psd_store *s, const char *name, struct ps
         return st;
     }
     memcpy(c->name, name, strlen(name) + 1);
-    psi_map_init(&c->variables, s->map_seed);
+    psi_map_init_borrowing(&c->variables, s->map_seed);
     *out = c;
     return PS_OK;
 }
@@ -369,6 +324,7 @@ void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t in
     c->incarnation = incarnation;
     ps_status st = psi_map_put(&s->containers, c->name, strlen(c->name), c, NULL, NULL);
     PSI_ASSERT(st == PS_OK); /* reserved */
+    psd_store_count(s, PSD_MEMORY_CONTAINERS, PSD_CONTAINER_BYTES);
 }
 
 void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation)
@@ -376,7 +332,6 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
     psd_rounds_end(s, c);
     drop_all(s, c);
     psi_map_fini(&c->variables);
-    psi_map_init(&c->variables, s->map_seed);
     c->incarnation = incarnation;
     c->start = c->next = 0;
     c->by_rounds = false;
@@ -400,29 +355,26 @@ ps_status psd_variable_reserve(struct psd_store *s, const struct psd_container *
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': this task already holds %u variables", name,
                         s->variable_count);
     }
-    struct psd_variable *v = psi_aligned_calloc(PSI_CACHE_LINE, sizeof(*v)); /* PSD_VARIABLE_HOT_BYTES are whole lines */
+    uint64_t record_bytes = psd_variable_record_bytes(name, d->shape.rank);
+    if (psd_store_missing(s, bytes + record_bytes) > 0) {
+        return psd_store_full(s, d->queue ? "queue" : "variable", name, bytes + record_bytes, err);
+    }
+    struct psd_variable *v = psd_arena_alloc(&s->records, piece_bytes(name, d->shape.rank));
     if (v == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': memory for its record", name);
     }
     ps_status st = reserve_places(s, c, name, err);
-    if (st == PS_OK && !promise(s, bytes)) {
-        /* what never fits is not worth repeating */
-        bool never = bytes > s->budget_bytes;
-        st = psi_fail_as(err, never ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
-                         never ? PS_REASON_TOO_LARGE : PS_REASON_OVERLOADED,
-                         "variable '%s' and its slots need %llu bytes; of the memory budget of %llu bytes %llu are taken "
-                         "(psd --memory_budget)",
-                         name, (unsigned long long)bytes, (unsigned long long)s->budget_bytes,
-                         (unsigned long long)(s->promised_bytes + over(s->records_bytes)));
-    }
     if (st != PS_OK) {
-        psi_free(v);
+        psd_arena_free(&s->records, v, piece_bytes(name, d->shape.rank));
         return st;
     }
+    s->promised_bytes += bytes;
+    psd_store_count(s, PSD_MEMORY_VARIABLES, record_bytes);
     memcpy(v->name, name, strlen(name) + 1);
     v->dtype = d->dtype;
     v->element_bytes = (uint32_t)ps_dtype_bytes(d->dtype);
-    v->shape = d->shape;
+    v->rank = (uint8_t)d->shape.rank;
+    memcpy(v->name + strlen(name) + 1, d->shape.dims, v->rank * sizeof(d->shape.dims[0]));
     v->elements = element_count(d);
     v->bytes = value_bytes(d);
     v->atomic = d->atomic;
@@ -459,6 +411,7 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     PSI_IGNORE(psi_u64_map_remove(&s->creations, v->creation));                     /* it is v */
     v->gone = true;
     v->container = NULL;
+    s->gone_bytes += psd_variable_record_bytes(v->name, v->rank);
     s->variable_count--;
     if (v->queue != NULL) {
         s->queue_count--;
@@ -473,8 +426,9 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
 static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimizer, uint32_t i, uint64_t first, uint64_t count,
                       void *dst)
 {
-    ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(optimizer, i)};
-    psi_init_fill(&fill, v->dtype, &v->shape, 0, v->name, first, count, dst);
+    const ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(optimizer, i)};
+    const ps_shape shape = psd_variable_shape(v);
+    psi_init_fill(&fill, v->dtype, &shape, 0, v->name, first, count, dst);
 }
 
 static void make_slots(struct psd_variable *v)
@@ -496,7 +450,7 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
 {
     if (v->first_value == NULL) {
         psd_kept_let_go(s, &v->kept[0], v->value, v->bytes);
-        s->promised_bytes -= v->bytes;
+        s->promised_bytes -= psd_arena_bytes(v->bytes);
     }
     psd_sums_reset(&v->sums);
     v->first_value = NULL; /* it was this, or goes on with the promise that this brings */
@@ -519,7 +473,7 @@ void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint
 {
     PSI_ASSERT(v->initialised && slot > 0 && slot <= psd_optim_slot_count(v->optimizer.kind));
     psd_kept_let_go(s, &v->kept[slot], v->slots[slot - 1], v->bytes);
-    s->promised_bytes -= v->bytes;
+    s->promised_bytes -= psd_arena_bytes(v->bytes);
     v->slots[slot - 1] = values;
     psd_kept_move(&v->kept[slot], kept);
 }
@@ -569,12 +523,13 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
     PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised || m->value == v->value));
     uint64_t all = v->elements * (1 + psd_optim_slot_count(v->optimizer.kind));
     uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes; /* of this slice */
+    const ps_shape shape = psd_variable_shape(v);
     while (left > 0 && m->done < all) {
         uint64_t block = m->done / v->elements; /* 0: the value; then the slots */
         uint64_t first = m->done % v->elements;
         uint64_t count = v->elements - first < left ? v->elements - first : left;
         if (block == 0) {
-            psi_init_fill(&m->init, v->dtype, &v->shape, m->seed, v->name, first, count,
+            psi_init_fill(&m->init, v->dtype, &shape, m->seed, v->name, first, count,
                           (uint8_t *)m->value + first * v->element_bytes);
         } else {
             fill_slot(v, &m->optimizer, (uint32_t)block - 1, first, count,
@@ -607,7 +562,7 @@ static void take_empty_strings(struct psd_store *s, struct psd_variable *v, void
     uint64_t bytes = psi_blob_bytes_min(v->elements);
     PSI_ASSERT(v->bytes >= bytes);
     psd_kept_let_go(s, &v->kept[0], v->value, v->bytes);
-    s->promised_bytes -= v->bytes - bytes;
+    s->promised_bytes -= psd_arena_bytes(v->bytes) - psd_arena_bytes(bytes);
     v->value = value;
     v->bytes = bytes;
 }
@@ -647,7 +602,7 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
 void psd_store_check_invariants(const struct psd_store *s)
 {
     uint32_t count = 0, queues = 0;
-    uint64_t cursor = 0;
+    uint64_t cursor = 0, records = 0;
     void *value = NULL;
     while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
@@ -671,8 +626,10 @@ void psd_store_check_invariants(const struct psd_store *s)
                 queues++;
             }
             count++;
+            records += psd_variable_record_bytes(v->name, v->rank);
         }
     }
+    PSI_ASSERT(s->counted[PSD_MEMORY_VARIABLES] == records + s->gone_bytes);
     PSI_ASSERT(count == s->variable_count && queues == s->queue_count);
     PSI_ASSERT(psi_u64_map_count(&s->handles) == count && psi_u64_map_count(&s->creations) == count);
     PSI_ASSERT(s->promised_bytes <= s->budget_bytes || s->budget_lowered);

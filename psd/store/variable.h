@@ -39,7 +39,8 @@ struct psd_variable {
     bool given;  /* its first value, or a chief's, came by ASSIGN: somebody's model, also at version 0 */
     bool atomic; /* pushes are staged, reads are copies */
     /* volatile: */
-    bool gone; /* reset or deleted: lives on for those who hold it */
+    bool gone;    /* reset or deleted: lives on for those who hold it */
+    uint8_t rank; /* remembered: of its shape, whose dimensions are behind its name: psd_variable_shape() */
     uint32_t refs;
     struct psd_sums sums;    /* of the value */
     struct psi_list waiters; /* requests that wait for its value or its seal: psd/rpc/wait.h */
@@ -47,6 +48,7 @@ struct psd_variable {
     uint32_t element_bytes;
     uint32_t handle;      /* of this life: from the order of creations */
     uint32_t in_progress; /* pushes begun and not ended, those to an atomic variable apart: nothing of them can be seen */
+    uint32_t cut_refs;    /* volatile: of refs: that cut's, which stand for nothing in progress */
     uint64_t elements;
     /* remembered: */
     ps_optimizer optimizer; /* kind fixed at creation, hyperparameters as the chief says */
@@ -63,14 +65,12 @@ struct psd_variable {
     uint8_t giver[8];      /* given: the first bytes of that session's id */
     uint32_t pin;          /* 1 + index of the task that who made it has pinned it to; 0: it may be anywhere */
     uint32_t order; /* its place in the order of creation, of all that the cluster has; it is its own, also in checkpoints */
-    ps_shape shape;
-    char name[PS_NAME_BYTES_MAX + 1];
     /* volatile: */
     void *first_value;                              /* staged in the memory that is promised to `value`, which is NULL then */
     uint64_t checkpoint, checkpoint_version;        /* out of which its value came (place.h), and its version then; 0: of none */
     uint64_t cut;                                   /* the last cut that has it: psd/store/cut.h */
-    uint32_t cut_refs;                              /* of refs: that cut's, which stand for nothing in progress */
     struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX]; /* of value and slots: psd/store/kept.h; NULL: nobody */
+    char name[]; /* remembered: with its NUL; behind it rank dimensions, each int64_t, wherever the name ends */
 };
 enum { PSD_VARIABLE_HOT_BYTES = 256, PSD_WARM_MAX = 64 };
 _Static_assert(offsetof(struct psd_variable, creation) <= PSD_VARIABLE_HOT_BYTES, "what requests look at");
@@ -83,28 +83,47 @@ struct psd_container {
     struct psi_map variables;  /* name -> struct psd_variable */
     struct psd_rounds *rounds; /* psd/store/rounds.h; NULL: none */
     /* volatile: */
-    uint64_t cut;                         /* the last one that has it: psd/store/cut.h ... */
-    uint32_t cut_file;                    /* ... and the newest file of its values; 0: none */
-    uint32_t cut_notes;                   /* ... and what it has of it: PS_NOTE_SEALED, PS_NOTE_BARE */
-    uint64_t cut_step;                    /* ... and its global_step, + 1; 0: none that counts */
-    char cut_bare[PS_NAME_BYTES_MAX + 1]; /* ... and the first one without a value; "": there is none */
+    uint64_t cut;            /* the last one that has it: psd/store/cut.h ... */
+    uint32_t cut_file;       /* ... and the newest file of its values; 0: none */
+    uint32_t cut_notes;      /* ... and what it has of it: PS_NOTE_SEALED, PS_NOTE_BARE */
+    uint64_t cut_step;       /* ... and its global_step, + 1; 0: none that counts */
+    char *cut_bare;          /* ... and the first one without a value, owned; NULL: there is none */
     uint64_t start, next;    /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
     bool by_rounds;          /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
 
+/* What counts in the budget beside values, slots, elements and staging (memory.c). The names of the kinds stand in
+ * psd_store_memory_text(). */
+enum psd_memory {
+    PSD_MEMORY_VARIABLES,  /* records of variables and queues, with their places in the tables of names, handles and creations */
+    PSD_MEMORY_CONTAINERS, /* with what the directory keeps of them: their chiefs, and resets that are not done everywhere */
+    PSD_MEMORY_NAMES,      /* of the directory */
+    PSD_MEMORY_PUSHES,     /* records of pushes in progress and of attempts of queues */
+    PSD_MEMORY_ROUNDS,     /* records of groups and their members */
+    PSD_MEMORY_CUT,        /* of a checkpoint that is being made: copies of values and of what was freed since its cut */
+    /* of each of these PSD_MEMORY_FREE_BYTES are beside the budget, so that variables that fill it lock nobody out */
+    PSD_MEMORY_SESSIONS,
+    PSD_MEMORY_REQUESTS,    /* those that wait, and their lists */
+    PSD_MEMORY_CONNECTIONS, /* with their buffers and what waits to be sent */
+    PSD_MEMORY_KINDS
+};
+enum { PSD_MEMORY_FREE_BYTES = 16 << 20, PSD_MEMORY_TEXT_BYTES = 192 };
+
 struct psd_store {
     struct psi_map containers; /* remembered: */
     /* derived: */
     struct psi_u64_map handles, creations; /* -> struct psd_variable */
-    uint64_t records_bytes;                /* of sessions */
     uint32_t next_handle, next_order;
     uint32_t variable_count; /* queues too */
     uint32_t queue_count;
     uint64_t dropped; /* variables so far: who waits for one looks again when it has changed */
     /* volatile: */
     struct psd_arena arena;
+    struct psd_arena records; /* of variables */
     uint64_t map_seed[2];
+    uint64_t counted[PSD_MEMORY_KINDS]; /* bytes */
+    uint64_t gone_bytes;                /* of records of variables that are gone, and held */
     uint64_t budget_bytes;
     uint64_t promised_bytes; /* values and slots of all variables, initialised or not, elements of queues, and staging, of copies
                                 and calls too */
@@ -126,6 +145,9 @@ struct psd_definition {
     bool queue; /* and none of the above; its psi_queue_spec is known to its owner only */
 };
 
+/* What a container takes of the budget: its record, its place in the map of all, and the first tables of its own map. */
+enum { PSD_CONTAINER_BYTES = sizeof(struct psd_container) + 16 + PSI_MAP_ENTRY_BYTES + PSI_MAP_LEAST_BYTES };
+
 void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t budget_bytes);
 void psd_store_fini(struct psd_store *s);
 
@@ -136,7 +158,9 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err) PSI_MUST;
 
-/** Of value and slots. */
+/** What the record of a variable or queue takes of the budget, with its places in the tables. */
+uint64_t psd_variable_record_bytes(const char *name, uint32_t rank);
+/** Of value and slots, as the arena gives it. */
 uint64_t psd_definition_memory_bytes(const struct psd_definition *d);
 
 /** As psd_definition_compare(), and the hyperparameters too. */
@@ -163,7 +187,8 @@ static inline bool psd_variable_is_provisional(const struct psd_variable *v)
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
 /** psd_optim_begin() with the optimizer and state that are in force, and this learning rate; 0: the optimizer's own. */
 void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out);
-/** What a push that begins now captures: with the learning rate that is in force. */
+ps_shape psd_variable_shape(const struct psd_variable *v);
+/** What a push that begins now captures: psd_optim_begin() with the optimizer, state and learning rate that are in force. */
 void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out);
 /** References are no state: they keep memory. */
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v);
@@ -209,15 +234,29 @@ void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, st
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes);
 void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes,
                                struct psd_kept **kept);
+/* ---- memory.c: the budget ---- */
+/** n bytes of this kind more, or fewer. Whoever makes something asks psd_store_missing() before. */
+void psd_store_count(struct psd_store *s, enum psd_memory kind, uint64_t n);
+void psd_store_uncount(struct psd_store *s, enum psd_memory kind, uint64_t n);
+/** Of the budget. */
+uint64_t psd_store_taken(const struct psd_store *s);
+/** What of this kind is taken of the budget. */
+uint64_t psd_store_counted_over(const struct psd_store *s, enum psd_memory kind);
+/** What is in use, of the budget or beside it; what is promised and has no memory yet does not count. */
+uint64_t psd_store_memory_bytes(const struct psd_store *s);
+/** What fills the budget, the most first: "values 30.1M, variables 6.2M, names 1.1M". */
+const char *psd_store_memory_text(const struct psd_store *s, char text[PSD_MEMORY_TEXT_BYTES]);
+/** RESOURCE_EXHAUSTED, or FAILED_PRECONDITION where n is more than the whole budget: what of `name` needs n bytes, the budget and
+ * what fills it. */
+ps_status psd_store_full(const struct psd_store *s, const char *kind, const char *name, uint64_t n, struct psi_err *err) PSI_MUST;
 /** From now on; what was promised stays, nothing is promised above it. */
 void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes);
-enum { PSD_RECORDS_FREE_BYTES = 16 << 20 }; /* of records beside the budget, so that variables that fill it lock nobody out */
-/** What records take of the budget. */
-uint64_t psd_store_records_over(const struct psd_store *s);
 /** By how much n more bytes are above the budget; 0: they fit. */
 uint64_t psd_store_missing(const struct psd_store *s, uint64_t n);
-/** The same for one more record, of n bytes. */
-uint64_t psd_store_record_missing(const struct psd_store *s, uint64_t n);
+/** The same for n more of a kind that has PSD_MEMORY_FREE_BYTES beside it. */
+uint64_t psd_store_missing_of(const struct psd_store *s, enum psd_memory kind, uint64_t n);
+/** n bytes of the budget are promised, as psd_arena_bytes() says of a piece; false: they do not fit. */
+bool psd_store_promise(struct psd_store *s, uint64_t n) PSI_MUST;
 /** Staging memory of n bytes within the budget, zeroed; raw: with whatever is in it. NULL when there is none. */
 void *psd_store_stage(struct psd_store *s, uint64_t n);
 void *psd_store_stage_raw(struct psd_store *s, uint64_t n);

@@ -259,7 +259,7 @@ const struct psctl_verb psctl_verb_status = {
     .help =
         "One line per task and the total, or one TASK. RESTARTS are the processes that were the task before, since the\n"
         "directory began; LOST are variables that it had and its process of now has not. DATA is what its variables,\n"
-        "their slots and values on their way take of its memory budget, not the size of the process. PUSHES/S and\n"
+        "their slots, values on their way and the records of all that it has take, not the size of the process. PUSHES/S and\n"
         "BYTES/S are of the last seconds. A last line says which trainers have not said yet that the job is done, once one has,\n"
         "and when it is. Where the directory has a checkpoint_dir, a line says which checkpoint is the last one, how far the\n"
         "next one is, why the last attempt failed or was refused, and when they are made. Exit status 1 when a task is down\n"

@@ -183,7 +183,8 @@ static void variables(const struct look *l, const struct psd_variable *a, const 
     SAME_TEXT(psd_variable, name);
     SAME_TEXT(psd_variable, container->name);
     SAME(psd_variable, dtype);
-    SAME_BYTES(psd_variable, shape);
+    const ps_shape of_a = psd_variable_shape(a), of_b = psd_variable_shape(b);
+    CHECK(psd_variable, rank, memcmp(&of_a, &of_b, sizeof(of_a)) == 0);
     SAME(psd_variable, bytes);
     SAME_BYTES(psd_variable, optimizer);
     SAME_BYTES(psd_variable, rate);
@@ -341,7 +342,7 @@ static void stores(const struct look *l, const struct psd_store *a, const struct
     SAME(psd_store, queue_count);
     CHECK(psd_store, next_handle, l->cut || a->next_handle == b->next_handle);
     SAME(psd_store, next_order);
-    SAME(psd_store, records_bytes);
+    SAME(psd_store, counted[PSD_MEMORY_SESSIONS]);
     CHECK(psd_store, containers, psi_map_count(&a->containers) == psi_map_count(&b->containers));
     SAME_BY(psd_store, containers, containers);
     CHECK(psd_store, handles, psi_u64_map_count(&a->handles) == psi_u64_map_count(&b->handles));
@@ -447,7 +448,13 @@ static void names(const struct look *l, const struct psi_map *ma, const struct p
         SAME_TEXT(psd_name, container);
         SAME_TEXT(psd_name, name);
         SAME(psd_name, owner);
-        SAME_BY(psd_name, definition, definitions);
+        SAME(psd_name, dtype);
+        SAME(psd_name, rank);
+        SAME(psd_name, optimizer_words);
+        SAME(psd_name, atomic);
+        SAME(psd_name, queue);
+        const struct psd_definition of_a = psd_name_definition(a), of_b = psd_name_definition(b);
+        definitions(l, &of_a, &of_b);
     }
 }
 

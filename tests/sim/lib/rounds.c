@@ -29,7 +29,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { GRADIENTS = 4, CALLS_MANY = 1500, FORGETS_IN = 30, PAUSES_IN = 40 };
+enum {
+    RECORDS_BYTES = 40 << 10 /* of the budget: a group with its members, variables */,
+    GRADIENTS = 4,
+    CALLS_MANY = 1500,
+    FORGETS_IN = 30,
+    PAUSES_IN = 40
+};
 
 static double gradient_of(uint64_t round)
 {
@@ -344,9 +350,9 @@ void sim_rounds_draw(struct sim *s)
     if (s->sync.mode == PS_SYNC_ROUNDS && s->seed % 6 == 1 && !s->k.quiet) {
         uint64_t bytes = 0;
         for (uint32_t i = 0; i < s->k.vars; i++) {
-            bytes += s->var[i].elements * (s->var[i].dtype == PS_F32 ? 4 : 8);
+            bytes += psd_arena_bytes(s->var[i].elements * (s->var[i].dtype == PS_F32 ? 4 : 8));
         }
-        s->k.memory_bytes = bytes * sim_range(s, 2, 2ull + s->k.programs) + 4096;
+        s->k.memory_bytes = bytes * sim_range(s, 2, 2ull + s->k.programs) + RECORDS_BYTES;
     }
     sim_trace(s, "rounds: mode %d, %u workers, %u replicas, staleness %u, on loss %d, %u variables", (int)s->sync.mode,
               s->sync.workers, s->sync.replicas, s->sync.staleness, (int)s->sync.on_loss, s->k.vars);

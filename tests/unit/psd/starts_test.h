@@ -254,12 +254,20 @@ static inline void with_little_memory(struct psd_task_config *config)
     config->memory_budget_bytes = (uint64_t)N * 8 + (64 << 10);
 }
 
+/* What of task i's budget a checkpoint of it takes again. */
+static inline uint64_t kept_bytes(const struct st *s, uint32_t i)
+{
+    const struct psd_store *of = &s->sv->t[i]->core->store;
+    return psd_store_taken(of) - of->counted[PSD_MEMORY_PUSHES];
+}
+
 /* What task i says that would have so much. */
-static inline const char *why_little(uint32_t i, int bytes)
+static inline const char *why_little(uint32_t i, uint64_t bytes)
 {
     static char why[200];
-    (void)snprintf(why, sizeof(why), "/job:ps/task:%u would have %d bytes with what it gets of it; its memory budget is %d bytes",
-                   i, bytes, N * 8 + (64 << 10));
+    (void)snprintf(why, sizeof(why),
+                   "/job:ps/task:%u would have %llu bytes with what it gets of it; its memory budget is %d bytes", i,
+                   (unsigned long long)bytes, N * 8 + (64 << 10));
     return why;
 }
 

@@ -43,6 +43,10 @@ static inline void assert_same_chiefs(const struct psd_task *a, const struct psd
     }
 }
 
+/* Of the budget, what a few variables, names, containers and pushes take beside values: more than that, and less than any value
+ * that a test lets a budget refuse. */
+enum { TEST_RECORDS_BYTES = 8 << 10 };
+
 struct env {
     struct shell_net net;
     struct shell_task *t;

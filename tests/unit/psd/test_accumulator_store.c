@@ -8,25 +8,26 @@ TEST(test_accumulator_mean_and_sum)
         struct psi_queue_spec spec = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
         spec.reduction = reduction;
         struct life *l = life_new(&spec);
-        const uint64_t one = psd_element_memory_bytes(8);
+        const uint64_t one = psd_arena_bytes(psd_element_memory_bytes(8));
         apply(l, 0, 1, 1);
         apply(l, 1, 1, 2);
         apply(l, 0, 2, 6.5);
         assert_int_equal(psd_queue_length(l->q), 3);
         assert_int_equal(l->q->size, 0);
-        assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue) + one); /* whatever has been applied */
+        assert_int_equal(l->task->store.promised_bytes,
+                         psd_arena_bytes(sizeof(struct psd_queue)) + one); /* whatever has been applied */
         assert_replayed(l);
         assert_true(take_grad(l, 2, 1, 3) == (reduction == PSI_REDUCTION_MEAN ? 9.5 / 3 : 9.5));
         assert_int_equal(psd_queue_length(l->q), 0); /* of the next step nothing is there */
         assert_int_equal(l->q->step, 1);
         apply(l, 0, 3, 4);
-        assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue) + 2 * one);
+        assert_int_equal(l->task->store.promised_bytes, psd_arena_bytes(sizeof(struct psd_queue)) + 2 * one);
         end(l, 2, 1, false);
         assert_true(take_grad(l, 2, 2, 1) == 4);
         assert_int_equal(l->q->step, 2);
         assert_replayed(l);
         end(l, 2, 2, false);
-        assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue));
+        assert_int_equal(l->task->store.promised_bytes, psd_arena_bytes(sizeof(struct psd_queue)));
     }
 }
 
@@ -103,7 +104,8 @@ TEST(test_accumulator_dropped)
     PSI_IGNORE(take_grad(l, 1, 2, 1)); /* stays out: the one that came back */
     apply(l, 0, 3, 5);
     must(l, (struct psd_change){.kind = PSD_CHANGE_DROP, .variable = l->v});
-    assert_int_equal(l->task->store.promised_bytes, sizeof(struct psd_queue) + psd_element_memory_bytes(8));
+    assert_int_equal(l->task->store.promised_bytes,
+                     psd_arena_bytes(sizeof(struct psd_queue)) + psd_arena_bytes(psd_element_memory_bytes(8)));
     for (uint64_t id = 1; id <= 3; id++) {
         end(l, 0, id, false);
     }

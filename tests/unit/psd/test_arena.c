@@ -34,7 +34,7 @@ TEST(test_sizes_at_the_limits)
                                      16383, 16384, 16385, 65535, 65536, 65537, 200000, (4 << 20) - 1, 4 << 20};
     struct psd_arena a;
     uint8_t *at[ARRAY_COUNT(sizes)];
-    uint64_t used = 0;
+    uint64_t used = 0, taken = 0;
     psd_arena_init(&a);
     for (int round = 0; round < 2; round++) {
         for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
@@ -47,13 +47,19 @@ TEST(test_sizes_at_the_limits)
             assert_true(is_all(at[i], sizes[i], 0)); /* also what was used before */
             memset(at[i], 0xee, sizes[i]);
             used += sizes[i];
+            taken += psd_arena_bytes(sizes[i]);
+            assert_true(psd_arena_bytes(sizes[i]) >= sizes[i]);
+            assert_int_equal(psd_arena_bytes(psd_arena_bytes(sizes[i])), psd_arena_bytes(sizes[i]));
             assert_int_equal(a.used_bytes, used);
+            assert_int_equal(a.taken_bytes, taken);
         }
         for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
             assert_true(is_all(at[i], sizes[i], 0xee)); /* nobody else wrote there */
             psd_arena_free(&a, at[i], sizes[i]);
             used -= sizes[i];
+            taken -= psd_arena_bytes(sizes[i]);
             assert_int_equal(a.used_bytes, used);
+            assert_int_equal(a.taken_bytes, taken);
         }
     }
     psd_arena_free(&a, NULL, 5);

@@ -117,7 +117,7 @@ TEST(test_filled_once)
 
 static void with_little_memory(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = 512 << 10;
+    config->memory_budget_bytes = 832 << 10;
 }
 
 /* There is room for the items, but not for the table of them: nothing goes in, and what fits is a fill like any other. */

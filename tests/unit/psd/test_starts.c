@@ -574,12 +574,12 @@ TEST(test_restored_with_little_memory)
     set(s, 1);
     assert_int_equal(save(s), 1);
     set(s, 2);
-    const unsigned long long lives = t->store.promised_bytes;
-    t->config.memory_budget_bytes = 2 * lives - 1; /* psctl config set */
+    const unsigned long long lives = psd_store_taken(&t->store), again = kept_bytes(s, 1);
+    t->config.memory_budget_bytes = lives + again - 1; /* psctl config set */
     (void)snprintf(why, sizeof(why),
                    "/job:ps/task:1 would have %llu bytes with what it gets of it beside the %llu that live there; its memory "
                    "budget is %llu bytes",
-                   lives, lives, 2 * lives - 1);
+                   again, lives, lives + again - 1);
     restore(s, 1, PS_RESOURCE_EXHAUSTED, why);
     assert_both(s, 2, 2);
     t->config.memory_budget_bytes++;

@@ -124,13 +124,13 @@ TEST(test_without_memory_for_the_newest)
     for (uint32_t k = 0; k < 4; k++) {
         const uint32_t lacks = k % 2;
         const int more = k < 2 ? N : 2 * N; /* which is more than all there is */
-        const char *why = why_little(lacks, (N + more) * 8);
         struct st *s = st_new(sv_with_disk);
         set(s, 1);
         assert_int_equal(save(s), 1);
         PSI_IGNORE(made_of(s, lacks == 0 ? &s->sv->c : &s->at1, "x", lacks, (uint64_t)more)); /* that it is there */
         set(s, 2);
         assert_int_equal(save(s), 2);
+        const char *why = why_little(lacks, kept_bytes(s, lacks));
         kill_both(s);
         s->tweak = with_little_memory;
         boot(s, true, true);

@@ -8,7 +8,7 @@
 #include "psd/state.h"
 #include "psd/store/cut.h"
 
-enum { N = 40000 };
+enum { N = 40000, LITTLE = 16 << 10 /* more than what records and whole pages leave of the budget */ };
 
 static float values[N];
 
@@ -240,7 +240,7 @@ TEST(test_giver)
 
 static void small_budget(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = 10 * N * 4;
+    config->memory_budget_bytes = 10 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES;
 }
 
 /* FAULTS 56 and DESIGN's budget: a promise at creation, staging on top; refused with nothing applied, and room comes back. */
@@ -249,7 +249,7 @@ TEST(test_budget)
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
     struct env *e = env_new(small_budget);
-    fc_create_item(&m, "huge", PS_F32, 10 * N + 1, ps_sgd(1));
+    fc_create_item(&m, "huge", PS_F32, 11 * N, ps_sgd(1));
     assert_int_equal(fc_create(&e->c, &m, &a), PS_FAILED_PRECONDITION); /* it never fits: not worth repeating */
     assert_non_null(memmem(a.text.bytes, a.text.size, "'huge'", 6));
     assert_non_null(memmem(a.text.bytes, a.text.size, "memory_budget", 13));
@@ -264,7 +264,7 @@ TEST(test_budget)
     assert_int_equal(psd_task_memory_bytes(e->t->core), 9 * N * 4);
     fc_create_item(&m, "x", PS_F32, N, ps_sgd(1));
     assert_int_equal(fc_create(&e->c, &m, &a), PS_OK); /* 10 */
-    fc_create_item(&m, "y", PS_I32, 1, ps_no_optimizer());
+    fc_create_item(&m, "y", PS_I32, LITTLE, ps_no_optimizer());
     assert_int_equal(fc_create(&e->c, &m, &a), PS_RESOURCE_EXHAUSTED);
     struct fc_reply r = fc_push(&e->c, PS_OP_ASSIGN, &v, filled(values, N, 1), 1, 0);
     assert_reply(r, PS_RESOURCE_EXHAUSTED, "stage");
@@ -313,7 +313,7 @@ TEST(test_first_assign_of_a_large_one)
     assert_int_equal(psd_task_memory_bytes(e->t->core), LARGE * 4);
     fc_create_item(&m, "rest", PS_F32, N, ps_no_optimizer()); /* the budget is what it was */
     assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-    assert_int_equal(fc_make(&e->c, "more", PS_F32, 1, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(fc_make(&e->c, "more", PS_F32, LITTLE, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
     assert_applied(fc_delete(&e->c, e->c.next_id++, "v"));
     assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
 }
@@ -346,7 +346,7 @@ TEST(test_first_assigns_at_once)
         assert_int_equal(psd_task_memory_bytes(e->t->core), 2 * N * 4);
         fc_create_item(&m, "rest", PS_F32, 8 * N, ps_no_optimizer()); /* 10 - 2: no promise is left over */
         assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
-        assert_int_equal(fc_make(&e->c, "more", PS_F32, 1, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
+        assert_int_equal(fc_make(&e->c, "more", PS_F32, LITTLE, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
     }
 }
 

@@ -200,7 +200,7 @@ TEST(test_nonfinite_refuses_all)
 
 static void small_budget(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = 3 * N * 4;
+    config->memory_budget_bytes = 3 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES;
 }
 
 TEST(test_budget)

@@ -160,7 +160,7 @@ TEST(test_unknown_after_it_gave_way)
 /* 17 MiB of records, and a budget of 4 MiB: they count, and give way. */
 static void little_memory(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = 4 << 20;
+    config->memory_budget_bytes = (4 << 20) + TEST_RECORDS_BYTES;
 }
 
 TEST(test_records_count_in_the_budget)
@@ -258,7 +258,7 @@ TEST(test_pushes_of_the_vanished)
 
 static void staging(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = 22 * N * 4 + 1;
+    config->memory_budget_bytes = 22 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES;
 }
 
 TEST(test_staged_values_of_the_vanished)
@@ -338,7 +338,7 @@ TEST(test_lists_of_the_vanished)
     struct env *e = env_new(little_memory);
     struct wire *items = wire_new();
     fc_create_item(&create, "v", PS_F32, 1, ps_no_optimizer());
-    while (items->len < PS_CONTROL_BODY_MAX - 64) {
+    while (items->len < PS_CONTROL_BODY_MAX / 8) {
         wire_item(items, &ps_v1_CreateItem_msg, &create);
     }
     struct fc_reply r = {.status = FC_NONE};
@@ -360,7 +360,7 @@ TEST(test_lists_of_the_vanished)
 
 static void two_copies(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = 3 * N * 4; /* with the value */
+    config->memory_budget_bytes = 3 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES; /* with the value */
 }
 
 /* Beats keep it alive, but what it does not take for a lease is dropped with its connection. A byte now and then is enough to

@@ -14,6 +14,8 @@
 
 #include <stdlib.h>
 
+enum { RECORDS = 96 << 10 };
+
 static float grads[RT_MEMBERS][RT_N], want[RT_N], slot[RT_N], values[RT_N];
 
 static void in_slices(struct psd_task_config *config)
@@ -21,10 +23,22 @@ static void in_slices(struct psd_task_config *config)
     config->round_slice_bytes = 1;
 }
 
-/* Both variables, their second copy, and two members: not a byte more. */
+/* Of both variables, and of the global step. */
+static uint64_t model_bytes(void)
+{
+    return psd_arena_bytes((uint64_t)RT_N * 4) + psd_arena_bytes((uint64_t)RT_SMALL * 4);
+}
+
+static uint64_t step_bytes(void)
+{
+    return psd_arena_bytes(8);
+}
+
+/* Both variables, their second copy, and two members, with RECORDS bytes for the records of all of them: a third member has more.
+ */
 static void exact_budget(struct psd_task_config *config)
 {
-    config->memory_budget_bytes = (uint64_t)(RT_N + RT_SMALL) * 4 * (1 + 1 + 2) + 8;
+    config->memory_budget_bytes = model_bytes() * (1 + 1 + 2) + step_bytes() + RECORDS;
 }
 
 static const uint64_t both[] = {1, 2};
@@ -189,9 +203,10 @@ TEST(test_memory_is_reserved_at_joining)
 {
     struct psi_err err;
     struct rt *r = rt_new(exact_budget, ps_sgd(1), 2);
-    const uint64_t model = (uint64_t)(RT_N + RT_SMALL) * 4;
+    const uint64_t model = model_bytes(), step = step_bytes();
     const struct psd_store *s = &rt_task(r)->store;
-    assert_int_equal(s->promised_bytes, model + 8 + model + 2 * model); /* values, the copy, members x gradients */
+    assert_true(model > RECORDS && psd_store_taken(s) - s->promised_bytes < RECORDS);
+    assert_int_equal(s->promised_bytes, model + step + model + 2 * model); /* values, the copy, members x gradients */
     assert_int_equal(psd_rounds_memory_bytes(rt_group(r)), 3 * model);
     assert_int_equal(rt_join(r, 2, &err), PS_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(err.text, "one more member"));
@@ -200,14 +215,14 @@ TEST(test_memory_is_reserved_at_joining)
         rt_contribute_all(r, 1, 1, round);
         rt_prepare(r, round, both, 2);
         rt_commit(r, round, both, 2);
-        assert_int_equal(s->promised_bytes, 4 * model + 8);
+        assert_int_equal(s->promised_bytes, 4 * model + step);
     }
-    assert_int_equal(psd_task_memory_bytes(rt_task(r)), 4 * model + 8);
+    assert_int_equal(s->arena.taken_bytes, 4 * model + step);
     rt_leave(r, 0);
-    assert_int_equal(s->promised_bytes, 3 * model + 8);
+    assert_int_equal(s->promised_bytes, 3 * model + step);
     assert_int_equal(rt_join(r, 2, NULL), PS_OK);
     assert_int_equal(rt_set_as(r, 0, PSD_SYNC_NONE, NULL), PS_OK);
-    assert_int_equal(s->promised_bytes, model + 8);
+    assert_int_equal(s->promised_bytes, model + step);
     assert_floats(rt_variable(r, "w")->value, 0, RT_N, -2);
 }
 
@@ -235,7 +250,7 @@ TEST(test_no_memory_for_the_copy)
     assert_int_equal(rt_set_as(r, RT_GENERATION, PSD_SYNC_ROUNDS, &err), PS_RESOURCE_EXHAUSTED);
     assert_non_null(strstr(err.text, "second copy"));
     assert_null(rt_group(r));
-    assert_int_equal(rt_task(r)->store.promised_bytes, (uint64_t)(RT_N + RT_SMALL) * 4 * 3 + 8);
+    assert_int_equal(rt_task(r)->store.promised_bytes, model_bytes() * 3 + step_bytes());
 }
 
 TEST(test_set)

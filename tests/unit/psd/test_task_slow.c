@@ -21,7 +21,7 @@ static void in_slices(struct psd_task_config *config)
 static void small_budget(struct psd_task_config *config)
 {
     in_slices(config);
-    config->memory_budget_bytes = 3 * N * 4;
+    config->memory_budget_bytes = 3 * psd_arena_bytes(N * 4) + TEST_RECORDS_BYTES;
 }
 
 struct slow {

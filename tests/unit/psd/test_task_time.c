@@ -501,7 +501,9 @@ TEST(test_info)
     assert_int_equal(a.sessions, 2);
     assert_int_equal(a.variables, 2);
     assert_int_equal(a.variable_bytes, N * 4 + 24);
-    assert_int_equal(a.memory_bytes, 3 * N * 4 + 24);
+    assert_int_equal(e->t->core->store.arena.used_bytes, 3 * N * 4 + 24);
+    assert_in_range(a.memory_bytes, 3 * N * 4 + 24 + 2 * PSD_RECORD_BYTES, UINT64_MAX);
+    assert_int_equal(a.memory_bytes, psd_store_memory_bytes(&e->t->core->store));
     assert_int_equal(a.pushes_applied, 5);
     assert_int_equal(a.pulls, 5);
     assert_int_equal(a.uptime_ms, 1000);

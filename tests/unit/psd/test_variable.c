@@ -9,6 +9,7 @@
 #include "psd/store/mutate.h"
 
 static const uint64_t seed[2] = {3, 4};
+enum { VALUE = 4096 }; /* of 1,000 float32, as the arena gives it */
 
 static struct psd_definition definition(ps_dtype dtype, int64_t elements, const ps_optimizer *opt)
 {
@@ -135,12 +136,12 @@ TEST(test_references)
     assert_true(held->gone);
     assert_null(held->container);
     assert_floats(held->value, 0, 1000, 1);
-    assert_int_equal(s.promised_bytes, 8000);
-    assert_int_equal(s.arena.used_bytes, 8000);
+    assert_int_equal(s.promised_bytes, 2 * VALUE);
+    assert_int_equal(s.arena.taken_bytes, 2 * VALUE);
     psd_store_check_invariants(&s);
     psd_variable_unref(&s, held);
     assert_int_equal(s.promised_bytes, 0);
-    assert_int_equal(s.arena.used_bytes, 0);
+    assert_int_equal(s.arena.taken_bytes, 0);
     psd_store_fini(&s);
 }
 
@@ -152,7 +153,7 @@ TEST(test_initialise_and_slots)
     psd_store_init(&s, seed, 1 << 20);
     struct psd_variable *v = make(&s, "c", "v", &d);
     assert_null(v->value);
-    assert_int_equal(s.promised_bytes, 8000);
+    assert_int_equal(s.promised_bytes, 2 * VALUE);
     assert_int_equal(initialise(&s, v, ps_constant(2), &err), PS_OK);
     assert_true(v->initialised);
     assert_int_equal(v->version, 0);
@@ -178,7 +179,7 @@ TEST(test_stage_and_swap_in)
     struct psd_store s;
     struct psi_err err;
     struct psd_definition d = definition(PS_F32, 1000, ps_sgd(1));
-    psd_store_init(&s, seed, 8000);
+    psd_store_init(&s, seed, 2 * VALUE + PSD_CONTAINER_BYTES + psd_variable_record_bytes("v", 1));
     struct psd_variable *v = make(&s, "c", "v", &d);
     float *staged = psd_store_stage(&s, 4000);
     assert_non_null(staged);
@@ -196,8 +197,8 @@ TEST(test_stage_and_swap_in)
     psd_variable_swap_in(&s, v, staged, 4000, &nobody);
     assert_int_equal(v->version, 1);
     assert_floats(v->value, 0, 1000, 9);
-    assert_int_equal(s.arena.used_bytes, 4000);
-    assert_int_equal(s.promised_bytes, 4000);
+    assert_int_equal(s.arena.taken_bytes, VALUE);
+    assert_int_equal(s.promised_bytes, VALUE);
     psd_store_fini(&s);
 }
 
@@ -209,15 +210,23 @@ TEST(test_budget_at_its_limit)
         struct psd_variable *v = NULL;
         struct psi_err err;
         struct psd_definition d = definition(PS_F64, 1000, ps_adam(1));
-        psd_store_init(&s, seed, (uint64_t)(24000 + delta));
+        const uint64_t values = psd_definition_memory_bytes(&d), record = psd_variable_record_bytes("v", 1);
+        assert_int_equal(values, 3 * 2 * VALUE);
+        psd_store_init(&s, seed, values + record + PSD_CONTAINER_BYTES + (uint64_t)delta);
         assert_int_equal(container(&s, "c", &c, &err), PS_OK);
         ps_status st = create(&s, c, "v", &d, &v, &err);
-        assert_int_equal(st, delta < 0 ? PS_FAILED_PRECONDITION : PS_OK); /* larger than all of it */
+        assert_int_equal(st, delta < 0 ? PS_RESOURCE_EXHAUSTED : PS_OK);
         if (delta < 0) {
-            assert_non_null(strstr(err.text, "24000"));
-            assert_non_null(strstr(err.text, "23999"));
+            char want[96];
+            PSI_IGNORE(snprintf(want, sizeof(want),
+                                "variable 'v' needs %llu bytes; of the memory budget of %llu bytes %u are taken",
+                                (unsigned long long)(values + record), (unsigned long long)s.budget_bytes,
+                                (unsigned)PSD_CONTAINER_BYTES)); /* fits */
+            assert_non_null(strstr(err.text, want));
+            assert_non_null(strstr(err.text, "containers"));
+            assert_non_null(strstr(err.text, "psd --memory_budget"));
         }
-        assert_int_equal(s.promised_bytes, delta < 0 ? 0 : 24000);
+        assert_int_equal(s.promised_bytes, delta < 0 ? 0 : values);
         if (delta >= 0) { /* would fit, were the other not there */
             assert_int_equal(create(&s, c, "w", &d, &v, &err), PS_RESOURCE_EXHAUSTED);
         }
@@ -257,8 +266,8 @@ TEST(test_no_memory)
         bool fired = psi_mem_fail_left() == -1;
         psi_mem_fail_after(-1);
         assert_int_equal(failed, fired ? 1 : 0);
-        assert_int_equal(s.promised_bytes, 12000);
-        assert_int_equal(s.arena.used_bytes, 12000);
+        assert_int_equal(s.promised_bytes, 3 * VALUE);
+        assert_int_equal(s.arena.taken_bytes, 3 * VALUE);
         assert_floats(v->value, 0, 1000, 1);
         psd_store_check_invariants(&s);
         psd_store_fini(&s);
