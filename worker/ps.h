@@ -904,12 +904,15 @@ typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info)
 PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save what all ps tasks have now: the number of the checkpoint, which is on the disks of all of them when this returns. Training
- * goes on meanwhile; in rounds it is what they had between two of them.
+ * goes on meanwhile; in rounds it is what they had between two of them. PS_OK: the checkpoint has what was there at the call, or
+ * what it has become by training.
  *
  * out_number  may be NULL
- * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task was lost meanwhile, or its disk is still at
- * an older one: try again), ABORTED (a container was reset meanwhile), DEADLINE_EXCEEDED (it goes on), and what a disk says:
- * RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any thread.
+ * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task is away, or its disk is still at an older
+ * one; with PS_OUTCOME_UNKNOWN: what was there is lost, for tasks have gone back to a checkpoint, or the directory was started
+ * again; ps_task_checkpoints() says what is saved, and another call saves what is there now), ABORTED (a container was reset
+ * meanwhile), DEADLINE_EXCEEDED (it goes on), and what a disk says: RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any
+ * thread.
  */
 PS_API ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number);
 /* A file of a checkpoint that is not as it was written, or cannot be read. Of status UNAVAILABLE or DEADLINE_EXCEEDED: its task
@@ -963,11 +966,13 @@ PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force
  * All ps tasks go back to a checkpoint, while they live: each container that it has, everywhere, with all that has happened to it
  * since; containers that it has not stay. It is loaded beside what lives, and verified, before anything changes. Whoever trains
  * there gets ABORTED. A checkpoint of it is made then: until that is whole a task that is lost may make all go back to the newest
- * one before. *out_next (may be NULL) is its number; should it fail (ps_task_checkpoints() has it no more), ps_checkpoint_save()
- * makes another one. Errors: NOT_FOUND, FAILED_PRECONDITION (it is not whole on all tasks, or of tasks that are no more; it has
- * nothing, or all that it has was reset since; no checkpoint_dir), DATA_LOSS (a file of it is not as it was written),
- * RESOURCE_EXHAUSTED (no memory for it beside what lives), UNAVAILABLE (a task is away); nothing has changed then.
- * DEADLINE_EXCEEDED (it goes on, if it has begun). Any thread.
+ * one before. PS_OK: that checkpoint is whole; *out_next (may be NULL) is its number. Errors: NOT_FOUND, FAILED_PRECONDITION (it
+ * is not whole on all tasks, or of tasks that are no more; it has nothing, or all that it has was reset since; no
+ * checkpoint_dir), DATA_LOSS (a file of it is not as it was written), RESOURCE_EXHAUSTED (no memory for it beside what lives),
+ * UNAVAILABLE (a task is away); nothing has changed then. With PS_MAYBE_PARTLY_APPLIED: it was restored, and is not saved so, for
+ * the reason that the status says; UNAVAILABLE: a task was lost before, and the text names the checkpoint that all have gone back
+ * to. With PS_OUTCOME_UNKNOWN, UNAVAILABLE: the directory was started again. DEADLINE_EXCEEDED (it goes on, if it has begun). Any
+ * thread.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /**

@@ -358,6 +358,10 @@ void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct p
     struct psd_wait *w = NULL;
     while ((w = psd_wait_first(waiters)) != NULL) {
         w->err = *err;
+        if (w->op == PS_OP_CHECKPOINT_RESTORE) { /* its client is not to ask for it again by itself: it is restored */
+            psi_err_prefix(&w->err, "checkpoint %llu was restored, and is not saved so", (unsigned long long)w->result);
+            w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+        }
         psd_wait_done(t, w);
     }
 }
@@ -657,6 +661,7 @@ void psd_saves_lost(struct psd_task *t, const struct psd_peer *p)
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before its part was written",
                                psd_peer_text(t, p, who, sizeof(who)))); /* below */
+        psi_list_move_all(&s->asked, &s->served); /* the next attempt is as good for them, if nothing is lost with that task */
         give_up(t, &err);
     }
 }
@@ -665,10 +670,27 @@ void psd_saves_reset(struct psd_task *t, const char *container)
 {
     struct psd_saves *s = t->saves;
     struct psi_err err;
-    if (s != NULL && s->phase == PSD_SAVES_CUTTING) {
-        PSI_IGNORE(psi_fail(&err, PS_ABORTED, "container '%s' was reset meanwhile", container)); /* below */
+    if (s == NULL) {
+        return;
+    }
+    PSI_IGNORE(psi_fail(&err, PS_ABORTED, "container '%s' was reset meanwhile", container)); /* below */
+    if (s->phase == PSD_SAVES_CUTTING) {
         give_up(t, &err);
     }
+    psd_saves_fail(t, &s->asked, &err);
+}
+
+void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_LOST,
+                           "what was to be saved is lost: tasks have gone back to checkpoint %llu, of step %llu, which is what "
+                           "holds now",
+                           (unsigned long long)c->what.number,
+                           (unsigned long long)(c->what.step == 0 ? 0 : c->what.step - 1))); /* told */
+    err.applied = PS_OUTCOME_UNKNOWN; /* its client is not to ask again by itself: it would be answered for something else */
+    psd_saves_fail(t, &s->asked, &err);
 }
 
 void psd_saves_attempt(struct psd_task *t)
@@ -723,7 +745,7 @@ void psd_saves_hurry(struct psd_task *t)
 
 /* ---- requests ---- */
 
-static void describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
     const struct psd_saves *s = t->saves;
     char buffer[PSD_NAMES_BYTES];
@@ -743,12 +765,12 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
 static void expire(struct psd_task *t, struct psd_wait *w)
 {
     struct psd_wait_text text;
-    describe(t, w, &text);
+    psd_saves_describe(t, w, &text);
     PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the checkpoint is not saved yet, and goes on; waits for: %s",
                         text.release)); /* answered by the caller */
 }
 
-static const struct psd_wait_kind of_checkpoint = {.describe = describe, .expire = expire};
+static const struct psd_wait_kind of_checkpoint = {.describe = psd_saves_describe, .expire = expire};
 
 void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {

@@ -88,11 +88,12 @@ struct psd_saves {
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
     uint64_t begun_ms;
-    bool hurries;                  /* a task ends: all were told to write it as fast as they can */
-    struct psi_buf files;          /* FileItems */
-    struct psi_map parts;          /* peer, container -> struct psd_saves_part */
-    struct psi_list asked, served; /* struct psd_need of CHECKPOINT: for the next one; for this one */
-    struct psi_list deleting;      /* likewise of CHECKPOINT_DELETE */
+    bool hurries;          /* a task ends: all were told to write it as fast as they can */
+    struct psi_buf files;  /* FileItems */
+    struct psi_map parts;  /* peer, container -> struct psd_saves_part */
+    /* struct psd_need of CHECKPOINT, and of CHECKPOINT_RESTORE once it is placed: for the next one; for this one */
+    struct psi_list asked, served;
+    struct psi_list deleting; /* likewise of CHECKPOINT_DELETE */
 };
 
 /** The last attempt, of this number, has failed; 0: none could be made. */
@@ -110,8 +111,12 @@ void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd
                         const struct psi_err *err);
 /** p is not connected any more. */
 void psd_saves_lost(struct psd_task *t, const struct psd_peer *p);
-/** A container is reset: an attempt that is under way ends. */
+/** A container is reset: an attempt that is under way ends, and so do requests for a checkpoint of what was there, ABORTED. */
 void psd_saves_reset(struct psd_task *t, const char *container);
+/** What lives on some task gives way to checkpoint c: requests that were to have what was there saved end, UNAVAILABLE. */
+void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c);
+/** What a request for a checkpoint waits for, also one of CHECKPOINT_RESTORE whose checkpoint is placed. */
+void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
 /** The highest number that was ever given out; 0: none was, or nothing is saved here. */
 uint64_t psd_saves_highest(const struct psd_task *t);
 /** No checkpoint of the container up to this number may be loaded, as our disk and those of the tasks that have listed say. */

@@ -396,11 +396,16 @@ static void place(struct psd_task *t)
         say_placed(t, &all, &left);
         psd_starts_note_elsewhere(t);
         s->phase = PSD_STARTS_PLACING;
+        bool any = false;
         for (uint32_t i = 0; i < t->peer_count; i++) {
             for (size_t k = 0; k < of[i].count; k++) {
                 psd_groups_reset(t, of[i].of[k].container);
             }
+            any = any || of[i].count > 0;
             s->peers[i].done = false;
+        }
+        if (any) {
+            psd_saves_went_back(t, c);
         }
         for (uint32_t i = 0; i < t->peer_count; i++) {
             if (s->peers[i].loads && !t->peers[i].self) {

@@ -233,7 +233,8 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
 ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
 /** A checkpoint is made before this one is restored, which is not to push it out meanwhile. */
 void psd_starts_keep(struct psd_task *t, uint64_t number);
-/** Who asked is told; err NULL: it lives, and a checkpoint of it is made, so that a later start loads no newer one than it. */
+/** err NULL: it lives, and a checkpoint of it is made, so that a later start loads no newer one than it; who asked is told then.
+ * Otherwise who asked is told at once. */
 void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err);
 
 /* ---- shares.c ---- */

@@ -4,7 +4,8 @@
  * or dealt over all of them.
  *
  * Happy path: it is whole on all tasks -> a start of all of them as soon as none is under way (starts.c) -> all have loaded,
- * verified and placed it -> a checkpoint of it is made, so that a kill does not bring back a newer one -> it is answered.
+ * verified and placed it -> a checkpoint of it is made, so that a kill does not bring back a newer one (saves.c has the request
+ * from then on) -> it is answered with the number of that one.
  * Failure: none of that number, or not whole; a part is not as it was written, or no memory for it: nothing has changed; another
  * one is asked for: that comes first. Its client is gone, or waits no longer, before it has begun: it is not begun.
  */
@@ -47,6 +48,12 @@ static void say_before(const struct psd_task *t, char *buf, size_t n)
     }
 }
 
+/* All have placed it, and the checkpoint of it is waited for. */
+static bool is_placed(const struct psd_task *t, const struct psd_wait *w)
+{
+    return w->needs[0].of != &t->starts->asking;
+}
+
 static const char *stage(const struct psd_starts *s)
 {
     return s->phase == PSD_STARTS_LOADING ? "it is read" : "it is placed";
@@ -56,8 +63,17 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
 {
     const struct psd_starts *s = t->starts;
     uint32_t loads = 0, done = 0, share = 0;
+    bool placed = is_placed(t, w);
+    if (placed) {
+        psd_saves_describe(t, w, out);
+    }
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored: %s", (unsigned long long)w->result,
-                        s->by_ask ? stage(s) : "not under way")); /* fits */
+                        placed      ? "it is saved so"
+                        : s->by_ask ? stage(s)
+                                    : "not under way")); /* fits */
+    if (placed) {
+        return;
+    }
     if (s->by_ask) {
         psd_starts_count(t, &loads, &done, &share);
         PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so, %u %%", done, loads,
@@ -74,7 +90,13 @@ static void expire(struct psd_task *t, struct psd_wait *w)
     unsigned long long number = w->result;
     char before[PSD_NAMES_BYTES];
     uint32_t loads = 0, done = 0, share = 0;
-    if (s->by_ask) {
+    if (is_placed(t, w)) {
+        struct psd_wait_text text;
+        psd_saves_describe(t, w, &text);
+        PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
+                            "checkpoint %llu is restored, and not saved so yet, which goes on; waits for: %s", number,
+                            text.release)); /* answered by the caller */
+    } else if (s->by_ask) {
         psd_starts_count(t, &loads, &done, &share);
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "checkpoint %llu is being restored, which goes on: %s, by %u of %u tasks so far, %u %%", number,
@@ -228,12 +250,13 @@ void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
         t->saves->wanted = true;
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->starts->asking) {
-        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        struct psd_need *need = PSI_CONTAINER_OF(it, struct psd_need, at);
         if (err != NULL) {
-            w->err = *err;
-        } else {
-            w->result = psd_saves_highest(t) + 1; /* the checkpoint that is made of it */
+            need->wait->err = *err;
+            psd_wait_done(t, need->wait);
+        } else { /* answered with the checkpoint that is made of it */
+            psi_list_remove(it);
+            psd_wait_hang(need->wait, need, &t->saves->asked);
         }
-        psd_wait_done(t, w);
     }
 }

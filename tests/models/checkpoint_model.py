@@ -24,6 +24,10 @@ nothing lives, otherwise a reset. First values, to which nothing had been done a
 since: PLACE says whether any part had been trained at the cut, which the manifest has of all of them; where none had, such a part counts
 as lost, and whoever trains gives the model up. Somebody may say (`restore` none) that a start where nothing lives begins a new model though some are
 there: before any of it lives the directory's disk notes up to which number, and none of those is loaded beside what lives.
+Somebody asks for a checkpoint of what lives, or that all tasks go back to one and that a checkpoint is made of that (`restore`). Such a
+request is answered when a checkpoint is saved whose cut was taken behind it, while what it is about lived on in all parts; an attempt
+that ends leaves it for the next one. When a start takes from some part what lived there, and when the directory dies, it ends as a
+failure: nobody asks for it again in its place.
 A reset writes to the directory's disk that all numbers up to the last one given out are barred and that it is open, then goes to all
 tasks, which write the bar and begin a new model; when all have, the directory's disk says that it is over, and it is answered. One that
 is open when a directory starts is begun again.
@@ -34,13 +38,15 @@ Promised, at every step:
   - a start where nothing lived loads the newest that was reported, or a newer one, but for shards that a disk has spoilt;
   - after a start where nothing lived all parts are of one checkpoint; in rounds they are always of one round, when nothing is on its way;
   - no model is given up of which a checkpoint that had been trained has what was lost; and first values never pass for trained ones;
+  - a request for a checkpoint that is answered well names one that has what lived when it was asked for, or what was restored by it;
   - after a reset was answered nothing from before it lives, ever; when nothing is on its way all parts are of one model.
 And from every state there is a way without a further fault to one where all parts live and no shard is without a manifest."""
 import sys
 
 from explore import Violation, main
 
-# tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, hurries, bare: the directory has no part of the model;
+# tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, hurries, asks: requests for a checkpoint, restores,
+# bare: the directory has no part of the model;
 # faults: so many of each
 SCENARIOS = {
     'cuts':      dict(tasks=2, cuts=2, faults=dict(kill=1, link=1)),
@@ -48,6 +54,8 @@ SCENARIOS = {
     'directory': dict(tasks=2, cuts=2, updates=0, faults=dict(directory=2)),
     'all':       dict(tasks=2, cuts=2, updates=0, faults=dict(directory=1, kill=1, link=1)),
     'bare':      dict(tasks=2, cuts=2, bare=True, faults=dict(directory=1, kill=1, link=1)),
+    'asked':     dict(tasks=2, cuts=2, updates=0, asks=1, faults=dict(kill=1, link=1, directory=1)),
+    'restored':  dict(tasks=2, cuts=2, updates=0, restores=1, faults=dict(kill=1, link=1, directory=1)),
     'rounds':    dict(tasks=2, cuts=1, updates=2, rounds=True, faults=dict(kill=1, directory=1, link=1)),
     'barely':    dict(tasks=3, cuts=1, updates=1, rounds=True, bare=True, faults=dict(kill=1, directory=1, link=1)),
     'spoilt':    dict(tasks=2, cuts=2, updates=1, faults=dict(spoil=1, directory=1, kill=1)),
@@ -73,6 +81,9 @@ MUTANTS = {
     'beside_kept':       ('barely', "what was read beside what lives is kept when the connection is lost"),
     'first_of_each':     ('cuts', "a task that places first values looks at its own part alone, to know whether the model was trained"),
     'first_forgotten':   ('cuts', "first values that are placed beside a trained model count as trained"),
+    'asked_again':       ('asked', "a request for a checkpoint that the directory took with it is sent anew to the next one"),
+    'asked_stays':       ('asked', "a request for a checkpoint waits on when a start has taken from a task what lived there"),
+    'number_promised':   ('restored', "a restore is answered when all have placed it, with the number of the checkpoint that is to follow"),
     'newest_of_each':    ('rounds', "in rounds a task that comes back loads, the others keep what they have"),
     'cut_of_each':       ('rounds', "the cut of a task is when its disk has time, not when CUT comes"),
     'flip_forgotten':    ('rounds', "who was away for the end of a round is not told of it before the next cut"),
@@ -95,6 +106,9 @@ IDLE, CUTTING, TELLING, LOADING, PLACING, RESETTING = 'idle', 'cuts', 'tells', '
 SPOILT = (0, 0)
 # never forgotten: cuts (n, parts), reported, models up to it are dead, models, starts, shards spoilt, nothing lived
 GHOSTS = ('cuts', 'saved', 'dead', 'model', 'starts', 'spoilt', 'total')
+# a request: the starts that placed the parts that it is about, number of the checkpoint that serves it (0: the next one), the starts
+# that had placed what was cut. None: there is none. wanted: the number of what is to be restored, as somebody asks; 0: nothing is
+ABOUT, SERVED, CUT_OF = range(3)
 
 
 def put(t, i, v):
@@ -102,7 +116,7 @@ def put(t, i, v):
 
 
 class World:
-    F = ('tasks', 'down', 'up', 'd', 'left', 'todo') + GHOSTS
+    F = ('tasks', 'down', 'up', 'd', 'left', 'todo', 'asked', 'wanted') + GHOSTS
 
     def __init__(self, key):
         for f, v in zip(self.F, key):
@@ -122,13 +136,13 @@ class Model:
         self.all = frozenset(range(self.n))
         self.parts = self.all - {0} if sc.get('bare') else self.all
         self.rounds, self.updates = sc.get('rounds', False), sc.get('updates', 1)
-        self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0), sc.get('hurries', 0))
+        self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0), sc.get('hurries', 0), sc.get('asks', 0), sc.get('restores', 0))
         self.left = tuple(sorted(sc['faults'].items()))
 
     def start(self):
         tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False, 0) for i in range(self.n))
         d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0), 0)
-        return (tasks, ((),) * self.n, ((),) * self.n, d, self.left, self.todo, (), 0, 0, 1, 0, False, False)
+        return (tasks, ((),) * self.n, ((),) * self.n, d, self.left, self.todo, None, 0, (), 0, 0, 1, 0, False, False)
 
     # ---- what is said ----
     def say(self, w, i, *m):
@@ -170,6 +184,8 @@ class Model:
                 self.tell(w, i, 'PREPARED', n)
                 return
             t[CUT] = (n, t[LIVE][:2])
+            if w.asked and w.asked[SERVED] == n:
+                w.asked = put(w.asked, CUT_OF, put(w.asked[CUT_OF], i, t[LIVE][START]))
             if 'cut_of_each' not in self.off:
                 self.note(w, i, n, t[LIVE][:2])
             if 'drops_early' in self.off:
@@ -226,6 +242,8 @@ class Model:
 
     def give_up(self, w):
         n = w.d[N]
+        if w.asked and 'number_promised' not in self.off:
+            w.asked = put(w.asked, SERVED, 0)                   # the next one serves it
         self.idle(w)
         self.say_all(w, self.all, 'DROP', n)
 
@@ -242,6 +260,7 @@ class Model:
         if what == 'DONE' and d[SET] == self.all:
             before, w.saved = w.saved, n
             self.idle(w)
+            self.answers(w, n)
             self.promise(w)
             self.say_all(w, self.all, 'OLD', before)            # two are kept
         elif what in ('LOADED', 'BAD') and d[SET] == d[WHO]:
@@ -249,15 +268,34 @@ class Model:
                 self.idle(w)                                    # the next older one
             else:
                 d[PHASE], d[SET] = PLACING, frozenset()
+                self.taken(w)
                 self.say_all(w, d[WHO], 'PLACE', n, d[WHO] != self.parts, self.trained(w, n))
         elif what == 'PLACED' and d[SET] == d[WHO]:
             if 'anew_noted_late' in self.off:
                 w.tasks[0][ANEW] = d[BEGAN]
             self.idle(w)
+            if w.wanted:                                        # it is restored, and is to be saved
+                w.wanted = 0
+                self.asks(w, d[NEXT] if 'number_promised' in self.off else 0)
         elif what == 'WIPED' and d[SET] == self.all:
             w.tasks[0][OPEN] = False
             w.dead = w.model - 1
             self.idle(w)
+
+    def asks(self, w, number):
+        w.asked = (tuple(t[LIVE][START] if t[LIVE] else None for t in w.tasks), number, (None,) * self.n)
+
+    def answers(self, w, n):
+        if w.asked and w.asked[SERVED] == n:
+            if w.asked[CUT_OF] != w.asked[ABOUT]:
+                raise Violation('a request is answered with checkpoint %d, which has not what was asked for' % n)
+            w.asked = None
+
+    def taken(self, w):
+        """A start, or a reset, takes from some part what lived there."""
+        on_its_way = w.asked and w.asked[SERVED] < 0             # to the next directory
+        if not {'asked_stays', 'number_promised'} & self.off and not on_its_way:
+            w.asked = None
 
     def listed(self, w, i):
         d, t = w.d, w.tasks[i]
@@ -293,10 +331,12 @@ class Model:
         elif d[PHASE] == RESETTING:
             d[SET] -= {i}
 
-    def cut(self, w):
+    def cut(self, w, cost):
         d = w.d
         n = d[NEXT]
-        w.todo = put(w.todo, 0, w.todo[0] - 1)
+        w.todo = put(w.todo, 0, w.todo[0] - cost)
+        if w.asked and w.asked[SERVED] in (-1, 0, n):
+            w.asked = put(put(w.asked, SERVED, n), CUT_OF, (None,) * self.n)
         w.cuts = tuple(c for c in w.cuts if c[0] != n)
         d[PHASE], d[N], d[SET], d[NEXT] = CUTTING, n, frozenset(), n + 1
         self.say_all(w, self.all, 'CUT', n)
@@ -335,8 +375,13 @@ class Model:
         self.say_all(w, self.parts, 'LOAD', 0, w.starts)
 
     def load(self, w):
-        """A start: the next one to try."""
+        """A start: the next one to try, or what somebody wants."""
         d, who = w.d, self.who_lacks(w)
+        if w.wanted:
+            w.starts += 1
+            d[PHASE], d[N], d[SET], d[WHO] = LOADING, w.wanted, frozenset(), self.parts
+            self.say_all(w, self.parts, 'LOAD', w.wanted, w.starts)
+            return
         bar = max(t[BAR] for t in w.tasks)
         none_lives = self.none_lives(w)
         have = [n for n in w.tasks[0][MANIFESTS] if n > bar and n not in d[BAD] and (none_lives or n > d[BEGAN])]
@@ -369,6 +414,7 @@ class Model:
             self.wipe(w, n)
 
     def wipe(self, w, n):
+        self.taken(w)
         w.model += 1
         w.starts += 1
         w.d[PHASE], w.d[N], w.d[SET] = RESETTING, n, frozenset()
@@ -460,9 +506,16 @@ class Model:
             add('the manifest of %d is written' % d[N], self.decide)
         if d[PHASE] == CUTTING and w.todo[3]:
             add('%d hurries' % d[N], self.hurry)
-        if d[PHASE] == IDLE and here and whole and w.todo[0] and not self.who_lacks(w):
-            add('cut %d' % d[NEXT], self.cut)
-        if d[PHASE] == IDLE and (here or 'loads_early' in self.off) and self.who_lacks(w):
+        if d[PHASE] == IDLE and here and whole and not self.who_lacks(w) and not w.wanted:
+            if w.todo[0]:
+                add('cut %d' % d[NEXT], self.cut, 1)
+            if w.todo[4] and not w.asked:
+                add('a checkpoint is asked for', self.asked_for)
+            if w.todo[5] and not w.asked and w.tasks[0][MANIFESTS]:
+                add('a restore of %d is asked for' % w.tasks[0][MANIFESTS][-1], self.wants)
+            if w.asked and (w.asked[SERVED] <= 0 or w.asked[SERVED] == d[NEXT]):
+                add('cut %d, as asked for' % d[NEXT], self.cut, 0)
+        if d[PHASE] == IDLE and (here or 'loads_early' in self.off) and (self.who_lacks(w) or (here and w.wanted)):
             add('a start is decided', self.load)
             if here and w.todo[2] and self.none_lives(w):
                 add('a start with none is decided', self.begin_anew)
@@ -482,6 +535,15 @@ class Model:
     def flip(self, w, version):
         w.d[ROUND] = (w.tasks[max(self.parts)][LIVE][START], version + 1)
         self.say_all(w, self.parts, 'FLIP', version)
+
+    def asked_for(self, w):
+        w.todo = put(w.todo, 4, w.todo[4] - 1)
+        self.asks(w, 0)
+
+    @staticmethod
+    def wants(w):
+        w.todo = put(w.todo, 5, w.todo[5] - 1)
+        w.wanted = w.tasks[0][MANIFESTS][-1]
 
     def asked_reset(self, w):
         w.todo = put(w.todo, 1, w.todo[1] - 1)
@@ -522,6 +584,9 @@ class Model:
     def kill_directory(self, w):
         self.dies(w, 0)
         w.down = w.up = ((),) * self.n
+        w.wanted = 0                                            # who asked hears that the outcome is unknown, as of a checkpoint
+        if w.asked:
+            w.asked = put(w.asked, SERVED, -1) if 'asked_again' in self.off else w.asked if 'number_promised' in self.off else None
         w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0), 0]
 
     def starts(self, w, i):
@@ -545,7 +610,7 @@ class Model:
     def quiet(self, key):
         w = World(key)
         return w.d[UP] and w.d[LISTED] == self.all and w.d[PHASE] == IDLE and not any(w.down) and not any(w.up) and all(
-            t[RUNS] and not t[CUT] and not t[BESIDE] and (i not in self.parts or t[LIVE]) and
+            not w.asked and not w.wanted and t[RUNS] and not t[CUT] and not t[BESIDE] and (i not in self.parts or t[LIVE]) and
             all(n in t[MANIFESTS] for n, _ in t[SHARDS]) for i, t in enumerate(w.tasks))
 
 

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -471,6 +472,42 @@ class Restored(Restoring):
         self.restart(c, 0, 1)
         del saved[gone]
         self.assertEqual(self.all_there(c, saved.keys()), saved)
+
+
+class Answered(Restoring):
+    """What was answered well is on the disks."""
+
+    def trained_twice(self, *flags):
+        """Checkpoints 1 and 2, and a file of the first one."""
+        c = self.cluster("--checkpoint_seconds", "0", *flags)
+        self.train(c, 10)
+        self.assertEqual(self.save(c), 1)
+        file = os.path.join(self.place, "first.safetensors")
+        psctl(c, "checkpoint", "export", "1", file, "--slots")
+        first = self.values(c)
+        self.train(c, 20)
+        self.assertEqual(self.save(c), 2)
+        self.assertNotEqual(self.values(c), first)
+        return c, file, first
+
+    def test_a_save_across_a_kill(self):
+        """It waits for a ps that stands still, which is killed then, alone or with the directory: another one is not made in its
+        place, and what is said is what holds now."""
+        for lost, why in (((1,), "tasks have gone back to checkpoint 2"), ((0, 1), "outcome unknown")):
+            with self.subTest(lost=lost):
+                c, _, _ = self.trained_twice("--lease", "120s")
+                self.train(c, 30)
+                c.tasks[1].send_signal(signal.SIGSTOP)
+                asked = subprocess.Popen([PSCTL, "-t", c.addresses[0], "--timeout", "20s", "checkpoint", "save"],
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                self.addCleanup(asked.kill)
+                until(lambda: "writing" in run(PSCTL, "-t", c.addresses[0], "--timeout", "1s", "checkpoint", "list")[1],
+                      "no checkpoint was begun")
+                self.restart(c, *lost)
+                out = asked.communicate(timeout=WAIT_S)[0]
+                self.assertEqual(asked.returncode, 1, out)
+                self.assertIn(why, out)
+                self.assertRegex(out, "newest checkpoint that is whole now is 2, of step [0-9]+|2 is there in part|does not answer|no checkpoint is")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@
  * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues and
  * rounds) keep their number when they are sent again, so the task joins them to the one that waits, and are acknowledged; all
  * others are asked again under a new number. Failure: what must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN, CALL, those
- * of queues) ends as outcome unknown where that could be. Handles are void in a new life: such asks end ABORTED. An ask that is
- * dropped leaves nothing behind; its answer, if one comes, is ignored.
+ * of queues) ends as outcome unknown where that could be; and so do requests for checkpoints, for a directory that was started
+ * again has other things to save, and gives its numbers to them. Handles are void in a new life: such asks end ABORTED. An ask
+ * that is dropped leaves nothing behind; its answer, if one comes, is ignored.
  */
 #include "client.h"
 
@@ -32,8 +33,8 @@ static const struct op_row {
     [PS_OP_SYNC] = {.waits = true},
     [PS_OP_JOIN] = {.waits = true},
     [PS_OP_STEP] = {.waits = true},
-    [PS_OP_CHECKPOINT] = {.waits = true},
-    [PS_OP_CHECKPOINT_DELETE] = {.waits = true},
+    [PS_OP_CHECKPOINT] = {.waits = true, .once = true},
+    [PS_OP_CHECKPOINT_DELETE] = {.waits = true, .once = true},
     [PS_OP_CHECKPOINT_RESTORE] = {.waits = true, .once = true},
     [PS_OP_SHUTDOWN] = {.once = true},
     [PS_OP_SEAL] = {.handles = true},
@@ -440,8 +441,12 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
                 break;
             }
             if (new_record && ask->once && ask->tried) {
-                fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_OUTCOME_UNKNOWN,
-                         "the task has lost its record of this session: outcome unknown");
+                bool saved =
+                    ask->op == PS_OP_CHECKPOINT || ask->op == PS_OP_CHECKPOINT_DELETE || ask->op == PS_OP_CHECKPOINT_RESTORE;
+                fail_ask(ask, saved ? PS_UNAVAILABLE : PS_ABORTED, PS_REASON_LOST, PS_OUTCOME_UNKNOWN,
+                         saved ? "the directory has lost its record of this session, as when it is started again: outcome "
+                                 "unknown; what is saved now says psctl checkpoint list"
+                               : "the task has lost its record of this session: outcome unknown");
                 again = true;
                 break;
             }

@@ -183,7 +183,9 @@ struct watched {
     struct psctl_copy bar;
     ps_checkpoint_info now; /* that is written or loaded; number 0: none is */
     uint64_t number;        /* of the one that is waited for; 0: not known yet */
+    uint64_t time_ms;       /* ... when it was begun: a directory that was started again may give its number to another one */
     ps_checkpoint_state state;
+    uint64_t highest; /* number that was ever listed */
     uint64_t said;    /* number of the one that was said to be synced */
     int64_t moved_ms; /* when one got further last */
 };
@@ -192,7 +194,8 @@ static void each_watched(void *ctx, const ps_checkpoint_info *info)
 {
     struct watched *w = ctx;
     w->now = info->share >= 0 ? *info : w->now;
-    w->state = info->number == w->number ? info->state : w->state;
+    w->state = info->number == w->number && info->time_ms == w->time_ms ? info->state : w->state;
+    w->highest = info->number > w->highest ? info->number : w->highest;
 }
 
 /* It is alive, and gets no further: a disk syncs, which says nothing of itself before it is over. */
@@ -232,6 +235,7 @@ static bool moves(struct psctl *c, struct watched *w)
 struct failure {
     ps_status status;
     ps_reason reason;
+    bool unknown; /* what came of it */
     char text[1024];
 };
 
@@ -241,14 +245,49 @@ static struct failure failure_of(const struct psctl *c, ps_status st)
     struct failure f = {.status = st};
     if (st != PS_OK) {
         f.reason = ps_last_reason();
+        f.unknown = st != PS_DEADLINE_EXCEEDED && ps_last_applied() != PS_NOTHING_APPLIED;
         (void)psctl_change_error(c, f.text, sizeof(f.text));
     }
     return f;
 }
 
-static enum psctl_exit failed(const struct psctl *c, const struct failure *f)
+struct newest {
+    ps_checkpoint_info whole;   /* number 0: none is */
+    ps_checkpoint_info in_part; /* likewise */
+};
+
+static void each_newest(void *ctx, const ps_checkpoint_info *info)
+{
+    struct newest *n = ctx;
+    n->whole = info->state == PS_CHECKPOINT_WHOLE ? *info : n->whole; /* they come by number */
+    n->in_part = info->state == PS_CHECKPOINT_IN_PART ? *info : n->in_part;
+}
+
+/* Behind a request whose outcome is not known: what is saved. directory: as it was before, for it may have been started again. */
+static void say_what_holds(const struct psctl *c, int directory)
+{
+    struct newest n = {.whole = {.number = 0}};
+    ps_status st = directory < 0 ? PS_UNAVAILABLE : ps_task_checkpoints(c->session, directory, c->timeout_ms, each_newest, &n);
+    if (st != PS_OK) {
+        psctl_note(c, "the directory does not answer: psctl checkpoint list says later what is saved");
+    } else if (n.whole.number == 0 && n.in_part.number != 0) {
+        psctl_note(c, "checkpoint %" PRIu64 " is there in part so far: psctl checkpoint list says later what is whole",
+                   n.in_part.number);
+    } else if (n.whole.number == 0) {
+        psctl_note(c, "no checkpoint is whole now");
+    } else if (n.whole.step < 0) {
+        psctl_note(c, "the newest checkpoint that is whole now is %" PRIu64, n.whole.number);
+    } else {
+        psctl_note(c, "the newest checkpoint that is whole now is %" PRIu64 ", of step %" PRId64, n.whole.number, n.whole.step);
+    }
+}
+
+static enum psctl_exit failed(const struct psctl *c, const struct failure *f, int directory)
 {
     psctl_failed(c, f->status, f->reason, "%s", f->text);
+    if (f->unknown && !c->json) {
+        say_what_holds(c, directory);
+    }
     return PSCTL_FAILED;
 }
 
@@ -279,6 +318,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
     } else if (w->state != PS_CHECKPOINT_WHOLE) {
         int directory = psctl_ask(c, c->timeout_ms) == PSCTL_OK ? psctl_directory(c) : -1;
         f.status = PS_UNAVAILABLE;
+        f.unknown = true;
         (void)snprintf(f.text, sizeof(f.text), "checkpoint %" PRIu64 " is not saved: %s", w->number,
                        directory >= 0 ? c->infos[directory].checkpoints : "the directory does not answer any more");
     }
@@ -292,20 +332,56 @@ static bool is_ours(const struct watched *w, uint64_t before)
     return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
 }
 
+/* It is followed to its end. */
+static struct failure follow_ours(struct psctl *c, struct watched *w, uint64_t *out_number)
+{
+    *out_number = w->number = w->now.number;
+    w->time_ms = w->now.time_ms;
+    w->state = PS_CHECKPOINT_WRITING;
+    return follow(c, w);
+}
+
+/* Tells whether one of the tasks that were up when all were asked last has been started again. */
+static uint64_t sum_of_lives(const struct psctl *c)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < c->task_count; i++) {
+        sum += c->infos[i].up ? c->infos[i].life : 0;
+    }
+    return sum;
+}
+
+/* Between two calls for the same checkpoint nobody waits for it at the directory: what lived at the first one is to live on. */
+static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
+{
+    bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
+    if (f->status == PS_OK && !same) {
+        *f = (struct failure){.status = PS_UNAVAILABLE, .reason = PS_REASON_LOST, .unknown = true};
+        (void)snprintf(
+            f->text, sizeof(f->text),
+            "a task was started again meanwhile: what was to be saved may be lost, and the checkpoint that was made has "
+            "what came back");
+    }
+}
+
 /* keeps: checkpoint that is to be restored next, which this one does not push out; 0: none. */
 static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_number)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
     struct failure f;
+    uint64_t lives = sum_of_lives(c);
+    int calls = 0;
     (void)moves(c, &w);
     uint64_t before = w.now.number; /* ours is the one behind it */
     do {
         f = failure_of(c, ps_checkpoint_save_before(c->session, keeps, psctl_left_ms(c), out_number));
+        calls++;
     } while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && !is_ours(&w, before));
     if (f.status == PS_DEADLINE_EXCEEDED && is_ours(&w, before)) {
-        *out_number = w.number = w.now.number;
-        w.state = PS_CHECKPOINT_WRITING;
-        f = follow(c, &w);
+        f = follow_ours(c, &w, out_number);
+    }
+    if (calls > 1) {
+        check_lives(c, lives, &f);
     }
     return f;
 }
@@ -314,9 +390,10 @@ static enum psctl_exit save(struct psctl *c)
 {
     uint64_t number = 0;
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
+    int directory = psctl_directory(c);
     struct failure f = save_now(c, 0, &number);
     if (f.status != PS_OK) {
-        return failed(c, &f);
+        return failed(c, &f, directory);
     }
     psctl_leave_says(NULL);
     if (c->json) {
@@ -328,18 +405,6 @@ static enum psctl_exit save(struct psctl *c)
 }
 
 /* ---- one of them ---- */
-
-struct newest {
-    uint64_t number;
-    ps_checkpoint_info in_part; /* number 0: none is */
-};
-
-static void each_newest(void *ctx, const ps_checkpoint_info *info)
-{
-    struct newest *n = ctx;
-    n->number = info->state == PS_CHECKPOINT_WHOLE ? info->number : n->number; /* they come by number */
-    n->in_part = info->state == PS_CHECKPOINT_IN_PART ? *info : n->in_part;
-}
 
 /* There may be one when tasks that are away are back, or there is none. */
 static void none_is_whole(const struct psctl *c, int directory, const ps_checkpoint_info *in_part)
@@ -360,7 +425,7 @@ static void none_is_whole(const struct psctl *c, int directory, const ps_checkpo
 static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *out_code)
 {
     char *end = NULL;
-    struct newest newest = {.number = 0};
+    struct newest newest = {.whole = {.number = 0}};
     *out_code = PSCTL_FAILED;
     if (text != NULL && strcmp(text, "latest") != 0) {
         bool digit = text[0] >= '0' && text[0] <= '9';
@@ -379,10 +444,10 @@ static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *ou
     ps_status st = ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_newest, &newest);
     if (st != PS_OK) {
         (void)psctl_last_failed(c, st);
-    } else if (newest.number == 0) {
+    } else if (newest.whole.number == 0) {
         none_is_whole(c, directory, &newest.in_part);
     }
-    return newest.number;
+    return newest.whole.number;
 }
 
 struct verifying {
@@ -526,13 +591,29 @@ static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
     return true;
 }
 
-/* The directory saves by itself what it has restored; only where that has failed, or has not begun, it is asked to. */
-static struct failure save_restored(struct psctl *c, uint64_t *number)
+/* Until all have placed it and a checkpoint of it is saved, whose number is the answer. */
+static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_t *out_saved)
 {
-    struct watched w = {.bar = psctl_copy_begin(c), .number = *number, .moved_ms = cli_clock_ms()};
-    psctl_restart_clock(c);
+    struct watched w = {.bar = psctl_copy_begin(c)};
+    struct failure f;
     (void)moves(c, &w);
-    return w.state == 0 ? save_now(c, 0, number) : follow(c, &w);
+    uint64_t before = w.highest; /* what is made of it is behind all of these */
+    psctl_restart_clock(c);
+    f = restore_now(c, number, out_saved);
+    while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) { /* it is read still, and joined */
+        psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
+        f = restore_now(c, number, out_saved);
+    }
+    if (f.status == PS_DEADLINE_EXCEEDED && is_ours(&w, before)) {
+        struct failure saved = follow_ours(c, &w, out_saved);
+        f = saved;
+        if (saved.status != PS_OK) {
+            (void)snprintf(f.text, sizeof(f.text), "checkpoint %" PRIu64 " was restored, and is not saved so: %.900s", number,
+                           saved.text);
+        }
+    }
+    psctl_copy_wipe(&w.bar);
+    return f;
 }
 
 static enum psctl_exit restore(struct psctl *c)
@@ -553,23 +634,13 @@ static enum psctl_exit restore(struct psctl *c)
     psctl_restart_clock(c);
     psctl_leave_says(
         "a restore that has begun goes on, and is saved then: psctl status and psctl checkpoint list say how it ends");
-    struct watched w = {.bar = psctl_copy_begin(c)};
     uint64_t saved = 0;
-    struct failure f = restore_now(c, number, &saved);
-    while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) { /* and it is joined */
-        psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
-        f = restore_now(c, number, &saved);
-    }
-    psctl_copy_wipe(&w.bar);
+    int directory = psctl_directory(c);
+    struct failure f = restore_and_save(c, number, &saved);
     if (f.status != PS_OK) {
-        return failed(c, &f);
+        return failed(c, &f, directory);
     }
     const char *done = c->spread ? "spread over all ps tasks" : "restored";
-    f = save_restored(c, &saved); /* only then it is safe that way */
-    if (f.status != PS_OK) {
-        psctl_failed(c, f.status, f.reason, "checkpoint %" PRIu64 " is %s, and not saved so yet: %s", number, done, f.text);
-        return PSCTL_FAILED;
-    }
     psctl_leave_says(NULL);
     if (c->json) {
         json_t *answer = json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved);

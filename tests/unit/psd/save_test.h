@@ -216,6 +216,8 @@ static inline void sv_settle(struct sv *sv)
     if (sv->t[1]->core->peers[0].conn == NULL) {
         PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
     }
+    shell_pass(&sv->net, 1000); /* what was asked for before, and waited for a task */
+    sv_run(sv);
     fc_init(&sv->c, sv->t[0], 77);
     assert_int_equal(fc_connect(&sv->c), PS_OK);
     for (uint32_t i = 0; i < 2; i++) {

@@ -304,6 +304,40 @@ static inline struct st *grown(shell_tweak tweak, bool bare)
     return s;
 }
 
+/* Saves are held: who asked for it has no answer when it is placed. */
+static inline void restore_held(struct st *s, uint64_t number)
+{
+    assert_true(s->sv->t[0]->core->saves->again_ms == UINT64_MAX);
+    sv_ask_by_name(s->sv, PS_OP_CHECKPOINT_RESTORE, number, false);
+    sv_run(s->sv);
+    assert_int_equal(fc_take(&s->sv->c, NULL).status, FC_NONE);
+    assert_true(shell_logged(s->sv->t[0], "checkpoint_restored"));
+}
+
+/* ... and hears that what was to be saved has gone back to that one. */
+static inline void assert_not_saved(struct st *s, uint64_t number)
+{
+    char why[200];
+    (void)snprintf(why, sizeof(why),
+                   "checkpoint 1 was restored, and is not saved so: what was to be saved is lost: tasks have gone back to "
+                   "checkpoint %llu, of step 0, which is what holds now",
+                   (unsigned long long)number);
+    struct fc_reply r = fc_take(&s->sv->c, NULL);
+    assert_reply(r, PS_UNAVAILABLE, why);
+    assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED);
+}
+
+/* Nothing holds them any more: the restore that waits is answered. */
+static inline uint64_t release_saves(struct st *s)
+{
+    s->sv->t[0]->core->saves->again_ms = 0;
+    sv_run(s->sv);
+    shell_pass(&s->sv->net, 1000);
+    sv_run(s->sv);
+    struct fc_reply r = fc_take(&s->sv->c, NULL);
+    return sv_number(&r);
+}
+
 static inline void restore(struct st *s, uint64_t number, ps_status st, const char *why)
 {
     uint64_t next = psd_saves_highest(s->sv->t[0]->core) + 1;

@@ -37,10 +37,13 @@ TEST(test_restored_older_and_lost)
     for (uint32_t lost = 0; lost < 3; lost++) {
         struct st *s = twice_saved(sv_with_disk);
         hold_saves(s);
-        restore(s, 1, PS_OK, "");
+        restore_held(s, 1);
         assert_both(s, 1, 1);
         set(s, 4);
         lose_some(s, lost);
+        if (lost == 1) {
+            assert_not_saved(s, 2);
+        }
         assert_both(s, 2, 2);
         s->sv->t[0]->core->saves->again_ms = 0;
         assert_int_not_equal(save(s), 0);
@@ -92,13 +95,14 @@ TEST(test_restored_older_and_newer_deleted)
 {
     struct st *s = twice_saved(sv_with_disk);
     hold_saves(s);
-    restore(s, 1, PS_OK, "");
+    restore_held(s, 1);
     assert_both(s, 1, 1);
     set(s, 4);
     sv_ask_delete(s->sv, 2, true);
     sv_run(s->sv);
     assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
     lose(s, 1);
+    assert_not_saved(s, 1);
     assert_both(s, 1, 1);
 }
 
@@ -117,7 +121,7 @@ TEST(test_lost_while_an_older_one_is_restored)
         boot(s, false, true);
         pass(s);
         connect_1(s);
-        assert_reply(fc_take(&s->sv->c, NULL), late ? PS_DEADLINE_EXCEEDED : PS_OK, "");
+        assert_reply(fc_take(&s->sv->c, NULL), late ? PS_DEADLINE_EXCEEDED : FC_NONE, "");
         assert_both(s, late ? 3 : 1, late ? 2 : 1);
     }
 }
@@ -164,20 +168,23 @@ TEST(test_restored_older_and_lost_where_all_go_back)
         bool rounds = i < 2;
         struct st *s = twice_saved(rounds ? sv_with_disk : with_cut);
         hold_saves(s);
-        restore(s, 1, PS_OK, "");
+        restore_held(s, 1);
         assert_both(s, 1, 1);
         if (rounds) {
             sync_both(s, 1);
         }
         lose(s, i % 2);
+        if (i % 2 == 1) {
+            assert_not_saved(s, 2);
+        }
         assert_both(s, 2, 2);
-        restore(s, 1, PS_OK, "");
+        hold_saves(s); /* also those of another directory */
+        restore_held(s, 1);
         assert_both(s, 1, 1);
         if (rounds) {
             sync_both(s, 1);
         }
-        s->sv->t[0]->core->saves->again_ms = 0;
-        uint64_t number = save(s);
+        uint64_t number = release_saves(s);
         assert_true(number > 2);
         set(s, 4);
         lose(s, i % 2);
@@ -212,7 +219,7 @@ TEST(test_lost_while_an_older_one_is_placed)
         } else {
             sv_run(s->sv);
             PSI_IGNORE(sv_join(s->sv)); /* it stays with the tasks */
-            assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
+            assert_int_equal(fc_take(&s->sv->c, NULL).status, FC_NONE);
         }
         pass(s);
         connect(s, lost == 0, false);

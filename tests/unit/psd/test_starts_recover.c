@@ -311,3 +311,79 @@ TEST(test_a_constant_of_an_older_manifest)
         assert_true(y.restored == (several == 1));
     }
 }
+
+/* ---- requests for a checkpoint, and a task that is lost ---- */
+
+/* A checkpoint is asked for when all are 2; before it is cut, or decided, task 1 is lost, and comes back with 1. No other one is
+ * made in its place: what was asked for is nowhere. */
+TEST(test_asked_to_save_and_lost)
+{
+    static const char WHY[] =
+        "what was to be saved is lost: tasks have gone back to checkpoint 1, of step 0, which is what holds now";
+    for (uint32_t written = 0; written < 2; written++) {
+        struct st *s = saved_at_1("partial");
+        s->sv->disks[1].held = written == 1;
+        if (written == 0) {
+            hold_saves(s);
+        }
+        sv_ask(s->sv);
+        sv_run(s->sv);
+        assert_int_equal(fc_take(&s->sv->c, NULL).status, FC_NONE);
+        s->sv->disks[1].held = false;
+        sv_kill(s->sv, 1);
+        boot(s, false, true);
+        pass(s); /* the attempt has gone from the disks */
+        connect_1(s);
+        struct fc_reply r = fc_take(&s->sv->c, NULL);
+        assert_reply(r, PS_UNAVAILABLE, WHY);
+        assert_int_equal(r.applied, PS_OUTCOME_UNKNOWN); /* the client does not ask again by itself */
+        assert_lived(s, 1, false, false);
+        s->sv->t[0]->core->saves->again_ms = 0;
+        r = sv_save(s->sv);
+        assert_reply(r, PS_OK, ""); /* of what is there now */
+    }
+}
+
+/* One that is decided has what was asked for: its number is the answer, also when the task has lost what lived there. */
+TEST(test_asked_to_save_and_lost_when_decided)
+{
+    struct st *s = saved_at_1("partial");
+    sv_decide(s->sv);
+    assert_int_equal(fc_take(&s->sv->c, NULL).status, FC_NONE);
+    s->sv->disks[1].held = false;
+    lose(s, 1);
+    struct fc_reply r = fc_take(&s->sv->c, NULL);
+    assert_int_equal(sv_number(&r), 2);
+    assert_both(s, 2, 2);
+}
+
+/* A restore, and a request for a checkpoint that waited: all go back as somebody asked, and what was to be saved is lost. */
+TEST(test_asked_to_save_and_restored)
+{
+    struct st *s = saved_at_1("partial");
+    hold_saves(s);
+    sv_ask(s->sv);
+    sv_run(s->sv);
+    ask_restore(s, 1, 60000);
+    sv_run(s->sv);
+    struct fc_reply r = fc_take(&s->sv->c, NULL);
+    assert_reply(r, PS_UNAVAILABLE, "what was to be saved is lost: tasks have gone back to checkpoint 1");
+    assert_int_equal(release_saves(s), 2);
+}
+
+/* A container is reset meanwhile: likewise. */
+TEST(test_asked_to_save_and_reset)
+{
+    struct st *s = saved_at_1("partial");
+    struct fc other;
+    hold_saves(s);
+    fc_init(&other, s->sv->t[0], 77);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    sv_ask(s->sv);
+    sv_run(s->sv);
+    struct fc own = s->sv->c;
+    s->sv->c = other;
+    reset_container(s, "model");
+    s->sv->c = own;
+    assert_reply(fc_take(&s->sv->c, NULL), PS_ABORTED, "container 'model' was reset meanwhile");
+}

@@ -138,7 +138,7 @@ TEST(test_spread_and_lost)
     for (uint32_t lost = 0; lost < 3; lost++) {
         struct st *s = crowded(sv_with_disk);
         hold_saves(s);
-        spread(s, 1, PS_OK, "");
+        spread(s, 1, FC_NONE, "");
         set_all(s, 5);
         assert_true(has(s, 0) == 2 && has(s, 1) == 1);
         assert_false(sv_has(s->sv, 0, 2, PSD_DISK_STATE));
@@ -254,11 +254,10 @@ TEST(test_spread_and_back)
         set_all(s, 5);
         assert_int_equal(save(s), 3);
         hold_saves(s);
-        restore(s, 1, PS_OK, "");
+        restore_held(s, 1);
         assert_true(has(s, 0) == 3 && has(s, 1) == 0);
         if (lost == 2) {
-            s->sv->t[0]->core->saves->again_ms = 0; /* it can be saved */
-            assert_int_equal(save(s), 4);
+            assert_int_equal(release_saves(s), 4);
             sv_kill(s->sv, 1);
             boot(s, false, true);
             connect_anew(s);

@@ -530,6 +530,35 @@ TEST(test_stop)
     psi_buf_fini(&body);
 }
 
+/* A directory that was started again has other things to save, and may give a number to another checkpoint: what it would answer
+ * is not what was asked for. With the record that heard the request it is joined. */
+TEST(test_checkpoint_once)
+{
+    static const struct {
+        enum psi_request_kind kind;
+        uint8_t op;
+    } rows[] = {{PSI_REQ_CHECKPOINT, PS_OP_CHECKPOINT},
+                {PSI_REQ_CHECKPOINT_DELETE, PS_OP_CHECKPOINT_DELETE},
+                {PSI_REQ_CHECKPOINT_RESTORE, PS_OP_CHECKPOINT_RESTORE}};
+    const struct psi_saved_name of = {.number = 3};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        uint64_t number = 0;
+        struct fake_request *ask =
+            fake_begin(f, rows[i].kind, NULL, rows[i].kind == PSI_REQ_CHECKPOINT ? NULL : &of, &number, 60000);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        uint64_t id = fake_take(f, 0, rows[i].op)->h.id;
+        fake_cut(f, 0);
+        fake_hello(f, 0, 100, 200, NULL, NULL);
+        assert_true(fake_take(f, 0, rows[i].op)->h.id == id);
+        fake_cut(f, 0);
+        fake_hello(f, 0, 101, 201, NULL, NULL);
+        assert_done(ask, PS_UNAVAILABLE);
+        assert_int_equal(ask->req.applied, PS_OUTCOME_UNKNOWN);
+        assert_null(fake_next(f, 0));
+    }
+}
+
 /* It may have been heard: a task that was started again must not be stopped by a second one. */
 TEST(test_shutdown_once)
 {
