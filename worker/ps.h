@@ -685,7 +685,8 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
  * one variable), FAILED_PRECONDITION (PS_REASON_IN_ROUNDS: a worker trains it in rounds, which is named: stop them first; so is
  * an assign), NOT_FOUND (no such file; a pattern or a prefix that fits nothing; a variable that must exist and does not), and
  * those of creation and assign, whose text then says how many variables had been given theirs and how many were created and have
- * none.
+ * none; ABORTED (PS_REASON_LOST): a task was lost, or went back to a checkpoint, before all had theirs: import again. Where ps
+ * tasks save checkpoints call ps_checkpoint_save() behind it: until then a task that is lost comes back with older values.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /** Would ps_import() take this file, as far as that can be said without a cluster? It is checked whole; out_variables (may be
@@ -904,8 +905,8 @@ typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info)
 PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save what all ps tasks have now: the number of the checkpoint, which is on the disks of all of them when this returns. Training
- * goes on meanwhile; in rounds it is what they had between two of them. PS_OK: the checkpoint has what was there at the call, or
- * what it has become by training.
+ * goes on meanwhile; in rounds it is what they had between two of them. PS_OK: the checkpoint has what was there when the
+ * directory took the request, all ps tasks being up, or what that has become by training.
  *
  * out_number  may be NULL
  * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task is away, or its disk is still at an older

@@ -106,10 +106,9 @@ static void interrupt(void *ctx, const char *name, uint64_t done, uint64_t total
     (void)raise(SIGINT);
 }
 
-/* Ctrl-C once the first variable has its value. */
-static void test_after_an_interrupted_import(void **state)
+/* w, and b of B zeros. */
+static void write_large(void)
 {
-    (void)state;
     char header[512];
     uint64_t values = sizeof(w_value) + (uint64_t)B * 4;
     (void)snprintf(header, sizeof(header),
@@ -124,8 +123,15 @@ static void test_after_an_interrupted_import(void **state)
     assert_int_equal(fwrite(w_value, sizeof(w_value), 1, f), 1);
     assert_int_equal(fclose(f), 0);
     assert_int_equal(truncate(file_path, (off_t)(8 + length + values)), 0);
+}
+
+/* Ctrl-C once the first variable has its value. */
+static void test_after_an_interrupted_import(void **state)
+{
+    (void)state;
     ps_variable *w = NULL;
     ps_variable *b = NULL;
+    write_large();
     assert_int_equal(ps_session_close(open_model(B, &w, &b)), PS_OK); /* a file of others names no optimizer */
     pid_t child = fork();
     assert_true(child >= 0);
@@ -140,6 +146,42 @@ static void test_after_an_interrupted_import(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     assert_half(B, "is lost: 'b' at /job:ps/task:1");
+    start_over();
+    assert_int_equal(unlink(file_path), 0);
+}
+
+/* The task of the variable that has its value is lost, and back, before the other one is given its own. */
+static void lose(void *ctx, const char *name, uint64_t done, uint64_t total)
+{
+    int *lost = ctx;
+    (void)done;
+    (void)total;
+    if (*lost == 0 && strcmp(name, "w") == 0) {
+        restart(0);
+    }
+    (*lost)++;
+}
+
+/* An import that could give all values, and of which one has gone again, is not done. */
+static void test_lost_during_an_import(void **state)
+{
+    (void)state;
+    ps_variable *w = NULL;
+    ps_variable *b = NULL;
+    int lost = 0;
+    write_large();
+    assert_int_equal(ps_session_close(open_model(B, &w, &b)), PS_OK);
+    ps_session *s = open_session(20000);
+    ps_file_options o;
+    ps_file_options_init(&o);
+    o.copied = lose;
+    o.ctx = &lost;
+    assert_int_equal(ps_import(s, file_path, &o, NULL), PS_ABORTED);
+    assert_non_null(strstr(ps_last_error(), "'w' has not the value of the file any more"));
+    assert_int_equal(ps_last_reason(), PS_REASON_LOST);
+    assert_int_equal(ps_last_applied(), PS_MAYBE_PARTLY_APPLIED);
+    assert_int_equal(lost, 2);
+    (void)ps_session_close(s); /* what it had is lost */
     start_over();
     assert_int_equal(unlink(file_path), 0);
 }
@@ -176,9 +218,8 @@ static void test_after_a_chief_that_died(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_after_an_import),
-        cmocka_unit_test(test_after_an_interrupted_import),
-        cmocka_unit_test(test_after_assigns),
+        cmocka_unit_test(test_after_an_import),         cmocka_unit_test(test_after_an_interrupted_import),
+        cmocka_unit_test(test_lost_during_an_import),   cmocka_unit_test(test_after_assigns),
         cmocka_unit_test(test_after_a_chief_that_died),
     };
     return cmocka_run_group_tests(tests, setup_files, teardown_files);

@@ -490,6 +490,25 @@ class Answered(Restoring):
         self.assertNotEqual(self.values(c), first)
         return c, file, first
 
+    def test_a_ps_is_lost_behind_an_import(self):
+        """Killed as soon as the import is done, it comes back with what was imported, not with what was saved before."""
+        for verb in (("import",), ("checkpoint", "import")):
+            for lost in ((0,), (1,), (0, 1)):
+                with self.subTest(verb=verb, lost=lost):
+                    c, file, first = self.trained_twice()
+                    out = psctl(c, *verb, file, "--yes", "--json")
+                    self.assertEqual(out["saved"], 3)
+                    self.restart(c, *lost)
+                    self.assertEqual(self.all_there(c, first.keys()), first)
+
+    def test_an_import_where_nothing_is_saved(self):
+        with Cluster(2) as c, tempfile.TemporaryDirectory() as place:
+            for task in range(2):
+                c.start(task)
+            file = os.path.join(place, "all.safetensors")
+            write_safetensors(file, {"w": ("F32", [4], bytes(16))})
+            self.assertNotIn("saved", psctl(c, "import", file, "--json"))
+
     def test_a_save_across_a_kill(self):
         """It waits for a ps that stands still, which is killed then, alone or with the directory: another one is not made in its
         place, and what is said is what holds now."""

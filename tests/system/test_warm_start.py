@@ -66,7 +66,8 @@ class WarmStart(Trained):
         out = psctl(c, "checkpoint", "import", self.file, "--only", "[bw]", "--prefix", "=net/", "--prefix", "w=net/new/w",
                     "--prefix", "b=net/new/b", "--yes")
         self.assertRegex(out, r"(?m)^imported 2 variables, ")
-        self.assertEqual(sorted(out.splitlines()[1:]), ["left out: global_step", "taken:    b as net/new/b", "taken:    w as net/new/w"])
+        self.assertRegex(out, r"(?m)^saved as checkpoint [0-9]+$")
+        self.assertEqual(sorted(out.splitlines()[2:]), ["left out: global_step", "taken:    b as net/new/b", "taken:    w as net/new/w"])
         after = self.now(c)
         self.assertEqual(after, {"net/new/" + n: self.tensors[n][2] for n in ("w", "b", "w/Adagrad", "b/Adagrad")})
         back = self.saving(1)  # and taken off again, into a model that is made by it

@@ -598,6 +598,52 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
     return st;
 }
 
+/* ---- what was given is there still ---- */
+
+static void finish_look(struct psi_api_call *call)
+{
+    struct psi_file_var *v = call->arg;
+    v->lost = v->var->lost || !v->var->initialised;
+}
+
+/* A task that was lost meanwhile, or has gone back to a checkpoint, has other values than the file beside those that were given
+ * to the others. */
+static ps_status look_again(struct importer *m, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    const char *first = NULL;
+    for (size_t from = 0; st == PS_OK && from < m->source.item_count; from += SLOTS) {
+        size_t n = m->source.item_count - from < SLOTS ? m->source.item_count - from : SLOTS, started = 0;
+        for (; st == PS_OK && started < n; started += st == PS_OK) {
+            struct psi_file_var *v = &m->vars[from + started];
+            m->slots[started].call = (struct psi_api_call){
+                .session = m->session, .finish = finish_look, .arg = v, .req = {.kind = PSI_REQ_STATUS, .var = v->var}};
+            st = psi_api_call_start(&m->slots[started].call, err);
+        }
+        for (size_t i = 0; i < started; i++) {
+            struct psi_err one = {0};
+            ps_status ended = psi_api_call_wait(&m->slots[i].call, &one);
+            const struct psi_file_var *v = &m->vars[from + i];
+            first = first == NULL && (v->lost || ended == PS_ABORTED) ? v->info.name : first;
+            if (ended != PS_OK && st == PS_OK) {
+                st = ended;
+                *err = one;
+            }
+        }
+    }
+    if (first != NULL) {
+        char shown[128];
+        st = psi_fail_as(err, PS_ABORTED, PS_REASON_LOST,
+                         "'%s' has not the value of the file any more: its task was lost meanwhile, or has gone back to a "
+                         "checkpoint, and others have theirs; import again",
+                         psi_utf8_shorten(first, shown, sizeof(shown)));
+    }
+    if (st != PS_OK) {
+        err->applied = PS_MAYBE_PARTLY_APPLIED;
+    }
+    return st;
+}
+
 /* ---- all of it ---- */
 
 static void tell_taken(const struct importer *m)
@@ -655,7 +701,8 @@ static ps_status run(struct importer *m, struct psi_err *err)
     st = st == PS_OK ? check_missing(m, err) : st;
     st = st == PS_OK ? open_all(m, err) : st;
     st = st == PS_OK ? list_gifts(m, err) : st;
-    return st == PS_OK ? assign_all(m, err) : st;
+    st = st == PS_OK ? assign_all(m, err) : st;
+    return st == PS_OK ? look_again(m, err) : st;
 }
 
 ps_status ps_file_check(const char *path, int *out_variables)

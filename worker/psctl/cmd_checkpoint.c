@@ -404,6 +404,29 @@ static enum psctl_exit save(struct psctl *c)
     return PSCTL_OK;
 }
 
+enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
+{
+    int directory = psctl_directory(c);
+    uint64_t lives = sum_of_lives(c);
+    *out_number = 0;
+    if (directory >= 0 && c->infos[directory].checkpoints[0] == '\0') {
+        return PSCTL_OK; /* it has no checkpoint_dir: nothing comes back */
+    }
+    psctl_restart_clock(c);
+    psctl_leave_says("the values are imported, and not saved yet: psctl checkpoint save");
+    struct failure f = save_now(c, out_number);
+    check_lives(c, lives, &f);
+    psctl_leave_says(NULL);
+    if (f.status == PS_OK) {
+        return PSCTL_OK;
+    }
+    psctl_failed(c, f.status, f.reason,
+                 "the values are imported, and not saved: %.900s; a task that is lost now comes back with what was saved before: "
+                 "psctl checkpoint save, or import again where one was lost",
+                 f.text);
+    return PSCTL_FAILED;
+}
+
 /* ---- one of them ---- */
 
 /* There may be one when tasks that are away are back, or there is none. */
@@ -828,7 +851,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "optimizers, --shard BYTES: into files of that size, FILE-00001-of-00003.safetensors (FILE without its .safetensors)\n"
         "and an index, FILE.safetensors.index.json, --only: not all of them. What is not exported is not compared with\n"
         "its CRCs. Files of an export with another number of them stay beside; the index names those that count.\n"
-        "import: psctl import, with the slots that export has written; --only, --prefix and --create as there.\n"
+        "import: psctl import, with the slots that export has written; --only, --prefix and --create as there. A checkpoint\n"
+        "is made of it, where there is a checkpoint_dir.\n"
         "delete: it goes on all tasks that are up; exit status 1 where one is not, which keeps its part. The newest one\n"
         "that is whole, and one that the directory does not know to be this cluster's, only with --force. --timeout of\n"
         "the others is for each request.\n",

@@ -125,15 +125,19 @@ void psctl_copy_report(const struct psctl *c, const struct psctl_copy *copy, con
     double seconds = (double)(cli_clock_ms() - copy->started_ms) / 1000;
     double rate = seconds > 0 ? (double)copy->bytes / seconds : 0;
     if (c->json) {
-        cli_json_print(json_pack("{s:o, s:s, s:i, s:o*, s:I, s:o, s:o, s:O*, s:O*, s:O*}", "file", cli_json_text(path),
+        cli_json_print(json_pack("{s:o, s:s, s:i, s:o*, s:I, s:o, s:o, s:O*, s:O*, s:O*, s:o*}", "file", cli_json_text(path),
                                  "container", container_of(c), "variables", variables, "left_out",
                                  left_out >= 0 ? json_integer((json_int_t)left_out) : NULL, "bytes", (json_int_t)copy->bytes,
                                  "seconds", cli_json_f64(seconds), "bytes_per_second", cli_json_f64(rate), "taken", copy->taken,
-                                 "left_out_tensors", copy->left_out, "kept", copy->kept));
+                                 "left_out_tensors", copy->left_out, "kept", copy->kept, "saved",
+                                 copy->saved != 0 ? json_integer((json_int_t)copy->saved) : NULL));
         return;
     }
     (void)printf("%s %d variable%s, %s, in %.2f s, %.0f MB/s: %s\n", past, variables, variables == 1 ? "" : "s",
                  cli_bytes((double)copy->bytes, bytes, sizeof(bytes)), seconds, rate / 1e6, path);
+    if (copy->saved != 0) {
+        (void)printf("saved as checkpoint %" PRIu64 "\n", copy->saved);
+    }
 }
 
 bool psctl_is_file(const struct psctl *c, const char *path)
@@ -277,16 +281,17 @@ static enum psctl_exit import_file(struct psctl *c, const char *path)
     }
     ps_status st = ps_import(c->session, path, &o, &variables);
     psctl_copy_wipe(&copy);
-    if (st == PS_OK) {
+    enum psctl_exit code = st == PS_OK ? psctl_save_imported(c, &copy.saved) : psctl_last_failed(c, st);
+    if (code == PSCTL_OK) {
         psctl_copy_report(c, &copy, path, "imported", variables, part ? (int64_t)json_array_size(copy.left_out) : -1);
     }
-    if (st == PS_OK && part && !c->json) {
+    if (code == PSCTL_OK && part && !c->json) {
         print_taken(&copy);
     }
     json_decref(copy.taken);
     json_decref(copy.left_out);
     json_decref(copy.kept);
-    return st == PS_OK ? PSCTL_OK : psctl_last_failed(c, st);
+    return code;
 }
 
 enum psctl_exit psctl_import(struct psctl *c, const char *path)
@@ -304,6 +309,10 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path)
     }
     if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?", container_of(c), path)) {
         return PSCTL_FAILED;
+    }
+    enum psctl_exit code = c->infos == NULL ? psctl_ask(c, psctl_left_ms(c) / 2) : PSCTL_OK; /* who lives before it */
+    if (code != PSCTL_OK) {
+        return code;
     }
     return npy ? import_npy(c, path) : import_file(c, path);
 }
@@ -332,5 +341,6 @@ const struct psctl_verb psctl_verb_import = {
             "with the names in the file. A pattern or an OLD that fits nothing, two that meet in one name, another shape: found\n"
             "before anything changes. FILE may also be an index, model.safetensors.index.json, whose files lie beside it, or\n"
             "w.npy: values of the variable w, which is there; NAME=FILE.npy: of NAME, such as layer1/w=w.npy. Asks first on a\n"
-            "terminal. --timeout is for each variable.\n",
+            "terminal. --timeout is for each variable. Where there is a checkpoint_dir a checkpoint is made behind the values\n"
+            "(not of one variable), and its number is said: a ps that is lost then comes back with them.\n",
 };
