@@ -82,6 +82,9 @@ static void on_done(struct psi_request *req)
     }
     op->state = SIM_OP_DONE;
     op->status = req->status;
+    if (req->status == PS_CANCELLED && req->err != NULL && req->err->reason == PS_REASON_INTERRUPTED) {
+        op->status = PS_DEADLINE_EXCEEDED; /* it is withdrawn as at a deadline, and is to leave as much and as little behind */
+    }
     op->applied = req->applied;
     op->version = req->version;
     op->exact = req->exact;

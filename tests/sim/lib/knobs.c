@@ -462,6 +462,8 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     }
     if (total == 0) {
         k->fault_weight[SIM_FAULT_CUT] = 1;
+    } else if (s->seed % 4 == 3 && !k->quiet) {
+        k->fault_weight[SIM_FAULT_INTERRUPT] = 1 + total / 4;
     }
     sim_trace(
         s, "profile %d: %u ps tasks%s, %u others, %u programs%s, delay %u ms, pipe %u bytes, keep %u ms, pushes %u, buffers %u",

@@ -74,6 +74,7 @@ enum sim_fault {
     SIM_FAULT_RESET,     /* a program empties the container */
     SIM_FAULT_TWIN,      /* one of the two processes of a task is away from the directory for a while */
     SIM_FAULT_POWER,     /* all tasks end at the same time */
+    SIM_FAULT_INTERRUPT, /* what the threads of a program wait for, half of what is out, ends */
     SIM_FAULT_COUNT
 };
 

@@ -316,6 +316,23 @@ static enum sim_fault draw_fault(struct sim *s)
     return SIM_FAULT_CUT;
 }
 
+/* Its threads wait for half of what is out; a program that says goodbye waits for nothing else. */
+static void interrupt(struct sim *s, struct sim_program *p)
+{
+    if (p->core == NULL || p->stopped_until > s->now) {
+        return;
+    }
+    for (uint32_t i = 0; i < SIM_CALLS_MAX; i++) {
+        if (p->calls[i] != NULL && p->calls[i]->req.kind != PSI_REQ_GOODBYE && sim_one_in(s, 2)) {
+            p->calls[i]->req.waited = true;
+        }
+    }
+    sim_trace(s, "fault: client%u.%u is interrupted", p->index, p->life);
+    psi_client_tick(p->core, s->now);
+    psi_client_interrupt(p->core, 1, PS_REASON_INTERRUPTED, "interrupted"); /* its calls began before the first one */
+    sim_program_settle(s, p);
+}
+
 static void fault_conn(struct sim *s, enum sim_fault kind)
 {
     struct sim_conn *c = any_open(s);
@@ -436,6 +453,9 @@ void sim_fault_now(struct sim *s)
                 sim_task_kill(s, &s->task[i], s->now + sim_below(s, 500));
             }
         }
+        break;
+    case SIM_FAULT_INTERRUPT:
+        interrupt(s, p);
         break;
     case SIM_FAULT_COUNT:
         break;
