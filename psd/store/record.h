@@ -100,8 +100,8 @@ struct psd_record {
     uint64_t chief_ready;                      /* ... as whose chief of this number it has made the model ready; 0: it has not */
     uint64_t round_member,
         round_steps; /* ... bounded staleness: the member that it is, 0: none, and its steps, as its beats say */
-    char rival[96];                            /* directory: the last other process that was refused the place of this one */
-    uint64_t rival_ms, rival_logged_ms;        /* when that was; when the log last said so. 0: never */
+    char rival[96];  /* directory: the last other process that was refused the place of this one */
+    uint64_t rival_ms, rival_logged_ms; /* when that was; when the log last said so. 0: never */
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
 /* what a record takes at most, with its place in the map of all and the first tables of its own map */

@@ -140,7 +140,7 @@ struct ps_session {
     uint32_t task;
     int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
     struct psi_reach reach; /* of the core, also of the next one */
-    uint64_t deadline_ms; /* in place of operation_timeout_ms; 0: none. The program's, while it is in no call */
+    uint64_t deadline_ms;   /* in place of operation_timeout_ms; 0: none. The program's, while it is in no call */
     ps_log_level log_level;
     ps_log_fn log;
     void *log_ctx;
@@ -457,10 +457,7 @@ ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_sync_leave(ps_session *s);
 
 /* ---- step.c ---- */
-/** Add one to the global step, unless a step that was interrupted has done that: *out_value. CANCELLED: interrupted; the addition
- * goes on, for the next call. Blocks. */
-ps_status psi_api_step_count(ps_session *s, int64_t *out_value, struct psi_err *err) PSI_MUST;
-/** They were another model's. Nothing is in flight. */
+/** Steps that were interrupted are another model's. Nothing is in flight. */
 void psi_api_steps_forget(ps_session *s);
 /** Of a session that is freed. */
 void psi_api_steps_free(ps_session *s);

@@ -502,15 +502,17 @@ static const ps_param *pushed_in_round(ps_session *s)
     return NULL;
 }
 
-/* value is not finite. *out_event: the log line that says what comes of it, where that is news. Under the lock. */
-static ps_status guard(ps_session *s, const char *name, double value, const char **out_event, struct psi_err *err)
+enum guarded { GUARD_NO_NEWS, GUARD_SKIPS, GUARD_ENDS };
+
+/* value is not finite. *out_news: what comes of it, and is to be said. Under the lock. */
+static ps_status guard(ps_session *s, const char *name, double value, enum guarded *out_news, struct psi_err *err)
 {
     const ps_nan_action action = guards_of(&s->hooks, name);
     if (action == 0 || (s->hooks.skipping && action == PS_NAN_SKIP)) {
         return PS_OK;
     }
     if (action == PS_NAN_END) { /* what has been pushed of the step, or counted, stays */
-        *out_event = s->hooks.stop_asked ? NULL : "nan_ended";
+        *out_news = s->hooks.stop_asked ? GUARD_NO_NEWS : GUARD_ENDS;
         s->hooks.skipping = s->hooks.skipping || (!s->hooks.over && pushed_in_round(s) == NULL);
         s->hooks.stop_asked = true;
         return PS_OK;
@@ -533,14 +535,14 @@ static ps_status guard(ps_session *s, const char *name, double value, const char
                            pushed != NULL ? pushed->name : "", pushed != NULL ? "' was pushed in it" : "");
     }
     s->hooks.skipping = true;
-    *out_event = "step_skipped";
+    *out_news = GUARD_SKIPS;
     return PS_OK;
 }
 
 ps_status ps_step_value(ps_session *s, const char *name, double value)
 {
     struct psi_err err = {0};
-    const char *event = NULL;
+    enum guarded comes_of_it = GUARD_NO_NEWS;
     int64_t step = 0;
     int64_t before = 0;
     ps_status st = psi_api_enter(s, false);
@@ -551,7 +553,7 @@ ps_status ps_step_value(ps_session *s, const char *name, double value)
     if (st == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
         st = values_say(&s->hooks, name, value, &err);
-        st = st == PS_OK && !isfinite(value) ? guard(s, name, value, &event, &err) : st;
+        st = st == PS_OK && !isfinite(value) ? guard(s, name, value, &comes_of_it, &err) : st;
         step = s->global_step;
         before = s->hooks.skipped;
         (void)pthread_mutex_unlock(&s->lock);
@@ -559,10 +561,13 @@ ps_status ps_step_value(ps_session *s, const char *name, double value)
     if (st != PS_OK) {
         return psi_api_refused(s, &err, "ps_step_value");
     }
-    if (event != NULL) {
-        char text[32];
-        psi_api_log(s, PS_LOG_WARN, event, PSI_KV("global_step", step), PSI_KV("name", name),
+    char text[32];
+    if (comes_of_it == GUARD_SKIPS) {
+        psi_api_log(s, PS_LOG_WARN, "step_skipped", PSI_KV("global_step", step), PSI_KV("name", name),
                     PSI_KV("value", psi_api_value_text(text, value)), PSI_KV("skipped_before", before));
+    } else if (comes_of_it == GUARD_ENDS) {
+        psi_api_log(s, PS_LOG_WARN, "nan_ended", PSI_KV("global_step", step), PSI_KV("name", name),
+                    PSI_KV("value", psi_api_value_text(text, value)));
     }
     return PS_OK;
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step that ps_step_done() adds to the global step.
+ * A step: ps_step_done() waits for its pushes, for the other workers where it is a member, and adds one to the global step.
  *
- * Happy path: a spare record carries the addition to the variable's task; the thread waits for its answer. The record and its
- * memory are the session's, so the addition goes on when the thread is interrupted: the next ps_step_done(), of whatever thread,
- * takes it over where it is, and the step counts once. Failure modes: those of the addition; in a session that was made anew
- * what was added before is another model's.
+ * Happy path of the addition: a spare record carries the addition to the variable's task; the thread waits for its answer. The
+ * record and its memory are the session's, so the addition goes on when the thread is interrupted: the next ps_step_done(), of
+ * whatever thread, takes it over where it is, and the step counts once. Failure modes: those of the addition; in a session that
+ * was made anew what was added before is another model's.
  */
-#include "api.h"
+#include "monitored.h"
 
 #include "common/mem.h"
 
@@ -76,7 +76,9 @@ static ps_status step_begin(ps_session *s, ps_variable *variable, struct step **
     return PS_OK;
 }
 
-ps_status psi_api_step_count(ps_session *s, int64_t *out_value, struct psi_err *err)
+/* Add one to the global step, unless a step that was interrupted has done that: *out_value. CANCELLED: interrupted; the addition
+ * goes on, for the next call. Blocks. */
+static ps_status count_step(ps_session *s, int64_t *out_value, struct psi_err *err)
 {
     ps_variable *variable = NULL;
     ps_status st = psi_api_global_step(s, &variable, err);
@@ -119,4 +121,81 @@ void psi_api_steps_free(ps_session *s)
     while ((step = of(psi_list_pop_front(&s->steps_spare))) != NULL) {
         psi_free(step);
     }
+}
+
+/* ---- ps_step_done() ---- */
+
+/* *out_counted: it is one of the steps that count. */
+static ps_status make_step(ps_session *s, bool *out_counted)
+{
+    struct psi_err err = {0};
+    if (psi_monitor_step(s, &err) != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    if (psi_api_step_skipped(s)) {
+        return PS_OK;
+    }
+    if (psi_api_trains(s, &err) != PS_OK) {
+        return psi_api_refused(s, &err, "ps_step_done");
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    while (s->pushes > 0 && psi_api_interrupted(s, NULL) == PS_OK) {
+        psi_api_wait(s, &s->changed);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    ps_status st = psi_api_go_on(s);
+    if (st != PS_OK) {
+        return st;
+    }
+    int64_t value = 0;
+    const bool rounds = psi_api_in_rounds(s); /* the round counts the step */
+    st = psi_api_sync_step(s, &value, &err);
+    if (st == PS_OK && !rounds) { /* last: a step that is broken off before is not counted, and made again */
+        st = count_step(s, &value, &err);
+        err.applied = err.applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err.applied; /* its gradients are in */
+    }
+    if (st != PS_OK) {
+        return psi_api_refused(s, &err, "ps_step_done");
+    }
+    psi_api_sync_counted(s);
+    psi_api_set_global_step(s, value);
+    *out_counted = true;
+    return PS_OK;
+}
+
+static ps_status step_done(ps_session *s, bool *out_counted)
+{
+    ps_status st = psi_api_enter(s, true);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psi_err err = {0};
+    bool alone = false;
+    if (psi_api_alone_begin(s, false, &alone, &err) != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
+    st = make_step(s, out_counted);
+    if (alone) {
+        psi_api_alone_end(s);
+    }
+    return st;
+}
+
+ps_status ps_step_done(ps_session *s)
+{
+    bool counted = false;
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    ps_status st = PS_OK;
+    if (s != NULL && psi_api_here(s) && psi_api_hooks_step_left(s)) {
+        counted = true;
+    } else {
+        st = step_done(s, &counted);
+    }
+    if (s != NULL && (counted || st != PS_CANCELLED)) { /* one that was interrupted goes on */
+        psi_monitor_step_over(s, counted);
+    }
+    st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
+    psi_api_end(s);
+    return st;
 }
