@@ -414,7 +414,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
     }
     psctl_restart_clock(c);
     psctl_leave_says("the values are imported, and not saved yet: psctl checkpoint save");
-    struct failure f = save_now(c, out_number);
+    struct failure f = save_now(c, 0, out_number);
     check_lives(c, lives, &f);
     psctl_leave_says(NULL);
     if (f.status == PS_OK) {
