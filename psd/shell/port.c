@@ -105,7 +105,7 @@ static void look(const char *list, const struct end *wanted, struct holder *foun
         }
     }
     if (f != NULL) {
-        PSI_IGNORE(fclose(f));
+        (void)fclose(f);
     }
 }
 
@@ -124,7 +124,7 @@ static bool has_socket(const char *pid, unsigned long inode)
         has = strcmp(target, socket) == 0;
     }
     if (dir != NULL) {
-        PSI_IGNORE(closedir(dir));
+        (void)closedir(dir);
     }
     return has;
 }
@@ -144,13 +144,13 @@ static const char *process_text(unsigned long inode, char *buf, size_t n)
         FILE *f = fopen(path, "re");
         if (f != NULL) {
             PSI_IGNORE(fgets(name, sizeof(name), f));
-            PSI_IGNORE(fclose(f));
+            (void)fclose(f);
         }
         name[strcspn(name, "\n")] = '\0';
         (void)snprintf(buf, n, "process %.20s (%s)", entry->d_name, name);
     }
     if (dir != NULL) {
-        PSI_IGNORE(closedir(dir));
+        (void)closedir(dir);
     }
     return buf;
 }

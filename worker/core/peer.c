@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HELLO_PAYLOAD_MAX = 2 << 20 };
+enum {
+    HELLO_PAYLOAD_MAX = 2 << 20,
+    SLACK_MS = 100 /* a request may have begun so long before its task was dialled: their times are over together */
+};
 
 #define TO(state) (1u << PSI_PEER_##state)
 static const uint8_t WAYS[PSI_PEER_STATES] = {
@@ -97,6 +100,17 @@ bool psi_peer_unreached(const struct psi_peer *peer)
 uint64_t psi_peer_wanted_ms(const struct psi_peer *peer)
 {
     return psi_peer_unreached(peer) ? *wanted_ms(peer) : UINT64_MAX;
+}
+
+bool psi_client_overdue(const struct psi_client *c)
+{
+    for (uint32_t i = 0; c->start_timeout_ms > 0 && i < c->peer_count; i++) {
+        const struct psi_peer *peer = c->peers[i];
+        if (psi_peer_unreached(peer) && c->now_ms + SLACK_MS >= psi_peer_wanted_ms(peer) + (uint64_t)c->start_timeout_ms) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void psi_peer_reached(struct psi_peer *peer)

@@ -13,21 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    TELL_MS = 30000,
-    SLACK_MS = 100 /* a request may have begun so long before its task was dialled: their times are over together */
-};
-
-bool psi_client_overdue(const struct psi_client *c)
-{
-    for (uint32_t i = 0; c->start_timeout_ms > 0 && i < c->peer_count; i++) {
-        const struct psi_peer *peer = c->peers[i];
-        if (psi_peer_unreached(peer) && c->now_ms + SLACK_MS >= psi_peer_wanted_ms(peer) + (uint64_t)c->start_timeout_ms) {
-            return true;
-        }
-    }
-    return false;
-}
+enum { TELL_MS = 30000 };
 
 static bool waits_for(const struct psi_request *req, const struct psi_peer *peer)
 {
