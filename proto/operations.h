@@ -162,7 +162,9 @@
     OP(TASK_LOAD,    94, LIST,            0,      0,     NULL,           "StartItem",      "StartItem", \
        "read the task's part of a checkpoint, and others' that follow, beside what lives; answered when all of it is verified") \
     OP(TASK_PLACE,   95, 0,               0,      MORE,  NULL,           "StartItem",      NULL, \
-       "what was loaded lives from now on, in the containers that follow; the task lists again")
+       "what was loaded lives from now on, in the containers that follow; the task lists again") \
+    OP(TASK_SAVED,   96, 0,               0,      0,     NULL,           "SaveItem",       NULL, \
+       "has that checkpoint all that the task has: OK; FAILED_PRECONDITION: it has changed; NOT_FOUND: it began empty, and has not")
 /* clang-format on */
 
 #endif

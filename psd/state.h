@@ -94,7 +94,8 @@ struct psd_peer {
     bool listed;    /* directory: its list on the current connection has been taken in */
     bool heard;     /* directory: it has listed in this life of ours */
     uint32_t share; /* directory: as it says, of its part of the checkpoint that it writes or loads, in millionths */
-    bool changed;   /* directory: likewise, since its last checkpoint */
+    bool changed;   /* directory: likewise, something that no checkpoint has; as the next */
+    uint64_t saved; /* ... the checkpoint that has all that it has; 0: none has, or nothing was done to it since it began empty */
     uint64_t settled_life; /* directory: the process that listed last, when that list had nothing to drop; 0: another one */
     uint64_t missing_since_ms;
     uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */

@@ -2,8 +2,8 @@
 /*
  * Checkpoints at the directory: see saves.h.
  *
- * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_CUT to all in one event, our own part
- * last -> all have answered with their files -> the manifest to our disk, which decides -> TASK_MANIFEST to the others -> all
+ * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all: where the newest
+ * checkpoint has all that they have it is the answer to who asks -> TASK_CUT to all in one event, our own part last -> all have answered with their files -> the manifest to our disk, which decides -> TASK_MANIFEST to the others -> all
  * have answered: it is saved, and older ones may go (TASK_DROP). Failure: a task is lost, or its disk fails, before our manifest
  * is on its way to the disk: the attempt ends, TASK_DROP to all, and the next one has another number. After that a task that is
  * lost gets the manifest when it lists. A shard without a manifest is settled when its task lists: by the manifest where we have
@@ -21,6 +21,7 @@
 #include <string.h>
 
 enum { RETRY_MS = 1000, KEPT_LEAST = 2, HOUR_MS = 3600 * 1000 };
+#define SAME_UNKNOWN UINT64_MAX /* no task has said of which one its part is the same */
 
 static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
 {
@@ -155,7 +156,8 @@ void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     if (t->saves != NULL) {
         t->saves->names_checked = false;
-        t->peers[p->index].changed = false; /* it says so anew */
+        t->peers[p->index].changed = false; /* it says so anew, as the next */
+        t->peers[p->index].saved = 0;
         t->saves->peers[p->index].has_disk = false;
         t->saves->peers[p->index].listed_count = 0;
     }
@@ -418,13 +420,49 @@ static void drop_damaged(struct psd_task *t)
     }
 }
 
-/* Those that are not needed any more. */
+static bool is_whole(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    return c->bad[0] == '\0' && psd_saves_whole_at(t, c->what.number) >= c->what.task_count;
+}
+
+/* The oldest one that is known to have the very same. */
+static uint64_t same_as(const struct psd_checkpoint *c)
+{
+    return c->what.same == 0 ? c->what.number : c->what.same;
+}
+
+/* A newer one that is whole has the very same. */
+static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    for (struct psi_list *it = c->link.next; it != &t->saves->known; it = it->next) {
+        const struct psd_checkpoint *newer = at_checkpoint(it);
+        if (newer->what.same == same_as(c) && is_whole(t, newer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* So many duplicates have a place beside those that differ. */
+static uint32_t spare_places(const struct psd_task *t, uint32_t most)
+{
+    struct psi_list *it = NULL;
+    uint32_t differ = 0;
+    PSI_LIST_FOREACH(it, &t->saves->known) {
+        const struct psd_checkpoint *c = at_checkpoint(it);
+        differ += is_whole(t, c) && !is_duplicate(t, c);
+    }
+    return differ < most ? most - differ : 0;
+}
+
+/* Those that are not needed any more. A duplicate takes the place of none that differs. */
 static void retire(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
     uint32_t most = t->config.max_to_keep < KEPT_LEAST ? KEPT_LEAST : t->config.max_to_keep;
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
-    uint32_t whole = 0; /* that are newer: those in part, or known to be damaged, do not stand in for others */
+    uint32_t spare = spare_places(t, most);
+    uint32_t whole = 0; /* that are newer, and differ: those in part, or known to be damaged, do not stand in for others */
     uint64_t newer_ms = 0;
     struct psi_list *it = NULL, *before = NULL;
     for (it = s->known.prev; it != &s->known; it = before) {
@@ -434,8 +472,10 @@ static void retire(struct psd_task *t)
         /* of each span of time the last one stays */
         bool last = span != 0 && time_ms / span != newer_ms / span;
         newer_ms = time_ms;
-        bool kept = whole < most || last || psd_starts_reads(t, number) || number == psd_starts_named(t);
-        whole += c->bad[0] == '\0' && psd_saves_whole_at(t, number) >= c->what.task_count;
+        bool twice = is_whole(t, c) && is_duplicate(t, c);
+        bool kept = (twice ? spare > 0 : whole < most) || last || psd_starts_reads(t, number) || number == psd_starts_named(t);
+        spare -= twice && spare > 0;
+        whole += !twice && is_whole(t, c);
         if (!kept) {
             psd_saves_forget(t, number);
         }
@@ -458,7 +498,6 @@ static void saved(struct psd_task *t)
         w->has_result = true;
     }
     s->begun_step = s->begun_step == 0 ? s->what.step : s->begun_step; /* nobody had said one */
-    s->saved_step = s->begun_step;
     s->failed_ms = 0;
     idle(t);
     psd_wait_over(t, &s->served);
@@ -514,6 +553,8 @@ static void decide(struct psd_task *t)
     psi_manifest_init(&file);
     psi_manifest_init(&copy);
     s->what.milliseconds = t->now_ms - s->begun_ms;
+    const struct psd_checkpoint *before = psd_saves_known(t, s->same);
+    s->what.same = before != NULL && before->what.task_count == s->what.task_count ? same_as(before) : 0;
     ps_status st = psi_manifest_add(&file, &ps_v1_SaveItem_msg, &s->what, &err);
     st = st == PS_OK ? psd_saves_put_files(s, &file, &err) : st;
     st = st == PS_OK ? psi_manifest_end(&file, &err) : st;
@@ -555,6 +596,10 @@ static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_F
 {
     struct psd_saves *s = t->saves;
     ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saves_take_part(s, p, item, err);
+    if (item->kind == PS_FILE_STATE) {
+        s->same = s->same == SAME_UNKNOWN || s->same == item->same ? item->same : 0;
+        item->same = 0; /* of the whole checkpoint the manifest says it */
+    }
     if (st != PS_OK || item->kind == PS_FILE_NOTE) {
         return st;
     }
@@ -633,6 +678,97 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
     }
 }
 
+/* ---- is there something new ---- */
+
+/* Who asked waits for the attempt: something is new, or it is to be asked again. */
+static void look_over(struct psd_task *t, bool news)
+{
+    struct psd_saves *s = t->saves;
+    s->phase = PSD_SAVES_IDLE;
+    s->wanted = true;
+    s->forced = s->forced || news;
+    psi_list_move_all(&s->served, &s->asked);
+    psi_list_move_all(&s->asked, &s->served);
+}
+
+static void look_lost(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before it had said whether it has changed",
+                           psd_peer_text(t, p, who, sizeof(who)))); /* below */
+    s->phase = PSD_SAVES_IDLE;
+    psd_saves_count_anew(t);
+    if (!psi_list_empty(&s->served) || psd_saves_have_news(t)) {
+        psd_saves_failed(t, 0, &err);
+    }
+    psd_saves_fail(t, &s->served, &err);
+}
+
+/* Of which one tasks are asked; where none is whole it is one that nobody has. */
+static uint64_t look_number(const struct psd_task *t)
+{
+    uint64_t newest = psd_saves_newest(t);
+    return newest != 0 ? newest : psd_saves_highest(t) + 1;
+}
+
+/* The newest one has all that the tasks have: it is the answer, and no other one is made. */
+static void nothing_new(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->served) {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        w->result = s->looked_at;
+        w->has_result = true;
+    }
+    if (psd_saves_known(t, s->looked_at) != NULL) {
+        psd_log(t, PSI_LOG_INFO, "checkpoint_unchanged", PSI_KV("checkpoint", s->looked_at));
+    }
+    s->phase = PSD_SAVES_IDLE;
+    s->failed_ms = 0;
+    psd_saves_count_anew(t);
+    psd_wait_over(t, &s->served);
+}
+
+/* A task has looked. Of one that began empty, beside what it has in that checkpoint, nothing is saved before somebody asks. */
+static void looked(struct psd_task *t, uint32_t peer, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    bool has = err == NULL || (err->code == PS_NOT_FOUND && psi_list_empty(&s->served));
+    s->peers[peer].done = true;
+    if (!has) {
+        look_over(t, true);
+    } else if (all_done(t) && s->looked_at != look_number(t)) {
+        look_over(t, false); /* it was deleted meanwhile, or a part of it is lost */
+    } else if (all_done(t)) {
+        nothing_new(t);
+    }
+}
+
+void psd_saves_look(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    s->wanted = false;
+    if (!t->draining) { /* one that ends answers nobody who asks, and makes its last one */
+        psi_list_move_all(&s->served, &s->asked);
+    }
+    s->phase = PSD_SAVES_LOOKING;
+    s->begun_ms = t->now_ms;
+    s->looked_at = look_number(t);
+    clear_done(t);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->peers[i].self) {
+            (void)tell(t, &t->peers[i], PS_OP_TASK_SAVED, s->looked_at, false);
+        }
+    }
+    if (s->phase == PSD_SAVES_LOOKING) {
+        looked(t, t->self, psd_save_look(t, s->looked_at, &err) == PS_OK ? NULL : &err);
+    }
+}
+
 void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err)
 {
@@ -640,7 +776,9 @@ void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd
     if (s == NULL || r == NULL) {
         return; /* psd_saves_lost() has heard of it */
     }
-    if (a->op == PS_OP_TASK_CUT && s->phase == PSD_SAVES_CUTTING && a->number == s->what.number) {
+    if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVES_LOOKING && a->number == s->looked_at) {
+        looked(t, p->index, err);
+    } else if (a->op == PS_OP_TASK_CUT && s->phase == PSD_SAVES_CUTTING && a->number == s->what.number) {
         cut_answered(t, p, r, err);
     } else if (a->op == PS_OP_TASK_MANIFEST) {
         manifest_answered(t, p, a->number, err);
@@ -656,7 +794,9 @@ void psd_saves_lost(struct psd_task *t, const struct psd_peer *p)
         return;
     }
     s->peers[p->index].again_ms = 0;
-    if (s->phase == PSD_SAVES_CUTTING) {
+    if (s->phase == PSD_SAVES_LOOKING) {
+        look_lost(t, p);
+    } else if (s->phase == PSD_SAVES_CUTTING) {
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before its part was written",
@@ -697,8 +837,9 @@ void psd_saves_attempt(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
     struct psi_err err;
-    s->wanted = false;
+    s->wanted = s->forced = false;
     s->begun = true;
+    s->same = SAME_UNKNOWN;
     s->begun_step = s->step; /* as of this attempt, whatever becomes of it */
     psi_list_move_all(&s->served, &s->asked);
     s->phase = PSD_SAVES_CUTTING;
@@ -759,7 +900,9 @@ void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, stru
     }
     const char *held = psd_saves_in_reset(t) ? "the end of a reset" : "the end of a round";
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
-                        missing.used > 0 ? " has written its part" : held)); /* cut is fine */
+                        missing.used == 0                   ? held
+                        : s->phase == PSD_SAVES_LOOKING ? " says whether it has changed"
+                                                        : " has written its part")); /* cut is fine */
 }
 
 static void expire(struct psd_task *t, struct psd_wait *w)

@@ -11,6 +11,7 @@
 
 enum psd_saves_phase {
     PSD_SAVES_IDLE,
+    PSD_SAVES_LOOKING,  /* tasks say whether the newest one has all that they have: then no other one is made */
     PSD_SAVES_CUTTING,  /* tasks write their parts */
     PSD_SAVES_DECIDING, /* our own manifest is on its way to our disk */
     PSD_SAVES_TELLING   /* it is there: the others write theirs */
@@ -72,7 +73,8 @@ struct psd_saves {
     struct psd_saves_peer *peers; /* by peer */
     bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
     /* volatile: when */
-    bool wanted;         /* as soon as it can be */
+    bool wanted;         /* as soon as it can be, where there is something new */
+    bool forced;         /* ... also where there is not, or is known to be */
     bool begun;          /* one, in this life */
     uint64_t since_ms;   /* the next one by time counts from here */
     uint64_t looked_ms;  /* at the step */
@@ -80,7 +82,6 @@ struct psd_saves {
     uint64_t again_ms;   /* when it is asked again whether it can be */
     uint64_t step;       /* + 1, that the sessions say; 0: none has */
     uint64_t begun_step; /* ... when the last one was begun, or had not been said, that it has; counted from there */
-    uint64_t saved_step; /* ... that was saved */
     bool warned;         /* that it cannot be */
     uint64_t failed_ms;  /* when the last attempt has failed, or was refused; 0: neither */
     char failed[352];    /* ... which, and why */
@@ -88,6 +89,8 @@ struct psd_saves {
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
     uint64_t begun_ms;
+    uint64_t looked_at;    /* LOOKING: the newest one that is whole, or one that nobody has */
+    uint64_t same;         /* the checkpoint that had all that the tasks have cut so far; 0: there is none */
     bool hurries;          /* a task ends: all were told to write it as fast as they can */
     struct psi_buf files;  /* FileItems */
     struct psi_map parts;  /* peer, container -> struct psd_saves_part */
@@ -151,6 +154,10 @@ bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t 
 void psd_saves_text(const struct psd_task *t, char *buf, size_t n);
 /** Tasks that have a whole part of it, as their own. */
 uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number);
+/** The newest one of which all parts are there, and which is not known to be damaged; 0: there is none. */
+uint64_t psd_saves_newest(const struct psd_task *t);
+/** ... also where tasks that are away may have them. */
+uint64_t psd_saves_newest_maybe(const struct psd_task *t);
 /** What is deleted may be gone from our disk. */
 void psd_saves_delete_turn(struct psd_task *t);
 
@@ -163,6 +170,8 @@ uint32_t psd_saves_count(const struct psd_task *t, uint32_t *out_share);
 void psd_saves_hurry(struct psd_task *t);
 /** It begins, for all who ask. */
 void psd_saves_attempt(struct psd_task *t);
+/** Tasks are asked whether there is something new; the attempt begins when one has, and none when the newest one has it all. */
+void psd_saves_look(struct psd_task *t);
 /** All who wait there are told. */
 void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
 /** p has its part of some, and not the manifest. */
@@ -171,6 +180,11 @@ void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p);
 /* ---- saves_when.c ---- */
 /** The next one by time is all of that time away from now. */
 void psd_saves_count_anew(struct psd_task *t);
+/** As far as the directory has heard, the newest checkpoint that is whole, or may be, has not all that the tasks have: programs
+ * without a global step are saved by that. */
+bool psd_saves_have_news(const struct psd_task *t);
+/** One is made as soon as it can be, also where nothing is new: what lives now is what a start has placed. */
+void psd_saves_force(struct psd_task *t);
 /** A task of the job is to end: one more, where some are made by themselves and there is something to save. */
 void psd_saves_last(struct psd_task *t);
 /** ... it is made, or cannot be. */

@@ -121,13 +121,13 @@ static void add(struct text *x, const char *format, ...)
 /* One that is known to be damaged does not count. away: of how many more tasks nobody knows that they do not have it. */
 static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
 {
-    struct psi_list *it = NULL;
-    uint64_t newest = 0;
-    PSI_LIST_FOREACH(it, &t->saves->known) {
+    for (struct psi_list *it = t->saves->known.prev; it != &t->saves->known; it = it->prev) {
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        newest = c->bad[0] == '\0' && parts_there(t, c) + away >= c->what.task_count ? c->what.number : newest;
+        if (c->bad[0] == '\0' && parts_there(t, c) + away >= c->what.task_count) {
+            return c->what.number;
+        }
     }
-    return newest;
+    return 0;
 }
 
 static uint32_t count_away(const struct psd_task *t)
@@ -137,6 +137,16 @@ static uint32_t count_away(const struct psd_task *t)
         away += t->peers[i].own_job && !t->peers[i].self && !t->peers[i].listed;
     }
     return away;
+}
+
+uint64_t psd_saves_newest(const struct psd_task *t)
+{
+    return newest_whole(t, 0);
+}
+
+uint64_t psd_saves_newest_maybe(const struct psd_task *t)
+{
+    return newest_whole(t, count_away(t));
 }
 
 void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err)
@@ -155,7 +165,7 @@ void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err 
 
 static void add_newest(const struct psd_task *t, struct text *x)
 {
-    uint64_t whole = newest_whole(t, 0), maybe = newest_whole(t, count_away(t));
+    uint64_t whole = psd_saves_newest(t), maybe = psd_saves_newest_maybe(t);
     const struct psd_checkpoint *c = psd_saves_known(t, whole != 0 ? whole : maybe);
     if (c == NULL) {
         add(x, "none is saved");
@@ -186,7 +196,7 @@ void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
         psd_starts_count(t, &loads, &done, &share);
         add(&x, "; %llu is loaded, %u of %u tasks, %u %%", (unsigned long long)t->starts->number, done, loads, share / 10000);
     }
-    if (s->phase != PSD_SAVES_IDLE) {
+    if (s->phase > PSD_SAVES_LOOKING) {
         done = psd_saves_count(t, &share);
         add(&x, "; %llu is %s for %llu ms, %u of %u tasks, %u %%", (unsigned long long)s->what.number,
             s->phase == PSD_SAVES_TELLING ? "decided, and told" : "written", (unsigned long long)(t->now_ms - s->begun_ms), done,
@@ -243,7 +253,7 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
     if (!s->ready) {
         return psi_fail(err, PS_UNAVAILABLE, "%s still reads what its disk has", t->name);
     }
-    if (s->phase != PSD_SAVES_IDLE && s->what.number == item->number) {
+    if (s->phase > PSD_SAVES_LOOKING && s->what.number == item->number) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is being made", number);
     }
     if (psd_starts_restores(t, item->number)) {
@@ -257,7 +267,7 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
         return psi_fail(err, PS_FAILED_PRECONDITION, "checkpoint %llu is not known to be this cluster's: %s (--force)", number,
                         shard->bad);
     }
-    uint64_t whole = newest_whole(t, 0), maybe = newest_whole(t, count_away(t));
+    uint64_t whole = psd_saves_newest(t), maybe = psd_saves_newest_maybe(t);
     if (!item->force && (item->number == whole || item->number == maybe)) {
         return psi_fail(err, PS_FAILED_PRECONDITION,
                         "checkpoint %llu is the newest one that is whole, or may be when all tasks are up: without it the model "

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the directory begins a checkpoint: every so many seconds, where anything has changed, or steps, once when the model is
- * ready, when somebody asks for one; and what stands in its way. An attempt that is not possible now begins when it is; one that
+ * When the directory begins a checkpoint: every so many seconds or steps, once when the model is ready, when somebody asks for
+ * one, always where something differs from the newest one that is whole; and what stands in its way. An attempt that is not possible now begins when it is; one that
  * cannot be as things are is given up, said once. The last one, of tasks that end, is not waited for.
  */
 #include "rounds.h"
@@ -15,6 +15,11 @@ enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000 };
 void psd_saves_count_anew(struct psd_task *t)
 {
     t->saves->since_ms = t->now_ms;
+}
+
+void psd_saves_force(struct psd_task *t)
+{
+    t->saves->wanted = t->saves->forced = true;
 }
 
 /* Who stands in the way: without a disk, or not connected, or with less than it had. */
@@ -73,7 +78,7 @@ static void refused(struct psd_task *t, const struct psi_err *err)
     }
     s->warned = true;
     psd_saves_failed(t, 0, err);
-    s->wanted = false;
+    s->wanted = s->forced = false;
     psd_saves_count_anew(t);
     psd_saves_fail(t, &s->asked, err);
 }
@@ -100,12 +105,18 @@ void psd_saves_turn(struct psd_task *t)
     bool held = between_rounds(t) || psd_saves_in_reset(t);
     ps_status st = held ? PS_UNAVAILABLE : psd_saves_check(t, &err);
     if (st == PS_OK) {
+        bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saves_newest(t) == 0; /* there is no other answer */
         s->warned = false;
-        psd_saves_attempt(t);
+        if (!s->forced && !first) {
+            psd_saves_look(t);
+        }
+        if (s->phase == PSD_SAVES_IDLE && (s->forced || first)) {
+            psd_saves_attempt(t);
+        }
     } else if (st == PS_FAILED_PRECONDITION) {
         refused(t, &err);
     } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {
-        s->wanted = false;
+        s->wanted = s->forced = false;
     } else if (!held) {
         psd_saves_failed(t, 0, &err);
         s->again_ms = t->now_ms + AGAIN_MS; /* events are many */
@@ -122,15 +133,27 @@ bool psd_saves_drained(const struct psd_task *t)
     return t->saves == NULL || (t->saves->phase == PSD_SAVES_IDLE && !t->saves->wanted);
 }
 
-/* A task of the job says that it has changed since its last checkpoint: programs without a global step are saved by that. */
-static bool has_changed(const struct psd_task *t)
+bool psd_saves_have_news(const struct psd_task *t)
 {
-    bool changed = false;
+    bool news = false;
+    uint64_t newest = psd_saves_newest_maybe(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        changed = changed || (p->own_job && (p->self ? psd_save_changed(t) : p->changed));
+        bool changed = p->self ? psd_save_changed(t) : p->changed;
+        uint64_t saved = p->self ? psd_save_number(t) : p->saved;
+        news = news || (p->own_job && (changed || (saved != 0 && saved != newest)));
     }
-    return changed;
+    return news;
+}
+
+/* All tasks of the job can be asked. */
+static bool all_listed(const struct psd_task *t)
+{
+    bool all = true;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        all = all && (!t->peers[i].own_job || t->peers[i].self || t->peers[i].listed);
+    }
+    return all;
 }
 
 /* The highest global step that a session has said which is there, or has left since the last look. Returns whether a chief has
@@ -164,8 +187,7 @@ void psd_saves_last(struct psd_task *t)
     if (asked || !s->ready || !by_itself(t)) {
         return;
     }
-    PSI_IGNORE(look_at_steps(t)); /* those of workers that have just ended */
-    if (s->step != 0 || has_changed(t)) {
+    if (psd_saves_have_news(t) || all_listed(t)) { /* a task may not have said yet that it has changed */
         s->last_ms = t->now_ms;
         s->wanted = true;
         s->again_ms = 0;
@@ -173,7 +195,7 @@ void psd_saves_last(struct psd_task *t)
 }
 
 /* A checkpoint by time, by steps, or the first one. Behind others, and where nobody says a step, the first one waits for a chief:
- * before that it may be half a model. While nothing changes there is nothing to save. */
+ * before that it may be half a model. */
 static bool is_due(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
@@ -185,11 +207,11 @@ static bool is_due(struct psd_task *t)
     if (!by_itself(t)) {
         return false;
     }
-    bool news = s->step != s->saved_step || has_changed(t);
+    bool news = psd_saves_have_news(t);
     bool first = !s->begun && (ready || (s->step != 0 && psi_list_empty(&s->known)));
     uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000, most = t->config.checkpoint_steps; /* as they are now */
     bool steps = most != 0 && s->step >= s->begun_step && s->step - s->begun_step >= most;
-    return steps || (news && (first || (every != 0 && t->now_ms - s->since_ms >= every)));
+    return news && (steps || first || (every != 0 && t->now_ms - s->since_ms >= every));
 }
 
 void psd_saves_tick(struct psd_task *t)

@@ -60,7 +60,7 @@ static void placed(struct psd_task *t)
         PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));                              /* 0: nothing can fail */
     }
     if (t->starts->adopts || t->starts->spreads) {
-        t->saves->wanted = true; /* from then on they are these tasks' own */
+        psd_saves_force(t); /* from then on they are these tasks' own */
     }
     t->starts->spared = 0;
     idle(t);

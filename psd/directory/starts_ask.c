@@ -247,7 +247,7 @@ void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
     struct psi_list *it = NULL, *tmp = NULL;
     asked_over(t->starts);
     if (err == NULL) {
-        t->saves->wanted = true;
+        psd_saves_force(t);
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &t->starts->asking) {
         struct psd_need *need = PSI_CONTAINER_OF(it, struct psd_need, at);

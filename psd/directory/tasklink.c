@@ -356,7 +356,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 static bool is_save(uint8_t op)
 {
-    return op == PS_OP_TASK_CUT || op == PS_OP_TASK_MANIFEST || op == PS_OP_TASK_DROP;
+    return op == PS_OP_TASK_CUT || op == PS_OP_TASK_MANIFEST || op == PS_OP_TASK_DROP || op == PS_OP_TASK_SAVED;
 }
 
 static bool is_start(uint8_t op)

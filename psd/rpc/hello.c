@@ -407,6 +407,7 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     if (c->role == PSD_ROLE_TASK && c->peer != NULL) {
         c->peer->share = beat.share;
         c->peer->changed = beat.changed;
+        c->peer->saved = beat.saved;
     }
     if (c->record != NULL) {
         memcpy(c->record->chief_of, container, sizeof(container));

@@ -90,6 +90,7 @@
     ROW(TASK_DROP,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_drop) \
     ROW(TASK_LOAD,    AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_load) \
     ROW(TASK_PLACE,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_place) \
+    ROW(TASK_SAVED,   AT_DIRECTORY,                                 NONE,                                 psd_rpc_task_saved) \
     ROW(TASK_CREATE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_RESET,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_DELETE,  AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
@@ -103,7 +104,8 @@
     ROW(TASK_MANIFEST, AT_TASK | REPLIES,                           NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_DROP,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
     ROW(TASK_LOAD,    AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
-    ROW(TASK_PLACE,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)
+    ROW(TASK_PLACE,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer) \
+    ROW(TASK_SAVED,   AT_TASK | REPLIES,                            NONE,                                 psd_rpc_task_answer)
 /* clang-format on */
 
 #endif

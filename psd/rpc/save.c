@@ -24,6 +24,8 @@ enum {
     WRITES_MAX = 48 /* of a cut on their way; with a BEGIN for each fewer than PSD_DISK_OPS_MAX */
 };
 
+#define SAVED_BY_NONE UINT64_MAX /* no count of changes */
+
 struct psd_manifest {
     /* volatile: */
     struct psi_list link; /* psd_save.manifests */
@@ -118,6 +120,9 @@ void psd_save_drop_here(struct psd_task *t, uint64_t number)
     struct psd_shard *shard = s == NULL ? NULL : psd_save_shard(t, number);
     if (shard == NULL) {
         return;
+    }
+    if (number == s->saved_number) {
+        s->saved_changes = SAVED_BY_NONE;
     }
     shard->dropped = true;
     if (s->stage == PSD_SAVE_NONE || s->number != number) {
@@ -490,6 +495,7 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
     s->done_bytes = 0;
     s->all_bytes = t->store.arena.used_bytes;
     s->cut_changes = t->store.changes;
+    s->cut_same = psd_save_number(t);
     s->done = done;
     s->ask_id = id;
     s->err.code = PS_OK;
@@ -500,6 +506,28 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
 bool psd_save_changed(const struct psd_task *t)
 {
     return t->save != NULL && t->store.changes != t->save->saved_changes;
+}
+
+uint64_t psd_save_number(const struct psd_task *t)
+{
+    return t->save == NULL || psd_save_changed(t) ? 0 : t->save->saved_number;
+}
+
+ps_status psd_save_look(const struct psd_task *t, uint64_t number, struct psi_err *err)
+{
+    if (!psd_save_is_able(t) || psd_save_changed(t) || (t->save->saved_number != 0 && t->save->saved_number != number)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has changed since checkpoint %llu", t->name, (unsigned long long)number);
+    }
+    bool empty = t->save->saved_number == 0 && psd_save_shard(t, number) != NULL;
+    return empty ? psi_fail(err, PS_NOT_FOUND, "%s began without what it has in checkpoint %llu", t->name,
+                            (unsigned long long)number)
+                 : PS_OK;
+}
+
+void psd_save_placed(struct psd_task *t, uint64_t number, bool whole)
+{
+    t->save->saved_changes = whole ? t->store.changes : SAVED_BY_NONE;
+    t->save->saved_number = number;
 }
 
 void psd_save_hurry_here(struct psd_task *t, uint64_t number)
@@ -559,7 +587,10 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
     }
     if (m->err.code == PS_OK && shard != NULL) {
         shard->manifest_bytes = m->bytes.len;
-        t->save->saved_changes = m->number == t->save->number ? t->save->cut_changes : t->save->saved_changes;
+        if (m->number == t->save->number) {
+            t->save->saved_changes = t->save->cut_changes;
+            t->save->saved_number = m->number;
+        }
     }
     psi_list_remove(&m->link);
     m->done(t, m->number, m->ask_id, m->err.code == PS_OK ? NULL : &m->err);
@@ -648,6 +679,7 @@ bool psd_save_file_to_msg(const struct psd_save *s, uint32_t i, ps_v1_FileItem *
     out->index = i == 0 ? 0 : i - 1;
     out->bytes = f->bytes;
     out->sum = f->sum;
+    out->same = i == 0 ? s->cut_same : 0;
     PSI_IGNORE(PSI_BYTES_SET(out->container, f->container)); /* fits: checked name */
     return true;
 }
@@ -694,6 +726,16 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     if (st != PS_OK) {
         answer(t, PS_OP_TASK_CUT, r->header.id, &err);
     }
+}
+
+void psd_rpc_task_saved(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_SaveItem item;
+    struct psi_err err;
+    ps_status st = which(r, &item, &err);
+    (void)c;
+    st = st == PS_OK ? psd_save_look(t, item.number, &err) : st;
+    answer(t, PS_OP_TASK_SAVED, r->header.id, st == PS_OK ? NULL : &err);
 }
 
 void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -840,7 +882,7 @@ void psd_save_drain(struct psd_task *t)
 {
     struct psd_save *s = t->save;
     struct psd_conn *c = t->peers[t->directory].conn;
-    ps_v1_Beat m = {.ends = true, .changed = psd_save_changed(t)};
+    ps_v1_Beat m = {.ends = true, .changed = psd_save_changed(t), .saved = psd_save_number(t)};
     if (!t->is_directory && psd_save_is_able(t) && c != NULL && c->list == PSD_LIST_TAKEN) {
         s->ends_ms = t->now_ms;
         s->ends_highest = s->highest;

@@ -93,7 +93,9 @@ struct psd_save {
     struct psd_save_pace pace;
     uint64_t done_bytes, all_bytes; /* written of it; some more are to be: all values and slots */
     uint64_t cut_changes;           /* of the store, at the cut */
-    uint64_t saved_changes;         /* ... at that of the last one that is whole here */
+    uint64_t cut_same;              /* psd_save_number() at the cut */
+    uint64_t saved_changes;         /* of the store when all of it was in checkpoint saved_number; SAVED_BY_NONE: no one has it */
+    uint64_t saved_number;          /* 0: it began empty */
     psd_save_fn done;               /* NULL: nobody wants to know */
     uint64_t ask_id;                /* for done: of TASK_CUT */
     struct psi_err err;
@@ -107,7 +109,8 @@ struct psd_save {
     /* volatile: share.c */
     uint64_t share_ms;     /* when the directory was told last */
     uint32_t share;        /* ... what */
-    bool told_changed;     /* ... likewise */
+    bool told_changed;     /* ... likewise, as the next */
+    uint64_t told_saved;
     struct psi_list reads; /* volatile: ranges of files that are on their way to clients, save_read.c */
 };
 
@@ -140,8 +143,16 @@ void psd_save_directory_lost(struct psd_task *t);
 /** The task is to end: the directory is asked for a last checkpoint; it is over, or does not come. */
 void psd_save_drain(struct psd_task *t);
 bool psd_save_drained(const struct psd_task *t);
-/** Variables or queues have changed since the last cut that is whole here. */
+/** Something that makes a checkpoint another one has changed since one had all that is here, or since the task began empty. Also
+ * where that one is gone. False without a disk. */
 bool psd_save_changed(const struct psd_task *t);
+/** The checkpoint that has all that is here; 0: none has. */
+uint64_t psd_save_number(const struct psd_task *t);
+/** PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since. NOT_FOUND: the task began
+ * empty, though its disk has a part of that one, and nothing has changed. */
+ps_status psd_save_look(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
+/** A start has placed what the task had in checkpoint `number`; whole: nothing was left out, and nothing else is here. */
+void psd_save_placed(struct psd_task *t, uint64_t number, bool whole);
 /** The cut may have more to write. */
 void psd_save_work(struct psd_task *t);
 void psd_save_tick(struct psd_task *t);

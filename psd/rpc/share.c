@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a task tells the directory of itself in BEATs, whose answers say nothing: how far it is with its part of a checkpoint that
- * it writes or loads, for people, each second and when all is; and whether it has changed since its last one, when that turns.
+ * it writes or loads, for people, each second and when all is; and which one has all that it has, when that turns.
  * Failure: none; what was not told, or not heard, the next BEAT says, which comes anyway.
  */
 #include "start.h"
@@ -37,7 +37,7 @@ uint32_t psd_share(const struct psd_task *t)
 ps_v1_Beat psd_share_beat(const struct psd_task *t)
 {
     return t->is_directory ? (ps_v1_Beat)ps_v1_Beat_init_zero
-                           : (ps_v1_Beat){.share = psd_share(t), .changed = psd_save_changed(t)};
+                           : (ps_v1_Beat){.share = psd_share(t), .changed = psd_save_changed(t), .saved = psd_save_number(t)};
 }
 
 void psd_share_turn(struct psd_task *t)
@@ -50,10 +50,11 @@ void psd_share_turn(struct psd_task *t)
     const ps_v1_Beat m = psd_share_beat(t);
     bool due = m.share == MILLION || t->now_ms - s->share_ms >= EVERY_MS;
     bool further = (saves(t) || loads(t)) && m.share != s->share && due;
-    if (further || m.changed != s->told_changed) {
+    if (further || m.changed != s->told_changed || m.saved != s->told_saved) {
         s->share = m.share;
         s->share_ms = t->now_ms;
         s->told_changed = m.changed;
+        s->told_saved = m.saved;
         psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m);
     }
 }

@@ -159,10 +159,10 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
 
 bool psd_apply_torn(const struct psd_number *n)
 {
-    const struct psd_progress *g = n->progress;
-    if (g == NULL || !psd_progress_streams(g) || n->offset == 0) {
+    if (!psd_number_is_torn(n)) {
         return false;
     }
+    const struct psd_progress *g = n->progress;
     psd_variable_own(g->variable)->version++;
     changed_by_others(psd_variable_own(g->variable));
     return true;

@@ -12,6 +12,7 @@
 #include "psd/state.h"
 
 #include "common/mem.h"
+#include "common/optimizer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -303,24 +304,63 @@ static void reset_end(struct psd_task *t, const struct psd_change *c)
     reset_settle(t, r);
 }
 
-/* It is worth a checkpoint: sessions, names and chiefs come and go without one, and what is made has no value yet. */
-static bool changes_model(const struct psd_change *c)
+/* Staged values change their variable with the last of them, contributions with their round. */
+static bool segment_changes_model(const struct psd_change *c)
 {
+    const struct psd_progress *p = c->segment.number->progress;
+    return p->kind != PSD_CONTRIBUTE && (c->segment.last || (p->staging == NULL && c->segment.count > 0));
+}
+
+/* A push that ends in its middle counts as one of its variable's versions. */
+static bool end_changes_model(const struct psd_change *c)
+{
+    const struct psd_number *n = psd_record_find(c->end.record, c->end.number);
+    return n != NULL && psd_number_is_torn(n);
+}
+
+/* What an acknowledged request had taken out of a queue is gone for good; an item of work is not before its WORK_END. */
+static bool attempt_end_changes_model(const struct psd_change *c)
+{
+    const struct psd_attempt *a = c->attempt.reserved != NULL ? c->attempt.reserved
+                                                              : psd_attempt_find(c->attempt.record, c->attempt.id);
+    return !a->variable->gone && a->element_count > 0 &&
+           (c->attempt.give_back || a->variable->queue->spec.kind != PSI_QUEUE_WORK);
+}
+
+/* A checkpoint that is made after it has another model than one that is made before it: values, slots, powers, seals, names,
+ * queues, work, accumulators, rates. Records of sessions, positions, chiefs' numbers and groups are none of that. */
+static bool changes_model(const struct psd_task *t, const struct psd_change *c)
+{
+    const struct psd_container *reset = NULL;
     switch (c->kind) {
+    case PSD_CHANGE_CONTAINER_RESET:
+        reset = psd_container_find(&t->store, c->container.name);
+        return reset != NULL && psi_map_count(&reset->variables) > 0;
     case PSD_CHANGE_INIT:
-        return c->init.runs;
+        return c->init.runs ||
+               (c->init.chief_number != 0 && !psi_optimizer_equal(&c->init.variable->optimizer, &c->init.making->optimizer));
     case PSD_CHANGE_SEAL:
         return !c->seal.variable->sealed;
     case PSD_CHANGE_SEGMENT:
+        return segment_changes_model(c);
+    case PSD_CHANGE_REFUSE:
+    case PSD_CHANGE_ABANDON:
+        return end_changes_model(c);
+    case PSD_CHANGE_ATTEMPT_END:
+        return attempt_end_changes_model(c);
+    case PSD_CHANGE_WORK_END:
+        return !c->work_end.repeated;
+    case PSD_CHANGE_RATE:
+        return c->rate.rate != c->rate.variable->rate;
+    case PSD_CHANGE_SET_STEP:
+        return c->set_step.step != c->set_step.variable->queue->step;
+    case PSD_CHANGE_CREATE:
+    case PSD_CHANGE_DROP:
     case PSD_CHANGE_ENQUEUE:
     case PSD_CHANGE_DEQUEUE:
-    case PSD_CHANGE_ATTEMPT_END:
     case PSD_CHANGE_QUEUE_CLOSE:
     case PSD_CHANGE_WORK_FILLED:
-    case PSD_CHANGE_WORK_END:
     case PSD_CHANGE_ROUND_FLIP:
-    case PSD_CHANGE_RATE:
-    case PSD_CHANGE_SET_STEP:
         return true;
     default:
         return false;
@@ -330,7 +370,7 @@ static bool changes_model(const struct psd_change *c)
 void psd_commit(struct psd_task *t, const struct psd_change *c)
 {
     t->position++;
-    t->store.changes += changes_model(c);
+    t->store.changes += changes_model(t, c);
     if (t->consume != NULL) {
         t->consume(t->consume_ctx, t->position, c);
     }

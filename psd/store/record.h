@@ -133,6 +133,12 @@ static inline bool psd_progress_streams(const struct psd_progress *p)
     return psd_push_is_applied(p->kind) && !p->variable->atomic;
 }
 
+/** In progress, and some of its gradient is in the variable: its end, whatever it is, is one of the variable's versions. */
+static inline bool psd_number_is_torn(const struct psd_number *n)
+{
+    return n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
+}
+
 /** What it stages; 0: nothing. */
 static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 {

@@ -129,7 +129,7 @@ struct psd_store {
                                 and calls too */
     bool budget_lowered;     /* below what was promised then */
     struct psi_list free_attempts;
-    uint64_t changes;    /* of variables and queues so far, which a checkpoint has */
+    uint64_t changes;    /* so far, of what makes a checkpoint another one (commit.c) */
     uint64_t cut_serial; /* of the last cut */
     struct psd_cut *cut; /* that goes; NULL: none does, as the next */
     void (*cut_before)(struct psd_task *t, const struct psd_change *c); /* a change is about to be carried out */

@@ -114,7 +114,7 @@ static void add_rounds_item(struct wire *body, uint8_t kind, bool first, uint8_t
 static bool is_save(uint8_t op)
 {
     return op == PS_OP_TASK_CUT || op == PS_OP_TASK_MANIFEST || op == PS_OP_TASK_DROP || op == PS_OP_CHECKPOINT_DELETE ||
-           op == PS_OP_CHECKPOINT_RESTORE;
+           op == PS_OP_CHECKPOINT_RESTORE || op == PS_OP_TASK_SAVED;
 }
 
 /* Of checkpoints: as the directory asks, as a task answers. */
@@ -280,7 +280,7 @@ static void send_frame(struct scene *s, int which, struct input *in)
         static const uint8_t saves[][2] = {
             {PS_OP_CHECKPOINT, PS_OP_TASK_CUT},          {PS_OP_CHECKPOINTS, PS_OP_TASK_MANIFEST},
             {PS_OP_CHECKPOINT, PS_OP_TASK_DROP},         {PS_OP_CHECKPOINT_READ, PS_OP_TASK_LOAD},
-            {PS_OP_CHECKPOINT_DELETE, PS_OP_TASK_PLACE}, {PS_OP_CHECKPOINT_RESTORE, PS_OP_TASK_LOAD}};
+            {PS_OP_CHECKPOINT_DELETE, PS_OP_TASK_PLACE}, {PS_OP_CHECKPOINT_RESTORE, PS_OP_TASK_SAVED}};
         op = saves[UINT8_MAX - 1 - what][which <= SAME_CLIENT ? 0 : 1];
     }
     uint8_t flags = byte(in), id = byte(in), mix = byte(in), count = byte(in);

@@ -28,12 +28,19 @@ Somebody asks for a checkpoint of what lives, or that all tasks go back to one a
 request is answered when a checkpoint is saved whose cut was taken behind it, while what it is about lived on in all parts; an attempt
 that ends leaves it for the next one. When a start takes from some part what lived there, and when the directory dies, it ends as a
 failure: nobody asks for it again in its place.
+A checkpoint that is asked for, or that time makes due (scenarios with `looks`): LOOK(n) of the newest one goes to all tasks first. Each
+says HAS(n) where all that lives there is in n, or NEWS(n). When all have it n is the answer, and no other one is made; after a task's
+NEWS all get CUT. A forced one, as behind a restore, gets CUT at once, and each says with PREPARED of which checkpoint its part is the
+same: where all name the same one the manifest notes that n is a duplicate. Two are kept that differ; duplicates go first. A disk that is
+full (FULL) ends the attempt, and one older than the newest whole one goes, a duplicate first; then it is tried again.
 A reset writes to the directory's disk that all numbers up to the last one given out are barred and that it is open, then goes to all
 tasks, which write the bar and begin a new model; when all have, the directory's disk says that it is over, and it is answered. One that
 is open when a directory starts is begun again.
 
 Promised, at every step:
   - what was reported as saved can be loaded: each task has its shard of it, as it was at the cut, and the decision is on a disk;
+  - a checkpoint that is the answer to who asked has, of each task, what lived there when it was asked, or something newer;
+  - when one goes for a newer one as many that differ are left as there were, but two at most, and a duplicate takes no room from them;
   - the shards of a checkpoint in rounds are of one round;
   - a start where nothing lived loads the newest that was reported, or a newer one, but for shards that a disk has spoilt;
   - after a start where nothing lived all parts are of one checkpoint; in rounds they are always of one round, when nothing is on its way;
@@ -47,7 +54,7 @@ from explore import Violation, main
 
 # tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, hurries, asks: requests for a checkpoint, restores,
 # bare: the directory has no part of the model;
-# faults: so many of each
+# looks: cuts are asked for, and so many more are forced; faults: so many of each
 SCENARIOS = {
     'cuts':      dict(tasks=2, cuts=2, faults=dict(kill=1, link=1)),
     'hurried':   dict(tasks=2, cuts=2, hurries=1, faults=dict(link=1)),
@@ -65,6 +72,10 @@ SCENARIOS = {
     'anew':      dict(tasks=2, cuts=2, updates=0, nones=1, faults=dict(kill=1, directory=2)),
     'three':     dict(tasks=3, cuts=1, updates=0, faults=dict(kill=1, directory=1)),
     'three_2':   dict(tasks=3, cuts=2, updates=0, faults=dict(kill=1, link=1, directory=1)),
+    'looks':     dict(tasks=2, cuts=3, updates=1, looks=0, faults=dict(link=1)),
+    'same':      dict(tasks=2, cuts=2, updates=1, looks=2, faults=dict(kill=1)),
+    'same_2':    dict(tasks=2, cuts=2, updates=1, looks=1, faults=dict(directory=1)),
+    'full':      dict(tasks=2, cuts=3, updates=1, looks=1, faults=dict(full=2)),
     'rounds_2':  dict(tasks=3, cuts=2, updates=2, rounds=True, faults=dict(kill=1, directory=1)),
 }
 # rule that is left out, or mistake: (where it shows first, what it is)
@@ -91,21 +102,28 @@ MUTANTS = {
     'reset_not_started': ('resetlink', "a reset bars what is saved, and lets the attempt go on that is under way"),
     'anew_not_noted':    ('anew', "that all began without what is saved is known only as long as the directory lives"),
     'anew_noted_late':   ('anew', "that all begin without what is saved is noted when they have"),
+    'looks_at_own':      ('looks', "the directory answers with the newest one when its own task has nothing new"),
+    'has_after_cut':     ('looks', "who has the manifest says that it has nothing new, whatever came behind the cut"),
+    'same_when_written': ('same', "of which checkpoint a part is the same is said as of when it is written, not as of its cut"),
+    'same_forgotten':    ('same', "a duplicate counts as one that differs"),
+    'room_newest':       ('full', "for a disk that is full the newest one goes"),
     'reset_not_again':   ('resetbare', "a restarted directory does not begin a reset again that is open"),
 }
 
 # task: runs, its part that lives, cut to be written (n, part), read beside (n, part, start), shards (n, part), manifests, barred up to,
-# the directory's: a reset is open, up to which number what lives is not of what is saved
-RUNS, LIVE, CUT, BESIDE, SHARDS, MANIFESTS, BAR, OPEN, ANEW = range(9)
+# the directory's: a reset is open, up to which number what lives is not of what is saved, (n, what n is a duplicate of) of manifests;
+# of all: the checkpoint that has what lives, that has it once it is whole (0: none)
+RUNS, LIVE, CUT, BESIDE, SHARDS, MANIFESTS, BAR, OPEN, ANEW, SAME, HAS = range(11)
 # a part: model, version or round; one that lives: the checkpoint that it came from (0: none), the start that placed it
 MODEL, VERSION, ORIGIN, START = range(4)
 # directory: runs, who has listed, what it does, with which number, who has done it, next number, those found spoilt, who loads, in
-# rounds the newest start and round that it knows of; ANEW as it is to be
-UP, LISTED, PHASE, N, SET, NEXT, BAD, WHO, ROUND, BEGAN = range(10)
-IDLE, CUTTING, TELLING, LOADING, PLACING, RESETTING = 'idle', 'cuts', 'tells', 'loads', 'places', 'resets'
+# rounds the newest start and round that it knows of; ANEW as it is to be; while it cuts, of which ones its parts are the same
+UP, LISTED, PHASE, N, SET, NEXT, BAD, WHO, ROUND, BEGAN, OF = range(11)
+IDLE, LOOKING, CUTTING, TELLING, LOADING, PLACING, RESETTING = 'idle', 'looks', 'cuts', 'tells', 'loads', 'places', 'resets'
 SPOILT = (0, 0)
-# never forgotten: cuts (n, parts), reported, models up to it are dead, models, starts, shards spoilt, nothing lived
-GHOSTS = ('cuts', 'saved', 'dead', 'model', 'starts', 'spoilt', 'total')
+# never forgotten: cuts (n, parts), reported, models up to it are dead, models, starts, shards spoilt, nothing lived, what
+# lived when a look began
+GHOSTS = ('cuts', 'saved', 'dead', 'model', 'starts', 'spoilt', 'total', 'sought')
 # a request: the starts that placed the parts that it is about, number of the checkpoint that serves it (0: the next one), the starts
 # that had placed what was cut. None: there is none. wanted: the number of what is to be restored, as somebody asks; 0: nothing is
 ABOUT, SERVED, CUT_OF = range(3)
@@ -136,13 +154,16 @@ class Model:
         self.all = frozenset(range(self.n))
         self.parts = self.all - {0} if sc.get('bare') else self.all
         self.rounds, self.updates = sc.get('rounds', False), sc.get('updates', 1)
-        self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0), sc.get('hurries', 0), sc.get('asks', 0), sc.get('restores', 0))
+        self.looks = 'looks' in sc
+        self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0), sc.get('hurries', 0), sc.get('asks', 0), sc.get('restores', 0),
+                     sc.get('looks', 0))
         self.left = tuple(sorted(sc['faults'].items()))
 
     def start(self):
-        tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False, 0) for i in range(self.n))
-        d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0), 0)
-        return (tasks, ((),) * self.n, ((),) * self.n, d, self.left, self.todo, None, 0, (), 0, 0, 1, 0, False, False)
+        tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False, 0, (), (0, 0))
+                      for i in range(self.n))
+        d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0), 0, frozenset())
+        return (tasks, ((),) * self.n, ((),) * self.n, d, self.left, self.todo, None, 0, (), 0, 0, 1, 0, False, False, ())
 
     # ---- what is said ----
     def say(self, w, i, *m):
@@ -169,6 +190,12 @@ class Model:
         t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] >= n)
         t[MANIFESTS] = tuple(m for m in t[MANIFESTS] if m >= n)
 
+    @staticmethod
+    def forget(t, n):
+        t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] != n)
+        t[MANIFESTS] = tuple(m for m in t[MANIFESTS] if m != n)
+        t[HAS] = tuple(0 if m == n else m for m in t[HAS])
+
     def note(self, w, i, n, part):
         cuts = dict(w.cuts)
         cuts[n] = put(cuts.get(n, (None,) * self.n), i, part)
@@ -186,6 +213,9 @@ class Model:
             t[CUT] = (n, t[LIVE][:2])
             if w.asked and w.asked[SERVED] == n:
                 w.asked = put(w.asked, CUT_OF, put(w.asked[CUT_OF], i, t[LIVE][START]))
+            if self.looks:                                      # of which one its part is the same is a matter of the instant
+                t[CUT] += (0 if 'same_when_written' in self.off else t[HAS][0],)
+                t[HAS] = (t[HAS][0], n)
             if 'cut_of_each' not in self.off:
                 self.note(w, i, n, t[LIVE][:2])
             if 'drops_early' in self.off:
@@ -196,11 +226,17 @@ class Model:
         elif what == 'DROP':
             t[CUT] = t[CUT] if t[CUT] and t[CUT][0] != n else None
             t[SHARDS] = tuple(s for s in t[SHARDS] if s[0] != n)
+        elif what == 'LOOK':
+            self.tell(w, i, 'HAS' if i not in self.parts or t[HAS][0] == n else 'NEWS', n)
         elif what == 'MANIFEST':
+            if self.looks and (t[HAS][1] == n or 'has_after_cut' in self.off):
+                t[HAS] = (n, n)
             t[MANIFESTS] = tuple(sorted({*t[MANIFESTS], n}))
             self.tell(w, i, 'DONE', n)
         elif what == 'OLD':
             self.keep(t, n)
+        elif what == 'GONE':
+            self.forget(t, n)
         elif what == 'LOAD':
             part = (w.model, 0) if n == 0 else dict(t[SHARDS]).get(n, SPOILT)
             t[BESIDE] = None if part == SPOILT else part + (n, m[2])
@@ -210,15 +246,18 @@ class Model:
         elif what == 'PLACE':
             t[LIVE], t[BESIDE], t[CUT] = t[BESIDE], None, None
             self.place_beside(w, i, n, *m[2:])
+            t[HAS] = (n if self.looks else 0, 0)
             self.tell(w, i, 'PLACED', n)
         elif what == 'RESET':
             t[BAR] = t[BAR] if 'reset_not_noted' in self.off else max(t[BAR], n)
             t[CUT] = t[CUT] if 'reset_not_started' in self.off else None
             t[BESIDE] = None
+            t[HAS] = (0, 0)
             t[LIVE] = m[2] if i in self.parts else None
             self.tell(w, i, 'WIPED', n)
         elif what == 'FLIP' and t[LIVE] and t[LIVE][VERSION] == n:
             t[LIVE] = put(t[LIVE], VERSION, n + 1)
+            t[HAS] = (0, 0)
 
     @staticmethod
     def trained(w, n):
@@ -245,11 +284,12 @@ class Model:
         if w.asked and 'number_promised' not in self.off:
             w.asked = put(w.asked, SERVED, 0)                   # the next one serves it
         self.idle(w)
+        w.sought = ()
         self.say_all(w, self.all, 'DROP', n)
 
     def directory(self, w, i, m):
         d, (what, n) = w.d, m[:2]
-        wants = {'PREPARED': CUTTING, 'DONE': TELLING, 'LOADED': LOADING, 'BAD': LOADING, 'PLACED': PLACING, 'WIPED': RESETTING}
+        wants = {'HAS': LOOKING, 'NEWS': LOOKING, 'FULL': CUTTING, 'PREPARED': CUTTING, 'DONE': TELLING, 'LOADED': LOADING, 'BAD': LOADING, 'PLACED': PLACING, 'WIPED': RESETTING}
         if what == 'LIST':
             self.listed(w, i)
             return
@@ -257,12 +297,26 @@ class Model:
             return
         d[SET] |= {i}
         d[BAD] |= {n} if what == 'BAD' else frozenset()
+        if what == 'NEWS':
+            self.cut(w, 0)
+        elif what == 'HAS' and d[SET] == self.all:
+            self.idle(w)
+            self.answered(w, n)
+        elif what == 'PREPARED' and self.looks:
+            d[OF] |= {m[2]}
+        elif what == 'FULL':
+            self.give_up(w)
+            self.make_room(w)
         if what == 'DONE' and d[SET] == self.all:
             before, w.saved = w.saved, n
             self.idle(w)
             self.answers(w, n)
             self.promise(w)
-            self.say_all(w, self.all, 'OLD', before)            # two are kept
+            if self.looks:
+                self.answered(w, n)
+                self.retire(w)
+            else:
+                self.say_all(w, self.all, 'OLD', before)        # two are kept
         elif what in ('LOADED', 'BAD') and d[SET] == d[WHO]:
             if n in d[BAD]:
                 self.idle(w)                                    # the next older one
@@ -324,16 +378,88 @@ class Model:
         d = w.d
         w.down, w.up = put(w.down, i, ()), put(w.up, i, ())
         d[LISTED] -= {i}
-        if d[PHASE] == CUTTING and 'attempt_lives' not in self.off:
+        if d[PHASE] == LOOKING:
+            self.idle(w)                                        # it is asked again
+            w.sought = ()
+            w.todo = put(w.todo, 0, w.todo[0] + 1)
+        elif d[PHASE] == CUTTING and 'attempt_lives' not in self.off:
             self.give_up(w)
         elif d[PHASE] in (LOADING, PLACING):
             self.idle(w)                                        # looked at again when it has listed
         elif d[PHASE] == RESETTING:
             d[SET] -= {i}
 
+    # ---- is there something new, and which ones go ----
+    def ask(self, w):
+        """A checkpoint is asked for."""
+        d = w.d
+        w.todo = put(w.todo, 0, w.todo[0] - 1)
+        w.sought = tuple(t[LIVE][:2] if t[LIVE] else None for t in w.tasks)
+        newest = max(w.tasks[0][MANIFESTS], default=0)
+        if newest == 0:
+            self.cut(w, 0)
+            return
+        d[PHASE], d[N], d[SET] = LOOKING, newest, frozenset()
+        if 'looks_at_own' in self.off:
+            self.say(w, 0, 'LOOK', newest)
+            if d[PHASE] == LOOKING:
+                self.idle(w)
+                self.answered(w, newest)
+            return
+        for i in sorted(self.all, reverse=True):
+            if d[PHASE] == LOOKING:                             # its own last
+                self.say(w, i, 'LOOK', newest)
+
+    def answered(self, w, n):
+        """Who asked is told that n has it."""
+        asked, w.sought = w.sought, ()
+        for i, was in enumerate(asked):
+            if was and i in self.parts and dict(w.cuts)[n][i] < was:
+                raise Violation('%d is the answer, and has not what task %d had' % (n, i))
+
+    def force(self, w):
+        w.todo = put(w.todo, 6, w.todo[6] - 1)
+        self.cut(w, 0)
+
+    def duplicates(self, w):
+        """Those with a newer one that is the same."""
+        if 'same_forgotten' in self.off:
+            return set()
+        of = {n: n for n in w.tasks[0][MANIFESTS]}
+        of.update((n, m) for n, m in w.tasks[0][SAME] if n in of)
+        return {n for n in of if any(m > n and of[m] == of[n] for m in of)}
+
+    def go(self, w, n):
+        differ = len({dict(w.cuts)[m] for m in w.tasks[0][MANIFESTS]})
+        self.say_all(w, self.all, 'GONE', n)
+        left = len({dict(w.cuts)[m] for m in w.tasks[0][MANIFESTS]})
+        if left < min(differ, 2):
+            raise Violation('%d goes, and fewer that differ are left' % n)
+
+    def retire(self, w):
+        """Two that differ are kept."""
+        all_, twice = w.tasks[0][MANIFESTS], self.duplicates(w)
+        differ = [n for n in all_ if n not in twice]
+        spare = max(0, 2 - len(differ))
+        for n in sorted(set(all_) - set(differ[-2:]) - set(sorted(twice)[len(twice) - spare:])):
+            self.go(w, n)
+
+    def make_room(self, w):
+        """Of those before the newest whole one a duplicate goes, or the oldest."""
+        older = [n for n in w.tasks[0][MANIFESTS] if n < w.saved]
+        twice = sorted(self.duplicates(w) & set(older))
+        if 'room_newest' in self.off and w.saved:
+            self.say_all(w, self.all, 'GONE', w.saved)
+        elif twice:
+            self.go(w, twice[0])
+        elif older:
+            self.say_all(w, self.all, 'GONE', older[0])
+        self.promise(w)
+
     def cut(self, w, cost):
         d = w.d
         n = d[NEXT]
+        d[OF] = frozenset()
         w.todo = put(w.todo, 0, w.todo[0] - cost)
         if w.asked and w.asked[SERVED] in (-1, 0, n):
             w.asked = put(put(w.asked, SERVED, n), CUT_OF, (None,) * self.n)
@@ -346,6 +472,10 @@ class Model:
         self.say_all(w, w.d[LISTED] - w.d[SET], 'HURRY', w.d[N])
 
     def decide(self, w):
+        if self.looks and len(w.d[OF]) == 1 and 0 not in w.d[OF]:
+            of, = w.d[OF]
+            same = dict(w.tasks[0][SAME])
+            w.tasks[0][SAME] = tuple(sorted({**same, w.d[N]: same.get(of, of)}.items()))
         w.d[PHASE], w.d[SET] = TELLING, frozenset()
         self.say_all(w, self.all, 'MANIFEST', w.d[N])
 
@@ -482,11 +612,11 @@ class Model:
                 continue
             if t[CUT]:
                 add('task %d writes its shard of %d' % (i, t[CUT][0]), self.writes, i)
+                add('the disk of task %d is full' % i, self.is_full, i, fault='full')
             if i and w.down[i]:
                 add('task %d reads %s %s' % (i, w.down[i][0][0], w.down[i][0][1]), self.reads, i)
             if i and w.up[i]:
-                add('the directory reads %s %s of task %d' % (w.up[i][0] + (i,) if len(w.up[i][0]) == 2 else (w.up[i][0][0], '', i)),
-                    self.hears, i)
+                add('the directory reads %s %s of task %d' % (w.up[i][0][:2] + (i,)), self.hears, i)
             if i and d[UP] and i not in d[LISTED] and not w.up[i]:
                 add('task %d lists' % i, self.lists, i)
             if not self.rounds and whole and i in self.parts and t[LIVE][VERSION] < self.updates:
@@ -508,7 +638,9 @@ class Model:
             add('%d hurries' % d[N], self.hurry)
         if d[PHASE] == IDLE and here and whole and not self.who_lacks(w) and not w.wanted:
             if w.todo[0]:
-                add('cut %d' % d[NEXT], self.cut, 1)
+                add('cut %d' % d[NEXT], *((self.ask,) if self.looks else (self.cut, 1)))
+            if w.todo[6]:
+                add('cut %d is forced' % d[NEXT], self.force)
             if w.todo[4] and not w.asked:
                 add('a checkpoint is asked for', self.asked_for)
             if w.todo[5] and not w.asked and w.tasks[0][MANIFESTS]:
@@ -552,16 +684,23 @@ class Model:
     @staticmethod
     def push(w, i):
         w.tasks[i][LIVE] = put(w.tasks[i][LIVE], VERSION, w.tasks[i][LIVE][VERSION] + 1)
+        w.tasks[i][HAS] = (0, 0)
+
+    def is_full(self, w, i):
+        n = w.tasks[i][CUT][0]
+        w.tasks[i][CUT] = None
+        self.tell(w, i, 'FULL', n)
 
     def writes(self, w, i):
         t = w.tasks[i]
-        n, part = t[CUT]
+        n, part, *same = t[CUT]
         if 'cut_of_each' in self.off:
             part = t[LIVE][:2]
             self.note(w, i, n, part)
         t[CUT] = None
         t[SHARDS] = tuple(sorted({**dict(t[SHARDS]), n: part}.items()))
-        self.tell(w, i, 'PREPARED', n)
+        same = (t[HAS][0],) if 'same_when_written' in self.off and self.looks else same
+        self.tell(w, i, 'PREPARED', n, *same)
 
     def reads(self, w, i):
         m = w.down[i][0]
@@ -575,6 +714,7 @@ class Model:
 
     def dies(self, w, i):
         w.tasks[i][RUNS:SHARDS] = [False, None, None, None]
+        w.tasks[i][HAS] = (0, 0)
 
     def kill(self, w, i):
         self.dies(w, i)
@@ -587,7 +727,8 @@ class Model:
         w.wanted = 0                                            # who asked hears that the outcome is unknown, as of a checkpoint
         if w.asked:
             w.asked = put(w.asked, SERVED, -1) if 'asked_again' in self.off else w.asked if 'number_promised' in self.off else None
-        w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0), 0]
+        w.sought = ()
+        w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0), 0, frozenset()]
 
     def starts(self, w, i):
         t = w.tasks[i]

@@ -225,14 +225,21 @@ static inline void sv_settle(struct sv *sv)
     }
 }
 
-/* CHECKPOINT is sent. */
-static inline void sv_ask(struct sv *sv)
+/* CHECKPOINT is sent, and nothing is done to the model before it. */
+static inline void sv_ask_as_it_is(struct sv *sv)
 {
     uint8_t meta[PS_META_BYTES_MAX];
     struct wire *w = wire_new();
     uint16_t bytes = wait_meta(60000, meta);
     fc_frame(&sv->c, w, PS_OP_CHECKPOINT, 0, 100 + ++sv->ids, 0, meta, bytes, NULL);
     shell_send(sv->c.conn, w);
+}
+
+/* ... of a model that has changed since the last one. */
+static inline void sv_ask(struct sv *sv)
+{
+    sv->t[0]->core->store.changes++;
+    sv_ask_as_it_is(sv);
 }
 
 static inline void sv_ask_by_name(struct sv *sv, uint8_t op, uint64_t number, bool force)

@@ -170,7 +170,8 @@ static const uint8_t WITHOUT[] = {PS_OP_HELLO,      PS_OP_GOODBYE,       PS_OP_B
                                   PS_OP_DURABLE,    PS_OP_CLOSE,         PS_OP_LIST,      PS_OP_LIST_ANSWER, PS_OP_TASK_CREATE,
                                   PS_OP_TASK_RESET, PS_OP_TASK_DELETE,   PS_OP_PUT_PART,  PS_OP_GET_PART,    PS_OP_TASK_ROUNDS,
                                   PS_OP_TASK_JOIN,  PS_OP_TASK_LEAVE,    PS_OP_PREPARE,   PS_OP_COMMIT,      PS_OP_TASK_DONE,
-                                  PS_OP_TASK_CUT,   PS_OP_TASK_MANIFEST, PS_OP_TASK_DROP, PS_OP_TASK_LOAD,   PS_OP_TASK_PLACE};
+                                  PS_OP_TASK_CUT,   PS_OP_TASK_MANIFEST, PS_OP_TASK_DROP, PS_OP_TASK_LOAD,   PS_OP_TASK_PLACE,
+                                  PS_OP_TASK_SAVED};
 
 static struct right right_of(uint8_t op)
 {

@@ -182,7 +182,10 @@ TEST(test_last_one_at_the_end)
         sv_run(sv);
         psd_task_drain(sv->t[first]->core);
         psd_task_drain(sv->t[1 - first]->core);
+        sv->disks[0].held = true;
+        sv_run(sv);
         assert_true(psd_task_drained(sv->t[0]->core) != changes);
+        sv->disks[0].held = false;
         sv_run(sv);
         shell_pass(&sv->net, 1000);
         assert_true(psd_task_drained(sv->t[0]->core) && psd_task_drained(sv->t[1]->core));
