@@ -81,6 +81,7 @@ typedef enum ps_applied {
     X(BAD_CRC, 56, "a checksum does not fit its bytes")                                                                          \
     X(IN_ROUNDS, 57, "the variable is in rounds: only what their members contribute changes it")                                 \
     X(NO_ROUNDS, 58, "the chief has not asked for the rounds, or the bound on staleness, that this session asks for")            \
+    X(DISK_FULL, 59, "a disk has no room, or no inode, or a quota on it is used up")                                             \
     X(INTERRUPTED, 60, "ps_interrupt() has ended the call; the session goes on")
 typedef enum ps_reason {
     PS_REASON_NONE = 0, /* no error */
@@ -181,10 +182,11 @@ typedef struct ps_optimizer {
 
 /** Of a checkpoint, as its directory sees it. */
 typedef enum ps_checkpoint_state {
-    PS_CHECKPOINT_WHOLE = 1,   /* all tasks have their part, and know that it is whole */
-    PS_CHECKPOINT_WRITING = 2, /* it is being made */
-    PS_CHECKPOINT_IN_PART = 3, /* it is decided; a task has not heard of that, or has no part of it */
-    PS_CHECKPOINT_UNUSABLE = 4 /* its manifest is damaged or another cluster's, or a file of it was found to be bad */
+    PS_CHECKPOINT_WHOLE = 1,    /* all tasks have their part, and know that it is whole */
+    PS_CHECKPOINT_WRITING = 2,  /* it is being made */
+    PS_CHECKPOINT_IN_PART = 3,  /* it is decided; a task has not heard of that, or has no part of it */
+    PS_CHECKPOINT_UNUSABLE = 4, /* its manifest is damaged or another cluster's, or a file of it was found to be bad */
+    PS_CHECKPOINT_FAILED = 5    /* none: the last attempt, which has failed, or could not begin (number 0), until one is saved */
 } ps_checkpoint_state;
 
 /* Constructors: pointers to constants or to one of a few thread-local slots, valid until 16 further calls of a

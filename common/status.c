@@ -157,8 +157,9 @@ ps_status psi_fail_errno(struct psi_err *err, int why, const char *what, const c
                                        : "";
     char text[256];
     char shown[PSI_PATH_SHOWN];
-    return psi_fail(err, st, "%s%s%s: %s%s", psi_utf8_shorten(path == NULL ? "" : path, shown, sizeof(shown)),
-                    path == NULL ? "" : ": ", what, strerror_r(why, text, sizeof(text)), hint);
+    ps_reason reason = why == ENOSPC || why == EDQUOT ? PS_REASON_DISK_FULL : PS_REASON_NONE;
+    return psi_fail_as(err, st, reason, "%s%s%s: %s%s", psi_utf8_shorten(path == NULL ? "" : path, shown, sizeof(shown)),
+                       path == NULL ? "" : ": ", what, strerror_r(why, text, sizeof(text)), hint);
 }
 
 void psi_err_prefix(struct psi_err *err, const char *format, ...)

@@ -164,7 +164,7 @@
     OP(TASK_PLACE,   95, 0,               0,      MORE,  NULL,           "StartItem",      NULL, \
        "what was loaded lives from now on, in the containers that follow; the task lists again") \
     OP(TASK_SAVED,   96, 0,               0,      0,     NULL,           "SaveItem",       NULL, \
-       "has that checkpoint all that the task has: OK; FAILED_PRECONDITION: it has changed; NOT_FOUND: it began empty, and has not")
+       "has that checkpoint all that the task has: OK; FAILED_PRECONDITION: it has changed; NOT_FOUND: it began empty")
 /* clang-format on */
 
 #endif

@@ -36,6 +36,7 @@
 enum {
     EXIT_SETTINGS = 2,
     EXIT_AT_ONCE = 3,
+    EXIT_LOST = 4,      /* the last checkpoint of a task is not saved */
     ONE_WISH_MS = 1000, /* signals that come so soon after the first are one with it: timeout(1) sends two */
     GRACE_MS = 1000,    /* for threads to end after their drain time */
     HELP_BYTES_MAX = 64 << 10,
@@ -270,6 +271,11 @@ static int serve(int signal_fd)
     for (uint32_t i = 0; ending.asked_ms == 0 && i < slot_count; i++) {
         if (!atomic_load(&slots[i].ready)) {
             return complain(1, "a task ended before it was ready: its log line start_refused says why it does not begin");
+        }
+    }
+    for (uint32_t i = 0; i < slot_count && ending.status == 0; i++) {
+        if (psd_server_has_lost(slots[i].server)) {
+            ending.status = complain(EXIT_LOST, "the last checkpoint is not saved: last_checkpoint_lost in the log says why");
         }
     }
     return ending.status;

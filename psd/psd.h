@@ -210,6 +210,9 @@ typedef struct psd_server_counts {
 PS_API void psd_server_get_counts(const psd_server *server, psd_server_counts *out_counts, size_t counts_bytes);
 /** True when it has ended. Any thread. */
 PS_API bool psd_server_has_ended(const psd_server *server);
+/** It has ended, and the last checkpoint, of what had changed, could not be saved: the log line last_checkpoint_lost says why.
+ * False before its end. Any thread. */
+PS_API bool psd_server_has_lost(const psd_server *server);
 /** Stop at once if it still runs, wait, free. NULL is fine. Not on the task's thread. */
 PS_API void psd_server_free(psd_server *server);
 /** libpsd's version, "0.1.0". Any thread. */

@@ -274,6 +274,11 @@ static void wind_down(struct psd_server *s)
         psi_net_finish(&s->net);
     }
     if ((s->phase == PSD_FINISHING && s->net.conn_count == 0) || (s->phase != PSD_CLOSING && late)) {
+        const char *lost = psd_task_lost_text(s->task);
+        if (lost != NULL) {
+            atomic_store(&s->lost, true);
+            psi_log_event(&s->log, PSI_LOG_ERROR, "last_checkpoint_lost", PSI_KV("task", s->name), PSI_KV("msg", lost));
+        }
         psi_log_event(&s->log, PSI_LOG_INFO, "ended", PSI_KV("task", s->name),
                       PSI_KV("drained", s->phase == PSD_FINISHING ? "true" : "false"));
         psd_server_loop_close(s);
@@ -416,6 +421,11 @@ bool psd_server_has_ended(const psd_server *server)
     bool ended = s->ended;
     pthread_mutex_unlock(&s->mutex);
     return ended;
+}
+
+bool psd_server_has_lost(const psd_server *server)
+{
+    return server != NULL && atomic_load(&server->lost);
 }
 
 void psd_server_wait(psd_server *s)

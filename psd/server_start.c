@@ -109,10 +109,10 @@ static void call_finished(void *ctx, uint64_t id, ps_status st, size_t out_bytes
     psi_net_settle(&s->net);
 }
 
-static void disk_over(void *ctx, uint64_t id, ps_status st, size_t bytes, const char *error)
+static void disk_over(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error)
 {
     struct psd_server *s = ctx;
-    psd_task_disk_done(s->task, id, st, bytes, error);
+    psd_task_disk_done(s->task, id, st, reason, bytes, error);
     psi_net_settle(&s->net);
 }
 

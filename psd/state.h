@@ -219,7 +219,7 @@ struct psd_task {
     struct psi_map presences;     /* task of the cluster that one waits for -> struct psd_presence */
     struct psi_map barriers;      /* container \0 name -> struct psd_barrier of rpc/barrier.c */
     bool barriers_stale;          /* who holds a lease has changed in this event */
-    uint64_t left_step;           /* highest global step of a session that has left, + 1; 0: the directory has seen it */
+    struct psi_map steps;         /* directory: container -> struct psd_step_of of rpc/steps.h */
     uint64_t went_back_ms;        /* directory: when all last went back to a checkpoint; 0: they have not */
     struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
     bool queues_held;             /* ... or waits for a cut */
@@ -229,9 +229,10 @@ struct psd_task {
     struct psi_list disk_asks; /* operations that the shell has, the oldest first */
     uint32_t disk_ask_count;
     uint64_t disk_ask_next;
-    struct psi_list full; /* connections with requests that wait until replies are out, the longest waiting first */
-    struct psi_list held; /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
-    struct psi_list slow; /* INITs of large variables (rpc/slow.c), the oldest first */
+    ps_reason disk_reason; /* of the one that has ended last */
+    struct psi_list full;  /* connections with requests that wait until replies are out, the longest waiting first */
+    struct psi_list held;  /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
+    struct psi_list slow;  /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building;  /* psd_rounds: new values are made (rpc/rounds.c) */
     bool rounds_moved;         /* a group may have moved: the directory looks at all of them at the end of the event */
     struct psi_list groups;    /* directory: struct psd_group of directory/rounds.h */

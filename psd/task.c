@@ -212,9 +212,9 @@ void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, siz
     settle(t);
 }
 
-void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t bytes, const char *error)
+void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error)
 {
-    psd_disk_done(t, id, st, bytes, error);
+    psd_disk_done(t, id, st, reason, bytes, error);
     settle(t);
 }
 
@@ -433,6 +433,13 @@ bool psd_task_drained(const struct psd_task *t)
     return t->work_count == 0 && psd_save_drained(t) && psd_saves_drained(t);
 }
 
+const char *psd_task_lost_text(const struct psd_task *t)
+{
+    return t->is_directory       ? psd_saves_lost_text(t)
+           : psd_save_is_lost(t) ? "this task's part of it is not whole, or not known to be: the directory's log says why"
+                                 : NULL;
+}
+
 /* ---- life ---- */
 
 /* Of the same cluster; nobody is served by it. */
@@ -487,6 +494,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_map_init_borrowing(&t->barriers, map_seed);
     psd_directory_init(&t->names, &t->store, map_seed);
     psi_map_init_borrowing(&t->chiefs, map_seed);
+    psi_map_init(&t->steps, map_seed);
     psd_store_init(&t->store, map_seed, config->memory_budget_bytes);
     psi_cluster_init(&t->cluster);
     t->next_link_name = 1;
@@ -557,6 +565,7 @@ void psd_task_free(struct psd_task *t)
     }
     psd_directory_fini(&t->names);
     psd_chiefs_fini(&t->chiefs);
+    psd_steps_fini(t);
     psd_store_fini(&t->store);
     psd_progress_free_all(t);
     psd_pull_free_all(t);

@@ -126,7 +126,7 @@ void psd_task_writable(struct psd_task *task, struct psi_link *link);
 void psd_task_call_finished(struct psd_task *task, uint64_t call, ps_status st, size_t out_bytes, const char *error);
 /** The operation of PSD_EFFECT_DISK is over, the oldest first: its memory is the core's again. bytes: of LIST and READ. error:
  * where st is not PS_OK. */
-void psd_task_disk_done(struct psd_task *task, uint64_t id, ps_status st, size_t bytes, const char *error);
+void psd_task_disk_done(struct psd_task *task, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 /** There is something to compute: psd_task_work() is to be called, each time after other events had their turn. */
 bool psd_task_has_work(const struct psd_task *task);
 /** A bounded piece of it, some 2 ms. An event as any other; nothing happens where there is none. */
@@ -137,6 +137,9 @@ void psd_task_tick(struct psd_task *task, uint64_t now_ms);
  *  The shell ends the task when psd_task_drained() or its drain time is over. */
 void psd_task_drain(struct psd_task *task);
 bool psd_task_drained(const struct psd_task *task);
+/** Why the last checkpoint, which it has asked for or waited for since psd_task_drain(), is not saved; NULL: it is, or there was
+ * none to make. Until the next event. */
+const char *psd_task_lost_text(const struct psd_task *task);
 
 /** Settings of o that may change while a task lives hold from now on; what is there already stays. */
 void psd_task_set(struct psd_task *task, const psd_server_options *o);

@@ -897,18 +897,19 @@ typedef struct ps_checkpoint_info {
     uint32_t tasks, done;  /* that it is of; that have written their part */
     int32_t share;         /* that is written, or, where it is saved, loaded again, in millionths; -1: neither is under way */
     int32_t reserved;
-    char text[512]; /* why it cannot be used; else "" */
+    char text[512]; /* why it cannot be used, or has failed; else "" */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
-/** Those that the directory (ps_task_info.directory; `task`) knows, by number, and the one that is being made. Blocks; callbacks
- *  before it returns. */
+/** Those that the directory (ps_task_info.directory; `task`) knows, by number, the one that is being made, and the last attempt
+ *  where it has failed. Blocks; callbacks before it returns. */
 PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save what all ps tasks have now: the number of the checkpoint, which is on the disks of all of them when this returns. Training
  * goes on meanwhile; in rounds it is what they had between two of them. PS_OK: the checkpoint has what was there when the
- * directory took the request, all ps tasks being up, or what that has become by training.
+ * directory took the request, all ps tasks being up, or what that has become by training. Where nothing differs from the newest
+ * one that is whole, no other one is made.
  *
- * out_number  may be NULL
+ * out_number  may be NULL; of the one that has it all, which may be an older one
  * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task is away, or its disk is still at an older
  * one; with PS_OUTCOME_UNKNOWN: what was there is lost, for tasks have gone back to a checkpoint, or the directory was started
  * again; ps_task_checkpoints() says what is saved, and another call saves what is there now), ABORTED (a container was reset

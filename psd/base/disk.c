@@ -42,7 +42,7 @@ ps_status psd_disk_ask(struct psd_task *t, struct psd_disk_op *op, psd_disk_done
     return PS_OK;
 }
 
-void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t bytes, const char *error)
+void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error)
 {
     struct psi_list *link = psi_list_pop_front(&t->disk_asks);
     PSI_ASSERT(link != NULL);
@@ -51,6 +51,7 @@ void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t bytes, 
     t->disk_ask_count--;
     struct psd_disk_ask over = *a;
     psi_free(a);
+    t->disk_reason = reason;
     over.done(t, over.ctx, st, bytes, error);
 }
 

@@ -11,7 +11,7 @@ typedef void (*psd_disk_done_fn)(struct psd_task *t, void *ctx, ps_status st, si
  * never: FAILED_PRECONDITION (no directory), RESOURCE_EXHAUSTED (PSD_DISK_OPS_MAX, memory). */
 ps_status psd_disk_ask(struct psd_task *t, struct psd_disk_op *op, psd_disk_done_fn done, void *ctx,
                        struct psi_err *err) PSI_MUST;
-void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, size_t bytes, const char *error);
+void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 void psd_disk_free_all(struct psd_task *t);
 
 #endif

@@ -3,12 +3,13 @@
  * Checkpoints at the directory: see saves.h.
  *
  * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all: where the newest
- * checkpoint has all that they have it is the answer to who asks -> TASK_CUT to all in one event, our own part last -> all have answered with their files -> the manifest to our disk, which decides -> TASK_MANIFEST to the others -> all
- * have answered: it is saved, and older ones may go (TASK_DROP). Failure: a task is lost, or its disk fails, before our manifest
- * is on its way to the disk: the attempt ends, TASK_DROP to all, and the next one has another number. After that a task that is
- * lost gets the manifest when it lists. A shard without a manifest is settled when its task lists: by the manifest where we have
- * it, else by TASK_DROP. What this directory has never heard of, a whole checkpoint of a life whose disk is gone, stays where it
- * is. A task whose disk does not take the manifest is told again until it does.
+ * checkpoint has all that they have it is the answer to who asks -> TASK_CUT to all in one event, our own part last -> all have
+ * answered with their files -> the manifest to our disk, which decides -> TASK_MANIFEST to the others -> all have answered: it is
+ * saved, and older ones may go (TASK_DROP). Failure: a task is lost, or its disk fails, before our manifest is on its way to the
+ * disk: the attempt ends, TASK_DROP to all, and the next one has another number. After that a task that is lost gets the manifest
+ * when it lists. A shard without a manifest is settled when its task lists: by the manifest where we have it, else by TASK_DROP.
+ * What this directory has never heard of, a whole checkpoint of a life whose disk is gone, stays where it is. A task whose disk
+ * does not take the manifest is told again until it does.
  */
 #include "saves.h"
 
@@ -20,7 +21,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 1000, KEPT_LEAST = 2, HOUR_MS = 3600 * 1000 };
+enum { RETRY_MS = 1000, RETRY_LAST_MS = 200 };
 #define SAME_UNKNOWN UINT64_MAX /* no task has said of which one its part is the same */
 
 static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
@@ -72,8 +73,7 @@ static struct psd_ask *ask_new(struct psd_task *t, struct psd_peer *p, uint8_t o
     return a;
 }
 
-/* hurries: of a TASK_CUT. NULL: no memory. */
-static struct psd_ask *tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
+struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
 {
     ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
     item.number = number;
@@ -117,7 +117,7 @@ static void drop_all(struct psd_task *t, uint64_t number)
         if (p->self) {
             psd_save_drop_here(t, number);
         } else if (p->own_job && p->listed && !p->conn->closing) {
-            (void)tell(t, p, PS_OP_TASK_DROP, number, false);
+            (void)psd_saves_tell(t, p, PS_OP_TASK_DROP, number, false);
         }
     }
 }
@@ -201,7 +201,7 @@ static void settle(struct psd_task *t, struct psd_peer *p)
         if (!l->whole && c != NULL) {
             tell_manifest(t, p, c);
         } else if (!open && ((!l->whole && c == NULL) || old)) {
-            (void)tell(t, p, PS_OP_TASK_DROP, l->number, false);
+            (void)psd_saves_tell(t, p, PS_OP_TASK_DROP, l->number, false);
         }
     }
     if (s->phase == PSD_SAVES_TELLING) {
@@ -368,16 +368,32 @@ void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct p
     }
 }
 
+void psd_saves_ask_again(struct psd_saves *s)
+{
+    psi_list_move_all(&s->served, &s->asked);
+    psi_list_move_all(&s->asked, &s->served);
+}
+
 static void give_up(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_saves *s = t->saves;
     uint64_t number = s->what.number;
+    bool full = err->reason == PS_REASON_DISK_FULL;
     psd_log(t, PSI_LOG_WARN, "checkpoint_failed", PSI_KV("checkpoint", number), PSI_KV("st", ps_status_name(err->code)),
             PSI_KV("msg", err->text));
     psd_saves_failed(t, number, err);
     idle(t);
-    psd_saves_fail(t, &s->served, err);
     drop_all(t, number);
+    s->makes_room =
+        full ? psd_saves_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE; /* a task may still remove them */
+    if (s->makes_room) {
+        psd_saves_force(t);
+        s->again_ms = t->now_ms + (t->draining ? RETRY_LAST_MS : RETRY_MS);
+        psd_saves_ask_again(s);
+        return;
+    }
+    psd_saves_note_failed(t);
+    psd_saves_fail(t, &s->served, err);
 }
 
 /* It has not its part of the one that is told, which nobody was told is saved. */
@@ -394,6 +410,7 @@ static void not_told(struct psd_task *t, const struct psi_err *err)
 {
     psd_saves_failed(t, t->saves->what.number, err);
     idle(t);
+    psd_saves_note_failed(t);
     psd_saves_fail(t, &t->saves->served, err);
 }
 
@@ -408,80 +425,20 @@ void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p)
     }
 }
 
-/* Whose manifest cannot be read: no start can use them. */
-static void drop_damaged(struct psd_task *t)
+/* Of each container its steps count from the checkpoint on that has it. */
+static void note_steps(struct psd_task *t)
 {
-    struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->save->shards) {
-        const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
-        if (shard->damaged && !shard->dropped) {
-            drop_all(t, shard->number);
+    uint64_t cursor = 0;
+    void *value = NULL;
+    psd_steps_note_begin(t);
+    while (psi_map_next(&t->saves->parts, &cursor, NULL, NULL, &value)) {
+        const struct psd_saves_part *part = value;
+        if (part->peer == PSD_NO_PEER && part->step != 0) {
+            psd_steps_note(t, part->container, part->step);
         }
     }
-}
-
-static bool is_whole(const struct psd_task *t, const struct psd_checkpoint *c)
-{
-    return c->bad[0] == '\0' && psd_saves_whole_at(t, c->what.number) >= c->what.task_count;
-}
-
-/* The oldest one that is known to have the very same. */
-static uint64_t same_as(const struct psd_checkpoint *c)
-{
-    return c->what.same == 0 ? c->what.number : c->what.same;
-}
-
-/* A newer one that is whole has the very same. */
-static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *c)
-{
-    for (struct psi_list *it = c->link.next; it != &t->saves->known; it = it->next) {
-        const struct psd_checkpoint *newer = at_checkpoint(it);
-        if (newer->what.same == same_as(c) && is_whole(t, newer)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* So many duplicates have a place beside those that differ. */
-static uint32_t spare_places(const struct psd_task *t, uint32_t most)
-{
-    struct psi_list *it = NULL;
-    uint32_t differ = 0;
-    PSI_LIST_FOREACH(it, &t->saves->known) {
-        const struct psd_checkpoint *c = at_checkpoint(it);
-        differ += is_whole(t, c) && !is_duplicate(t, c);
-    }
-    return differ < most ? most - differ : 0;
-}
-
-/* Those that are not needed any more. A duplicate takes the place of none that differs. */
-static void retire(struct psd_task *t)
-{
-    struct psd_saves *s = t->saves;
-    uint32_t most = t->config.max_to_keep < KEPT_LEAST ? KEPT_LEAST : t->config.max_to_keep;
-    uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
-    uint32_t spare = spare_places(t, most);
-    uint32_t whole = 0; /* that are newer, and differ: those in part, or known to be damaged, do not stand in for others */
-    uint64_t newer_ms = 0;
-    struct psi_list *it = NULL, *before = NULL;
-    for (it = s->known.prev; it != &s->known; it = before) {
-        const struct psd_checkpoint *c = at_checkpoint(it);
-        uint64_t number = c->what.number, time_ms = c->what.time_ms;
-        before = it->prev;
-        /* of each span of time the last one stays */
-        bool last = span != 0 && time_ms / span != newer_ms / span;
-        newer_ms = time_ms;
-        bool twice = is_whole(t, c) && is_duplicate(t, c);
-        bool kept = (twice ? spare > 0 : whole < most) || last || psd_starts_reads(t, number) || number == psd_starts_named(t);
-        spare -= twice && spare > 0;
-        whole += !twice && is_whole(t, c);
-        if (!kept) {
-            psd_saves_forget(t, number);
-        }
-    }
-    if (whole >= KEPT_LEAST) {
-        drop_damaged(t);
+    if (t->saves->what.step != 0) {
+        psd_steps_note(t, "", t->saves->what.step); /* older clients do not say of which container theirs is */
     }
 }
 
@@ -497,14 +454,15 @@ static void saved(struct psd_task *t)
         w->result = s->what.number;
         w->has_result = true;
     }
-    s->begun_step = s->begun_step == 0 ? s->what.step : s->begun_step; /* nobody had said one */
+    note_steps(t);
     s->failed_ms = 0;
+    s->last_failed = s->makes_room = false;
     idle(t);
     psd_wait_over(t, &s->served);
-    retire(t);
+    psd_saves_retire(t);
 }
 
-static bool all_done(const struct psd_task *t)
+bool psd_saves_all_done(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job && !t->saves->peers[i].done) {
@@ -514,7 +472,7 @@ static bool all_done(const struct psd_task *t)
     return true;
 }
 
-static void clear_done(struct psd_task *t)
+void psd_saves_clear_done(struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         t->saves->peers[i].done = false;
@@ -534,7 +492,7 @@ static void decided(struct psd_task *t, uint64_t number, uint64_t id, const stru
         return;
     }
     s->phase = PSD_SAVES_TELLING;
-    clear_done(t);
+    psd_saves_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         if (!p->self && p->own_job && p->listed && !p->conn->closing) {
@@ -554,7 +512,7 @@ static void decide(struct psd_task *t)
     psi_manifest_init(&copy);
     s->what.milliseconds = t->now_ms - s->begun_ms;
     const struct psd_checkpoint *before = psd_saves_known(t, s->same);
-    s->what.same = before != NULL && before->what.task_count == s->what.task_count ? same_as(before) : 0;
+    s->what.same = before != NULL && before->what.task_count == s->what.task_count ? psd_saves_same_as(before) : 0;
     ps_status st = psi_manifest_add(&file, &ps_v1_SaveItem_msg, &s->what, &err);
     st = st == PS_OK ? psd_saves_put_files(s, &file, &err) : st;
     st = st == PS_OK ? psi_manifest_end(&file, &err) : st;
@@ -576,7 +534,7 @@ static void done_by(struct psd_task *t, uint32_t peer)
 {
     struct psd_saves *s = t->saves;
     s->peers[peer].done = true;
-    if (!all_done(t)) {
+    if (!psd_saves_all_done(t)) {
         return;
     }
     if (s->phase != PSD_SAVES_CUTTING) {
@@ -662,6 +620,9 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
     if (err != NULL) {
         psd_log(t, PSI_LOG_WARN, "checkpoint_not_told", PSI_KV("checkpoint", number), PSI_KV("peer", p->conn->text),
                 PSI_KV("msg", err->text));
+        if (err->reason == PS_REASON_DISK_FULL) {
+            PSI_IGNORE(psd_saves_make_room(t)); /* it is told again, whether there is any or not */
+        }
         if (now && err->code == PS_FAILED_PRECONDITION) {
             part_lost(t, p);
         } else if (now) {
@@ -678,97 +639,6 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
     }
 }
 
-/* ---- is there something new ---- */
-
-/* Who asked waits for the attempt: something is new, or it is to be asked again. */
-static void look_over(struct psd_task *t, bool news)
-{
-    struct psd_saves *s = t->saves;
-    s->phase = PSD_SAVES_IDLE;
-    s->wanted = true;
-    s->forced = s->forced || news;
-    psi_list_move_all(&s->served, &s->asked);
-    psi_list_move_all(&s->asked, &s->served);
-}
-
-static void look_lost(struct psd_task *t, const struct psd_peer *p)
-{
-    struct psd_saves *s = t->saves;
-    struct psi_err err;
-    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before it had said whether it has changed",
-                           psd_peer_text(t, p, who, sizeof(who)))); /* below */
-    s->phase = PSD_SAVES_IDLE;
-    psd_saves_count_anew(t);
-    if (!psi_list_empty(&s->served) || psd_saves_have_news(t)) {
-        psd_saves_failed(t, 0, &err);
-    }
-    psd_saves_fail(t, &s->served, &err);
-}
-
-/* Of which one tasks are asked; where none is whole it is one that nobody has. */
-static uint64_t look_number(const struct psd_task *t)
-{
-    uint64_t newest = psd_saves_newest(t);
-    return newest != 0 ? newest : psd_saves_highest(t) + 1;
-}
-
-/* The newest one has all that the tasks have: it is the answer, and no other one is made. */
-static void nothing_new(struct psd_task *t)
-{
-    struct psd_saves *s = t->saves;
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->served) {
-        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
-        w->result = s->looked_at;
-        w->has_result = true;
-    }
-    if (psd_saves_known(t, s->looked_at) != NULL) {
-        psd_log(t, PSI_LOG_INFO, "checkpoint_unchanged", PSI_KV("checkpoint", s->looked_at));
-    }
-    s->phase = PSD_SAVES_IDLE;
-    s->failed_ms = 0;
-    psd_saves_count_anew(t);
-    psd_wait_over(t, &s->served);
-}
-
-/* A task has looked. Of one that began empty, beside what it has in that checkpoint, nothing is saved before somebody asks. */
-static void looked(struct psd_task *t, uint32_t peer, const struct psi_err *err)
-{
-    struct psd_saves *s = t->saves;
-    bool has = err == NULL || (err->code == PS_NOT_FOUND && psi_list_empty(&s->served));
-    s->peers[peer].done = true;
-    if (!has) {
-        look_over(t, true);
-    } else if (all_done(t) && s->looked_at != look_number(t)) {
-        look_over(t, false); /* it was deleted meanwhile, or a part of it is lost */
-    } else if (all_done(t)) {
-        nothing_new(t);
-    }
-}
-
-void psd_saves_look(struct psd_task *t)
-{
-    struct psd_saves *s = t->saves;
-    struct psi_err err;
-    s->wanted = false;
-    if (!t->draining) { /* one that ends answers nobody who asks, and makes its last one */
-        psi_list_move_all(&s->served, &s->asked);
-    }
-    s->phase = PSD_SAVES_LOOKING;
-    s->begun_ms = t->now_ms;
-    s->looked_at = look_number(t);
-    clear_done(t);
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->peers[i].self) {
-            (void)tell(t, &t->peers[i], PS_OP_TASK_SAVED, s->looked_at, false);
-        }
-    }
-    if (s->phase == PSD_SAVES_LOOKING) {
-        looked(t, t->self, psd_save_look(t, s->looked_at, &err) == PS_OK ? NULL : &err);
-    }
-}
-
 void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err)
 {
@@ -777,7 +647,7 @@ void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd
         return; /* psd_saves_lost() has heard of it */
     }
     if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVES_LOOKING && a->number == s->looked_at) {
-        looked(t, p->index, err);
+        psd_saves_looked(t, p->index, err);
     } else if (a->op == PS_OP_TASK_CUT && s->phase == PSD_SAVES_CUTTING && a->number == s->what.number) {
         cut_answered(t, p, r, err);
     } else if (a->op == PS_OP_TASK_MANIFEST) {
@@ -795,7 +665,7 @@ void psd_saves_lost(struct psd_task *t, const struct psd_peer *p)
     }
     s->peers[p->index].again_ms = 0;
     if (s->phase == PSD_SAVES_LOOKING) {
-        look_lost(t, p);
+        psd_saves_look_lost(t, p);
     } else if (s->phase == PSD_SAVES_CUTTING) {
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
@@ -840,7 +710,7 @@ void psd_saves_attempt(struct psd_task *t)
     s->wanted = s->forced = false;
     s->begun = true;
     s->same = SAME_UNKNOWN;
-    s->begun_step = s->step; /* as of this attempt, whatever becomes of it */
+    psd_steps_begun(t); /* as of this attempt, whatever becomes of it */
     psi_list_move_all(&s->served, &s->asked);
     s->phase = PSD_SAVES_CUTTING;
     s->begun_ms = t->now_ms;
@@ -852,12 +722,12 @@ void psd_saves_attempt(struct psd_task *t)
     PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
     bool hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;
     s->hurries = hurries;
-    clear_done(t);
+    psd_saves_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         if (t->peers[i].own_job) {
             s->what.task_count++;
             if (!t->peers[i].self) {
-                (void)tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
+                (void)psd_saves_tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
             }
         }
     }
@@ -877,7 +747,7 @@ void psd_saves_hurry(struct psd_task *t)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
         bool writes = p->own_job && !p->self && !s->peers[i].done && p->listed && !p->conn->closing;
-        struct psd_ask *a = writes ? tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
+        struct psd_ask *a = writes ? psd_saves_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
         if (a != NULL) {
             a->number = 0; /* its answer is not that to the attempt */
         }
@@ -900,7 +770,7 @@ void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, stru
     }
     const char *held = psd_saves_in_reset(t) ? "the end of a reset" : "the end of a round";
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
-                        missing.used == 0                   ? held
+                        missing.used == 0               ? held
                         : s->phase == PSD_SAVES_LOOKING ? " says whether it has changed"
                                                         : " has written its part")); /* cut is fine */
 }

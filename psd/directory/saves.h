@@ -8,6 +8,7 @@
 
 #include "directory.h"
 #include "psd/rpc/save.h"
+#include "psd/rpc/steps.h"
 
 enum psd_saves_phase {
     PSD_SAVES_IDLE,
@@ -73,18 +74,20 @@ struct psd_saves {
     struct psd_saves_peer *peers; /* by peer */
     bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
     /* volatile: when */
-    bool wanted;         /* as soon as it can be, where there is something new */
-    bool forced;         /* ... also where there is not, or is known to be */
-    bool begun;          /* one, in this life */
-    uint64_t since_ms;   /* the next one by time counts from here */
-    uint64_t looked_ms;  /* at the step */
-    uint64_t last_ms;    /* when a task that ends asked for a last one */
-    uint64_t again_ms;   /* when it is asked again whether it can be */
-    uint64_t step;       /* + 1, that the sessions say; 0: none has */
-    uint64_t begun_step; /* ... when the last one was begun, or had not been said, that it has; counted from there */
-    bool warned;         /* that it cannot be */
-    uint64_t failed_ms;  /* when the last attempt has failed, or was refused; 0: neither */
-    char failed[352];    /* ... which, and why */
+    bool wanted;            /* as soon as it can be, where there is something new */
+    bool forced;            /* ... also where there is not, or is known to be */
+    bool begun;             /* one, in this life */
+    uint64_t since_ms;      /* the next one by time counts from here */
+    uint64_t looked_ms;     /* at the step */
+    uint64_t last_ms;       /* when a task that ends asked for a last one */
+    uint64_t again_ms;      /* when it is asked again whether it can be */
+    uint64_t step;          /* + 1, the highest that the sessions say; 0: none has. Of each container: rpc/steps.h */
+    bool warned;            /* that it cannot be */
+    bool makes_room;        /* the last attempt found a disk full, older ones have gone for the next */
+    bool last_failed;       /* the last one that a task that ends has asked for, with something new in it */
+    uint64_t failed_ms;     /* when the last attempt has failed, or was refused; 0: neither */
+    uint64_t failed_number; /* ... which; 0: it could not be begun */
+    char failed[352];       /* ... which, and why */
     /* volatile: the attempt */
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
@@ -170,10 +173,35 @@ uint32_t psd_saves_count(const struct psd_task *t, uint32_t *out_share);
 void psd_saves_hurry(struct psd_task *t);
 /** It begins, for all who ask. */
 void psd_saves_attempt(struct psd_task *t);
+/** Who waited for the attempt waits for the next one, before those who asked since. */
+void psd_saves_ask_again(struct psd_saves *s);
+/** TASK_CUT (hurries: of it), TASK_DROP or TASK_SAVED to p. NULL: no memory, and its connection is closed. */
+struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries);
+/** All tasks of the job have done what the phase is at; none has yet. */
+bool psd_saves_all_done(const struct psd_task *t);
+void psd_saves_clear_done(struct psd_task *t);
+
+/* ---- saves_look.c ---- */
 /** Tasks are asked whether there is something new; the attempt begins when one has, and none when the newest one has it all. */
 void psd_saves_look(struct psd_task *t);
+/** A task has looked, err NULL: it has nothing new. Of one that began empty, beside what it has in that checkpoint, nothing is
+ * saved before somebody asks. */
+void psd_saves_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err);
+/** p is lost meanwhile. */
+void psd_saves_look_lost(struct psd_task *t, const struct psd_peer *p);
+
+/* ---- saves_keep.c ---- */
+/** The oldest checkpoint that is known to have the very same; its own number where none is. */
+uint64_t psd_saves_same_as(const struct psd_checkpoint *c);
+/** A checkpoint is saved: those that are not needed any more go. */
+void psd_saves_retire(struct psd_task *t);
+/** The disk of a task is full: of those that are older than the newest whole one a duplicate goes, or else the oldest, at last
+ * the oldest that keep_checkpoint_every_hours would have stay. False: none can go. */
+bool psd_saves_make_room(struct psd_task *t);
 /** All who wait there are told. */
 void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
+/** An attempt has failed that was the last one, or not: psd_saves_lost_text(). */
+void psd_saves_note_failed(struct psd_task *t);
 /** p has its part of some, and not the manifest. */
 void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p);
 
@@ -189,6 +217,9 @@ void psd_saves_force(struct psd_task *t);
 void psd_saves_last(struct psd_task *t);
 /** ... it is made, or cannot be. */
 bool psd_saves_drained(const struct psd_task *t);
+/** Why the last one that was asked for, with something new in it, is not saved; NULL: it is, or there was nothing new. Until the
+ * next change. */
+const char *psd_saves_lost_text(const struct psd_task *t);
 /** FAILED_PRECONDITION: it cannot be made as things are; UNAVAILABLE: not now. */
 ps_status psd_saves_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
 

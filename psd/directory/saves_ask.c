@@ -100,6 +100,15 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
         now.milliseconds = t->now_ms - s->begun_ms;
         add_answer(&l, &now, PS_CHECKPOINT_WRITING, done, share + 1, "");
     }
+    if (s != NULL && s->failed_ms != 0) {
+        ps_v1_CheckpointAnswer a = ps_v1_CheckpointAnswer_init_zero;
+        a.number = s->failed_number;
+        a.state = PS_CHECKPOINT_UNUSABLE;
+        a.failed = true;
+        a.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (s->failed_ms - t->started_ms);
+        PSI_BYTES_SET(a.text, s->failed);
+        psd_list_add(&l, &ps_v1_CheckpointAnswer_msg, &a);
+    }
     psd_list_end(&l);
 }
 
@@ -160,6 +169,7 @@ void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err 
         PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
     }
     s->failed_ms = t->now_ms;
+    s->failed_number = number;
     PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
 }
 

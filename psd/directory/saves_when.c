@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * When the directory begins a checkpoint: every so many seconds or steps, once when the model is ready, when somebody asks for
- * one, always where something differs from the newest one that is whole; and what stands in its way. An attempt that is not possible now begins when it is; one that
- * cannot be as things are is given up, said once. The last one, of tasks that end, is not waited for.
+ * one, always where something differs from the newest one that is whole; and what stands in its way. An attempt that is not
+ * possible now begins when it is; one that cannot be as things are is given up, said once. The last one, of tasks that end, is
+ * not waited for.
  */
 #include "rounds.h"
 #include "saves.h"
@@ -10,7 +11,7 @@
 
 #include <stdio.h>
 
-enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000 };
+enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000, FAILED_MS = 60000 };
 
 void psd_saves_count_anew(struct psd_task *t)
 {
@@ -78,6 +79,7 @@ static void refused(struct psd_task *t, const struct psi_err *err)
     }
     s->warned = true;
     psd_saves_failed(t, 0, err);
+    psd_saves_note_failed(t);
     s->wanted = s->forced = false;
     psd_saves_count_anew(t);
     psd_saves_fail(t, &s->asked, err);
@@ -117,6 +119,12 @@ void psd_saves_turn(struct psd_task *t)
         refused(t, &err);
     } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {
         s->wanted = s->forced = false;
+        if (psd_saves_have_news(t) && !held) {
+            psd_saves_failed(t, 0, &err);
+        }
+        if (psd_saves_have_news(t)) {
+            psd_saves_note_failed(t);
+        }
     } else if (!held) {
         psd_saves_failed(t, 0, &err);
         s->again_ms = t->now_ms + AGAIN_MS; /* events are many */
@@ -156,24 +164,42 @@ static bool all_listed(const struct psd_task *t)
     return all;
 }
 
-/* The highest global step that a session has said which is there, or has left since the last look. Returns whether a chief has
- * made a model ready. */
+void psd_saves_note_failed(struct psd_task *t)
+{
+    t->saves->last_failed = t->saves->last_ms != 0;
+}
+
+const char *psd_saves_lost_text(const struct psd_task *t)
+{
+    const struct psd_saves *s = t->saves;
+    if (s == NULL || s->last_ms == 0) {
+        return NULL;
+    }
+    bool open = s->phase == PSD_SAVES_CUTTING || s->phase == PSD_SAVES_DECIDING || s->wanted;
+    if (open && (s->forced || s->phase != PSD_SAVES_IDLE || psd_saves_have_news(t))) {
+        return "it was not over within the time to drain (drain)";
+    }
+    return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
+}
+
+/* The highest global step of each container that a session has said which is there, or has left since the last look. Returns
+ * whether a chief has made a model ready. */
 static bool look_at_steps(struct psd_task *t)
 {
-    struct psd_saves *s = t->saves;
-    uint64_t cursor = 0, step = t->left_step;
+    uint64_t cursor = 0;
     void *value = NULL;
     bool ready = false;
+    psd_steps_look_begin(t);
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         bool here = r->conn != NULL || r->lease_until_ms > t->now_ms;
-        uint64_t said = here ? psd_record_step(r, t->went_back_ms) : 0;
-        step = said > step ? said : step;
+        if (here) {
+            psd_steps_say(t, r->step_of, psd_record_step(r, t->went_back_ms));
+        }
         ready = ready || (here && r->chief_ready != 0);
     }
-    t->left_step = 0;
-    s->step = step != 0 ? step : s->step;
-    s->begun_step = s->step != 0 && s->begun_step > s->step ? s->step : s->begun_step; /* the model went back */
+    uint64_t step = psd_steps_look_end(t);
+    t->saves->step = step != 0 ? step : t->saves->step;
     return ready;
 }
 
@@ -210,7 +236,8 @@ static bool is_due(struct psd_task *t)
     bool news = psd_saves_have_news(t);
     bool first = !s->begun && (ready || (s->step != 0 && psi_list_empty(&s->known)));
     uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000, most = t->config.checkpoint_steps; /* as they are now */
-    bool steps = most != 0 && s->step >= s->begun_step && s->step - s->begun_step >= most;
+    every = every == 0 && s->failed_ms != 0 ? FAILED_MS : every; /* steps may come no more */
+    bool steps = psd_steps_are_due(t, most);
     return news && (steps || first || (every != 0 && t->now_ms - s->since_ms >= every));
 }
 

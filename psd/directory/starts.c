@@ -224,7 +224,7 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
 static void go_back(struct psd_task *t, uint64_t step)
 {
     t->saves->step = t->saves->step == 0 ? 0 : step; /* 0: nobody has said one */
-    t->left_step = 0;
+    psd_steps_go_back(t, step);
     t->went_back_ms = t->now_ms;
 }
 

@@ -7,6 +7,7 @@
  * session model its proof. Failure: a refused HELLO is answered, then the connection is closed.
  */
 #include "start.h"
+#include "steps.h"
 
 #include "common/form.h"
 #include "common/mem.h"
@@ -388,18 +389,25 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         return;
     }
     ps_v1_Beat beat;
-    char container[PS_CONTAINER_BYTES_MAX + 1] = "";
+    char container[PS_CONTAINER_BYTES_MAX + 1] = "", step_of[PS_CONTAINER_BYTES_MAX + 1] = "";
     struct psi_err err;
     ps_status st = psi_msg_decode(&ps_v1_Beat_msg, &beat, r->meta, r->header.meta_bytes, &err);
     if (st == PS_OK && beat.container.size > 0) {
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&beat.container, container, &err);
+    }
+    if (st == PS_OK && beat.step_of.size > 0) {
+        st = psd_container_parse((const pb_bytes_array_t *)(const void *)&beat.step_of, step_of, &err);
+    }
+    if (st == PS_OK && beat.global_step > PSD_STEP_SAID_MAX) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "global step %llu: a variable global_step is an int64",
+                      (unsigned long long)(beat.global_step - 1));
     }
     if (st != PS_OK) {
         psd_reply(t, c, PS_OP_BEAT, 0, r->header.id, 0, &err, 0, NULL, NULL);
         return;
     }
     if (c->record != NULL && beat.global_step != 0) {
-        psd_record_beat(c->record, t->now_ms, beat.global_step - 1);
+        psd_record_beat(c->record, t->now_ms, beat.global_step - 1, step_of[0] != '\0' ? step_of : container);
     }
     if (c->role == PSD_ROLE_TASK && t->save != NULL) {
         t->save->job_ends = t->save->job_ends || beat.ends;

@@ -18,13 +18,12 @@
 #include <string.h>
 
 enum {
-    FULL_MS = 3000, /* so long training waits for a disk that does nothing */
-    ENDS_MS = 1000, /* so long a task that is to end waits for its last cut */
-    ENTRIES = 256,  /* of a LIST */
-    WRITES_MAX = 48 /* of a cut on their way; with a BEGIN for each fewer than PSD_DISK_OPS_MAX */
+    FULL_MS = 3000,  /* so long training waits for a disk that does nothing */
+    ENDS_MS = 1000,  /* so long a task that is to end waits for its last cut */
+    ENTRIES = 256,   /* of a LIST */
+    WRITES_MAX = 48, /* of a cut on their way; with a BEGIN for each fewer than PSD_DISK_OPS_MAX */
+    REMOVES_MAX = 8  /* likewise; before the next cut, so that it finds their room */
 };
-
-#define SAVED_BY_NONE UINT64_MAX /* no count of changes */
 
 struct psd_manifest {
     /* volatile: */
@@ -89,8 +88,8 @@ static void removed(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
 {
     struct psd_shard *shard = ctx;
     (void)bytes;
-    t->save->removing = false;
-    shard->dropped = false;
+    t->save->removing--;
+    shard->dropped = shard->removing = false;
     if (st == PS_OK) {
         psi_list_remove(&shard->link);
         psi_free(shard);
@@ -108,8 +107,9 @@ static void remove_next(struct psd_task *t)
         struct psd_shard *shard = at_shard(it);
         struct psd_disk_op op = {.kind = PSD_DISK_REMOVE, .file = {.number = shard->number}};
         bool busy = s->stage != PSD_SAVE_NONE && s->number == shard->number;
-        if (!s->removing && shard->dropped && !busy) {
-            s->removing = psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK; /* or later: psd_save_tick() */
+        if (s->removing < REMOVES_MAX && shard->dropped && !shard->removing && !busy) {
+            shard->removing = psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK; /* or later: psd_save_tick() */
+            s->removing += shard->removing;
         }
     }
 }
@@ -122,9 +122,14 @@ void psd_save_drop_here(struct psd_task *t, uint64_t number)
         return;
     }
     if (number == s->saved_number) {
-        s->saved_changes = SAVED_BY_NONE;
+        s->saved_changes = PSD_SAVED_BY_NONE;
     }
     shard->dropped = true;
+    if (s->ends_ms != 0 && number > s->ends_highest && number == s->highest) { /* another one may follow */
+        s->ends_ms = t->now_ms;
+        s->ends_highest = number;
+        s->ends_failed = true;
+    }
     if (s->stage == PSD_SAVE_NONE || s->number != number) {
         remove_next(t);
         return;
@@ -293,7 +298,7 @@ static void op_over(struct psd_task *t, ps_status st, const char *error)
     struct psi_err err;
     t->save->ops--;
     if (st != PS_OK) {
-        PSI_IGNORE(psi_fail(&err, st, "%s: %s", t->name, error)); /* kept */
+        PSI_IGNORE(psi_fail_as(&err, st, t->disk_reason, "%s: %s", t->name, error)); /* kept */
         cut_failed(t, &err);
     }
 }
@@ -503,33 +508,6 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
     return PS_OK;
 }
 
-bool psd_save_changed(const struct psd_task *t)
-{
-    return t->save != NULL && t->store.changes != t->save->saved_changes;
-}
-
-uint64_t psd_save_number(const struct psd_task *t)
-{
-    return t->save == NULL || psd_save_changed(t) ? 0 : t->save->saved_number;
-}
-
-ps_status psd_save_look(const struct psd_task *t, uint64_t number, struct psi_err *err)
-{
-    if (!psd_save_is_able(t) || psd_save_changed(t) || (t->save->saved_number != 0 && t->save->saved_number != number)) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has changed since checkpoint %llu", t->name, (unsigned long long)number);
-    }
-    bool empty = t->save->saved_number == 0 && psd_save_shard(t, number) != NULL;
-    return empty ? psi_fail(err, PS_NOT_FOUND, "%s began without what it has in checkpoint %llu", t->name,
-                            (unsigned long long)number)
-                 : PS_OK;
-}
-
-void psd_save_placed(struct psd_task *t, uint64_t number, bool whole)
-{
-    t->save->saved_changes = whole ? t->store.changes : SAVED_BY_NONE;
-    t->save->saved_number = number;
-}
-
 void psd_save_hurry_here(struct psd_task *t, uint64_t number)
 {
     if (t->save != NULL && t->save->stage == PSD_SAVE_WRITES && t->save->number == number) {
@@ -580,7 +558,7 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
     struct psd_shard *shard = psd_save_shard(t, m->number);
     (void)bytes;
     if (st != PS_OK && m->err.code == PS_OK) {
-        PSI_IGNORE(psi_fail(&m->err, st, "%s: %s", t->name, error)); /* said below */
+        PSI_IGNORE(psi_fail_as(&m->err, st, t->disk_reason, "%s: %s", t->name, error)); /* said below */
     }
     if (--m->ops > 0) {
         return;
@@ -591,6 +569,7 @@ static void manifest_step(struct psd_task *t, void *ctx, ps_status st, size_t by
             t->save->saved_changes = t->save->cut_changes;
             t->save->saved_number = m->number;
         }
+        t->save->ends_failed = t->save->ends_failed && m->number != t->save->highest;
     }
     psi_list_remove(&m->link);
     m->done(t, m->number, m->ask_id, m->err.code == PS_OK ? NULL : &m->err);
@@ -726,16 +705,6 @@ void psd_rpc_task_cut(struct psd_task *t, struct psd_conn *c, const struct psd_r
     if (st != PS_OK) {
         answer(t, PS_OP_TASK_CUT, r->header.id, &err);
     }
-}
-
-void psd_rpc_task_saved(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    ps_v1_SaveItem item;
-    struct psi_err err;
-    ps_status st = which(r, &item, &err);
-    (void)c;
-    st = st == PS_OK ? psd_save_look(t, item.number, &err) : st;
-    answer(t, PS_OP_TASK_SAVED, r->header.id, st == PS_OK ? NULL : &err);
 }
 
 void psd_rpc_task_drop(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

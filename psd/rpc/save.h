@@ -22,7 +22,8 @@ enum {
 /** It is done, or has failed with err. id: as it was handed in. */
 typedef void (*psd_save_fn)(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err);
 
-enum { PSD_BAD_BYTES = 320 }; /* why something of a checkpoint cannot be used: cut is fine */
+#define PSD_SAVED_BY_NONE UINT64_MAX /* no count of changes */
+enum { PSD_BAD_BYTES = 320 };        /* why something of a checkpoint cannot be used: cut is fine */
 
 struct psd_shard {
     /* volatile: */
@@ -30,6 +31,7 @@ struct psd_shard {
     uint64_t number;
     uint64_t manifest_bytes; /* 0: it is not whole */
     bool dropped;            /* to be removed */
+    bool removing;           /* ... which its disk does */
     bool damaged;            /* directory: its manifest is none */
     char bad[PSD_BAD_BYTES]; /* directory: why its manifest cannot be used; "": it can */
 };
@@ -76,9 +78,10 @@ struct psd_save {
     bool job_ends;         /* directory: another task of the job is to end, and asks for a last checkpoint */
     uint64_t ends_ms;      /* since when it is to end; 0: it is not, or asks for no last checkpoint */
     uint64_t ends_highest; /* ... highest then */
+    bool ends_failed;      /* ... the last checkpoint that was begun since then is none */
     psd_save_fn on_listed; /* number 0; may be NULL */
     struct psi_list shards;
-    bool removing;
+    uint32_t removing;              /* shards */
     struct psd_disk_entry *entries; /* of a LIST */
     bool has_bars;                  /* as it says */
     uint64_t bars_bytes;
@@ -94,10 +97,10 @@ struct psd_save {
     uint64_t done_bytes, all_bytes; /* written of it; some more are to be: all values and slots */
     uint64_t cut_changes;           /* of the store, at the cut */
     uint64_t cut_same;              /* psd_save_number() at the cut */
-    uint64_t saved_changes;         /* of the store when all of it was in checkpoint saved_number; SAVED_BY_NONE: no one has it */
-    uint64_t saved_number;          /* 0: it began empty */
-    psd_save_fn done;               /* NULL: nobody wants to know */
-    uint64_t ask_id;                /* for done: of TASK_CUT */
+    uint64_t saved_changes; /* of the store when all of it was in checkpoint saved_number; PSD_SAVED_BY_NONE: no one has it */
+    uint64_t saved_number;  /* 0: it began empty */
+    psd_save_fn done;       /* NULL: nobody wants to know */
+    uint64_t ask_id;        /* for done: of TASK_CUT */
     struct psi_err err;
     struct psd_save_file files[PSD_SAVE_FILES_MAX];
     uint32_t file_count, published;
@@ -107,9 +110,9 @@ struct psd_save {
     struct psi_list manifests;   /* struct psd_manifest, on their way to the disk */
     struct psd_manifest *coming; /* of a TASK_MANIFEST whose last frame has not come */
     /* volatile: share.c */
-    uint64_t share_ms;     /* when the directory was told last */
-    uint32_t share;        /* ... what */
-    bool told_changed;     /* ... likewise, as the next */
+    uint64_t share_ms; /* when the directory was told last */
+    uint32_t share;    /* ... what */
+    bool told_changed; /* ... likewise, as the next */
     uint64_t told_saved;
     struct psi_list reads; /* volatile: ranges of files that are on their way to clients, save_read.c */
 };
@@ -143,6 +146,9 @@ void psd_save_directory_lost(struct psd_task *t);
 /** The task is to end: the directory is asked for a last checkpoint; it is over, or does not come. */
 void psd_save_drain(struct psd_task *t);
 bool psd_save_drained(const struct psd_task *t);
+/** No directory: it is to end, and the last checkpoint that was begun here is not whole, as far as it knows; one that it has
+ * waited for, or before what has changed. */
+bool psd_save_is_lost(const struct psd_task *t);
 /** Something that makes a checkpoint another one has changed since one had all that is here, or since the task began empty. Also
  * where that one is gone. False without a disk. */
 bool psd_save_changed(const struct psd_task *t);

@@ -7,6 +7,7 @@
  * over: psd_session_drop(). Nothing here can fail.
  */
 #include "rpc.h"
+#include "steps.h"
 
 void psd_lease_renew(struct psd_task *t, struct psd_record *record)
 {
@@ -129,8 +130,7 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
         psd_outcome_tear(t, record, psd_record_find(record, number));
     }
-    uint64_t step = psd_record_step(record, t->went_back_ms);
-    t->left_step = step > t->left_step ? step : t->left_step;
+    psd_steps_left(t, record);
     psd_queue_session_end(t, record);
     psd_session_end_waits(t, record, false);
     psd_lease_end(t, record);

@@ -490,7 +490,6 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
     uint32_t others = t->store.variable_count, loaded = t->start->beside->store.variable_count;
     ps_status st = psd_place(t, t->start->beside, &how, err);
     if (st == PS_OK) { /* parts of others, and what was dealt, are this task's own only with the next checkpoint */
-        t->store.changes++;
         psd_save_placed(t, what->number, others == 0 && t->store.variable_count == loaded && t->start->part_count == 0);
     }
     return st;

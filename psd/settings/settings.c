@@ -372,7 +372,7 @@ ps_status psd_settings_help(struct psi_buf *out, struct psi_err *err)
             "there (other tasks, a checkpoint), `serving: psd://HOST:PORT`. SIGTERM or SIGINT: finish what is in\n"
             "progress (--drain), then exit 0; another one more than a second later: end at once. Exit status 1: psd\n"
             "cannot start, or the only task of a job does not begin, or tasks do not end; 2: a setting is wrong; 3: it\n"
-            "was told to end at once.\n",
+            "was told to end at once; 4: its last checkpoint could not be saved.\n",
             err);
     }
     psi_free(s);

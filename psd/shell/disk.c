@@ -235,7 +235,7 @@ static void on_wake(uv_async_t *async)
         }
         struct job job = *PSI_CONTAINER_OF(link, struct job, link);
         psi_list_push_back(&d->free_list, link); /* the core may ask for as many again at once */
-        d->over_fn(d->ctx, job.op.id, job.status, job.bytes, job.err.text);
+        d->over_fn(d->ctx, job.op.id, job.status, job.err.reason, job.bytes, job.err.text);
     }
 }
 

@@ -18,7 +18,7 @@ enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* those that it may hav
 struct psd_disk;
 
 /** An operation is over: never from within psd_disk_run(). error [NUL-terminated] where st is not PS_OK. */
-typedef void (*psd_disk_over_fn)(void *ctx, uint64_t id, ps_status st, size_t bytes, const char *error);
+typedef void (*psd_disk_over_fn)(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 
 /** Open and lock the task's directory below dir, and remove what is not whole there. *out_disk: free with psd_disk_end(). Errors:
  * psd_place_open(), psd_files_open(); RESOURCE_EXHAUSTED. */

@@ -321,8 +321,8 @@ static bool end_changes_model(const struct psd_change *c)
 /* What an acknowledged request had taken out of a queue is gone for good; an item of work is not before its WORK_END. */
 static bool attempt_end_changes_model(const struct psd_change *c)
 {
-    const struct psd_attempt *a = c->attempt.reserved != NULL ? c->attempt.reserved
-                                                              : psd_attempt_find(c->attempt.record, c->attempt.id);
+    const struct psd_attempt *a =
+        c->attempt.reserved != NULL ? c->attempt.reserved : psd_attempt_find(c->attempt.record, c->attempt.id);
     return !a->variable->gone && a->element_count > 0 &&
            (c->attempt.give_back || a->variable->queue->spec.kind != PSI_QUEUE_WORK);
 }

@@ -110,8 +110,12 @@ const char *psd_record_text(const struct psd_record *r, char *buf, size_t n)
     return buf;
 }
 
-void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step)
+void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container)
 {
+    if (strcmp(r->step_of, container) != 0) {
+        r->step_count = 0;
+        memcpy(r->step_of, container, strlen(container) + 1);
+    }
     struct psd_step *last = r->step_count == 0 ? NULL : &r->steps[r->step_count - 1];
     if (last != NULL && step < last->step) {
         r->step_count = 0; /* the variable was assigned to, or is another */
@@ -127,9 +131,8 @@ void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step)
 
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms)
 {
-    uint64_t step = r->step_count == 0 ? UINT64_MAX : r->steps[r->step_count - 1].step;
-    bool counts = r->begun_ms >= since_ms || (r->step_count > 1 && r->steps[0].at_ms > since_ms);
-    return counts && step <= INT64_MAX ? step + 1 : 0;
+    bool counts = r->step_count > 0 && (r->begun_ms >= since_ms || (r->step_count > 1 && r->steps[0].at_ms > since_ms));
+    return counts ? r->steps[r->step_count - 1].step + 1 : 0;
 }
 
 double psd_record_steps_per_second(const struct psd_record *r, uint64_t now_ms, uint64_t stale_ms)

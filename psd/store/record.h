@@ -89,7 +89,8 @@ struct psd_record {
     bool done;                   /* directory: it has said that the job is done */
     uint32_t step_count;         /* of steps, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
-    struct psi_u64_map waits; /* request number -> struct psd_wait of psd/rpc/wait.h */
+    char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of these; "": its client does not say it */
+    struct psi_u64_map waits;                 /* request number -> struct psd_wait of psd/rpc/wait.h */
     char job[PS_JOB_BYTES_MAX + 1];
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];
@@ -160,9 +161,9 @@ const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t nu
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
 /** Who it is, for logs: "/job:worker/task:1@host:42", "psctl@host:42". */
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
-/** A beat has come that says this global step. */
-void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step);
-/** The global step that the session said last, + 1; 0: none, or one that no global step can be (anybody may say anything). What
+/** A beat has come that says this global step, 0 to INT64_MAX, of this container. */
+void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container);
+/** The global step that the session said last, + 1; 0: none. What
  * was said up to since_ms does not count: the model went back then. Neither does the last step of who ends for that. */
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
 /**

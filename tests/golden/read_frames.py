@@ -765,6 +765,27 @@ def task_manifest_notes(f):
         {**SAVED, "cluster_name": b"psd", "file_count": 2}, FILES[0], {**FILES[1], "notes": 9, "step": 1201}], "a manifest")
 
 
+def task_cut_same(f):
+    is_frame(f, "TASK_CUT", "CRC REPLY", id=105)
+    check(items(f.payload, "FileItem") == [{**FILES[0], "same": 11}], "a part that is the same")
+
+
+def saved_beat(f):
+    is_frame(f, "BEAT", "CRC", id=102, payload=b"")
+    same(message("Beat", f.meta), saved=12)
+
+
+def step_beat(f):
+    is_frame(f, "BEAT", "CRC", id=103, payload=b"")
+    same(message("Beat", f.meta), global_step=1876, step_of=b"localhost")
+
+
+def checkpoints_failed(f):
+    is_frame(f, "CHECKPOINTS", "CRC REPLY", id=106)
+    check(items(f.payload, "CheckpointAnswer") == [{"number": 14, "state": 4, "failed": 1, "text": (
+        b"failed: checkpoint 14, RESOURCE_EXHAUSTED: full")}], "an attempt")
+
+
 def list_saved(f):
     is_frame(f, "LIST", "CRC", id=85)
     check(items(f.payload, "ListItem") == [{"saved": {"number": 12, "state": 1}}, {"saved": {"number": 11, "state": 3}}], "saved")
@@ -913,7 +934,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "checkpoint_restore": checkpoint_restore, "checkpoint_restore_some": checkpoint_restore_some, "checkpoint_keeps": checkpoint_keeps,
             "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
             "task_load_asked": task_load_asked,
-            "share_beat": share_beat, "changed_beat": changed_beat, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
+            "share_beat": share_beat, "changed_beat": changed_beat, "saved_beat": saved_beat, "step_beat": step_beat, "task_saved": of_number("TASK_SAVED", 104), "task_cut_same": task_cut_same, "checkpoints_failed": checkpoints_failed, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,
             "hello": hello, "hello_kept_out": hello_kept_out, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,

@@ -271,6 +271,46 @@ static inline void changed_beat(struct wire *out)
     control(out, &h, &ps_v1_Beat_msg, &m, NULL);
 }
 
+/* ... and that checkpoint 12 has all that it has. */
+static inline void saved_beat(struct wire *out)
+{
+    ps_v1_Beat m = {.saved = 12};
+    struct ps_frame_header h = header_of(PS_OP_BEAT, 0, 102, 0);
+    control(out, &h, &ps_v1_Beat_msg, &m, NULL);
+}
+
+/* A session says its step, and of which container. */
+static inline void step_beat(struct wire *out)
+{
+    ps_v1_Beat m = {.global_step = 1876};
+    PSI_IGNORE(PSI_BYTES_SET(m.step_of, "localhost")); /* fits */
+    struct ps_frame_header h = header_of(PS_OP_BEAT, 0, 103, 0);
+    control(out, &h, &ps_v1_Beat_msg, &m, NULL);
+}
+
+static inline void task_saved(struct wire *out)
+{
+    ps_v1_SaveItem m = {.number = 12};
+    list_frame(out, PS_OP_TASK_SAVED, 0, 104, &ps_v1_SaveItem_msg, &m, sizeof(m), 1);
+}
+
+/* A part that is the same as that of checkpoint 11. */
+static inline void task_cut_same(struct wire *out)
+{
+    ps_v1_FileItem m[2];
+    golden_files(m);
+    m[0].same = 11;
+    list_frame(out, PS_OP_TASK_CUT, PS_FLAG_REPLY, 105, &ps_v1_FileItem_msg, m, sizeof(m[0]), 1);
+}
+
+/* The last attempt has failed. */
+static inline void checkpoints_failed(struct wire *out)
+{
+    ps_v1_CheckpointAnswer m = {.number = 14, .state = PS_CHECKPOINT_UNUSABLE, .failed = true};
+    PSI_IGNORE(PSI_BYTES_SET(m.text, "failed: checkpoint 14, RESOURCE_EXHAUSTED: full")); /* fits */
+    list_frame(out, PS_OP_CHECKPOINTS, PS_FLAG_REPLY, 106, &ps_v1_CheckpointAnswer_msg, &m, sizeof(m), 1);
+}
+
 static inline void checkpoints_shares(struct wire *out)
 {
     ps_v1_CheckpointAnswer m = ps_v1_CheckpointAnswer_init_zero;

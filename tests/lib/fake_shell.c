@@ -260,13 +260,18 @@ static void carry_out_effect(struct shell_task *t, const struct psd_effect *e)
 
 void shell_disk_done(struct shell_task *t, ps_status st, size_t bytes, const char *error)
 {
+    shell_disk_over(t, st, PS_REASON_NONE, bytes, error);
+}
+
+void shell_disk_over(struct shell_task *t, ps_status st, ps_reason reason, size_t bytes, const char *error)
+{
     if (t->disk_count == 0) {
         broken("the test ends an operation of the disk that there is not");
     }
     uint64_t id = t->disk[0].id;
     t->disk_count--;
     memmove(&t->disk[0], &t->disk[1], t->disk_count * sizeof(t->disk[0]));
-    psd_task_disk_done(t->core, id, st, bytes, error);
+    psd_task_disk_done(t->core, id, st, reason, bytes, error);
     shell_settle(t);
     shell_run(t->net);
 }

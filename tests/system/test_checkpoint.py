@@ -3,6 +3,7 @@
 """Checkpoints of live clusters: psctl checkpoint save and list, what lies on the disks, tasks that are killed, a disk without room."""
 import json
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -12,6 +13,7 @@ import time
 import unittest
 
 from cluster import Cluster, main, path, run
+from changes import change  # cluster knows where
 
 PSCTL = path("bin/psctl")
 SOFTMAX = path("examples/softmax")
@@ -95,6 +97,9 @@ class Saved(unittest.TestCase):
             if task == 1:
                 self.assertIn("/job:ps/task:1", psctl(c, "checkpoint", "save", "--timeout", "6s", code=1))
             c.start(task, *self.flags)
+        self.assertEqual(save(c), first)  # nothing has changed
+        self.assertRegex(psctl(c, "checkpoint", "save"), "^nothing has changed since checkpoint %d, which has it all" % first)
+        change(c.addresses[0])
         second = save(c)
         self.assertGreater(second, first)
         self.assertEqual([r["number"] for r in listed(c)], [first, second])
@@ -145,6 +150,34 @@ class Saved(unittest.TestCase):
         self.assertGreater(max(r["number"] for r in listed(c)), before)
         self.assertEqual(psctl(c, "get", "w", "--timeout", "30s").split()[-4:], ["5"] * 4)
 
+    def test_a_last_one_that_is_lost(self):
+        """A disk that takes nothing: the list says so, tasks end with a status of their own, and what was saved is there again."""
+        c = self.cluster("--checkpoint_seconds", "3600")
+        change(c.addresses[0])
+        self.assertEqual(save(c), 1)
+        change(c.addresses[0])
+        before = resource.prlimit(c.tasks[1].pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+        self.assertIn("File too large", psctl(c, "checkpoint", "save", code=1))
+        said = psctl(c, "checkpoint", "list", code=1)
+        self.assertRegex(said, "(?m)^ *2 +failed ")
+        self.assertRegex(said, "the last attempt is no checkpoint: failed: checkpoint 2, RESOURCE_EXHAUSTED: /job:ps/task:1")
+        lines = c.said[0]
+        self.assertEqual(c.kill(0, signal.SIGTERM), 4)
+        self.assertRegex("".join(lines), "lvl=error ev=last_checkpoint_lost .*File too large")
+        self.assertEqual(c.kill(1, signal.SIGTERM), 0)  # which has nothing that is not saved
+        for task in (0, 1):
+            c.start(task, *self.flags)
+        self.assertEqual(save(c), 1)
+        change(c.addresses[0])
+        resource.prlimit(c.tasks[1].pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+        psctl(c, "checkpoint", "save", code=1)
+        resource.prlimit(c.tasks[1].pid, resource.RLIMIT_FSIZE, before)  # there is room again
+        self.assertGreater(save(c), 1)
+        psctl(c, "checkpoint", "list")
+        for task in (0, 1):
+            c.tasks[task].send_signal(signal.SIGTERM)
+        self.assertEqual([c.kill(task, signal.SIGTERM) for task in (0, 1)], [0, 0])
+
     def test_a_task_without_a_directory_for_it(self):
         c = self.cluster(flags1=())
         end = time.monotonic() + WAIT_S
@@ -153,7 +186,10 @@ class Saved(unittest.TestCase):
             self.assertLess(time.monotonic(), end, text)
             text = psctl(c, "checkpoint", "save", "--json", code=1)
         self.assertIn("/job:ps/task:1", text)
-        self.assertEqual(listed(c), [])
+        [row] = json.loads(run(PSCTL, "-t", c.addresses[0], "checkpoint", "list", "--json")[1])["checkpoints"]
+        self.assertEqual((row["state"], "number" in row), ("failed", False))
+        self.assertIn("/job:ps/task:1", row["why"])
+        self.assertRegex(psctl(c, "checkpoint", "list", code=1), "the last attempt is no checkpoint: refused: FAILED_PRECONDITION: ")
         for said in (psctl(c, "status"), psctl(c, "status", "--json")["tasks"][0]["checkpoints"]):
             self.assertRegex(said, "none is saved; [0-9]+ s ago refused: FAILED_PRECONDITION: .* has /job:ps/task:1")
 

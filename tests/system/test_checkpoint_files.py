@@ -15,6 +15,7 @@ import unittest
 
 import test_files
 from cluster import Cluster, main, path, run
+from changes import change  # cluster knows where
 
 PSCTL = path("bin/psctl")
 SOFTMAX = path("examples/softmax")
@@ -38,6 +39,12 @@ def eventually(cluster, *args):
         if "UNAVAILABLE" not in out or time.monotonic() > end:
             raise AssertionError(out + err)
         time.sleep(0.1)
+
+
+def saved_anew(cluster):
+    """The number of a checkpoint that differs from the one before."""
+    change(cluster.addresses[0])
+    return eventually(cluster, "checkpoint", "save")["number"]
 
 
 def two_tasks(test):
@@ -95,7 +102,8 @@ class Trained(unittest.TestCase):
             psctl(cls.c, "get", v["name"], "--npy", cls.at("live.npy"))
             cls.live[v["name"]] = npy(cls.at("live.npy"))
             cls.optimizers[v["name"]] = v["optimizer"]["kind"]
-        if [eventually(cls.c, "checkpoint", "save")["number"] for _ in range(2)] != [1, 2]:
+        first = eventually(cls.c, "checkpoint", "save")["number"]
+        if (first, eventually(cls.c, "checkpoint", "restore", "1", "--yes")["saved"]) != (1, 2):  # two that are the same
             raise AssertionError("numbers")
 
     @classmethod
@@ -390,7 +398,7 @@ class Files(Trained):
         c.start(1, *flags)
         heard_all(c)
         self.latest(c, "NOT_FOUND", "there is no checkpoint that is whole")
-        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in range(3)], [1, 2, 3])
+        self.assertEqual([saved_anew(c) for _ in range(3)], [1, 2, 3])
 
         def in_part():
             c.kill(0)
@@ -460,7 +468,7 @@ class Deleted(unittest.TestCase):
         for i in range(2):
             c.start(i, *flags)
         numbers = list(range(1, count + 1))
-        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in numbers], numbers)
+        self.assertEqual([saved_anew(c) for _ in numbers], numbers)
         return c, flags
 
     def left(self, task):
@@ -523,7 +531,7 @@ class Deleted(unittest.TestCase):
         self.wait_for(1, [4])
         for number in ("1", "2", "3"):
             self.assertIn("there is no checkpoint " + number, psctl(c, "checkpoint", "delete", number, code=1))
-        self.assertEqual([eventually(c, "checkpoint", "save")["number"] for _ in range(2)], [5, 6])
+        self.assertEqual([saved_anew(c) for _ in range(2)], [5, 6])
         c.kill(1)
         self.not_asked(c, "5")  # 4 is older
         out = psctl(c, "checkpoint", "delete", "5", code=1)
@@ -567,7 +575,8 @@ class Deleted(unittest.TestCase):
         c = self.newest_is_damaged("--max_to_keep", "2")
         psctl(c, "checkpoint", "delete", "1")
         self.assertEqual(self.states(c), {2: "saved", 3: "unusable"})
-        self.assertEqual(eventually(c, "checkpoint", "save")["number"], 4)
+        self.assertEqual(eventually(c, "checkpoint", "save"), {"number": 2, "new": False})
+        self.assertEqual(saved_anew(c), 4)
         self.assertEqual(self.states(c), {2: "saved", 3: "unusable", 4: "saved"})
 
     def test_of_another_cluster(self):
@@ -579,7 +588,7 @@ class Deleted(unittest.TestCase):
         self.addCleanup(c.__exit__)
         theirs.start(0, "--checkpoint_dir", place.name, "--cluster_name", "theirs")
         eventually(theirs, "checkpoint", "save")
-        eventually(theirs, "checkpoint", "save")
+        saved_anew(theirs)
         theirs.kill(0)
         os.truncate(os.path.join(place.name, "ps-0/%020d/manifest" % 2), 20)
         c.start(0, "--checkpoint_dir", place.name, "--restore", "none")

@@ -222,6 +222,7 @@ ps_v1_Beat psi_ask_beat_of(const struct psi_peer *peer)
 {
     const struct psi_client *c = peer->c;
     ps_v1_Beat m = {.global_step = c->step};
+    PSI_BYTES_SET(m.step_of, c->step_of);
     if (c->known && peer->index == c->directory) {
         PSI_BYTES_SET(m.container, c->chief.container);
         m.ready = c->chief.readied && psi_client_is_chief(c) ? c->chief.number : 0;

@@ -342,9 +342,10 @@ struct psi_client {
     bool chief_connected; /* as the directory's last beat said */
     enum psi_chief_mode chief_mode;
     struct psi_chief chief;
-    bool stop_asked;          /* by a beat */
-    bool job_done, done_said; /* the directory has said so; this session has said that it is done */
-    uint64_t step;            /* global step + 1, as last learned; 0: not known */
+    bool stop_asked;                          /* by a beat */
+    bool job_done, done_said;                 /* the directory has said so; this session has said that it is done */
+    uint64_t step;                            /* global step + 1, as last learned; 0: not known */
+    char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* ... whose: the container of that variable */
     uint32_t found, found_total;
     struct {
         double rate, own; /* in force, and as this program asks for it */

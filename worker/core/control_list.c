@@ -41,7 +41,7 @@ static bool take_session_rest(const struct psi_peer *peer, const ps_v1_SessionAn
 {
     (void)peer;
     info->global_step = (int64_t)(m->global_step - 1); /* 0: none */
-    return take_id(m->session.bytes, m->session.size, info->id) && m->global_step <= (uint64_t)INT64_MAX &&
+    return take_id(m->session.bytes, m->session.size, info->id) && m->global_step <= (uint64_t)INT64_MAX + 1 &&
            isfinite(m->steps_per_second) && m->steps_per_second >= 0;
 }
 
@@ -117,7 +117,7 @@ static bool take_checkpoint(const struct psi_peer *peer, const ps_v1_CheckpointA
     info->tasks = m->task_count;
     info->done = m->done;
     info->share = m->share == 0 || m->share > 1000001 ? -1 : (int32_t)(m->share - 1);
-    info->state = (ps_checkpoint_state)m->state;
+    info->state = m->failed ? PS_CHECKPOINT_FAILED : (ps_checkpoint_state)m->state;
     return m->state >= PS_CHECKPOINT_WHOLE && m->state <= PS_CHECKPOINT_UNUSABLE;
 }
 

@@ -343,7 +343,10 @@ static void learn_step(struct psi_client *c, const struct psi_request *req)
     } else if (req->kind == PSI_REQ_PULL) {
         memcpy(&step, req->dst, sizeof(step));
     }
-    c->step = step < 0 ? c->step : (uint64_t)step + 1;
+    if (step >= 0) {
+        c->step = (uint64_t)step + 1;
+        snprintf(c->step_of, sizeof(c->step_of), "%s", var->container);
+    }
 }
 
 void psi_request_ended(struct psi_request *req)

@@ -168,6 +168,7 @@ static void step_over(struct psi_request *req, int64_t step, bool taken, bool lo
     *out = (struct psi_stepped){.step = step, .taken = taken, .lost = lost};
     if (c->member.mode == PS_SYNC_ROUNDS) {
         c->step = (uint64_t)step + 1;
+        snprintf(c->step_of, sizeof(c->step_of), "%s", c->sync.step == NULL ? "" : c->sync.step->container);
         c->member.dropped += taken ? 0 : 1;
         if (!taken && !lost && (c->member.dropped & (c->member.dropped - 1)) == 0) { /* the 1st, 2nd, 4th, 8th ... */
             psi_client_log(c, PSI_LOG_WARN, "step_dropped", PSI_KV("dropped", c->member.dropped),

@@ -27,7 +27,7 @@ static const ps_checkpoint_info *of(const void *row)
 
 static const char *state_text(const void *row)
 {
-    static const char *const states[] = {"", "saved", "writing", "in part", "unusable"};
+    static const char *const states[] = {"", "saved", "writing", "in part", "unusable", "failed"};
     return states[of(row)->state];
 }
 
@@ -60,6 +60,11 @@ static json_t *state_value(const void *row)
     return json_string(state_text(row));
 }
 
+static bool has_number(const void *row)
+{
+    return of(row)->number != 0;
+}
+
 static bool has_step(const void *row)
 {
     return of(row)->step >= 0;
@@ -90,7 +95,7 @@ static const char *time_cell(const void *row, char *buf, size_t n)
 
 #define FIELD(kind_, field_) CLI_FIELD(kind_, ps_checkpoint_info, field_)
 static const struct cli_column columns[] = {
-    {"NUMBER", "number", FIELD(CLI_U64, number)},
+    {"NUMBER", "number", FIELD(CLI_U64, number), .has = has_number},
     {"STATE", "state", CLI_OTHER, .cell = state_cell, .value = state_value},
     {"STEP", "step", FIELD(CLI_I64, step), .has = has_step},
     {"BEGUN", "time_ms", FIELD(CLI_U64, time_ms), .has = has_time, .cell = time_cell},
@@ -105,6 +110,7 @@ static const struct cli_column columns[] = {
 struct listing {
     struct psctl_list list;
     bool unusable; /* some are */
+    bool failed;   /* the last attempt has */
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
@@ -112,12 +118,15 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     struct listing *l = ctx;
     cli_list_add(&l->list.rows, info);
     l->unusable = l->unusable || info->state == PS_CHECKPOINT_UNUSABLE;
+    l->failed = l->failed || info->state == PS_CHECKPOINT_FAILED;
 }
 
 static void each_unusable(void *ctx, const ps_checkpoint_info *info)
 {
     if (info->state == PS_CHECKPOINT_UNUSABLE) {
         psctl_note(ctx, "checkpoint %" PRIu64 " cannot be used: %s", info->number, info->text);
+    } else if (info->state == PS_CHECKPOINT_FAILED) {
+        psctl_note(ctx, "the last attempt is no checkpoint: %s", info->text);
     }
 }
 
@@ -166,11 +175,11 @@ static enum psctl_exit list(struct psctl *c)
         (void)psctl_heard(c, l->task, ps_task_checkpoints(c->session, l->task, psctl_left_ms(c), each, &listing));
     }
     enum psctl_exit code = psctl_list_end(l);
-    if (listing.unusable && !c->json) {
+    if ((listing.unusable || listing.failed) && !c->json) {
         (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_unusable, c); /* it has just answered */
     }
     if (l->rows.count > 0 || waits < 0) {
-        return code;
+        return listing.failed && code == PSCTL_OK ? PSCTL_FAILED : code;
     }
     waiting_text text;
     psctl_note(c, "%s waits for %s", ps_cluster_task_name(c->session, waits), psctl_waiting_for(&c->infos[waits], text));
@@ -386,9 +395,19 @@ static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_nu
     return f;
 }
 
+static void each_saved(void *ctx, const ps_checkpoint_info *info)
+{
+    uint64_t *newest = ctx;
+    *newest = info->state == PS_CHECKPOINT_WHOLE ? info->number : *newest; /* they come by number */
+}
+
 static enum psctl_exit save(struct psctl *c)
 {
-    uint64_t number = 0;
+    uint64_t number = 0, before = 0;
+    int directory = psctl_directory(c);
+    if (directory >= 0) {
+        (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_saved, &before); /* else the next call says it */
+    }
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
     int directory = psctl_directory(c);
     struct failure f = save_now(c, 0, &number);
@@ -397,9 +416,11 @@ static enum psctl_exit save(struct psctl *c)
     }
     psctl_leave_says(NULL);
     if (c->json) {
-        cli_json_print(json_pack("{s:I}", "number", (json_int_t)number));
-    } else {
+        cli_json_print(json_pack("{s:I, s:b}", "number", (json_int_t)number, "new", number > before));
+    } else if (number > before) {
         (void)printf("checkpoint %" PRIu64 " is saved\n", number);
+    } else {
+        (void)printf("nothing has changed since checkpoint %" PRIu64 ", which has it all: no other one is made\n", number);
     }
     return PSCTL_OK;
 }
@@ -522,7 +543,7 @@ struct sought {
 static void each_sought(void *ctx, const ps_checkpoint_info *info)
 {
     struct sought *s = ctx;
-    s->listed = s->listed || info->number == s->number;
+    s->listed = s->listed || (info->number == s->number && info->state != PS_CHECKPOINT_FAILED);
 }
 
 /* The directory knows it; where it cannot be asked, as was known. */
@@ -830,10 +851,14 @@ const struct psctl_verb psctl_verb_checkpoint = {
     .help =
         "save: what all ps tasks have now, each beneath its own checkpoint_dir; it returns when it is on the disks of all of\n"
         "them, which beside training takes its time: --timeout of it, and of restore, is since it last got further; where that\n"
-        "is over it goes on by itself. Disks that sync are waited for 20 times as long. list: those that the "
+        "is over it goes on by itself. Disks that sync are waited for 20 times as long. Where nothing differs from the newest "
+        "one\n"
+        "no other one is made, and that one is named. list: those that the "
         "directory knows,\n"
         "and the one that is being made; STEP is the value of the variable global_step at its cut; why one is unusable is said\n"
-        "below. Where it knows none, and\n"
+        "below. The last attempt, where it has failed, is shown as well, and why, until one is saved; exit status 1. Where it "
+        "knows\n"
+        "none, and\n"
         "tasks do not begin, it says what they wait for; exit status 1.\n"
         "verify: each file of each task is read and compared with its CRCs; a line for each that is bad, or for a task that\n"
         "could not be asked, of which nothing bad is known then, and exit status 1.\n"

@@ -125,6 +125,10 @@ static int wait_for_end(psd_server *server, int signal_fd, int drain_ms)
     if (first_ms == 0 && !atomic_load(&was_ready)) {
         return say_error("the task ended before it was ready: its log line start_refused says why it does not begin");
     }
+    if (!at_once && psd_server_has_lost(server)) {
+        PSI_IGNORE(say_error("the last checkpoint is not saved: last_checkpoint_lost in the log says why"));
+        return EXIT_LOST;
+    }
     return at_once ? EXIT_AT_ONCE : EXIT_DONE;
 }
 

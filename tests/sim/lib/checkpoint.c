@@ -12,6 +12,7 @@
 
 #include "load_sum.h"
 
+#include "common/optimizer.h"
 #include "psd/rpc/start.h"
 #include "psd/state.h"
 #include "psd/store/cut.h"
@@ -270,4 +271,64 @@ void sim_checkpoint_saved(struct sim *s, struct sim_task *t, uint64_t number)
         s->count_loaded++;
     }
     psd_task_free(loaded);
+}
+
+static bool same_memory(const void *a, const void *b, uint64_t bytes)
+{
+    return (a == NULL) == (b == NULL) && (a == NULL || memcmp(a, b, bytes) == 0);
+}
+
+static bool same_variable(const struct psd_variable *a, const struct psd_variable *b)
+{
+    bool same = a->initialised == b->initialised && a->sealed == b->sealed && a->version == b->version && a->bytes == b->bytes &&
+                a->rate == b->rate && (a->queue == NULL) == (b->queue == NULL) &&
+                psi_optimizer_equal(&a->optimizer, &b->optimizer) && same_memory(a->value, b->value, a->bytes);
+    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && same; i++) {
+        same = same_memory(a->slots[i], b->slots[i], a->bytes);
+    }
+    const struct psd_queue *q = a->queue, *p = b->queue;
+    return same && (q == NULL || (q->size + q->taken == p->size + p->taken && q->done == p->done && q->step == p->step &&
+                                  q->draws == p->draws && q->epoch == p->epoch && q->closed == p->closed));
+}
+
+/* The variables of a are in b, as they are there. */
+static const char *differs(const struct psd_task *a, const struct psd_task *b)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&a->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value, *other = psd_container_find(&b->store, c->name);
+        uint64_t inner = 0;
+        while (psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
+            const struct psd_variable *v = value, *w = other == NULL ? NULL : psd_variable_find(other, v->name);
+            if (w == NULL || !same_variable(v, w)) {
+                return v->name;
+            }
+        }
+    }
+    return NULL;
+}
+
+void sim_checkpoint_unchanged(struct sim *s, struct sim_task *t, uint64_t number)
+{
+    struct psi_err err;
+    struct psd_task *loaded = NULL;
+    struct psd_disk_file state = {.number = number, .kind = PSD_DISK_STATE};
+    if (t->core == NULL || t->disk == NULL || psd_save_number(t->core) != number) { /* it may have changed since it was asked */
+        return;
+    }
+    struct psd_load_options o = {.number = number, .state_bytes = sim_disks_size(s, t, &state)};
+    t->load_number = number;
+    if (load(s, t, &o, read_disk, &loaded, &err) != PS_OK) {
+        sim_fail(s, "UNCHANGED: checkpoint %llu has all of %s:%u, and is not loaded: %s", (unsigned long long)number, t->job,
+                 t->index, err.text);
+    }
+    const char *name = differs(t->core, loaded);
+    name = name == NULL ? differs(loaded, t->core) : name;
+    if (name != NULL) {
+        sim_fail(s, "UNCHANGED: no checkpoint is made, for %llu has all that %s:%u has, and '%s' differs",
+                 (unsigned long long)number, t->job, t->index, name);
+    }
+    psd_task_free(loaded);
+    s->count_unchanged++;
 }

@@ -82,7 +82,7 @@ void sim_disks_done(struct sim *s, struct sim_task *t)
     set_out(s, p);
     s->count_disk_ops++;
     sim_trace(s, "%s:%u disk %d %s %s", t->job, t->index, (int)op.kind, ps_status_name(st), err.text);
-    psd_task_disk_done(t->core, op.id, st, bytes, err.text);
+    psd_task_disk_done(t->core, op.id, st, err.reason, bytes, err.text);
     sim_task_settle(s, t);
 }
 
@@ -201,6 +201,11 @@ void sim_disks_logged(struct sim *s, const struct psd_effect *log)
     if (strcmp(log->event, "checkpoint_restored") == 0) {
         s->back_everywhere = strstr(log->text, " recover=partial ") == NULL;
         check_restored(s, log->text, number);
+    }
+    for (uint32_t i = 0; i < s->task_count && strcmp(log->event, "checkpoint_unchanged") == 0; i++) {
+        if (strcmp(s->task[i].job, s->task[0].job) == 0) {
+            sim_checkpoint_unchanged(s, &s->task[i], number);
+        }
     }
     if (strcmp(log->event, "checkpoint_saved") != 0) {
         return;

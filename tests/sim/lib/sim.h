@@ -642,8 +642,8 @@ struct sim {
     bool unclean;                 /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
         count_loaded;
-    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_came_back, count_fewer, count_spread, count_older,
-        count_back_slots, count_back_elements;
+    uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_unchanged, count_came_back, count_fewer, count_spread,
+        count_older, count_back_slots, count_back_elements;
     bool back_everywhere;    /* what was placed last goes back everywhere: recover is not partial */
     struct sim_saved *saved; /* back.c */
     size_t saved_count, saved_capacity;
@@ -714,6 +714,7 @@ struct sim_options {
 struct sim_summary {
     uint64_t disk_ops, disk_cuts; /* operations answered; power cuts */
     uint64_t checkpoints;         /* saved */
+    uint64_t unchanged;           /* not made, for nothing was new */
     uint64_t came_back;           /* variables, out of one */
     uint64_t back_slots;          /* ... with slots */
     uint64_t back_elements;       /* elements of queues */
@@ -970,6 +971,8 @@ void sim_checkpoint_look(struct sim *s, struct sim_task *t);
 void sim_checkpoint_note(struct sim_task *t);
 /** t's disk has a part of a checkpoint that is reported as saved: it loads, and is what t was at the cut. */
 void sim_checkpoint_saved(struct sim *s, struct sim_task *t, uint64_t number);
+/** No checkpoint is made, for this one has all that the tasks have: so it is. */
+void sim_checkpoint_unchanged(struct sim *s, struct sim_task *t, uint64_t number);
 /** Its core goes. */
 void sim_checkpoint_drop(struct sim *s, struct sim_task *t);
 

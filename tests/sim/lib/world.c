@@ -297,6 +297,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .disk_ops = s->count_disk_ops,
                                     .disk_cuts = s->count_disk_cuts,
                                     .checkpoints = s->count_checkpoints,
+                                    .unchanged = s->count_unchanged,
                                     .came_back = s->count_came_back,
                                     .back_slots = s->count_back_slots,
                                     .back_elements = s->count_back_elements,

@@ -81,7 +81,7 @@ static inline bool sv_disk_step(struct sv *sv, uint32_t i)
     }
     struct psd_disk_op op = t->disk[0];
     ps_status st = psd_files_run(&d->files, &op, &bytes, &err);
-    shell_disk_done(t, st, bytes, st == PS_OK ? "" : err.text);
+    shell_disk_over(t, st, st == PS_OK ? PS_REASON_NONE : err.reason, bytes, st == PS_OK ? "" : err.text);
     shell_run(&sv->net);
     return true;
 }
@@ -304,10 +304,31 @@ static inline uint32_t sv_list(struct sv *sv, ps_v1_CheckpointAnswer *out, uint3
     size_t n = w->len;
     ps_v1_CheckpointAnswer a;
     while (fc_item(&p, &n, &ps_v1_CheckpointAnswer_msg, &a)) {
+        if (a.failed) { /* no checkpoint: sv_failed() */
+            continue;
+        }
         assert_in_range(count, 0, most - 1);
         out[count++] = a;
     }
     return count;
+}
+
+/* ... of the last attempt; false: it has not failed. */
+static inline bool sv_failed(struct sv *sv, ps_v1_CheckpointAnswer *out)
+{
+    struct wire *w = wire_new();
+    bool failed = false;
+    *out = (ps_v1_CheckpointAnswer)ps_v1_CheckpointAnswer_init_zero;
+    assert_reply(fc_list(&sv->c, PS_OP_CHECKPOINTS, NULL, NULL, w), PS_OK, "");
+    const uint8_t *p = w->data;
+    size_t n = w->len;
+    ps_v1_CheckpointAnswer a;
+    while (fc_item(&p, &n, &ps_v1_CheckpointAnswer_msg, &a)) {
+        assert_false(failed); /* it is the last item */
+        failed = a.failed;
+        *out = a;
+    }
+    return failed;
 }
 
 /* Task i has this file of a checkpoint. */

@@ -197,9 +197,10 @@ static void before_call(void *ctx, enum fs_call call)
     }
 }
 
-static void on_over(void *ctx, uint64_t id, ps_status st, size_t bytes, const char *error)
+static void on_over(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error)
 {
     struct hung *h = ctx;
+    (void)reason;
     assert_int_equal(st, PS_OK);
     assert_int_equal(bytes, 0);
     assert_string_equal(error, "");
@@ -323,9 +324,10 @@ static int open_alone(void *ctx, int dir, const char *name, bool make)
     return r->real.open_file(ctx, dir, name, make);
 }
 
-static void on_read(void *ctx, uint64_t id, ps_status st, size_t bytes, const char *error)
+static void on_read(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error)
 {
     struct reads *r = ctx;
+    (void)reason;
     assert_int_equal(st, PS_OK);
     assert_string_equal(error, "");
     assert_int_equal(id, ++r->answers); /* in order */

@@ -458,6 +458,42 @@ TEST(test_steps_of_a_model_that_went_back)
     assert_int_equal(sv_list(sv, a, 8), 4); /* not one a second */
 }
 
+/* Steps count for each container: those of a model that is behind another one, too. */
+TEST(test_steps_of_two_models)
+{
+    ps_v1_CheckpointAnswer a[8];
+    struct fc other;
+    struct sv *sv = sv_new_bare(false, false, by_time);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    fc_init(&other, sv->t[0], 78);
+    assert_int_equal(fc_connect(&other), PS_OK);
+    sv->t[0]->core->config.checkpoint_seconds = 0;
+    for (uint64_t step = 0; step <= 250; step += 50) { /* one model has ended, at step 1000; of the other each 100 are saved */
+        sv->t[0]->core->store.changes++;
+        assert_int_equal(fc_beat_of(&sv->c, 1001, "a", NULL).status, PS_OK);
+        assert_int_equal(fc_beat_of(&other, step + 1, "b", NULL).status, PS_OK);
+        shell_pass(&sv->net, 1100);
+        sv_run(sv);
+        assert_int_equal(sv_list(sv, a, 8), 1 + step / 100);
+    }
+    sv->t[0]->core->store.changes++;
+    assert_int_equal(fc_beat_of(&other, 301, "b", NULL).status, PS_OK);
+    assert_applied(fc_call(&other, PS_OP_GOODBYE, 0, 99, 0, NULL, 0, NULL));
+    shell_pass(&sv->net, 1100);
+    sv_run(sv);
+    assert_int_equal(sv_list(sv, a, 8), 4); /* what a session says that leaves counts */
+}
+
+/* A global step that no int64 is: the session that says it is told so, and nobody is shown it. */
+TEST(test_steps_that_cannot_be)
+{
+    struct sv *sv = sv_new();
+    assert_int_equal(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 1, "a", NULL).status, PS_OK);
+    assert_reply(fc_beat_of(&sv->c, (uint64_t)INT64_MAX + 2, "a", NULL), PS_INVALID_ARGUMENT, "global step");
+    assert_reply(fc_beat_of(&sv->c, UINT64_MAX, "a", NULL), PS_INVALID_ARGUMENT, "global step");
+    assert_reply(fc_beat_of(&sv->c, 1, "no\nname", NULL), PS_INVALID_ARGUMENT, "");
+}
+
 /* A directory that knows of checkpoints waits for a chief who has made the model ready, or for its time. */
 TEST(test_first_one_behind_others)
 {

@@ -177,6 +177,26 @@ TEST(test_what_counts)
     }
 }
 
+/* What was deleted since is left out at the start: the checkpoint has more than what lives. */
+TEST(test_left_out)
+{
+    struct model *m = begin();
+    ps_v1_CreateItem item;
+    ps_v1_OpenAnswer x;
+    fc_create_item(&item, "x", PS_F32, 4, ps_sgd(1));
+    assert_int_equal(fc_create(&m->sv->c, &item, NULL), PS_OK);
+    assert_int_equal(fc_open(&m->sv->c, "x", &x), PS_OK);
+    assert_applied(fc_init_var(&m->sv->c, x.handle, ps_constant(1), ps_sgd(1), 0, false));
+    assert_int_equal(save(m), 1);
+    struct fc_reply r = fc_delete(&m->sv->c, 300, "x");
+    sv_run(m->sv);
+    assert_applied(r.status == FC_NONE ? fc_take(&m->sv->c, NULL) : r);
+    again(m, 20);
+    assert_int_equal(save(m), 2);
+    again(m, 21);
+    assert_int_equal(save(m), 2);
+}
+
 /* The newest one is gone: what lives is in none. */
 TEST(test_the_newest_is_deleted)
 {

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which checkpoints stay: max_to_keep of those that differ, the last one of each span of keep_checkpoint_every_hours, and
+ * whatever a start reads or `restore` names. A duplicate, which has the very same as a newer one that is whole, takes the place
+ * of none that differs. What is in part, or known to be damaged, does not stand in for a whole one. For a disk that is full those
+ * that are older than the newest whole one go one by one. Failure: none; what a disk does not remove its task is told to again.
+ */
+#include "saves.h"
+#include "starts.h"
+
+enum { KEPT_LEAST = 2, HOUR_MS = 3600 * 1000 };
+
+static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+}
+
+/* Whose manifest cannot be read: no start can use them. */
+static void drop_damaged(struct psd_task *t)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->save->shards) {
+        const struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
+        if (shard->damaged && !shard->dropped) {
+            psd_saves_forget(t, shard->number);
+        }
+    }
+}
+
+static bool is_whole(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    return c->bad[0] == '\0' && psd_saves_whole_at(t, c->what.number) >= c->what.task_count;
+}
+
+uint64_t psd_saves_same_as(const struct psd_checkpoint *c)
+{
+    return c->what.same == 0 ? c->what.number : c->what.same;
+}
+
+/* A newer one that is whole has the very same. */
+static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    for (struct psi_list *it = c->link.next; it != &t->saves->known; it = it->next) {
+        const struct psd_checkpoint *newer = at_checkpoint(it);
+        if (newer->what.same == psd_saves_same_as(c) && is_whole(t, newer)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* So many duplicates have a place beside those that differ. */
+static uint32_t spare_places(const struct psd_task *t, uint32_t most)
+{
+    struct psi_list *it = NULL;
+    uint32_t differ = 0;
+    PSI_LIST_FOREACH(it, &t->saves->known) {
+        const struct psd_checkpoint *c = at_checkpoint(it);
+        differ += is_whole(t, c) && !is_duplicate(t, c);
+    }
+    return differ < most ? most - differ : 0;
+}
+
+void psd_saves_retire(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    uint32_t most = t->config.max_to_keep < KEPT_LEAST ? KEPT_LEAST : t->config.max_to_keep;
+    uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
+    uint32_t spare = spare_places(t, most);
+    uint32_t whole = 0; /* that are newer, and differ: those in part, or known to be damaged, do not stand in for others */
+    uint64_t newer_ms = 0;
+    struct psi_list *it = NULL, *before = NULL;
+    for (it = s->known.prev; it != &s->known; it = before) {
+        const struct psd_checkpoint *c = at_checkpoint(it);
+        uint64_t number = c->what.number, time_ms = c->what.time_ms;
+        before = it->prev;
+        /* of each span of time the last one stays */
+        bool last = span != 0 && time_ms / span != newer_ms / span;
+        newer_ms = time_ms;
+        bool twice = is_whole(t, c) && is_duplicate(t, c);
+        bool kept = (twice ? spare > 0 : whole < most) || last || psd_starts_reads(t, number) || number == psd_starts_named(t);
+        spare -= twice && spare > 0;
+        whole += !twice && is_whole(t, c);
+        if (!kept) {
+            psd_saves_forget(t, number);
+        }
+    }
+    if (whole >= KEPT_LEAST) {
+        drop_damaged(t);
+    }
+}
+
+/* It is the last one of its span of time: keep_checkpoint_every_hours has it stay. */
+static bool is_of_its_span(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
+    const struct psi_list *next = c->link.next;
+    return span != 0 && next != &t->saves->known && at_checkpoint(c->link.next)->what.time_ms / span != c->what.time_ms / span;
+}
+
+bool psd_saves_make_room(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    uint64_t newest = psd_saves_newest(t), goes = 0;
+    uint32_t least = UINT32_MAX;
+    PSI_LIST_FOREACH(it, &s->known) {
+        const struct psd_checkpoint *c = at_checkpoint(it);
+        uint64_t number = c->what.number;
+        bool needed =
+            number >= newest || psd_starts_reads(t, number) || number == psd_starts_named(t) || number == psd_save_number(t);
+        uint32_t rank = is_duplicate(t, c) ? 0 : is_of_its_span(t, c) ? 2 : 1;
+        if (!needed && rank < least) {
+            goes = number;
+            least = rank;
+        }
+    }
+    if (goes != 0) {
+        psd_log(t, PSI_LOG_WARN, "checkpoint_gives_way", PSI_KV("checkpoint", goes), PSI_KV("newest", newest),
+                PSI_KV("msg", "a disk is full: it goes to make room for the next one"));
+        psd_saves_forget(t, goes);
+    }
+    return goes != 0;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Is there something new: before each attempt that is not forced all tasks of the job say whether the newest checkpoint that is
+ * whole has all that they have (TASK_SAVED, DURABILITY 6.9).
+ *
+ * Happy path: all have nothing new -> that checkpoint is the answer to who asked, and no other one is made. A task has -> the
+ * attempt begins. The question goes out behind the requests that it answers, so whatever was done before them is seen.
+ * Failure: a task is lost meanwhile: who asked is told so.
+ */
+#include "saves.h"
+#include "starts.h"
+
+/* Who asked waits for the attempt: something is new, or it is to be asked again. */
+static void look_over(struct psd_task *t, bool news)
+{
+    struct psd_saves *s = t->saves;
+    s->phase = PSD_SAVES_IDLE;
+    s->wanted = true;
+    s->forced = s->forced || news;
+    psd_saves_ask_again(s);
+}
+
+void psd_saves_look_lost(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before it had said whether it has changed",
+                           psd_peer_text(t, p, who, sizeof(who)))); /* below */
+    s->phase = PSD_SAVES_IDLE;
+    psd_saves_count_anew(t);
+    if (!psi_list_empty(&s->served) || psd_saves_have_news(t)) {
+        psd_saves_failed(t, 0, &err);
+        psd_saves_note_failed(t);
+    }
+    psd_saves_fail(t, &s->served, &err);
+}
+
+/* Of which one tasks are asked; where none is whole it is one that nobody has. */
+static uint64_t look_number(const struct psd_task *t)
+{
+    uint64_t newest = psd_saves_newest(t);
+    return newest != 0 ? newest : psd_saves_highest(t) + 1;
+}
+
+/* The newest one has all that the tasks have: it is the answer, and no other one is made. */
+static void nothing_new(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &s->served) {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        w->result = s->looked_at;
+        w->has_result = true;
+    }
+    if (psd_saves_known(t, s->looked_at) != NULL) {
+        psd_log(t, PSI_LOG_INFO, "checkpoint_unchanged", PSI_KV("checkpoint", s->looked_at));
+    }
+    s->phase = PSD_SAVES_IDLE;
+    s->failed_ms = 0;
+    s->last_failed = false;
+    psd_saves_count_anew(t);
+    psd_wait_over(t, &s->served);
+}
+
+void psd_saves_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    bool has = err == NULL || (err->code == PS_NOT_FOUND && psi_list_empty(&s->served));
+    s->peers[peer].done = true;
+    if (!has) {
+        look_over(t, true);
+    } else if (psd_saves_all_done(t) && s->looked_at != look_number(t)) {
+        look_over(t, false); /* it was deleted meanwhile, or a part of it is lost */
+    } else if (psd_saves_all_done(t)) {
+        nothing_new(t);
+    }
+}
+
+void psd_saves_look(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    s->wanted = false;
+    if (!t->draining) { /* one that ends answers nobody who asks, and makes its last one */
+        psi_list_move_all(&s->served, &s->asked);
+    }
+    s->phase = PSD_SAVES_LOOKING;
+    s->begun_ms = t->now_ms;
+    s->looked_at = look_number(t);
+    psd_saves_clear_done(t);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->peers[i].self) {
+            (void)psd_saves_tell(t, &t->peers[i], PS_OP_TASK_SAVED, s->looked_at, false);
+        }
+    }
+    if (s->phase == PSD_SAVES_LOOKING) {
+        psd_saves_looked(t, t->self, psd_save_look(t, s->looked_at, &err) == PS_OK ? NULL : &err);
+    }
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which checkpoint has all that a task has (DURABILITY 6.9): psd_store.changes, which counts what makes a checkpoint another one
+ * (psd/store/commit.c), compared with what it was at the cut of the newest one that is whole here, or when a start had placed
+ * one. Failure: none; where that is not known the task says that it has changed.
+ */
+#include "save.h"
+
+bool psd_save_changed(const struct psd_task *t)
+{
+    return t->save != NULL && t->store.changes != t->save->saved_changes;
+}
+
+uint64_t psd_save_number(const struct psd_task *t)
+{
+    return t->save == NULL || psd_save_changed(t) ? 0 : t->save->saved_number;
+}
+
+ps_status psd_save_look(const struct psd_task *t, uint64_t number, struct psi_err *err)
+{
+    if (!psd_save_is_able(t) || psd_save_changed(t) || (t->save->saved_number != 0 && t->save->saved_number != number)) {
+        return psi_fail(err, PS_FAILED_PRECONDITION, "%s has changed since checkpoint %llu", t->name, (unsigned long long)number);
+    }
+    bool empty = t->save->saved_number == 0 && psd_save_shard(t, number) != NULL;
+    return empty ? psi_fail(err, PS_NOT_FOUND, "%s began without what it has in checkpoint %llu", t->name,
+                            (unsigned long long)number)
+                 : PS_OK;
+}
+
+void psd_save_placed(struct psd_task *t, uint64_t number, bool whole)
+{
+    t->save->saved_changes = whole ? t->store.changes : PSD_SAVED_BY_NONE;
+    t->save->saved_number = number;
+}
+
+void psd_rpc_task_saved(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    ps_v1_SaveItem item;
+    struct psi_err err;
+    ps_status st = psd_item_first(r, &ps_v1_SaveItem_msg, &item, "checkpoint", &err);
+    st = st == PS_OK ? psd_save_look(t, item.number, &err) : st;
+    psd_reply(t, c, PS_OP_TASK_SAVED, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
+}
+
+bool psd_save_is_lost(const struct psd_task *t)
+{
+    const struct psd_save *s = t->save;
+    if (s == NULL || t->is_directory || !t->draining || s->highest == 0) {
+        return false;
+    }
+    const struct psd_shard *last = psd_save_shard(t, s->highest);
+    bool whole = last != NULL && last->manifest_bytes != 0;
+    bool begun = s->ends_ms != 0 && (s->highest > s->ends_highest || s->ends_failed); /* since this task waits for it */
+    bool by_itself = t->config.checkpoint_seconds != 0 || t->config.checkpoint_steps != 0;
+    return !whole && (begun || (by_itself && psd_save_changed(t)));
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A disk that is full: older checkpoints give way, a duplicate first, and never the newest whole one; an attempt that fails is
+ * shown, and the last one is told at the end (DURABILITY 4.8, 6.8). */
+#include "save_test.h"
+
+#include "task_test.h"
+
+#include <errno.h>
+
+static void by_time(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->checkpoint_seconds = 20;
+    config->max_to_keep = 5;
+}
+
+static void pass(struct sv *sv, uint64_t ms)
+{
+    for (uint64_t i = 0; i < ms; i += 1000) {
+        shell_pass(&sv->net, 1000);
+        sv_run(sv);
+    }
+}
+
+static struct sv *begin(void)
+{
+    struct sv *sv = sv_new_bare(false, false, by_time);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    return sv;
+}
+
+/* Its disk has room for so many checkpoints. */
+struct room {
+    struct sv *sv;
+    uint32_t task;
+    uint64_t most;
+};
+
+static uint64_t count_on(const struct sv *sv, uint32_t i)
+{
+    uint64_t count = 0;
+    for (uint64_t number = 1; number < 40; number++) {
+        count += !sv_has_nothing(sv, i, number);
+    }
+    return count;
+}
+
+static void before(void *ctx, enum fs_call call)
+{
+    const struct room *r = ctx;
+    struct fs_fault *f = &r->sv->disks[r->task].fault;
+    if (call == FS_WRITE) { /* the directory of the one that is written counts as well */
+        f->calls = 0;
+        f->fail_at = count_on(r->sv, r->task) > r->most ? 1 : 0;
+    }
+}
+
+static void fill(struct room *r, struct sv *sv, uint32_t task, uint64_t most, int why)
+{
+    struct fs_fault *f = &sv->disks[task].fault;
+    *r = (struct room){.sv = sv, .task = task, .most = most};
+    f->kinds = FS_WRITE;
+    f->why = why;
+    f->before = before;
+    f->ctx = r;
+}
+
+static uint64_t save(struct sv *sv)
+{
+    sv_ask(sv);
+    pass(sv, 4000);
+    struct fc_reply r = fc_take(&sv->c, NULL);
+    return sv_number(&r);
+}
+
+static void restore(struct sv *sv, uint64_t number)
+{
+    sv_ask_by_name(sv, PS_OP_CHECKPOINT_RESTORE, number, false);
+    sv_run(sv);
+    struct fc_reply r = fc_take(&sv->c, NULL);
+    PSI_IGNORE(sv_number(&r)); /* it is OK */
+    pass(sv, 4000);
+}
+
+/* max_to_keep does not fit, at either task: who asks waits for the room. */
+TEST(test_older_ones_give_way)
+{
+    for (uint32_t task = 0; task < 2; task++) {
+        struct room r;
+        struct sv *sv = begin();
+        fill(&r, sv, task, 3, ENOSPC);
+        for (uint64_t i = 1; i <= 3; i++) {
+            assert_int_equal(save(sv), i);
+        }
+        uint64_t next = save(sv);
+        assert_int_equal(next, 5); /* 4 has failed */
+        assert_true(shell_logged(sv->t[0], "checkpoint_gives_way"));
+        assert_true(sv_has_nothing(sv, 0, 1) && sv_has_nothing(sv, 1, 1));
+        assert_true(sv_is_whole(sv, 2) && sv_is_whole(sv, 3) && sv_is_whole(sv, 5));
+        ps_v1_CheckpointAnswer a;
+        assert_false(sv_failed(sv, &a));
+    }
+}
+
+/* The newest whole one never goes: with room for one alone nothing can be saved, and what is there stays. */
+TEST(test_the_newest_stays)
+{
+    struct room r;
+    ps_v1_CheckpointAnswer a;
+    struct sv *sv = begin();
+    assert_int_equal(save(sv), 1);
+    assert_int_equal(save(sv), 2);
+    fill(&r, sv, 1, 1, ENOSPC);
+    sv_ask(sv);
+    pass(sv, 5000);
+    assert_reply(fc_take(&sv->c, NULL), PS_RESOURCE_EXHAUSTED, "disk is full");
+    assert_true(sv_is_whole(sv, 2) && sv_has_nothing(sv, 0, 1));
+    assert_true(sv_failed(sv, &a));
+    assert_true(a.number == 4 && a.state == PS_CHECKPOINT_UNUSABLE && a.text.size > 0);
+    r.most = 2; /* there is room again */
+    for (int i = 0; i < 25; i++) {
+        assert_int_equal(fc_beat(&sv->c, -1, NULL).status, PS_OK);
+        pass(sv, 1000);
+    }
+    assert_false(sv_failed(sv, &a));
+    assert_true(sv_is_whole(sv, 2) && sv_is_whole(sv, 5));
+}
+
+/* A duplicate goes before an older one that differs. */
+TEST(test_a_duplicate_gives_way_first)
+{
+    struct room r;
+    struct sv *sv = begin();
+    PSI_IGNORE(fc_ready(&sv->c, "v", PS_F32, 4, ps_sgd(1), 1));
+    assert_int_equal(save(sv), 1);
+    assert_int_equal(save(sv), 2);
+    restore(sv, 2); /* 3: as 2 */
+    assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2) && sv_is_whole(sv, 3));
+    fill(&r, sv, 0, 3, ENOSPC);
+    assert_int_equal(save(sv), 5);
+    assert_true(sv_is_whole(sv, 1) && sv_has_nothing(sv, 0, 2) && sv_is_whole(sv, 3) && sv_is_whole(sv, 5));
+}
+
+/* What room does not mend takes none away: a limit on the size of files, too many open ones. */
+TEST(test_other_failures_take_nothing_away)
+{
+    static const int whys[] = {EFBIG, EMFILE, EIO};
+    for (size_t i = 0; i < sizeof(whys) / sizeof(whys[0]); i++) {
+        struct room r;
+        struct sv *sv = begin();
+        assert_int_equal(save(sv), 1);
+        assert_int_equal(save(sv), 2);
+        fill(&r, sv, 1, 2, whys[i]);
+        sv_ask(sv);
+        pass(sv, 5000);
+        assert_true(fc_take(&sv->c, NULL).status != PS_OK);
+        assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2));
+    }
+}
+
+static void end(struct sv *sv)
+{
+    psd_task_drain(sv->t[0]->core);
+    psd_task_drain(sv->t[1]->core);
+    for (int i = 0; i < 100 && !(psd_task_drained(sv->t[0]->core) && psd_task_drained(sv->t[1]->core)); i++) {
+        shell_pass(&sv->net, 100);
+        sv_run(sv);
+    }
+    assert_true(psd_task_drained(sv->t[0]->core) && psd_task_drained(sv->t[1]->core));
+}
+
+/* The last one: saved, saved in room that was made for it, nothing new, or lost, which both tasks know. */
+TEST(test_the_last_one)
+{
+    for (uint32_t i = 0; i < 6; i++) {
+        struct room r;
+        struct sv *sv = begin();
+        bool full = (i & 1) != 0, new = i < 4, heals = (i & 2) != 0;
+        assert_int_equal(save(sv), 1);
+        if (heals) {
+            assert_int_equal(save(sv), 2);
+        }
+        if (full) {
+            fill(&r, sv, 1, heals ? 2 : 1, ENOSPC);
+        }
+        sv->t[0]->core->store.changes += new;
+        end(sv);
+        bool lost = full && new && !heals;
+        assert_true((psd_task_lost_text(sv->t[0]->core) != NULL) == lost);
+        assert_true((psd_task_lost_text(sv->t[1]->core) != NULL) == lost);
+        if (lost) {
+            assert_non_null(strstr(psd_task_lost_text(sv->t[0]->core), "disk is full"));
+        }
+        assert_true(sv_is_whole(sv, heals ? 2 : 1));
+    }
+}
+
+/* It is still written when the time to drain is over. */
+TEST(test_the_last_one_is_not_over)
+{
+    struct sv *sv = begin();
+    assert_int_equal(save(sv), 1);
+    sv->t[0]->core->store.changes++;
+    sv->disks[1].held = true;
+    psd_task_drain(sv->t[0]->core);
+    psd_task_drain(sv->t[1]->core);
+    sv_run(sv);
+    assert_false(psd_task_drained(sv->t[0]->core) || psd_task_drained(sv->t[1]->core));
+    assert_non_null(strstr(psd_task_lost_text(sv->t[0]->core), "not over"));
+    assert_non_null(psd_task_lost_text(sv->t[1]->core));
+}
