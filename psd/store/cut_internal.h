@@ -98,6 +98,10 @@ void psd_cut_queue_whole(struct psd_cut *cut, const struct psd_variable *v);
 void psd_cut_before(struct psd_task *t, const struct psd_change *c);
 
 /* ---- cut_memory.c ---- */
+/** Copies, or memory that only the cut uses any more, take so many bytes more, or fewer: of its limit, and of the task's budget.
+ */
+void psd_cut_hold(struct psd_cut *cut, uint64_t bytes);
+void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes);
 /** With room for `capacity` bytes of the file, PSD_CUT_BLOCK_BYTES at most; NULL: no memory. */
 struct psd_cut_write *psd_cut_write_new(struct psd_cut *cut, uint32_t file, uint32_t capacity);
 /** Bytes of values get more room; false: no memory, and it is as it was. */
@@ -106,10 +110,6 @@ void psd_cut_write_free(struct psd_cut *cut, struct psd_cut_write *w);
 
 /* ---- cut_write.c ---- */
 void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why);
-/** Copies, or memory that only the cut uses any more, take so many bytes more, or fewer: of its limit, and of the task's budget.
- */
-void psd_cut_hold(struct psd_cut *cut, uint64_t bytes);
-void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes);
 /** n bytes, copied, go there. */
 void psd_cut_put(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, const void *p, uint64_t n);
 /** To encode an entry: k is ready to write. Nothing else is encoded before its end. */

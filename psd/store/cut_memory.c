@@ -13,6 +13,21 @@
 
 enum { SLAB_BLOCKS = 64 };
 
+void psd_cut_hold(struct psd_cut *cut, uint64_t bytes)
+{
+    psd_store_count(cut->store, PSD_MEMORY_CUT, bytes);
+    cut->held_bytes += bytes;
+    if (cut->held_bytes > cut->held_bytes_max) {
+        cut->held_bytes_max = cut->held_bytes;
+    }
+}
+
+void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes)
+{
+    psd_store_uncount(cut->store, PSD_MEMORY_CUT, bytes);
+    cut->held_bytes -= bytes;
+}
+
 struct psd_cut_slab {
     struct psi_list link; /* psd_cut.slabs, while it has a free block */
     uint8_t *memory;

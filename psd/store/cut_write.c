@@ -24,21 +24,6 @@ void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why)
     }
 }
 
-void psd_cut_hold(struct psd_cut *cut, uint64_t bytes)
-{
-    psd_store_count(cut->store, PSD_MEMORY_CUT, bytes);
-    cut->held_bytes += bytes;
-    if (cut->held_bytes > cut->held_bytes_max) {
-        cut->held_bytes_max = cut->held_bytes;
-    }
-}
-
-void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes)
-{
-    psd_store_uncount(cut->store, PSD_MEMORY_CUT, bytes);
-    cut->held_bytes -= bytes;
-}
-
 /* ---- bytes ---- */
 
 static struct psd_cut_write *write_new(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, size_t capacity)

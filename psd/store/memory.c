@@ -5,7 +5,6 @@
  * Happy path: whoever is about to make something asks whether it fits (psd_store_missing()), makes it, and counts it; whoever
  * frees it counts it off. Failure: what does not fit is refused before anything is made, with what fills the budget.
  */
-#include "kept.h"
 #include "mutate.h"
 
 #include <stdio.h>
@@ -156,11 +155,5 @@ void *psd_store_stage_raw(struct psd_store *s, uint64_t n)
 void psd_store_unstage(struct psd_store *s, void *p, uint64_t n)
 {
     psd_arena_free(&s->arena, p, n);
-    s->promised_bytes -= psd_arena_bytes(n);
-}
-
-void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept)
-{
-    psd_kept_let_go(s, kept, p, n);
     s->promised_bytes -= psd_arena_bytes(n);
 }

@@ -263,6 +263,12 @@ uint64_t psd_variable_memory_bytes(const struct psd_variable *v)
     return v->value == NULL ? 0 : v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
 }
 
+void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept)
+{
+    psd_kept_let_go(s, kept, p, n);
+    s->promised_bytes -= psd_arena_bytes(n);
+}
+
 void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v, uint64_t bytes)
 {
     if (v->value != NULL || v->first_value != NULL || v->dtype == PS_STRING) {
