@@ -252,9 +252,9 @@ struct psd_task {
     ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);
     void (*beside_free)(struct psd_task *beside);
     /* volatile: the end of a job (rpc/job.c) */
-    bool job_done, ending; /* and this task ends for it */
-    uint64_t job_done_ms;  /* since when, as this task has heard */
-    uint32_t dones;        /* directory: sessions that have said so */
+    bool job_done, ending;                   /* and this task ends for it */
+    uint64_t job_done_ms;                    /* since when, as this task has heard */
+    uint32_t dones;                          /* directory: sessions that have said so */
     bool said_ready, said_serving, given_up; /* PSD_EFFECT_READY and _SERVING are out; it ends, because it does not begin */
     /* volatile: cluster */
     struct psd_peer *peers;

@@ -109,8 +109,8 @@ const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *r
 /* ---- job.c: the end of a job ---- */
 /** A task of this job trains, and is waited for: job worker, chief or master. */
 bool psd_job_trains(const char *job);
-/** Directory: trainers that are done, of how many (0: the cluster lists none), and who is not. Those that are not listed count while
- * they hold a lease and are not done. */
+/** Directory: trainers that are done, of how many (0: the cluster lists none), and who is not. Those that are not listed count
+ * while they hold a lease and are not done. */
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing);
 /** A session has begun: if it is a trainer's, that one is not done any more. */
 void psd_job_session(struct psd_task *t, struct psd_record *record);

@@ -23,7 +23,7 @@ def help_of(*verb):
 
 
 def flags_of(text):
-    return set(re.findall(r"^ {2}(?:-\w, | {4})--([a-z]+)", text, re.M))
+    return set(re.findall(r"^ {2}(?:-\w, | {4})--([a-z_]+)", text, re.M))
 
 
 def read(name):

@@ -28,9 +28,9 @@ struct psctl {
     int64_t shard_bytes; /* --shard; 0: not given */
     bool json, all, yes, fill, clear, slots, force, create, spread, no_save, help, version;
     const char *containers[PSCTL_TEXTS_MAX + 1]; /* each --container, then NULL: container is the first one */
-    const char *only[PSCTL_TEXTS_MAX + 1];   /* --only, then NULL */
-    const char *prefix[PSCTL_TEXTS_MAX + 1]; /* --prefix */
-    const struct psctl_verb *const *verbs;   /* all of them, then NULL */
+    const char *only[PSCTL_TEXTS_MAX + 1];       /* --only, then NULL */
+    const char *prefix[PSCTL_TEXTS_MAX + 1];     /* --prefix */
+    const struct psctl_verb *const *verbs;       /* all of them, then NULL */
     const struct psctl_verb *verb;
     /* what is left, behind the verb */
     int argc;

@@ -108,7 +108,7 @@ TEST(test_one_goes_back)
     pass(s);
     set(s, 4);
     assert_true(psd_starts_moved_most(s->sv->t[0]->core) > 1); /* as of something older that was restored */
-    assert_reply(restore_some(s, NULL, 0), PS_OK, ""); /* all */
+    assert_reply(restore_some(s, NULL, 0), PS_OK, "");         /* all */
     assert_in(s, "a", 1);
     assert_in(s, "b", 1);
     assert_both(s, 1, 1);
