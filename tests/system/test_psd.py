@@ -227,7 +227,7 @@ class ReadyAndServing(Directory):
         tasks[0].wait_log("ev=start_refused")
         for psd, port in zip(tasks, ports):
             self.assertEqual(psd.ready, ["ready: psd://127.0.0.1:%d" % port])
-            self.assertEqual(select.select([psd.process.stdout], [], [], 0)[0], [])
+        self.assertEqual(select.select([tasks[0].process.stdout], [], [], 0)[0], [])  # task 1 has nothing to wait for once it has listed
         subprocess.run([path("bin/psctl"), "-t", "127.0.0.1:%d" % ports[0], "config", "set", "restore", "auto"], check=True, timeout=60)
         for psd, port in zip(tasks, ports):
             self.assertEqual(self.next_line(psd), "serving: psd://127.0.0.1:%d" % port)
