@@ -5,7 +5,7 @@
  *
  * Happy path: all have nothing new -> that checkpoint is the answer to who asked, and no other one is made. A task has -> the
  * attempt begins. The question goes out behind the requests that it answers, so whatever was done before them is seen.
- * Failure: a task is lost meanwhile: who asked is told so.
+ * Failure: a task is lost meanwhile: tasks are asked again when all are connected.
  */
 #include "saves.h"
 #include "starts.h"
@@ -33,7 +33,7 @@ void psd_saves_look_lost(struct psd_task *t, const struct psd_peer *p)
         psd_saves_failed(t, 0, &err);
         psd_saves_note_failed(t);
     }
-    psd_saves_fail(t, &s->served, &err);
+    psd_saves_ask_again(s); /* the next look is as good for them, if nothing is lost with that task */
 }
 
 /* Of which one tasks are asked; where none is whole it is one that nobody has. */

@@ -409,7 +409,6 @@ static enum psctl_exit save(struct psctl *c)
         (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_saved, &before); /* else the next call says it */
     }
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
-    int directory = psctl_directory(c);
     struct failure f = save_now(c, 0, &number);
     if (f.status != PS_OK) {
         return failed(c, &f, directory);
