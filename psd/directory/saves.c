@@ -57,34 +57,6 @@ static struct psd_checkpoint *known_add(struct psd_saves *s, const ps_v1_SaveIte
 
 /* ---- asks ---- */
 
-/* Its answer comes to psd_saves_answered(). NULL: no memory, and the connection is closed. */
-static struct psd_ask *ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number)
-{
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
-    if (a == NULL) {
-        psd_conn_close(t, p->conn, false); /* it lists again, and all is looked at again */
-        return NULL;
-    }
-    a->op = op;
-    a->number = number;
-    a->id = psd_ask_id(p->conn);
-    psi_list_init(&a->waiters);
-    psi_list_push_back(&p->asks, &a->link);
-    return a;
-}
-
-struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
-{
-    ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
-    item.number = number;
-    item.hurries = hurries;
-    struct psd_ask *a = ask_new(t, p, op, number);
-    if (a != NULL) {
-        psd_ask_one(t, p->conn, op, &ps_v1_SaveItem_msg, &item);
-    }
-    return a;
-}
-
 static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
 {
     struct psd_list l;
@@ -93,7 +65,7 @@ static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct p
     bool end = false;
     ps_v1_FileItem file;
     ps_v1_SaveItem what;
-    if (ask_new(t, p, PS_OP_TASK_MANIFEST, c->what.number) == NULL) {
+    if (psd_saves_ask_new(t, p, PS_OP_TASK_MANIFEST, c->what.number) == NULL) {
         return;
     }
     psd_list_begin(&l, t, p->conn, PS_OP_TASK_MANIFEST, 0, ++p->conn->next_id);
@@ -355,25 +327,6 @@ static void idle(struct psd_task *t)
     psd_saves_count_anew(t);
 }
 
-void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err)
-{
-    struct psd_wait *w = NULL;
-    while ((w = psd_wait_first(waiters)) != NULL) {
-        w->err = *err;
-        if (w->op == PS_OP_CHECKPOINT_RESTORE) { /* its client is not to ask for it again by itself: it is restored */
-            psi_err_prefix(&w->err, "checkpoint %llu was restored, and is not saved so", (unsigned long long)w->result);
-            w->err.applied = PS_MAYBE_PARTLY_APPLIED;
-        }
-        psd_wait_done(t, w);
-    }
-}
-
-void psd_saves_ask_again(struct psd_saves *s)
-{
-    psi_list_move_all(&s->served, &s->asked);
-    psi_list_move_all(&s->asked, &s->served);
-}
-
 static void give_up(struct psd_task *t, const struct psi_err *err)
 {
     struct psd_saves *s = t->saves;
@@ -460,24 +413,6 @@ static void saved(struct psd_task *t)
     idle(t);
     psd_wait_over(t, &s->served);
     psd_saves_retire(t);
-}
-
-bool psd_saves_all_done(const struct psd_task *t)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->saves->peers[i].done) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void psd_saves_clear_done(struct psd_task *t)
-{
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        t->saves->peers[i].done = false;
-        t->peers[i].share = 0;
-    }
 }
 
 static void decided(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
@@ -752,65 +687,6 @@ void psd_saves_hurry(struct psd_task *t)
             a->number = 0; /* its answer is not that to the attempt */
         }
     }
-}
-
-/* ---- requests ---- */
-
-void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
-{
-    const struct psd_saves *s = t->saves;
-    char buffer[PSD_NAMES_BYTES];
-    struct psd_names missing = PSD_NAMES_IN(buffer);
-    bool now = s->phase != PSD_SAVES_IDLE && w->begun_ms <= s->begun_ms;
-    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "a checkpoint%s", now ? "" : ", the next one")); /* fits */
-    for (uint32_t i = 0; s->phase != PSD_SAVES_IDLE && i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !s->peers[i].done) {
-            psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
-        }
-    }
-    const char *held = psd_saves_in_reset(t) ? "the end of a reset" : "the end of a round";
-    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
-                        missing.used == 0               ? held
-                        : s->phase == PSD_SAVES_LOOKING ? " says whether it has changed"
-                                                        : " has written its part")); /* cut is fine */
-}
-
-static void expire(struct psd_task *t, struct psd_wait *w)
-{
-    struct psd_wait_text text;
-    psd_saves_describe(t, w, &text);
-    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the checkpoint is not saved yet, and goes on; waits for: %s",
-                        text.release)); /* answered by the caller */
-}
-
-static const struct psd_wait_kind of_checkpoint = {.describe = psd_saves_describe, .expire = expire};
-
-void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    bool old = false;
-    struct psi_err err;
-    struct psd_wait *w = psd_wait_get(t, c, r, &of_checkpoint, &old);
-    if (w == NULL || old) {
-        return;
-    }
-    ps_v1_Wait meta = ps_v1_Wait_init_zero;
-    ps_status st = psd_wait_meta(t, w, r, &err);
-    st = st == PS_OK ? psi_msg_decode(&ps_v1_Wait_msg, &meta, r->meta, r->header.meta_bytes, &err) : st;
-    bool asked = st == PS_OK;
-    if (asked && meta.keeps != 0) {
-        psd_starts_keep(t, meta.keeps);
-    }
-    st = asked ? psd_saves_check(t, &err) : st;
-    if (asked && st != PS_OK) {
-        psd_saves_failed(t, 0, &err);
-    }
-    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
-    if (need == NULL) {
-        psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
-        return;
-    }
-    psd_wait_hang(w, need, &t->saves->asked);
-    psd_wait_open(t, w);
 }
 
 void psd_saves_forget(struct psd_task *t, uint64_t number)

@@ -92,18 +92,16 @@ struct psd_saves {
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
     uint64_t begun_ms;
-    uint64_t looked_at;    /* LOOKING: the newest one that is whole, or one that nobody has */
-    uint64_t same;         /* the checkpoint that had all that the tasks have cut so far; 0: there is none */
-    bool hurries;          /* a task ends: all were told to write it as fast as they can */
-    struct psi_buf files;  /* FileItems */
-    struct psi_map parts;  /* peer, container -> struct psd_saves_part */
+    uint64_t looked_at;   /* LOOKING: the newest one that is whole, or one that nobody has */
+    uint64_t same;        /* the checkpoint that had all that the tasks have cut so far; 0: there is none */
+    bool hurries;         /* a task ends: all were told to write it as fast as they can */
+    struct psi_buf files; /* FileItems */
+    struct psi_map parts; /* peer, container -> struct psd_saves_part */
     /* struct psd_need of CHECKPOINT, and of CHECKPOINT_RESTORE once it is placed: for the next one; for this one */
     struct psi_list asked, served;
     struct psi_list deleting; /* likewise of CHECKPOINT_DELETE */
 };
 
-/** The last attempt, of this number, has failed; 0: none could be made. */
-void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
 /** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
 ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saves_fini(struct psd_task *t);
@@ -121,8 +119,6 @@ void psd_saves_lost(struct psd_task *t, const struct psd_peer *p);
 void psd_saves_reset(struct psd_task *t, const char *container);
 /** What lives on some task gives way to checkpoint c: requests that were to have what was there saved end, UNAVAILABLE. */
 void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c);
-/** What a request for a checkpoint waits for, also one of CHECKPOINT_RESTORE whose checkpoint is placed. */
-void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
 /** The highest number that was ever given out; 0: none was, or nothing is saved here. */
 uint64_t psd_saves_highest(const struct psd_task *t);
 /** No checkpoint of the container up to this number may be loaded, as our disk and those of the tasks that have listed say. */
@@ -151,16 +147,47 @@ void psd_saves_look_again(struct psd_task *t);
 /** p has its part of it. */
 bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 
-/* ---- saves_ask.c: CHECKPOINTS, CHECKPOINT_DELETE ---- */
+/* ---- saves_newest.c ---- */
+/** Tasks that have a whole part of it, as their own. */
+uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number);
+/** Its parts that are there: of a task of the job with the manifest; of one that is gone where somebody would load it, because
+ * that directory lies beside its own. */
+uint32_t psd_saves_parts_there(const struct psd_task *t, const struct psd_checkpoint *c);
+/** The newest one of which all parts are there, and which is not known to be damaged; 0: there is none. */
+uint64_t psd_saves_newest(const struct psd_task *t);
+/** As psd_saves_newest(), and it counts parts that tasks may have which are away. */
+uint64_t psd_saves_newest_maybe(const struct psd_task *t);
+/** As far as the directory has heard, the newest checkpoint that is whole, or may be, has not all that the tasks have: programs
+ * without a global step are saved by that. */
+bool psd_saves_have_news(const struct psd_task *t);
+
+/* ---- saves_steps.c ---- */
+/** The next one by time is all of that time away from now. */
+void psd_saves_count_anew(struct psd_task *t);
+/** One is made as soon as it can be, also where nothing is new: what lives now is what a start has placed. */
+void psd_saves_force(struct psd_task *t);
+/** The last attempt, of this number, has failed; 0: none could be made. */
+void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
+/** An attempt has failed that was the last one, or not: psd_saves_lost_text(). */
+void psd_saves_note_failed(struct psd_task *t);
+/** A request to p, whose answer comes to psd_saves_answered(). NULL: no memory, and the connection is closed. */
+struct psd_ask *psd_saves_ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number);
+/** TASK_CUT (hurries: of it), TASK_DROP or TASK_SAVED to p. NULL: no memory, and its connection is closed. */
+struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries);
+/** All tasks of the job have done what the phase is at; none has yet. */
+bool psd_saves_all_done(const struct psd_task *t);
+void psd_saves_clear_done(struct psd_task *t);
+/** All who wait there are told. */
+void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
+/** Who waited for the attempt waits for the next one, before those who asked since. */
+void psd_saves_ask_again(struct psd_saves *s);
+
+/* ---- saves_ask.c: CHECKPOINT, CHECKPOINTS, CHECKPOINT_DELETE ---- */
+/** What a request for a checkpoint waits for, also one of CHECKPOINT_RESTORE whose checkpoint is placed. */
+void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
 /** Checkpoints, for people: the last one, the one that is being made, the last attempt where it failed, when they are made. ""
  * without a place for them, and in a task that is not the directory. */
 void psd_saves_text(const struct psd_task *t, char *buf, size_t n);
-/** Tasks that have a whole part of it, as their own. */
-uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number);
-/** The newest one of which all parts are there, and which is not known to be damaged; 0: there is none. */
-uint64_t psd_saves_newest(const struct psd_task *t);
-/** ... also where tasks that are away may have them. */
-uint64_t psd_saves_newest_maybe(const struct psd_task *t);
 /** What is deleted may be gone from our disk. */
 void psd_saves_delete_turn(struct psd_task *t);
 
@@ -169,17 +196,12 @@ void psd_saves_delete_turn(struct psd_task *t);
 uint32_t psd_saves_count(const struct psd_task *t, uint32_t *out_share);
 
 /* ---- saves.c, for saves_when.c ---- */
+/** p has its part of some, and not the manifest. */
+void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p);
 /** A task is to end: what is written goes as fast as can be from here on. */
 void psd_saves_hurry(struct psd_task *t);
 /** It begins, for all who ask. */
 void psd_saves_attempt(struct psd_task *t);
-/** Who waited for the attempt waits for the next one, before those who asked since. */
-void psd_saves_ask_again(struct psd_saves *s);
-/** TASK_CUT (hurries: of it), TASK_DROP or TASK_SAVED to p. NULL: no memory, and its connection is closed. */
-struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries);
-/** All tasks of the job have done what the phase is at; none has yet. */
-bool psd_saves_all_done(const struct psd_task *t);
-void psd_saves_clear_done(struct psd_task *t);
 
 /* ---- saves_look.c ---- */
 /** Tasks are asked whether there is something new; the attempt begins when one has, and none when the newest one has it all. */
@@ -198,21 +220,8 @@ void psd_saves_retire(struct psd_task *t);
 /** The disk of a task is full: of those that are older than the newest whole one a duplicate goes, or else the oldest, at last
  * the oldest that keep_checkpoint_every_hours would have stay. False: none can go. */
 bool psd_saves_make_room(struct psd_task *t);
-/** All who wait there are told. */
-void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
-/** An attempt has failed that was the last one, or not: psd_saves_lost_text(). */
-void psd_saves_note_failed(struct psd_task *t);
-/** p has its part of some, and not the manifest. */
-void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p);
 
 /* ---- saves_when.c ---- */
-/** The next one by time is all of that time away from now. */
-void psd_saves_count_anew(struct psd_task *t);
-/** As far as the directory has heard, the newest checkpoint that is whole, or may be, has not all that the tasks have: programs
- * without a global step are saved by that. */
-bool psd_saves_have_news(const struct psd_task *t);
-/** One is made as soon as it can be, also where nothing is new: what lives now is what a start has placed. */
-void psd_saves_force(struct psd_task *t);
 /** A task of the job is to end: one more, where some are made by themselves and there is something to save. */
 void psd_saves_last(struct psd_task *t);
 /** ... it is made, or cannot be. */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CHECKPOINTS and CHECKPOINT_DELETE: which checkpoints are there, and one goes, by its number.
+ * CHECKPOINT, CHECKPOINTS and CHECKPOINT_DELETE: one is asked for, which are there, and one goes, by its number.
  *
- * Happy path of the second: its directory on our own disk goes first, and its manifest with it -> the others are told -> it is
- * answered. A kill in between leaves parts that no manifest of ours names: they are none, and the same request takes them away.
- * Failure: none of that number; one that is being made; the newest one that is whole, without `force`; our disk does not remove
- * it: then it stays as it was. A task that is not connected keeps its part until it is deleted again, or is older than all
+ * Happy path of CHECKPOINT: it waits for the next attempt (saves_when.c), and is answered when that is saved (saves.c).
+ * Happy path of CHECKPOINT_DELETE: its directory on our own disk goes first, and its manifest with it -> the others are told ->
+ * it is answered. A kill in between leaves parts that no manifest of ours names: they are none, and the same request takes them
+ * away. Failure: none of that number; one that is being made; the newest one that is whole, without `force`; our disk does not
+ * remove it: then it stays as it was. A task that is not connected keeps its part until it is deleted again, or is older than all
  * others.
  */
 #include "saves.h"
@@ -17,33 +18,6 @@
 enum { RETRY_MS = 1000 };
 
 /* ---- which are there ---- */
-
-uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
-{
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_saves_listed *l = psd_saves_listed_of(&t->saves->peers[i], number);
-        count += t->peers[i].own_job && (t->peers[i].self || (l != NULL && l->whole));
-    }
-    return count;
-}
-
-/* Its parts that are there: of a task of the job with the manifest; of one that is gone where somebody would load it, because
- * that directory lies beside its own. */
-static uint32_t parts_there(const struct psd_task *t, const struct psd_checkpoint *c)
-{
-    struct psd_starts_parts parts;
-    struct psd_starts_part part;
-    uint32_t count = 0;
-    psd_starts_parts_begin(c, &parts);
-    while (psd_starts_parts_next(&parts, &part)) {
-        const struct psd_peer *p = psd_peer_find(t, part.job, part.task);
-        bool gone = p == NULL || !p->own_job;
-        const struct psd_saves_listed *l = gone ? NULL : psd_saves_listed_of(&t->saves->peers[p->index], part.number);
-        count += gone ? psd_starts_loader(t, &part) != NULL : p->self || (l != NULL && l->whole);
-    }
-    return count;
-}
 
 /* Of the one that is loaded, in millionths, + 1; 0: it is not that one. */
 static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
@@ -86,7 +60,7 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
             const struct psd_checkpoint *known = psd_saves_known(t, shard->number);
             const ps_v1_SaveItem none = {.number = shard->number};
             if (known != NULL) {
-                uint32_t at = parts_there(t, known);
+                uint32_t at = psd_saves_parts_there(t, known);
                 add_answer(&l, &known->what, at >= known->what.task_count ? PS_CHECKPOINT_WHOLE : PS_CHECKPOINT_IN_PART, at,
                            loaded_share(t, known->what.number), known->bad);
             } else if (shard->bad[0] != '\0' && !shard->dropped) {
@@ -125,52 +99,6 @@ static void add(struct text *x, const char *format, ...)
     int n = vsnprintf(x->buf + x->used, x->n - x->used, format, ap);
     va_end(ap);
     x->used = n > 0 && (size_t)n < x->n - x->used ? x->used + (size_t)n : x->n - 1; /* cut is fine */
-}
-
-/* One that is known to be damaged does not count. away: of how many more tasks nobody knows that they do not have it. */
-static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
-{
-    for (struct psi_list *it = t->saves->known.prev; it != &t->saves->known; it = it->prev) {
-        const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        if (c->bad[0] == '\0' && parts_there(t, c) + away >= c->what.task_count) {
-            return c->what.number;
-        }
-    }
-    return 0;
-}
-
-static uint32_t count_away(const struct psd_task *t)
-{
-    uint32_t away = 0;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        away += t->peers[i].own_job && !t->peers[i].self && !t->peers[i].listed;
-    }
-    return away;
-}
-
-uint64_t psd_saves_newest(const struct psd_task *t)
-{
-    return newest_whole(t, 0);
-}
-
-uint64_t psd_saves_newest_maybe(const struct psd_task *t)
-{
-    return newest_whole(t, count_away(t));
-}
-
-void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err)
-{
-    struct psd_saves *s = t->saves;
-    char which[48] = "refused: ";
-    if (s == NULL) {
-        return; /* nobody is told of its checkpoints */
-    }
-    if (number != 0) {
-        PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
-    }
-    s->failed_ms = t->now_ms;
-    s->failed_number = number;
-    PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
 }
 
 static void add_newest(const struct psd_task *t, struct text *x)
@@ -334,4 +262,63 @@ void psd_saves_delete_turn(struct psd_task *t)
         }
         psd_wait_done(t, w);
     }
+}
+
+/* ---- one is asked for ---- */
+
+void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
+{
+    const struct psd_saves *s = t->saves;
+    char buffer[PSD_NAMES_BYTES];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    bool now = s->phase != PSD_SAVES_IDLE && w->begun_ms <= s->begun_ms;
+    PSI_IGNORE(snprintf(out->what, sizeof(out->what), "a checkpoint%s", now ? "" : ", the next one")); /* fits */
+    for (uint32_t i = 0; s->phase != PSD_SAVES_IDLE && i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !s->peers[i].done) {
+            psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+        }
+    }
+    const char *held = psd_saves_in_reset(t) ? "the end of a reset" : "the end of a round";
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
+                        missing.used == 0               ? held
+                        : s->phase == PSD_SAVES_LOOKING ? " says whether it has changed"
+                                                        : " has written its part")); /* cut is fine */
+}
+
+static void expire_checkpoint(struct psd_task *t, struct psd_wait *w)
+{
+    struct psd_wait_text text;
+    psd_saves_describe(t, w, &text);
+    PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED, "the checkpoint is not saved yet, and goes on; waits for: %s",
+                        text.release)); /* answered by the caller */
+}
+
+static const struct psd_wait_kind of_checkpoint = {.describe = psd_saves_describe, .expire = expire_checkpoint};
+
+void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    bool old = false;
+    struct psi_err err;
+    struct psd_wait *w = psd_wait_get(t, c, r, &of_checkpoint, &old);
+    if (w == NULL || old) {
+        return;
+    }
+    ps_v1_Wait meta = ps_v1_Wait_init_zero;
+    ps_status st = psd_wait_meta(t, w, r, &err);
+    st = st == PS_OK ? psi_msg_decode(&ps_v1_Wait_msg, &meta, r->meta, r->header.meta_bytes, &err) : st;
+    bool asked = st == PS_OK;
+    if (asked && meta.keeps != 0) {
+        psd_starts_keep(t, meta.keeps);
+    }
+    st = asked ? psd_saves_check(t, &err) : st;
+    if (asked && st != PS_OK) {
+        psd_saves_failed(t, 0, &err);
+    }
+    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
+    if (need == NULL) {
+        psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
+        return;
+    }
+    psd_wait_hang(w, need, &t->saves->asked);
+    psd_wait_open(t, w);
 }

@@ -13,16 +13,6 @@
 
 enum { AGAIN_MS = 100, LOOK_MS = 1000, LAST_MS = 2000, FAILED_MS = 60000 };
 
-void psd_saves_count_anew(struct psd_task *t)
-{
-    t->saves->since_ms = t->now_ms;
-}
-
-void psd_saves_force(struct psd_task *t)
-{
-    t->saves->wanted = t->saves->forced = true;
-}
-
 /* Who stands in the way: without a disk, or not connected, or with less than it had. */
 ps_status psd_saves_check(struct psd_task *t, struct psi_err *err)
 {
@@ -141,19 +131,6 @@ bool psd_saves_drained(const struct psd_task *t)
     return t->saves == NULL || (t->saves->phase == PSD_SAVES_IDLE && !t->saves->wanted);
 }
 
-bool psd_saves_have_news(const struct psd_task *t)
-{
-    bool news = false;
-    uint64_t newest = psd_saves_newest_maybe(t);
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        bool changed = p->self ? psd_save_changed(t) : p->changed;
-        uint64_t saved = p->self ? psd_save_number(t) : p->saved;
-        news = news || (p->own_job && (changed || (saved != 0 && saved != newest)));
-    }
-    return news;
-}
-
 /* All tasks of the job can be asked. */
 static bool all_listed(const struct psd_task *t)
 {
@@ -162,11 +139,6 @@ static bool all_listed(const struct psd_task *t)
         all = all && (!t->peers[i].own_job || t->peers[i].self || t->peers[i].listed);
     }
     return all;
-}
-
-void psd_saves_note_failed(struct psd_task *t)
-{
-    t->saves->last_failed = t->saves->last_ms != 0;
 }
 
 const char *psd_saves_lost_text(const struct psd_task *t)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which checkpoint is the newest one that is whole, and whether tasks have something that it has not. Failure: none.
+ */
+#include "saves.h"
+#include "starts.h"
+
+uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_saves_listed *l = psd_saves_listed_of(&t->saves->peers[i], number);
+        count += t->peers[i].own_job && (t->peers[i].self || (l != NULL && l->whole));
+    }
+    return count;
+}
+
+uint32_t psd_saves_parts_there(const struct psd_task *t, const struct psd_checkpoint *c)
+{
+    struct psd_starts_parts parts;
+    struct psd_starts_part part;
+    uint32_t count = 0;
+    psd_starts_parts_begin(c, &parts);
+    while (psd_starts_parts_next(&parts, &part)) {
+        const struct psd_peer *p = psd_peer_find(t, part.job, part.task);
+        bool gone = p == NULL || !p->own_job;
+        const struct psd_saves_listed *l = gone ? NULL : psd_saves_listed_of(&t->saves->peers[p->index], part.number);
+        count += gone ? psd_starts_loader(t, &part) != NULL : p->self || (l != NULL && l->whole);
+    }
+    return count;
+}
+
+/* One that is known to be damaged does not count. away: of how many more tasks nobody knows that they do not have it. */
+static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
+{
+    for (struct psi_list *it = t->saves->known.prev; it != &t->saves->known; it = it->prev) {
+        const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+        if (c->bad[0] == '\0' && psd_saves_parts_there(t, c) + away >= c->what.task_count) {
+            return c->what.number;
+        }
+    }
+    return 0;
+}
+
+static uint32_t count_away(const struct psd_task *t)
+{
+    uint32_t away = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        away += t->peers[i].own_job && !t->peers[i].self && !t->peers[i].listed;
+    }
+    return away;
+}
+
+uint64_t psd_saves_newest(const struct psd_task *t)
+{
+    return newest_whole(t, 0);
+}
+
+uint64_t psd_saves_newest_maybe(const struct psd_task *t)
+{
+    return newest_whole(t, count_away(t));
+}
+
+bool psd_saves_have_news(const struct psd_task *t)
+{
+    bool news = false;
+    uint64_t newest = psd_saves_newest_maybe(t);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        bool changed = p->self ? psd_save_changed(t) : p->changed;
+        uint64_t saved = p->self ? psd_save_number(t) : p->saved;
+        news = news || (p->own_job && (changed || (saved != 0 && saved != newest)));
+    }
+    return news;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small steps of an attempt that several files take: who is told of it, who has done its part of it, how it failed. They change
+ * struct psd_saves only and decide nothing. Failure: no memory to ask a task: its connection is closed.
+ */
+#include "saves.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+
+void psd_saves_count_anew(struct psd_task *t)
+{
+    t->saves->since_ms = t->now_ms;
+}
+
+void psd_saves_force(struct psd_task *t)
+{
+    t->saves->wanted = t->saves->forced = true;
+}
+
+void psd_saves_note_failed(struct psd_task *t)
+{
+    t->saves->last_failed = t->saves->last_ms != 0;
+}
+
+void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    char which[48] = "refused: ";
+    if (s == NULL) {
+        return; /* nobody is told of its checkpoints */
+    }
+    if (number != 0) {
+        PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
+    }
+    s->failed_ms = t->now_ms;
+    s->failed_number = number;
+    PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
+}
+
+struct psd_ask *psd_saves_ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number)
+{
+    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    if (a == NULL) {
+        psd_conn_close(t, p->conn, false); /* it lists again, and all is looked at again */
+        return NULL;
+    }
+    a->op = op;
+    a->number = number;
+    a->id = psd_ask_id(p->conn);
+    psi_list_init(&a->waiters);
+    psi_list_push_back(&p->asks, &a->link);
+    return a;
+}
+
+struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
+{
+    ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
+    item.number = number;
+    item.hurries = hurries;
+    struct psd_ask *a = psd_saves_ask_new(t, p, op, number);
+    if (a != NULL) {
+        psd_ask_one(t, p->conn, op, &ps_v1_SaveItem_msg, &item);
+    }
+    return a;
+}
+
+bool psd_saves_all_done(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->saves->peers[i].done) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void psd_saves_clear_done(struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        t->saves->peers[i].done = false;
+        t->peers[i].share = 0;
+    }
+}
+
+void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err)
+{
+    struct psd_wait *w = NULL;
+    while ((w = psd_wait_first(waiters)) != NULL) {
+        w->err = *err;
+        if (w->op == PS_OP_CHECKPOINT_RESTORE) { /* its client is not to ask for it again by itself: it is restored */
+            psi_err_prefix(&w->err, "checkpoint %llu was restored, and is not saved so", (unsigned long long)w->result);
+            w->err.applied = PS_MAYBE_PARTLY_APPLIED;
+        }
+        psd_wait_done(t, w);
+    }
+}
+
+void psd_saves_ask_again(struct psd_saves *s)
+{
+    psi_list_move_all(&s->served, &s->asked);
+    psi_list_move_all(&s->asked, &s->served);
+}
