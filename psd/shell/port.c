@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATE_TIME_WAIT = 6, STATE_LISTEN = 10, STATES = 13, ROW_BYTES = 512 };
+enum { STATE_TIME_WAIT = 6, STATE_LISTEN = 10, STATES = 13, ROW_BYTES = 512, FIELDS = 10 /* to the inode */ };
 
 /* Of the kernel's tcp_states.h. */
 static const char *const state_names[STATES] = {"?",         "ESTABLISHED", "SYN_SENT",    "SYN_RECV",   "FIN_WAIT1",
@@ -90,13 +90,22 @@ static int rank(unsigned state)
 
 static void look(const char *list, const struct end *wanted, struct holder *found)
 {
-    char row[ROW_BYTES], here[40], there[40];
+    char row[ROW_BYTES];
     FILE *f = fopen(list, "re");
     while (f != NULL && fgets(row, sizeof(row), f) != NULL) {
+        char *fields[FIELDS] = {0}, *rest = NULL;
+        size_t count = 0;
+        for (char *at = strtok_r(row, " \n", &rest); at != NULL && count < FIELDS; at = strtok_r(NULL, " \n", &rest)) {
+            fields[count++] = at;
+        }
         struct holder h = {.state = 0};
         struct end end;
-        int got = sscanf(row, " %*u: %39s %39s %x %*s %*s %*s %*u %*u %lu", here, there, &h.state, &h.inode);
-        if (got != 4 || h.state >= STATES || !read_end(here, &end) || !read_end(there, &h.other) || end.port != wanted->port) {
+        if (count < FIELDS || !read_end(fields[1], &end) || !read_end(fields[2], &h.other) || end.port != wanted->port) {
+            continue;
+        }
+        h.state = (unsigned)strtoul(fields[3], NULL, 16);
+        h.inode = strtoul(fields[FIELDS - 1], NULL, 10);
+        if (h.state >= STATES) {
             continue;
         }
         bool ours = is_any(&end.host) || is_any(&wanted->host) || memcmp(&end.host, &wanted->host, sizeof(end.host)) == 0;

@@ -27,20 +27,6 @@ static void check(ps_status st, const char *what)
     }
 }
 
-static uint64_t resident_bytes(pid_t pid)
-{
-    char path[64];
-    unsigned long long pages = 0;
-    (void)snprintf(path, sizeof(path), "/proc/%ld/statm", (long)pid);
-    FILE *f = fopen(path, "r");
-    if (f == NULL || fscanf(f, "%*u %llu", &pages) != 1) {
-        (void)fprintf(stderr, "%s cannot be read\n", path);
-        exit(2);
-    }
-    (void)fclose(f);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 struct seen {
     uint64_t resident, counted; /* of both tasks */
 };
@@ -51,7 +37,7 @@ static struct seen look(const struct test_cluster *c, ps_session *s)
     struct seen sum = {0};
     check(ps_cluster_info(s, info, sizeof(info[0]), TASKS, 10000), "info");
     for (int i = 0; i < TASKS; i++) {
-        sum.resident += resident_bytes(c->pid[i]);
+        sum.resident += test_resident_bytes(c->pid[i]);
         sum.counted += info[i].memory_bytes;
     }
     return sum;

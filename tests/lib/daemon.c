@@ -227,3 +227,15 @@ int test_run(char *const argv[], const char *target, char *out, size_t n)
     }
     return status_of(status);
 }
+
+uint64_t test_resident_bytes(pid_t pid)
+{
+    char path[64], line[256] = "";
+    (void)snprintf(path, sizeof(path), "/proc/%ld/statm", (long)pid);
+    FILE *f = fopen(path, "re");
+    const char *second = f != NULL && fgets(line, sizeof(line), f) != NULL ? strchr(line, ' ') : NULL;
+    if (f != NULL) {
+        (void)fclose(f);
+    }
+    return second == NULL ? 0 : strtoull(second, NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE); /* the first is the address space */
+}

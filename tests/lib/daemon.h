@@ -43,4 +43,7 @@ const char *test_build_path(const char *name, char *buf, size_t n);
  *  bytes, NUL-terminated, cut). Returns the exit status, 128 + signal where one ended it. */
 int test_run(char *const argv[], const char *target, char *out, size_t n);
 
+/** Memory of a process that is resident, in bytes, as the system counts it; 0: it cannot be read. */
+uint64_t test_resident_bytes(pid_t pid);
+
 #endif

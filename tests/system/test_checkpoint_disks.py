@@ -14,6 +14,7 @@ import time
 import unittest
 
 from cluster import SANITIZED, die_with_parent, main, path, run
+from changes import change  # cluster knows where
 from test_power_cut import Machine, TASKS, WAIT_S
 
 SOFTMAX = path("examples/softmax")
@@ -38,7 +39,12 @@ class Disks(unittest.TestCase):
         code, out, err = run(SOFTMAX, "--ps_hosts", self.m.hosts, "--steps", str(self.steps), "--seed", "7")
         self.assertEqual(code, 0, out + err)
 
+    def change(self):
+        """Without one the newest checkpoint is the answer, and no other one is made."""
+        change(self.m.hosts.split(",")[0])
+
     def save(self):
+        self.change()
         end = time.monotonic() + WAIT_S
         while True:
             code, out = self.m.psctl("checkpoint", "save")
@@ -66,6 +72,7 @@ class Disks(unittest.TestCase):
         """All calls of these kinds fail so."""
         with self.subTest(task=task, kinds=kinds, why=errno.errorcode[why]):
             newest = self.save()
+            self.change()
             self.m.ask(task, "fail %s %d" % (kinds, why))
             code, out = self.m.psctl("checkpoint", "save")  # at once, not after its timeout
             self.assertEqual(code, 1, out)
@@ -92,6 +99,7 @@ class Disks(unittest.TestCase):
 
     def test_a_disk_that_gets_further(self):
         """psctl waits for longer than --timeout while it does, and says how far it is where it does not."""
+        self.change()
         self.m.ask(1, "slow W 900")
         began = time.monotonic()
         code, out = self.m.psctl("--timeout", "2s", "checkpoint", "save")
@@ -100,21 +108,24 @@ class Disks(unittest.TestCase):
         self.whole(json.loads(out)["number"])
         code, out = self.m.psctl("--timeout", "2s", "checkpoint", "restore", "latest", "--spread", "--yes", "--no-save")
         self.assertEqual(code, 0, out)
-        said = json.loads(out)
+        said = json.loads(out.splitlines()[-1])  # behind what goes
         self.assertEqual(said["saved"], said["number"] + 1)  # the directory's own, which was waited for
         self.whole(said["saved"])
 
     def test_a_disk_that_syncs(self):
         """What is written is in no share while it is synced: psctl waits for longer than --timeout, says for what, and not for ever."""
+        self.change()
         self.m.ask(1, "slow S 2500")
         began = time.monotonic()
         code, out = self.m.psctl("--timeout", "1s", "checkpoint", "save")
         self.assertEqual(code, 0, out)
         self.assertGreater(time.monotonic() - began, 2.5)
         self.whole(json.loads(out)["number"])
+        self.change()
         code, _, err = run(PSCTL, "-t", self.m.hosts.split(",")[0], "--timeout", "1s", "checkpoint", "save")
         self.assertEqual(code, 0, err)
         self.assertRegex(err, r"checkpoint \d+ waits for disks, \d+ % is written, 1 of 2 tasks are done")
+        self.change()
         self.m.ask(1, "slow S 60000")
         code, out = self.m.psctl("--timeout", "200ms", "checkpoint", "save")
         self.assertEqual(code, 1, out)
@@ -122,6 +133,7 @@ class Disks(unittest.TestCase):
 
     def interrupted(self, *words, stderr=subprocess.PIPE):
         """What psctl writes to stderr where a signal comes while a checkpoint is written."""
+        self.change()
         self.m.ask(1, "slow S 2000")
         child = subprocess.Popen([PSCTL, "-t", self.m.hosts.split(",")[0], "checkpoint", *words], stderr=stderr, text=True,
                                  preexec_fn=die_with_parent)
@@ -162,6 +174,7 @@ class Disks(unittest.TestCase):
 
     def test_a_slow_disk(self):
         """Each fsync takes 10 s: who waits for the checkpoint is told that it goes on, and training does."""
+        self.change()
         self.m.ask(1, "slow S 10000")
         code, out = self.m.psctl("--timeout", "200ms", "checkpoint", "save")
         self.assertEqual(code, 1, out)

@@ -323,22 +323,6 @@ static void test_readers_that_do_not_read(void **state)
 
 /* ---- names that were deleted ---- */
 
-/* Resident bytes of psd, as the system counts them. */
-static size_t resident(void)
-{
-    char name[64], line[256] = "";
-    (void)snprintf(name, sizeof(name), "/proc/%ld/statm", (long)cluster.pid[0]);
-    FILE *f = fopen(name, "r");
-    assert_non_null(f);
-    assert_non_null(fgets(line, sizeof(line), f));
-    (void)fclose(f);
-    const char *second = strchr(line, ' '); /* the first is the size of the address space */
-    assert_non_null(second);
-    unsigned long pages = strtoul(second, NULL, 10);
-    assert_true(pages > 0);
-    return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static void control(struct wire *w, uint8_t op, uint64_t id, const struct wire *body)
 {
     (void)wire_frame(
@@ -398,19 +382,19 @@ static void test_deleted_names(void **state)
     }
     int fd = hello();
     make_and_delete(fd, 0, CREATED, false, &id); /* what is made once and kept is there before */
-    size_t before = resident();
+    size_t before = test_resident_bytes(cluster.pid[0]);
     for (uint32_t i = CREATED; i < NAMES; i += CREATED) {
         make_and_delete(fd, i, CREATED, false, &id);
     }
-    size_t full = resident();
+    size_t full = test_resident_bytes(cluster.pid[0]);
     for (uint32_t i = 0; i < NAMES; i += DELETED) {
         make_and_delete(fd, i, DELETED, true, &id);
     }
     (void)close(fd);
-    size_t after = resident();
+    size_t after = test_resident_bytes(cluster.pid[0]);
     for (int i = 0; i < 600 && after > before + (full - before) / 8; i++) { /* it goes back at a tick */
         (void)usleep(50000);                                                /* sleep: nothing tells of memory that goes back */
-        after = resident();
+        after = test_resident_bytes(cluster.pid[0]);
     }
     print_message("resident: %zu MiB, with the names %zu, without them %zu\n", before >> 20, full >> 20, after >> 20);
     assert_true(full - before > 100u << 20 && after <= before + (full - before) / 8);

@@ -658,11 +658,16 @@ class Tasks(Case):
         old = self.workers("--epochs", ENDLESS)
         for w in old:
             w.wait_line("^4 variables")
-        new = self.worker(0, *GOOD, "--worker_hosts", "127.0.0.1:1", "--epochs", "2", "--fresh")
-        for w in old:
-            self.assertEqual(w.end(), 1)
-            self.assertRegex(w.text("err"), r"pstrain: /job:worker/task:\d stopped at global_step \d+: "
-                             r"(ABORTED: .*reset|INVALID_ARGUMENT: .*OPTIMIZER_MISMATCH)")
+        fresh = (*GOOD, "--worker_hosts", "127.0.0.1:1", "--epochs", "2", "--fresh")
+        twin = self.worker(0, *fresh)  # of the old chief, which trains
+        self.assertEqual(twin.end(), 1)
+        self.assertIn("process %d on " % old[0].popen.pid, twin.text("err"))
+        self.assertNotIn("--fresh on all", twin.text("err"))
+        old[0].end(signal.SIGKILL)
+        new = self.worker(0, *fresh)
+        self.assertEqual(old[1].end(), 1)
+        self.assertRegex(old[1].text("err"), r"pstrain: /job:worker/task:1 stopped at global_step \d+: "
+                         r"(ABORTED: .*reset|INVALID_ARGUMENT: .*OPTIMIZER_MISMATCH)")
         self.finish([new])
         self.assertEqual(new.first_line(), "4 variables created: starting over")
 

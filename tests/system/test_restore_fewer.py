@@ -21,30 +21,30 @@ class Fewer(Restoring):
     def test_a_part_that_nobody_has(self):
         """It is named, with the task that wrote it, and neither an older one nor an empty model takes its place."""
         job, train = self.trains(sync=False)
-        c = self.cluster("--checkpoint_seconds", "0", more_jobs=job)
+        c = self.cluster("--checkpoint_seconds", "0", more_jobs=job, count=3)
         train(c, 20)
         self.save(c)
         train(c, 25)
         saved = self.tensors(c)
         newest = int(psctl(c, "checkpoint", "list", "--json")["checkpoints"][-1]["number"])
         c.__exit__()
-        os.rename(os.path.join(self.place, "ps-1"), os.path.join(self.place, "aside"))
-        fewer = self.cluster_of(1, job)
+        os.rename(os.path.join(self.place, "ps-2"), os.path.join(self.place, "aside"))
+        fewer = self.cluster_of(2, job)
         told = train(fewer, 30, refused=True)
-        self.assertIn("checkpoint %d has a part of /job:ps/task:1, which no task has" % newest, told)
-        self.assertIn("copy its directory ps-1 beside ps-0", told)
+        self.assertIn("checkpoint %d has a part of /job:ps/task:2, which no task has" % newest, told)
+        self.assertIn("copy its directory ps-2 beside ps-0", told)
         for verb in (("vars",), ("queues",), ("containers",), ("rounds",), ("get", "w"), ("export", os.path.join(self.place, "file"))):
             self.assertIn("which no task has", psctl(fewer, *verb, code=1), verb)  # an empty answer would be taken for one
-        self.assertIn("waits for what /job:ps/task:0 will begin with: checkpoint %d" % newest, psctl(fewer, "status"))
-        shutil.copytree(os.path.join(self.place, "aside"), os.path.join(self.place, "ps-1"))
-        os.chmod(os.path.join(self.place, "ps-1"), 0o770)  # others may write to it: psd reads nothing there
-        self.restart(fewer, 0)
+        self.assertRegex(psctl(fewer, "status"), r"waits for what /job:ps/task:0\b.* will begin with: checkpoint %d " % newest)
+        shutil.copytree(os.path.join(self.place, "aside"), os.path.join(self.place, "ps-2"))
+        os.chmod(os.path.join(self.place, "ps-2"), 0o770)  # others may write to it: psd reads nothing there
+        self.restart(fewer, 0, 1)
         self.assertIn("which no task has", train(fewer, 30, refused=True))
-        os.chmod(os.path.join(self.place, "ps-1"), 0o700)
-        self.restart(fewer, 0)
+        os.chmod(os.path.join(self.place, "ps-2"), 0o700)
+        self.restart(fewer, 0, 1)
         until(lambda: any(r["number"] > newest and r["state"] == "saved" for r in psctl(fewer, "checkpoint", "list", "--json")["checkpoints"]))
-        shutil.rmtree(os.path.join(self.place, "ps-1"))  # a checkpoint was made of it
-        self.restart(fewer, 0)
+        shutil.rmtree(os.path.join(self.place, "ps-2"))  # a checkpoint was made of it
+        self.restart(fewer, 0, 1)
         self.assertEqual(self.tensors(fewer), saved)
 
     def test_what_does_not_come_back_on_fewer_tasks(self):

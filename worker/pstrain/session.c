@@ -250,6 +250,7 @@ static const char *remedy(ps_status st, ps_reason reason)
         return reason == PS_REASON_OTHER_CLUSTER ? other_cluster
                : reason == PS_REASON_NOT_READY   ? no_checkpoint
                : reason == PS_REASON_TOO_LARGE   ? budget
+               : reason == PS_REASON_CONFLICT    ? ""
                                                  : other_model;
     case PS_UNAVAILABLE:
         return "; is that ps task running and its address right?";

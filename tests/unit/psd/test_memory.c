@@ -4,6 +4,7 @@
  * byte is missing, with nothing made; what goes is counted off; a full budget locks no operator out. What is counted is what the
  * process takes.
  */
+#include "daemon.h"
 #include "queue_test.h"
 
 #include "psd/store/mutate.h"
@@ -188,16 +189,6 @@ TEST(test_what_goes_is_counted_off)
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-static uint64_t resident_bytes(void)
-{
-    unsigned long long pages = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    assert_non_null(f);
-    assert_int_equal(fscanf(f, "%*u %llu", &pages), 1);
-    (void)fclose(f);
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 /* Of many small variables with a value and their names: what is counted is what the process takes of the system, and is little.
  */
 TEST(test_what_is_counted_is_what_is_taken)
@@ -207,7 +198,7 @@ TEST(test_what_is_counted_is_what_is_taken)
     struct psd_container *c = NULL;
     struct psi_err err;
     const struct psd_definition def = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {16}}, .optimizer = *ps_sgd(0.1)};
-    const uint64_t idle = resident_bytes();
+    const uint64_t idle = test_resident_bytes(getpid());
     psd_store_init(s, seed, UINT64_MAX / 2);
     psd_directory_init(d, s, seed);
     assert_int_equal(psd_container_reserve(s, "localhost", &c, &err), PS_OK);
@@ -225,7 +216,7 @@ TEST(test_what_is_counted_is_what_is_taken)
         assert_int_equal(psd_name_reserve(d, "localhost", name, &def, &n, &err), PS_OK);
         psd_directory_record(d, "localhost", name, &def, 0, n);
     }
-    const double resident = (double)(resident_bytes() - idle), counted = (double)psd_store_memory_bytes(s);
+    const double resident = (double)(test_resident_bytes(getpid()) - idle), counted = (double)psd_store_memory_bytes(s);
     print_message("a variable: %.0f bytes counted, %.0f taken of the system\n", counted / MANY, resident / MANY);
     assert_true(resident / MANY <= BYTES_MAX && counted / MANY <= BYTES_MAX);
     assert_true(resident <= 1.15 * counted);
