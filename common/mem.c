@@ -74,9 +74,12 @@ void *psi_aligned_calloc(size_t alignment, size_t bytes)
     return p != NULL ? memset(p, 0, bytes) : NULL;
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__has_feature)
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define PSI_PAGES_OF_MALLOC 1 /* the sanitizer follows pointers through memory of malloc only */
+/* The address sanitizer follows pointers through memory of malloc only. */
+#if defined(__SANITIZE_ADDRESS__)
+#define PSI_PAGES_OF_MALLOC 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PSI_PAGES_OF_MALLOC 1
 #endif
 #endif
 
