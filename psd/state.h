@@ -177,7 +177,7 @@ struct psd_task {
     uint64_t chief_number;  /* highest seen or given, of all containers */
     struct psi_map chiefs;  /* container -> struct psd_chief */
     struct psd_directory names;
-    struct psi_list resets; /* directory */
+    struct psd_resets resets; /* directory */
     /* derived: */
     uint32_t progress_count;
     /* volatile: */

@@ -477,7 +477,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->effects);
     psi_list_init(&t->free_progress);
     psi_list_init(&t->free_pulls);
-    psi_list_init(&t->resets);
+    psd_resets_init(&t->resets, map_seed);
     psi_list_init(&t->works);
     psi_list_init(&t->disk_asks);
     psi_list_init(&t->slow);
@@ -560,9 +560,7 @@ void psd_task_free(struct psd_task *t)
     psd_starts_fini(t);
     psd_start_fini(t);
     psd_saves_fini(t);
-    while ((it = psi_list_first(&t->resets)) != NULL) {
-        psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
-    }
+    psd_resets_fini(&t->resets);
     psd_directory_fini(&t->names);
     psd_chiefs_fini(&t->chiefs);
     psd_steps_fini(t);

@@ -25,7 +25,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 100, AGAIN_MS = 1000, KEPT_MAX = 1024 /* containers that some task is owed a RESET of */ };
+enum { RETRY_MS = 100, AGAIN_MS = 1000 };
 
 /* The pending reset of this container; NULL when there is none. */
 static struct psd_reset *find_pending(struct psd_task *t, const char *container)
@@ -172,7 +172,7 @@ void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *c
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
 {
     struct psi_list *it = NULL, *tmp = NULL;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets.all) {
         struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
         bool misses = reset->pending || reset->owed[peer->index];
         change_task(t, peer, reset, reset->pending, reset->owed[peer->index]);
@@ -212,14 +212,14 @@ void psd_resets_tick(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
     if (t->saves != NULL) {
-        PSI_LIST_FOREACH_SAFE(it, tmp, &t->saves->resets) {
+        PSI_LIST_FOREACH_SAFE(it, tmp, &t->saves->resets.all) {
             struct psd_reset *made = PSI_CONTAINER_OF(it, struct psd_reset, link);
             if (made->again_ms != 0 && t->now_ms >= made->again_ms) {
                 note_taken_back(t, made);
             }
         }
     }
-    PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets) {
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets.all) {
         struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
         if (reset->again_ms == 0 || t->now_ms < reset->again_ms) {
             continue;
@@ -272,7 +272,7 @@ static void say_pending(const struct psd_task *t, const struct psd_reset *reset,
 
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n)
 {
-    const struct psi_list *lists[] = {&t->resets, t->saves == NULL ? &t->resets : &t->saves->resets};
+    const struct psi_list *lists[] = {&t->resets.all, t->saves == NULL ? &t->resets.all : &t->saves->resets.all};
     struct psi_list *it = NULL;
     buf[0] = '\0';
     for (int i = 0; i < 2; i++) {
@@ -382,15 +382,15 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
                                container, why[0] != '\0' ? ": " : "", why);
         }
     }
-    PSI_LIST_FOREACH(it, &t->resets) {
+    PSI_LIST_FOREACH(it, &t->resets.all) {
         kept++;
     }
     if (t->saves != NULL) {
-        PSI_LIST_FOREACH(it, &t->saves->resets) {
+        PSI_LIST_FOREACH(it, &t->saves->resets.all) {
             kept++;
         }
     }
-    if (reset == NULL && kept >= KEPT_MAX) {
+    if (reset == NULL && kept >= PSD_RESETS_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': there are %u resets that tasks still miss",
                         container, kept);
     }
@@ -453,7 +453,7 @@ static void taken_back(struct psd_task *t, void *ctx, uint64_t id, const struct 
         ask_later(t, made, err);
         return;
     }
-    psi_list_remove(&made->link);
+    psd_resets_remove(made);
     struct psd_wait *w = psd_wait_first(&made->waiters);
     if (w != NULL) {
         psd_wait_done(t, w); /* w->err says why */
@@ -487,7 +487,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
         PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container, err->text)); /* told */
         why.applied = err->applied; /* the file may have it: our next life would carry it out then */
     } else if (made->chief_number == 0 || psd_chief_check(t, made->container, made->chief_number, &why) == PS_OK) {
-        psi_list_remove(&made->link);
+        psd_resets_remove(made);
         carry_out(t, made);
         return;
     }
@@ -527,7 +527,7 @@ static ps_status note_open(struct psd_task *t, struct psd_reset *made, struct ps
         return st;
     }
     made->noting = true;
-    psi_list_push_back(&t->saves->resets, &made->link);
+    psd_resets_add(&t->saves->resets, made);
     return PS_OK;
 }
 

@@ -718,7 +718,7 @@ ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
         psi_list_init(&s->deleting);
         psi_map_init(&s->parts, t->store.map_seed);
         psi_map_init(&s->bars, t->store.map_seed);
-        psi_list_init(&s->resets);
+        psd_resets_init(&s->resets, t->store.map_seed);
         psi_manifest_init(&s->read);
         psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
         s->peers = psi_calloc(t->peer_count, sizeof(*s->peers));

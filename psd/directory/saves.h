@@ -59,11 +59,11 @@ struct psd_saves_bar {
 
 struct psd_saves {
     /* volatile: */
-    struct psi_list resets; /* struct psd_reset whose bar is on its way to our disk: they have not begun */
-    struct psi_map bars;    /* container -> struct psd_saves_bar */
-    bool ready;             /* the manifests on our disk are known */
-    bool resumed;           /* ... and resets that it says are open have begun again */
-    uint64_t reading;       /* number of the one that is read */
+    struct psd_resets resets; /* those whose bar is on its way to our disk: they have not begun */
+    struct psi_map bars;      /* container -> struct psd_saves_bar */
+    bool ready;               /* the manifests on our disk are known */
+    bool resumed;             /* ... and resets that it says are open have begun again */
+    uint64_t reading;         /* number of the one that is read */
     struct psi_buf read;
     struct psi_list known; /* struct psd_checkpoint */
     uint32_t known_count;

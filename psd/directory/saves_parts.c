@@ -223,16 +223,13 @@ ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, st
 
 void psd_saves_bars_free(struct psd_saves *s)
 {
-    struct psi_list *it = NULL;
     uint64_t cursor = 0;
     void *value = NULL;
     while (psi_map_next(&s->bars, &cursor, NULL, NULL, &value)) {
         psi_free(value);
     }
     psi_map_fini(&s->bars);
-    while ((it = psi_list_first(&s->resets)) != NULL) {
-        psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
-    }
+    psd_resets_fini(&s->resets);
 }
 
 uint64_t psd_saves_bar(const struct psd_task *t, const char *container)
@@ -253,10 +250,10 @@ uint64_t psd_saves_highest(const struct psd_task *t)
 bool psd_saves_in_reset(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
-    if (t->saves != NULL && !psi_list_empty(&t->saves->resets)) {
+    if (t->saves != NULL && !psi_list_empty(&t->saves->resets.all)) {
         return true;
     }
-    PSI_LIST_FOREACH(it, &t->resets) {
+    PSI_LIST_FOREACH(it, &t->resets.all) {
         if (PSI_CONTAINER_OF(it, struct psd_reset, link)->pending) {
             return true;
         }

@@ -270,7 +270,7 @@ static void reset(struct psd_task *t, const struct psd_change *c)
         r = psd_reset_record(&t->resets, c->reset.container);
     } else {
         memcpy(r->container, c->reset.container, strlen(c->reset.container) + 1);
-        psi_list_push_back(&t->resets, &r->link);
+        psd_resets_add(&t->resets, r);
     }
     r->pending = true;
 }

@@ -700,7 +700,7 @@ static void instant(struct psd_cut *cut)
     psd_cut_entry_begin(cut, &k, &storage);
     psd_entry_task(&k, t);
     psd_cut_entry_end(cut, &k, PSD_ENTRY_TASK);
-    PSI_LIST_FOREACH(it, &t->resets) {
+    PSI_LIST_FOREACH(it, &t->resets.all) {
         psd_cut_entry_begin(cut, &k, &storage);
         psd_entry_reset(&k, t, PSI_CONTAINER_OF(it, struct psd_reset, link));
         psd_cut_entry_end(cut, &k, PSD_ENTRY_RESET);

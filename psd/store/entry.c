@@ -780,13 +780,15 @@ void psd_entry_reset(struct psd_codec *k, const struct psd_task *t, const struct
             no_memory(k, "a reset");
             return;
         }
-        psi_list_push_back(&k->task->resets, &made->link);
     }
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         count += made->outstanding[i] || made->owed[i];
     }
     text_in(k, made->container, PS_CONTAINER_BYTES_MAX);
+    if (reads(k)) {
+        psd_resets_add(&k->task->resets, made);
+    }
     psd_code_flag(k, &made->pending);
     PSD_CODE(k, count);
     for (uint32_t i = 0, at = 0; good(k) && i < count; i++, at++) {

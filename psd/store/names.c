@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One map, and one list of resets; the protocol that keeps it true is in psd/directory/create.c, reset.c and tasklink.c. */
+/* One map, and resets in lists; the protocol that keeps it true is in psd/directory/create.c, reset.c and tasklink.c. */
 #include "mutate.h"
 
+#include "common/hash.h"
 #include "common/mem.h"
 
 #include <string.h>
@@ -250,11 +251,48 @@ void psd_directory_forget_container(struct psd_directory *d, const char *contain
 
 /* ---- resets ---- */
 
-struct psd_reset *psd_reset_record(const struct psi_list *resets, const char *container)
+void psd_resets_init(struct psd_resets *resets, const uint64_t seed[2])
+{
+    psi_list_init(&resets->all);
+    for (uint32_t i = 0; i < PSD_RESET_PLACES; i++) {
+        psi_list_init(&resets->places[i]);
+    }
+    memcpy(resets->seed, seed, sizeof(resets->seed));
+}
+
+void psd_resets_fini(struct psd_resets *resets)
 {
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, resets) {
-        struct psd_reset *r = PSI_CONTAINER_OF(it, struct psd_reset, link);
+    while ((it = psi_list_first(&resets->all)) != NULL) {
+        psd_reset_free(PSI_CONTAINER_OF(it, struct psd_reset, link));
+    }
+}
+
+static uint32_t place_of(const struct psd_resets *resets, const char *container)
+{
+    return (uint32_t)(psi_siphash13(resets->seed, container, strlen(container)) % PSD_RESET_PLACES);
+}
+
+void psd_resets_add(struct psd_resets *resets, struct psd_reset *r)
+{
+    psi_list_push_back(&resets->all, &r->link);
+    psi_list_push_back(&resets->places[place_of(resets, r->container)], &r->place);
+}
+
+void psd_resets_remove(struct psd_reset *r)
+{
+    psi_list_remove(&r->link);
+    psi_list_remove(&r->place);
+}
+
+struct psd_reset *psd_reset_record(const struct psd_resets *resets, const char *container)
+{
+    struct psi_list *it = NULL;
+    if (psi_list_empty(&resets->all)) {
+        return NULL;
+    }
+    PSI_LIST_FOREACH(it, &resets->places[place_of(resets, container)]) {
+        struct psd_reset *r = PSI_CONTAINER_OF(it, struct psd_reset, place);
         if (strcmp(r->container, container) == 0) {
             return r;
         }
@@ -272,6 +310,7 @@ struct psd_reset *psd_reset_new(uint32_t peer_count)
         return NULL;
     }
     psi_list_init(&r->link);
+    psi_list_init(&r->place);
     psi_list_init(&r->waiters);
     r->outstanding = flags;
     r->owed = flags + peer_count;
@@ -280,7 +319,7 @@ struct psd_reset *psd_reset_new(uint32_t peer_count)
 
 void psd_reset_free(struct psd_reset *r)
 {
-    psi_list_remove(&r->link);
+    psd_resets_remove(r);
     psi_free(r->outstanding);
     psi_free(r);
 }

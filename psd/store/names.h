@@ -42,7 +42,8 @@ struct psd_directory {
 enum { PSD_RESET_WHY = 200 };
 
 struct psd_reset {
-    struct psi_list link; /* derived: of task->resets, the oldest first */
+    struct psi_list link;  /* derived: of psd_resets.all */
+    struct psi_list place; /* derived: of one of psd_resets.places */
     /* remembered: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     bool pending;      /* no creation in the container meanwhile; when it is over only `owed` is left */
@@ -57,6 +58,16 @@ struct psd_reset {
     bool taken_back;          /* it is not carried out, and our disk does not say so yet */
     uint64_t again_ms;        /* after a failure: 0: none */
     char why[PSD_RESET_WHY];  /* the last disk that has not noted it; "": none */
+};
+
+/* Resets, found by their containers. A place is a list, so that an addition takes no memory and cannot fail. */
+enum { PSD_RESETS_MAX = 1024, PSD_RESET_PLACES = 256 };
+
+struct psd_resets {
+    struct psi_list all; /* derived: the oldest first */
+    /* volatile: each task has another seed, and psd_reset.place says what is where */
+    struct psi_list places[PSD_RESET_PLACES]; /* by the hash of the container */
+    uint64_t seed[2];                         /* of that hash */
 };
 
 /** store: of the same task; keeps. */
@@ -80,8 +91,14 @@ void psd_name_unsure(const struct psd_name *n, uint64_t life);
 void psd_name_in_rounds(const struct psd_name *n, uint8_t rounds);
 void psd_name_by_rounds(const struct psd_name *n, bool by_rounds);
 
+void psd_resets_init(struct psd_resets *resets, const uint64_t seed[2]);
+/** Frees those that are there. */
+void psd_resets_fini(struct psd_resets *resets);
+/** r, whose container is set, becomes the newest; psd_resets_remove() or psd_reset_free() takes it out. */
+void psd_resets_add(struct psd_resets *resets, struct psd_reset *r);
+void psd_resets_remove(struct psd_reset *r);
 /** Of this container, pending or owed to some task; NULL: none. */
-struct psd_reset *psd_reset_record(const struct psi_list *resets, const char *container);
+struct psd_reset *psd_reset_record(const struct psd_resets *resets, const char *container);
 /** Memory for one of a cluster of so many tasks; NULL: none. */
 struct psd_reset *psd_reset_new(uint32_t peer_count);
 void psd_reset_free(struct psd_reset *r);

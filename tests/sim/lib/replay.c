@@ -478,14 +478,16 @@ static void chiefs(const struct look *l, const struct psi_map *ma, const struct 
     }
 }
 
-static void resets(const struct look *l, const struct psi_list *la, const struct psi_list *lb)
+static void resets(const struct look *l, const struct psd_resets *ra, const struct psd_resets *rb)
 {
+    const struct psi_list *la = &ra->all, *lb = &rb->all;
     struct psi_list *ia = la->next, *ib = lb->next;
     while (ia != la && ib != lb) {
         const struct psd_reset *a = PSI_CONTAINER_OF(ia, struct psd_reset, link),
                                *b = PSI_CONTAINER_OF(ib, struct psd_reset, link);
         SAME_TEXT(psd_reset, container);
         SAME(psd_reset, pending);
+        CHECK(psd_reset, place, psd_reset_record(ra, a->container) == a && psd_reset_record(rb, b->container) == b);
         for (uint32_t i = 0; i < l->t->core->peer_count; i++) {
             SAME(psd_reset, outstanding[i]);
             SAME(psd_reset, owed[i]);
@@ -494,6 +496,7 @@ static void resets(const struct look *l, const struct psi_list *la, const struct
         ib = ib->next;
     }
     CHECK(psd_reset, link, ia == la && ib == lb);
+    CHECK(psd_resets, all, psi_list_empty(&ra->all) == psi_list_empty(&rb->all));
 }
 
 static void tasks(const struct look *l, const struct psd_task *a, const struct psd_task *b)

@@ -75,6 +75,25 @@ TEST(test_containers_that_are_barred)
     count_ends();
 }
 
+/* As many as there may be: each name that is listed or made is looked for among them. */
+TEST(test_resets)
+{
+    struct cl *cl = cl_new();
+    struct psd_task *t = cl->ps0->core;
+    struct psi_err err;
+    for (uint32_t i = 0; i < PSD_RESETS_MAX; i++) {
+        struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = name_of(i)}};
+        assert_ok(psd_change_reserve(t, &c, &err), &err);
+        psd_commit(t, &c);
+    }
+    count_begins();
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_int_equal(psd_reset_covers(t, &t->peers[1], name_of(i)), i < PSD_RESETS_MAX);
+        assert_int_equal(psd_reset_check(t, name_of(i), &err), i < PSD_RESETS_MAX ? PS_UNAVAILABLE : PS_OK);
+    }
+    count_ends();
+}
+
 TEST(test_bars_of_a_disk)
 {
     struct sv *sv = sv_new();

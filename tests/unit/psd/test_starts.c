@@ -392,7 +392,7 @@ TEST(test_fewer_workers)
     const struct psd_variable *w = psd_variable_by_handle(&t->store, s->w.handle);
     struct psd_create item = {.name = "pinned", .definition = psd_variable_definition(w)};
     memcpy(item.container, w->container->name, sizeof(item.container));
-    assert_false(psi_list_empty(&t->resets));
+    assert_false(psi_list_empty(&t->resets.all));
     assert_ok(psd_name_record(t, &item, &t->peers[2], &err), &err);
     set(s, 1);
     assert_int_equal(save(s), 1);
