@@ -84,7 +84,7 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
 
 static ps_status room_for_name(struct psd_task *t, const struct psd_create *item, struct psi_err *err)
 {
-    const uint64_t bytes = psd_name_bytes(item->container, item->name, &item->definition);
+    const uint64_t bytes = psd_name_bytes(&t->names, item->container, item->name, &item->definition);
     return psd_room(t, PSD_ROOM_MEMORY, bytes) ? PS_OK
                                                : psd_store_full(&t->store, "the directory's record of", item->name, bytes, err);
 }

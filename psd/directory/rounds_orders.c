@@ -206,14 +206,12 @@ static struct psd_round_spec round_spec(const struct psd_task *t, const struct p
 static bool names_at(const struct psd_task *t, const struct psd_group *g, uint32_t i, const char ***out, uint32_t *out_count,
                      const char **out_step)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, g->container);
     uint32_t count = 0;
-    const char **names = psi_calloc((size_t)psi_map_count(&t->names.names) + 1, sizeof(*names));
+    const char **names = psi_calloc((in == NULL ? 0 : (size_t)in->count) + 1, sizeof(*names));
     *out_step = NULL;
-    while (names != NULL && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        if (n->owner != i || n->rounds == 0 || strcmp(n->container, g->container) != 0) {
+    for (const struct psd_name *n = psd_names_in_first(in); names != NULL && n != NULL; n = psd_names_in_next(in, n)) {
+        if (n->owner != i || n->rounds == 0) {
             continue;
         }
         if (n->rounds == 2) {

@@ -10,13 +10,16 @@
 
 void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (of->count > 0 && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        if (n->owner == p->index && psd_start_list_find(of, n->container) != NULL) {
-            struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
-            psd_commit(t, &c);
+    for (size_t i = 0; i < of->count; i++) {
+        const struct psd_names_in *in = psd_directory_names_in(&t->names, of->of[i].container);
+        const struct psd_name *n = psd_names_in_first(in);
+        while (n != NULL) {
+            const struct psd_name *next = psd_names_in_next(in, n); /* with the last one `in` goes */
+            if (n->owner == p->index) {
+                struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
+                psd_commit(t, &c);
+            }
+            n = next;
         }
     }
 }

@@ -129,11 +129,10 @@ static ps_status recorded_containers(const struct psd_task *t, struct psi_map *o
     uint64_t cursor = 0;
     void *value = NULL;
     ps_status st = PS_OK;
-    while (st == PS_OK && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        struct psd_name *n = value;
-        size_t len = strlen(n->container);
-        if (psd_container_find(&t->store, n->container) == NULL && psi_map_find(out, n->container, len) == NULL) {
-            st = psi_map_put(out, n->container, len, n, NULL, err);
+    while (st == PS_OK && psi_map_next(&t->names.in, &cursor, NULL, NULL, &value)) {
+        struct psd_names_in *in = value;
+        if (psd_container_find(&t->store, in->container) == NULL) {
+            st = psi_map_put(out, in->container, strlen(in->container), in, NULL, err);
         }
     }
     return st;
@@ -146,21 +145,17 @@ static uint32_t container_rows(const struct psd_task *t, const struct psi_map *r
     void *value = NULL;
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *container = value;
-        rows[count++] = (struct container_row){.name = container->name, .container = container};
+        const struct psd_names_in *in = psd_directory_names_in(&t->names, container->name);
+        rows[count++] =
+            (struct container_row){.name = container->name, .container = container, .names = in == NULL ? 0 : in->variables};
     }
     cursor = 0;
     while (psi_map_next(recorded, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        rows[count++] = (struct container_row){.name = n->container};
+        const struct psd_names_in *in = value;
+        rows[count++] = (struct container_row){.name = in->container, .names = in->variables};
     }
-    qsort(rows, count, sizeof(*rows), by_name);
-    cursor = 0;
-    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        struct container_row key = {.name = n->container};
-        struct container_row *row = bsearch(&key, rows, count, sizeof(*rows), by_name);
-        PSI_ASSERT(row != NULL); /* recorded_containers() has found it, or the task has it */
-        row->names += !n->queue;
+    if (count > 0) {
+        qsort(rows, count, sizeof(*rows), by_name);
     }
     return count;
 }

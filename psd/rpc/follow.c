@@ -28,15 +28,13 @@ static const struct psd_chief *spare(const struct psd_task *t)
     const struct psd_chief *best = NULL;
     uint64_t cursor = 0;
     void *value = NULL;
-    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        psd_chief_note_use(psd_chief_find(&t->chiefs, ((const struct psd_name *)value)->container), t->position);
-    }
-    cursor = 0;
     while (psi_map_next(&t->chiefs, &cursor, NULL, NULL, &value)) {
         const struct psd_chief *chief = value;
-        const struct psd_container *in = psd_container_find(&t->store, chief->container);
-        bool used = chief->used_at == t->position || (in != NULL && psi_map_count(&in->variables) > 0);
-        if (!used && psd_chief_holder(t, chief) == NULL && (best == NULL || chief->number < best->number)) {
+        bool older = best == NULL || chief->number < best->number;
+        const struct psd_container *in = older ? psd_container_find(&t->store, chief->container) : NULL;
+        bool used = (in != NULL && psi_map_count(&in->variables) > 0) ||
+                    (older && psd_directory_names_in(&t->names, chief->container) != NULL);
+        if (older && !used && psd_chief_holder(t, chief) == NULL) {
             best = chief;
         }
     }

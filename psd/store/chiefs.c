@@ -44,17 +44,10 @@ void psd_chief_asked(const struct psd_chief *chief, uint64_t now_ms)
     ((struct psd_chief *)(uintptr_t)chief)->asked_ms = now_ms; /* it is not remembered: who finds it may write it */
 }
 
-void psd_chief_note_use(const struct psd_chief *chief, uint64_t position)
-{
-    if (chief != NULL) {
-        ((struct psd_chief *)(uintptr_t)chief)->used_at = position; /* likewise */
-    }
-}
-
 void psd_chief_note_saved(const struct psd_chief *chief)
 {
     if (chief != NULL) {
-        ((struct psd_chief *)(uintptr_t)chief)->saved = true; /* likewise */
+        ((struct psd_chief *)(uintptr_t)chief)->saved = true; /* it is not remembered, either */
     }
 }
 

@@ -21,7 +21,6 @@ struct psd_chief {
     bool saved;         /* directory: only a checkpoint says this number, of a time of which nothing lived when it was loaded */
     uint64_t cut;       /* the last one that has it: cut.h */
     uint8_t failed[16]; /* directory: the session under which the rounds of the container have failed last */
-    uint64_t used_at;   /* task's position when a name of the container was seen, last looked for */
 };
 
 /* what one takes of the budget, with its place in the map; a budget that is full refuses none: whoever has a model must be able
@@ -32,8 +31,6 @@ enum { PSD_CHIEF_BYTES = sizeof(struct psd_chief) + 24 + PSI_MAP_ENTRY_BYTES };
 const struct psd_chief *psd_chief_find(const struct psi_map *chiefs, const char *container);
 /** Directory: this life of it has given the lease to somebody. */
 bool psd_chief_is_given(const struct psd_chief *chief);
-/** A note: there is something of its container. NULL is fine. */
-void psd_chief_note_use(const struct psd_chief *chief, uint64_t position);
 /** Memory for one more, or, with `instead`, for one in another one's place. RESOURCE_EXHAUSTED, also above PS_CHIEFS_MAX. */
 ps_status psd_chief_reserve(struct psi_map *chiefs, const char *container, bool instead, struct psd_chief **out,
                             struct psi_err *err) PSI_MUST;

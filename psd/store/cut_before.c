@@ -107,8 +107,6 @@ static void before_chief(struct psd_cut *cut, const struct psd_change *c)
 static void before_names(struct psd_cut *cut, const char *of, const char *only)
 {
     struct psd_directory *d = &cut->task->names;
-    uint64_t cursor = 0;
-    void *value = NULL;
     if (only != NULL) {
         struct psd_name *n = (struct psd_name *)(uintptr_t)psd_directory_find(d, of, only);
         if (n != NULL) {
@@ -116,10 +114,9 @@ static void before_names(struct psd_cut *cut, const char *of, const char *only)
         }
         return;
     }
-    while (psi_map_next(&d->names, &cursor, NULL, NULL, &value)) {
-        if (strcmp(((struct psd_name *)value)->container, of) == 0) {
-            psd_cut_name(cut, value);
-        }
+    const struct psd_names_in *in = psd_directory_names_in(d, of);
+    for (const struct psd_name *n = psd_names_in_first(in); n != NULL; n = psd_names_in_next(in, n)) {
+        psd_cut_name(cut, (struct psd_name *)(uintptr_t)n);
     }
 }
 

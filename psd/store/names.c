@@ -21,6 +21,7 @@ static size_t key_of(char key[KEY_MAX], const char *container, const char *name)
 void psd_directory_init(struct psd_directory *d, struct psd_store *store, const uint64_t map_seed[2])
 {
     psi_map_init_borrowing(&d->names, map_seed);
+    psi_map_init_borrowing(&d->in, map_seed);
     d->forgotten = 0;
     d->store = store;
 }
@@ -33,6 +34,11 @@ void psd_directory_fini(struct psd_directory *d)
         psi_free(value);
     }
     psi_map_fini(&d->names);
+    cursor = 0;
+    while (psi_map_next(&d->in, &cursor, NULL, NULL, &value)) {
+        psi_free(value);
+    }
+    psi_map_fini(&d->in);
 }
 
 /* ---- the memory of a name ---- */
@@ -58,13 +64,6 @@ static size_t definition_bytes(uint32_t rank, uint32_t optimizer_words)
 static size_t piece_bytes(const char *container, const char *name, uint32_t rank, uint32_t optimizer_words)
 {
     return sizeof(struct psd_name) + strlen(container) + 1 + strlen(name) + 1 + definition_bytes(rank, optimizer_words);
-}
-
-uint64_t psd_name_bytes(const char *container, const char *name, const struct psd_definition *definition)
-{
-    uint64_t words[WORDS];
-    const size_t piece = piece_bytes(container, name, definition->shape.rank, words_of(&definition->optimizer, words));
-    return psi_malloc_bytes(piece) + PSI_MAP_ENTRY_BYTES;
 }
 
 /* Of the budget, with its place in the map. */
@@ -115,6 +114,88 @@ static void name_free(struct psd_directory *d, struct psd_name *n)
     psi_free(n);
 }
 
+/* ---- names of a container ---- */
+
+static size_t in_bytes(const char *container)
+{
+    return sizeof(struct psd_names_in) + strlen(container) + 1;
+}
+
+static uint64_t in_counted_bytes(const char *container)
+{
+    return psi_malloc_bytes(in_bytes(container)) + PSI_MAP_ENTRY_BYTES;
+}
+
+static struct psd_names_in *find_in(const struct psd_directory *d, const char *container)
+{
+    return psi_map_find(&d->in, container, strlen(container));
+}
+
+uint64_t psd_name_bytes(const struct psd_directory *d, const char *container, const char *name,
+                        const struct psd_definition *definition)
+{
+    uint64_t words[WORDS];
+    const size_t piece = piece_bytes(container, name, definition->shape.rank, words_of(&definition->optimizer, words));
+    return psi_malloc_bytes(piece) + PSI_MAP_ENTRY_BYTES + (find_in(d, container) == NULL ? in_counted_bytes(container) : 0);
+}
+
+const struct psd_names_in *psd_directory_names_in(const struct psd_directory *d, const char *container)
+{
+    return find_in(d, container);
+}
+
+static const struct psd_name *at_name(const struct psd_names_in *in, struct psi_list *link)
+{
+    return link == &in->all ? NULL : PSI_CONTAINER_OF(link, struct psd_name, in);
+}
+
+const struct psd_name *psd_names_in_first(const struct psd_names_in *in)
+{
+    return in == NULL ? NULL : at_name(in, in->all.next);
+}
+
+const struct psd_name *psd_names_in_next(const struct psd_names_in *in, const struct psd_name *n)
+{
+    return at_name(in, n->in.next);
+}
+
+/* There is room for a name of this container; false: no memory. */
+static bool reserve_in(struct psd_directory *d, const char *container)
+{
+    if (find_in(d, container) != NULL) {
+        return true;
+    }
+    struct psd_names_in *in = psi_malloc(in_bytes(container));
+    if (in == NULL) {
+        return false;
+    }
+    psi_list_init(&in->all);
+    in->count = in->variables = 0;
+    memcpy(in->container, container, strlen(container) + 1);
+    if (psi_map_put(&d->in, in->container, strlen(container), in, NULL, NULL) != PS_OK) {
+        psi_free(in);
+        return false;
+    }
+    psd_store_count(d->store, PSD_MEMORY_NAMES, in_counted_bytes(container));
+    return true;
+}
+
+/* n is new, or takes the place of was. */
+static void in_add(struct psd_directory *d, struct psd_name *n, struct psd_name *was)
+{
+    struct psd_names_in *in = find_in(d, n->container);
+    psi_list_insert_before(was != NULL ? &was->in : &in->all, &n->in);
+    in->count++;
+    in->variables += !n->queue;
+}
+
+static void in_remove(struct psd_names_in *in, struct psd_name *n)
+{
+    psi_list_remove(&n->in);
+    in->count--;
+    in->variables -= !n->queue;
+}
+
 /* ---- names come and go ---- */
 
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name)
@@ -135,7 +216,7 @@ ps_status psd_name_reserve(struct psd_directory *d, const char *container, const
         return PS_OK;
     }
     struct psd_name *n = psi_malloc(piece_bytes(container, name, rank, optimizer_words));
-    if (n == NULL || psi_map_reserve(&d->names, KEY_MAX, err) != PS_OK) {
+    if (n == NULL || psi_map_reserve(&d->names, KEY_MAX, err) != PS_OK || !reserve_in(d, container)) {
         psi_free(n);
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: memory for variable '%s'", name);
     }
@@ -157,6 +238,7 @@ static void put(struct psd_directory *d, const char *container, const char *name
     ps_status st = psi_map_put(&d->names, n->container, a + b - 1, n, &old, NULL);
     PSI_ASSERT(st == PS_OK); /* reserved */
     psd_store_count(d->store, PSD_MEMORY_NAMES, counted_bytes(n));
+    in_add(d, n, old);
     if (old != NULL) {
         const struct psd_name *was = old;
         n->life = was->life;
@@ -165,6 +247,7 @@ static void put(struct psd_directory *d, const char *container, const char *name
         n->sure = was->sure;
         n->rounds = was->rounds;
         n->by_rounds = was->by_rounds;
+        in_remove(find_in(d, container), old);
         name_free(d, old);
     }
 }
@@ -177,7 +260,10 @@ void psd_directory_record(struct psd_directory *d, const char *container, const 
         put(d, container, name, definition, n);
     } else {
         n = psi_map_find(&d->names, key, key_of(key, container, name));
+        struct psd_names_in *in = find_in(d, container);
+        in->variables -= !n->queue;
         define(n, definition);
+        in->variables += !n->queue;
     }
     n->owner = owner;
 }
@@ -195,7 +281,30 @@ uint64_t psd_directory_bytes(const struct psd_directory *d)
     while (psi_map_next(&d->names, &cursor, NULL, NULL, &value)) {
         bytes += counted_bytes(value);
     }
+    cursor = 0;
+    while (psi_map_next(&d->in, &cursor, NULL, NULL, &value)) {
+        bytes += in_counted_bytes(((const struct psd_names_in *)value)->container);
+    }
     return bytes;
+}
+
+void psd_directory_check_invariants(const struct psd_directory *d)
+{
+    uint64_t cursor = 0;
+    uint32_t names = 0;
+    void *value = NULL;
+    while (psi_map_next(&d->in, &cursor, NULL, NULL, &value)) {
+        const struct psd_names_in *in = value;
+        uint32_t count = 0, variables = 0;
+        for (const struct psd_name *n = psd_names_in_first(in); n != NULL; n = psd_names_in_next(in, n)) {
+            PSI_ASSERT(strcmp(n->container, in->container) == 0);
+            count++;
+            variables += !n->queue;
+        }
+        PSI_ASSERT(count == in->count && variables == in->variables);
+        names += count;
+    }
+    PSI_ASSERT(names == psi_map_count(&d->names));
 }
 
 void psd_name_confirm(const struct psd_name *n, uint64_t life)
@@ -233,19 +342,22 @@ void psd_directory_forget(struct psd_directory *d, const char *container, const 
     size_t bytes = key_of(key, container, name);
     struct psd_name *n = psi_map_remove(&d->names, key, bytes);
     PSI_ASSERT(n != NULL);
+    struct psd_names_in *in = find_in(d, n->container);
+    in_remove(in, n);
+    if (in->count == 0) {
+        psi_map_remove(&d->in, in->container, strlen(in->container));
+        psd_store_uncount(d->store, PSD_MEMORY_NAMES, in_counted_bytes(in->container));
+        psi_free(in);
+    }
     d->forgotten++;
     name_free(d, n);
 }
 
 void psd_directory_forget_container(struct psd_directory *d, const char *container)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&d->names, &cursor, NULL, NULL, &value)) {
-        struct psd_name *n = value;
-        if (strcmp(n->container, container) == 0) {
-            psd_directory_forget(d, container, n->name);
-        }
+    const struct psd_names_in *in = find_in(d, container);
+    for (uint32_t left = in == NULL ? 0 : in->count; left > 0; left--) { /* with the last one `in` goes */
+        psd_directory_forget(d, container, psd_names_in_first(in)->name);
     }
 }
 

@@ -16,6 +16,8 @@ struct psd_name {
     uint64_t life;  /* of the process of the owner that said last that it has it; 0: none */
     uint64_t asked; /* of the one that was asked for it last, when none has said so since */
     uint64_t cut;   /* the last one that has it: cut.h */
+    /* derived: */
+    struct psi_list in; /* of psd_names_in.all */
     /* remembered: */
     const char *name; /* behind the container's */
     uint32_t owner;   /* peer index, psd/state.h */
@@ -32,8 +34,17 @@ struct psd_name {
 };
 struct psd_definition psd_name_definition(const struct psd_name *n);
 
+/* Names of one container: who is interested in one does not go through those of all. */
+struct psd_names_in {
+    /* derived: */
+    struct psi_list all;       /* of psd_name.in, in the order in which they came */
+    uint32_t count, variables; /* those that are no queues */
+    char container[];          /* with its NUL */
+};
+
 struct psd_directory {
     struct psi_map names;    /* remembered: container \0 name -> struct psd_name */
+    struct psi_map in;       /* derived: container -> struct psd_names_in */
     uint64_t forgotten;      /* derived: names so far */
     struct psd_store *store; /* volatile: of the same task, whose budget names are in */
 };
@@ -74,9 +85,16 @@ struct psd_resets {
 void psd_directory_init(struct psd_directory *d, struct psd_store *store, const uint64_t map_seed[2]);
 void psd_directory_fini(struct psd_directory *d);
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name);
-/** What one takes of the budget. Only a creation asks whether that is there: what a task has already is recorded whatever the
- * budget is. */
-uint64_t psd_name_bytes(const char *container, const char *name, const struct psd_definition *definition);
+/** Names of a container; NULL: it has had none. It goes with the last of them. */
+const struct psd_names_in *psd_directory_names_in(const struct psd_directory *d, const char *container);
+/** The first name of it, and the one behind n; NULL: there is none. */
+const struct psd_name *psd_names_in_first(const struct psd_names_in *in);
+const struct psd_name *psd_names_in_next(const struct psd_names_in *in, const struct psd_name *n);
+/** What one that is not known would take of the budget, the first of its container more than another. Only a creation asks
+ * whether that is there: what a task has already is recorded whatever the budget is. */
+uint64_t psd_name_bytes(const struct psd_directory *d, const char *container, const char *name,
+                        const struct psd_definition *definition);
+void psd_directory_check_invariants(const struct psd_directory *d);
 /** What names take of the budget, counted anew. */
 uint64_t psd_directory_bytes(const struct psd_directory *d);
 /** Memory for a name with this definition, so that its recording cannot fail. *out NULL: the name is known, and

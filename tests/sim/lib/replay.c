@@ -458,11 +458,33 @@ static void names(const struct look *l, const struct psi_map *ma, const struct p
     }
 }
 
+/* A checkpoint has names in another order. */
+static void names_in(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)
+{
+    struct pairs pair = {.a = ma, .b = mb};
+    void *pa = NULL, *pb = NULL;
+    while (next_pair(l, &pair, &pa, &pb)) {
+        const struct psd_names_in *a = pa, *b = pb;
+        SAME_TEXT(psd_names_in, container);
+        SAME(psd_names_in, count);
+        SAME(psd_names_in, variables);
+        const struct psd_name *na = psd_names_in_first(a), *nb = psd_names_in_first(b);
+        CHECK(psd_names_in, all, (na == NULL) == (nb == NULL));
+        while (!l->cut && na != NULL && nb != NULL) {
+            CHECK(psd_name, in, strcmp(na->name, nb->name) == 0);
+            na = psd_names_in_next(a, na);
+            nb = psd_names_in_next(b, nb);
+        }
+    }
+}
+
 static void directories(const struct look *l, const struct psd_directory *a, const struct psd_directory *b)
 {
     SAME(psd_directory, forgotten);
     CHECK(psd_directory, names, psi_map_count(&a->names) == psi_map_count(&b->names));
     SAME_BY(psd_directory, names, names);
+    CHECK(psd_directory, in, psi_map_count(&a->in) == psi_map_count(&b->in));
+    SAME_BY(psd_directory, in, names_in);
 }
 
 static void chiefs(const struct look *l, const struct psi_map *ma, const struct psi_map *mb)

@@ -94,6 +94,37 @@ TEST(test_resets)
     count_ends();
 }
 
+static void names_of_many_containers(struct psd_task *t)
+{
+    struct psi_err err;
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct psd_create item = {.definition = {.dtype = PS_F32}};
+        (void)snprintf(item.container, sizeof(item.container), "%s", name_of(i));
+        (void)snprintf(item.name, sizeof(item.name), "v");
+        assert_ok(psd_name_record(t, &item, &t->peers[1], &err), &err);
+    }
+}
+
+/* A reset looks at the names of its container alone. */
+TEST(test_names_of_containers_that_are_reset)
+{
+    struct cl *cl = cl_new();
+    struct psd_task *t = cl->ps0->core;
+    struct psi_err err;
+    names_of_many_containers(t);
+    count_begins();
+    for (uint32_t i = 0; i < MANY; i++) {
+        struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = name_of(i)}};
+        assert_ok(psd_change_reserve(t, &c, &err), &err);
+        psd_commit(t, &c);
+        c = (struct psd_change){.kind = PSD_CHANGE_RESET_END, .reset = {.container = name_of(i)}};
+        psd_commit(t, &c);
+        assert_null(psd_directory_find(&t->names, name_of(i), "v"));
+    }
+    count_ends();
+    psd_task_check_invariants(t);
+}
+
 TEST(test_bars_of_a_disk)
 {
     struct sv *sv = sv_new();
@@ -139,11 +170,8 @@ TEST(test_names_of_a_start)
     struct psd_task *t = sv->t[0]->core;
     struct psd_start_list l = {.of = NULL};
     struct psi_err err;
+    names_of_many_containers(t);
     for (uint32_t i = 0; i < MANY; i++) {
-        struct psd_create item = {.definition = {.dtype = PS_F32}};
-        (void)snprintf(item.container, sizeof(item.container), "%s", name_of(i));
-        (void)snprintf(item.name, sizeof(item.name), "v");
-        assert_ok(psd_name_record(t, &item, &t->peers[1], &err), &err);
         assert_ok(i % 2 == 0 ? psd_start_list_put(t, &l, name_of(i), 1, &err) : PS_OK, &err);
     }
     count_begins();

@@ -92,7 +92,7 @@ TEST(test_a_container_at_the_limit)
         assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
         const struct psd_definition d = psd_variable_definition(psd_variable_find(psd_container_find(s, "localhost"), "first"));
         const uint64_t needs = PSD_CONTAINER_BYTES + psd_variable_record_bytes("v", 1) + psd_definition_memory_bytes(&d) +
-                               psd_name_bytes("another", "v", &d);
+                               psd_name_bytes(&e->t->core->names, "another", "v", &d);
         variable_item(&m, "another", "v");
         const uint64_t taken = psd_store_taken(s);
         psd_store_set_budget(s, taken + needs + (uint64_t)delta);
@@ -113,7 +113,7 @@ TEST(test_a_name_at_the_limit)
     variable_item(&m, "", "first");
     assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
     const struct psd_definition d = psd_variable_definition(psd_variable_find(psd_container_find(s, "localhost"), "first"));
-    const uint64_t needs = psd_name_bytes("localhost", "v", &d);
+    const uint64_t needs = psd_name_bytes(&e->t->core->names, "localhost", "v", &d);
     variable_item(&m, "", "v");
     for (int delta = -1; delta <= 1; delta++) {
         psd_store_set_budget(s, psd_store_taken(s) + needs + (uint64_t)delta);
