@@ -73,6 +73,9 @@ struct psd_conn {
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     struct psi_list held;                 /* of the task, while a push of it waits for the memory of a cut: it is not read */
     uint64_t held_beat_ms;
+    struct psi_list listing; /* of the task, while VARS or QUEUES of it goes on: it is not read */
+    uint64_t listing_id, listing_cursor, listing_beat_ms;
+    uint8_t listing_op;
     struct psi_list full; /* of the task, while too many of its replies wait: it is not read */
     struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;
@@ -232,7 +235,8 @@ struct psd_task {
     ps_reason disk_reason; /* of the one that has ended last */
     struct psi_list full;  /* connections with requests that wait until replies are out, the longest waiting first */
     struct psi_list held;  /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
-    struct psi_list slow;  /* INITs of large variables (rpc/slow.c), the oldest first */
+    struct psi_list listings;  /* connections of lists that go on (rpc/listing.c), the one whose turn it is first */
+    struct psi_list slow;      /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building;  /* psd_rounds: new values are made (rpc/rounds.c) */
     bool rounds_moved;         /* a group may have moved: the directory looks at all of them at the end of the event */
     struct psi_list groups;    /* directory: struct psd_group of directory/rounds.h */

@@ -39,6 +39,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->init_at_once_bytes = PS_INIT_AT_ONCE_BYTES;
     config->init_slice_bytes = PS_INIT_SLICE_BYTES;
     config->cut_slice_bytes = PS_CUT_SLICE_BYTES;
+    config->list_slice_rows = PS_LIST_SLICE_ROWS;
     config->cut_pace_bytes = PS_CUT_PACE_BYTES;
     config->round_slice_bytes = PS_ROUND_SLICE_BYTES;
     config->tick_looks = PS_TICK_LOOKS;
@@ -220,8 +221,8 @@ void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason
 
 bool psd_task_has_work(const struct psd_task *t)
 {
-    return psd_slow_has_work(t) || psd_held_has_work(t) || psd_full_has_work(t) || psd_rounds_has_work(t) ||
-           psd_cut_has_work(t) || psd_queues_have_work(t);
+    return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
+           psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t);
 }
 
 void psd_task_work(struct psd_task *t)
@@ -232,6 +233,10 @@ void psd_task_work(struct psd_task *t)
     }
     if (psd_held_has_work(t)) {
         psd_dispatch_rest(t, psd_held_work(t));
+    }
+    c = psd_listing_has_work(t) ? psd_listing_work(t) : NULL;
+    if (c != NULL) {
+        psd_dispatch_rest(t, c);
     }
     if (psd_full_has_work(t)) {
         psd_dispatch_rest(t, psd_full_work(t));
@@ -394,6 +399,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_wait_tick(t);
     psd_slow_tick(t);
     psd_held_tick(t);
+    psd_listing_tick(t);
     psd_task_link_tick(t);
     psd_job_tick(t);
     psd_save_tick(t);
@@ -481,6 +487,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->works);
     psi_list_init(&t->disk_asks);
     psi_list_init(&t->slow);
+    psi_list_init(&t->listings);
     psi_list_init(&t->full);
     psi_list_init(&t->held);
     psi_list_init(&t->building);
@@ -655,7 +662,7 @@ void psd_task_check_invariants(const struct psd_task *t)
         PSI_ASSERT(!c->closing && c->link->owner == c);
         PSI_ASSERT(c->record == NULL || c->record->conn == c);
         PSI_ASSERT(c->peer == NULL || c->peer->conn == c);
-        PSI_ASSERT(c->slow == NULL || c->link->paused);
+        PSI_ASSERT((c->slow == NULL && !psd_listing_goes_on(c)) || c->link->paused);
         conns++;
     }
     PSI_ASSERT(conns == t->conn_count && psi_list_empty(&t->ended));

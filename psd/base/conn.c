@@ -62,7 +62,7 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     c->paused_out = is_full(q) || (c->paused_out && !has_drained(q));
     t->count.bytes_out += q->sent_bytes - c->counted_out;
     c->counted_out = q->sent_bytes;
-    bool waits = c->slow != NULL || psi_list_linked(&c->held) || psi_list_linked(&c->full);
+    bool waits = c->slow != NULL || psi_list_linked(&c->held) || psi_list_linked(&c->full) || psi_list_linked(&c->listing);
     bool paused = c->paused_out || c->link->want_buffer || waits;
     if (paused != c->link->paused) {
         c->link->paused = paused;
@@ -213,6 +213,7 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     psi_buf_init(&c->rest, PS_REST_BYTES_MAX);
     psi_list_init(&c->held);
     psi_list_init(&c->full);
+    psi_list_init(&c->listing);
     PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
     psi_list_push_back(&t->conns, &c->all);
     t->conn_count++;
@@ -228,6 +229,7 @@ void psd_conn_end(struct psd_task *t, struct psd_conn *c)
     psi_list_remove(&c->all);
     psi_list_remove(&c->held);
     psi_list_remove(&c->full);
+    psi_list_remove(&c->listing);
     t->conn_count--;
     psi_list_push_back(&t->ended, &c->all);
     c->link->owner = NULL;

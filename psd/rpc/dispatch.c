@@ -185,7 +185,7 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
     struct psi_err err;
     bool cold = t->store.variable_count >= WARM_VARIABLES;
     while (!c->closing) {
-        if (c->slow != NULL || psd_held_begins(t, c) || (n > 0 && psd_full_begins(t, c))) {
+        if (c->slow != NULL || psd_listing_goes_on(c) || psd_held_begins(t, c) || (n > 0 && psd_full_begins(t, c))) {
             if (!keep_rest(c, p, n)) {
                 reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                           "no memory for what came behind a request that waits");

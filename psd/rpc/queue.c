@@ -375,24 +375,9 @@ static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
     }
 }
 
-void psd_rpc_queues(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_queue_list_add(struct psd_list *l, const struct psd_variable *v)
 {
-    if (psd_peers_refuse(t, c, r)) {
-        return;
-    }
-    uint32_t count = 0;
-    const struct psd_variable **all = psd_variables_by_name(t, true, &count);
-    if (all == NULL) {
-        psd_list_refuse(t, c, r);
-        return;
-    }
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_QUEUES, PS_FLAG_REPLY, r->header.id);
-    for (uint32_t i = 0; i < count; i++) {
-        ps_v1_QueueAnswer a = ps_v1_QueueAnswer_init_zero;
-        tell(all[i], &a);
-        psd_list_add(&l, &ps_v1_QueueAnswer_msg, &a);
-    }
-    psd_list_end(&l);
-    psi_free(all);
+    ps_v1_QueueAnswer a = ps_v1_QueueAnswer_init_zero;
+    tell(v, &a);
+    psd_list_add(l, &ps_v1_QueueAnswer_msg, &a);
 }

@@ -213,8 +213,18 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
 /** It is deleted, and the disk that was to note that has failed: what its client is told. */
 struct psi_err psd_delete_not_noted(const struct psi_err *err);
 void psd_reset_here(struct psd_task *t, const char *container);
-/** All variables, or all queues, by container and name: [*out_count], to be freed. NULL: no memory. */
-const struct psd_variable **psd_variables_by_name(const struct psd_task *t, bool queues, uint32_t *out_count);
+/** An entry of VARS' answer, of QUEUES'. */
+void psd_variable_list_add(struct psd_list *l, const struct psd_variable *v);
+void psd_queue_list_add(struct psd_list *l, const struct psd_variable *v);
+
+/* ---- listing.c: VARS and QUEUES, in slices ---- */
+/** A list of c goes on: nothing more of the connection is carried out. */
+bool psd_listing_goes_on(const struct psd_conn *c);
+bool psd_listing_has_work(const struct psd_task *t);
+/** One slice. Returns a connection whose list is over: what was kept is to be dispatched; NULL: there is none. */
+struct psd_conn *psd_listing_work(struct psd_task *t);
+/** As psd_slow_tick(). */
+void psd_listing_tick(struct psd_task *t);
 
 /* ---- call.c: CALL ---- */
 /** As psd_task_call_finished(). */

@@ -238,69 +238,26 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 /* ---- VARS ---- */
 
-static int by_name(const void *a, const void *b)
+void psd_variable_list_add(struct psd_list *l, const struct psd_variable *v)
 {
-    const struct psd_variable *const *x = a;
-    const struct psd_variable *const *y = b;
-    int order = strcmp((*x)->container->name, (*y)->container->name);
-    return order != 0 ? order : strcmp((*x)->name, (*y)->name);
-}
-
-const struct psd_variable **psd_variables_by_name(const struct psd_task *t, bool queues, uint32_t *out_count)
-{
-    uint32_t count = 0;
-    uint64_t cursor = 0, handle = 0;
-    void *value = NULL;
-    const struct psd_variable **all = psi_calloc((size_t)t->store.variable_count + 1, sizeof(const struct psd_variable *));
-    while (all != NULL && psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
-        const struct psd_variable *v = value;
-        if ((v->queue != NULL) == queues) {
-            all[count++] = v;
-        }
-    }
-    if (count > 0) {
-        qsort(all, count, sizeof(const struct psd_variable *), by_name);
-    }
-    *out_count = count;
-    return all;
-}
-
-void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    if (psd_peers_refuse(t, c, r)) {
-        return;
-    }
-    uint32_t count = 0;
-    const struct psd_variable **all = psd_variables_by_name(t, false, &count);
-    if (all == NULL) {
-        psd_list_refuse(t, c, r);
-        return;
-    }
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_VARS, PS_FLAG_REPLY, r->header.id);
-    for (uint32_t i = 0; i < count; i++) {
-        const struct psd_variable *v = all[i];
-        ps_v1_VarAnswer a = ps_v1_VarAnswer_init_zero;
-        PSI_IGNORE(PSI_BYTES_SET(a.container, v->container->name)); /* fits: checked names */
-        PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* likewise */
-        a.dtype = (uint32_t)v->dtype;
-        const ps_shape shape = psd_variable_shape(v);
-        a.dims_count = (pb_size_t)shape.rank;
-        memcpy(a.dims, shape.dims, shape.rank * sizeof(int64_t));
-        a.has_optimizer = true;
-        psi_optimizer_to_msg(&v->optimizer, &a.optimizer);
-        a.version = v->version;
-        a.initialised = v->initialised;
-        a.sealed = v->sealed;
-        a.pushes = v->pushes;
-        a.in_progress = v->in_progress;
-        a.handle = v->handle;
-        a.atomic = v->atomic;
-        a.rate = v->rate;
-        a.bytes = v->initialised ? v->bytes : 0;
-        a.order = v->order;
-        psd_list_add(&l, &ps_v1_VarAnswer_msg, &a);
-    }
-    psd_list_end(&l);
-    psi_free(all);
+    ps_v1_VarAnswer a = ps_v1_VarAnswer_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(a.container, v->container->name)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* likewise */
+    a.dtype = (uint32_t)v->dtype;
+    const ps_shape shape = psd_variable_shape(v);
+    a.dims_count = (pb_size_t)shape.rank;
+    memcpy(a.dims, shape.dims, shape.rank * sizeof(int64_t));
+    a.has_optimizer = true;
+    psi_optimizer_to_msg(&v->optimizer, &a.optimizer);
+    a.version = v->version;
+    a.initialised = v->initialised;
+    a.sealed = v->sealed;
+    a.pushes = v->pushes;
+    a.in_progress = v->in_progress;
+    a.handle = v->handle;
+    a.atomic = v->atomic;
+    a.rate = v->rate;
+    a.bytes = v->initialised ? v->bytes : 0;
+    a.order = v->order;
+    psd_list_add(l, &ps_v1_VarAnswer_msg, &a);
 }

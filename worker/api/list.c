@@ -49,6 +49,14 @@ static ps_status list(ps_session *s, enum psi_request_kind kind, struct psi_list
     return psi_api_result(&err, st);
 }
 
+static int queue_by_container_and_name(const void *a, const void *b)
+{
+    const ps_queue_info *x = a;
+    const ps_queue_info *y = b;
+    int order = strcmp(x->container, y->container);
+    return order != 0 ? order : strcmp(x->name, y->name);
+}
+
 static int by_container_and_name(const void *a, const void *b)
 {
     const ps_variable_info *x = a;

@@ -28,7 +28,7 @@
          SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) TEXT(rival) OTHER(take_session_rest)) \
     LIST(WAITS, "waits", OF_TASK, wait, ps_wait_info, NULL, WaitAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) TEXT(what) TEXT(release) SAME(since_ms) OTHER(take_wait_rest)) \
-    LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, NULL, QueueAnswer, \
+    LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, queue_by_container_and_name, QueueAnswer, \
          TEXT(container) TEXT(name) SAME(size) SAME(taken) SAME(bytes) SAME(enqueuers) SAME(dequeuers) SAME(closed) SAME(epoch) \
          SAME(items) SAME(done) SAME(step) SAME(dropped) OTHER(take_queue)) \
     LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \

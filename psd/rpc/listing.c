@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * VARS and QUEUES: what this task has, of which there may be a million. The list is made in slices, so that everybody else is
+ * served meanwhile, and no faster than its client reads. Each entry is as it is when its turn comes.
+ *
+ * Happy path: psd_listing_begin() sends the first slice; where there is more, the connection is not read ->
+ * psd_listing_work(), a slice a turn of the shell's loop, the connections in turn -> the last frame: what came behind the request
+ * is read, then the connection. Failure: the connection ends, or there is no memory for a frame, which ends it: nothing is left.
+ */
+#include "rpc.h"
+
+static void add(struct psd_list *l, const struct psd_variable *v)
+{
+    if (l->op == PS_OP_QUEUES && v->queue != NULL) {
+        psd_queue_list_add(l, v);
+    } else if (l->op == PS_OP_VARS && v->queue == NULL) {
+        psd_variable_list_add(l, v);
+    }
+}
+
+/* A slice; false: it was the last one. */
+static bool go_on(struct psd_task *t, struct psd_conn *c)
+{
+    struct psd_list l;
+    void *value = NULL;
+    uint32_t left = t->config.list_slice_rows;
+    psd_list_begin(&l, t, c, c->listing_op, PS_FLAG_REPLY, c->listing_id);
+    while (left > 0 && psi_u64_map_next(&t->store.handles, &c->listing_cursor, NULL, &value)) {
+        add(&l, value);
+        left--;
+    }
+    if (left > 0) {
+        psd_list_end(&l);
+    } else {
+        psd_list_pause(&l);
+    }
+    return left == 0 && !c->closing;
+}
+
+void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    if (psd_peers_refuse(t, c, r)) {
+        return;
+    }
+    c->listing_op = r->header.op;
+    c->listing_id = r->header.id;
+    c->listing_cursor = 0;
+    c->listing_beat_ms = t->now_ms;
+    if (go_on(t, c)) {
+        psi_list_push_back(&t->listings, &c->listing);
+    }
+}
+
+bool psd_listing_goes_on(const struct psd_conn *c)
+{
+    return psi_list_linked(&c->listing);
+}
+
+/* The one whose turn it is; NULL: none has room for what it would send. */
+static struct psd_conn *next(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->listings) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
+        if (!c->paused_out && !c->link->want_buffer) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+bool psd_listing_has_work(const struct psd_task *t)
+{
+    return next(t) != NULL;
+}
+
+struct psd_conn *psd_listing_work(struct psd_task *t)
+{
+    struct psd_conn *c = next(t);
+    psi_list_remove(&c->listing);
+    if (go_on(t, c)) {
+        psi_list_push_back(&t->listings, &c->listing);
+        psd_conn_balance(t, c);
+        return NULL;
+    }
+    return c->closing ? NULL : c;
+}
+
+void psd_listing_tick(struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->listings) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
+        if (t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
+            c->listing_beat_ms = t->now_ms;
+            psd_beat_answer(t, c, 0); /* to none: anything that comes says that this task lives */
+        }
+    }
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* VARS and QUEUES are sent in slices: how many rows a turn looks at, what is served in between, what is left when a session ends.
+ */
+#include "queue_test.h"
+
+enum { VARIABLES = 20, SLICE = 4 };
+
+static void in_slices(struct psd_task_config *config)
+{
+    config->list_slice_rows = SLICE;
+}
+
+static struct env *with_variables(void)
+{
+    struct env *e = env_new(in_slices);
+    for (int i = 0; i < VARIABLES; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "v%02d", i);
+        assert_int_equal(fc_make(&e->c, name, PS_F32, 1, ps_sgd(1)), PS_OK);
+    }
+    return e;
+}
+
+/* The rows of one frame that has come; more: another one follows. */
+static uint32_t rows_of_frame(struct fc *c, bool *out_more)
+{
+    ps_v1_VarAnswer a;
+    struct wire *body = wire_new();
+    struct fc_reply r = fc_take(c, body);
+    const uint8_t *p = body->data;
+    size_t n = body->len;
+    uint32_t rows = 0;
+    assert_applied(r);
+    while (n > 0 && fc_item(&p, &n, &ps_v1_VarAnswer_msg, &a)) {
+        rows++;
+    }
+    *out_more = (r.h.flags & PS_FLAG_MORE) != 0;
+    return rows;
+}
+
+static void send_request(struct fc *c, uint8_t op, uint64_t id)
+{
+    struct wire *w = wire_new();
+    fc_frame(c, w, op, 0, id, 0, NULL, 0, NULL);
+    shell_send(c->conn, w);
+}
+
+TEST(test_a_turn_looks_at_a_slice)
+{
+    struct env *e = with_variables();
+    struct fc *other = fc_new(e->t, 2);
+    struct wire *w = wire_new();
+    bool more = true;
+    e->t->work_held = true;
+    fc_frame(&e->c, w, PS_OP_VARS, 0, 100, 0, NULL, 0, NULL);
+    fc_frame(&e->c, w, PS_OP_BEAT, 0, 101, 0, NULL, 0, NULL); /* is carried out when the list is over */
+    shell_send(e->c.conn, w);
+    for (uint32_t rows = 0; more;) {
+        uint32_t come = rows_of_frame(&e->c, &more);
+        rows += come;
+        assert_in_range(come, more ? SLICE : 0, SLICE);
+        assert_int_equal(e->c.conn->core->paused, more);
+        assert_int_equal(psd_task_has_work(e->t->core), more);
+        assert_true(more || rows == VARIABLES);
+        psd_task_check_invariants(e->t->core);
+        if (more) {
+            assert_applied(fc_list(other, PS_OP_INFO, NULL, NULL, NULL)); /* others are served */
+            psd_task_work(e->t->core);
+            shell_settle(e->t);
+        }
+    }
+    assert_int_equal(fc_take(&e->c, NULL).h.id, 101);
+}
+
+/* What goes meanwhile is not listed any more, or was. */
+TEST(test_variables_go_meanwhile)
+{
+    struct env *e = with_variables();
+    struct fc *other = fc_new(e->t, 2);
+    bool more = false;
+    e->t->work_held = true;
+    send_request(&e->c, PS_OP_VARS, 100);
+    assert_int_equal(rows_of_frame(&e->c, &more), SLICE);
+    assert_true(more);
+    assert_applied(fc_reset(other, 1, ""));
+    e->t->work_held = false;
+    shell_run(&e->net);
+    assert_int_equal(rows_of_frame(&e->c, &more), 0);
+    assert_false(more);
+}
+
+TEST(test_the_session_ends_meanwhile)
+{
+    struct env *e = with_variables();
+    bool more = false;
+    e->t->work_held = true;
+    send_request(&e->c, PS_OP_VARS, 100);
+    assert_int_equal(rows_of_frame(&e->c, &more), SLICE);
+    shell_cut(e->c.conn);
+    assert_false(psd_task_has_work(e->t->core));
+}
+
+/* It waits for a client that does not read, and goes on when that reads again. */
+TEST(test_a_client_that_does_not_read)
+{
+    struct env *e = env_new(in_slices);
+    ps_v1_QueueAnswer a;
+    const ps_v1_Queue q = queue_like(PSI_QUEUE_FIFO, 10);
+    for (int i = 0; i < VARIABLES; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "q%02d", i);
+        const ps_v1_CreateItem m = queue_item(name, &q);
+        assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
+    }
+    struct wire *w = wire_new();
+    e->c.conn->stuck = true;
+    for (uint64_t i = 0; i < 6000; i++) { /* their replies wait: its queue is full */
+        fc_frame(&e->c, w, PS_OP_BEAT, 0, 1 + i, 0, NULL, 0, NULL);
+    }
+    fc_frame(&e->c, w, PS_OP_QUEUES, 0, 7000, 0, NULL, 0, NULL);
+    shell_send(e->c.conn, w);
+    assert_false(psd_task_has_work(e->t->core));
+    shell_unstick(e->c.conn);
+    uint32_t rows = 0;
+    for (bool more = true; more;) {
+        struct wire *body = wire_new();
+        struct fc_reply r = fc_take(&e->c, body);
+        const uint8_t *p = body->data;
+        size_t n = body->len;
+        assert_applied(r);
+        while (r.h.op == PS_OP_QUEUES && n > 0 && fc_item(&p, &n, &ps_v1_QueueAnswer_msg, &a)) {
+            rows++;
+        }
+        more = r.h.op != PS_OP_QUEUES || (r.h.flags & PS_FLAG_MORE) != 0;
+    }
+    assert_int_equal(rows, VARIABLES);
+}
