@@ -17,6 +17,7 @@
 #include "common/optimizer.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What is asked for. */
@@ -70,16 +71,25 @@ ps_status psd_rate_check(double rate, struct psi_err *err)
                : psi_fail(err, PS_INVALID_ARGUMENT, "learning rate %g: it must be finite and > 0", rate);
 }
 
+/* False: it was so. */
+static bool change(struct psd_task *t, const struct psd_variable *v, double rate)
+{
+    const struct psd_change c = {.kind = PSD_CHANGE_RATE, .rate = {.variable = v, .rate = rate}};
+    if (memcmp(&v->rate, &rate, sizeof(rate)) == 0) {
+        return false;
+    }
+    psd_commit(t, &c);
+    return true;
+}
+
 void psd_rate_change(struct psd_task *t, const char *peer, const struct psd_variable *v, double rate)
 {
     ps_optimizer with = v->optimizer;
     char text[PSI_OPTIMIZER_TEXT_MAX];
-    struct psd_change change = {.kind = PSD_CHANGE_RATE, .rate = {.variable = v, .rate = rate}};
-    if (memcmp(&v->rate, &rate, sizeof(rate)) == 0) {
+    if (!change(t, v, rate)) {
         return;
     }
     with.learning_rate = rate == 0 ? with.learning_rate : rate;
-    psd_commit(t, &change);
     psd_log(t, PSI_LOG_INFO, rate == 0 ? "rate_cleared" : "rate_set", PSI_KV("peer", peer), PSI_KV("var", v->name),
             PSI_KV("now", psi_optimizer_format(&with, text, sizeof(text))));
 }
@@ -110,10 +120,11 @@ static ps_status set_one(struct psd_task *t, const struct psd_conn *c, const str
                     nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }
 
-/* First pass checks, second sets: all or none. */
+/* First pass checks, second sets: all or none. One line of the log for all: a container may have a million. */
 static ps_status set_all(struct psd_task *t, const struct psd_conn *c, const struct psd_container *in, double rate,
                          uint64_t *out_count, struct psi_err *err)
 {
+    uint64_t changed = 0;
     *out_count = 0;
     for (int pass = 0; pass < 2; pass++) {
         uint64_t cursor = 0;
@@ -124,7 +135,7 @@ static ps_status set_all(struct psd_task *t, const struct psd_conn *c, const str
                 continue; /* queues too */
             }
             if (pass == 1) {
-                psd_rate_change(t, c->text, v, rate);
+                changed += change(t, v, rate);
                 ++*out_count;
                 continue;
             }
@@ -133,6 +144,12 @@ static ps_status set_all(struct psd_task *t, const struct psd_conn *c, const str
                 return st;
             }
         }
+    }
+    if (changed > 0) {
+        char text[32];
+        PSI_IGNORE(snprintf(text, sizeof(text), "%g", rate)); /* fits */
+        psd_log(t, PSI_LOG_INFO, rate == 0 ? "rate_cleared" : "rate_set", PSI_KV("peer", c->text), PSI_KV("container", in->name),
+                PSI_KV("variables", changed), PSI_KV("rate", text));
     }
     return PS_OK;
 }

@@ -168,6 +168,8 @@ TEST(test_all_of_a_container)
     assert_int_equal(fc_create(&e->c, &m, NULL), PS_OK);
     assert_applied(set_rate_of(&e->c, "localhost", NULL, 0.25, false, &count));
     assert_int_equal(count, 2);
+    assert_true(shell_logged(e->t, "container=localhost variables=2 rate=0.25"));
+    assert_false(shell_logged(e->t, "var=")); /* one line for all */
     assert_true(step_of(&e->c, &w) == 0.25);
     /* 1e-50 is a rate for float64 only: none of the two has it */
     assert_reply(set_rate_of(&e->c, "localhost", NULL, 1e-50, false, NULL), PS_INVALID_ARGUMENT, "variable 'w'");
