@@ -73,9 +73,9 @@ struct psd_conn {
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     struct psi_list held;                 /* of the task, while a push of it waits for the memory of a cut: it is not read */
     uint64_t held_beat_ms;
-    struct psi_list listing; /* of the task, while VARS or QUEUES of it goes on: it is not read */
+    struct psi_list listing;              /* of the task, while a list of it goes on (rpc/listing.c): it is not read */
+    const struct psd_listing *listing_of; /* ... which */
     uint64_t listing_id, listing_cursor, listing_beat_ms;
-    uint8_t listing_op;
     struct psi_list full; /* of the task, while too many of its replies wait: it is not read */
     struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;

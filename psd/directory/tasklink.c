@@ -493,35 +493,30 @@ static void say_hello(struct psd_task *t, struct psd_conn *c)
     psd_ask_meta(t, c, PS_OP_HELLO, &ps_v1_Hello_msg, &hello);
 }
 
-static void send_list(struct psd_task *t, struct psd_conn *c)
+static void list_variable(struct psd_list *l, const struct psd_variable *v)
 {
-    t->list_again = false;
-    psd_start_drop(t); /* the directory decides anew */
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_LIST, 0, ++c->next_id);
-    uint64_t cursor = 0;
-    uint64_t handle = 0;
-    void *value = NULL;
-    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
-        const struct psd_variable *v = value;
-        ps_v1_ListItem item = ps_v1_ListItem_init_zero;
-        PSI_IGNORE(PSI_BYTES_SET(item.container, v->container->name)); /* fits: checked names */
-        PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* likewise */
-        item.dtype = (uint32_t)v->dtype;
-        item.atomic = v->atomic;
-        const ps_shape shape = psd_variable_shape(v);
-        item.dims_count = (pb_size_t)shape.rank;
-        memcpy(item.dims, shape.dims, shape.rank * sizeof(int64_t));
-        item.optimizer_kind = v->optimizer.kind;
-        item.queue = v->queue != NULL;
-        item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
-        item.by_rounds = v->container->by_rounds;
-        psd_list_add(&l, &ps_v1_ListItem_msg, &item);
-    }
+    ps_v1_ListItem item = ps_v1_ListItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(item.container, v->container->name)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* likewise */
+    item.dtype = (uint32_t)v->dtype;
+    item.atomic = v->atomic;
+    const ps_shape shape = psd_variable_shape(v);
+    item.dims_count = (pb_size_t)shape.rank;
+    memcpy(item.dims, shape.dims, shape.rank * sizeof(int64_t));
+    item.optimizer_kind = v->optimizer.kind;
+    item.queue = v->queue != NULL;
+    item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
+    item.by_rounds = v->container->by_rounds;
+    psd_list_add(l, &ps_v1_ListItem_msg, &item);
+}
+
+static void list_rest(struct psd_task *t, struct psd_list *l)
+{
     ps_v1_ListItem order = ps_v1_ListItem_init_zero;
     order.order = t->store.next_order;
-    psd_list_add(&l, &ps_v1_ListItem_msg, &order);
-    cursor = 0;
+    psd_list_add(l, &ps_v1_ListItem_msg, &order);
+    uint64_t cursor = 0;
+    void *value = NULL;
     while (psi_map_next(&t->chiefs, &cursor, NULL, NULL, &value)) {
         const struct psd_chief *chief = value;
         if (chief->number == 0) {
@@ -530,12 +525,20 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
         ps_v1_ListItem item = ps_v1_ListItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(item.container, chief->container)); /* fits: checked name */
         item.chief_number = chief->number;
-        psd_list_add(&l, &ps_v1_ListItem_msg, &item);
+        psd_list_add(l, &ps_v1_ListItem_msg, &item);
     }
-    psd_groups_list_add(t, &l);
-    psd_save_list_add(t, &l);
-    psd_start_list_add(t, &l);
-    psd_list_end(&l);
+    psd_groups_list_add(t, l);
+    psd_save_list_add(t, l);
+    psd_start_list_add(t, l);
+}
+
+/* Nothing of the directory is read before the list is over: what it asks for is behind what is listed. */
+static void send_list(struct psd_task *t, struct psd_conn *c)
+{
+    static const struct psd_listing all = {.op = PS_OP_LIST, .add = list_variable, .end = list_rest};
+    t->list_again = false;
+    psd_start_drop(t); /* the directory decides anew */
+    psd_listing_begin(t, c, &all, ++c->next_id);
 }
 
 /* What this task holds may no longer be what the directory takes it for. */
@@ -607,6 +610,9 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
 void psd_task_link_turn(struct psd_task *t)
 {
     struct psd_conn *c = t->list_again ? t->peers[t->directory].conn : NULL;
+    if (c != NULL && psd_listing_goes_on(c)) {
+        return; /* again when this one is over */
+    }
     t->list_again = false;
     if (c != NULL && c->hello_done && !c->closing) {
         send_list(t, c);

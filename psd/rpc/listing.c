@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * VARS and QUEUES: what this task has, of which there may be a million. The list is made in slices, so that everybody else is
- * served meanwhile, and no faster than its client reads. Each entry is as it is when its turn comes.
+ * Lists of what this task has, of which there may be a million: VARS and QUEUES for a client, LIST for the directory. A list is
+ * made in slices, so that everybody else is served meanwhile, and no faster than the other side reads. Each entry is as it is
+ * when its turn comes.
  *
  * Happy path: psd_listing_begin() sends the first slice; where there is more, the connection is not read ->
  * psd_listing_work(), a slice a turn of the shell's loop, the connections in turn -> the last frame: what came behind the request
@@ -9,45 +10,38 @@
  */
 #include "rpc.h"
 
-static void add(struct psd_list *l, const struct psd_variable *v)
-{
-    if (l->op == PS_OP_QUEUES && v->queue != NULL) {
-        psd_queue_list_add(l, v);
-    } else if (l->op == PS_OP_VARS && v->queue == NULL) {
-        psd_variable_list_add(l, v);
-    }
-}
-
 /* A slice; false: it was the last one. */
 static bool go_on(struct psd_task *t, struct psd_conn *c)
 {
+    const struct psd_listing *of = c->listing_of;
     struct psd_list l;
     void *value = NULL;
     uint32_t left = t->config.list_slice_rows;
-    psd_list_begin(&l, t, c, c->listing_op, PS_FLAG_REPLY, c->listing_id);
+    psd_list_begin(&l, t, c, of->op, of->flags, c->listing_id);
     while (left > 0 && psi_u64_map_next(&t->store.handles, &c->listing_cursor, NULL, &value)) {
-        add(&l, value);
+        of->add(&l, value);
         left--;
     }
-    if (left > 0) {
-        psd_list_end(&l);
-    } else {
+    if (left == 0) {
         psd_list_pause(&l);
+        return !c->closing;
     }
-    return left == 0 && !c->closing;
+    if (of->end != NULL) {
+        of->end(t, &l);
+    }
+    psd_list_end(&l);
+    return false;
 }
 
-void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_listing *of, uint64_t id)
 {
-    if (psd_peers_refuse(t, c, r)) {
-        return;
-    }
-    c->listing_op = r->header.op;
-    c->listing_id = r->header.id;
+    c->listing_of = of;
+    c->listing_id = id;
     c->listing_cursor = 0;
     c->listing_beat_ms = t->now_ms;
     if (go_on(t, c)) {
         psi_list_push_back(&t->listings, &c->listing);
+        psd_conn_balance(t, c);
     }
 }
 
@@ -91,7 +85,7 @@ void psd_listing_tick(struct psd_task *t)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->listings) {
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
-        if (t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
+        if (c->listing_of->flags == PS_FLAG_REPLY && t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
             c->listing_beat_ms = t->now_ms;
             psd_beat_answer(t, c, 0); /* to none: anything that comes says that this task lives */
         }

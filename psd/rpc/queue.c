@@ -375,9 +375,19 @@ static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
     }
 }
 
-void psd_queue_list_add(struct psd_list *l, const struct psd_variable *v)
+static void add_queue(struct psd_list *l, const struct psd_variable *v)
 {
     ps_v1_QueueAnswer a = ps_v1_QueueAnswer_init_zero;
-    tell(v, &a);
-    psd_list_add(l, &ps_v1_QueueAnswer_msg, &a);
+    if (v->queue != NULL) {
+        tell(v, &a);
+        psd_list_add(l, &ps_v1_QueueAnswer_msg, &a);
+    }
+}
+
+void psd_rpc_queues(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    static const struct psd_listing queues = {.op = PS_OP_QUEUES, .flags = PS_FLAG_REPLY, .add = add_queue};
+    if (!psd_peers_refuse(t, c, r)) {
+        psd_listing_begin(t, c, &queues, r->header.id);
+    }
 }

@@ -59,7 +59,7 @@
     ROW(CHECKPOINT_DELETE, AT_CLIENT | ONLY_DIRECTORY | WAITS,      CLUSTER(ADMINISTER),          psd_rpc_checkpoint_delete) \
     ROW(CHECKPOINT_RESTORE, AT_CLIENT | ONLY_DIRECTORY | WAITS,     CLUSTER(ADMINISTER),          psd_rpc_checkpoint_restore) \
     ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_info) \
-    ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                        psd_listing_begin) \
+    ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_vars) \
     ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_config) \
     ROW(CONFIG_SET,   AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_config_set) \
     ROW(SHUTDOWN,     AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_shutdown) \
@@ -69,7 +69,7 @@
     ROW(CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_containers) \
     ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_tasks) \
     ROW(ROUNDS,       AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_rounds) \
-    ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_listing_begin) \
+    ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_queues) \
     ROW(AGES,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_ages) \
     ROW(CHECKPOINTS,  AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_checkpoints) \
     ROW(CHECKPOINT_READ, AT_CLIENT,                                 CLUSTER(ADMINISTER),            psd_rpc_checkpoint_read) \

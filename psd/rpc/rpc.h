@@ -213,11 +213,16 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
 /** It is deleted, and the disk that was to note that has failed: what its client is told. */
 struct psi_err psd_delete_not_noted(const struct psi_err *err);
 void psd_reset_here(struct psd_task *t, const char *container);
-/** An entry of VARS' answer, of QUEUES'. */
-void psd_variable_list_add(struct psd_list *l, const struct psd_variable *v);
-void psd_queue_list_add(struct psd_list *l, const struct psd_variable *v);
 
-/* ---- listing.c: VARS and QUEUES, in slices ---- */
+/* ---- listing.c: lists of what a task has, in slices ---- */
+struct psd_listing {
+    uint8_t op;
+    uint16_t flags;
+    void (*add)(struct psd_list *l, const struct psd_variable *v); /* the entry of a variable or queue, where it has one */
+    void (*end)(struct psd_task *t, struct psd_list *l);           /* what else is in it; NULL: nothing */
+};
+/** of: keeps. Not while another list of c goes on. */
+void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_listing *of, uint64_t id);
 /** A list of c goes on: nothing more of the connection is carried out. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);

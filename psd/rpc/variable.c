@@ -238,8 +238,11 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 /* ---- VARS ---- */
 
-void psd_variable_list_add(struct psd_list *l, const struct psd_variable *v)
+static void add_variable(struct psd_list *l, const struct psd_variable *v)
 {
+    if (v->queue != NULL) {
+        return;
+    }
     ps_v1_VarAnswer a = ps_v1_VarAnswer_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(a.container, v->container->name)); /* fits: checked names */
     PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* likewise */
@@ -260,4 +263,12 @@ void psd_variable_list_add(struct psd_list *l, const struct psd_variable *v)
     a.bytes = v->initialised ? v->bytes : 0;
     a.order = v->order;
     psd_list_add(l, &ps_v1_VarAnswer_msg, &a);
+}
+
+void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    static const struct psd_listing vars = {.op = PS_OP_VARS, .flags = PS_FLAG_REPLY, .add = add_variable};
+    if (!psd_peers_refuse(t, c, r)) {
+        psd_listing_begin(t, c, &vars, r->header.id);
+    }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* VARS and QUEUES are sent in slices: how many rows a turn looks at, what is served in between, what is left when a session ends.
  */
+#include "cluster_test.h"
 #include "queue_test.h"
 
 enum { VARIABLES = 20, SLICE = 4 };
@@ -134,4 +135,34 @@ TEST(test_a_client_that_does_not_read)
         more = r.h.op != PS_OP_QUEUES || (r.h.flags & PS_FLAG_MORE) != 0;
     }
     assert_int_equal(rows, VARIABLES);
+}
+
+/* A turn lists as little to the directory, which takes the task for connected when the list is over. */
+TEST(test_the_directory_hears_in_slices)
+{
+    struct cl *cl = cl_new_apart();
+    struct shell_conn *link = cl_join(cl, cl->ps1);
+    ps_v1_CreateAnswer a;
+    const struct psd_peer *p = &cl->ps0->core->peers[1];
+    for (int i = 0; i < VARIABLES; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "v%02d", i);
+        assert_int_equal(cl_create(cl, name, "ps", 1, false, &a), PS_OK);
+    }
+    cl->ps1->core->config.list_slice_rows = SLICE;
+    cl->ps1->work_held = true;
+    shell_cut(link);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
+    assert_int_equal(p->life, cl->ps1->core->life);
+    for (int slices = 1; slices <= VARIABLES / SLICE; slices++) {
+        assert_false(p->listed);
+        assert_true(psd_task_has_work(cl->ps1->core));
+        assert_int_equal(cl_create(cl, "v00", "ps", 1, false, &a), PS_UNAVAILABLE);
+        psd_task_work(cl->ps1->core);
+        shell_run(&cl->net);
+    }
+    assert_true(p->listed);
+    assert_false(psd_task_has_work(cl->ps1->core));
+    assert_int_equal(cl_create(cl, "v00", "ps", 1, false, &a), PS_OK);
+    assert_false(a.created);
 }
