@@ -488,6 +488,10 @@ bench-duplex: bench-programs ## steps over a link of RATE each way (2gbit), in n
 bench-names: bench-programs ## 1,000 variables created, initialised, reset: seconds, and the pause that others see
 	@PSD_BUILD=$(B) $(B)/tests/bench/names
 
+.PHONY: bench-turns
+bench-turns: $(B)/tests/bench/turns ## 500,000 names, 65,536 containers, 4,096 sessions, 1,024 resets: the longest turn of each operation
+	@$(B)/tests/bench/turns
+
 .PHONY: bench-memory
 bench-memory: bench-programs ## 500,000 small variables, 10,000 emptied containers: resident memory beside what psctl status counts
 	@PSD_BUILD=$(B) $(B)/tests/bench/memory

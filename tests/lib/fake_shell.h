@@ -57,6 +57,7 @@ struct shell_net {
     uint32_t check_every; /* so many events the invariants of a task are looked at; 0: after each */
     uint32_t unchecked;
     uint8_t *scratch;
+    void (*turn)(bool begins); /* told before and after each event of a core: bytes, work and ticks; NULL: nobody is */
 };
 
 /* A call that the core has handed over and that is not finished. */

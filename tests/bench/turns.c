@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The longest turns: a directory and a second ps, without sockets, have as many names, containers, sessions and resets as the
+ * limits allow (or as the arguments say), and each request that goes through a list of them is made once. For each one the
+ * longest time that a task was inside one event, in CPU time of the thread: nobody else is served by that task meanwhile.
+ *
+ *   turns [NAMES] [CONTAINERS] [SESSIONS] [RESETS]       `make bench-turns`
+ */
+#include "fake_client.h"
+
+#include "common/mem.h"
+#include "psd/directory/saves.h"
+#include "psd/directory/starts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SPEC "ps=127.0.0.1:1,127.0.0.1:2;worker=127.0.0.1:3"
+enum { BATCH = 500 /* items of one CREATE */ };
+
+static double longest_ms;
+
+static double now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* cannot fail for this clock */
+    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
+}
+
+static void turn(bool begins)
+{
+    static double begun_ms;
+    if (begins) {
+        begun_ms = now_ms();
+    } else {
+        double ms = now_ms() - begun_ms;
+        longest_ms = ms > longest_ms ? ms : longest_ms;
+    }
+}
+
+/* What was done since the last call. */
+static void row(const char *what)
+{
+    (void)printf("%-72s %8.1f\n", what, longest_ms);
+    (void)fflush(stdout);
+    longest_ms = 0;
+}
+
+static void check(bool ok, const char *what)
+{
+    if (!ok) {
+        (void)fprintf(stderr, "turns: %s\n", what);
+        exit(2);
+    }
+}
+
+static void any_memory(struct psd_task_config *config)
+{
+    config->memory_budget_bytes = UINT64_C(1) << 40;
+}
+
+static struct shell_task *task(struct shell_net *net, uint32_t index, uint64_t now)
+{
+    ps_status st = PS_OK;
+    struct shell_task *t = shell_task_new(net, SPEC, "ps", index, 42 + index, now, any_memory, &st);
+    check(t != NULL, "a task");
+    return t;
+}
+
+/* The second ps connects and lists. */
+static struct shell_conn *join(struct shell_net *net, struct shell_task *from, struct shell_task *to)
+{
+    while (from->dials == 0) {
+        shell_pass(net, 100);
+    }
+    return shell_dial(from, to);
+}
+
+/* Variables of one element, in turn on one ps and on the other, i % containers says in which container */
+static void create(struct fc *c, uint32_t from, uint32_t to, uint32_t containers)
+{
+    ps_optimizer sgd = {.kind = PS_OPT_SGD, .learning_rate = 0.5};
+    for (uint32_t at = from; at < to; at += BATCH) {
+        struct wire body;
+        wire_init(&body);
+        for (uint32_t i = at; i < to && i < at + BATCH; i++) {
+            ps_v1_CreateItem m;
+            char name[32], container[16];
+            (void)snprintf(name, sizeof(name), "layer/%07u/weights", i);
+            fc_create_item(&m, name, PS_F32, 1, &sgd);
+            m.task = i % 2;
+            if (containers > 1) {
+                (void)snprintf(container, sizeof(container), "c%07u", i % containers);
+                PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* fits */
+            }
+            wire_item(&body, &ps_v1_CreateItem_msg, &m);
+        }
+        struct wire w, answer;
+        wire_init(&w);
+        wire_init(&answer);
+        uint64_t id = c->next_id++;
+        fc_frame(c, &w, PS_OP_CREATE, 0, id, 0, NULL, 0, &body);
+        shell_send(c->conn, &w);
+        struct fc_reply r = fc_take(c, &answer);
+        while ((r.h.flags & PS_FLAG_MORE) != 0) {
+            r = fc_take(c, &answer);
+        }
+        check(r.status == PS_OK, r.text);
+        const uint8_t *p = answer.data;
+        size_t n = answer.len;
+        ps_v1_CreateAnswer a;
+        while (n > 0 && fc_item(&p, &n, &ps_v1_CreateAnswer_msg, &a)) {
+            check(a.status == PS_OK, (const char *)a.text.bytes);
+        }
+        fc_ack(c, id);
+        wire_fini(&w);
+        wire_fini(&answer);
+        wire_fini(&body);
+    }
+}
+
+static void list(struct fc *c, uint8_t op)
+{
+    struct wire out;
+    wire_init(&out);
+    check(fc_list(c, op, NULL, NULL, &out).status == PS_OK, "a list");
+    wire_fini(&out);
+}
+
+static void reset(struct fc *c, const char *container)
+{
+    uint64_t id = c->next_id++;
+    struct fc_reply r = fc_reset(c, id, container);
+    check(r.status == PS_OK, r.text);
+    fc_ack(c, id);
+}
+
+static struct fc_reply chief(struct fc *c, uint32_t i)
+{
+    char container[16];
+    ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    (void)snprintf(container, sizeof(container), "h%07u", i);
+    PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* fits */
+    return fc_list(c, PS_OP_CHIEF, &ps_v1_ContainerItem_msg, &m, NULL);
+}
+
+static struct fc_reply set_rate(struct fc *c)
+{
+    uint8_t meta[PS_META_BYTES_MAX];
+    size_t bytes = 0;
+    ps_v1_SetRate m = ps_v1_SetRate_init_zero;
+    ps_v1_ContainerItem item = ps_v1_ContainerItem_init_zero;
+    struct wire body;
+    wire_init(&body);
+    m.rate = 0.25;
+    memset(meta, 0, sizeof(meta));
+    PSI_IGNORE(psi_msg_encode(&ps_v1_SetRate_msg, &m, meta, sizeof(meta), &bytes, NULL)); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(item.container, PSI_CONTAINER_DEFAULT));                     /* likewise */
+    wire_item(&body, &ps_v1_ContainerItem_msg, &item);
+    struct fc_reply r = fc_call(c, PS_OP_SET_RATE, 0, c->next_id++, 0, meta, (uint32_t)psi_pad8((uint32_t)bytes), &body);
+    wire_fini(&body);
+    return r;
+}
+
+/* Which names their owners have lost, and what each task has made: no disk is needed for that. */
+static void look_at_names(struct psd_task *t)
+{
+    struct psd_saves saves = {.names_checked = false};
+    struct psd_starts starts = {.peers = calloc(t->peer_count, sizeof(struct psd_starts_peer))};
+    struct psd_saves *own_saves = t->saves;
+    struct psd_starts *own_starts = t->starts;
+    struct psi_err err;
+    check(starts.peers != NULL, "memory");
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        psi_map_init(&starts.peers[i].held_places, t->store.map_seed);
+    }
+    t->saves = &saves;
+    t->starts = &starts;
+    turn(true);
+    ps_status st = psd_saves_check_names(t, &err);
+    turn(false);
+    check(st == PS_OK, err.text);
+    row("psd_saves_check_names()");
+    turn(true);
+    st = psd_starts_list_now(t, &err);
+    turn(false);
+    check(st == PS_OK, err.text);
+    row("psd_starts_list_now()");
+    t->saves = own_saves;
+    t->starts = own_starts;
+    psd_start_list_fini(&starts.by_rounds);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        psi_map_fini(&starts.peers[i].held_places);
+        psi_free(starts.peers[i].held);
+    }
+    free(starts.peers);
+}
+
+static void open_sessions(struct shell_task *t, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct fc c;
+        fc_init(&c, t, 9);
+        memcpy(c.session + 1, &i, sizeof(i));
+        check(fc_connect(&c) == PS_OK, "one more session");
+    }
+}
+
+static uint32_t argument(int argc, char **argv, int i, uint32_t number)
+{
+    return argc > i ? (uint32_t)strtoul(argv[i], NULL, 10) : number;
+}
+
+int main(int argc, char **argv)
+{
+    const uint32_t names = argument(argc, argv, 1, 500000), containers = argument(argc, argv, 2, PS_CHIEFS_MAX),
+                   sessions = argument(argc, argv, 3, 4096), resets = argument(argc, argv, 4, 1024);
+    struct shell_net net;
+    struct fc c, at1;
+    shell_net_init(&net);
+    net.check_every = UINT32_MAX;
+    net.turn = turn;
+    struct shell_task *ps0 = task(&net, 0, 1000000), *ps1 = task(&net, 1, 1000000);
+    fc_init(&c, ps0, 1);
+    fc_init(&at1, ps1, 1);
+    check(fc_connect(&c) == PS_OK && fc_connect(&at1) == PS_OK, "sessions");
+    struct shell_conn *link = join(&net, ps1, ps0);
+    check(link != NULL, "the second ps");
+    (void)printf("%u names, %u containers, %u sessions, %u resets: the longest turn, ms of CPU\n", names, containers, sessions,
+                 resets);
+    longest_ms = 0;
+    create(&c, 0, names, 1);
+    row("CREATE of 500 each");
+    list(&c, PS_OP_VARS);
+    row("VARS, of half of the names");
+    list(&c, PS_OP_INFO);
+    row("INFO");
+    list(&c, PS_OP_TASKS);
+    row("TASKS");
+    list(&c, PS_OP_CONTAINERS);
+    row("CONTAINERS, one");
+    struct fc_reply rate = set_rate(&at1);
+    check(rate.status == PS_OK, rate.text);
+    row("SET_RATE of a container with half of the names");
+    for (uint32_t i = 2; i < resets; i++) { /* two more are below */
+        char name[16];
+        (void)snprintf(name, sizeof(name), "r%07u", i);
+        reset(&c, name);
+    }
+    row("RESET, up to 1,024 that a task of another job is owed");
+    create(&c, names, names + 4 * BATCH, 1);
+    row("CREATE of 500 each beside these resets");
+    shell_cut(link);
+    check(join(&net, ps1, ps0) != NULL, "the second ps");
+    row("LIST of half of the names, either end, beside these resets");
+    reset(&c, "");
+    row("RESET of a container with all names");
+
+    create(&c, 0, names, containers);
+    row("CREATE of 500 each, in many containers");
+    list(&c, PS_OP_CONTAINERS);
+    row("CONTAINERS, all");
+    reset(&c, "c0000000");
+    row("RESET of one of many containers");
+    look_at_names(ps0->core);
+    for (uint32_t i = 0; i < containers; i++) {
+        check(chief(&c, i).status == PS_OK, "a chief");
+    }
+    row("CHIEF of each of as many containers");
+    open_sessions(ps0, sessions);
+    row("HELLO of each session");
+    shell_tick(&net, ps0->now + 25);
+    row("a tick");
+    shell_tick(&net, ps0->now + PS_LEASE_MS / 2);
+    row("a tick after a pause of half a lease");
+    shell_pass(&net, (uint64_t)3 * PS_LEASE_MS); /* the chief's lease ends */
+    row("the end of these sessions' leases");
+    fc_init(&c, ps0, 2);
+    check(fc_connect(&c) == PS_OK, "a new session");
+    longest_ms = 0;
+    check(chief(&c, containers).status == PS_OK, "one more chief");
+    row("CHIEF of one more container");
+    shell_net_fini(&net);
+    return 0;
+}
