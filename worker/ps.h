@@ -277,8 +277,9 @@ PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
  * In rounds (ps_session_sync) it completes this worker's contribution and waits until the round is over: the new values are on
  * all ps then, and the global step is one more, for all workers together. Every parameter with an optimizer must have been pushed
  * since the last step, else FAILED_PRECONDITION, which names those that were not. A contribution that came too late (enough
- * others had completed the round), or whose worker had been taken for lost, is dropped: PS_OK, ps_dropped() counts it, and the
- * next ps_pull() has the values to go on with. With a bound on staleness it waits while this worker is too far ahead, then adds
+ * others had completed the round), or whose worker had been taken for lost before, is dropped: PS_OK, ps_dropped() counts it, and
+ * the next ps_pull() has the values to go on with. (Where the directory was restarted, too, while the worker was lost, it counts
+ * as dropped although the round may have it.) With a bound on staleness it waits while this worker is too far ahead, then adds
  * one: a step that ends with an error is not counted. ps_session_error_applied() says then that its gradients are in; in rounds,
  * where the error does not exclude that the round is closed with them, PS_OUTCOME_UNKNOWN.
  *

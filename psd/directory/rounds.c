@@ -54,9 +54,7 @@ static bool end_lost(const struct psd_task *t, const struct psd_group *g, struct
             return true;
         }
     }
-    for (uint32_t i = 0; i < g->last_taken_count; i++) {
-        w->rounds.result.taken |= g->last_taken[i] == w->rounds.member && w->rounds.round + 1 == g->round;
-    }
+    w->rounds.result.taken = psd_group_took(g, w->rounds.member, w->rounds.round);
     bool over = g->over && !g->used;
     if (over && g->options.mode == PSD_SYNC_STALENESS) {
         PSI_IGNORE(fail_over(g->container, &w->err)); /* answered by this */
@@ -104,7 +102,8 @@ static bool step_ends(const struct psd_task *t, struct psd_group *g, struct psd_
     if (w->rounds.round >= g->round || g->phase == PSD_GROUP_COMMITTING) {
         return false; /* the latter: a directory that has restarted knows but the step of the round that is being committed */
     }
-    w->rounds.result = (struct ps_step_result){.round = g->round, .step = g->step, .taken = m->last_taken == w->rounds.round};
+    w->rounds.result =
+        (struct ps_step_result){.round = g->round, .step = g->step, .taken = psd_group_took(g, m->id, w->rounds.round)};
     g->dropped += w->rounds.result.taken == 0;
     return true;
 }

@@ -74,6 +74,13 @@ struct psd_group_owner {
     uint64_t ask_id, asked_attempt, asked_member;
 };
 
+/* A member that is freed: its session may wake up and say the STEP again that has heard no answer. */
+struct psd_group_past {
+    /* volatile: */
+    uint64_t member;     /* 0: nobody */
+    uint64_t last_taken; /* round */
+};
+
 /* A learning rate for all variables of a group. */
 struct psd_group_rate {
     /* volatile: */
@@ -103,12 +110,12 @@ struct psd_group {
     struct psi_err failure; /* failing, FAILED: why */
     bool noted;             /* failing: psd_chief_note_failure() has been called */
     struct psi_list members;
-    struct psi_u64_map by_id;           /* of the same */
-    uint32_t member_count, owner_count; /* owner_count: peers */
-    struct psd_group_owner *owners;     /* [owner_count], by peer */
-    struct psi_list waiters;            /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
-    uint64_t *last_taken;               /* ids of the last commit, [PS_MEMBERS_MAX] */
-    uint32_t last_taken_count;
+    struct psi_u64_map by_id;                     /* of the same */
+    uint32_t member_count, owner_count;           /* owner_count: peers */
+    struct psd_group_owner *owners;               /* [owner_count], by peer */
+    struct psi_list waiters;                      /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
+    struct psd_group_past *past;                  /* [PS_MEMBERS_MAX], a ring: members that were taken and are freed */
+    uint32_t past_count;                          /* ... ever, modulo 2^32 */
     uint64_t since_ms;                            /* when the round began to be collected */
     struct psd_group_rate rate_asked, rate_taken; /* for the next attempt, while its client asks; with this attempt */
     uint64_t rate_done;                           /* token of the last one that a round has taken to all owners */
@@ -130,6 +137,9 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
                                               uint32_t task, uint64_t now_ms);
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m);
 struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id);
+/** What the member contributed to this round, the last one that it said STEP for, is in the values. Known of all members that
+ * there are and of the last PS_MEMBERS_MAX that were freed; not of those that went before the directory was started. */
+bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round);
 /** Who has this place besides m, and is not gone; NULL: nobody. */
 struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m);
 /** The next one of the place of m, gone or not, but m; after NULL: the first one. NULL: no more. */

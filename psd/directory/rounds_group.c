@@ -51,11 +51,11 @@ struct psd_group *psd_group_new(uint32_t owner_count, const char *container, uin
     const uint64_t seeds[2] = {seed, ~seed};
     struct psd_group *g = psi_calloc(1, sizeof(*g));
     struct psd_group_owner *owners = psi_calloc(owner_count, sizeof(*owners));
-    uint64_t *taken = psi_calloc(PS_MEMBERS_MAX, sizeof(*taken));
-    if (g == NULL || owners == NULL || taken == NULL) {
+    struct psd_group_past *past = psi_calloc(PS_MEMBERS_MAX, sizeof(*past));
+    if (g == NULL || owners == NULL || past == NULL) {
         psi_free(g);
         psi_free(owners);
-        psi_free(taken);
+        psi_free(past);
         return NULL;
     }
     psi_list_init(&g->link);
@@ -65,7 +65,7 @@ struct psd_group *psd_group_new(uint32_t owner_count, const char *container, uin
     memcpy(g->container, container, strlen(container) + 1);
     g->owners = owners;
     g->owner_count = owner_count;
-    g->last_taken = taken;
+    g->past = past;
     return g;
 }
 
@@ -84,7 +84,7 @@ void psd_group_free(struct psd_group *g)
     psi_list_remove(&g->link);
     psi_u64_map_fini(&g->by_id);
     psi_free(g->owners);
-    psi_free(g->last_taken);
+    psi_free(g->past);
     psi_free(g);
 }
 
@@ -111,7 +111,6 @@ void psd_group_begin(struct psd_group *g, uint64_t generation, const struct psd_
     g->step = 0;
     g->attempt = 0;
     g->opened = g->used = g->over = g->failing = g->noted = g->anew = false;
-    g->last_taken_count = 0;
     g->rate_asked = g->rate_taken = (struct psd_group_rate){0};
     g->hold_until_ms = 0;
     g->dropped = 0;
@@ -172,6 +171,9 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
 
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
 {
+    if (m->last_taken != 0) { /* the one that went first is forgotten */
+        g->past[g->past_count++ % PS_MEMBERS_MAX] = (struct psd_group_past){.member = m->id, .last_taken = m->last_taken};
+    }
     psi_list_remove(&m->link);
     PSI_IGNORE(psi_u64_map_remove(&g->by_id, m->id)); /* it is in it */
     g->member_count--;
@@ -182,6 +184,16 @@ void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
 struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id)
 {
     return psi_u64_map_find(&g->by_id, id);
+}
+
+bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round)
+{
+    const struct psd_group_member *m = psd_group_member(g, member);
+    bool took = m != NULL && m->last_taken == round;
+    for (uint32_t i = 0; m == NULL && !took && i < PS_MEMBERS_MAX; i++) {
+        took = g->past[i].member == member && g->past[i].last_taken == round;
+    }
+    return took && round != 0;
 }
 
 struct psd_group_member *psd_group_neighbour(const struct psd_group *g, const struct psd_group_member *m,
@@ -563,24 +575,13 @@ static bool all_committed(const struct psd_group *g)
 }
 
 /* The round is over. */
-static void note_taken(struct psd_group *g, const struct psd_group_member *m)
-{
-    if (g->last_taken_count < PS_MEMBERS_MAX) {
-        g->last_taken[g->last_taken_count++] = m->id;
-    }
-}
-
 static void flip(struct psd_group *g, uint64_t now_ms)
 {
-    g->last_taken_count = 0;
     g->over = false;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
-        if (m->taken) {
-            m->last_taken = g->round;
-            note_taken(g, m);
-        }
+        m->last_taken = m->taken ? g->round : m->last_taken;
         m->taken = m->complete = false;
         const struct psd_group_member *successor = m->active ? psd_group_at_place(g, m) : NULL;
         if (m->leaving) {
@@ -689,9 +690,6 @@ static void recover(struct psd_group *g, uint64_t attempt, uint64_t now_ms)
     PSI_LIST_FOREACH(it, &g->members) {
         struct psd_group_member *m = member_at(it);
         m->taken = behind && m->last_taken == highest; /* as those say who are not behind */
-        if (m->last_taken == highest && highest > 0) {
-            note_taken(g, m);
-        }
     }
     recover_opening(g);
     g->attempt = attempt;

@@ -50,6 +50,7 @@ SCENARIOS = {
     'three_2':   dict(workers=(0, 1, 2), faults=dict(link=1, die=1, directory=1)),
     'owners_2':  dict(workers=(0, 1), owners=3, faults=dict(link=1, directory=1)),
     'backup_2':  dict(workers=(0, 1, 2), replicas=2, on_loss='shrink', faults=dict(die=1, directory=1)),
+    'late':      dict(workers=(0, 1), on_loss='shrink', faults=dict(lease=1, cut=1)),
     'opens':     dict(workers=(0, 1), opens=True, faults=dict(cut=1, directory=1), rounds=1),
     'twice':     dict(workers=(0, 1, 1), replicas=1, faults=dict(lease=1), rounds=1),
     'anew':      dict(workers=(0, 1, 0, 1), each=(1, 1, 2, 2), faults=dict()),
@@ -82,6 +83,7 @@ MUTANTS = {
     'wait_leaves':       ('death', "the areas of a lost member are freed under `wait`: a restarted directory does not know of its place"),
     'leave_early':       ('leaves', "LEAVE is answered before all owners have carried it out"),
     'last_only':         ('backup', "a restarted directory knows only who was in the last round"),
+    'lost_last_only':    ('late', "whose place is gone is told of no round before the last one that it was taken"),
     'no_void':           ('missing', "an attempt that is given up is not ended at the owners"),
     'fail_at_once':      ('fail', "a group fails while a COMMIT is on its way"),
     'opened_forgotten':  ('shrink', "a restarted directory takes a group that was open for one that waits for its first members"),
@@ -103,11 +105,11 @@ PHASE, MID, ROUND, FLIGHT = range(4)
 ALIVE, CONN, CHAN, GROUP, DONE, HIST, MEM, PREP, OPEN, OVER = range(10)
 # prepared: life, attempt, list, built, what of
 # directory: life (0: down), connected owners, phase, round, attempt, list, ready, flipped, places, waits, leaves, last list, opened, failing: True, or 'b';
-# the round in which somebody has left last, with `finished`
+# the round in which somebody has left last, with `finished`; last list: of each member, also of one that is gone, the last round that took it
 LIFE, UP, STATE, NOW, ATT, LIST, READY, FLIPPED, PLACES, WAITS, LEAVES, LAST, OPENED, FAILING, LEFT = range(15)
 # place: member (0: nobody), session, lost, first round, complete, owners that know it, answered, last taken
 P_MID, P_WHO, P_LOST, P_FIRST, P_COMPLETE, P_OKS, P_ANSWERED, P_TAKEN = range(8)
-GHOSTS = ('mids', 'lives', 'answered', 'decided', 'over', 'fresh', 'seats')
+GHOSTS = ('mids', 'lives', 'answered', 'decided', 'over', 'before', 'fresh', 'seats')
 
 
 NOTHING = (0, 0)
@@ -170,7 +172,8 @@ class Model:
         d = (1, self.all, 'c', 1, 0, (), self.none, self.none, places, (None,) * len(self.index), (None,) * self.places, (), joined,
              False, 0)
         left = tuple(min(self.faults.get(f, 0), self.budget) for f in FAULTS)
-        return (sess, own, d, left, (2 if joined else 1,) * self.places, 1, 0, (0, ()), 0, False, tuple((first[i], True) if joined else None for i in range(self.places)))
+        seats = tuple((first[i], True) if joined else None for i in range(self.places))
+        return (sess, own, d, left, (2 if joined else 1,) * self.places, 1, 0, (0, ()), 0, 0, False, seats)
 
     def flights(self, k, r):
         return tuple(2 if self.forgets == (k, o) and r == 1 else 1 for o in range(self.owners))
@@ -369,7 +372,8 @@ class Model:
 
     def end_round(self, w):
         d = w.d
-        r, d[LAST], d[STATE] = d[NOW], d[LIST], 'c'
+        r, d[STATE] = d[NOW], 'c'
+        d[LAST] = tuple(sorted({**dict(d[LAST]), **dict.fromkeys(d[LIST], r)}.items()))
         d[NOW] += 1
         for i, p in enumerate(d[PLACES]):
             if p and p[P_FIRST] <= r:
@@ -403,8 +407,8 @@ class Model:
             s[PHASE] = 'F'
         elif word == 'lost':
             s[PHASE] = 'J'
-            if taken:
-                self.check_taken(w, x[1], x[2], True)
+            if taken or x[2] > w.before:     # a directory does not know whom no owner lists any more when it is started
+                self.check_taken(w, x[1], x[2], taken)
         elif word == 'L':
             s[PHASE], s[MID] = 'D', 0
         else:
@@ -590,10 +594,11 @@ class Model:
             if p and p[P_MID] != mid and p[P_WHO] > k and not p[P_LOST]:
                 self.answer(w, k, 'F')                  # a newer session has the place
             else:
-                self.answer(w, k, 'lost', 0, r == d[NOW] - 1 and mid in d[LAST])
+                known = 'lost_last_only' not in self.off or r == d[NOW] - 1
+                self.answer(w, k, 'lost', 0, known and dict(d[LAST]).get(mid) == r)
         elif r < d[NOW]:
             p[P_LOST] = False
-            taken = p[P_TAKEN] == r if 'last_only' not in self.off else mid in d[LAST]
+            taken = p[P_TAKEN] == r if 'last_only' not in self.off else dict(d[LAST]).get(mid) == d[NOW] - 1
             self.answer(w, k, 'S', d[NOW], taken)
         else:
             p[P_COMPLETE], p[P_LOST] = True, False
@@ -660,9 +665,10 @@ class Model:
             self.broken(w)
             return
         top = max(up, key=lambda own: own[DONE])
-        d[LAST] = tuple(mid for mid, _, _ in top[HIST][-1]) if top[HIST] else ()
+        d[LAST] = tuple(sorted({m[0]: m[3] for own in sorted(up, key=lambda own: own[DONE]) for m in own[MEM] if m and m[3] > 0}.items()))
+        last = tuple(mid for mid, _, _ in top[HIST][-1]) if top[HIST] else ()
         behind = any(own[DONE] < top[DONE] for own in up) and 'no_catch_up' not in self.off
-        d[STATE], d[NOW], d[LIST] = ('m', top[DONE], d[LAST]) if behind else ('c', top[DONE] + 1, ())
+        d[STATE], d[NOW], d[LIST] = ('m', top[DONE], last) if behind else ('c', top[DONE] + 1, ())
         d[READY], d[FAILING] = self.none, 'b' if lost else False
         d[FLIPPED] = tuple(own[GROUP] != 'g' for own in w.own)
         for i in range(self.places):
@@ -725,7 +731,7 @@ class Model:
 
     def starts(self, w):
         w.lives += 1
-        w.d[LIFE] = w.lives
+        w.d[LIFE], w.before = w.lives, w.decided[0]
 
     def set_up(self, w, o, up):
         w.d[UP] = swap(w.d[UP], o, up)

@@ -515,6 +515,7 @@ struct sim_round {
     uint32_t count;
     uint64_t member[SIM_ROUND_MEMBERS]; /* whose contributions it took */
     int64_t step;                       /* global step after it; -1: its owner has not flipped it yet */
+    uint32_t life;                      /* of the directory, when the first owner flipped it */
 };
 /* ... of a member. */
 struct sim_member {

@@ -288,6 +288,25 @@ TEST(test_awake_when_it_is_over)
     assert_waits(step(r, 1));
 }
 
+/* ... also what became of the STEP behind which it was lost, however many rounds have been closed since. */
+TEST(test_awake_behind_its_step_when_it_is_over)
+{
+    struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_SHRINK);
+    contribute(r, 1, 3);
+    assert_waits(step(r, 1));
+    pass(r, 15000, 1);
+    for (uint32_t round = 1; round <= 3; round++) {
+        contribute(r, 0, 1);
+        assert_int_equal(stepped(r, 0, step(r, 0)).taken, 1);
+    }
+    assert_values(r, -4, -4, 3); /* it is in the first one */
+    assert_applied(leave(r, 0, true));
+    fc_cut(&r->m[1].d);
+    connect_as(&r->m[1].d, 1);
+    struct ps_step_result late = stepped(r, 1, step(r, 1));
+    assert_true(late.taken == 1 && late.flags == 0 && late.round == 4 && late.step == 3);
+}
+
 /* A session that joins again is not one that has finished: the lost one's place is kept. */
 TEST(test_joined_again_beside_a_lost_one)
 {

@@ -154,6 +154,11 @@ TEST(test_shrink_behind_its_step)
         assert_values(r, -1 - (float)round, -1 - (float)round, round);
         assert_null(member(r, 2));
     }
+    fc_cut(&r->m[2].d); /* it comes back: its place is gone, and it is told what became of its STEP */
+    connect_as(&r->m[2].d, 2);
+    struct ps_step_result late = stepped(r, 2, step(r, 2));
+    assert_true(late.taken == 1 && late.flags == PS_STEP_LOST_PLACE);
+    assert_int_equal(stepped(r, 2, step_for(r, 2, 2, 0)).taken, 0);
 }
 
 TEST(test_wait_and_a_successor)
