@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 enum { MANY = 100000, BYTES_MAX = 768 };
-static const uint64_t seed[2] = {8, 9};
 
 static struct psd_store *store_of(const struct env *e)
 {
@@ -193,6 +192,7 @@ TEST(test_what_goes_is_counted_off)
  */
 TEST(test_what_is_counted_is_what_is_taken)
 {
+    static const uint64_t seed[2] = {8, 9};
     struct psd_store *s = test_alloc(sizeof(*s));
     struct psd_directory *d = test_alloc(sizeof(*d));
     struct psd_container *c = NULL;
