@@ -8,13 +8,11 @@
 
 #include "psd/store/cut.h"
 
-#include "common/mem.h"
 #include "common/name.h"
 #include "common/optimizer.h"
 #include "common/shape.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- here ---- */
@@ -234,41 +232,4 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         psd_list_add(&l, &ps_v1_OpenAnswer_msg, &a);
     }
     psd_list_end(&l);
-}
-
-/* ---- VARS ---- */
-
-static void add_variable(struct psd_list *l, const struct psd_variable *v)
-{
-    if (v->queue != NULL) {
-        return;
-    }
-    ps_v1_VarAnswer a = ps_v1_VarAnswer_init_zero;
-    PSI_IGNORE(PSI_BYTES_SET(a.container, v->container->name)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* likewise */
-    a.dtype = (uint32_t)v->dtype;
-    const ps_shape shape = psd_variable_shape(v);
-    a.dims_count = (pb_size_t)shape.rank;
-    memcpy(a.dims, shape.dims, shape.rank * sizeof(int64_t));
-    a.has_optimizer = true;
-    psi_optimizer_to_msg(&v->optimizer, &a.optimizer);
-    a.version = v->version;
-    a.initialised = v->initialised;
-    a.sealed = v->sealed;
-    a.pushes = v->pushes;
-    a.in_progress = v->in_progress;
-    a.handle = v->handle;
-    a.atomic = v->atomic;
-    a.rate = v->rate;
-    a.bytes = v->initialised ? v->bytes : 0;
-    a.order = v->order;
-    psd_list_add(l, &ps_v1_VarAnswer_msg, &a);
-}
-
-void psd_rpc_vars(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    static const struct psd_listing vars = {.op = PS_OP_VARS, .flags = PS_FLAG_REPLY, .add = add_variable};
-    if (!psd_peers_refuse(t, c, r)) {
-        psd_listing_begin(t, c, &vars, r->header.id);
-    }
 }
