@@ -34,6 +34,7 @@ enum {
     RECORDS_BYTES = 40 << 10 /* of the budget: a group with its members, variables */,
     GRADIENTS = 4,
     CALLS_MANY = 1500,
+    SLOW_MS = 300,
     FORGETS_IN = 30,
     PAUSES_IN = 40
 };
@@ -377,12 +378,13 @@ void sim_rounds_work(struct sim *s, struct sim_program *p)
 {
     struct sim_trainer *r = &s->trainer[p->index];
     uint32_t timeout_ms = (uint32_t)sim_range(s, 1000, 2ull * s->k.operation_ms);
+    timeout_ms += s->k.quiet ? (s->k.vars + 2) * SLOW_MS : 0; /* nothing is to fail where others are slow, as below */
     p->next_call_at = s->now + sim_range(s, 1, (uint64_t)s->k.think_ms + 1);
     if (p->calls_out > 0) {
         return;
     }
     if (s->op_count > CALLS_MANY && p->role != SIM_FINAL) { /* enough of them for one seed */
-        p->next_call_at = s->now + sim_range(s, 100, 300);
+        p->next_call_at = s->now + sim_range(s, 100, SLOW_MS);
     }
     if (p->role == SIM_FINAL) {
         PSI_IGNORE(sim_call_start(s, p, PSI_REQ_PULL, &s->var[sim_below(s, s->var_count)], s->k.operation_ms));
