@@ -552,7 +552,7 @@ PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *gra
 PS_API ps_status ps_variable_set_rate(ps_variable *v, const double *rate);
 /** The same of every variable of a container (NULL: that of the session) that has an optimizer; all tasks are asked at once, each
  *  sets all of its own or none. Variables in rounds have it at all tasks from the same round on, and the call waits for that
- * round, unless too few of its workers live to close one; UNAVAILABLE after its time says what the round waits for: nothing has
+ * round, unless too few of its workers live to close one, or it is a worker of this process that has not contributed yet; UNAVAILABLE after its time says what the round waits for: nothing has
  * changed then, or the round that was being closed has changed all of them. *out_variables (may be NULL): how many they are.
  * Further errors: NOT_FOUND when there is none, UNAVAILABLE and others of a task that did not answer: the text says how many have
  * it all the same. */

@@ -220,7 +220,7 @@ static void end_waits(struct psd_task *t, struct psd_group *g)
 
 /* ---- the end of an event ---- */
 
-static uint64_t process_of(const struct psd_record *r)
+uint64_t psd_group_process(const struct psd_record *r)
 {
     return psi_fnv1a64(PSI_FNV1A64_START ^ r->pid, r->host, strlen(r->host)) | 1;
 }
@@ -235,7 +235,7 @@ static void note_losses(const struct psd_task *t, struct psd_group *g)
         struct psd_group_member *m = member_at(it);
         const struct psd_record *r = psi_map_find(&t->records, m->session, sizeof(m->session));
         if (r != NULL && m->process == 0) {
-            m->process = process_of(r);
+            m->process = psd_group_process(r);
         } else if (r == NULL && m->process != 0 && !m->excused && psd_group_is_last(g, m)) {
             m->excused = true;
             m->grace_ms = t->now_ms + t->config.lease_ms;
@@ -512,7 +512,7 @@ static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_r
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': no memory for a member", g->container);
     }
     w->rounds.member = member->id;
-    member->process = process_of(record);
+    member->process = psd_group_process(record);
     st = psd_group_hang(t, g, w, err);
     if (st != PS_OK) {
         psd_group_member_free(g, member);

@@ -140,6 +140,8 @@ struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id
 /** What the member contributed to this round, the last one that it said STEP for, is in the values. Known of all members that
  * there are and of the last PS_MEMBERS_MAX that were freed; not of those that went before the directory was started. */
 bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round);
+/** Host and pid of a session, as `process` of its member; never 0. */
+uint64_t psd_group_process(const struct psd_record *r);
 /** Who has this place besides m, and is not gone; NULL: nobody. */
 struct psd_group_member *psd_group_at_place(const struct psd_group *g, const struct psd_group_member *m);
 /** The next one of the place of m, gone or not, but m; after NULL: the first one. NULL: no more. */

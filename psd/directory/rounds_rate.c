@@ -6,8 +6,8 @@
  * PREPARE and COMMIT: each owner builds with it, and has it from the flip on -> the client, which asks again, is told OK.
  * Failure: an attempt that comes to nothing takes nothing along, the next one does. A directory that restarts has forgotten what
  * was noted; the client asks again. A client that does not ask again has given up, and no later round takes the rate. Where no
- * round can be closed soon there is nothing to wait for: OK, and none is closed for a second, in which the client sets the rate
- * at each task.
+ * round can be closed soon, or none before a worker of the process that asks has contributed, there is nothing to wait for: OK,
+ * and none is closed for a second, in which the client sets the rate at each task.
  */
 #include "rounds.h"
 
@@ -27,7 +27,21 @@ static bool goes_on(const struct psd_group *g)
     return g->opened && !g->failing && living > 0 && living >= psd_group_needed(g);
 }
 
-static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_group_rate *want, struct psi_err *err)
+/* The round waits for a worker of the process that asks, which may contribute only when it has its answer. */
+static bool waits_for_asker(const struct psd_group *g, const struct psd_record *asker)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
+        if (m->active && !m->complete && m->process == psd_group_process(asker)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_record *asker, const struct psd_group_rate *want,
+                     struct psi_err *err)
 {
     bool closes = g->phase == PSD_GROUP_PREPARING || g->phase == PSD_GROUP_COMMITTING;
     char text[PSD_NAMES_BYTES];
@@ -38,7 +52,7 @@ static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_g
     if (g->options.mode != PSD_SYNC_ROUNDS || g->rate_done == want->token) {
         return PS_OK;
     }
-    if (!closes && !goes_on(g)) {
+    if (!closes && (!goes_on(g) || waits_for_asker(g, asker))) {
         g->hold_until_ms = t->now_ms + HOLD_MS;
         return PS_OK;
     }
@@ -48,7 +62,8 @@ static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_g
                        (unsigned long long)g->round, g->container, psd_group_missing_text(t, g, text, sizeof(text)));
 }
 
-static ps_status set_rate(struct psd_task *t, const struct psd_request *r, const ps_v1_SetRate *m, struct psi_err *err)
+static ps_status set_rate(struct psd_task *t, const struct psd_conn *c, const struct psd_request *r, const ps_v1_SetRate *m,
+                          struct psi_err *err)
 {
     ps_v1_ContainerItem item;
     char container[PS_CONTAINER_BYTES_MAX + 1], buffer[PSI_ERR_TEXT_MAX / 2];
@@ -59,11 +74,14 @@ static ps_status set_rate(struct psd_task *t, const struct psd_request *r, const
     st = st == PS_OK ? psd_rate_check(want.rate, err) : st;
     struct psd_group *g = st == PS_OK ? psd_group_find(t, container) : NULL;
     if (st == PS_OK && g == NULL && psd_lists_missing(t, &missing)) {
+        if (psd_peers_begun(t, err) == PS_FAILED_PRECONDITION) { /* which is why they are missing */
+            return PS_FAILED_PRECONDITION;
+        }
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                            "the directory waits for the list of %s: rounds of container '%s' may be there",
                            psd_names_text(&missing), container);
     }
-    return g == NULL ? st : ask(t, g, &want, err);
+    return g == NULL ? st : ask(t, g, c->record, &want, err);
 }
 
 void psd_rpc_rate(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -77,7 +95,7 @@ void psd_rpc_rate(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         psd_rpc_set_rate(t, c, r); /* at this task, at once */
         return;
     }
-    ps_status st = set_rate(t, r, &m, &err);
+    ps_status st = set_rate(t, c, r, &m, &err);
     psd_reply(t, c, PS_OP_SET_RATE, 0, r->header.id, 0, st == PS_OK ? NULL : &err, st == PS_UNAVAILABLE ? RETRY_MS : 0,
               st == PS_OK ? &meta : NULL, (const uint8_t *)&none);
 }

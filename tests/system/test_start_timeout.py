@@ -32,14 +32,14 @@ class StartTimeout(unittest.TestCase):
         for program in PROGRAMS:
             with self.subTest(program=program):
                 out = self.run_worker(program, SLIP)
-                self.assertRegex(out, r"UNAVAILABLE.*no connection within 2\d\d\d ms: host name 'no-such-host.invalid' does not resolve")
+                self.assertRegex(out, r"UNAVAILABLE.*no connection within \d+ ms: host name 'no-such-host.invalid' does not resolve")
                 self.assertNotIn("ev=not_recovered", out)
 
     def test_nobody_listens(self):
         for program in PROGRAMS:
             with self.subTest(program=program):
                 out = self.run_worker(program, "127.0.0.1:%d" % free_port())
-                self.assertRegex(out, r"UNAVAILABLE.*no connection within 2\d\d\d ms: Connection refused")
+                self.assertRegex(out, r"UNAVAILABLE.*no connection within \d+ ms: Connection refused")
 
     def test_an_evaluator(self):
         done = subprocess.run([path("bin/pstrain"), "--eval", "--ps_hosts", SLIP, "--timeout", "2"], stdin=subprocess.DEVNULL, capture_output=True,

@@ -220,7 +220,6 @@ TEST(test_one_item_where_one_is_allowed)
         {PS_OP_BARRIER, &ps_v1_NameItem_msg},
         {PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg},
         {PS_OP_CHECKPOINT_DELETE, &ps_v1_SavedNameItem_msg},
-        {PS_OP_CHECKPOINT_RESTORE, &ps_v1_SavedNameItem_msg},
     };
     struct env *e = env_new(NULL);
     PSI_IGNORE(fc_ready(&e->c, "w", PS_F32, 16, ps_sgd(1), 1));
@@ -241,7 +240,6 @@ TEST(test_one_item_where_one_is_allowed)
             PSI_IGNORE(PSI_BYTES_SET(item.config.name, "drain")); /* fits */
             break;
         case PS_OP_CHECKPOINT_DELETE:
-        case PS_OP_CHECKPOINT_RESTORE:
             item.saved.number = 1;
             break;
         default:

@@ -391,7 +391,7 @@ TEST(test_sessions)
     m.steps_per_second = -1;
     one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_INTERNAL);
     m.steps_per_second = 1;
-    m.global_step = (uint64_t)INT64_MAX;
+    m.global_step = (uint64_t)INT64_MAX + 1; /* step INT64_MAX */
     one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_OK);
     m.global_step++;
     one_list(PSI_REQ_SESSIONS, PS_OP_SESSIONS, &ps_v1_SessionAnswer_msg, &m, &seen, PS_INTERNAL);
