@@ -57,7 +57,7 @@ struct psd_conn {
     uint64_t segment_begun_ms;            /* half a segment lies in our buffer: when it was lent */
     uint64_t segment_moved_ms;            /* ... and when PS_SEGMENT_PROGRESS_BYTES more had come */
     uint32_t segment_seen;                /* ... bytes of it then */
-    uint64_t paused_since_ms;             /* while link->paused */
+    uint64_t paused_since_ms;             /* when link->paused last changed; 0: never */
     uint64_t last_first;                  /* highest sequence number of a FIRST frame on this connection */
     const struct psd_number *number;      /* push family: the entry that the current frame belongs to */
     uint64_t frame_offset;                /* ... and the element it began at */

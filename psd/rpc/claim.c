@@ -47,13 +47,11 @@ static void displace(struct psd_task *t, struct psd_record *holder, const char *
 }
 
 /* The holder was heard, a beat or more after the session of this HELLO first asked for the place. What was heard late, because
- * this process stood still, shows nothing. */
-static bool is_alive(const struct psd_task *t, const ps_v1_Hello *hello, uint64_t silent_ms)
+ * this process stood still or did not read the holder, shows nothing. */
+static bool is_alive(const struct psd_task *t, const struct psd_conn *holder, const ps_v1_Hello *hello, uint64_t silent_ms)
 {
-    uint64_t asked_ms = hello->kept_out_ms;
-    if (t->woke_ms != 0 && asked_ms > t->now_ms - t->woke_ms) {
-        asked_ms = t->now_ms - t->woke_ms;
-    }
+    const uint64_t began_ms = holder->paused_since_ms > t->woke_ms ? holder->paused_since_ms : t->woke_ms;
+    const uint64_t asked_ms = hello->kept_out_ms < t->now_ms - began_ms ? hello->kept_out_ms : t->now_ms - began_ms;
     return asked_ms >= t->config.beat_ms && asked_ms - t->config.beat_ms > silent_ms;
 }
 
@@ -71,7 +69,7 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, struct psi_err
         const struct psd_conn *conn = holder->conn;
         uint64_t silent_ms = t->now_ms - conn->heard_ms;
         if (conn->link->paused || silent_ms < t->config.lease_ms) { /* paused: it is this task that does not read */
-            bool alive = is_alive(t, hello, silent_ms);
+            bool alive = is_alive(t, conn, hello, silent_ms);
             PSI_IGNORE(psi_fail_as(err, alive ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE, PS_REASON_CONFLICT,
                                    "process %u on %s is /job:%s/task:%u, since %.1f s, and was heard %.1f s ago: while it is, "
                                    "another process (%u on "

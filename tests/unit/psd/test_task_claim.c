@@ -2,6 +2,8 @@
 /* Two processes that are the same trainer, at the directory: which one is let in, and what is said of it. */
 #include "cluster_test.h"
 
+#include "psd/base/base.h"
+
 static void hello_of(const struct fc *c, struct fc_hello *h, const char *job, uint32_t task, uint32_t pid, uint64_t kept_out_ms)
 {
     fc_hello_default(c, h);
@@ -140,6 +142,31 @@ TEST(test_directory_stood_still)
     shell_pass(&e->net, PS_BEAT_MS + 1);
     beat(&holder);
     assert_reply(claim(&second, 22, PS_LEASE_MS / 2 + PS_BEAT_MS + 1), PS_FAILED_PRECONDITION, "process 11");
+}
+
+static void read_on(struct env *e, const struct fc *c, bool on)
+{
+    c->conn->core->want_buffer = !on;
+    psd_conn_balance(e->t->core, c->conn->core->owner);
+    assert_int_equal(c->conn->core->paused, !on);
+}
+
+/* It does not read the holder for want of a buffer: nothing is heard of it meanwhile, and what is read late was sent before. */
+TEST(test_holder_is_not_read)
+{
+    struct fc holder, second;
+    struct env *e = with_holder(&holder);
+    fc_init(&second, e->t, 3);
+    assert_reply(claim(&second, 22, 0), PS_UNAVAILABLE, "process 11");
+    shell_pass(&e->net, 2 * PS_BEAT_MS);
+    read_on(e, &holder, false);
+    assert_reply(claim(&second, 22, 2 * PS_BEAT_MS), PS_UNAVAILABLE, "process 11");
+    read_on(e, &holder, true);
+    beat(&holder);
+    assert_reply(claim(&second, 22, 2 * PS_BEAT_MS), PS_UNAVAILABLE, "process 11");
+    shell_pass(&e->net, PS_BEAT_MS + 1);
+    beat(&holder);
+    assert_reply(claim(&second, 22, 3 * PS_BEAT_MS + 1), PS_FAILED_PRECONDITION, "process 11");
 }
 
 /* Several sessions of one process, other tasks, other jobs, no job: no rivals. */
