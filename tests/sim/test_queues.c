@@ -86,6 +86,7 @@ static void test_again(void **state)
     if (sim_number_of("QUEUE_SEED", 0) == 0) {
         (void)run_seed(7770219, false);
         (void)run_seed(7781688, false);
+        (void)run_seed(8000462, false);
     }
 }
 

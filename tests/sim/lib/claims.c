@@ -5,7 +5,9 @@
  *
  * Promised: no two processes that are the same worker are connected at the directory. A session is refused for good only where
  * another program that is the same worker lived when that session began, or later: never for the program's own session before,
- * whose end the directory may not have seen yet, nor for one that has died.
+ * whose end the directory may not have seen yet, nor for one that has died. Except where the directory's ticks were late
+ * (SIM_FAULT_SLOW_TICK): its clock stands then while it reads, so it takes what it has heard for new. A psd ticks between two
+ * events when PSD_TICK_MS have passed (psd/server.c), and does not come to that.
  */
 #include "sim.h"
 
@@ -13,6 +15,8 @@
 #include "worker/core/client.h"
 
 #include <string.h>
+
+enum { LATE_MS = 100 /* the longest time between two ticks that are not late */ };
 
 bool sim_claim_refused(const struct sim_call *call)
 {
@@ -30,6 +34,9 @@ bool sim_claim_lost(const struct sim_program *p)
 void sim_claim_check(struct sim *s, const struct sim_call *call)
 {
     const struct sim_program *p = call->program;
+    if (s->clock_stood_ms >= p->begun_ms) {
+        return;
+    }
     for (uint32_t i = 0; i < s->program_count; i++) {
         const struct sim_program *other = &s->program[i];
         bool lived = other->core != NULL || (other->life > 0 && other->ended_ms >= p->begun_ms);
@@ -47,6 +54,9 @@ void sim_claims_look(struct sim *s, const struct sim_task *t)
     void *value = NULL;
     if (!t->core->is_directory) {
         return;
+    }
+    if (s->now > t->core->now_ms + LATE_MS) {
+        s->clock_stood_ms = s->now;
     }
     while (psi_map_next(&t->core->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;

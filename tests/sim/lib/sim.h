@@ -604,7 +604,8 @@ struct sim {
     bool healing, ending;
     uint64_t now, event, steps;
     uint64_t next_fault, reset_wanted_at;
-    bool kill_directory; /* with the next fault: ROUNDS, in the middle of a COMMIT */
+    uint64_t clock_stood_ms; /* when the directory last did something whose clock was late; 0: never */
+    bool kill_directory;     /* with the next fault: ROUNDS, in the middle of a COMMIT */
     struct psi_cluster cluster;
     struct sim_freed freed[SIM_FREED_MAX]; /* a ring */
     uint32_t freed_next;
