@@ -36,7 +36,7 @@
 enum {
     EXIT_SETTINGS = 2,
     EXIT_AT_ONCE = 3,
-    EXIT_LOST = 4,      /* the last checkpoint of a task is not saved */
+    EXIT_LOST = 4,      /* the last checkpoint of a task could not be saved */
     ONE_WISH_MS = 1000, /* signals that come so soon after the first are one with it: timeout(1) sends two */
     GRACE_MS = 1000,    /* for threads to end after their drain time */
     HELP_BYTES_MAX = 64 << 10,
@@ -159,8 +159,8 @@ static void say_address(const char *what, const struct slot *slot)
     (void)fflush(stdout); /* whoever started us may be gone: that is no reason to end */
 }
 
-/* `ready:` lines, in the order of the tasks; after the last one the service manager is told. Then `serving:` lines, as they come.
- */
+/* `ready:` lines, in the order of the tasks. After the last one the service manager is told. `serving:` lines follow as they
+ * come. */
 static void announce(void)
 {
     for (uint32_t i = 0; i < slot_count; i++) {

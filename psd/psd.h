@@ -143,11 +143,12 @@ typedef struct psd_server_options {
     size_t listen_fd_count;
     PSD_SERVER_SETTINGS(PSD_SERVER_FIELD)
     /* what the program hears */
-    psd_server_log_fn log;           /* NULL: nothing is logged */
-    psd_server_event_fn ready;       /* what the task knows alone is decided; it may wait for others yet; may be NULL */
+    psd_server_log_fn log; /* NULL: nothing is logged */
+    /* what the task can decide alone is decided; it may still wait for other tasks; may be NULL */
+    psd_server_event_fn ready;
     psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
     psd_server_config_fn config_row; /* NULL, and config_set too: what psd_server_set() can change, with psd's names */
-    void *ctx;                       /* handed to those above, and to serving */
+    void *ctx;                       /* handed to each function of this structure, serving too */
     psd_call_table calls;            /* empty: the task runs no calls */
     uint32_t call_threads;           /* compute threads, made at the first call; 1 */
     uint32_t calls_max;              /* queued and running; above it RESOURCE_EXHAUSTED; 64 */
@@ -158,7 +159,8 @@ typedef struct psd_server_options {
     /** Directory for checkpoints: the task's part of it is JOB-INDEX below it, made where it is missing, and locked by the
      * server. NULL or "": the task has none. */
     const char *checkpoint_dir;
-    psd_server_event_fn serving; /* once, behind ready: all that it waited for is there, and clients are served; may be NULL */
+    /* once, after ready: all tasks that it waited for are there, and clients are served; may be NULL */
+    psd_server_event_fn serving;
 } psd_server_options;
 /** Defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);
@@ -210,8 +212,8 @@ typedef struct psd_server_counts {
 PS_API void psd_server_get_counts(const psd_server *server, psd_server_counts *out_counts, size_t counts_bytes);
 /** True when it has ended. Any thread. */
 PS_API bool psd_server_has_ended(const psd_server *server);
-/** It has ended, and the last checkpoint, of what had changed, could not be saved: the log line last_checkpoint_lost says why.
- * False before its end. Any thread. */
+/** The server has ended, and its last checkpoint could not be saved although something had changed. The log line
+ * last_checkpoint_lost says why. False before its end. Any thread. */
 PS_API bool psd_server_has_lost(const psd_server *server);
 /** Stop at once if it still runs, wait, free. NULL is fine. Not on the task's thread. */
 PS_API void psd_server_free(psd_server *server);

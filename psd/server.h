@@ -65,7 +65,7 @@ struct psd_server {
     bool ended;                  /* under mutex */
     struct psd_server_sets sets; /* under mutex */
     char row_text[PSD_ROW_TEXT_BYTES];
-    atomic_bool lost;       /* psd_server_has_lost() */
+    atomic_bool lost;       /* answer of psd_server_has_lost() */
     _Atomic uint64_t turns; /* of psd_server_get_counts(), with the three below */
     _Atomic uint32_t connections, sessions, variables;
 };

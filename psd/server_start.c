@@ -32,8 +32,8 @@ static void name_target(struct psd_server *s, const char *home)
     (void)snprintf(s->target, sizeof(s->target), "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
 }
 
-/* How long to try again. Who was killed a moment ago has given back its memory when the task's directory is locked, and then
- * gives back its sockets. A connection that has the port ends. */
+/* How long to try again where the port is in use. A process that was killed a moment ago frees the lock of the task's directory
+ * first, and its sockets a little later. The end of a connection that has the port goes away by itself. */
 static uint64_t address_wait_ms(const struct psd_server *s)
 {
     return s->listen.passes ? (uint64_t)ADDRESS_PASSES_MS : s->disk != NULL ? (uint64_t)ADDRESS_WAIT_MS : 0;

@@ -80,8 +80,8 @@ struct psd_conn {
     struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;
     uint64_t counted_bytes; /* of the task's budget: psd_conn_count() */
-    bool counts_queue;      /* ... with replies that wait */
-    bool own_buffer;        /* link->in.buffer is none of the task's: its peer is not known yet */
+    bool counts_queue;      /* counted_bytes has the replies that wait */
+    bool own_buffer;        /* link->in.buffer is not the task's memory, because the peer of the connection is not known yet */
     uint64_t next_id;       /* of requests that we send on it */
     char text[96];          /* who, for logs */
 };
@@ -97,8 +97,10 @@ struct psd_peer {
     bool listed;    /* directory: its list on the current connection has been taken in */
     bool heard;     /* directory: it has listed in this life of ours */
     uint32_t share; /* directory: as it says, of its part of the checkpoint that it writes or loads, in millionths */
-    bool changed;   /* directory: likewise, something that no checkpoint has; as the next */
-    uint64_t saved; /* ... the checkpoint that has all that it has; 0: none has, or nothing was done to it since it began empty */
+    bool changed;   /* directory: the task says that it has something that no checkpoint has */
+    /* directory: number of the checkpoint that has all that the task has. 0: none has, or nothing was done to the task since it
+     * began empty */
+    uint64_t saved;
     uint64_t settled_life; /* directory: the process that listed last, when that list had nothing to drop; 0: another one */
     uint64_t missing_since_ms;
     uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */
@@ -191,7 +193,7 @@ struct psd_task {
     char name[PSI_TASK_NAME_MAX];
     uint64_t random_key[2], random_count;
     uint64_t now_ms, started_ms, last_tick_ms;
-    uint64_t woke_ms;       /* when this process last went on after it had stood still for a quarter of a lease; 0: never */
+    uint64_t woke_ms;       /* when this process last went on after a pause of a quarter of a lease or more; 0: never */
     uint64_t record_cursor; /* of records, where the next tick looks on */
     uint64_t life, durable;
     struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */
@@ -232,7 +234,7 @@ struct psd_task {
     struct psi_list disk_asks; /* operations that the shell has, the oldest first */
     uint32_t disk_ask_count;
     uint64_t disk_ask_next;
-    ps_reason disk_reason; /* of the one that has ended last */
+    ps_reason disk_reason; /* of the disk operation that has ended last */
     struct psi_list full;  /* connections with requests that wait until replies are out, the longest waiting first */
     struct psi_list held;  /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
     struct psi_list listings;  /* connections of lists that go on (rpc/listing.c), the one whose turn it is first */
@@ -256,10 +258,11 @@ struct psd_task {
     ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);
     void (*beside_free)(struct psd_task *beside);
     /* volatile: the end of a job (rpc/job.c) */
-    bool job_done, ending;                   /* and this task ends for it */
-    uint64_t job_done_ms;                    /* since when, as this task has heard */
-    uint32_t dones;                          /* directory: sessions that have said so */
-    bool said_ready, said_serving, given_up; /* PSD_EFFECT_READY and _SERVING are out; it ends, because it does not begin */
+    bool job_done, ending; /* and this task ends for it */
+    uint64_t job_done_ms;  /* since when, as this task has heard */
+    uint32_t dones;        /* directory: sessions that have said so */
+    /* PSD_EFFECT_READY and _SERVING are out. given_up: the task ends because it does not begin */
+    bool said_ready, said_serving, given_up;
     /* volatile: cluster */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */

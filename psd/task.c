@@ -74,7 +74,7 @@ void psd_task_set(struct psd_task *t, const psd_server_options *o)
  * ended in it lets go of it. That may end others. */
 /* ---- ready, serving ---- */
 
-/* The only task of the directory's job: nobody else is waited for. */
+/* This task is the only one of the directory's job, so no other task is waited for. */
 static bool is_alone(const struct psd_task *t)
 {
     uint32_t count = 0;
@@ -84,7 +84,8 @@ static bool is_alone(const struct psd_task *t)
     return count == 1 && t->peers[t->self].own_job;
 }
 
-/* What can be known without other tasks: what its disk has; alone also what it begins with. */
+/* Everything is known that this task can know without other tasks: what its disk has. A task that is alone in its job also
+ * knows what it begins with. */
 static bool knows_alone(const struct psd_task *t)
 {
     if (t->start == NULL) {
@@ -94,7 +95,7 @@ static bool knows_alone(const struct psd_task *t)
     return !t->start->undecided && (!waits || t->starts->phase != PSD_STARTS_IDLE);
 }
 
-/* Everything that it needs is there: clients are let in, and what they ask for is not put off. */
+/* Everything that the task needs is there: clients are let in, and their requests are not put off. */
 static bool serves(const struct psd_task *t)
 {
     struct psi_err err;
@@ -109,7 +110,7 @@ static bool serves(const struct psd_task *t)
     return here;
 }
 
-/* The shell hears each of them once. Without memory it is said at a later event. */
+/* The shell hears READY and SERVING once each. Without memory for the effect, a later event says it. */
 static void announce(struct psd_task *t)
 {
     if (!t->said_ready && !t->given_up && t->refused != NULL && is_alone(t)) {
@@ -526,7 +527,8 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     if (st == PS_OK) {
         t->free_buffers = psi_calloc(config->segment_buffers_max + 1, sizeof(*t->free_buffers));
         t->said_ready = t->free_buffers != NULL && t->start == NULL && psd_effect(t, PSD_EFFECT_READY, "");
-        bool good = t->free_buffers != NULL && (t->said_ready || t->start != NULL); /* with a disk: when that is read */
+        /* a task with a disk is ready when the disk is read */
+        bool good = t->free_buffers != NULL && (t->said_ready || t->start != NULL);
         st = good ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for buffers");
     }
     if (st != PS_OK) {
@@ -619,7 +621,7 @@ uint32_t psd_task_variable_count(const struct psd_task *t)
     return t->store.variable_count - t->store.queue_count;
 }
 
-/* What is counted of the budget is what there is. */
+/* Assert that what is counted of the budget is what there is. */
 static void check_counted(const struct psd_task *t)
 {
     const uint64_t *counted = t->store.counted;

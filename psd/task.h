@@ -76,8 +76,9 @@ enum psd_effect_kind {
     PSD_EFFECT_DIAL,     /* open a connection to `text` (no deadline of its own: at most 5 s); then psd_task_dialed() of `dial` */
     PSD_EFFECT_LOG,      /* write the line: level, event, text */
     PSD_EFFECT_SHUTDOWN, /* PS_OP_SHUTDOWN asked for it: drain and end this task */
-    PSD_EFFECT_READY,    /* what the task knows alone is decided: psd prints `ready:`. It does not wait for other tasks */
-    PSD_EFFECT_SERVING,  /* all that it waits for is there, for the first time: psd prints `serving:` */
+    /* what the task can decide alone is decided, and other tasks are not waited for: psd prints `ready:` */
+    PSD_EFFECT_READY,
+    PSD_EFFECT_SERVING, /* all that the task waits for is there, for the first time: psd prints `serving:` */
     PSD_EFFECT_CALL, /* run row call_row of the call table; psd_task_call_finished() must follow, exactly once, never at once */
     PSD_EFFECT_CALL_CANCEL, /* nobody waits for `call` any more: end it soon. It may be over by now */
     PSD_EFFECT_DISK /* carry out `disk`, behind those before it; psd_task_disk_done() must follow, exactly once, never at once */
@@ -138,8 +139,8 @@ void psd_task_tick(struct psd_task *task, uint64_t now_ms);
  *  The shell ends the task when psd_task_drained() or its drain time is over. */
 void psd_task_drain(struct psd_task *task);
 bool psd_task_drained(const struct psd_task *task);
-/** Why the last checkpoint, which it has asked for or waited for since psd_task_drain(), is not saved; NULL: it is, or there was
- * none to make. Until the next event. */
+/** Why the last checkpoint is not saved that the task has asked for, or waited for, since psd_task_drain(). NULL: it is saved,
+ * or there was none to make. Valid until the next event. */
 const char *psd_task_lost_text(const struct psd_task *task);
 
 /** Settings of o that may change while a task lives hold from now on; what is there already stays. */

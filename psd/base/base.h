@@ -29,7 +29,7 @@ struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
 /** Its peer is known: it may send what is large, into segment buffers. */
 void psd_conn_admit(struct psd_task *t, struct psd_conn *c);
-/** What c takes of the budget is counted anew: its record, what it collects and what waits to be sent. */
+/** Count anew what connection c takes of the budget: its record, the message that it collects, and what waits to be sent. */
 void psd_conn_count(struct psd_task *t, struct psd_conn *c);
 /** Bounded outstanding replies: stop or start reading as the queue demands. */
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);

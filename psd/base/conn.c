@@ -37,7 +37,8 @@ static bool has_drained(const struct psi_outq *q)
     return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
 }
 
-/* A connection without what it collects or sends: our record, the link with its queue, and the shell's side. */
+/* What a connection takes without the message that it collects and without its queue: our record, the link, and the shell's
+ * side. */
 enum { CONN_BYTES = sizeof(struct psd_conn) + sizeof(struct psi_link) + 1024 };
 
 void psd_conn_count(struct psd_task *t, struct psd_conn *c)
@@ -57,7 +58,7 @@ void psd_conn_balance(struct psd_task *t, struct psd_conn *c)
     }
     const struct psi_outq *q = &c->link->out;
     if (c->counts_queue || q->queued_bytes >= PSD_ARENA_PAGE_BYTES) {
-        psd_conn_count(t, c); /* replies that wait; those that leave at once cost nothing here */
+        psd_conn_count(t, c); /* only replies that wait are counted: a reply that leaves at once costs nothing here */
     }
     c->paused_out = is_full(q) || (c->paused_out && !has_drained(q));
     t->count.bytes_out += q->sent_bytes - c->counted_out;

@@ -194,7 +194,8 @@ static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
     PSI_LIST_FOREACH(it, &owner->asks) {
         struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
         if (a->id >= made->id) {
-            break; /* as are all behind it; most answers come in the order of the asks, and then it is the first */
+            /* all entries behind this one are newer. Most answers come in the order of the asks, so this one is the first */
+            break;
         }
         if (a->op == PS_OP_TASK_DELETE && strcmp(a->container, made->container) == 0 && strcmp(a->name, made->name) == 0) {
             a->made_again = true;

@@ -17,7 +17,7 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
 /* ---- reset.c (directory) ---- */
 /** UNAVAILABLE while a reset of this container is pending: names those who have not answered it. */
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;
-/** The first one that a disk has not noted, and why, as psd_reset_check() says it; "": there is none. */
+/** The first task whose disk has not noted the reset, and why, as psd_reset_check() says it. "": every disk has noted it. */
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n);
 /** What the task at peer lists of this container goes with a reset that it has not carried out. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);

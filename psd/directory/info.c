@@ -47,7 +47,7 @@ static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
     psd_reset_text(t, reset, sizeof(reset));
     if (reset[0] != '\0') {
         size_t n = strlen(text);
-        PSI_IGNORE(snprintf(text + n, sizeof(text) - n, "; %s", reset)); /* cut is fine */
+        PSI_IGNORE(snprintf(text + n, sizeof(text) - n, "; %s", reset)); /* a cut text is fine */
     }
     PSI_IGNORE(PSI_BYTES_SET(a->checkpoints, text)); /* fits */
 }

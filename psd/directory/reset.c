@@ -10,11 +10,13 @@
  * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  *
  * Where tasks have disks (psd/rpc/bars.h): before it begins our disk notes that it is open, so that a directory that dies begins
- * it again; each task answers when its disk has noted it; before it is over our disk notes that. No cut meanwhile, and no
- * creation from the moment on when the reset is accepted. A chief's reset is taken back if there is a newer chief when our disk
- * has noted it. A disk that fails before it begins: nothing is reset. As long as our disk may say that a reset is open which was
- * taken back or refused, nothing is created in that container, for a later life of this directory carries out what the disk says.
- * A disk that fails later: the client is told, and the disk is asked again each second.
+ * Where tasks have disks (psd/rpc/bars.h), our disk notes first that the reset is open. So a directory that dies begins it
+ * again. Each task answers when its own disk has noted the reset. Our disk notes that the reset is over before it is over.
+ * Meanwhile no checkpoint is cut. No creation is taken in the container from the moment on when the reset is accepted. A
+ * chief's reset is taken back if there is a newer chief when our disk has noted it. If a disk fails before the reset begins,
+ * nothing is reset. Our disk may still say that a reset is open which was taken back or refused. As long as it may say so,
+ * nothing is created in that container, because a later life of this directory carries out what the disk says. If a disk fails
+ * later, the client is told, and the disk is asked again each second.
  */
 #include "rounds.h"
 #include "saves.h"
@@ -34,7 +36,8 @@ static struct psd_reset *find_pending(struct psd_task *t, const char *container)
     return reset != NULL && reset->pending ? reset : NULL;
 }
 
-/* ... or one that our disk has not noted; NULL: a creation in the container is not in the way of any. */
+/* The reset of this container that is pending, or that our disk has not noted yet. NULL: a creation in the container is in the
+ * way of no reset. */
 static const struct psd_reset *find_accepted(struct psd_task *t, const char *container)
 {
     const struct psd_reset *reset = find_pending(t, container);
@@ -85,7 +88,7 @@ static bool is_answered(const struct psd_task *t, const struct psd_reset *reset)
     return true;
 }
 
-/* A disk has not noted it: it is asked again. */
+/* A disk has not noted the reset. The disk is asked again. */
 static void ask_later(const struct psd_task *t, struct psd_reset *reset, const struct psi_err *err)
 {
     reset->again_ms = t->now_ms + AGAIN_MS;
@@ -250,7 +253,7 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
     }
 }
 
-/* Who has not done its part: the tasks, or our own disk. */
+/* Who has not done its part of the reset: the tasks, or our own disk. */
 static void add_missing(const struct psd_task *t, struct psd_names *n, const struct psd_reset *reset)
 {
     add_outstanding(t, n, reset);
@@ -354,8 +357,8 @@ static void expire_reset(struct psd_task *t, struct psd_wait *w)
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
     char buffer[PSI_ERR_TEXT_MAX / 2];
     struct psd_names missing = PSD_NAMES_IN(buffer);
-    if (reset->taken_back) {                 /* w->err says why */
-        w->err.applied = PS_OUTCOME_UNKNOWN; /* our next life would carry it out */
+    if (reset->taken_back) {                 /* w->err says why the reset was taken back */
+        w->err.applied = PS_OUTCOME_UNKNOWN; /* the next life of this directory would carry the reset out */
         return;
     }
     add_missing(t, &missing, reset);
@@ -461,12 +464,12 @@ static void taken_back(struct psd_task *t, void *ctx, uint64_t id, const struct 
     psd_reset_free(made);
 }
 
-/* Our disk is asked until it says that no reset is open. */
+/* Our disk is asked until it says that no reset of the container is open. */
 static void note_taken_back(struct psd_task *t, struct psd_reset *made)
 {
     struct psi_err err;
     made->again_ms = 0;
-    if (!psd_bars_pending(t)) { /* it was written for somebody else */
+    if (!psd_bars_pending(t)) { /* the file was written for another reset or deletion */
         taken_back(t, made, 0, NULL);
         return;
     }
@@ -476,7 +479,8 @@ static void note_taken_back(struct psd_task *t, struct psd_reset *made)
     }
 }
 
-/* Our disk has noted that it is open, or has failed. A chief's is carried out if there is no newer chief by now. */
+/* Our disk has noted that the reset is open, or has failed. A chief's reset is carried out if there is no newer chief by
+ * now. */
 static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
     struct psd_reset *made = ctx;
@@ -485,7 +489,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     made->noting = false;
     if (err != NULL) {
         PSI_IGNORE(psi_fail(&why, err->code, "reset of container '%s' refused: %s", made->container, err->text)); /* told */
-        why.applied = err->applied; /* the file may have it: our next life would carry it out then */
+        why.applied = err->applied; /* the file may have the reset: the next life of this directory would carry it out */
     } else if (made->chief_number == 0 || psd_chief_check(t, made->container, made->chief_number, &why) == PS_OK) {
         psd_resets_remove(made);
         carry_out(t, made);
@@ -502,7 +506,7 @@ static void open_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
         }
     }
     if (err != NULL && err->applied == PS_NOTHING_APPLIED) {
-        psd_reset_free(made); /* our disk does not say that it is open */
+        psd_reset_free(made); /* our disk does not say that the reset is open */
         return;
     }
     if (err != NULL) {

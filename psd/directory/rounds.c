@@ -29,7 +29,7 @@ static struct psd_group *group_at(struct psi_list *it)
 
 /* ---- what a request has come to ---- */
 
-/* The others have finished: who was one of them is not to begin the next training, in which it would wait for all of them. */
+/* A worker of a training that all others have finished does not begin the next one: there it would wait for all of them. */
 static ps_status fail_over(const char *container, struct psi_err *err)
 {
     return psi_fail(err, PS_OUT_OF_RANGE,
@@ -277,7 +277,8 @@ void psd_groups_turn(struct psd_task *t)
                 t->attempts = g->attempt > t->attempts ? g->attempt : t->attempts;
                 attempt = t->attempts + 1;
             }
-            t->rounds_moved = t->rounds_moved || (recovering && g->phase != PSD_GROUP_RECOVERING); /* who has come before? */
+            /* a worker may have come before the recovery */
+            t->rounds_moved = t->rounds_moved || (recovering && g->phase != PSD_GROUP_RECOVERING);
             if (g->anew) {
                 psd_training_over(t, g->container);
                 g->anew = false;
@@ -454,8 +455,8 @@ static ps_status check_group(const struct psd_group *g, struct psi_err *err)
     return PS_OK;
 }
 
-/* Nobody is at work any more, and the chief of the next training may ask for something else: all have left, or all that had come
- * are lost. In rounds one that is left counts when it has closed one. */
+/* The training may begin again, and its chief may ask for other options: all members have left, or all that had come are lost.
+ * In rounds a member that has left counts only if it has closed a round. */
 static bool is_between(const struct psd_group *g)
 {
     struct psi_list *it = NULL;

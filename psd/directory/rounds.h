@@ -45,8 +45,8 @@ struct psd_group_member {
     bool leaving;        /* goes as soon as what it contributed is in the values */
     bool left;           /* ... of its own: its data are over */
     bool vacant;         /* its place is kept for a successor, at the owners too, and nobody has it */
-    bool unknown;        /* staleness: it has not said its steps to this directory; they are not below `steps` */
-    bool by_beat;        /* ... its beats have said them, and no STEP has come since */
+    bool unknown;        /* staleness: its session has not said its steps to this directory. They are not below `steps` */
+    bool by_beat;        /* staleness: beats of its session have said its steps, and no STEP has come since */
     bool gone;           /* freed when no owner has it any more */
     bool excused;        /* its session was closed while it alone was at work: grace_ms, once, for its process to make another */
     uint64_t process;    /* of its session, a hash; 0: not known */
@@ -74,18 +74,18 @@ struct psd_group_owner {
     uint64_t ask_id, asked_attempt, asked_member;
 };
 
-/* A member that is freed: its session may wake up and say the STEP again that has heard no answer. */
+/* A member that is freed. Its session may wake up and repeat a STEP that has not been answered. */
 struct psd_group_past {
     /* volatile: */
-    uint64_t member;     /* 0: nobody */
-    uint64_t last_taken; /* round */
+    uint64_t member;     /* id of the member; 0: no member */
+    uint64_t last_taken; /* last round that had a contribution of the member */
 };
 
-/* A learning rate for all variables of a group. */
+/* A learning rate for all variables of a group, as SET_RATE asks for it. */
 struct psd_group_rate {
     /* volatile: */
-    uint64_t token; /* of the change; 0: none is asked for */
-    double rate;    /* 0: the optimizers' own again */
+    uint64_t token; /* of the client's change; 0: no change is asked for */
+    double rate;    /* the learning rate; 0: the optimizers' own again */
     uint64_t until_ms;
 };
 
@@ -110,16 +110,18 @@ struct psd_group {
     struct psi_err failure; /* failing, FAILED: why */
     bool noted;             /* failing: psd_chief_note_failure() has been called */
     struct psi_list members;
-    struct psi_u64_map by_id;                     /* of the same */
-    uint32_t member_count, owner_count;           /* owner_count: peers */
-    struct psd_group_owner *owners;               /* [owner_count], by peer */
-    struct psi_list waiters;                      /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
-    struct psd_group_past *past;                  /* [PS_MEMBERS_MAX], a ring: members that were taken and are freed */
-    uint32_t past_count;                          /* ... ever, modulo 2^32 */
-    uint64_t since_ms;                            /* when the round began to be collected */
-    struct psd_group_rate rate_asked, rate_taken; /* for the next attempt, while its client asks; with this attempt */
-    uint64_t rate_done;                           /* token of the last one that a round has taken to all owners */
-    uint64_t hold_until_ms; /* no round is closed before: rates are being set at each task; 0: at any time */
+    struct psi_u64_map by_id;           /* of the same */
+    uint32_t member_count, owner_count; /* owner_count: peers */
+    struct psd_group_owner *owners;     /* [owner_count], by peer */
+    struct psi_list waiters;            /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
+    struct psd_group_past *past;        /* [PS_MEMBERS_MAX], a ring: members that were taken and are freed */
+    uint32_t past_count;                /* how many members went into `past` so far, modulo 2^32 */
+    uint64_t since_ms;                  /* when the round began to be collected */
+    /* rate_asked: for the next attempt, while its client asks. rate_taken: goes with this attempt */
+    struct psd_group_rate rate_asked, rate_taken;
+    uint64_t rate_done; /* token of the last change that a round has taken to all owners */
+    /* no round is closed before this time, because rates are being set at each task; 0: rounds close at any time */
+    uint64_t hold_until_ms;
     uint64_t dropped;
     uint64_t leads[PSD_LEADS];
 };
@@ -171,9 +173,9 @@ bool psd_group_decide(struct psd_group *g, uint64_t next_attempt, uint64_t now_m
 uint32_t psd_group_count(const struct psd_group *g, uint32_t *out_complete);
 /** Complete members that close a round now. */
 uint32_t psd_group_needed(const struct psd_group *g);
-/** Staleness: steps of the slowest, of those that are known. */
+/** Staleness: steps of the slowest member, of those members whose steps are known. */
 uint64_t psd_group_slowest(const struct psd_group *g);
-/** Staleness: some member has not said its steps to this directory. Nobody goes on before that. */
+/** Staleness: some member has not said its steps to this directory. No member goes on before that. */
 bool psd_group_is_unknown(const struct psd_group *g);
 /** The beats of m's session say its steps. */
 void psd_group_told(struct psd_group_member *m, uint64_t steps);
@@ -216,9 +218,9 @@ ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wai
 uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
 /** Its number; 0: none is known. */
 uint64_t psd_training_id(const struct psd_task *t, const char *container);
-/** All have finished the training of this number, and the next one is to begin, or has begun. 0: never. */
+/** All members have finished the training of this number, and the next training is to begin, or has begun. Number 0: never. */
 bool psd_training_is_over(const struct psd_task *t, const char *container, uint64_t id);
-/** It had finished the training before this one, which is over. */
+/** This worker had finished the training before this one. That training is over. */
 bool psd_training_had_finished(const struct psd_task *t, const char *container, const char *job, uint32_t task);
 /** It takes part. True: it had finished. */
 bool psd_training_join(struct psd_task *t, const char *container, const char *job, uint32_t task);

@@ -2,12 +2,13 @@
 /*
  * SET_RATE for a container in rounds, at the directory (rounds.h): all owners take the learning rate with the same round.
  *
- * Happy path: the client asks with a token -> the rate is noted, UNAVAILABLE: later -> the next attempt takes it along, with
- * PREPARE and COMMIT: each owner builds with it, and has it from the flip on -> the client, which asks again, is told OK.
- * Failure: an attempt that comes to nothing takes nothing along, the next one does. A directory that restarts has forgotten what
- * was noted; the client asks again. A client that does not ask again has given up, and no later round takes the rate. Where no
- * round can be closed soon, or none before a worker of the process that asks has contributed, there is nothing to wait for: OK,
- * and none is closed for a second, in which the client sets the rate at each task.
+ * Happy path: the client asks with a token. The directory notes the rate and answers UNAVAILABLE, LATER. The next attempt to
+ * close a round takes the rate along with PREPARE and COMMIT. Each owner builds the round with it, and has it from the flip on.
+ * The client, which asks again, is told OK.
+ * Failure: an attempt that fails takes no rate to any owner; the next attempt takes it along again. A directory that restarts
+ * has forgotten the rate; the client asks again. A client that does not ask again has given up, and no later round takes its
+ * rate. Where no round can be closed soon, or none before a worker of the asking process has contributed, the answer is OK at
+ * once. No round is then closed for a second, in which the client sets the rate at each task.
  */
 #include "rounds.h"
 
@@ -15,7 +16,7 @@
 
 enum { RETRY_MS = 50, ASKED_MS = 2000 /* many retries */, HOLD_MS = 1000 };
 
-/* As many members live as close a round, or it is being closed. */
+/* At least as many members live as close a round, or a round is being closed. */
 static bool goes_on(const struct psd_group *g)
 {
     uint32_t living = 0;

@@ -68,7 +68,7 @@ static uint32_t state_of(const struct psd_task *t, const struct psd_group *g, co
                                       : STATE_WORKS;
 }
 
-/* The directory knows it by its owners alone, and its session may be dead. */
+/* The directory knows this member only from the owners' lists. Its session may be dead. */
 static bool is_unheard(const struct psd_task *t, const struct psd_group_member *m)
 {
     return m->process == 0 && !m->lost && !m->vacant && psi_map_find(&t->records, m->session, sizeof(m->session)) == NULL;
@@ -87,8 +87,8 @@ static void add_owners(const struct psd_task *t, const struct psd_group *g, stru
     }
 }
 
-/* In rounds who has not completed it; with bounded staleness those with the least steps, where somebody waits for them, or whose
- * steps are not known. */
+/* Members that the others wait for. In rounds: those that have not completed the round. With bounded staleness, where somebody
+ * waits: those with the least steps, and those whose steps are not known. */
 static void add_missing(const struct psd_task *t, const struct psd_group *g, struct psd_names *names)
 {
     const bool staleness = g->options.mode == PSD_SYNC_STALENESS, unknown = psd_group_is_unknown(g);
@@ -111,7 +111,7 @@ static void add_missing(const struct psd_task *t, const struct psd_group *g, str
     }
 }
 
-/* Places of the workers that the cluster lists which nobody has in this training. */
+/* Places of the listed workers that no process has in this training. */
 static void add_absent(const struct psd_task *t, const struct psd_group *g, struct psd_names *names, uint32_t count)
 {
     uint32_t listed = psi_cluster_num_tasks(&t->cluster, "worker"), named = 0;

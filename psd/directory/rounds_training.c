@@ -3,10 +3,10 @@
  * Who has finished a training (rounds.h), so that its rounds open without them when its model was lost and is made anew: its
  * group is gone then, with all that it knew.
  *
- * Happy path: SYNC begins a training, and gives it a number -> JOIN tells it to each member -> LEAVE notes who has finished ->
- * the model is lost, RESET, and SYNC of a process that was a member says the number: it goes on, and those who have finished are
- * not waited for. When all have finished the training is over: the next one has another number, and who was lost meanwhile and
- * says the number of the one before is no member of it.
+ * Happy path: SYNC begins a training and gives it a number -> JOIN tells the number to each member -> LEAVE notes who has
+ * finished -> the model is lost, RESET. SYNC of a process that was a member then says the number: the training goes on, and
+ * those that have finished are not waited for. When all have finished, the training is over and the next one has another
+ * number. A process that was lost meanwhile, and says the number of the training before, becomes no member of the next one.
  * Failure: nothing of this is kept over a restart, or without memory: then all are waited for.
  */
 #include "rounds.h"
@@ -32,8 +32,9 @@ struct psd_training {
     struct psi_list link; /* task->trainings, the newest first */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t id;
-    uint64_t over_id;               /* of the one before, where all that were left had finished it; 0: of none */
-    struct places finished, before; /* this one; the one of over_id */
+    /* number of the training before, where all that were left had finished it; 0: there is none */
+    uint64_t over_id;
+    struct places finished, before; /* who has finished this training; who had finished the one of over_id */
 };
 
 static struct psd_training *find(const struct psd_task *t, const char *container)

@@ -2,14 +2,15 @@
 /*
  * Checkpoints at the directory: see saves.h.
  *
- * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all: where the newest
- * checkpoint has all that they have it is the answer to who asks -> TASK_CUT to all in one event, our own part last -> all have
- * answered with their files -> the manifest to our disk, which decides -> TASK_MANIFEST to the others -> all have answered: it is
+ * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all. Where the newest
+ * checkpoint has all that they have, that checkpoint is the answer to the clients that asked. Otherwise TASK_CUT goes to all in
+ * one event, to our own part last -> all have answered with their files -> the manifest goes to our disk, which decides ->
+ * TASK_MANIFEST to the others -> all have answered. Then the checkpoint is
  * saved, and older ones may go (TASK_DROP). Failure: a task is lost, or its disk fails, before our manifest is on its way to the
  * disk: the attempt ends, TASK_DROP to all, and the next one has another number. After that a task that is lost gets the manifest
  * when it lists. A shard without a manifest is settled when its task lists: by the manifest where we have it, else by TASK_DROP.
- * What this directory has never heard of, a whole checkpoint of a life whose disk is gone, stays where it is. A task whose disk
- * does not take the manifest is told again until it does.
+ * A whole checkpoint of which this directory has never heard, because the disk of the directory before is gone, stays where it
+ * is. A task whose disk does not take the manifest is told again until it does.
  */
 #include "saves.h"
 
@@ -22,7 +23,7 @@
 #include <string.h>
 
 enum { RETRY_MS = 1000, RETRY_LAST_MS = 200 };
-#define SAME_UNKNOWN UINT64_MAX /* no task has said of which one its part is the same */
+#define SAME_UNKNOWN UINT64_MAX /* no task has said of which checkpoint its part is the same */
 
 static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
 {
@@ -128,7 +129,8 @@ void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     if (t->saves != NULL) {
         t->saves->names_checked = false;
-        t->peers[p->index].changed = false; /* it says so anew, as the next */
+        /* the task says in this list whether it has changed, and which checkpoint has all that it has */
+        t->peers[p->index].changed = false;
         t->peers[p->index].saved = 0;
         t->saves->peers[p->index].has_disk = false;
         t->saves->peers[p->index].listed_count = 0;
@@ -337,8 +339,8 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
     psd_saves_failed(t, number, err);
     idle(t);
     drop_all(t, number);
-    s->makes_room =
-        full ? psd_saves_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE; /* a task may still remove them */
+    /* UNAVAILABLE: a task may still be removing older checkpoints */
+    s->makes_room = full ? psd_saves_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE;
     if (s->makes_room) {
         psd_saves_force(t);
         s->again_ms = t->now_ms + (t->draining ? RETRY_LAST_MS : RETRY_MS);
@@ -378,7 +380,7 @@ void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p)
     }
 }
 
-/* Of each container its steps count from the checkpoint on that has it. */
+/* The steps of each container count from the checkpoint on that has the container. */
 static void note_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -391,7 +393,7 @@ static void note_steps(struct psd_task *t)
         }
     }
     if (t->saves->what.step != 0) {
-        psd_steps_note(t, "", t->saves->what.step); /* older clients do not say of which container theirs is */
+        psd_steps_note(t, "", t->saves->what.step); /* older clients do not say of which container their step is */
     }
 }
 
@@ -491,7 +493,7 @@ static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_F
     ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saves_take_part(s, p, item, err);
     if (item->kind == PS_FILE_STATE) {
         s->same = s->same == SAME_UNKNOWN || s->same == item->same ? item->same : 0;
-        item->same = 0; /* of the whole checkpoint the manifest says it */
+        item->same = 0; /* the manifest says this of the whole checkpoint */
     }
     if (st != PS_OK || item->kind == PS_FILE_NOTE) {
         return st;
@@ -556,7 +558,7 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
         psd_log(t, PSI_LOG_WARN, "checkpoint_not_told", PSI_KV("checkpoint", number), PSI_KV("peer", p->conn->text),
                 PSI_KV("msg", err->text));
         if (err->reason == PS_REASON_DISK_FULL) {
-            PSI_IGNORE(psd_saves_make_room(t)); /* it is told again, whether there is any or not */
+            PSI_IGNORE(psd_saves_make_room(t)); /* the task is told again, whether there is room or not */
         }
         if (now && err->code == PS_FAILED_PRECONDITION) {
             part_lost(t, p);
@@ -605,8 +607,9 @@ void psd_saves_lost(struct psd_task *t, const struct psd_peer *p)
         struct psi_err err;
         char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before its part was written",
-                               psd_peer_text(t, p, who, sizeof(who)))); /* below */
-        psi_list_move_all(&s->asked, &s->served); /* the next attempt is as good for them, if nothing is lost with that task */
+                               psd_peer_text(t, p, who, sizeof(who)))); /* the clients that wait are told */
+        /* the next attempt serves these requests, if nothing is lost with that task */
+        psi_list_move_all(&s->asked, &s->served);
         give_up(t, &err);
     }
 }
@@ -618,7 +621,8 @@ void psd_saves_reset(struct psd_task *t, const char *container)
     if (s == NULL) {
         return;
     }
-    PSI_IGNORE(psi_fail(&err, PS_ABORTED, "container '%s' was reset meanwhile", container)); /* below */
+    /* the clients that wait are told */
+    PSI_IGNORE(psi_fail(&err, PS_ABORTED, "container '%s' was reset meanwhile", container));
     if (s->phase == PSD_SAVES_CUTTING) {
         give_up(t, &err);
     }
@@ -645,7 +649,7 @@ void psd_saves_attempt(struct psd_task *t)
     s->wanted = s->forced = false;
     s->begun = true;
     s->same = SAME_UNKNOWN;
-    psd_steps_begun(t); /* as of this attempt, whatever becomes of it */
+    psd_steps_begun(t); /* steps count from this attempt on, whether it is saved or not */
     psi_list_move_all(&s->served, &s->asked);
     s->phase = PSD_SAVES_CUTTING;
     s->begun_ms = t->now_ms;

@@ -12,7 +12,7 @@
 
 enum psd_saves_phase {
     PSD_SAVES_IDLE,
-    PSD_SAVES_LOOKING,  /* tasks say whether the newest one has all that they have: then no other one is made */
+    PSD_SAVES_LOOKING,  /* tasks say whether the newest whole checkpoint has all that they have. If so, no checkpoint is made */
     PSD_SAVES_CUTTING,  /* tasks write their parts */
     PSD_SAVES_DECIDING, /* our own manifest is on its way to our disk */
     PSD_SAVES_TELLING   /* it is there: the others write theirs */
@@ -45,7 +45,7 @@ struct psd_saves_part {
     uint32_t peer; /* PSD_NO_PEER: the container, of all tasks */
     uint32_t notes;
     uint32_t bare_at; /* peer that has `bare` */
-    uint64_t step;    /* + 1, the highest that a task has said; 0: none has */
+    uint64_t step;    /* highest global step that a task has said, + 1; 0: no task has said one */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char bare[PS_NAME_BYTES_MAX + 1]; /* a variable without a value; "": none is known by name */
 };
@@ -59,11 +59,11 @@ struct psd_saves_bar {
 
 struct psd_saves {
     /* volatile: */
-    struct psd_resets resets; /* those whose bar is on its way to our disk: they have not begun */
+    struct psd_resets resets; /* resets whose bar is on its way to our disk, and which have not begun */
     struct psi_map bars;      /* container -> struct psd_saves_bar */
     bool ready;               /* the manifests on our disk are known */
-    bool resumed;             /* ... and resets that it says are open have begun again */
-    uint64_t reading;         /* number of the one that is read */
+    bool resumed;             /* resets that our disk says are open have begun again */
+    uint64_t reading;         /* number of the manifest that is being read */
     struct psi_buf read;
     struct psi_list known; /* struct psd_checkpoint */
     uint32_t known_count;
@@ -74,32 +74,35 @@ struct psd_saves {
     struct psd_saves_peer *peers; /* by peer */
     bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
     /* volatile: when */
-    bool wanted;            /* as soon as it can be, where there is something new */
-    bool forced;            /* ... also where there is not, or is known to be */
-    bool begun;             /* one, in this life */
-    uint64_t since_ms;      /* the next one by time counts from here */
-    uint64_t looked_ms;     /* at the step */
-    uint64_t last_ms;       /* when a task that ends asked for a last one */
-    uint64_t again_ms;      /* when it is asked again whether it can be */
-    uint64_t step;          /* + 1, the highest that the sessions say; 0: none has. Of each container: rpc/steps.h */
-    bool warned;            /* that it cannot be */
-    bool makes_room;        /* the last attempt found a disk full, older ones have gone for the next */
-    bool last_failed;       /* the last one that a task that ends has asked for, with something new in it */
-    uint64_t failed_ms;     /* when the last attempt has failed, or was refused; 0: neither */
-    uint64_t failed_number; /* ... which; 0: it could not be begun */
-    char failed[352];       /* ... which, and why */
+    bool wanted;        /* a checkpoint is to be made as soon as it can be, if something is new */
+    bool forced;        /* a checkpoint is to be made also where nothing is new */
+    bool begun;         /* an attempt was begun in this life of the directory */
+    uint64_t since_ms;  /* the next checkpoint by time counts from here */
+    uint64_t looked_ms; /* last look at the sessions' global steps */
+    uint64_t last_ms;   /* when a task that ends asked for a last one */
+    uint64_t again_ms;  /* time of the next try, while no checkpoint can be made */
+    uint64_t step;      /* highest global step that the sessions say, + 1; 0: none. Steps of each container: rpc/steps.h */
+    bool warned;        /* the log says that no checkpoint can be made */
+    bool makes_room;    /* the last attempt found a disk full, and older checkpoints have gone for the next one */
+    /* the last checkpoint, which a task that ends has asked for and which had something new in it, has failed */
+    bool last_failed;
+    uint64_t failed_ms;     /* when the last attempt failed or was refused; 0: it did not fail */
+    uint64_t failed_number; /* number of the attempt that failed; 0: it could not be begun */
+    char failed[352];       /* for people: which attempt failed, and why */
     /* volatile: the attempt */
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
     uint64_t begun_ms;
-    uint64_t looked_at;   /* LOOKING: the newest one that is whole, or one that nobody has */
-    uint64_t same;        /* the checkpoint that had all that the tasks have cut so far; 0: there is none */
-    bool hurries;         /* a task ends: all were told to write it as fast as they can */
+    /* LOOKING: number of the newest whole checkpoint; where none is whole, a number that no checkpoint has */
+    uint64_t looked_at;
+    uint64_t same;        /* number of the checkpoint that had all that the tasks have cut so far; 0: there is none */
+    bool hurries;         /* a task ends: all tasks were told to write the checkpoint as fast as they can */
     struct psi_buf files; /* FileItems */
     struct psi_map parts; /* peer, container -> struct psd_saves_part */
-    /* struct psd_need of CHECKPOINT, and of CHECKPOINT_RESTORE once it is placed: for the next one; for this one */
+    /* struct psd_need of CHECKPOINT, and of CHECKPOINT_RESTORE once its checkpoint is placed. asked: wait for the next attempt.
+     * served: wait for this one. */
     struct psi_list asked, served;
-    struct psi_list deleting; /* likewise of CHECKPOINT_DELETE */
+    struct psi_list deleting; /* struct psd_need of CHECKPOINT_DELETE */
 };
 
 /** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
@@ -115,9 +118,10 @@ void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd
                         const struct psi_err *err);
 /** p is not connected any more. */
 void psd_saves_lost(struct psd_task *t, const struct psd_peer *p);
-/** A container is reset: an attempt that is under way ends, and so do requests for a checkpoint of what was there, ABORTED. */
+/** A container is reset. An attempt that is under way ends, and so does each request for a checkpoint of what was there,
+ * ABORTED. */
 void psd_saves_reset(struct psd_task *t, const char *container);
-/** What lives on some task gives way to checkpoint c: requests that were to have what was there saved end, UNAVAILABLE. */
+/** What lives on some task is replaced by checkpoint c. Requests to save what lived there end with UNAVAILABLE. */
 void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c);
 /** The highest number that was ever given out; 0: none was, or nothing is saved here. */
 uint64_t psd_saves_highest(const struct psd_task *t);
@@ -148,42 +152,43 @@ void psd_saves_look_again(struct psd_task *t);
 bool psd_saves_has(const struct psd_task *t, const struct psd_peer *p, uint64_t number);
 
 /* ---- saves_newest.c ---- */
-/** Tasks that have a whole part of it, as their own. */
+/** How many tasks have a whole part of this checkpoint, as their own. */
 uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number);
-/** Its parts that are there: of a task of the job with the manifest; of one that is gone where somebody would load it, because
- * that directory lies beside its own. */
+/** How many parts of checkpoint c are there: parts of tasks of the job that have the manifest, and parts of tasks that are
+ * gone. The latter count where a task would load them, because their directory lies beside its own. */
 uint32_t psd_saves_parts_there(const struct psd_task *t, const struct psd_checkpoint *c);
-/** The newest one of which all parts are there, and which is not known to be damaged; 0: there is none. */
+/** The newest checkpoint of which all parts are there, and which is not known to be damaged; 0: there is none. */
 uint64_t psd_saves_newest(const struct psd_task *t);
-/** As psd_saves_newest(), and it counts parts that tasks may have which are away. */
+/** As psd_saves_newest(), but parts count as well that a task which is away may have. */
 uint64_t psd_saves_newest_maybe(const struct psd_task *t);
-/** As far as the directory has heard, the newest checkpoint that is whole, or may be, has not all that the tasks have: programs
- * without a global step are saved by that. */
+/** Some task has something that the newest whole checkpoint does not have, as far as the directory has heard. A checkpoint that
+ * may be whole counts as whole here. The models of programs without a global step are saved by this rule. */
 bool psd_saves_have_news(const struct psd_task *t);
 
 /* ---- saves_steps.c ---- */
-/** The next one by time is all of that time away from now. */
+/** The next checkpoint by time is one whole interval away from now. */
 void psd_saves_count_anew(struct psd_task *t);
-/** One is made as soon as it can be, also where nothing is new: what lives now is what a start has placed. */
+/** A checkpoint is made as soon as it can be, also where nothing is new. A start needs that: what lives now is what it has
+ * placed. */
 void psd_saves_force(struct psd_task *t);
-/** The last attempt, of this number, has failed; 0: none could be made. */
+/** The attempt with this number has failed; 0: no attempt could be begun. */
 void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
-/** An attempt has failed that was the last one, or not: psd_saves_lost_text(). */
+/** An attempt has failed. psd_saves_lost_text() says so if it was the last one of a task that ends. */
 void psd_saves_note_failed(struct psd_task *t);
-/** A request to p, whose answer comes to psd_saves_answered(). NULL: no memory, and the connection is closed. */
+/** A request to p. Its answer comes to psd_saves_answered(). NULL: no memory, and the connection of p is closed. */
 struct psd_ask *psd_saves_ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number);
-/** TASK_CUT (hurries: of it), TASK_DROP or TASK_SAVED to p. NULL: no memory, and its connection is closed. */
+/** Send TASK_CUT (hurries: its field), TASK_DROP or TASK_SAVED to p. NULL: no memory, and the connection of p is closed. */
 struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries);
-/** All tasks of the job have done what the phase is at; none has yet. */
+/** The first: all tasks of the job have done the present phase. The second: note that none has done it yet. */
 bool psd_saves_all_done(const struct psd_task *t);
 void psd_saves_clear_done(struct psd_task *t);
-/** All who wait there are told. */
+/** Every request in this list is answered with err. */
 void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct psi_err *err);
-/** Who waited for the attempt waits for the next one, before those who asked since. */
+/** Requests that waited for this attempt wait for the next one, ahead of those that came since. */
 void psd_saves_ask_again(struct psd_saves *s);
 
 /* ---- saves_ask.c: CHECKPOINT, CHECKPOINTS, CHECKPOINT_DELETE ---- */
-/** What a request for a checkpoint waits for, also one of CHECKPOINT_RESTORE whose checkpoint is placed. */
+/** What a request for a checkpoint waits for. The request may be a CHECKPOINT_RESTORE whose checkpoint is placed. */
 void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
 /** Checkpoints, for people: the last one, the one that is being made, the last attempt where it failed, when they are made. ""
  * without a place for them, and in a task that is not the directory. */
@@ -196,7 +201,7 @@ void psd_saves_delete_turn(struct psd_task *t);
 uint32_t psd_saves_count(const struct psd_task *t, uint32_t *out_share);
 
 /* ---- saves.c, for saves_when.c ---- */
-/** p has its part of some, and not the manifest. */
+/** p has its part of some checkpoint, and not the manifest. */
 void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p);
 /** A task is to end: what is written goes as fast as can be from here on. */
 void psd_saves_hurry(struct psd_task *t);
@@ -204,30 +209,31 @@ void psd_saves_hurry(struct psd_task *t);
 void psd_saves_attempt(struct psd_task *t);
 
 /* ---- saves_look.c ---- */
-/** Tasks are asked whether there is something new; the attempt begins when one has, and none when the newest one has it all. */
+/** Ask all tasks whether something is new since the newest whole checkpoint. The attempt begins when one task has something
+ * new. No attempt begins when that checkpoint has all. */
 void psd_saves_look(struct psd_task *t);
-/** A task has looked, err NULL: it has nothing new. Of one that began empty, beside what it has in that checkpoint, nothing is
- * saved before somebody asks. */
+/** A task has looked; err NULL: it has nothing new. A task that began empty, although that checkpoint has something of it, has
+ * nothing new either: nothing of it is saved before somebody asks. */
 void psd_saves_looked(struct psd_task *t, uint32_t peer, const struct psi_err *err);
-/** p is lost meanwhile. */
+/** p is lost while tasks are asked. */
 void psd_saves_look_lost(struct psd_task *t, const struct psd_peer *p);
 
 /* ---- saves_keep.c ---- */
-/** The oldest checkpoint that is known to have the very same; its own number where none is. */
+/** The oldest checkpoint that is known to have the very same content as c; the number of c where there is none. */
 uint64_t psd_saves_same_as(const struct psd_checkpoint *c);
-/** A checkpoint is saved: those that are not needed any more go. */
+/** A checkpoint is saved. Older ones that are not needed any more are dropped. */
 void psd_saves_retire(struct psd_task *t);
-/** The disk of a task is full: of those that are older than the newest whole one a duplicate goes, or else the oldest, at last
- * the oldest that keep_checkpoint_every_hours would have stay. False: none can go. */
+/** The disk of a task is full. One checkpoint older than the newest whole one goes: a duplicate first, else the oldest, and
+ * only at last the oldest that keep_checkpoint_every_hours keeps. False: none can go. */
 bool psd_saves_make_room(struct psd_task *t);
 
 /* ---- saves_when.c ---- */
 /** A task of the job is to end: one more, where some are made by themselves and there is something to save. */
 void psd_saves_last(struct psd_task *t);
-/** ... it is made, or cannot be. */
+/** The last checkpoint of the job is made, or cannot be made. */
 bool psd_saves_drained(const struct psd_task *t);
-/** Why the last one that was asked for, with something new in it, is not saved; NULL: it is, or there was nothing new. Until the
- * next change. */
+/** Why the last checkpoint that a task has asked for, and that had something new in it, is not saved. NULL: it is saved, or
+ * nothing was new. Valid until the next change. */
 const char *psd_saves_lost_text(const struct psd_task *t);
 /** FAILED_PRECONDITION: it cannot be made as things are; UNAVAILABLE: not now. */
 ps_status psd_saves_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
@@ -236,7 +242,7 @@ ps_status psd_saves_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
 /** A file of p's part, but for the state, or a note of it. RESOURCE_EXHAUSTED. */
 ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, const ps_v1_FileItem *item,
                               struct psi_err *err) PSI_MUST;
-/** The files of the attempt as its manifest has them: those with values say what all tasks together have of their container.
+/** The files of the attempt, as its manifest has them. Files with values say what all tasks together have of their container.
  * RESOURCE_EXHAUSTED: the manifest is too long. */
 ps_status psd_saves_put_files(const struct psd_saves *s, struct psi_buf *manifest, struct psi_err *err) PSI_MUST;
 /** FAILED_PRECONDITION: what was taken is half a model. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CHECKPOINT, CHECKPOINTS and CHECKPOINT_DELETE: one is asked for, which are there, and one goes, by its number.
+ * CHECKPOINT, CHECKPOINTS and CHECKPOINT_DELETE: a client asks for a checkpoint, for the list of them, or for the end of one.
  *
- * Happy path of CHECKPOINT: it waits for the next attempt (saves_when.c), and is answered when that is saved (saves.c).
- * Happy path of CHECKPOINT_DELETE: its directory on our own disk goes first, and its manifest with it -> the others are told ->
- * it is answered. A kill in between leaves parts that no manifest of ours names: they are none, and the same request takes them
- * away. Failure: none of that number; one that is being made; the newest one that is whole, without `force`; our disk does not
- * remove it: then it stays as it was. A task that is not connected keeps its part until it is deleted again, or is older than all
- * others.
+ * Happy path of CHECKPOINT: the request waits for the next attempt (saves_when.c), and is answered when that one is saved
+ * (saves.c).
+ * Happy path of CHECKPOINT_DELETE: the checkpoint's directory on our own disk goes first, and its manifest with it -> the other
+ * tasks are told -> the request is answered. A kill in between leaves parts that no manifest of ours names. Such parts are no
+ * checkpoint, and the same request takes them away. Failure: there is no checkpoint of that number; it is being made; it is the
+ * newest whole one, without `force`; our disk does not remove it, and then it stays as it was. A task that is not connected
+ * keeps its part until the checkpoint is deleted again, or is older than all others.
  */
 #include "saves.h"
 #include "starts.h"

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which checkpoints stay: max_to_keep of those that differ, the last one of each span of keep_checkpoint_every_hours, and
- * whatever a start reads or `restore` names. A duplicate, which has the very same as a newer one that is whole, takes the place
- * of none that differs. What is in part, or known to be damaged, does not stand in for a whole one. For a disk that is full those
- * that are older than the newest whole one go one by one. Failure: none; what a disk does not remove its task is told to again.
+ * Which checkpoints stay: max_to_keep of those that differ, the last one of each span of keep_checkpoint_every_hours, and each
+ * one that a start reads or `restore` names. A duplicate has the very same content as a newer whole checkpoint; it takes no
+ * place from a checkpoint that differs. A checkpoint that is in part, or known to be damaged, does not count as one of those
+ * kept. When a disk is full, checkpoints older than the newest whole one go one by one. Failure: none; a task whose disk does
+ * not remove a checkpoint is told again.
  */
 #include "saves.h"
 #include "starts.h"
@@ -15,7 +16,7 @@ static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
 }
 
-/* Whose manifest cannot be read: no start can use them. */
+/* Drop checkpoints whose manifest cannot be read: no start can use them. */
 static void drop_damaged(struct psd_task *t)
 {
     struct psi_list *it = NULL, *tmp = NULL;
@@ -37,7 +38,7 @@ uint64_t psd_saves_same_as(const struct psd_checkpoint *c)
     return c->what.same == 0 ? c->what.number : c->what.same;
 }
 
-/* A newer one that is whole has the very same. */
+/* A newer whole checkpoint has the very same content. */
 static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     for (struct psi_list *it = c->link.next; it != &t->saves->known; it = it->next) {
@@ -49,7 +50,7 @@ static bool is_duplicate(const struct psd_task *t, const struct psd_checkpoint *
     return false;
 }
 
-/* So many duplicates have a place beside those that differ. */
+/* How many duplicates have a place beside the checkpoints that differ. */
 static uint32_t spare_places(const struct psd_task *t, uint32_t most)
 {
     struct psi_list *it = NULL;
@@ -67,14 +68,14 @@ void psd_saves_retire(struct psd_task *t)
     uint32_t most = t->config.max_to_keep < KEPT_LEAST ? KEPT_LEAST : t->config.max_to_keep;
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
     uint32_t spare = spare_places(t, most);
-    uint32_t whole = 0; /* that are newer, and differ: those in part, or known to be damaged, do not stand in for others */
+    uint32_t whole = 0; /* newer whole checkpoints that differ, so far */
     uint64_t newer_ms = 0;
     struct psi_list *it = NULL, *before = NULL;
     for (it = s->known.prev; it != &s->known; it = before) {
         const struct psd_checkpoint *c = at_checkpoint(it);
         uint64_t number = c->what.number, time_ms = c->what.time_ms;
         before = it->prev;
-        /* of each span of time the last one stays */
+        /* the last checkpoint of each span of time stays */
         bool last = span != 0 && time_ms / span != newer_ms / span;
         newer_ms = time_ms;
         bool twice = is_whole(t, c) && is_duplicate(t, c);
@@ -90,7 +91,7 @@ void psd_saves_retire(struct psd_task *t)
     }
 }
 
-/* It is the last one of its span of time: keep_checkpoint_every_hours has it stay. */
+/* c is the last checkpoint of its span of time, so keep_checkpoint_every_hours keeps it. */
 static bool is_of_its_span(const struct psd_task *t, const struct psd_checkpoint *c)
 {
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Is there something new: before each attempt that is not forced all tasks of the job say whether the newest checkpoint that is
- * whole has all that they have (TASK_SAVED, DURABILITY 6.9).
+ * Is there something new? Before each attempt that is not forced, all tasks of the job say whether the newest whole checkpoint
+ * has all that they have (TASK_SAVED, DURABILITY 6.9).
  *
- * Happy path: all have nothing new -> that checkpoint is the answer to who asked, and no other one is made. A task has -> the
- * attempt begins. The question goes out behind the requests that it answers, so whatever was done before them is seen.
- * Failure: a task is lost meanwhile: tasks are asked again when all are connected.
+ * Happy path: no task has anything new. That checkpoint is the answer to the clients that asked, and no other one is made.
+ * Where a task has something new, the attempt begins. TASK_SAVED goes out after the requests of those clients came in, so a
+ * task sees whatever was done before them. Failure: a task is lost meanwhile. The tasks are asked again when all are connected.
  */
 #include "saves.h"
 #include "starts.h"
 
-/* Who asked waits for the attempt: something is new, or it is to be asked again. */
+/* The look is over. The clients that asked wait for the attempt: something is new (news), or the tasks are to be asked
+ * again. */
 static void look_over(struct psd_task *t, bool news)
 {
     struct psd_saves *s = t->saves;
@@ -26,24 +27,24 @@ void psd_saves_look_lost(struct psd_task *t, const struct psd_peer *p)
     struct psi_err err;
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
     PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before it had said whether it has changed",
-                           psd_peer_text(t, p, who, sizeof(who)))); /* below */
+                           psd_peer_text(t, p, who, sizeof(who)))); /* the clients that asked are told */
     s->phase = PSD_SAVES_IDLE;
     psd_saves_count_anew(t);
     if (!psi_list_empty(&s->served) || psd_saves_have_news(t)) {
         psd_saves_failed(t, 0, &err);
         psd_saves_note_failed(t);
     }
-    psd_saves_ask_again(s); /* the next look is as good for them, if nothing is lost with that task */
+    psd_saves_ask_again(s); /* the next look serves these requests, if nothing is lost with that task */
 }
 
-/* Of which one tasks are asked; where none is whole it is one that nobody has. */
+/* The checkpoint about which the tasks are asked. Where none is whole it is a number that no checkpoint has. */
 static uint64_t look_number(const struct psd_task *t)
 {
     uint64_t newest = psd_saves_newest(t);
     return newest != 0 ? newest : psd_saves_highest(t) + 1;
 }
 
-/* The newest one has all that the tasks have: it is the answer, and no other one is made. */
+/* The newest checkpoint has all that the tasks have. It is the answer, and no other one is made. */
 static void nothing_new(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
@@ -71,7 +72,7 @@ void psd_saves_looked(struct psd_task *t, uint32_t peer, const struct psi_err *e
     if (!has) {
         look_over(t, true);
     } else if (psd_saves_all_done(t) && s->looked_at != look_number(t)) {
-        look_over(t, false); /* it was deleted meanwhile, or a part of it is lost */
+        look_over(t, false); /* the checkpoint was deleted meanwhile, or a part of it is lost */
     } else if (psd_saves_all_done(t)) {
         nothing_new(t);
     }
@@ -82,7 +83,7 @@ void psd_saves_look(struct psd_task *t)
     struct psd_saves *s = t->saves;
     struct psi_err err;
     s->wanted = false;
-    if (!t->draining) { /* one that ends answers nobody who asks, and makes its last one */
+    if (!t->draining) { /* a directory that is to end answers no client, and makes its last checkpoint */
         psi_list_move_all(&s->served, &s->asked);
     }
     s->phase = PSD_SAVES_LOOKING;

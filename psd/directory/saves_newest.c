@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which checkpoint is the newest one that is whole, and whether tasks have something that it has not. Failure: none.
+ * Which checkpoint is the newest whole one, and whether some task has something that this checkpoint does not have. Failure:
+ * none.
  */
 #include "saves.h"
 #include "starts.h"
@@ -30,7 +31,7 @@ uint32_t psd_saves_parts_there(const struct psd_task *t, const struct psd_checkp
     return count;
 }
 
-/* One that is known to be damaged does not count. away: of how many more tasks nobody knows that they do not have it. */
+/* A checkpoint that is known to be damaged does not count. away: how many tasks are not connected and may have a part. */
 static uint64_t newest_whole(const struct psd_task *t, uint32_t away)
 {
     for (struct psi_list *it = t->saves->known.prev; it != &t->saves->known; it = it->prev) {

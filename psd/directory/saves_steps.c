@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small steps of an attempt that several files take: who is told of it, who has done its part of it, how it failed. They change
- * struct psd_saves only and decide nothing. Failure: no memory to ask a task: its connection is closed.
+ * Small steps of an attempt, used by several files: who is told of it, who has done its part of it, how it failed. They change
+ * struct psd_saves only and decide nothing. Failure: no memory to ask a task; its connection is closed.
  */
 #include "saves.h"
 
@@ -29,7 +29,7 @@ void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err 
     struct psd_saves *s = t->saves;
     char which[48] = "refused: ";
     if (s == NULL) {
-        return; /* nobody is told of its checkpoints */
+        return; /* this directory saves no checkpoints, and nobody asks for their state */
     }
     if (number != 0) {
         PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
@@ -43,7 +43,7 @@ struct psd_ask *psd_saves_ask_new(struct psd_task *t, struct psd_peer *p, uint8_
 {
     struct psd_ask *a = psi_calloc(1, sizeof(*a));
     if (a == NULL) {
-        psd_conn_close(t, p->conn, false); /* it lists again, and all is looked at again */
+        psd_conn_close(t, p->conn, false); /* the task lists again after it has connected, and everything is looked at again */
         return NULL;
     }
     a->op = op;
@@ -89,7 +89,8 @@ void psd_saves_fail(struct psd_task *t, struct psi_list *waiters, const struct p
     struct psd_wait *w = NULL;
     while ((w = psd_wait_first(waiters)) != NULL) {
         w->err = *err;
-        if (w->op == PS_OP_CHECKPOINT_RESTORE) { /* its client is not to ask for it again by itself: it is restored */
+        /* the client is not to repeat the request: the checkpoint is restored already */
+        if (w->op == PS_OP_CHECKPOINT_RESTORE) {
             psi_err_prefix(&w->err, "checkpoint %llu was restored, and is not saved so", (unsigned long long)w->result);
             w->err.applied = PS_MAYBE_PARTLY_APPLIED;
         }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When the directory begins a checkpoint: every so many seconds or steps, once when the model is ready, when somebody asks for
- * one, always where something differs from the newest one that is whole; and what stands in its way. An attempt that is not
- * possible now begins when it is; one that cannot be as things are is given up, said once. The last one, of tasks that end, is
- * not waited for.
+ * When the directory begins a checkpoint: after checkpoint_seconds or checkpoint_steps, once when the model is ready, and when
+ * a client asks. A checkpoint is made only where something differs from the newest whole one. An attempt that is not possible
+ * now begins when it is possible. An attempt that is not possible as things are is given up, which is said once. The last
+ * checkpoint, of tasks that end, is not waited for.
  */
 #include "rounds.h"
 #include "saves.h"
@@ -97,7 +97,8 @@ void psd_saves_turn(struct psd_task *t)
     bool held = between_rounds(t) || psd_saves_in_reset(t);
     ps_status st = held ? PS_UNAVAILABLE : psd_saves_check(t, &err);
     if (st == PS_OK) {
-        bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saves_newest(t) == 0; /* there is no other answer */
+        /* where no checkpoint is whole, the client gets no other answer */
+        bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saves_newest(t) == 0;
         s->warned = false;
         if (!s->forced && !first) {
             psd_saves_look(t);
@@ -131,7 +132,7 @@ bool psd_saves_drained(const struct psd_task *t)
     return t->saves == NULL || (t->saves->phase == PSD_SAVES_IDLE && !t->saves->wanted);
 }
 
-/* All tasks of the job can be asked. */
+/* All tasks of the job are connected and have listed, so all can be asked. */
 static bool all_listed(const struct psd_task *t)
 {
     bool all = true;
@@ -154,8 +155,8 @@ const char *psd_saves_lost_text(const struct psd_task *t)
     return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
 }
 
-/* The highest global step of each container that a session has said which is there, or has left since the last look. Returns
- * whether a chief has made a model ready. */
+/* Note the highest global step of each container. Sessions that are there count, and those that have ended since the last look.
+ * Returns whether a chief has made a model ready. */
 static bool look_at_steps(struct psd_task *t)
 {
     uint64_t cursor = 0;
@@ -208,7 +209,8 @@ static bool is_due(struct psd_task *t)
     bool news = psd_saves_have_news(t);
     bool first = !s->begun && (ready || (s->step != 0 && psi_list_empty(&s->known)));
     uint64_t every = (uint64_t)t->config.checkpoint_seconds * 1000, most = t->config.checkpoint_steps; /* as they are now */
-    every = every == 0 && s->failed_ms != 0 ? FAILED_MS : every; /* steps may come no more */
+    /* with checkpoint_steps alone: the global step may not rise any more */
+    every = every == 0 && s->failed_ms != 0 ? FAILED_MS : every;
     bool steps = psd_steps_are_due(t, most);
     return news && (steps || first || (every != 0 && t->now_ms - s->since_ms >= every));
 }

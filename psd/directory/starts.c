@@ -56,11 +56,13 @@ static void placed(struct psd_task *t)
     if (t->starts->by_ask) {
         psd_starts_ask_over(t, NULL);
     }
-    if (!some && t->starts->number != 0 && t->starts->number <= psd_starts_anew(t)) { /* it is what lives now */
-        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));                              /* 0: nothing can fail */
+    /* what lives now is of a checkpoint that the bar excludes */
+    if (!some && t->starts->number != 0 && t->starts->number <= psd_starts_anew(t)) {
+        /* number 0 removes the bar, which cannot fail */
+        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
     }
     if (t->starts->adopts || t->starts->spreads) {
-        psd_saves_force(t); /* from then on they are these tasks' own */
+        psd_saves_force(t); /* the parts of other tasks are this task's own only when a checkpoint says so */
     }
     t->starts->spared = 0;
     idle(t);
@@ -208,7 +210,8 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
         const struct psd_starts_held *there = psd_starts_living(t, container);
         const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, container);
         bool cut = is_cut(t, container);
-        if (cut || (own != NULL && own->start == 0 && p->waits)) { /* otherwise finished, beside what was trained */
+        /* a container that is not cut is otherwise placed already, beside what was trained */
+        if (cut || (own != NULL && own->start == 0 && p->waits)) {
             struct psd_start_of *placed = psd_start_list_get(t, out, container, err);
             if (placed == NULL) {
                 return PS_RESOURCE_EXHAUSTED;
@@ -321,13 +324,13 @@ static void spoilt(struct psd_checkpoint *c, const struct psi_err *why)
     }
 }
 
-/* It is asked for, with others; or all that is loaded is. */
+/* The client asked for this container by name, or asked for all that is loaded. */
 static bool is_asked(const struct psd_starts *s, const char *container)
 {
     return !s->by_ask || !psd_starts_is_of_some(s) || psd_start_list_find(&s->asked_of, container) != NULL;
 }
 
-/* One is asked for by its name, and the checkpoint has nothing of it. */
+/* Fail where the client named a container of which the checkpoint has nothing. */
 static ps_status check_asked(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
                              struct psi_err *err)
 {
@@ -715,7 +718,7 @@ static void decide(struct psd_task *t)
     place_nothing(t, true, why);
 }
 
-/* Some containers are to go back, and a start that is due decides what is there of the others: that comes first. */
+/* A start that is due comes before a restore of some containers, because it decides what is there of the other containers. */
 static bool comes_first(const struct psd_task *t)
 {
     const struct psd_starts *s = t->starts;

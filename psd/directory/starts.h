@@ -66,7 +66,7 @@ struct psd_starts_peer {
     uint64_t elsewhere;           /* checkpoint of which another task has placed what this one had written; 0: none */
     struct psd_starts_held *held; /* containers that have something there */
     size_t held_count, held_capacity;
-    struct psi_map held_places;   /* container -> 1 + its place in `held` */
+    struct psi_map held_places;   /* container -> 1 + its index in `held` */
     struct psd_start_list loaded; /* containers of what it has loaded */
     bool will_wait;               /* what it lists now says so: psd_peer.waits when that is over */
     bool loads, done;             /* it has to do with the phase; has done it */
@@ -91,14 +91,16 @@ struct psd_starts {
     uint64_t spared;        /* this one cannot be read by somebody who lives: only those who wait load it, which may be enough */
     uint64_t again_ms;      /* before then nothing is tried again */
     struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
-    uint64_t asked;         /* ... for this one; 0: nobody asks */
-    bool asked_spread;      /* ... and to be dealt over all tasks */
-    struct psd_start_list asked_of; /* ... these containers alone; empty: all that it has */
-    uint64_t kept, kept_until_ms;   /* this checkpoint stays until then: somebody saves before it is restored. 0: none */
-    bool by_ask;                    /* this start is that */
-    bool spreads;                   /* what is loaded is dealt over all tasks */
-    bool strays;        /* LOADING, PLACING: what lives is not where the parts of what is loaded are: it all goes back */
-    struct psi_err why; /* LOADING: why somebody cannot */
+    uint64_t asked;         /* number of the checkpoint that somebody asks to restore; 0: nobody asks */
+    bool asked_spread;      /* what is restored is to be dealt over all tasks */
+    struct psd_start_list asked_of; /* the containers that are to be restored; empty: all that the checkpoint has */
+    /* the checkpoint `kept` stays until kept_until_ms, because it is to be restored after a save; 0: none */
+    uint64_t kept, kept_until_ms;
+    bool by_ask;  /* this start was begun by CHECKPOINT_RESTORE */
+    bool spreads; /* the values that are loaded are dealt over all tasks */
+    /* LOADING, PLACING: what lives does not lie where the parts of the checkpoint lie, so everything goes back */
+    bool strays;
+    struct psi_err why;              /* LOADING: why a task cannot load */
     struct psd_start_list by_rounds; /* containers whose values rounds may have made: they are of one round everywhere */
     struct psd_starts_peer *peers;
 };
@@ -124,14 +126,14 @@ static inline bool psd_starts_restores(const struct psd_task *t, uint64_t number
     const struct psd_starts *s = t->starts;
     return number != 0 && s->asked == number && (s->by_ask || !psi_list_empty(&s->asking));
 }
-/** ... or tasks load it, or it is to be restored next. */
+/** This checkpoint is restored, or tasks load it, or it is kept to be restored next. */
 static inline bool psd_starts_reads(const struct psd_task *t, uint64_t number)
 {
     const struct psd_starts *s = t->starts;
     bool kept = s->kept == number && t->now_ms < s->kept_until_ms;
     return psd_starts_restores(t, number) || kept || (s->phase == PSD_STARTS_LOADING && s->number == number);
 }
-/** Nothing but these containers goes back: somebody asked for them alone. */
+/** Only the containers of asked_of go back, because somebody asked for them alone. */
 static inline bool psd_starts_is_of_some(const struct psd_starts *s)
 {
     return s->asked_of.count > 0;
@@ -173,7 +175,8 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
 /** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer, or by its writer while
  * another one has what is in it. */
 bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint *c);
-/** ... or something of it lives elsewhere since: all load, and it goes back everywhere. */
+/** psd_starts_has_others() holds, or something of the checkpoint lives elsewhere since. Then all tasks load it, and everything
+ * goes back everywhere. */
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
 /** It is about to be placed: whose parts another task has from now on, and who has its own again. */
 void psd_starts_note_elsewhere(struct psd_task *t);
@@ -183,8 +186,8 @@ bool psd_starts_have_disks(const struct psd_task *t);
 bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c);
 /** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
 bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone);
-/** Marks the containers of `of` in which something was trained before c was cut, on whatever task. A manifest of an older psd
- * says that of no container: its step counts, where all its values are of one container. */
+/** Marks the containers of `of` in which some task trained something before c was cut. A manifest of an older psd does not say
+ * that of each container. Its global step counts instead, where all its values are of one container. */
 void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_start_list *of);
 /** What to do about that, for people; older: that could be loaded instead (0: none). Returns buf. */
 const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf,
@@ -196,7 +199,7 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
                           ps_v1_StartItem **out, size_t *out_count);
 
 /* ---- starts_names.c ---- */
-/** What p has in these containers is named when p says so again. */
+/** What p has in these containers is forgotten here, until p says it again. */
 void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of);
 /** Name what was placed there here. Without memory for that: psd_starts.unnamed. */
 void psd_starts_name_own(struct psd_task *t, const char *container);
@@ -231,10 +234,10 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
 /* ---- starts_ask.c: CHECKPOINT_RESTORE ---- */
 /** Whether it can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part of it is on no task). */
 ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
-/** A checkpoint is made before this one is restored, which is not to push it out meanwhile. */
+/** A checkpoint is made before checkpoint `number` is restored. The new one is not to push this one out. */
 void psd_starts_keep(struct psd_task *t, uint64_t number);
-/** err NULL: it lives, and a checkpoint of it is made, so that a later start loads no newer one than it; who asked is told then.
- * Otherwise who asked is told at once. */
+/** err NULL: the restored checkpoint lives. A new checkpoint of it is made, so that a later start does not load a newer one
+ * instead. The clients that asked are told when the new one is saved. With err they are told at once. */
 void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err);
 
 /* ---- shares.c ---- */

@@ -3,9 +3,9 @@
  * CHECKPOINT_RESTORE: all tasks of the directory's job go back to a checkpoint, by its number, while they live, as its parts are,
  * or dealt over all of them.
  *
- * Happy path: it is whole on all tasks -> a start of all of them as soon as none is under way (starts.c) -> all have loaded,
- * verified and placed it -> a checkpoint of it is made, so that a kill does not bring back a newer one (saves.c has the request
- * from then on) -> it is answered with the number of that one.
+ * Happy path: the checkpoint is whole on all tasks. A start of all of them begins as soon as none is under way (starts.c). All
+ * load, verify and place it. Then a checkpoint of what lives is made, so that a kill does not bring back a newer one (from then
+ * on the request waits in saves.c). The request is answered with the number of that checkpoint.
  * Failure: none of that number, or not whole; a part is not as it was written, or no memory for it: nothing has changed; another
  * one is asked for: that comes first. Its client is gone, or waits no longer, before it has begun: it is not begun.
  */
@@ -14,9 +14,10 @@
 
 #include <stdio.h>
 
-enum { RETRY_MS = 1000, KEPT_MS = 600000 /* for a save before a restore, and until that is asked for */ };
+/* time between two tries; time for which a checkpoint is kept between the save before a restore and the restore */
+enum { RETRY_MS = 1000, KEPT_MS = 600000 };
 
-/* Nobody asks any more. */
+/* No client asks for a restore any more. */
 static void asked_over(struct psd_starts *s)
 {
     s->asked = 0;
@@ -48,7 +49,7 @@ static void say_before(const struct psd_task *t, char *buf, size_t n)
     }
 }
 
-/* All have placed it, and the checkpoint of it is waited for. */
+/* All tasks have placed the checkpoint, and the request waits for the checkpoint that is made of it. */
 static bool is_placed(const struct psd_task *t, const struct psd_wait *w)
 {
     return w->needs[0].of != &t->starts->asking;
@@ -172,7 +173,8 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
     ps_status st = psd_starts_ask_check(t, number, err);
     if (st == PS_OK && of->count > 0 && item->spread) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "what is dealt anew over all tasks are all containers, and not some");
-    } else if (st == PS_OK && of->count > 0 && t->refused != NULL) { /* what they begin with would lack the other containers */
+        /* tasks that would begin with these containers would lack the others */
+    } else if (st == PS_OK && of->count > 0 && t->refused != NULL) {
         st = psi_fail(err, PS_FAILED_PRECONDITION,
                       "tasks do not begin, so that no container can go back alone: restore all of checkpoint %llu. %s",
                       (unsigned long long)number, t->refused);
@@ -183,7 +185,7 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
                    : st;
 }
 
-/* The checkpoint, and the containers behind it: none, or some of it. */
+/* Read the checkpoint, and the containers behind it in the request. No container: all of the checkpoint. */
 static ps_status read_asked(const struct psd_task *t, const struct psd_request *r, ps_v1_SavedNameItem *item,
                             struct psd_start_list *of, struct psi_err *err)
 {
@@ -254,7 +256,7 @@ void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err)
         if (err != NULL) {
             need->wait->err = *err;
             psd_wait_done(t, need->wait);
-        } else { /* answered with the checkpoint that is made of it */
+        } else { /* the request is answered when the checkpoint of the restored model is saved */
             psi_list_remove(it);
             psd_wait_hang(need->wait, need, &t->saves->asked);
         }

@@ -301,7 +301,7 @@ void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_st
     bool end = false, says = false, several = false;
     ps_v1_SaveItem what;
     ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    PSI_ASSERT(st == PS_OK); /* it was checked, as all of it */
+    PSI_ASSERT(st == PS_OK); /* cannot fail: the whole manifest was checked when it was read */
     while (!end) {
         ps_v1_FileItem file;
         st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);

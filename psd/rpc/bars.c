@@ -66,7 +66,7 @@ struct bar_key {
     size_t bytes;
 };
 
-/* container, NUL, name. */
+/* Key of by_names: container, NUL, name. */
 static struct bar_key key_of(const char *container, const char *name)
 {
     struct bar_key k;
@@ -86,7 +86,7 @@ static struct psd_bar *find(const struct psd_bars *b, const char *container, con
 static void bar_free(struct psd_bars *b, struct psd_bar *bar)
 {
     struct bar_key k = key_of(bar->container, bar->name);
-    PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* it is bar */
+    PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* cannot fail: the map has bar under this key */
     psi_list_remove(&bar->link);
     b->names -= bar->name[0] != '\0';
     psi_free(bar);
@@ -388,7 +388,7 @@ static void written(struct psd_task *t, void *ctx, ps_status st, size_t bytes, c
     if (st != PS_OK && b->err.code == PS_OK) {
         PSI_IGNORE(psi_fail(&b->err, st, "%s: %s", t->name, error)); /* said below */
         b->err.applied =
-            b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED; /* only PUBLISH, the last one, replaces the file */
+            b->ops == 1 ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED; /* only PUBLISH, the last operation, replaces the file */
     }
     if (--b->ops > 0) {
         return;

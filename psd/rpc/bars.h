@@ -15,8 +15,8 @@ enum {
     PSD_BARS_NAMES_MAX = 4096 /* variables that were deleted; one more bars the container up to the oldest of these */
 };
 
-/** It is on disk (err NULL), or the disk has failed; what is in memory stays, and is written again until it is. err->applied:
- * PS_NOTHING_APPLIED: the file is the one before; PS_OUTCOME_UNKNOWN: a reader may find either. */
+/** The bars are on disk (err NULL), or the disk has failed. What is in memory stays, and is written again until it is on disk.
+ * err->applied: PS_NOTHING_APPLIED: the file is the one before; PS_OUTCOME_UNKNOWN: a reader may find either file. */
 typedef void (*psd_bars_fn)(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err);
 
 struct psd_bar {
@@ -32,10 +32,10 @@ struct psd_bars {
     /* volatile: */
     struct psi_list all;     /* struct psd_bar */
     struct psi_map by_names; /* container, NUL, name -> struct psd_bar */
-    uint32_t names;          /* ... of variables */
-    uint64_t version;        /* what is in memory: counts changes */
-    uint64_t written;        /* ... what is on disk */
-    uint64_t asked;          /* ... what is on its way there; 0: nothing is */
+    uint32_t names;          /* how many of the bars are of variables */
+    uint64_t version;        /* version in memory: counts changes */
+    uint64_t written;        /* version on disk */
+    uint64_t asked;          /* version that is on its way to the disk; 0: none is */
     uint32_t ops;
     uint64_t again_ms; /* after a failure */
     struct psi_err err;
@@ -71,8 +71,8 @@ ps_status psd_bars_wait(struct psd_task *t, psd_bars_fn done, void *ctx, uint64_
 void psd_bars_directory_lost(struct psd_task *t);
 /** The variable was deleted since checkpoint `number`, which may not bring it back, as our disk and those beside it say. */
 bool psd_bars_deleted(const struct psd_task *t, const char *container, const char *name, uint64_t number);
-/** The one behind that of a variable that was deleted, and some checkpoint has it; NULL: from the first on, and: there is none.
- */
+/** The next bar, behind this one, of a variable that was deleted and that some checkpoint has. behind NULL: search from the
+ * first one. Returns NULL where there is none. */
 const struct psd_bar *psd_bars_next_deleted(const struct psd_task *t, const struct psd_bar *behind);
 void psd_bars_tick(struct psd_task *t);
 void psd_bars_check_invariants(const struct psd_task *t);

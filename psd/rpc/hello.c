@@ -23,7 +23,7 @@ void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_r
     uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_start_retry_ms(t) : 0;
     uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     retry_after_ms = start_ms > 0 ? start_ms : retry_after_ms;
-    if (err->reason != PS_REASON_CONFLICT) { /* claim.c has said it, not each time */
+    if (err->reason != PS_REASON_CONFLICT) { /* claim.c logs a CONFLICT itself, and not each time */
         psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
                 PSI_KV("msg", err->text));
     }

@@ -41,7 +41,7 @@ static bool any_listed(const struct psd_task *t)
     return false;
 }
 
-/* A session of a trainer that the cluster does not list: it holds a lease, and has not said that the job is done. */
+/* A trainer's session holds a lease and has not said that the job is done, and the cluster does not list its task. */
 static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
 {
     const struct psd_peer *p = psd_peer_find(t, r->job, r->task);

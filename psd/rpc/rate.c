@@ -5,7 +5,7 @@
  *
  * Happy path: every variable that is meant can have the rate -> each has it, in one event: the next push that begins captures it,
  * one in progress keeps its own. Asked again it changes nothing.
- * Variables in rounds change together, in a round: the directory is asked for that (psd/directory/rounds_rate.c).
+ * Variables in rounds change together, with one round: the directory is asked for that (psd/directory/rounds_rate.c).
  * Failure: a name that is not there names the nearest one; a variable without an optimizer; a rate that an optimizer does not
  * take: nothing has changed then.
  */

@@ -42,7 +42,7 @@ struct psd_round_spec {
     uint64_t life, attempt; /* of the directory and of its try: for PREPARE's answer, and for who looks on */
     const uint64_t *members;
     uint32_t member_count;
-    bool set_rate; /* with this learning rate, from now on; 0: the optimizers' own */
+    bool set_rate; /* set `rate` with this round */
     double rate;
 };
 
@@ -70,12 +70,12 @@ ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec
 /** The group of this container ends, if there is one: a reset, or one of its variables goes. */
 void psd_rounds_end_here(struct psd_task *t, const char *container);
 
-/** rate.c: a learning rate that may stand in place of an optimizer's; 0: it is cleared. INVALID_ARGUMENT. */
+/** rate.c: check a learning rate that is to replace the optimizer's. 0 is allowed and clears it. INVALID_ARGUMENT. */
 ps_status psd_rate_check(double rate, struct psi_err *err) PSI_MUST;
-/** v has it from now on; where it has it, nothing happens. peer: who asked, for the log. */
+/** Set the rate of v. Nothing happens where v has it already. peer: the client, for the log. */
 void psd_rate_change(struct psd_task *t, const char *peer, const struct psd_variable *v, double rate);
 
-/** SET_RATE at this task, at once. */
+/** Carry out SET_RATE at this task, at once. */
 void psd_rpc_set_rate(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 
 /** There is something to build. */

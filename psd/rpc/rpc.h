@@ -100,17 +100,18 @@ void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 
 /* ---- claim.c: the place of a trainer ---- */
-/** Directory: may the session of this HELLO be the task that it names? A process that was silent for a lease gives way to it.
- * UNAVAILABLE, CONFLICT: another process is that task, as far as is known; FAILED_PRECONDITION, CONFLICT: it is, and lives. */
+/** Directory: may the session of this HELLO be the task that it names? A process that was silent for a lease loses its place.
+ * UNAVAILABLE, CONFLICT: another process has the place, and may be dead. FAILED_PRECONDITION, CONFLICT: another process has it,
+ * and lives. */
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, struct psi_err *err) PSI_MUST;
-/** The last process that was refused the place of this one, "" when none was for a while. */
+/** The last process that was refused the place of this session in the last five minutes, "" when none was. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
 
 /* ---- job.c: the end of a job ---- */
-/** A task of this job trains, and is waited for: job worker, chief or master. */
+/** A task of this job trains, and the end of the job waits for it: job worker, chief or master. */
 bool psd_job_trains(const char *job);
-/** Directory: trainers that are done, of how many (0: the cluster lists none), and who is not. Those that are not listed count
- * while they hold a lease and are not done. */
+/** Directory: how many trainers are done, of how many (0: the cluster lists none), and which are not. A trainer that the
+ * cluster does not list counts while it holds a lease and is not done. */
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing);
 /** A session has begun: if it is a trainer's, that one is not done any more. */
 void psd_job_session(struct psd_task *t, struct psd_record *record);

@@ -21,8 +21,8 @@ enum {
     FULL_MS = 3000,  /* so long training waits for a disk that does nothing */
     ENDS_MS = 1000,  /* so long a task that is to end waits for its last cut */
     ENTRIES = 256,   /* of a LIST */
-    WRITES_MAX = 48, /* of a cut on their way; with a BEGIN for each fewer than PSD_DISK_OPS_MAX */
-    REMOVES_MAX = 8  /* likewise; before the next cut, so that it finds their room */
+    WRITES_MAX = 48, /* writes of a cut on their way to the disk. With one BEGIN for each it stays below PSD_DISK_OPS_MAX */
+    REMOVES_MAX = 8  /* removals on their way to the disk. They go out before the next cut, so that the cut finds their room */
 };
 
 struct psd_manifest {
@@ -108,7 +108,8 @@ static void remove_next(struct psd_task *t)
         struct psd_disk_op op = {.kind = PSD_DISK_REMOVE, .file = {.number = shard->number}};
         bool busy = s->stage != PSD_SAVE_NONE && s->number == shard->number;
         if (s->removing < REMOVES_MAX && shard->dropped && !shard->removing && !busy) {
-            shard->removing = psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK; /* or later: psd_save_tick() */
+            /* where the disk refuses the removal now, psd_save_tick() asks again */
+            shard->removing = psd_disk_ask(t, &op, removed, shard, NULL) == PS_OK;
             s->removing += shard->removing;
         }
     }
@@ -125,7 +126,7 @@ void psd_save_drop_here(struct psd_task *t, uint64_t number)
         s->saved_changes = PSD_SAVED_BY_NONE;
     }
     shard->dropped = true;
-    if (s->ends_ms != 0 && number > s->ends_highest && number == s->highest) { /* another one may follow */
+    if (s->ends_ms != 0 && number > s->ends_highest && number == s->highest) { /* another checkpoint may follow this one */
         s->ends_ms = t->now_ms;
         s->ends_highest = number;
         s->ends_failed = true;
@@ -298,7 +299,7 @@ static void op_over(struct psd_task *t, ps_status st, const char *error)
     struct psi_err err;
     t->save->ops--;
     if (st != PS_OK) {
-        PSI_IGNORE(psi_fail_as(&err, st, t->disk_reason, "%s: %s", t->name, error)); /* kept */
+        PSI_IGNORE(psi_fail_as(&err, st, t->disk_reason, "%s: %s", t->name, error)); /* cut_failed() keeps the error */
         cut_failed(t, &err);
     }
 }

@@ -22,7 +22,7 @@ enum {
 /** It is done, or has failed with err. id: as it was handed in. */
 typedef void (*psd_save_fn)(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err);
 
-#define PSD_SAVED_BY_NONE UINT64_MAX /* no count of changes */
+#define PSD_SAVED_BY_NONE UINT64_MAX /* a value of saved_changes: no checkpoint has all that is here */
 enum { PSD_BAD_BYTES = 320 };        /* why something of a checkpoint cannot be used: cut is fine */
 
 struct psd_shard {
@@ -31,7 +31,7 @@ struct psd_shard {
     uint64_t number;
     uint64_t manifest_bytes; /* 0: it is not whole */
     bool dropped;            /* to be removed */
-    bool removing;           /* ... which its disk does */
+    bool removing;           /* the disk removes its directory now */
     bool damaged;            /* directory: its manifest is none */
     char bad[PSD_BAD_BYTES]; /* directory: why its manifest cannot be used; "": it can */
 };
@@ -48,8 +48,8 @@ struct psd_save_note {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint32_t notes; /* enum ps_file_notes */
-    uint64_t step;  /* + 1, of its global step; 0: none is here */
-    char *bare;     /* a variable without a value, owned; NULL: there is none */
+    uint64_t step;  /* global step of the container, + 1; 0: no global step is here */
+    char *bare;     /* name of a variable without a value, owned; NULL: every variable has one */
 };
 
 enum psd_save_stage {
@@ -77,11 +77,11 @@ struct psd_save {
     uint64_t highest;      /* number that it has heard of */
     bool job_ends;         /* directory: another task of the job is to end, and asks for a last checkpoint */
     uint64_t ends_ms;      /* since when it is to end; 0: it is not, or asks for no last checkpoint */
-    uint64_t ends_highest; /* ... highest then */
-    bool ends_failed;      /* ... the last checkpoint that was begun since then is none */
+    uint64_t ends_highest; /* value of `highest` at ends_ms */
+    bool ends_failed;      /* the last checkpoint that was begun since ends_ms has failed */
     psd_save_fn on_listed; /* number 0; may be NULL */
     struct psi_list shards;
-    uint32_t removing;              /* shards */
+    uint32_t removing;              /* how many shards are being removed */
     struct psd_disk_entry *entries; /* of a LIST */
     bool has_bars;                  /* as it says */
     uint64_t bars_bytes;
@@ -97,10 +97,11 @@ struct psd_save {
     uint64_t done_bytes, all_bytes; /* written of it; some more are to be: all values and slots */
     uint64_t cut_changes;           /* of the store, at the cut */
     uint64_t cut_same;              /* psd_save_number() at the cut */
-    uint64_t saved_changes; /* of the store when all of it was in checkpoint saved_number; PSD_SAVED_BY_NONE: no one has it */
-    uint64_t saved_number;  /* 0: it began empty */
-    psd_save_fn done;       /* NULL: nobody wants to know */
-    uint64_t ask_id;        /* for done: of TASK_CUT */
+    /* count of the store's changes when checkpoint saved_number had all of it; PSD_SAVED_BY_NONE: no checkpoint has */
+    uint64_t saved_changes;
+    uint64_t saved_number; /* number of that checkpoint; 0: the task began empty */
+    psd_save_fn done;      /* NULL: nobody is told */
+    uint64_t ask_id;       /* for done: the request TASK_CUT */
     struct psi_err err;
     struct psd_save_file files[PSD_SAVE_FILES_MAX];
     uint32_t file_count, published;
@@ -111,8 +112,8 @@ struct psd_save {
     struct psd_manifest *coming; /* of a TASK_MANIFEST whose last frame has not come */
     /* volatile: share.c */
     uint64_t share_ms; /* when the directory was told last */
-    uint32_t share;    /* ... what */
-    bool told_changed; /* ... likewise, as the next */
+    uint32_t share;    /* share that the directory was told then */
+    bool told_changed; /* value of psd_save_changed() that the directory was told */
     uint64_t told_saved;
     struct psi_list reads; /* volatile: ranges of files that are on their way to clients, save_read.c */
 };
@@ -146,18 +147,18 @@ void psd_save_directory_lost(struct psd_task *t);
 /** The task is to end: the directory is asked for a last checkpoint; it is over, or does not come. */
 void psd_save_drain(struct psd_task *t);
 bool psd_save_drained(const struct psd_task *t);
-/** No directory: it is to end, and the last checkpoint that was begun here is not whole, as far as it knows; one that it has
- * waited for, or before what has changed. */
+/** In a task that is not the directory: the task is to end, and the last checkpoint of which it has heard is not whole here.
+ * Either the task has waited for that checkpoint, or something has changed since and checkpoints are made by themselves. */
 bool psd_save_is_lost(const struct psd_task *t);
-/** Something that makes a checkpoint another one has changed since one had all that is here, or since the task began empty. Also
- * where that one is gone. False without a disk. */
+/** Something that makes a checkpoint differ has changed since a checkpoint had all that is here, or since the task began empty.
+ * True also where that checkpoint is gone. False without a disk. */
 bool psd_save_changed(const struct psd_task *t);
-/** The checkpoint that has all that is here; 0: none has. */
+/** The checkpoint that has all that is here; 0: none has all. */
 uint64_t psd_save_number(const struct psd_task *t);
-/** PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since. NOT_FOUND: the task began
- * empty, though its disk has a part of that one, and nothing has changed. */
+/** PS_OK: checkpoint `number` has all that is here. FAILED_PRECONDITION: something has changed since that checkpoint.
+ * NOT_FOUND: the task began empty although its disk has a part of that checkpoint, and nothing has changed since. */
 ps_status psd_save_look(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
-/** A start has placed what the task had in checkpoint `number`; whole: nothing was left out, and nothing else is here. */
+/** A start has placed what the task had in checkpoint `number`. whole: nothing of it was left out, and nothing else is here. */
 void psd_save_placed(struct psd_task *t, uint64_t number, bool whole);
 /** The cut may have more to write. */
 void psd_save_work(struct psd_task *t);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a task lists to the directory of its disk: the highest number that it has heard of, the checkpoints of which it has a
+ * What a task tells the directory of its own disk: the highest number that it has heard of, the checkpoints of which it has a
  * part, and its bars. Failure: none; a task whose disk is not known yet does not list.
  */
 #include "save.h"
@@ -14,7 +14,7 @@ static void list_one(struct psd_list *l, const char *container, uint64_t number,
     psd_list_add(l, &ps_v1_ListItem_msg, &item);
 }
 
-/* Those of containers. */
+/* List the bars of containers; bars of variables are not listed. */
 static void list_bars(struct psd_list *l, const struct psd_bars *b)
 {
     struct psi_list *it = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which checkpoint has all that a task has (DURABILITY 6.9): psd_store.changes, which counts what makes a checkpoint another one
- * (psd/store/commit.c), compared with what it was at the cut of the newest one that is whole here, or when a start had placed
- * one. Failure: none; where that is not known the task says that it has changed.
+ * Which checkpoint has all that a task has (DURABILITY 6.9). psd_store.changes counts the changes that make a checkpoint differ
+ * (psd/store/commit.c). The task notes this count at the cut of a checkpoint, and when a start has placed one. While the count
+ * stays, that checkpoint has all. Failure: none; a task that does not know the count says that it has changed.
  */
 #include "save.h"
 
@@ -50,7 +50,8 @@ bool psd_save_is_lost(const struct psd_task *t)
     }
     const struct psd_shard *last = psd_save_shard(t, s->highest);
     bool whole = last != NULL && last->manifest_bytes != 0;
-    bool begun = s->ends_ms != 0 && (s->highest > s->ends_highest || s->ends_failed); /* since this task waits for it */
+    /* a checkpoint was begun since the task waits for its last one */
+    bool begun = s->ends_ms != 0 && (s->highest > s->ends_highest || s->ends_failed);
     bool by_itself = t->config.checkpoint_seconds != 0 || t->config.checkpoint_steps != 0;
     return !whole && (begun || (by_itself && psd_save_changed(t)));
 }

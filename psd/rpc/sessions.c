@@ -66,9 +66,9 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
         a.session.size = sizeof(a.session.bytes);
         memcpy(a.session.bytes, record->session, sizeof(a.session.bytes));
         PSI_IGNORE(PSI_BYTES_SET(a.job, record->job));                  /* fits: it came in such a field */
-        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.rival, psd_claim_rival(t, record))); /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* fits: the field that it came in is as long */
+        PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* fits: the field that it came in is as long */
+        PSI_IGNORE(PSI_BYTES_SET(a.rival, psd_claim_rival(t, record))); /* fits: both hold 95 bytes */
         a.task = record->task;
         a.pid = record->pid;
         a.connected = conn != NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a task tells the directory of itself in BEATs, whose answers say nothing: how far it is with its part of a checkpoint that
- * it writes or loads, for people, each second and when all is; and which one has all that it has, when that turns.
- * Failure: none; what was not told, or not heard, the next BEAT says, which comes anyway.
+ * What a task tells the directory of itself in BEATs: the share of its part of a checkpoint that it has written or loaded, for
+ * people, each second and at the end; and which checkpoint has all that the task has, whenever that changes. Failure: none;
+ * what a BEAT did not tell, or the directory did not hear, the next BEAT tells.
  */
 #include "start.h"
 

@@ -43,7 +43,8 @@ struct psd_start_of *psd_start_list_get(const struct psd_task *t, struct psd_sta
         l->of = more != NULL ? more : l->of;
         if (more == NULL ||
             psi_map_put(&l->places, container, strlen(container), (void *)(uintptr_t)(l->count + 1), NULL, NULL) != PS_OK) {
-            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for its containers")); /* NULL says it */
+            /* NULL says that there is no memory */
+            PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "a start: no memory for its containers"));
             return NULL;
         }
         of = &l->of[l->count++];
@@ -489,7 +490,8 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
     t->start->placed++;
     uint32_t others = t->store.variable_count, loaded = t->start->beside->store.variable_count;
     ps_status st = psd_place(t, t->start->beside, &how, err);
-    if (st == PS_OK) { /* parts of others, and what was dealt, are this task's own only with the next checkpoint */
+    /* parts of other tasks, and containers that were dealt anew, are this task's own only with the next checkpoint */
+    if (st == PS_OK) {
         psd_save_placed(t, what->number, others == 0 && t->store.variable_count == loaded && t->start->part_count == 0);
     }
     return st;

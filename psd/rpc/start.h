@@ -31,14 +31,14 @@ struct psd_start_of {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t start; /* psd_container.start from then on */
-    bool trained;   /* something in it, on whatever task, was trained before the cut */
+    bool trained;   /* some task trained something in this container before the cut */
 };
 
 struct psd_start_list {
     /* volatile: */
     struct psd_start_of *of;
     size_t count, capacity;
-    struct psi_map places; /* container -> 1 + its place in `of` */
+    struct psi_map places; /* container -> 1 + its index in `of` */
 };
 
 struct psd_start {
@@ -95,7 +95,8 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
                                struct psi_err *err) PSI_MUST;
 /** Containers of what is loaded; start: not 0 where something in it has no value, or waits for its chief's. */
 ps_status psd_start_containers(const struct psd_task *t, struct psd_start_list *out, struct psi_err *err) PSI_MUST;
-/** Its entry, a new one at the end where it has none; NULL: RESOURCE_EXHAUSTED, in err. Borrows until the next one comes. */
+/** The entry of this container; a new one at the end where there is none. NULL: RESOURCE_EXHAUSTED, in err. Borrows until the
+ * next entry is added. */
 struct psd_start_of *psd_start_list_get(const struct psd_task *t, struct psd_start_list *l, const char *container,
                                         struct psi_err *err) PSI_MUST;
 /** RESOURCE_EXHAUSTED. */

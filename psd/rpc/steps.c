@@ -2,9 +2,9 @@
 /*
  * The global step of each container: see steps.h.
  *
- * Happy path: once a second the directory looks at what its sessions have said last -> a container whose step is far enough from
- * its last checkpoint has one made -> that one is begun, and all containers count from where they are.
- * Failure: a container for which there is no memory is not counted; time has its checkpoints made.
+ * Happy path: once a second the directory looks at the steps that its sessions have said last. Where a container is far enough
+ * from its last checkpoint, a checkpoint is begun, and all containers count from where they are. Failure: a container for which
+ * there is no memory is not counted; checkpoint_seconds still makes checkpoints of it.
  */
 #include "steps.h"
 
@@ -19,7 +19,7 @@ static struct psd_step_of *next(const struct psd_task *t, uint64_t *cursor)
     return psi_map_next(&t->steps, cursor, NULL, NULL, &value) ? value : NULL;
 }
 
-/* NULL: there is no memory for it. */
+/* The entry of a container; made where there is none. NULL: no memory. */
 static struct psd_step_of *find(struct psd_task *t, const char *container)
 {
     struct psd_step_of *of = psi_map_find(&t->steps, container, strlen(container));
@@ -69,7 +69,8 @@ uint64_t psd_steps_look_end(struct psd_task *t)
     uint64_t cursor = 0, highest = 0;
     for (struct psd_step_of *of = next(t, &cursor); of != NULL; of = next(t, &cursor)) {
         if (of->said == 0 && !of->noted) {
-            PSI_IGNORE(psi_map_remove(&t->steps, of->container, strlen(of->container))); /* it is of */
+            /* cannot fail: the map has `of` under this key */
+            PSI_IGNORE(psi_map_remove(&t->steps, of->container, strlen(of->container)));
             psi_free(of);
             continue;
         }

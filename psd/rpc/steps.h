@@ -14,26 +14,29 @@
 
 struct psd_step_of {
     /* volatile: */
-    uint64_t said;  /* the highest that a session has said that is there */
-    uint64_t left;  /* ... or has left since the last look */
-    uint64_t begun; /* when the last checkpoint was begun, or, where nobody had said one then, that it has; counted from there */
-    bool noted;     /* the last checkpoint has a global step of it */
+    uint64_t said; /* highest step that the connected sessions have said */
+    uint64_t left; /* highest step of the sessions that have ended since the last look */
+    /* step from which checkpoint_steps counts: when the last checkpoint was begun; where no session had said one then, the step
+     * of that checkpoint */
+    uint64_t begun;
+    bool noted; /* the last checkpoint has a global step of this container */
     char container[PS_CONTAINER_BYTES_MAX + 1];
 };
 
-/** A session ends: what it said counts until the next look. */
+/** A session ends: the step that it said counts until the next look. */
 void psd_steps_left(struct psd_task *t, const struct psd_record *r);
-/** A look at all sessions begins; a session says a step; the look is over: the highest of all, 0 where nobody says one.
- * Containers of which nobody says one, and which the last checkpoint does not have, are forgotten. Without memory for one it is
- * not counted. */
+/** Three parts of a look at all sessions. The look begins; a session says a step; the look is over, and the highest of all
+ * steps is returned, 0 where no session says one. At its end containers are forgotten of which no session says a step and which
+ * the last checkpoint does not have. A container for which there is no memory is not counted. */
 void psd_steps_look_begin(struct psd_task *t);
 void psd_steps_say(struct psd_task *t, const char *container, uint64_t step);
 uint64_t psd_steps_look_end(struct psd_task *t);
-/** Some container is `most` steps or more behind its last checkpoint; most 0: never. */
+/** Some container is `most` steps or more behind its last checkpoint. False where `most` is 0. */
 bool psd_steps_are_due(const struct psd_task *t, uint64_t most);
-/** A checkpoint is begun. */
+/** A checkpoint is begun: all containers count from the steps that they have now. */
 void psd_steps_begun(struct psd_task *t);
-/** A checkpoint is saved; it has this container at this step. */
+/** A checkpoint is saved. The first call begins the notes of it; the second one says a container that it has, and the step of
+ * that. */
 void psd_steps_note_begin(struct psd_task *t);
 void psd_steps_note(struct psd_task *t, const char *container, uint64_t step);
 /** Tasks have gone back to a checkpoint whose highest step is this one. */

@@ -42,7 +42,7 @@ static ps_status compare(const struct psd_task *t, const struct psd_variable *v,
     return st == PS_OK && v->queue != NULL ? psi_queue_spec_compare(&v->queue->spec, t->name, item->queue, item->name, err) : st;
 }
 
-/* All that its creation takes of the budget. in NULL: its container is not there. */
+/* All that the creation of a variable takes of the budget. in NULL: its container is not there yet. */
 static uint64_t memory_of(const struct psd_create *item, const struct psd_container *in)
 {
     const struct psd_definition *d = &item->definition;

@@ -125,7 +125,7 @@ struct psd_wait {
     };
 };
 
-/* what a request without a list takes, with its place in the map of its session */
+/* what a request without a list takes, with its entry of its session's map */
 enum { PSD_WAIT_BYTES = sizeof(struct psd_wait) + 16 + PSI_MAP_ENTRY_BYTES };
 
 /* ---- wait_begin.c ---- */
@@ -177,8 +177,8 @@ bool psd_wait_reserve(struct psd_task *t) PSI_MUST;
 void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
 /** ... and these no more. */
 void psd_wait_give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
-/** What waiting requests and their lists take; what they may take, all together; by how much n more bytes are too many; what
- * those of r take. */
+/** Bytes that waiting requests and their lists take; bytes that they all may take; by how many bytes n more would be too many;
+ * bytes that request r takes. */
 uint64_t psd_wait_lists_all(const struct psd_task *t);
 uint64_t psd_wait_lists_most(const struct psd_task *t);
 uint64_t psd_wait_lists_missing(const struct psd_task *t, uint64_t n);
@@ -206,7 +206,7 @@ void psd_presence_look(struct psd_task *t, const char *job, uint32_t task);
 void psd_presences_check_invariants(const struct psd_task *t);
 
 /* ---- barrier.c: BARRIER ---- */
-enum { PSD_BARRIER_BYTES = 448 }; /* of the budget for lists, with its entry of the map */
+enum { PSD_BARRIER_BYTES = 448 }; /* what a barrier takes of the budget for lists, with its entry of the map */
 /** The end of an event: barriers, where who holds a lease has changed in it (t->barriers_stale). */
 void psd_barriers_look(struct psd_task *t);
 /** The lease of r has ended, not by a new HELLO: it waits at no barrier any more. */

@@ -25,7 +25,7 @@ static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, 
         psi_free(w);
         PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                                "%s: no memory for a waiting request; all of them take %llu bytes", t->name,
-                               (unsigned long long)psd_wait_lists_all(t))); /* likewise */
+                               (unsigned long long)psd_wait_lists_all(t))); /* fits: a number */
         return NULL;
     }
     w->record = record;

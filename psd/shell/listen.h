@@ -20,7 +20,8 @@ struct psd_listen {
     struct psd_listen_socket sockets[PSD_LISTEN_MAX];
     size_t count;
     bool any_port; /* a port was chosen by the system */
-    bool passes; /* psd_listen_open() has failed with ALREADY_EXISTS, and nobody listens there: the port is free after a while */
+    /* psd_listen_open() has failed with ALREADY_EXISTS, and no program listens there: the port becomes free by itself */
+    bool passes;
 };
 
 /**

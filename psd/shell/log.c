@@ -17,7 +17,7 @@ void psd_server_log_stamp(void *data, char *buf, size_t n)
     (void)psi_log_format_time((uint64_t)now.tv_sec * 1000U + (uint64_t)now.tv_nsec / 1000000U, buf, n);
 }
 
-/* The row of an event that peers cause, and how many lines of it a second may have; -1: any other. */
+/* The row of an event that peers can cause, and how many lines of it are written in a second. -1: any other event. */
 static int peer_event(const char *event, uint32_t *out_lines)
 {
     static const struct {

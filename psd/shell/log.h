@@ -6,12 +6,12 @@
 #include "common/log.h"
 #include "psd/task.h"
 
-/* What a peer can cause as often as it likes is written so many times a second for each kind of event, at most: what is refused
- * once, what a client is granted or changes PSD_CLIENT_EVENT_LINES times. */
+/* An event that a peer can cause as often as it likes has a limit of lines in a second, for each kind of event. Refusals have
+ * one line. What a client is granted or changes has PSD_CLIENT_EVENT_LINES. */
 enum { PSD_PEER_EVENTS = 32, PSD_PEER_EVENT_MS = 1000, PSD_CLIENT_EVENT_LINES = 10 };
 struct psd_server_log {
     struct {
-        uint64_t until_ms; /* the end of the second that the first line began */
+        uint64_t until_ms; /* end of the second that began with the first line */
         uint32_t said;     /* lines in that second */
         uint32_t unsaid;   /* lines left out since the last one that was written */
     } rows[PSD_PEER_EVENTS];

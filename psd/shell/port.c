@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What holds a port: the rows of /proc/net/tcp and tcp6 with that port at this end, and the process that has the row's inode
- * among its descriptors.
+ * What holds a TCP port: the rows of /proc/net/tcp and tcp6 with that port at the local end, and the process that has a row's
+ * inode among its descriptors.
  *
- * Happy path: a row whose address is ours, or is every address, or ours is -> its state; a listener counts before a connection, a
- * connection before one that has ended -> /proc/PID/fd -> text. Failure modes: no /proc, or processes of other users: the text
- * says less.
+ * Happy path: a row counts where its local address is the wanted one, or where either of the two is the address of all
+ * interfaces. A listener counts before a connection, and a connection before one that has ended. The row gives the state, and
+ * /proc/PID/fd the process. The text names both. Failure modes: no /proc, or processes of other users: the text says less.
  *
- * A row: "  0: 0100007F:08AE 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12345 ...": number, this end,
- * the other end, state, queues, timer, retransmits, uid, timeout, inode. An address is printed as one or four 32-bit words, each
- * in the byte order of the machine.
+ * A row: "  0: 0100007F:08AE 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 12345 ...": number, local
+ * end, other end, state, queues, timer, retransmits, uid, timeout, inode. An address is printed as one or four 32-bit words,
+ * each in the byte order of the machine.
  */
 #include "port.h"
 
@@ -22,7 +22,7 @@
 
 enum { STATE_TIME_WAIT = 6, STATE_LISTEN = 10, STATES = 13, ROW_BYTES = 512, FIELDS = 10 /* to the inode */ };
 
-/* Of the kernel's tcp_states.h. */
+/* The names of the kernel's tcp_states.h. */
 static const char *const state_names[STATES] = {"?",         "ESTABLISHED", "SYN_SENT",    "SYN_RECV",   "FIN_WAIT1",
                                                 "FIN_WAIT2", "TIME_WAIT",   "CLOSE",       "CLOSE_WAIT", "LAST_ACK",
                                                 "LISTEN",    "CLOSING",     "NEW_SYN_RECV"};
@@ -50,7 +50,7 @@ static bool is_any(const struct in6_addr *host)
     return IN6_IS_ADDR_UNSPECIFIED(host) || memcmp(host, &any4, sizeof(any4)) == 0;
 }
 
-/* "0100007F:08AE", or four words before the colon. */
+/* Read an end: "0100007F:08AE", or four words before the colon. */
 static bool read_end(const char *text, struct end *out)
 {
     const char *colon = strchr(text, ':');
@@ -82,7 +82,7 @@ static const char *end_text(const struct end *end, char *buf, size_t n)
     return buf;
 }
 
-/* The more it holds the port, the higher: whoever listens, a connection, one that has ended. */
+/* Which of two rows is named: a listener before a connection, a connection before one that has ended. */
 static int rank(unsigned state)
 {
     return state == 0 ? 0 : state == STATE_TIME_WAIT ? 1 : state == STATE_LISTEN ? 3 : 2;
@@ -138,7 +138,7 @@ static bool has_socket(const char *pid, unsigned long inode)
     return has;
 }
 
-/* "process 812 (psd)"; "" where none of those that this user may see has it. */
+/* The process with this socket: "process 812 (psd)". "" where no process that this user may see has it. */
 static const char *process_text(unsigned long inode, char *buf, size_t n)
 {
     DIR *dir = inode != 0 ? opendir("/proc") : NULL;

@@ -6,9 +6,10 @@
 #include "common/net/addr.h"
 
 /**
- * Say in err, which holds that the address is in use, what the system's lists of TCP sockets know of it: the state, the process
- * where this user may see it, the other end of a connection, and the way out. err stays as it is where they show nothing. True: a
- * program listens there. False: an end of a connection has the port, or has had it (TIME_WAIT); that passes.
+ * Add to err, an error that says that the address is in use, what the system's lists of TCP sockets know: the state, the
+ * process where this user may see it, the other end of a connection, and the remedy. err stays as it is where the lists show
+ * nothing. Returns true if a program listens there. Returns false if the end of a connection has the port or had it
+ * (TIME_WAIT), which passes.
  */
 bool psd_port_explain(const struct psi_sockaddr *address, struct psi_err *err);
 

@@ -18,13 +18,13 @@
 #define PSD_ARENA_CLASSES 28 /* of 64-byte units: 1, 2, 3, 4, then 5 to 8, 10 to 16 by 2, 20 to 32 by 4, ... up to 16 KiB */
 enum {
     PSD_ARENA_SPARE_MAX = 16,       /* blocks kept */
-    PSD_ARENA_PAGE_BYTES = 4096,    /* in which the system gives a large piece */
+    PSD_ARENA_PAGE_BYTES = 4096,    /* page size in which the system gives a large piece */
     PSD_ARENA_KEPT_BYTES = 16 << 20 /* of large pieces kept, no one of more than half of it */
 };
 
 struct psd_arena {
     uint64_t used_bytes;                        /* asked for and not freed */
-    uint64_t taken_bytes;                       /* ... each piece as psd_arena_bytes() says */
+    uint64_t taken_bytes;                       /* sum of psd_arena_bytes() of the pieces in use */
     struct psi_list classes[PSD_ARENA_CLASSES]; /* shared blocks with a free piece */
     struct psi_list full;                       /* shared blocks without */
     struct psi_list spare;                      /* blocks that nobody uses */
@@ -34,7 +34,7 @@ struct psd_arena {
 };
 
 void psd_arena_init(struct psd_arena *a);
-/** What a piece of so many bytes takes: its class, or whole pages of those that the program touches. bytes > 0. */
+/** What a piece of this size takes: its class, or the whole pages that the program touches. bytes > 0. */
 uint64_t psd_arena_bytes(uint64_t bytes);
 /** Every piece must have been freed, or is lost with the blocks. */
 void psd_arena_fini(struct psd_arena *a);

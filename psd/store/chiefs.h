@@ -23,8 +23,8 @@ struct psd_chief {
     uint8_t failed[16]; /* directory: the session under which the rounds of the container have failed last */
 };
 
-/* what one takes of the budget, with its place in the map; a budget that is full refuses none: whoever has a model must be able
- * to go on, and there are PS_CHIEFS_MAX at most */
+/* what one record takes of the budget, with its entry of the map. A full budget refuses none, because a process with a model
+ * must be able to go on. There are PS_CHIEFS_MAX at most */
 enum { PSD_CHIEF_BYTES = sizeof(struct psd_chief) + 24 + PSI_MAP_ENTRY_BYTES };
 
 /** NULL: the container never had one, as far as this task knows. */

@@ -149,7 +149,7 @@ void psd_code_definition(struct psd_codec *k, const struct psd_definition **d)
     psd_code_flag(k, &own->queue);
     own->dtype = (ps_dtype)dtype;
     if (own->shape.rank > PS_RANK_MAX) {
-        own->shape.rank = 0; /* whoever copies it takes so many dimensions */
+        own->shape.rank = 0; /* a copy of the definition takes as many dimensions as this rank says */
         psd_code_wrong(k, "too many dimensions");
     }
     *d = own;

@@ -304,21 +304,22 @@ static void reset_end(struct psd_task *t, const struct psd_change *c)
     reset_settle(t, r);
 }
 
-/* Staged values change their variable with the last of them, contributions with their round. */
+/* A push with staging changes its variable with its last segment, and a contribution changes it with its round. */
 static bool segment_changes_model(const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
     return p->kind != PSD_CONTRIBUTE && (c->segment.last || (p->staging == NULL && c->segment.count > 0));
 }
 
-/* A push that ends in its middle counts as one of its variable's versions. */
+/* A push that ends in its middle has changed the variable, and counts as a version. */
 static bool end_changes_model(const struct psd_change *c)
 {
     const struct psd_number *n = psd_record_find(c->end.record, c->end.number);
     return n != NULL && psd_number_is_torn(n);
 }
 
-/* What an acknowledged request had taken out of a queue is gone for good; an item of work is not before its WORK_END. */
+/* The end of an attempt changes the model where the elements are gone for good: an acknowledged request took them out of a
+ * queue. An item of work stays until its WORK_END. */
 static bool attempt_end_changes_model(const struct psd_change *c)
 {
     const struct psd_attempt *a =
@@ -327,8 +328,8 @@ static bool attempt_end_changes_model(const struct psd_change *c)
            (c->attempt.give_back || a->variable->queue->spec.kind != PSI_QUEUE_WORK);
 }
 
-/* A checkpoint that is made after it has another model than one that is made before it: values, slots, powers, seals, names,
- * queues, work, accumulators, rates. Records of sessions, positions, chiefs' numbers and groups are none of that. */
+/* The change makes a later checkpoint differ from an earlier one. Values, slots, powers, seals, names, queues, work,
+ * accumulators and rates do. Records of sessions, positions, chiefs' numbers and groups do not. */
 static bool changes_model(const struct psd_task *t, const struct psd_change *c)
 {
     const struct psd_container *reset = NULL;

@@ -98,8 +98,8 @@ void psd_cut_queue_whole(struct psd_cut *cut, const struct psd_variable *v);
 void psd_cut_before(struct psd_task *t, const struct psd_change *c);
 
 /* ---- cut_memory.c ---- */
-/** Copies, or memory that only the cut uses any more, take so many bytes more, or fewer: of its limit, and of the task's budget.
- */
+/** Copies, and memory that only the cut still uses, take this many bytes more, or fewer, of the cut's limit and of the task's
+ * budget. */
 void psd_cut_hold(struct psd_cut *cut, uint64_t bytes);
 void psd_cut_let_go(struct psd_cut *cut, uint64_t bytes);
 /** With room for `capacity` bytes of the file, PSD_CUT_BLOCK_BYTES at most; NULL: no memory. */

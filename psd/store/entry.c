@@ -173,11 +173,11 @@ static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t byt
         psd_code_wrong(k, "a queue with a value");
         return;
     }
-    if (bytes != v->bytes) { /* of strings */
+    if (bytes != v->bytes) { /* only a value of strings changes its size */
         s->promised_bytes -= psd_arena_bytes(v->bytes);
         v->bytes = bytes;
         if (!psd_store_promise(s, bytes)) {
-            s->promised_bytes += psd_arena_bytes(bytes); /* v goes with it */
+            s->promised_bytes += psd_arena_bytes(bytes); /* freeing v gives these bytes back */
             no_memory(k, "a value");
             return;
         }
@@ -185,8 +185,8 @@ static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t byt
     v->bytes = bytes;
 }
 
-/* done: as an item that was done at the instant. What counts how often it came back since is of the next epoch, and is not in it;
- * files of psd before had that. */
+/* done: write the element like one that was done at the instant of the cut. `deliveries` counts again from there, so 0 is
+ * written; files of an older psd had the count. */
 static void element(struct psd_codec *k, struct psd_element **e, bool done)
 {
     uint64_t bytes = reads(k) ? 0 : (*e)->bytes;

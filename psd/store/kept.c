@@ -13,7 +13,7 @@ static uint64_t block_count(uint64_t bytes)
     return (bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
 }
 
-/* With a CRC and a bit for each block. */
+/* Bytes of a record, with a CRC and a bit for each block. */
 static size_t record_bytes(uint64_t blocks)
 {
     return sizeof(struct psd_kept) + blocks * sizeof(uint32_t) + (blocks + 7) / 8;

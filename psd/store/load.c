@@ -56,7 +56,7 @@ struct piece {
     uint32_t sums[PIECE_BYTES / PSD_CUT_BLOCK_BYTES];
 };
 
-/* The end of a file: nothing is behind it. */
+/* STATE_END and VALUES_END check that nothing is behind the end of a file. */
 enum stage { BLOCKS, STATE_END, HEADER, VALUES, VALUES_END, DONE };
 
 struct psd_load {
@@ -84,7 +84,7 @@ struct psd_load {
     struct values *values;        /* that are wanted next; NULL: all of the file are */
     uint32_t array, tensor;
     uint64_t at;    /* of the tensor */
-    uint8_t behind; /* the end of a file: into it goes what must not be there */
+    uint8_t behind; /* for the read behind the end of a file: a byte here is one too many */
 };
 
 static bool in_state(const struct psd_load *l)
@@ -607,7 +607,7 @@ static void want_header(struct psd_load *l, struct psd_load_read *out)
     PSI_IGNORE(want(l, out, l->header.len, left, l->header.data + l->header.len));
 }
 
-/* A byte that is not there, in a file that is as long as it was. */
+/* Want one byte behind the end of the file. A file that is as long as it was has no byte there. */
 static void want_end(struct psd_load *l, struct psd_load_read *out)
 {
     PSI_IGNORE(want(l, out, in_state(l) ? l->o.state_bytes : l->files[l->file].is.bytes, 0, &l->behind));

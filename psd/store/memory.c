@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The budget of one task: what is promised of it, and what there is beside values.
+ * The budget of one task: bytes that are promised for values, and bytes that records and buffers take.
  *
- * Happy path: whoever is about to make something asks whether it fits (psd_store_missing()), makes it, and counts it; whoever
- * frees it counts it off. Failure: what does not fit is refused before anything is made, with what fills the budget.
+ * Happy path: a caller that is about to make something asks whether it fits (psd_store_missing()), makes it, and counts it.
+ * Whoever frees it counts it off. Failure: what does not fit is refused before anything is made. The error says what fills the
+ * budget.
  */
 #include "mutate.h"
 
@@ -24,7 +25,7 @@ void psd_store_uncount(struct psd_store *s, enum psd_memory kind, uint64_t n)
     s->counted[kind] -= n;
 }
 
-/* What n bytes of a kind take of the budget. */
+/* How much of n bytes of a kind counts against the budget. */
 static uint64_t over(enum psd_memory kind, uint64_t n)
 {
     const uint64_t beside = kind >= PSD_MEMORY_SESSIONS ? PSD_MEMORY_FREE_BYTES : 0;
@@ -79,7 +80,7 @@ const char *psd_store_memory_text(const struct psd_store *s, char text[PSD_MEMOR
     shares[PSD_MEMORY_KINDS] = (struct share){.name = "values", .bytes = s->promised_bytes};
     qsort(shares, PSD_MEMORY_KINDS + 1, sizeof(shares[0]), by_bytes);
     text[0] = '\0';
-    for (size_t i = 0; i < 4 && shares[i].bytes > 0; i++) { /* the rest is small */
+    for (size_t i = 0; i < 4 && shares[i].bytes > 0; i++) { /* the kinds behind the fourth are small */
         used += (size_t)snprintf(text + used, PSD_MEMORY_TEXT_BYTES - used, "%s%s %llu", i > 0 ? ", " : "", shares[i].name,
                                  (unsigned long long)shares[i].bytes); /* fits: four of at most 45 bytes */
     }
@@ -89,7 +90,7 @@ const char *psd_store_memory_text(const struct psd_store *s, char text[PSD_MEMOR
 ps_status psd_store_full(const struct psd_store *s, const char *kind, const char *name, uint64_t n, struct psi_err *err)
 {
     char text[PSD_MEMORY_TEXT_BYTES];
-    const bool never = n > s->budget_bytes; /* what never fits is not worth repeating */
+    const bool never = n > s->budget_bytes; /* a request for more than the whole budget is not worth repeating */
     return psi_fail_as(err, never ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
                        never ? PS_REASON_TOO_LARGE : PS_REASON_OVERLOADED,
                        "%s '%s' needs %llu bytes; of the memory budget of %llu bytes %llu are taken: %s (psd --memory_budget)",

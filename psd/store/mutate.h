@@ -119,7 +119,7 @@ void psd_area_begin(struct psd_progress *p);
 bool psd_area_end(struct psd_progress *p, bool complete);
 
 /* ---- names.c ---- */
-/** n, from psd_name_reserve() for the same name and definition. */
+/** Record the name. n comes from psd_name_reserve() for the same name and definition. */
 void psd_directory_record(struct psd_directory *d, const char *container, const char *name,
                           const struct psd_definition *definition, uint32_t owner, struct psd_name *n);
 void psd_directory_forget(struct psd_directory *d, const char *container, const char *name);

@@ -66,7 +66,7 @@ static size_t piece_bytes(const char *container, const char *name, uint32_t rank
     return sizeof(struct psd_name) + strlen(container) + 1 + strlen(name) + 1 + definition_bytes(rank, optimizer_words);
 }
 
-/* Of the budget, with its place in the map. */
+/* What a name takes of the budget, with its entry of the map. */
 static uint64_t counted_bytes(const struct psd_name *n)
 {
     return psi_malloc_bytes(piece_bytes(n->container, n->name, n->rank, n->optimizer_words)) + PSI_MAP_ENTRY_BYTES;
@@ -225,7 +225,7 @@ ps_status psd_name_reserve(struct psd_directory *d, const char *container, const
     return PS_OK;
 }
 
-/* n, new, takes the place of what is known of its name, if anything is. */
+/* Put the new record n in place of an older record of the same name, if there is one. */
 static void put(struct psd_directory *d, const char *container, const char *name, const struct psd_definition *definition,
                 struct psd_name *n)
 {
@@ -236,7 +236,7 @@ static void put(struct psd_directory *d, const char *container, const char *name
     n->name = n->container + a;
     define(n, definition);
     ps_status st = psi_map_put(&d->names, n->container, a + b - 1, n, &old, NULL);
-    PSI_ASSERT(st == PS_OK); /* reserved */
+    PSI_ASSERT(st == PS_OK); /* psd_name_reserve() made room */
     psd_store_count(d->store, PSD_MEMORY_NAMES, counted_bytes(n));
     in_add(d, n, old);
     if (old != NULL) {

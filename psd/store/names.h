@@ -13,8 +13,8 @@
 /* One piece of memory, as long as its strings: a directory may have a million. */
 struct psd_name {
     /* volatile: notes on lives */
-    uint64_t life;  /* of the process of the owner that said last that it has it; 0: none */
-    uint64_t asked; /* of the one that was asked for it last, when none has said so since */
+    uint64_t life;  /* life of the owner's process that said last that it has the name; 0: none has said so */
+    uint64_t asked; /* life of the process that was asked for the name last, if no process has said so since */
     uint64_t cut;   /* the last one that has it: cut.h */
     /* derived: */
     struct psi_list in; /* of psd_names_in.all */
@@ -25,7 +25,7 @@ struct psd_name {
     uint8_t optimizer_words; /* bit i: word i of its ps_optimizer is not 0, and is kept; no bit: it has none */
     bool atomic, queue;
     /* volatile: */
-    bool sure;      /* the owner has said that it has it */
+    bool sure;      /* the owner has said that it has the name */
     uint8_t rounds; /* of its container's group: 1 trainable, 2 the global step */
     bool by_rounds; /* as of psd_container */
     /* remembered: */
@@ -66,9 +66,9 @@ struct psd_reset {
     uint64_t bar, bar_before; /* 0: none is kept */
     uint64_t chief_number;    /* of the chief that asked for it; 0: not as a chief */
     bool noting, noted;       /* that it is open, or over, is on its way to our disk; that it is over is there */
-    bool taken_back;          /* it is not carried out, and our disk does not say so yet */
+    bool taken_back;          /* the reset is not carried out, and our disk still says that it is open */
     uint64_t again_ms;        /* after a failure: 0: none */
-    char why[PSD_RESET_WHY];  /* the last disk that has not noted it; "": none */
+    char why[PSD_RESET_WHY];  /* the last disk that has not noted the reset, and why; "": every disk has noted it */
 };
 
 /* Resets, found by their containers. A place is a list, so that an addition takes no memory and cannot fail. */
@@ -81,23 +81,23 @@ struct psd_resets {
     uint64_t seed[2];                         /* of that hash */
 };
 
-/** store: of the same task; keeps. */
+/** store: of the same task; borrowed as long as the directory lives. */
 void psd_directory_init(struct psd_directory *d, struct psd_store *store, const uint64_t map_seed[2]);
 void psd_directory_fini(struct psd_directory *d);
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name);
-/** Names of a container; NULL: it has had none. It goes with the last of them. */
+/** The names of a container. NULL: there is none. The record is freed with the last name. */
 const struct psd_names_in *psd_directory_names_in(const struct psd_directory *d, const char *container);
-/** The first name of it, and the one behind n; NULL: there is none. */
+/** The first name of a container, and the name behind n; NULL: there is none. */
 const struct psd_name *psd_names_in_first(const struct psd_names_in *in);
 const struct psd_name *psd_names_in_next(const struct psd_names_in *in, const struct psd_name *n);
-/** What one that is not known would take of the budget, the first of its container more than another. Only a creation asks
- * whether that is there: what a task has already is recorded whatever the budget is. */
+/** What a new name would take of the budget; the first one of a container takes more. Only a creation asks for that room. What
+ * a task has already is named whatever the budget is. */
 uint64_t psd_name_bytes(const struct psd_directory *d, const char *container, const char *name,
                         const struct psd_definition *definition);
 void psd_directory_check_invariants(const struct psd_directory *d);
-/** What names take of the budget, counted anew. */
+/** What all names take of the budget, counted anew. */
 uint64_t psd_directory_bytes(const struct psd_directory *d);
-/** Memory for a name with this definition, so that its recording cannot fail. *out NULL: the name is known, and
+/** Allocate memory for a name with this definition, so that recording the name cannot fail. *out NULL: the name is known, and
  * its memory has room for the definition. */
 ps_status psd_name_reserve(struct psd_directory *d, const char *container, const char *name,
                            const struct psd_definition *definition, struct psd_name **out, struct psi_err *err) PSI_MUST;

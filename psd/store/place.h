@@ -18,7 +18,7 @@ struct psd_placed {
     /* volatile: */
     uint64_t checkpoint; /* the number of what was loaded */
     uint64_t start;      /* this one; what another start has placed elsewhere was trained since */
-    /* does it move, by which start (psd_container.start), and was something in it trained before the cut, on whatever task */
+    /* does this container move, by which start (psd_container.start), and did some task train something in it before the cut */
     bool (*wants)(void *ctx, const char *container, uint64_t *out_start, bool *out_trained);
     /* is this variable or queue left out */
     bool (*leaves_out)(void *ctx, const char *container, const char *name);

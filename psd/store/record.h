@@ -99,13 +99,13 @@ struct psd_record {
     bool member;                               /* ... as of the last tick: its task counts as up */
     char chief_of[PS_CONTAINER_BYTES_MAX + 1]; /* directory: container that its last beat asked about; empty: none */
     uint64_t chief_ready;                      /* ... as whose chief of this number it has made the model ready; 0: it has not */
-    uint64_t round_member,
-        round_steps; /* ... bounded staleness: the member that it is, 0: none, and its steps, as its beats say */
-    char rival[96];  /* directory: the last other process that was refused the place of this one */
-    uint64_t rival_ms, rival_logged_ms; /* when that was; when the log last said so. 0: never */
+    /* directory, bounded staleness: id of the session's member, 0: none; its steps, as the session's beats say */
+    uint64_t round_member, round_steps;
+    char rival[96];                     /* directory: the last other process that was refused the place of this one */
+    uint64_t rival_ms, rival_logged_ms; /* when that process was refused; when the log last said so. 0: never */
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
-/* what a record takes at most, with its place in the map of all and the first tables of its own map */
+/* what a record takes at most, with its entry of the map of all records and the first tables of its own map */
 #define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES + PSI_MAP_ENTRY_BYTES + PSI_MAP_LEAST_BYTES)
 
 /** Kind PUSH, PUSHPULL or CONTRIBUTE. */
@@ -134,7 +134,8 @@ static inline bool psd_progress_streams(const struct psd_progress *p)
     return psd_push_is_applied(p->kind) && !p->variable->atomic;
 }
 
-/** In progress, and some of its gradient is in the variable: its end, whatever it is, is one of the variable's versions. */
+/** A push that is in progress, with some of its gradient in the variable. Its end, whatever that is, makes a version of the
+ * variable. */
 static inline bool psd_number_is_torn(const struct psd_number *n)
 {
     return n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;

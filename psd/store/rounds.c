@@ -111,7 +111,7 @@ struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, ui
 
 /* ---- memory ---- */
 
-/* The records of a group, and of a member. */
+/* Bytes of a group's record, without its members. */
 static uint64_t group_bytes(uint32_t part_count, uint32_t owner_count)
 {
     return psi_malloc_bytes(sizeof(struct psd_rounds)) +
@@ -525,7 +525,7 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     g->missing_count = 0;
     uint32_t found = find_sources(g, members, count, sources);
     bool same = g->missing_count == 0 && is_of(g, sources, found);
-    if (!(same && decided)) { /* what is decided is as it was built: another directory may not know its rate */
+    if (!(same && decided)) { /* a round that is decided stays as it was built: another directory may not know its rate */
         take_rate(g, rate);
     }
     if (same && (decided || is_current(g))) {

@@ -113,7 +113,7 @@ struct psd_rounds {
     enum psd_build build;
     uint64_t life, attempt; /* of the directory that asked */
     bool decided;           /* it is committed as soon as it is READY */
-    bool set_rate; /* GOES, READY: built with `rate`, which the variables have from the flip on; 0: their optimizers' own */
+    bool set_rate;          /* GOES, READY: built with `rate`, which the variables get at the flip; 0: their optimizers' own */
     double rate;
     uint32_t source_count;
     const struct psd_member *sources[PS_MEMBERS_MAX]; /* GOES, READY: who is taken, by ascending task index */

@@ -202,7 +202,7 @@ uint32_t psd_variable_sum(const struct psd_variable *v, uint64_t offset, uint32_
     return psd_sums_get(&psd_variable_own(v)->sums, v->value, v->bytes, offset, bytes);
 }
 
-/* Of the record of a variable, name and dimensions with it. */
+/* Bytes of the record of a variable, with its name and dimensions. */
 static uint64_t piece_bytes(const char *name, uint32_t rank)
 {
     return sizeof(struct psd_variable) + strlen(name) + 1 + rank * sizeof(int64_t);

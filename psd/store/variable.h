@@ -83,28 +83,28 @@ struct psd_container {
     struct psi_map variables;  /* name -> struct psd_variable */
     struct psd_rounds *rounds; /* psd/store/rounds.h; NULL: none */
     /* volatile: */
-    uint64_t cut;            /* the last one that has it: psd/store/cut.h ... */
-    uint32_t cut_file;       /* ... and the newest file of its values; 0: none */
-    uint32_t cut_notes;      /* ... and what it has of it: PS_NOTE_SEALED, PS_NOTE_BARE */
-    uint64_t cut_step;       /* ... and its global_step, + 1; 0: none that counts */
-    char *cut_bare;          /* ... and the first one without a value, owned; NULL: there is none */
+    uint64_t cut;            /* the last cut that has the container: psd/store/cut.h */
+    uint32_t cut_file;       /* newest file of the container's values in that cut; 0: none */
+    uint32_t cut_notes;      /* enum ps_file_notes of the container in that cut: PS_NOTE_SEALED, PS_NOTE_BARE */
+    uint64_t cut_step;       /* global step of the container in that cut, + 1; 0: none that counts */
+    char *cut_bare;          /* name of the first variable without a value in that cut, owned; NULL: there is none */
     uint64_t start, next;    /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
     bool by_rounds;          /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
 
-/* What counts in the budget beside values, slots, elements and staging (memory.c). The names of the kinds stand in
- * psd_store_memory_text(). */
+/* What counts in the budget beside values, slots, elements and staging (memory.c). psd_store_memory_text() has the names of the
+ * kinds. */
 enum psd_memory {
     PSD_MEMORY_VARIABLES,  /* records of variables and queues, with their places in the tables of names, handles and creations */
     PSD_MEMORY_CONTAINERS, /* with what the directory keeps of them: their chiefs, and resets that are not done everywhere */
-    PSD_MEMORY_NAMES,      /* of the directory */
+    PSD_MEMORY_NAMES,      /* records of names at the directory */
     PSD_MEMORY_PUSHES,     /* records of pushes in progress and of attempts of queues */
     PSD_MEMORY_ROUNDS,     /* records of groups and their members */
-    PSD_MEMORY_CUT,        /* of a checkpoint that is being made: copies of values and of what was freed since its cut */
-    /* of each of these PSD_MEMORY_FREE_BYTES are beside the budget, so that variables that fill it lock nobody out */
+    PSD_MEMORY_CUT,        /* a checkpoint that is being made: copies of values, and values that were freed since its cut */
+    /* Each kind from here on has PSD_MEMORY_FREE_BYTES beside the budget. So variables that fill the budget lock nobody out. */
     PSD_MEMORY_SESSIONS,
-    PSD_MEMORY_REQUESTS,    /* those that wait, and their lists */
+    PSD_MEMORY_REQUESTS,    /* requests that wait, and their lists */
     PSD_MEMORY_CONNECTIONS, /* with their buffers and what waits to be sent */
     PSD_MEMORY_KINDS
 };
@@ -123,13 +123,14 @@ struct psd_store {
     struct psd_arena records; /* of variables */
     uint64_t map_seed[2];
     uint64_t counted[PSD_MEMORY_KINDS]; /* bytes */
-    uint64_t gone_bytes;                /* of records of variables that are gone, and held */
+    /* bytes of records of variables that are deleted or reset, and still held by a request */
+    uint64_t gone_bytes;
     uint64_t budget_bytes;
     uint64_t promised_bytes; /* values and slots of all variables, initialised or not, elements of queues, and staging, of copies
                                 and calls too */
     bool budget_lowered;     /* below what was promised then */
     struct psi_list free_attempts;
-    uint64_t changes;    /* so far, of what makes a checkpoint another one (commit.c) */
+    uint64_t changes;    /* count of changes that make a checkpoint differ (commit.c) */
     uint64_t cut_serial; /* of the last cut */
     struct psd_cut *cut; /* that goes; NULL: none does, as the next */
     void (*cut_before)(struct psd_task *t, const struct psd_change *c); /* a change is about to be carried out */
@@ -145,7 +146,8 @@ struct psd_definition {
     bool queue; /* and none of the above; its psi_queue_spec is known to its owner only */
 };
 
-/* What a container takes of the budget: its record, its place in the map of all, and the first tables of its own map. */
+/* What a container takes of the budget: its record, its entry of the map of all containers, and the first tables of its own
+ * map. */
 enum { PSD_CONTAINER_BYTES = sizeof(struct psd_container) + 16 + PSI_MAP_ENTRY_BYTES + PSI_MAP_LEAST_BYTES };
 
 void psd_store_init(struct psd_store *s, const uint64_t map_seed[2], uint64_t budget_bytes);
@@ -158,9 +160,9 @@ ps_status psd_definition_check(const struct psd_definition *d, const char *name,
 ps_status psd_definition_compare(const struct psd_definition *have, const char *where, const struct psd_definition *want,
                                  const char *name, struct psi_err *err) PSI_MUST;
 
-/** What the record of a variable or queue takes of the budget, with its places in the tables. */
+/** What the record of a variable or queue takes of the budget, with its entries of the tables. */
 uint64_t psd_variable_record_bytes(const char *name, uint32_t rank);
-/** Of value and slots, as the arena gives it. */
+/** What value and slots take of the arena. */
 uint64_t psd_definition_memory_bytes(const struct psd_definition *d);
 
 /** As psd_definition_compare(), and the hyperparameters too. */
@@ -185,7 +187,7 @@ static inline bool psd_variable_is_provisional(const struct psd_variable *v)
     return !v->sealed && v->chief_value != 0;
 }
 struct psd_definition psd_variable_definition(const struct psd_variable *v);
-/** psd_optim_begin() with the optimizer and state that are in force, and this learning rate; 0: the optimizer's own. */
+/** psd_optim_begin() with the optimizer and the state in force, and with this learning rate. rate 0: the optimizer's own. */
 void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out);
 ps_shape psd_variable_shape(const struct psd_variable *v);
 /** What a push that begins now captures: psd_optim_begin() with the optimizer, state and learning rate that are in force. */
@@ -235,27 +237,27 @@ void *psd_variable_stage_first(struct psd_store *s, const struct psd_variable *v
 void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v, void *p, uint64_t bytes,
                                struct psd_kept **kept);
 /* ---- memory.c: the budget ---- */
-/** n bytes of this kind more, or fewer. Whoever makes something asks psd_store_missing() before. */
+/** Count n bytes of this kind more, or fewer. A caller that makes something has asked psd_store_missing() before. */
 void psd_store_count(struct psd_store *s, enum psd_memory kind, uint64_t n);
 void psd_store_uncount(struct psd_store *s, enum psd_memory kind, uint64_t n);
-/** Of the budget. */
+/** What is taken of the budget, bytes. */
 uint64_t psd_store_taken(const struct psd_store *s);
 /** What of this kind is taken of the budget. */
 uint64_t psd_store_counted_over(const struct psd_store *s, enum psd_memory kind);
-/** What is in use, of the budget or beside it; what is promised and has no memory yet does not count. */
+/** What is in use, of the budget or beside it. What is promised and has no memory yet does not count. */
 uint64_t psd_store_memory_bytes(const struct psd_store *s);
-/** What fills the budget, the most first: "values 30.1M, variables 6.2M, names 1.1M". */
+/** What fills the budget, the largest first: "values 30.1M, variables 6.2M, names 1.1M". */
 const char *psd_store_memory_text(const struct psd_store *s, char text[PSD_MEMORY_TEXT_BYTES]);
-/** RESOURCE_EXHAUSTED, or FAILED_PRECONDITION where n is more than the whole budget: what of `name` needs n bytes, the budget and
- * what fills it. */
+/** Fail: `name` needs n bytes. The text says the budget and what fills it. RESOURCE_EXHAUSTED, or FAILED_PRECONDITION where n
+ * is more than the whole budget. */
 ps_status psd_store_full(const struct psd_store *s, const char *kind, const char *name, uint64_t n, struct psi_err *err) PSI_MUST;
 /** From now on; what was promised stays, nothing is promised above it. */
 void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes);
 /** By how much n more bytes are above the budget; 0: they fit. */
 uint64_t psd_store_missing(const struct psd_store *s, uint64_t n);
-/** The same for n more of a kind that has PSD_MEMORY_FREE_BYTES beside it. */
+/** As psd_store_missing(), for n more bytes of a kind that has PSD_MEMORY_FREE_BYTES beside the budget. */
 uint64_t psd_store_missing_of(const struct psd_store *s, enum psd_memory kind, uint64_t n);
-/** n bytes of the budget are promised, as psd_arena_bytes() says of a piece; false: they do not fit. */
+/** Promise the bytes that psd_arena_bytes() says of a piece. False: they do not fit in the budget. */
 bool psd_store_promise(struct psd_store *s, uint64_t n) PSI_MUST;
 /** Staging memory of n bytes within the budget, zeroed; raw: with whatever is in it. NULL when there is none. */
 void *psd_store_stage(struct psd_store *s, uint64_t n);

@@ -263,7 +263,7 @@ static inline void share_beat(struct wire *out)
     control(out, &h, &ps_v1_Beat_msg, &m, NULL);
 }
 
-/* ... and that it has changed since its last checkpoint. */
+/* BEAT of a task to the directory: the task has changed since its last checkpoint. */
 static inline void changed_beat(struct wire *out)
 {
     ps_v1_Beat m = {.share = 430000, .changed = true};
@@ -271,7 +271,7 @@ static inline void changed_beat(struct wire *out)
     control(out, &h, &ps_v1_Beat_msg, &m, NULL);
 }
 
-/* ... and that checkpoint 12 has all that it has. */
+/* BEAT of a task to the directory: checkpoint 12 has all that the task has. */
 static inline void saved_beat(struct wire *out)
 {
     ps_v1_Beat m = {.saved = 12};

@@ -95,7 +95,7 @@ ps_status fc_info(struct fc *c, ps_v1_InfoAnswer *out);
 struct fc_reply fc_list(struct fc *c, uint8_t op, const pb_msgdesc_t *d, const void *item, struct wire *out);
 /** BEAT that says this global step; -1: without one. *out_flags (may be NULL): of its answer, 0 when it has none. */
 struct fc_reply fc_beat(struct fc *c, int64_t step, uint32_t *out_flags);
-/** ... of the model in a container; said: + 1, 0: none. */
+/** BEAT that says the global step of a container; said: the step + 1, 0: none. *out_flags as of fc_beat(). */
 struct fc_reply fc_beat_of(struct fc *c, uint64_t said, const char *container, uint32_t *out_flags);
 /** INIT with the next number. */
 struct fc_reply fc_init_var(struct fc *c, uint32_t handle, const ps_initializer *init, const ps_optimizer *opt, uint64_t chief,

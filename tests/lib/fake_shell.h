@@ -123,7 +123,7 @@ void shell_call_effect(struct shell_task *t, const struct psd_effect *e);
 void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void *out, size_t out_bytes, const char *error);
 /** Its oldest operation of the disk is over. */
 void shell_disk_done(struct shell_task *t, ps_status st, size_t bytes, const char *error);
-/** ... with a reason. */
+/** The oldest operation of the disk is over, with this reason. */
 void shell_disk_over(struct shell_task *t, ps_status st, ps_reason reason, size_t bytes, const char *error);
 /** In steps of 100 ms. */
 void shell_pass(struct shell_net *net, uint64_t ms);

@@ -927,7 +927,7 @@ void sim_shares_done(struct sim *s, const struct sim_call *call);
 /* ---- claims.c ---- */
 /** It has ended because another process is the worker that its program says it is. */
 bool sim_claim_refused(const struct sim_call *call);
-/** ... and p is refused for good: no task hears of the end of its session any more. */
+/** The directory has refused p for good, because another process is that worker: no task hears of the end of p's session. */
 bool sim_claim_lost(const struct sim_program *p);
 /** Another program was that worker. */
 void sim_claim_check(struct sim *s, const struct sim_call *call);

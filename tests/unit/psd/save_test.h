@@ -235,7 +235,7 @@ static inline void sv_ask_as_it_is(struct sv *sv)
     shell_send(sv->c.conn, w);
 }
 
-/* ... of a model that has changed since the last one. */
+/* Ask for a checkpoint of a model that has changed since the last one. */
 static inline void sv_ask(struct sv *sv)
 {
     sv->t[0]->core->store.changes++;
@@ -313,7 +313,7 @@ static inline uint32_t sv_list(struct sv *sv, ps_v1_CheckpointAnswer *out, uint3
     return count;
 }
 
-/* ... of the last attempt; false: it has not failed. */
+/* What CHECKPOINTS says of the last attempt; false: the attempt has not failed. */
 static inline bool sv_failed(struct sv *sv, ps_v1_CheckpointAnswer *out)
 {
     struct wire *w = wire_new();

@@ -314,7 +314,7 @@ static inline void restore_held(struct st *s, uint64_t number)
     assert_true(shell_logged(s->sv->t[0], "checkpoint_restored"));
 }
 
-/* ... and hears that what was to be saved has gone back to that one. */
+/* The client hears that the model which was to be saved has gone back to checkpoint `number`. */
 static inline void assert_not_saved(struct st *s, uint64_t number)
 {
     char why[200];

@@ -20,7 +20,7 @@ static void send_reset(struct sv *sv, uint64_t id)
     shell_send(sv->c.conn, w);
 }
 
-/* ... by a chief with that number. */
+/* Send RESET as the chief with this number. */
 static void send_reset_as(struct sv *sv, uint64_t id, uint64_t chief_number)
 {
     ps_v1_Wait m = {.timeout_ms = 1000, .chief_number = chief_number};

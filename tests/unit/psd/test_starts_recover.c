@@ -371,7 +371,7 @@ TEST(test_asked_to_save_and_restored)
     assert_int_equal(release_saves(s), 2);
 }
 
-/* A container is reset meanwhile: likewise. */
+/* A container is reset while its save is waited for: the client hears that it is not saved. */
 TEST(test_asked_to_save_and_reset)
 {
     struct st *s = saved_at_1("partial");
