@@ -15,7 +15,7 @@
 
 enum {
     FIRST_SLOTS = 16,
-    KEPT_SLOTS = 256, /* tables of so many never shrink by a removal */
+    KEPT_SLOTS = 256, /* tables of this size never shrink by a removal */
     ENTRIES_MAX = 1 << 30,
     FIND_AT_ONCE = 64
 };
@@ -150,7 +150,7 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
     if (m->live_count >= ENTRIES_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: more than %d entries", ENTRIES_MAX);
     }
-    /* at least a quarter is free afterwards: a put that squeezes is paid for by the puts that fill that */
+    /* at least a quarter of the entries is free then, so each squeeze is paid for by the puts that fill that quarter */
     while (m->live_count > capacity_of(slot_count) / 4 * 3 && slot_count <= (uint32_t)ENTRIES_MAX) {
         slot_count *= 2;
     }
@@ -200,7 +200,7 @@ ps_status psi_u64_map_reserve(struct psi_u64_map *m, struct psi_err *err)
     return make_room(&m->core, err);
 }
 
-/* What an entry keeps of a key. */
+/* The bytes that an entry keeps of a key: a copy, or the caller's. */
 static char *key_kept(struct psi_map *m, const struct wanted *w)
 {
     if (m->borrows) {
@@ -224,7 +224,7 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
         struct psi_map_entry *e = &m->entries[m->slots[slot] - 1];
         void *old = e->value;
         e->value = value;
-        if (m->borrows) { /* the old key goes with the old value */
+        if (m->borrows) { /* the old key belongs to the old value, which goes */
             e->key.bytes = key_kept(m, w);
         }
         if (out_old != NULL) {

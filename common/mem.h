@@ -20,14 +20,14 @@ void *psi_grow(void *items, size_t count, size_t *capacity, size_t item_bytes) _
 void *psi_aligned_malloc(size_t alignment, size_t bytes) __attribute__((malloc, warn_unused_result));
 /** The same, zeroed. */
 void *psi_aligned_calloc(size_t alignment, size_t bytes) __attribute__((malloc, warn_unused_result));
-/** Pages of the system, aligned at `bytes`, a power of two of at least a page; their content is not said. Unlike memory of
- * psi_aligned_malloc(), no page beside them is touched for it. Free with psi_pages_free(). */
+/** Pages of the system, aligned at `bytes`, which is a power of two of at least a page. Their content is undefined. Unlike
+ * psi_aligned_malloc(), no page beside them is touched. Free with psi_pages_free(). */
 void *psi_pages(size_t bytes) __attribute__((malloc, warn_unused_result));
 void psi_pages_free(void *p, size_t bytes);
 /** len bytes and a NUL. */
 char *psi_strndup(const char *s, size_t len) __attribute__((malloc, warn_unused_result));
 void psi_free(void *p);
-/** What the allocator takes for a piece of so many bytes: its head, and its rounding (glibc, 64 bits). */
+/** How many bytes the allocator takes for a piece of this size, with its head and its rounding (glibc, 64 bits). */
 size_t psi_malloc_bytes(size_t bytes);
 
 /** Allocations of this process so far, failed ones too (psi_realloc counts as one). */

@@ -183,10 +183,11 @@ typedef struct ps_optimizer {
 /** Of a checkpoint, as its directory sees it. */
 typedef enum ps_checkpoint_state {
     PS_CHECKPOINT_WHOLE = 1,    /* all tasks have their part, and know that it is whole */
-    PS_CHECKPOINT_WRITING = 2,  /* it is being made */
-    PS_CHECKPOINT_IN_PART = 3,  /* it is decided; a task has not heard of that, or has no part of it */
+    PS_CHECKPOINT_WRITING = 2,  /* the checkpoint is being made */
+    PS_CHECKPOINT_IN_PART = 3,  /* all tasks have written their part; some task has not heard so yet, or has lost its part */
     PS_CHECKPOINT_UNUSABLE = 4, /* its manifest is damaged or another cluster's, or a file of it was found to be bad */
-    PS_CHECKPOINT_FAILED = 5    /* none: the last attempt, which has failed, or could not begin (number 0), until one is saved */
+    /* no checkpoint: the last attempt, which has failed or could not begin (number 0). Listed until a checkpoint is saved */
+    PS_CHECKPOINT_FAILED = 5
 } ps_checkpoint_state;
 
 /* Constructors: pointers to constants or to one of a few thread-local slots, valid until 16 further calls of a

@@ -16,7 +16,7 @@ struct psi_err {
     ps_status code;              /* PS_OK: nothing in it */
     ps_applied applied;          /* what the failed call did */
     ps_reason reason;            /* 0: as code says; read it by psi_reason() */
-    bool unreached;              /* the session has never been connected to a task that it wants, and the time for that is over */
+    bool unreached;              /* the session was never connected to a task that it wants, and the start timeout is over */
     char text[PSI_ERR_TEXT_MAX]; /* NUL-terminated, UTF-8, no newline */
 };
 

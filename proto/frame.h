@@ -206,12 +206,13 @@ enum ps_file_kind {
     PS_FILE_MANIFEST = 3,
     PS_FILE_NOTE = 4 /* TASK_CUT: no file, but a container of the task */
 };
-/* What it has of that container at the cut. A manifest has those of all tasks at each file of the container's values. */
+/* What a task has of that container at the cut. A manifest has the notes of all tasks at each file of the container's
+ * values. */
 enum ps_file_notes {
-    PS_NOTE_SEALED = 1,  /* a variable that is sealed */
-    PS_NOTE_BARE = 2,    /* ... that has no value */
-    PS_NOTE_DELETED = 4, /* nothing of some that were deleted */
-    PS_NOTE_TRAINED = 8  /* a variable that was pushed to, or a global step above 0 */
+    PS_NOTE_SEALED = 1,  /* some variable is sealed */
+    PS_NOTE_BARE = 2,    /* some variable has no value */
+    PS_NOTE_DELETED = 4, /* some variables were deleted, and the checkpoint has nothing of them */
+    PS_NOTE_TRAINED = 8  /* some variable was pushed to, or a global step is above 0 */
 };
 
 #endif

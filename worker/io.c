@@ -322,7 +322,7 @@ static void on_wake(uv_async_t *async)
     struct psi_io *io = async->data;
     PSI_IGNORE(run_works(io)); /* on_prepare() runs what is submitted meanwhile */
     if (io->poked(io->log_ctx, io->client)) {
-        io->events++; /* a turn that is under way ends: whoever is in it looks whether it was meant */
+        io->events++; /* a turn that is under way ends, so that its thread looks whether its call was interrupted */
         psi_net_settle(&io->net);
     }
     (void)pthread_mutex_lock(&io->lock);
@@ -347,7 +347,7 @@ void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits)
 
 void psi_io_poke(struct psi_io *io)
 {
-    PSI_IGNORE(uv_async_send(&io->wake)); /* it is open, and this is all that a signal handler may do to a loop */
+    PSI_IGNORE(uv_async_send(&io->wake)); /* the handle is open. A signal handler may do nothing else to a loop */
 }
 
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work)

@@ -30,8 +30,8 @@ struct psi_io_config {
     bool by_caller;              /* no thread: psi_io_turn() */
     uint32_t spin_us;            /* psi_spin_set() */
     void (*stop)(void *log_ctx); /* once: the cluster asks this session to stop. Loop thread; NULL: nobody hears of it */
-    bool (*poked)(void *log_ctx, struct psi_client *c); /* after psi_io_poke(), and at times without one: was there something
-                                                           to do? Loop thread */
+    /* called after psi_io_poke(), and at times without one. Returns whether there was something to do. Loop thread */
+    bool (*poked)(void *log_ctx, struct psi_client *c);
 };
 
 /**
@@ -44,8 +44,8 @@ void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
 /** Queue these works (their links), which the list then has no more: they run together, before any effect of the first. waits:
  * the calling thread waits for them next, in turns where it is by_caller; then nobody is woken for them. */
 void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits);
-/** Have poked() called soon; a turn that is under way ends then. Any thread, and safe in a signal handler; not beside
- * psi_io_close(). */
+/** Have poked() called soon; a turn that is under way ends then. Any thread, and safe in a signal handler. Not while or after
+ * psi_io_close() runs. */
 void psi_io_poke(struct psi_io *io);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);

@@ -42,9 +42,9 @@ typedef struct ps_session_options {
     const char *cluster_spec; /* any text that ps_cluster_spec_new takes; NULL: asked from the target */
     const char *cluster_name; /* "psd" */
     const char *job;          /* job of this client ("worker"), NULL: none */
-    uint32_t
-        task_index; /* of job worker, chief or master: one process at a time. A call of a second one ends with FAILED_PRECONDITION
-                       (CONFLICT) when the first one was heard again; several sessions of one process are fine */
+    /* a task of job worker, chief or master is one process at a time. A call of a second process ends with FAILED_PRECONDITION
+     * (CONFLICT) when the first one was heard again. Several sessions of one process are fine */
+    uint32_t task_index;
     uint32_t spin_us; /* 50: whoever waits for an answer looks for it so long before it sleeps, where the last ones came that fast
                          and another CPU than one is there; 0: never */
     int64_t operation_timeout_ms; /* 60,000 */
@@ -71,9 +71,9 @@ typedef struct ps_session_options {
                                    placement log says so */
     uint32_t compute_threads;   /* of the CPU for kernels, of the whole process, at most 1024; 0: as it is (1 at first, or what
                                    OPENBLAS_NUM_THREADS says) */
-    uint32_t start_timeout_ms;  /* how long what needs a task waits that the session has never been connected to, where its own
-                                   timeout is longer; a monitored session does not try again then. 0, or more than that:
-                                   ready_timeout_ms. --timeout sets it */
+    /* how long a request waits for a task to which the session was never connected, if its own timeout is longer; a monitored
+     * session does not try again then. 0, or more than that: ready_timeout_ms. --timeout sets it */
+    uint32_t start_timeout_ms;
 } ps_session_options;
 /** Defaults. Any thread. */
 PS_API void ps_session_options_init(ps_session_options *options);
@@ -98,37 +98,39 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
 PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *about);
 
 /** Wait for what is in flight (bounded by the operation timeout), say goodbye, free everything; parameters and variables too. A
- *  member of rounds (ps_session_sync) that has no error has finished: the others go on without it, which is no loss. With an
- *  error, and after ps_session_leave(), it is one.
- *  Returns 0, or the code of the first error, which was logged when it happened. NULL is fine. Any thread, once. Calls that wait
- *  in other threads end at once with CANCELLED (PS_REASON_CLOSING), as with ps_interrupt(), and are waited for: those of
- * training, variables, queues, work, accumulators and barriers. None may begin any more: one that does ends with
- * FAILED_PRECONDITION (CLOSING). Neither is an error of the session. */
+ * member of rounds (ps_session_sync) that has no error has finished: the others go on without it, which is no loss. With an
+ * error, and after ps_session_leave(), the member counts as lost. Returns 0, or the code of the first error, which was logged
+ * when it happened. NULL is fine. Any thread, once. Calls that wait in other threads (of training, variables, queues, work,
+ * accumulators and barriers) end at once with CANCELLED (PS_REASON_CLOSING), as with ps_interrupt(), and this call waits until
+ * they have returned. A call that begins later ends with FAILED_PRECONDITION (CLOSING). Neither is an error of the session. */
 PS_API int ps_session_close(ps_session *s);
-/** Say goodbye now, whatever other threads are doing with the session, so that the tasks forget it at once: for a program that is
- * told to end (SIGINT) and then ends. At most a second; calls that wait end at once with CANCELLED (PS_REASON_CLOSING), calls
- * from now on fail, and asynchronous requests end in their time, at the latest by ps_session_close(). Any thread but a
- * callback's; not in a signal handler: a thread that waits for signals, or ps_interrupt(). NULL is fine. */
+/** Say goodbye now, whatever other threads are doing with the session, so that the tasks forget it at once: for a program that
+ * is told to end (SIGINT) and then ends. Takes at most a second. Calls that wait end at once with CANCELLED
+ * (PS_REASON_CLOSING). Later calls fail. Asynchronous requests end in their time, at the latest by ps_session_close(). Any
+ * thread, but not in a callback. Not in a signal handler: there use a thread that waits for signals, or ps_interrupt(). NULL is
+ * fine. */
 PS_API void ps_session_leave(ps_session *s);
 /**
- * End the calls of the session that threads are in at this moment: each returns CANCELLED (PS_REASON_INTERRUPTED) as soon as its
- * thread runs, whatever it waits for. The session goes on, and so does the program: a call that begins after this one is not
- * meant, and an interrupted call may be made again.
+ * End the calls of the session that threads are in at this moment. Each returns CANCELLED (PS_REASON_INTERRUPTED) as soon as
+ * its thread runs, whatever it waits for. The session goes on. A call that begins after this one is not interrupted, and an
+ * interrupted call may be made again.
  *
- * What was waited for is withdrawn at the tasks, as at a deadline. An element that a task had handed out goes back to its queue.
- * Of a call that changes something ps_last_applied() says whether it may have been carried out: an ENQUEUE that was sent,
- * ps_variable_push() and ps_variable_assign() are PS_OUTCOME_UNKNOWN until a task has answered. What nobody waits for goes on:
- * gradients of ps_push(), values of ps_push_pull() and `prefetch`, requests of ps_x_start().
+ * The requests that these calls wait for are withdrawn at the tasks, as at a deadline. An element that a task had handed out
+ * goes back to its queue. For a call that changes something ps_last_applied() says whether the change may have been carried
+ * out: PS_OUTCOME_UNKNOWN for an ENQUEUE that was sent, for ps_variable_push() and for ps_variable_assign(), until a task has
+ * answered. Requests that no call waits for go on: gradients of ps_push(), values of ps_push_pull() and `prefetch`, requests of
+ * ps_x_start().
  *
- * ps_step_done()   the next one continues the same step, which counts once, unless the session was made anew meanwhile
+ * ps_step_done()   the next one continues the same step. The step counts once, unless the session was made anew meanwhile
  * ps_pull()        the values that have not come are torn until the next one has returned PS_OK
- * ps_param_get()   is no wait; ps_session_ready() and others that get what it has put aside get it when they are called again
- * ps_param_grad()  NULL while the push of the parameter before is not answered
- * ps_should_stop() true where it is interrupted while a monitored session is made anew, or in a hook; the next one goes on there
- * Recoveries of a monitored session end, too: it is lost as before, and the next call makes it anew.
- * A hook or a restore function is not ended, but each call that it makes, or is in, is. Where the hook returns CANCELLED for
- * that, the call that it belongs to does; called again, that call goes on with this hook. ps_progress_run() returns; what it
- * drives goes on with the next one.
+ * ps_param_get()   does not wait. What it has put aside is got by the next ps_session_ready() or other call that gets
+ * ps_param_grad()  returns NULL while the last push of the parameter is not answered
+ * ps_should_stop() returns true if interrupted while a monitored session is made anew, or in a hook. The next one goes on there
+ *
+ * A recovery of a monitored session ends too: the session is lost as before, and the next call makes it anew. A hook or a
+ * restore function is not ended itself, but each call that it makes is. If the hook then returns CANCELLED, the call to which
+ * the hook belongs returns CANCELLED; called again, that call goes on with this hook. ps_progress_run() returns; the next one
+ * goes on with what it drives.
  *
  * Thread   any thread, and in a signal handler: async-signal-safe, errno stays. Not beside or after ps_session_close(), which
  *          ends calls by itself. NULL, a session that was not opened, a child of fork(): nothing happens.
@@ -231,9 +233,9 @@ PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
  * (sticky): DEADLINE_EXCEEDED (which variables, which ps, no chief), DATA_LOSS (part of the model was lost; names it: some
  * variables are trained, sealed, or were given their values by another session, and these have none; one that is new to a model
  * that was ready counts as lost, too), ABORTED (a newer chief),
- * FAILED_PRECONDITION (the chief that is there has put other hyperparameters in force than this program asks for, or has put the
- * variables in rounds and this program does not ask for that, or the other way round. What an earlier training has left counts
- * for nothing: the others wait for the chief of this one, and DEADLINE_EXCEEDED says what differs).
+ * FAILED_PRECONDITION (the chief that is connected has put other hyperparameters in force than this program asks for, or has
+ * put the variables in rounds while this program does not ask for rounds, or the other way round). What an earlier training has
+ * left in force is no such error: the others wait for the chief of this training, and DEADLINE_EXCEEDED says what differs.
  *
  * Several threads do it one after the other.
  *
@@ -277,11 +279,11 @@ PS_API ps_status ps_push_pull(ps_session *s, ps_param *p);
  * In rounds (ps_session_sync) it completes this worker's contribution and waits until the round is over: the new values are on
  * all ps then, and the global step is one more, for all workers together. Every parameter with an optimizer must have been pushed
  * since the last step, else FAILED_PRECONDITION, which names those that were not. A contribution that came too late (enough
- * others had completed the round), or whose worker had been taken for lost before, is dropped: PS_OK, ps_dropped() counts it, and
- * the next ps_pull() has the values to go on with. (Where the directory was restarted, too, while the worker was lost, it counts
- * as dropped although the round may have it.) With a bound on staleness it waits while this worker is too far ahead, then adds
- * one: a step that ends with an error is not counted. ps_session_error_applied() says then that its gradients are in; in rounds,
- * where the error does not exclude that the round is closed with them, PS_OUTCOME_UNKNOWN.
+ * others had completed the round), or whose worker had been taken for lost before, is dropped: PS_OK, ps_dropped() counts it,
+ * and the next ps_pull() has the values to go on with. (Where the directory was restarted too while the worker was lost, a
+ * contribution counts as dropped although the round may have it.) With a bound on staleness it waits while this worker is too
+ * far ahead, then adds one. A step that ends with an error is not counted, but its gradients are in: ps_session_error_applied()
+ * says so. In rounds it says PS_OUTCOME_UNKNOWN where the round may still be closed with these gradients.
  *
  * Of several threads that are in here for a member one makes its step after the other.
  *
@@ -492,8 +494,8 @@ PS_API const char *ps_variable_requested_device(const ps_variable *v);
 PS_API const char *ps_variable_container(const ps_variable *v);
 /** Bytes of its value; a string variable has none of its own: 0. */
 PS_API size_t ps_variable_bytes(const ps_variable *v);
-/** Of the last read of v, or after its last assign, whichever thread made it; exact: as ps_variable_read_versioned() says, true
- *  after an assign. */
+/** Version of the last read of v, or after its last assign, whichever thread made it. *out_exact: as
+ * ps_variable_read_versioned() says; true after an assign. */
 PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact);
 
 /*
@@ -510,12 +512,12 @@ PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact);
 /** The value into dst [dst_bytes]; ps_variable_version() then says of which moment. */
 PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
 /**
- * The same, and what these values are, whatever other threads do with v: *out_version is that of the oldest of them; *out_exact
- * is true where all of them are that version, of one moment. Either may be NULL; both are written on PS_OK only.
+ * As ps_variable_read(), and says what these values are, whatever other threads do with v. *out_version: version of the oldest
+ * of the values. *out_exact: all values are of that version, of one moment. Either may be NULL; both are written on PS_OK only.
  *
  * Always exact are atomic variables (ps_variable_spec.atomic), strings, and values of at most 64 KiB as they travel. A larger
- * value that is changed while it is read, by a push or an assign, may be of several moments; none of its 64 KiB segments is. Who
- * needs a whole one reads again.
+ * value that a push or an assign changes during the read may be of several moments; none of its 64 KiB segments is. A program
+ * that needs an exact value reads again.
  */
 PS_API ps_status ps_variable_read_versioned(ps_variable *v, void *dst, size_t dst_bytes, uint64_t *out_version, bool *out_exact);
 /** Slot number `slot`, from 0 on, of its optimizer into dst [dst_bytes], which has the variable's dtype and shape: momentum and
@@ -524,9 +526,9 @@ PS_API ps_status ps_variable_read_slot(ps_variable *v, uint32_t slot, void *dst,
 PS_API ps_status ps_variable_read_slot_versioned(ps_variable *v, uint32_t slot, void *dst, size_t dst_bytes,
                                                  uint64_t *out_version, bool *out_exact);
 /** Replace the value; slots stay. Exactly once, and at one moment: two assigns leave the value of one of them, and a read that
- *  begins behind it has all of it. One that is under way may have some of it and some of what was there before, unless the
- *  variable is atomic or small: whether it has is what exact says (ps_variable_read_versioned()). A variable without a value is
- *  initialised by it; other sessions then take it for part of a model that is there (ps_session_ready). */
+ * begins after the assign has all of its value. A read that is under way may have parts of the old and of the new value, unless
+ * the variable is atomic or small; `exact` of ps_variable_read_versioned() says whether it has. A variable without a value is
+ * initialised by an assign; other sessions then take it for part of a model that is there (ps_session_ready). */
 PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_bytes);
 /** Give the first value from memory: applied only if uninitialised then. To other sessions it is as ps_variable_assign(). */
 PS_API ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes);
@@ -540,7 +542,8 @@ PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_
 PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale);
 /** Push, and receive the values after it into dst, in one round trip. INVALID_ARGUMENT also where grad and dst overlap. */
 PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
-/** The same, and what the values are, as ps_variable_read_versioned() says it; the oldest of them have this push. */
+/** As ps_variable_push_pull(), and says what the values are, as ps_variable_read_versioned() does. The oldest of the values
+ * have this push. */
 PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale,
                                                  uint64_t *out_version, bool *out_exact);
 /**
@@ -550,12 +553,13 @@ PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *gra
  * Errors: INVALID_ARGUMENT (not finite and > 0 in v's dtype), FAILED_PRECONDITION (v has no optimizer), NOT_FOUND (deleted).
  */
 PS_API ps_status ps_variable_set_rate(ps_variable *v, const double *rate);
-/** The same of every variable of a container (NULL: that of the session) that has an optimizer; all tasks are asked at once, each
- *  sets all of its own or none. Variables in rounds have it at all tasks from the same round on, and the call waits for that
- * round, unless too few of its workers live to close one, or it is a worker of this process that has not contributed yet; UNAVAILABLE after its time says what the round waits for: nothing has
- * changed then, or the round that was being closed has changed all of them. *out_variables (may be NULL): how many they are.
- * Further errors: NOT_FOUND when there is none, UNAVAILABLE and others of a task that did not answer: the text says how many have
- * it all the same. */
+/** Set the rate of every variable of a container (NULL: that of the session) that has an optimizer. All tasks are asked at once,
+ * and each sets all of its variables or none. Variables in rounds take the rate at all tasks with the same round, and the call
+ * waits for that round. It does not wait where too few of its workers live to close one, or where the round waits for a worker
+ * of this process that has not contributed yet. UNAVAILABLE after its time says what the round waits for: either nothing has
+ * changed then, or the round that was being closed has changed all of them. *out_variables (may be NULL): number of variables.
+ * Further errors: NOT_FOUND when there is none, UNAVAILABLE and others of a task that did not answer: the text says how many
+ * variables have the rate all the same. */
 PS_API ps_status ps_set_rates(ps_session *s, const char *container, const double *rate, int64_t timeout_ms,
                               uint64_t *out_variables);
 /** Has it a value? Asks its task; also of strings. */
@@ -686,8 +690,9 @@ PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_option
  * one variable), FAILED_PRECONDITION (PS_REASON_IN_ROUNDS: a worker trains it in rounds, which is named: stop them first; so is
  * an assign), NOT_FOUND (no such file; a pattern or a prefix that fits nothing; a variable that must exist and does not), and
  * those of creation and assign, whose text then says how many variables had been given theirs and how many were created and have
- * none; ABORTED (PS_REASON_LOST): a task was lost, or went back to a checkpoint, before all had theirs: import again. Where ps
- * tasks save checkpoints call ps_checkpoint_save() behind it: until then a task that is lost comes back with older values.
+ * none. ABORTED (PS_REASON_LOST): a task was lost, or went back to a checkpoint, before all variables had their values: import
+ * again. Where ps tasks save checkpoints, call ps_checkpoint_save() after the import: until then a task that is lost comes back
+ * with older values.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /** Would ps_import() take this file, as far as that can be said without a cluster? It is checked whole; out_variables (may be
@@ -853,7 +858,8 @@ typedef enum ps_member_state {
     PS_MEMBER_LOST = 3,
     PS_MEMBER_ENTERS = 4, /* at the next round */
     PS_MEMBER_WAITS = 5,  /* bounded staleness: for those who are too far behind */
-    PS_MEMBER_UNKNOWN = 6 /* the directory was restarted, and has not heard of it since: works, or is dead; no host, no pid */
+    /* the directory was restarted and has not heard of the member since, which works or is dead; no host, no pid */
+    PS_MEMBER_UNKNOWN = 6
 } ps_member_state;
 typedef struct ps_member_info {
     size_t struct_bytes;
@@ -861,10 +867,11 @@ typedef struct ps_member_info {
     uint32_t task, pid;
     char host[65], id[17]; /* id: of its session, hexadecimal, the first half */
     ps_member_state state;
-    uint64_t member;    /* 0: a place that nobody has */
-    uint64_t since_ms;  /* it is in this state for so long */
-    uint64_t steps;     /* staleness */
-    bool steps_unknown; /* ... but the directory was restarted, and has not been told them since */
+    uint64_t member;   /* 0: a place that nobody has */
+    uint64_t since_ms; /* it is in this state for so long */
+    uint64_t steps;    /* staleness */
+    /* staleness: `steps` is not known, because the directory was restarted and the member has not said them since */
+    bool steps_unknown;
     uint8_t reserved[7];
 } ps_member_info;
 typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
@@ -898,24 +905,24 @@ typedef struct ps_checkpoint_info {
     uint32_t tasks, done;  /* that it is of; that have written their part */
     int32_t share;         /* that is written, or, where it is saved, loaded again, in millionths; -1: neither is under way */
     int32_t reserved;
-    char text[512]; /* why it cannot be used, or has failed; else "" */
+    char text[512]; /* why the checkpoint cannot be used, or the attempt has failed; else "" */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
-/** Those that the directory (ps_task_info.directory; `task`) knows, by number, the one that is being made, and the last attempt
- *  where it has failed. Blocks; callbacks before it returns. */
+/** The checkpoints that the directory (ps_task_info.directory; `task`) knows, by number, with the one that is being made, and
+ * the last attempt if it has failed. Blocks; callbacks before it returns. */
 PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
- * Save what all ps tasks have now: the number of the checkpoint, which is on the disks of all of them when this returns. Training
- * goes on meanwhile; in rounds it is what they had between two of them. PS_OK: the checkpoint has what was there when the
- * directory took the request, all ps tasks being up, or what that has become by training. Where nothing differs from the newest
- * one that is whole, no other one is made.
+ * Save what all ps tasks have now. The checkpoint is on the disks of all of them when this returns. Training goes on meanwhile;
+ * in rounds the checkpoint has what the tasks had between two rounds. PS_OK: the checkpoint has what lived at the tasks when
+ * the directory took the request, all ps tasks being up, or what that has become by training. Where nothing differs from the
+ * newest whole checkpoint, no other one is made.
  *
- * out_number  may be NULL; of the one that has it all, which may be an older one
- * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task is away, or its disk is still at an older
- * one; with PS_OUTCOME_UNKNOWN: what was there is lost, for tasks have gone back to a checkpoint, or the directory was started
- * again; ps_task_checkpoints() says what is saved, and another call saves what is there now), ABORTED (a container was reset
- * meanwhile), DEADLINE_EXCEEDED (it goes on), and what a disk says: RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any
- * thread.
+ * out_number  number of the checkpoint that has it all, which may be an older one; may be NULL
+ * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task is away, or its disk is still at work on
+ * an older checkpoint), UNAVAILABLE with PS_OUTCOME_UNKNOWN (what was there is lost, because tasks have gone back to a
+ * checkpoint, or the directory was started again: ps_task_checkpoints() says what is saved, and another call saves what is
+ * there now), ABORTED (a container was reset meanwhile), DEADLINE_EXCEEDED (the checkpoint goes on), and what a disk says:
+ * RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any thread.
  */
 PS_API ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number);
 /* A file of a checkpoint that is not as it was written, or cannot be read. Of status UNAVAILABLE or DEADLINE_EXCEEDED: its task
@@ -966,34 +973,36 @@ PS_API ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char
  */
 PS_API ps_status ps_checkpoint_delete(ps_session *s, uint64_t number, bool force, int64_t timeout_ms);
 /**
- * All ps tasks go back to a checkpoint, while they live: each container that it has, everywhere, with all that has happened to it
- * since; containers that it has not stay. It is loaded beside what lives, and verified, before anything changes. Whoever trains
- * there gets ABORTED. A checkpoint of it is made then: until that is whole a task that is lost may make all go back to the newest
- * one before. PS_OK: that checkpoint is whole; *out_next (may be NULL) is its number. Errors: NOT_FOUND, FAILED_PRECONDITION (it
+ * All ps tasks go back to a checkpoint, while they live: each container that the checkpoint has, everywhere, with all that has
+ * happened to it since. Containers that it does not have stay. The checkpoint is loaded beside what lives, and verified, before
+ * anything changes. Sessions that train there get ABORTED. A new checkpoint of the restored model is made then. Until that one
+ * is whole, the loss of a task may make all tasks go back to the newest checkpoint before. PS_OK: the new checkpoint is whole;
+ * *out_next (may be NULL) is its number. Errors after which nothing has changed: NOT_FOUND, FAILED_PRECONDITION (the checkpoint
  * is not whole on all tasks, or of tasks that are no more; it has nothing, or all that it has was reset since; no
  * checkpoint_dir), DATA_LOSS (a file of it is not as it was written), RESOURCE_EXHAUSTED (no memory for it beside what lives),
- * UNAVAILABLE (a task is away); nothing has changed then. With PS_MAYBE_PARTLY_APPLIED: it was restored, and is not saved so, for
- * the reason that the status says; UNAVAILABLE: a task was lost before, and the text names the checkpoint that all have gone back
- * to. With PS_OUTCOME_UNKNOWN, UNAVAILABLE: the directory was started again. DEADLINE_EXCEEDED (it goes on, if it has begun). Any
- * thread.
+ * UNAVAILABLE (a task is away). Any status with PS_MAYBE_PARTLY_APPLIED: the checkpoint was restored, but the new one is not
+ * saved, for the reason that the status says; UNAVAILABLE then: a task was lost before, and the text names the checkpoint that
+ * all have gone back to. UNAVAILABLE with PS_OUTCOME_UNKNOWN: the directory was started again. DEADLINE_EXCEEDED: the restore
+ * goes on, if it has begun. Any thread.
  */
 PS_API ps_status ps_checkpoint_restore(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /**
- * The same of some containers; the others stay as they are. count: how many, at most 64; 0: all, as ps_checkpoint_restore().
- * containers borrows. Further errors: NOT_FOUND (the checkpoint lacks one of them), INVALID_ARGUMENT (a name),
- * FAILED_PRECONDITION (one of them was reset since; tasks do not begin, or parts of it were written by tasks that are no more:
- * then all of it can be restored, and no container alone); nothing has changed then. Any thread.
+ * As ps_checkpoint_restore(), for some containers; the others stay as they are. count: how many, at most 64; 0: all. containers
+ * borrows. Further errors, after which nothing has changed: NOT_FOUND (the checkpoint lacks one of the containers),
+ * INVALID_ARGUMENT (a name), FAILED_PRECONDITION (one of the containers was reset since; or tasks do not begin, or parts of the
+ * checkpoint were written by tasks that are no more: then the whole checkpoint can be restored, and no container alone). Any
+ * thread.
  */
 PS_API ps_status ps_checkpoint_restore_containers(ps_session *s, uint64_t number, const char *const *containers, size_t count,
                                                   int64_t timeout_ms, uint64_t *out_next);
 /**
- * ps_checkpoint_save() before checkpoint `keeps` is restored: that one is not pushed out (max_to_keep), neither by this save nor
- * by others, until somebody asks for a restore, or for 10 minutes. 0: none. Any thread.
+ * ps_checkpoint_save(), made before checkpoint `keeps` is restored. Checkpoint `keeps` is not pushed out (max_to_keep), neither
+ * by this save nor by others, until a restore is asked for, or for 10 minutes. keeps 0: none. Any thread.
  */
 PS_API ps_status ps_checkpoint_save_before(ps_session *s, uint64_t keeps, int64_t timeout_ms, uint64_t *out_number);
 /**
- * As ps_checkpoint_restore(), and what it has is dealt anew over all ps tasks there are now, by its size: each has its part of
- * it, also those that came since. Queues, work and accumulators stay where they are. Any thread.
+ * As ps_checkpoint_restore(), and what the checkpoint has is dealt anew, by its size, over all ps tasks that there are now.
+ * Each task has its part of it, tasks that came since too. Queues, work and accumulators stay where they are. Any thread.
  */
 PS_API ps_status ps_checkpoint_spread(ps_session *s, uint64_t number, int64_t timeout_ms, uint64_t *out_next);
 /** Round-trip time of an empty request in microseconds. */

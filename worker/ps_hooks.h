@@ -16,16 +16,17 @@
  *   }
  *   return ps_session_close(s);                     end
  *
- * Hooks are called in the order in which they were added, one at a time, on the thread that called what they belong to, with
- * nothing locked: they may call what the program may, but for ps_session_close(). What they call calls no hooks.
+ * Hooks are called in the order in which they were added, one at a time, on the thread that made the call to which they belong,
+ * with nothing locked. They may call what the program may, except ps_session_close(). Calls within a hook call no hooks.
  *
- * OUT_OF_RANGE from a hook, as a dequeue gives it at the end of a closed queue, means the end of the input, and is no error: the
- * call that the hook belongs to returns PS_OK (ps_should_stop(): true), the hooks behind it are not called in this one, no step
- * begins any more, and ps_session_close() calls `end` of all. From ps_step_done(): the step is counted.
- * Any other status but PS_OK is a failure: it ends the session, as any first error does, and the hook's name stands before the
- * text; a number that is no status is INTERNAL. A monitored session is lost with ABORTED and UNAVAILABLE, whether the hook says
- * so itself or a call in it has failed so, and is made anew; not so from begin. After an error no hook is called. CANCELLED of a
- * call that was interrupted (ps_interrupt()) is no error: the hook is called again when what it belongs to is.
+ * OUT_OF_RANGE from a hook, as a dequeue gives it at the end of a closed queue, means the end of the input, and is no error. The
+ * call to which the hook belongs returns PS_OK (ps_should_stop(): true), and the hooks behind it are not called in that call. No
+ * step begins any more, and ps_session_close() calls `end` of all hooks. In ps_step_done() the step is counted.
+ * Any other status but PS_OK is a failure. It ends the session, as any first error does, and the hook's name stands before the
+ * text; a number that is no status becomes INTERNAL. ABORTED and UNAVAILABLE are a loss to a monitored session, which is made
+ * anew: whether the hook returns them itself, or a call in the hook has failed with them. In `begin` they end the session. After
+ * an error no hook is called. CANCELLED of a call that was interrupted (ps_interrupt()) is no error: the hook is called again
+ * when the call to which it belongs is made again.
  */
 #ifndef PS_HOOKS_H
 #define PS_HOOKS_H
@@ -120,8 +121,9 @@ PS_API ps_status ps_add_logging_hook(ps_session *s, const char *const *names, ui
 typedef enum ps_nan_action {
     PS_NAN_STOP = 1, /* ps_step_value() fails and ends the session: nothing of the step is pushed that was not pushed before */
     PS_NAN_SKIP = 2, /* ps_push() and ps_step_done() do nothing and return PS_OK until the step is over, which is not counted */
-    PS_NAN_END = 3   /* the same, where the step can still be skipped, and ps_should_stop() is true from now on: training ends
-                        without an error (TensorFlow's fail_on_nan_loss=False, which stops after the update) */
+    /* as PS_NAN_SKIP, where the step can still be skipped, and ps_should_stop() is true from now on: training ends without an
+     * error (TensorFlow's fail_on_nan_loss=False, which stops after the update) */
+    PS_NAN_END = 3
 } ps_nan_action;
 /**
  * A guard against steps whose value of this name (NULL: of any) is NaN or infinity.
@@ -131,8 +133,8 @@ typedef enum ps_nan_action {
  * loop goes on: a program that would compute the same again has to choose other data, ps_skipped() says that it must. After
  * PS_NAN_SKIPS_MAX skipped steps in a row the session fails as with PS_NAN_STOP.
  *
- * PS_NAN_END never fails: said too late, what was pushed of the step, or counted, stays, and the step is the last one. Of several
- * guards of a value one that stops comes first, then one that ends.
+ * PS_NAN_END never fails. Where the value is said too late, what was pushed of the step, or counted, stays, and the step is the
+ * last one. Of several guards of a value PS_NAN_STOP comes first, then PS_NAN_END.
  */
 PS_API ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action);
 /** Steps of this session that were skipped. Any thread. */

@@ -13,8 +13,8 @@
  * anew: another session of the cluster, with the same ps_session, parameters, variables, queues and buffers. The step that was
  * broken off is not counted and is made again, with fresh values; gradients of it that had been applied stay applied. The log
  * says what was lost and from which step it goes on. All other errors end the session as they do without this: wrong arguments,
- * other definitions, the program's own ps_session_fail(). So does a task that the session has never been connected to, when that
- * has taken as long as ps_session_options.start_timeout_ms allows: nothing was lost that would come back.
+ * other definitions, the program's own ps_session_fail(). A task to which the session was never connected ends the session too,
+ * after ps_session_options.start_timeout_ms: nothing was lost that would come back.
  *
  * What was in a queue or an accumulator that was lost is lost; so is a barrier, whose waiters get the error and come again. That
  * one of them is gone (ABORTED, reason LOST: with its task, by a reset, deleted by another session) is a loss of the session like

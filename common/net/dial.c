@@ -43,7 +43,7 @@ struct psi_dial {
     bool over;    /* done ran, or never will */
     bool started; /* the first timer has fired */
     bool polling; /* poll is open */
-    bool named;   /* by a host name: a failure says which address that stands for */
+    bool named;   /* the address was given by a host name, so a failure names the address behind it */
     int fd;       /* being connected, -1 */
     unsigned open_handles;
     struct lookup *lookup; /* on its way, or NULL */
@@ -317,8 +317,8 @@ static void attempt_failed(struct psi_dial *dial, int error)
     }
 }
 
-/* ECONNREFUSED: fd is connected with itself, so nobody listens there. Closing it then leaves nothing on the port, where the
- * system would remember the connection for 60 s. 0: somebody else has answered. */
+/* ECONNREFUSED: fd is connected with itself, so nobody listens there. Closing fd then leaves nothing on the port; otherwise the
+ * system would remember the connection for 60 s. 0: another process has answered. */
 static int check_peer(int fd)
 {
     static const struct linger at_once = {.l_onoff = 1};
@@ -370,7 +370,8 @@ static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
     if (dial->fd < 0) {
         return errno;
     }
-    if (to->u.any.sa_family != AF_UNIX) { /* whoever is to listen on the port that the system chooses for this end can do so */
+    /* a program that is to listen on the port which the system chooses for this end can do so */
+    if (to->u.any.sa_family != AF_UNIX) {
         static const int one = 1;
         PSI_IGNORE(setsockopt(dial->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
     }

@@ -366,7 +366,8 @@ ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t 
         psi_struct_give(infos, item_bytes, (size_t)i, &of[i].info, sizeof(of[i].info));
     }
     psi_free(of);
-    return psi_api_interrupted(s, err); /* what a task is said to lack then is no fault of it */
+    /* an interrupt ends the questions to the tasks, and what a task is then said to lack is not its fault */
+    return psi_api_interrupted(s, err);
 }
 
 ps_status ps_cluster_info(ps_session *s, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms)

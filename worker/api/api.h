@@ -54,7 +54,7 @@ struct ps_param {
     bool fetching;         /* likewise: the latter; its push has not begun */
     bool trained, pushed;  /* it has an optimizer; under the lock: in rounds, since the last step */
     bool exact, next_exact;
-    unsigned pull_interrupts;       /* under the lock: pulling the value: those that there had been when its call began */
+    unsigned pull_interrupts;       /* under the lock: number of interrupts when the call began that pulls the value */
     uint64_t version;               /* under the lock: of the last pull */
     enum psi_param_next next_state; /* under the lock, like the version that belongs to it */
     uint64_t next_version;
@@ -85,14 +85,15 @@ struct ps_session {
     pid_t pid;                 /* of the process that opened it */
     unsigned forks;            /* as at its opening: psi_api_here() */
     bool is_static;            /* the object for when there is no memory */
-    atomic_uint interrupts;    /* ps_interrupt()s, and one for leaving and for closing: what began before one ends CANCELLED */
-    atomic_bool ends;          /* it is being left or closed, which is why it interrupts */
-    atomic_uint poking;        /* threads and signal handlers that may be using io for that: it is closed without them */
+    /* number of ps_interrupt()s, and of interrupts by leaving and closing. A call that began before one ends CANCELLED */
+    atomic_uint interrupts;
+    atomic_bool ends;   /* the session is being left or closed, which is the cause of the interrupt */
+    atomic_uint poking; /* number of threads and signal handlers that may be poking io. io is closed when it is 0 */
     pthread_mutex_t lock;
     pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes; that it closes. Monotonic clock */
     /* under the lock */
     struct psi_err error;     /* the first error, sticky; PS_OK: none */
-    unsigned interrupts_seen; /* by the loop: those before it have ended */
+    unsigned interrupts_seen; /* value of `interrupts` that the loop has seen: the requests of older calls have ended */
     bool closing;
     bool left;          /* ps_session_leave() came first: that calls are refused then is a failure */
     bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or the io is not there to be driven */
@@ -127,9 +128,10 @@ struct ps_session {
     bool member;          /* of rounds, or with a bound on staleness: ps_session_ready() has joined */
     bool alone;           /* a thread makes the session ready, or a step of the member */
     bool stepped;         /* one of its steps as a member is over: all workers have joined */
-    bool waited;          /* staleness: its step has waited for the others, and is yet to be counted */
+    bool waited;          /* staleness: the member's step has waited for the others, and is not counted yet */
     int64_t dropped;      /* steps in rounds */
-    struct psi_list steps_left, steps_spare; /* step.c: of ps_step_done()s that were interrupted; of no use now */
+    /* step.c: additions of ps_step_done()s that were interrupted; records that are free */
+    struct psi_list steps_left, steps_spare;
     struct psi_hooks hooks;
     struct psk_place *place; /* under the lock: that computes; NULL: the CPU, not used yet */
     /* constant after open */
@@ -139,8 +141,10 @@ struct ps_session {
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
-    struct psi_reach reach; /* of the core, also of the next one */
-    uint64_t deadline_ms;   /* in place of operation_timeout_ms; 0: none. The program's, while it is in no call */
+    struct psi_reach reach; /* of the core; a core that is made anew goes on with it */
+    /* deadline of the program's calls in place of operation_timeout_ms; 0: none. Written by the program, while it is in no
+     * call */
+    uint64_t deadline_ms;
     ps_log_level log_level;
     ps_log_fn log;
     void *log_ctx;
@@ -161,8 +165,8 @@ struct ps_session {
 
 /* ---- session.c ---- */
 struct psi_opening; /* what a session is opened with */
-/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. No effect without an io. False: the
- * call of this thread was interrupted, and some is in flight yet. */
+/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. No effect without an io. False:
+ * the call of this thread was interrupted while something was still in flight. */
 bool psi_api_hurry(ps_session *s, int64_t ms);
 /** The last words of an io, for ms at most: GOODBYE where the session leaves, or else, as with that, the directory is asked once
  * more whether to stop: a session that is made anew is another one to it. */
@@ -228,34 +232,34 @@ void psi_api_log_core(void *session, int level, const char *event, const char *f
 /* A public call that a thread is in. */
 struct psi_api_visit {
     ps_session *session;
-    unsigned interrupts;         /* of the session, when the outermost call of it began */
-    struct psi_api_visit *outer; /* the call that this one is made in: by a hook, or the library itself */
+    unsigned interrupts;         /* number of the session's interrupts when the outermost call began */
+    struct psi_api_visit *outer; /* call in which this call is made: by a hook, or by the library itself */
 };
-/** A public call that looks at the session, or an object of it, after it has waited, or that waits more than once: the session is
- * there until the call is over, whoever closes it meanwhile, and an interrupt at any time ends all that it would wait for yet.
- * visit: on the caller's stack until psi_api_end(). NULL is fine. */
+/** For a public call that waits more than once, or that looks at the session or an object of it after it has waited. The
+ * session is there until psi_api_end(), even if another thread closes it. An interrupt meanwhile ends each wait of the call.
+ * visit: on the caller's stack until psi_api_end(). s NULL is fine. */
 void psi_api_begin(ps_session *s, struct psi_api_visit *visit);
 void psi_api_end(ps_session *s);
-/** Both, for a function that has several ways out: it ends with the block that this stands in. */
+/** psi_api_begin(), and psi_api_end() at the end of the enclosing block. For a function that returns at several places. */
 #define PSI_API_VISIT(s_)                                                                                                        \
     __attribute__((cleanup(psi_api_visit_over))) struct psi_api_visit visit = {.session = (s_)};                                 \
     psi_api_begin((s_), &visit)
 void psi_api_visit_over(struct psi_api_visit *visit);
-/** How many interrupts there had been when the thread's call began; in no call: how many there are. */
+/** Number of interrupts when this thread's call began. In no call: the number now. */
 unsigned psi_api_interrupts(const ps_session *s);
-/** CANCELLED: the call of this thread was interrupted; it waits for nothing any more. Any thread, also under the lock. */
+/** CANCELLED: the call of this thread was interrupted and is to wait for nothing any more. Any thread, also under the lock. */
 ps_status psi_api_interrupted(const ps_session *s, struct psi_err *err) PSI_MUST;
-/** The same of a call of which only `interrupts` is known. */
+/** As psi_api_interrupted(), for a call of which only the number of interrupts at its beginning is known. */
 ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err) PSI_MUST;
-/** *err says that a call was interrupted, or ended beside a session that closes: nobody's failure. */
+/** *err says that a call was interrupted, or ended because the session closes. Such an error is no failure of the session. */
 bool psi_api_is_interrupt(const struct psi_err *err);
-/** A call has waited: PS_OK where it goes on; else what it returns, the session's first error, or that it was interrupted. */
+/** A call has waited. PS_OK: it goes on. Else what the call returns: the session's first error, or CANCELLED. */
 ps_status psi_api_go_on(ps_session *s) PSI_MUST;
-/** Everybody who is in a call waits no longer. Any thread; what ps_interrupt() does. */
+/** End the waits of all calls that threads are in, as ps_interrupt() does. Any thread. */
 void psi_api_interrupt(ps_session *s);
-/** Loop thread, after that: what the calls that it ends wait for ends. False: there was nothing new. */
+/** Loop thread, after psi_api_interrupt(): end what the interrupted calls wait for. False: there was no new interrupt. */
 bool psi_api_poked(void *session, struct psi_client *c);
-/** io is not the session's any more: until nobody uses it who had it from the session. */
+/** Wait until no thread pokes an io that it has read from the session. The session has given this io up before. */
 void psi_api_await_poking(const ps_session *s);
 
 /* ---- progress.c ---- */
@@ -328,8 +332,8 @@ bool psi_api_returned(ps_status st, struct psi_err *err);
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- request.c ---- */
-/** ps_push_start() and the others after their checks; what: kind, src, dst, bytes, scale; waited and interrupts, where a thread
- * waits for it in a call. */
+/** Start a request after the checks of ps_push_start() and the like. what: kind, src, dst, bytes, scale; waited and interrupts,
+ * where a thread waits for it in a call. */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
@@ -440,16 +444,16 @@ ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *e
 bool psi_api_in_rounds(ps_session *s);
 /** p is pushed in this step; FAILED_PRECONDITION: for the second time, in rounds. */
 ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err) PSI_MUST;
-/** It was not pushed after all, and may be in this step. */
+/** p was not pushed after all, and may be pushed in this step. */
 void psi_api_sync_not_pushed(ps_param *p);
-/** One thread at a time makes the session ready, which is its number as the chief, or a step of a member: until no other one
- * does. *out_alone: psi_api_alone_end() must follow. CANCELLED: interrupted. */
+/** One thread at a time makes the session ready (its number as the chief), or makes a member's step. Waits until no other
+ * thread does. *out_alone: psi_api_alone_end() must follow. CANCELLED: interrupted. */
 ps_status psi_api_alone_begin(ps_session *s, bool ready, bool *out_alone, struct psi_err *err) PSI_MUST;
 void psi_api_alone_end(ps_session *s);
-/** A member's step is complete: until it may go on. *out_step: the global step, of rounds. Blocks. Nothing to do where it is no
- * member, or where that was done before its ps_step_done() was interrupted. */
+/** A member's step is complete: wait until the member may go on. *out_step: the global step, of rounds. Blocks. Nothing to do
+ * where the session is no member, or where the wait was over before ps_step_done() was interrupted. */
 ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err) PSI_MUST;
-/** That step is counted. */
+/** Note that the member's step is counted. */
 void psi_api_sync_counted(ps_session *s);
 /** It has finished: a member leaves. Blocks. */
 ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
@@ -457,9 +461,9 @@ ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_sync_leave(ps_session *s);
 
 /* ---- step.c ---- */
-/** Steps that were interrupted are another model's. Nothing is in flight. */
+/** Forget the additions of interrupted steps, because they belong to a model that is gone. Nothing is in flight. */
 void psi_api_steps_forget(ps_session *s);
-/** Of a session that is freed. */
+/** Free the records of a session that is freed. */
 void psi_api_steps_free(ps_session *s);
 
 /* ---- job.c ---- */

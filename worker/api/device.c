@@ -166,7 +166,7 @@ int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, 
     st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may be there before its ps tasks are */
     int total = st == PS_OK ? devices(s, true, infos, item_bytes, max, 0, &err) : -1;
     if (total < 0) {
-        PSI_IGNORE(psi_api_interrupted(s, &err)); /* which is why, then, and not a task */
+        PSI_IGNORE(psi_api_interrupted(s, &err)); /* an interrupt is then the error, and not a task */
         PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
     }
     return total;

@@ -181,7 +181,7 @@ ps_status psi_api_last(ps_session *s, ps_status st)
         return st;
     }
     const bool lost = s->monitor != NULL && (psi_monitor_may_recover(s) || atomic_load(&s->ends));
-    if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* before it was made anew */
+    if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* interrupted before the session was made anew */
         return psi_api_last_error_set(&err);
     }
     if (psi_api_sticky(s, &err) == st) {
@@ -226,7 +226,7 @@ static enum stuck take_error(ps_session *s, const struct psi_err *err, bool fina
 static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 {
     if (!psi_api_here(s) || psi_api_is_interrupt(err)) {
-        return err->code; /* the next call may go on where this one was */
+        return err->code; /* an interrupt is not kept: the next call may continue what this one began */
     }
     struct psi_err named = *err;
     const bool on_loop = s->io != NULL && psi_io_on_loop(s->io); /* of a request that somebody made */

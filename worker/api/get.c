@@ -28,7 +28,7 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
     struct psi_api_get *get = call->arg;
     call->req.kind = get->scoped.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
     call->req.var = get->v->var;
-    if (get->v->var != NULL) { /* of a get that was interrupted: it has its turn */
+    if (get->v->var != NULL) { /* the get was interrupted before, and has its handle already */
         return PS_OK;
     }
     const struct psi_var_scope scope = {.container = get->scoped.container,
@@ -257,8 +257,8 @@ static ps_status start_all(ps_session *s, const struct psi_list *gets, struct ps
     return psi_api_calls_start(s, &works, err);
 }
 
-/* All at once; the list is empty then. *err, PS_OK before, is the first failure; a parameter's is with the session instead, or,
- * if it was only interrupted, in `again`. */
+/* Run all gets of the list at once; the list is empty then. *err, PS_OK before, is the first failure. The failure of a
+ * parameter is kept by the session instead. A parameter whose get was only interrupted goes to `again`. */
 static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *again, struct psi_err *err)
 {
     struct psi_err refused = {0};
@@ -312,7 +312,7 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     while (s->settling && psi_api_interrupted(s, err) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
-    if (s->settling || psi_monitor_bars(s, err)) { /* what was put aside is the recovery's */
+    if (s->settling || psi_monitor_bars(s, err)) { /* the recovery gets what was put aside */
         (void)pthread_mutex_unlock(&s->lock);
         give_up(s, gets);
         return;
@@ -324,12 +324,12 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     (void)pthread_mutex_unlock(&s->lock);
     struct psi_list *first = psi_list_first(gets);
     if (first != NULL && PSI_CONTAINER_OF(first, struct psi_api_get, link)->scoped.must_exist) {
-        run_batch(s, &all, &again, err); /* what is looked up may be among these */
+        run_batch(s, &all, &again, err); /* a variable that is looked up may be among those that were put aside */
     }
     psi_list_move_all(&all, gets);
     run_batch(s, &all, &again, err);
     (void)pthread_mutex_lock(&s->lock);
-    psi_list_move_all(&again, &s->aside); /* in their order, before those that have come meanwhile */
+    psi_list_move_all(&again, &s->aside); /* the interrupted gets keep their order, ahead of those that came meanwhile */
     psi_list_move_all(&s->aside, &again);
     s->settling = s->settling && !settles;
     s->inside--;
@@ -373,7 +373,7 @@ void psi_api_gets_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    PSI_LIST_FOREACH(it, &s->aside) { /* of a get that was interrupted */
+    PSI_LIST_FOREACH(it, &s->aside) { /* a get that was interrupted may have its handle already */
         PSI_CONTAINER_OF(it, struct psi_api_get, link)->v->var = NULL;
     }
     PSI_LIST_FOREACH(it, &s->monitor->gets) {

@@ -4,10 +4,11 @@
  *
  * Happy path: ps_add_hook() -> ps_session_ready() begins them -> each step ps_should_stop() calls before_run, ps_step_value()
  * keeps what was measured, ps_step_done() calls after_run with it -> ps_session_close() ends them. One thread at a time calls
- * hooks, and no lock is held meanwhile; what a hook calls calls none. A hook that returns OUT_OF_RANGE has come to the end of the
- * input: the session stops without an error. Failure modes: a hook fails, or a call in it that sticks: the session has its first
- * error, and no further hook is called; a hook whose call was interrupted is called again, and those behind it, when what they
- * belong to is; a value that no guard lets pass ends the session or the step.
+ * hooks, and no lock is held meanwhile. A call of the library within a hook calls no hooks. A hook that returns OUT_OF_RANGE
+ * has come to the end of the input: the session stops without an error. Failure modes: a hook fails, or a call in it has an
+ * error that sticks: the session has its first error, and no further hook is called. A hook whose call was interrupted is
+ * called again, with those behind it, when the call is made again to which they belong. A value that no guard lets pass ends
+ * the session or the step.
  */
 #include "api.h"
 
@@ -184,9 +185,10 @@ static ps_status call_hook(ps_session *s, const ps_hook *hook, enum call call)
     return PS_OK;
 }
 
-/* It failed. The error of a call of the library is as if it stuck, and may be put right where the session is monitored, and so
- * may ABORTED and UNAVAILABLE that the hook says itself: a loss. What else it says ends the session, as does a beginning that
- * cannot be made again. The session's first error; CANCELLED: a call of the hook's was interrupted. */
+/* A hook has failed. The error of a call of the library counts as the session's own: a monitored session may recover from it.
+ * ABORTED and UNAVAILABLE that the hook itself returns count as a loss too. Any other status ends the session, and so does a
+ * failure in `begin`, which cannot be called again. Returns the session's first error; CANCELLED: a call of the hook was
+ * interrupted. */
 static ps_status hook_failed(ps_session *s, ps_status st, enum call call)
 {
     struct psi_err err;
@@ -209,8 +211,8 @@ static void input_ended(ps_session *s, const struct psi_hook *h, enum call call)
     }
 }
 
-/* One hook, by the thread whose turn it is. Its failed calls are the thread's last error where it fails, and only there.
- * *out_ended: it has come to the end of the input. */
+/* Call one hook, on the thread whose turn it is. If the hook fails, its failed call is the thread's last error; otherwise the
+ * last error is as before. *out_ended: the hook has come to the end of the input. */
 static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call call, bool *out_ended)
 {
     struct psi_err before = {0};
@@ -234,8 +236,8 @@ static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call cal
     return st;
 }
 
-/* Those from `it` on, in order, until one fails or has come to the end of the input; at the session's end all of them, unless
- * there is an error. *out_left: the one whose call was interrupted. */
+/* Call the hooks from `it` on, in order, until one fails or has come to the end of the input. At the session's end all are
+ * called, unless one fails. *out_left: the hook whose call was interrupted. */
 static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, struct psi_list **out_left)
 {
     ps_status st = PS_OK;
@@ -244,13 +246,13 @@ static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, s
         st = call_one(s, PSI_CONTAINER_OF(it, struct psi_hook, link), call, &ended);
         const bool interrupted = st == PS_CANCELLED && psi_api_sticky(s, NULL) == PS_OK;
         *out_left = interrupted ? it : NULL;
-        st = interrupted && call == END ? PS_OK : st; /* nothing is called again */
+        st = interrupted && call == END ? PS_OK : st; /* at the session's end no hook is called again */
     }
     return st;
 }
 
-/* All of them, in order; or, where an interrupt has ended that before, the one in which it did and those behind it. None in a
- * hook, or on the loop thread. The session's first error, or CANCELLED: interrupted. */
+/* Call all hooks, in order. After an interrupt: the hook whose call was interrupted, and those behind it. No hook is called
+ * from within a hook, or on the loop thread. Returns the session's first error, or CANCELLED: interrupted. */
 static ps_status call_all(ps_session *s, enum call call)
 {
     ps_status st = psi_api_sticky(s, NULL);
@@ -262,7 +264,7 @@ static ps_status call_all(ps_session *s, enum call call)
     }
     struct psi_err err = {0};
     (void)pthread_mutex_lock(&s->lock);
-    while (s->hooks.calls && psi_api_interrupted(s, NULL) == PS_OK) { /* another thread's turn */
+    while (s->hooks.calls && psi_api_interrupted(s, NULL) == PS_OK) { /* until another thread has called its hooks */
         psi_api_wait(s, &s->changed);
     }
     st = psi_api_interrupted(s, &err);
@@ -272,7 +274,7 @@ static ps_status call_all(ps_session *s, enum call call)
         s->hooks.calls = true;
         s->hooks.caller = pthread_self();
         s->hooks.over = call == AFTER_RUN;
-    } else { /* none has been called */
+    } else { /* interrupted before any hook was called */
         s->hooks.left = first;
         s->hooks.left_at = call;
     }
@@ -358,7 +360,8 @@ bool psi_api_hooks_step_begins(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     const bool begins = s->hooks.created && !s->hooks.in_step && !in_hook(s) && pthread_equal(s->hooks.trainer, pthread_self());
     if (begins) {
-        s->hooks.left_at = s->hooks.left_at == AFTER_RUN ? NO_CALL : s->hooks.left_at; /* of a step that is behind its program */
+        /* the program has gone on to the next step, so the hooks of the last one are not called again */
+        s->hooks.left_at = s->hooks.left_at == AFTER_RUN ? NO_CALL : s->hooks.left_at;
         s->hooks.in_step = true;
         if (s->hooks.broken) {
             values_clear(&s->hooks);
@@ -475,8 +478,8 @@ static ps_status values_say(struct psi_hooks *hooks, const char *name, double va
     return PS_OK;
 }
 
-/* What the guards do about a value that is not finite: 0 nothing; where one stops, whatever others do, it stops, and where one
- * ends quietly, others do not only skip. Under the lock. */
+/* What the guards of a value do when it is not finite; 0: nothing. PS_NAN_STOP of one guard counts before all, and PS_NAN_END
+ * before PS_NAN_SKIP. Under the lock. */
 static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
 {
     ps_nan_action action = 0;
@@ -504,14 +507,14 @@ static const ps_param *pushed_in_round(ps_session *s)
 
 enum guarded { GUARD_NO_NEWS, GUARD_SKIPS, GUARD_ENDS };
 
-/* value is not finite. *out_news: what comes of it, and is to be said. Under the lock. */
+/* The value is not finite: do what its guards ask for. *out_news: what happens, for the log. Under the lock. */
 static ps_status guard(ps_session *s, const char *name, double value, enum guarded *out_news, struct psi_err *err)
 {
     const ps_nan_action action = guards_of(&s->hooks, name);
     if (action == 0 || (s->hooks.skipping && action == PS_NAN_SKIP)) {
         return PS_OK;
     }
-    if (action == PS_NAN_END) { /* what has been pushed of the step, or counted, stays */
+    if (action == PS_NAN_END) { /* what was pushed of this step, or counted, stays */
         *out_news = s->hooks.stop_asked ? GUARD_NO_NEWS : GUARD_ENDS;
         s->hooks.skipping = s->hooks.skipping || (!s->hooks.over && pushed_in_round(s) == NULL);
         s->hooks.stop_asked = true;

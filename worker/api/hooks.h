@@ -40,14 +40,15 @@ struct psi_hooks {
     const char *name, *at;        /* which one, and what of it */
     bool calls;
     bool begun, created, ended;
-    bool in_step;          /* before_run was called, and the step is not over */
-    bool broken;           /* the session was made anew in a step: what was said in it is void when it begins again */
+    bool in_step; /* before_run was called, and the step is not over */
+    /* the session was made anew within a step: values that were said in the step do not count when it begins again */
+    bool broken;
     bool anew;             /* after_create_session was last called for a session that was made anew, not for ps_session_ready() */
     bool over;             /* after_run is called: the step is counted */
     bool skipping;         /* a guard skips the step */
     bool stop_asked;       /* ps_request_stop(), or the input has ended */
     unsigned left_at;      /* which call of hooks was interrupted (hooks.c); 0: none */
-    struct psi_list *left; /* ... and in which hook */
+    struct psi_list *left; /* hook in which that call was interrupted */
     uint32_t skips_in_row;
     int64_t skipped;
 };
@@ -55,17 +56,17 @@ struct psi_hooks {
 void psi_api_hooks_init(struct psi_hooks *hooks);
 void psi_api_hooks_free(struct psi_hooks *hooks);
 
-/* ---- where they are called. Thread: the program's, with no lock held. ps_status: the session's first error, or CANCELLED:
- * interrupted ---- */
+/* ---- where hooks are called. Thread: the program's, with no lock held. ps_status: the session's first error, or CANCELLED:
+ * the call was interrupted ---- */
 /** ps_session_ready() begins. */
 ps_status psi_api_hooks_begin(ps_session *s) PSI_MUST;
 /** The session's variables are ready, for the first time or again. */
 ps_status psi_api_hooks_created(ps_session *s) PSI_MUST;
 /** A recovery has made it anew: the same, unless ps_session_ready() is yet to call them. */
 ps_status psi_api_hooks_made_anew(ps_session *s) PSI_MUST;
-/** An interrupt has ended that: psi_api_hooks_made_anew() is to be called again. */
+/** An interrupt has ended psi_api_hooks_made_anew(). It is to be called again. */
 bool psi_api_hooks_created_left(ps_session *s);
-/** The same of psi_api_hooks_step_done(): the step is counted. False in a hook. */
+/** An interrupt has ended psi_api_hooks_step_done(): the step is counted, and it is to be called again. False in a hook. */
 bool psi_api_hooks_step_left(ps_session *s);
 /** ps_should_stop() would return false: does a step begin? false: a hook has asked to stop, or failed. */
 bool psi_api_hooks_step_begins(ps_session *s);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls that threads are in, and how they are ended from outside: ps_interrupt(), and a session that is left or closed.
+ * The calls that threads are in, and how they are ended from outside: by ps_interrupt(), and by a session that is left or
+ * closed.
  *
- * Happy path: nobody interrupts. Each public call that waits knows how many interrupts the session had had when it began (a
- * visit, on the thread's own list; a call inside another one has the number of the outermost). An interrupt counts on and wakes
- * the loop; that ends the requests of older calls in the core and wakes who waits for anything else. Whoever wakes compares the
- * two numbers, and so does whatever a call would wait for next.
- * Failure modes: there is no loop to be woken while a recovery is between two of them: it looks by itself (psi_api_pause()).
+ * Happy path: nobody interrupts. Each public call that waits notes the session's number of interrupts when it begins (a visit,
+ * on the thread's own list; a call inside another one has the number of the outermost). An interrupt adds one and wakes the
+ * loop. The loop ends the requests of older calls in the core, and wakes threads that wait for anything else. A thread that
+ * wakes compares the two numbers, and compares them again before each further wait. Failure modes: while a recovery is between
+ * two loops there is none to wake. The recovery then looks by itself (psi_api_pause()).
  */
 #include "monitored.h"
 
@@ -117,7 +118,7 @@ void psi_api_interrupt(ps_session *s)
 void psi_api_await_poking(const ps_session *s)
 {
     while (atomic_load(&s->poking) > 0) {
-        (void)sched_yield(); /* of another thread: some instructions and a write to a descriptor */
+        (void)sched_yield(); /* the other thread needs some instructions and a write to a descriptor */
     }
 }
 

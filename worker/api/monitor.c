@@ -60,7 +60,7 @@ bool psi_monitor_mends(const ps_session *s, const struct psi_err *err)
 {
     const struct psi_monitor *m = s->monitor;
     if (err->unreached) {
-        return false; /* it was never there: nothing was lost that would come back */
+        return false; /* the session was never connected to the task, so nothing was lost that would come back */
     }
     if (m == NULL || m->in_row >= m->options.max_recoveries) {
         return false;

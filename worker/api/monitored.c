@@ -71,8 +71,8 @@ static void begin(struct recovery *r, ps_session *s)
     }
 }
 
-/* The core that was lost, with all that it knew. One that a recovery has taken down before it was interrupted is there no more.
- * False: interrupted, and something is in flight yet. */
+/* Take down the core that was lost, with all that it knew. A recovery that was interrupted may have done so before. False:
+ * interrupted while something was still in flight. */
 static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -236,7 +236,7 @@ static void finish(struct recovery *r)
     end(m, s);
 }
 
-/* ps_interrupt(), or it is closed: it is as lost as it was before, and the next call makes it anew. */
+/* ps_interrupt() was called, or the session is closed. The session is lost as before, and the next call makes it anew. */
 static void break_off(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -316,7 +316,7 @@ bool psi_api_recover(ps_session *s)
     bool mine = false;
     bool whole = recover(s, &mine);
     bool anew = (whole && mine) || psi_api_hooks_created_left(s);
-    while (anew && psi_api_hooks_made_anew(s) != PS_OK) { /* which may be put right as well */
+    while (anew && psi_api_hooks_made_anew(s) != PS_OK) { /* a failure of a hook may be recovered from as well */
         whole = recover(s, &mine);
         anew = whole && mine;
     }

@@ -48,7 +48,7 @@ bool psi_monitor_mends(const ps_session *s, const struct psi_err *err);
 bool psi_monitor_bars(ps_session *s, struct psi_err *err);
 /** The session is lost, and its calls say so by st: a program that reports that to the session says nothing new. */
 bool psi_monitor_says(ps_session *s, ps_status st);
-/** It is lost, and the next call that can recover makes it anew. */
+/** The session is lost, and the next call that can recover makes it anew. */
 bool psi_monitor_may_recover(ps_session *s);
 /** How often it has been made anew; 0 of one that is not monitored. */
 uint32_t psi_monitor_life(ps_session *s);

@@ -207,7 +207,7 @@ ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps
     return p;
 }
 
-/* Until p's last push, or pull, is answered, or the call is interrupted. */
+/* Wait until p's last push, or pull, is answered, or the call is interrupted. */
 static ps_status wait_for(ps_param *p, const bool *flag)
 {
     ps_session *s = p->session;
@@ -390,7 +390,7 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Take p's request for one operation; waits while another thread has it, unless the call is interrupted. */
+/* Take p for one operation (flag). Waits while another thread has it, unless the call is interrupted. */
 static ps_status take(ps_param *p, bool *flag, uint32_t *count)
 {
     ps_session *s = p->session;
@@ -460,7 +460,8 @@ static ps_status pull_begin(ps_param *p)
     void *memory = NULL;
     struct psi_err err = {0};
     ps_session *s = p->session;
-    ps_status st = wait_for(p, &p->fetching); /* so that they have this session's own last push */
+    /* a gradient that still comes from the device is pushed first, so that these values have it */
+    ps_status st = wait_for(p, &p->fetching);
     st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
     if (st != PS_OK) {
         return st;
@@ -476,8 +477,8 @@ static ps_status pull_begin(ps_param *p)
     return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
 }
 
-/* Under the lock: values of p are on their way, and this call waits for them. Interrupted, it waits for those that are ended with
- * it, because they come into the program's memory until then; the others go on. */
+/* Values of p are on their way, and this call waits for them. An interrupted call waits only for values that the interrupt
+ * ends, because they go into the program's memory until then. Others go on. Under the lock. */
 static bool waits_for_values(const ps_param *p)
 {
     const bool own = p->pulling && p->next_state != PSI_NEXT_COMES && p->pull_interrupts == psi_api_interrupts(p->session);
@@ -492,7 +493,7 @@ static void pull_end(ps_param *p)
     while (waits_for_values(p)) {
         psi_api_wait(s, &s->changed);
     }
-    if (psi_api_interrupted(s, NULL) != PS_OK) { /* what has come into the second buffer is for the next call */
+    if (psi_api_interrupted(s, NULL) != PS_OK) { /* the next call takes what is in the second buffer */
         (void)pthread_mutex_unlock(&s->lock);
         return;
     }
@@ -517,7 +518,8 @@ static ps_status prefetch_begin(ps_param *p)
     if (!p->session->prefetch || p->variable == NULL) {
         return PS_OK;
     }
-    ps_status st = wait_for(p, &p->fetching); /* likewise */
+    /* a gradient that still comes from the device is pushed first, so that these values have it */
+    ps_status st = wait_for(p, &p->fetching);
     st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
     if (st != PS_OK) {
         return st;

@@ -13,7 +13,7 @@
 #include <time.h>
 
 enum { TURN_MS = 1000 }; /* a waiting thread looks around at least so often */
-enum { LOOK_MS = 25 };   /* ... for an interrupt, where there is no loop that it could wake */
+enum { LOOK_MS = 25 };   /* between two looks for an interrupt, where there is no loop that an interrupt could wake */
 
 /* Under the lock; one turn without it. */
 static void drive(ps_session *s, int64_t timeout_ms)
@@ -70,7 +70,7 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
     if (psi_monitor_bars(s, &err)) {
         st = s->monitor->cause.code;
     } else if (s->io == NULL) {
-        st = psi_api_may_start(s, &err); /* a recovery was interrupted, or it closes */
+        st = psi_api_may_start(s, &err); /* the io is missing after an interrupted recovery, or because the session closes */
     } else if (s->driving || s->closing) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
                       s->closing ? "the session is closing" : "another thread drives the session: one at a time");

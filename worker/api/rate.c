@@ -53,7 +53,7 @@ struct rate_at {
     bool started;
 };
 
-/* Variables in rounds have it at all tasks from the same round on, when the directory says so. */
+/* Variables in rounds take the rate at all tasks with the same round. The directory answers when they have it. */
 static ps_status set_in_rounds(ps_session *s, const struct psi_rate *want, int64_t timeout_ms, struct psi_err *err)
 {
     struct psi_rate all = *want;

@@ -435,7 +435,7 @@ void psi_api_io_close(ps_session *s)
     psi_io_close(io);
 }
 
-/* What threads wait for in calls ends, CANCELLED: the session is left, or closed. */
+/* End with CANCELLED what threads wait for in calls, because the session is left or closed. */
 static void end_calls(ps_session *s)
 {
     atomic_store(&s->ends, true);
@@ -457,8 +457,8 @@ void ps_session_leave(ps_session *s)
     psi_api_part(s, true, PSI_GOODBYE_MS);
 }
 
-/* It closes: what nobody waits for goes on to its end. Until the calls of other threads have returned. That one of them was
- * refused something because of that is no failure of the session. */
+/* The session closes. Wait until the calls of other threads have returned; requests that nobody waits for go on to their end. A
+ * call that is refused because the session closes is no failure of the session. */
 static void wait_for_users(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -495,7 +495,7 @@ int ps_session_close(ps_session *s)
                        restores ? "the restore function" : "a hook");
         return (int)psi_api_last_error_set(&err);
     }
-    end_calls(s); /* also of a hook, on whose thread the last hooks would wait */
+    end_calls(s); /* calls of a hook end too: the last hooks would wait for that hook's thread */
     psi_api_hooks_end(s);
     (void)pthread_mutex_lock(&s->lock);
     while (s->fetching > 0) { /* pushes that are yet to begin, and would be refused */
@@ -504,7 +504,7 @@ int ps_session_close(ps_session *s)
     s->closing = true;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    end_calls(s); /* those that have begun meanwhile; no other one does */
+    end_calls(s); /* end calls that have begun since; no further one begins */
     wait_for_users(s);
     if (s->io != NULL) {
         psi_api_hurry(s, 0);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step: ps_step_done() waits for its pushes, for the other workers where it is a member, and adds one to the global step.
+ * A step: ps_step_done() waits for its pushes, for the other workers where the session is a member, and adds one to the global
+ * step.
  *
- * Happy path of the addition: a spare record carries the addition to the variable's task; the thread waits for its answer. The
- * record and its memory are the session's, so the addition goes on when the thread is interrupted: the next ps_step_done(), of
- * whatever thread, takes it over where it is, and the step counts once. Failure modes: those of the addition; in a session that
- * was made anew what was added before is another model's.
+ * Happy path of the addition: a spare record carries the addition to the variable's task, and the thread waits for the answer.
+ * The session owns the record and its memory, so an addition goes on when its thread is interrupted. The next ps_step_done(),
+ * of whatever thread, waits for that addition instead of a new one, and the step counts once. Failure modes: those of the
+ * addition. When the session is made anew, earlier additions belong to a model that is gone, and are forgotten.
  */
 #include "monitored.h"
 
@@ -18,7 +19,7 @@ struct step {
     ps_request req;
     ps_session *session;
     struct psi_list link; /* in steps_left, or steps_spare */
-    bool over;            /* under the lock: it has ended, with err or value */
+    bool over;            /* under the lock: the addition has ended, with err or value */
     int64_t one, value;
     struct psi_err err;
 };
@@ -51,7 +52,7 @@ static void give(ps_session *s, struct psi_list *to, struct step *step)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Begin to add one. */
+/* Begin to add one to the global step. */
 static ps_status step_begin(ps_session *s, ps_variable *variable, struct step **out_step, struct psi_err *err)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -76,8 +77,8 @@ static ps_status step_begin(ps_session *s, ps_variable *variable, struct step **
     return PS_OK;
 }
 
-/* Add one to the global step, unless a step that was interrupted has done that: *out_value. CANCELLED: interrupted; the addition
- * goes on, for the next call. Blocks. */
+/* Add one to the global step. *out_value: its value then. An addition that an interrupted call began is taken instead of a new
+ * one. CANCELLED: interrupted; the addition goes on, for the next call. Blocks. */
 static ps_status count_step(ps_session *s, int64_t *out_value, struct psi_err *err)
 {
     ps_variable *variable = NULL;
@@ -125,7 +126,7 @@ void psi_api_steps_free(ps_session *s)
 
 /* ---- ps_step_done() ---- */
 
-/* *out_counted: it is one of the steps that count. */
+/* *out_counted: the step counts, so it is not skipped. */
 static ps_status make_step(ps_session *s, bool *out_counted)
 {
     struct psi_err err = {0};
@@ -150,9 +151,11 @@ static ps_status make_step(ps_session *s, bool *out_counted)
     int64_t value = 0;
     const bool rounds = psi_api_in_rounds(s); /* the round counts the step */
     st = psi_api_sync_step(s, &value, &err);
-    if (st == PS_OK && !rounds) { /* last: a step that is broken off before is not counted, and made again */
+    /* the addition comes last: a step that is broken off before is not counted, and is made again */
+    if (st == PS_OK && !rounds) {
         st = count_step(s, &value, &err);
-        err.applied = err.applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err.applied; /* its gradients are in */
+        /* the gradients of the step are in the values */
+        err.applied = err.applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err.applied;
     }
     if (st != PS_OK) {
         return psi_api_refused(s, &err, "ps_step_done");
@@ -192,7 +195,7 @@ ps_status ps_step_done(ps_session *s)
     } else {
         st = step_done(s, &counted);
     }
-    if (s != NULL && (counted || st != PS_CANCELLED)) { /* one that was interrupted goes on */
+    if (s != NULL && (counted || st != PS_CANCELLED)) { /* an interrupted step is continued by the next call */
         psi_monitor_step_over(s, counted);
     }
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);

@@ -233,8 +233,8 @@ void psi_api_alone_end(ps_session *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* What a STEP that failed has done. Its gradients were handed over before it: with bounded staleness they are in the values. In
- * rounds they are staged, and the round may have been closed with them, or be closed with them later. */
+/* What a STEP that failed has done. The step's gradients were handed over before. With bounded staleness they are in the
+ * values. In rounds they are staged: the round may have been closed with them, or may be closed with them later. */
 static ps_applied step_applied(ps_sync_mode mode, const struct psi_err *err)
 {
     const bool in_doubt =

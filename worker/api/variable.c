@@ -129,7 +129,7 @@ ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *r
     return psi_client_check(req, &operand, err);
 }
 
-/* One operation on a variable. out_req: with its result, where it is PS_OK; may be NULL. */
+/* Carry out one operation on a variable. out_req: the request with its result, written on PS_OK; may be NULL. */
 static ps_status run(ps_variable *v, struct psi_request req, struct psi_request *out_req)
 {
     struct psi_err err = {0};
@@ -144,7 +144,7 @@ static ps_status run(ps_variable *v, struct psi_request req, struct psi_request 
     return psi_api_result(&err, st);
 }
 
-/* One that reads, and what it has read. */
+/* Carry out an operation that reads. *out_version and *out_exact: of the values that were read. */
 static ps_status run_read(ps_variable *v, struct psi_request req, uint64_t *out_version, bool *out_exact)
 {
     struct psi_request read = {.kind = PSI_REQ_NONE};
@@ -197,7 +197,7 @@ ps_status ps_variable_init(ps_variable *v, bool force)
     return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL); /* see the end of core.h */
 }
 
-/* out_value [bytes]: the value behind it; may be NULL. */
+/* out_value [bytes]: the variable's value after the addition; may be NULL. */
 static ps_status add(ps_variable *v, const void *delta, size_t bytes, float sign, void *out_value)
 {
     struct psi_request req = {.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = sign};

@@ -5,10 +5,10 @@
  * Happy path: an ask is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
  * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues and
  * rounds) keep their number when they are sent again, so the task joins them to the one that waits, and are acknowledged; all
- * others are asked again under a new number. Failure: what must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN, CALL, those
- * of queues) ends as outcome unknown where that could be; and so do requests for checkpoints, for a directory that was started
- * again has other things to save, and gives its numbers to them. Handles are void in a new life: such asks end ABORTED. An ask
- * that is dropped leaves nothing behind; its answer, if one comes, is ignored.
+ * others are asked again under a new number. Failure: requests that must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN,
+ * CALL, those of queues) end as outcome unknown where that could be. So do requests for checkpoints, because a directory that
+ * was started again has other things to save, and gives the same numbers to them. Handles are void in a new life: such asks end
+ * ABORTED. An ask that is dropped leaves nothing behind; its answer, if one comes, is ignored.
  */
 #include "client.h"
 
@@ -154,9 +154,10 @@ static void send_body(struct psi_peer *peer, const struct psi_ask *ask, struct p
     }
 }
 
-/* The meta of a request that waits begins with its timeout, field 1, but for CALL's. Time has passed since it was encoded, while
- * there was no connection, or in another life of the task, which begins to count when the request comes. The number keeps its
- * length: a decoder takes one that is longer than it need be. */
+/* Subtract from the timeout of a waiting request the time that has passed since it was encoded: time without a connection, or
+ * in another life of the task. The task counts from the moment when the request comes. The meta of such a request begins with
+ * its timeout, field 1, except that of CALL. The number keeps its length in bytes: a decoder takes a number that is longer than
+ * necessary. */
 static void let_time_pass(struct psi_ask *ask)
 {
     enum { FIELD_1 = 0x08, MORE = 0x80, BITS = 7 };

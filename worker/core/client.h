@@ -74,10 +74,10 @@ enum {
     PSI_REQUEST_SLOW_LOGGED = 1,
     PSI_REQUEST_PUSHED = 2,  /* PUSH_PULL: applied, values that are missing are being pulled */
     PSI_REQUEST_SENT = 4,    /* RESET, DELETE, SHUTDOWN: may have been carried out */
-    PSI_REQUEST_INNER = 8,   /* part of a READY: its done() is called at once */
-    PSI_REQUEST_OVER = 16,   /* its deadline has come, and half of its frame is out: over with the connection */
+    PSI_REQUEST_INNER = 8,   /* part of a READY: its done() is called as soon as it ends */
+    PSI_REQUEST_OVER = 16,   /* its deadline has come with half of its frame sent: it ends when the connection does */
     PSI_REQUEST_TARGET = 32, /* a connection is receiving into its dst: some peer's target */
-    PSI_REQUEST_CUT = 64     /* interrupted: where it fails from now on, CANCELLED is why */
+    PSI_REQUEST_CUT = 64     /* interrupted: if it fails from now on, it fails with CANCELLED */
 };
 
 /* Whom a request talks to. */
@@ -232,7 +232,7 @@ struct psi_ask {
     uint16_t meta_bytes;
     uint32_t handle;
     uint64_t offset;  /* GET_PART: of its bytes */
-    uint64_t time_ms; /* when the timeout in `meta` was so */
+    uint64_t time_ms; /* when `meta` was encoded with the timeout that it has */
     _Alignas(8) uint8_t meta[128];
     struct psi_buf body;   /* a list where it takes more than a frame */
     struct psi_buf answer; /* for the caller's use */
@@ -266,8 +266,9 @@ struct psi_peer {
     uint64_t bad_logged_ms;
     bool crc;                          /* of this connection: segments that go out carry CRCs */
     char last_error[PSI_ERR_TEXT_MAX]; /* why it is not up */
-    uint64_t kept_out_ms;              /* when it first said CONFLICT instead of letting us in; 0: it has not, since we were UP */
-    ps_status refused;                 /* REFUSED: the status, and its reason */
+    /* when the task first refused this session with CONFLICT; 0: it has not, since the session was last let in */
+    uint64_t kept_out_ms;
+    ps_status refused; /* REFUSED: the status, and its reason */
     ps_reason refused_reason;
     bool leaving;         /* GOODBYE was asked for: no further dial */
     bool doomed;          /* psi_peer_fail(): to be closed and dialled anew */
@@ -321,7 +322,7 @@ struct psi_client {
     char host[65], program[65];
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
-    struct psi_reach *reach; /* the caller's; NULL: none */
+    struct psi_reach *reach; /* borrowed; NULL: none is kept */
     uint64_t seed;
     bool fail_fast;
     ps_dtype wire_dtype;
@@ -345,12 +346,12 @@ struct psi_client {
     bool stop_asked;                          /* by a beat */
     bool job_done, done_said;                 /* the directory has said so; this session has said that it is done */
     uint64_t step;                            /* global step + 1, as last learned; 0: not known */
-    char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* ... whose: the container of that variable */
+    char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of the variable with the global step; "": not known */
     uint32_t found, found_total;
     struct {
         double rate, own; /* in force, and as this program asks for it */
     } told_rate[PSI_RATES_TOLD_MAX];
-    uint32_t rates_told;      /* lines about them */
+    uint32_t rates_told;      /* log lines about rates so far */
     struct psi_sync sync;     /* as the last READY was told */
     struct psi_member member; /* of it */
 
@@ -362,8 +363,8 @@ struct psi_client {
     uint32_t pending;
     bool overdue;               /* a request is over but for the end of its connection: look again when that is closed */
     uint64_t scan_ms;           /* no deadline or log line is due before */
-    ps_reason cut_reason;       /* of requests that were interrupted; CUT says which */
-    const char *cut_why;        /* the words before their texts */
+    ps_reason cut_reason;       /* reason for requests that were interrupted (PSI_REQUEST_CUT) */
+    const char *cut_why;        /* first words of the texts of their errors */
     struct psi_list early;      /* requests that need the cluster */
     struct psi_list delayed;    /* requests, by again_ms */
     struct psi_list composites; /* struct psi_ready */
@@ -478,7 +479,7 @@ void psi_peer_move(struct psi_peer *peer, enum psi_peer_state to);
 /** Somebody needs it: dial, and stay connected. */
 void psi_peer_want(struct psi_peer *peer);
 void psi_peer_dial(struct psi_peer *peer);
-/** Without a connection: it is not dialled any more, until somebody wants it. */
+/** Close the connection, and do not dial the task until somebody wants it. */
 void psi_peer_undial(struct psi_peer *peer);
 /** Never dial it again; what is not up is closed. */
 void psi_peer_leave(struct psi_peer *peer);
@@ -491,13 +492,14 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n);
 bool psi_peer_down(const struct psi_peer *peer);
 /** Why nothing can come from the task now: "connection refused"; "" when it is not down. */
 const char *psi_peer_obstacle(const struct psi_peer *peer);
-/** The session wants it, and has never been connected to it; since when, UINT64_MAX where that is not so; it is connected now. */
+/** Since when the session wants this task without ever having been connected to it, UINT64_MAX where that is not so. The second
+ * one: the task is connected now. */
 bool psi_peer_unreached(const struct psi_peer *peer);
 uint64_t psi_peer_wanted_ms(const struct psi_peer *peer);
 void psi_peer_reached(struct psi_peer *peer);
-/** A task is wanted and was never connected, and the time for that is over. */
+/** This task is wanted and was never connected, and the start timeout is over. */
 bool psi_client_overdue(const struct psi_client *c);
-/** What waits for a task that was never connected ends in time; a line says so now and then. */
+/** End in time what waits for a task that was never connected. A log line says so now and then. */
 void psi_client_unreached_tick(struct psi_client *c);
 /** Header of a request, zero but for magic, version, op and id. */
 struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id);

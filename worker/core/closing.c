@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of what is in flight: the deadlines of all of it are brought forward when the session closes, so that close is bounded
- * whatever they were; what threads wait for ends at once when they are interrupted. Happy path: nothing is in flight. Failure
- * modes: none; a request that ends by it says what every expired request says, an interrupted one that it was interrupted.
+ * The end of what is in flight. When the session closes, the deadlines of all requests are brought forward, so that close is
+ * bounded. When threads are interrupted, the requests that they wait for end at once. Happy path: nothing is in flight. Failure
+ * modes: none; a request that close ends says what every expired request says, and an interrupted one says that it was
+ * interrupted.
  */
 #include "client.h"
 
@@ -18,7 +19,7 @@ void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms)
     c->scan_ms = 0; /* look at them again at the next tick */
 }
 
-/* The next one that a thread waits for since before this interrupt; NULL: none. */
+/* The next request for which a thread waits since before this interrupt; NULL: there is none. */
 static struct psi_request *interrupted(struct psi_client *c, uint32_t interrupts)
 {
     struct psi_list *it = NULL;
@@ -36,9 +37,9 @@ void psi_client_interrupt(struct psi_client *c, uint32_t interrupts, ps_reason r
     struct psi_request *req = NULL;
     c->cut_reason = reason;
     c->cut_why = why;
-    while ((req = interrupted(c, interrupts)) != NULL) { /* others may have ended with the one before */
+    while ((req = interrupted(c, interrupts)) != NULL) { /* the end of one request may have ended others */
         req->flags |= PSI_REQUEST_CUT;
-        req->deadline_ms = c->now_ms; /* of one that cannot end before its connection does */
+        req->deadline_ms = c->now_ms; /* for a request that cannot end before its connection does */
         psi_request_expire(req);
     }
 }

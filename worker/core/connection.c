@@ -92,7 +92,7 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
 
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* It wants nothing from us, or we nothing from it any more. */
+/* The task wants nothing from this session any more, or this session nothing from the task. */
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
 {
     char text[sizeof(peer->last_error)];
@@ -114,7 +114,7 @@ static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const 
     psi_request_fail_peer(peer);
 }
 
-/* Another process is the trainer that this session says it is: none of its gradients is to go anywhere any more. */
+/* Another process trains as the task that this session says it is. No gradient of this session may go to any task any more. */
 static void refuse_all(struct psi_client *c, const struct psi_reply *r)
 {
     for (uint32_t i = 0; i < c->peer_count; i++) {
@@ -397,7 +397,8 @@ void psi_peer_hello(struct psi_peer *peer)
     }
     peer->lease_ms = bounded(parts.answer.lease_ms, 100, 3600000, PS_LEASE_MS);
     peer->beat_ms = bounded(parts.answer.beat_ms, 10, 900000, PS_BEAT_MS);
-    const bool counts = c->member.mode == PS_SYNC_STALENESS; /* a directory that was restarted is told its steps at once */
+    /* a restarted directory is told at once the steps of a member with bounded staleness */
+    const bool counts = c->member.mode == PS_SYNC_STALENESS;
     peer->beat_sent_ms = c->now_ms - (counts ? peer->beat_ms : 0);
     if (!c->known) {
         struct psi_cluster told;

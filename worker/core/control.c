@@ -212,8 +212,8 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
 
 /* ---- WAIT_CLUSTER ---- */
 
-/* Of the directory's own job: a program that waits for its tasks needs them, and whether this process reaches them the directory
- * cannot know. */
+/* Want all tasks of the directory's job. A program that waits for these tasks needs them, and the directory cannot know whether
+ * this process can reach them. */
 static void want_tasks(struct psi_client *c)
 {
     const char *job = psi_client_directory(c)->job;

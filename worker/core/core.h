@@ -29,11 +29,11 @@ enum psi_chief_mode {
     PSI_CHIEF_LEASE   /* he, or another trainer when his lease is over (chief.c) */
 };
 
-/* Which tasks a session has been connected to. The caller's: it outlives a core that is made anew. */
+/* Which tasks a session has been connected to. The caller owns it, because it outlives a core that is made anew. */
 struct psi_reach {
     uint64_t wanted_ms[PS_TASKS_MAX + 1]; /* by table index: since when the task is wanted, PSI_REACHED, or 0. The last one: of
                                              the target, before the cluster is known */
-    uint64_t told_ms;                     /* of the last line about those that are wanted in vain */
+    uint64_t told_ms;                     /* when the last log line named the tasks that are wanted in vain */
 };
 #define PSI_REACHED UINT64_MAX
 
@@ -46,12 +46,13 @@ struct psi_client_config {
     const char *host, *program;
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;
-    struct psi_reach *reach; /* NULL: a task that was never connected is as one that was lost */
+    struct psi_reach *reach; /* NULL: a task that was never connected is treated like one that was lost */
     int64_t
-        start_timeout_ms; /* how long what needs a task waits that was never connected; 0: as long as its own deadline allows */
-    uint64_t seed;        /* of initializers */
-    bool fail_fast;       /* a task that cannot be reached ends what was asked of it before the deadline */
-    ps_dtype wire_dtype;  /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
+        /* time that a request waits for a task that was never connected; 0: as long as the request's own deadline allows */
+        start_timeout_ms;
+    uint64_t seed;       /* of initializers */
+    bool fail_fast;      /* a task that cannot be reached ends the requests to it before their deadline */
+    ps_dtype wire_dtype; /* of float32 variables that do not say otherwise; PS_DTYPE_NONE: their own */
     enum psi_chief_mode chief_mode;
     uint64_t chief_number; /* LEASE: of a session that was lost and is made anew: it claims one above it at once; 0: none */
 };
@@ -230,11 +231,12 @@ struct psi_request {
     uint64_t from;                      /* PUSH, PUSH_PULL: 1 + the version of the values that it came from; 0: not said.
                                            ASSIGN to a slot of Adam: bits of the power that goes with it, a double */
     uint64_t chief_number;              /* READY, ASSIGN, INIT_FROM, RESET: that it is given under; 0: none */
-    uint64_t keeps;                     /* CHECKPOINT: this one is to be restored next, and stays; 0: none */
+    /* CHECKPOINT: number of the checkpoint that is to be restored next, and stays; 0: none */
+    uint64_t keeps;
     float scale;
     uint32_t task;        /* administration: table index */
     uint32_t slot;        /* PULL, ASSIGN: from 1 on, that slot of its optimizer in place of the value */
-    uint32_t interrupts;  /* waited: how many there had been when the thread's call began */
+    uint32_t interrupts;  /* waited: number of interrupts when the thread's call began */
     uint64_t deadline_ms; /* absolute, never 0 */
     uint64_t started_ms;
     /* result, valid in done() */
@@ -300,9 +302,10 @@ ps_status psi_client_check(const struct psi_request *req, const struct psi_opera
 /** The session is closing: every request that is not done ends by deadline_ms at the latest (closing.c). */
 void psi_client_hasten(struct psi_client *c, uint64_t deadline_ms);
 /**
- * Whoever waits in a call that began before interrupt number `interrupts` waits no longer: each such request (`waited`) ends now,
- * withdrawn as at its deadline, CANCELLED with this reason and `why` before its text. Requests that nobody waits for go on, and
- * so does what has its outcome already. `why` is kept: a string that stays.
+ * End the waits of calls that began before interrupt number `interrupts`. Each request of theirs (`waited`) ends now, and is
+ * withdrawn at the task, as at its deadline. Its error is CANCELLED with this reason, and `why` stands before its text.
+ * Requests for which no thread waits go on. A request whose outcome is known already keeps that outcome. `why` is borrowed for
+ * good: a string literal.
  */
 void psi_client_interrupt(struct psi_client *c, uint32_t interrupts, ps_reason reason, const char *why);
 
@@ -330,7 +333,7 @@ struct psi_rate {
     const char *container, *name; /* name NULL: all of the container that have an optimizer */
     double rate;
     bool clear;     /* the optimizers' own again */
-    uint64_t token; /* SET_RATE_ALL: of this change, random; 0: none */
+    uint64_t token; /* SET_RATE_ALL: random number of this change; 0: none */
 };
 /* src of PSI_REQ_CONFIG_SET. */
 struct psi_setting {
@@ -372,7 +375,7 @@ struct psi_list_sink {
  *   INFO            dst = ps_task_info *, filled also when the request fails (up, error)
  *   CONFIG_SET      src = struct psi_setting *
  *   SET_RATE        src = const struct psi_rate *, kept with its texts; dst = uint64_t *, how many variables have it
- *   SET_RATE_ALL    the same, at the directory: ends when those in rounds have it, or are in none; dst: 0
+ * SET_RATE_ALL    SET_RATE at the directory: ends when all variables in rounds have the rate, or when none is in rounds; dst: 0
  *   STOP, STOP_AT   dst = uint32_t *, how many sessions were told, or NULL
  *   CHECKPOINT      dst = uint64_t *, its number; CHECKPOINT_RESTORE: that of the one that is made then
  *   VARS and others of lists.h
@@ -415,7 +418,7 @@ struct psi_saved_name {
     uint64_t number;
     bool force;                    /* CHECKPOINT_DELETE */
     bool spread;                   /* CHECKPOINT_RESTORE */
-    const char *const *containers; /* ... these alone, borrowed; count 0: all */
+    const char *const *containers; /* CHECKPOINT_RESTORE: only these containers, borrowed; container_count 0: all */
     size_t container_count;
 };
 struct psi_call_io {

@@ -14,7 +14,8 @@
 
 enum {
     HELLO_PAYLOAD_MAX = 2 << 20,
-    SLACK_MS = 100 /* a request may have begun so long before its task was dialled: their times are over together */
+    /* a request may begin by this much before its task is dialled: the start timeouts of both are over together */
+    SLACK_MS = 100
 };
 
 #define TO(state) (1u << PSI_PEER_##state)
@@ -84,7 +85,7 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n)
     return dst;
 }
 
-/* Of the session; NULL: it does not keep any. */
+/* When this task was first wanted, in the session's record. NULL: the session keeps no record. */
 static uint64_t *wanted_ms(const struct psi_peer *peer)
 {
     struct psi_client *c = peer->c;

@@ -241,7 +241,8 @@ void psi_push_pulled(struct psi_request *req)
 {
     if (req->offset2 >= req->var->elements) {
         bool one_segment = req->var->elements * psi_wire_unit(req->var->wire) <= PS_SEGMENT_BYTES;
-        req->exact = (req->exact || one_segment) && req->counter == req->version; /* they are what this push has made */
+        /* exact: the values are those that this push has made */
+        req->exact = (req->exact || one_segment) && req->counter == req->version;
         psi_request_ended(req);
         return;
     }

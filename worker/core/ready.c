@@ -684,7 +684,7 @@ static void advance(struct psi_ready *r)
             stop(r);
             break;
         }
-        if (r->complete && psi_ready_any(r, is_provisional)) { /* an INIT could replace it as long as it is not sealed */
+        if (r->complete && psi_ready_any(r, is_provisional)) { /* an INIT could replace a value that is not sealed */
             start_seal(r);
             break;
         }
@@ -705,7 +705,7 @@ static void advance(struct psi_ready *r)
         start_seal(r);
         break;
     case READY_SEALED:
-        if (r->complete) { /* all are sealed now: INIT leaves their values, and takes this chief's hyperparameters */
+        if (r->complete) { /* all are sealed now. INIT leaves their values, and takes this chief's hyperparameters */
             r->step = READY_GET;
             break;
         }

@@ -64,8 +64,8 @@ bool psi_var_is_closed(const struct psi_var *var);
 bool psi_ready_any(const struct psi_ready *r, bool (*is)(const struct psi_var *));
 /** "'w' at /job:ps/task:0 (127.0.0.1:2222), 'b' at ... and 3 more": those for which is() holds. */
 void psi_ready_name(const struct psi_ready *r, bool (*is)(const struct psi_var *), char *dst, size_t n);
-/** The first that is in rounds where this program does not ask for that, or the other way round; else the first with other
- * hyperparameters in force than this program asks for; NULL: none. */
+/** The first variable that is in rounds where this program does not ask for rounds, or the other way round. Otherwise the first
+ * variable with other hyperparameters in force than this program asks for. NULL: none. */
 const struct psi_var *psi_ready_other(const struct psi_ready *r);
 /** Fail with it: the chief that is there wants it so. */
 void psi_ready_fail_other(struct psi_ready *r, const struct psi_var *var);

@@ -237,7 +237,7 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *o
     return names.named > 0;
 }
 
-/* What an earlier training has left that this program does not ask for. */
+/* Explain what an earlier training has left in force that this program does not ask for. */
 static void explain_other(const struct psi_ready *r, char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
@@ -245,7 +245,7 @@ static void explain_other(const struct psi_ready *r, char *dst, size_t n)
     const char *chief =
         c->chief_connected ? "a chief is connected, and has not made the model ready yet" : "no chief is connected";
     char name[120], ours[PSI_OPTIMIZER_TEXT_MAX], theirs[PSI_OPTIMIZER_TEXT_MAX], where[PSI_WHERE_MAX];
-    if (var == NULL) { /* it was got again meanwhile */
+    if (var == NULL) { /* the variable was got again meanwhile */
         snprintf(dst, n, "waiting for a chief; %s", chief);
         return;
     }

@@ -342,8 +342,8 @@ static ps_status check_definition(const struct psi_peer *peer, const struct psi_
                        psi_optimizer_name(optimizer_kind));
 }
 
-/* `psctl set-lr` outlives the program that it was meant for: a program that asks for another rate does not train with it. One
- * line for each pair of rates, at the first variable where it is so. */
+/* Log a rate in force that is not the program's. `psctl set-lr` outlives the program for which it was meant, and the next
+ * program does not train with its own rate. One line for each pair of rates, at the first variable. */
 static void note_rate(const struct psi_peer *peer, const struct psi_var *var, double rate)
 {
     struct psi_client *c = peer->c;

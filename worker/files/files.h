@@ -31,7 +31,7 @@ struct psi_file_var {
     uint32_t handle;          /* 0: not open */
     bool missing;             /* to be created from spec, in info.container, as info.name */
     bool given;               /* it has its value from the file */
-    bool lost;                /* ... and has not any more: its task was lost, or has gone back to a checkpoint */
+    bool lost;                /* its value from the file is gone: its task was lost, or has gone back to a checkpoint */
     bool any_shape;           /* strings of a file that does not say how they are arranged: their number counts */
     bool told;                /* of a file: its metadata has it */
     bool slot;                /* of a file: it is a slot ... */

@@ -598,7 +598,7 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* ---- what was given is there still ---- */
+/* ---- are the imported values still there? ---- */
 
 static void finish_look(struct psi_api_call *call)
 {
@@ -606,8 +606,8 @@ static void finish_look(struct psi_api_call *call)
     v->lost = v->var->lost || !v->var->initialised;
 }
 
-/* A task that was lost meanwhile, or has gone back to a checkpoint, has other values than the file beside those that were given
- * to the others. */
+/* A task may have been lost since, or have gone back to a checkpoint. Its values are then older than those that the other tasks
+ * have from the file. */
 static ps_status look_again(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;

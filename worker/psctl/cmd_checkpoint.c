@@ -110,7 +110,7 @@ static const struct cli_column columns[] = {
 struct listing {
     struct psctl_list list;
     bool unusable; /* some are */
-    bool failed;   /* the last attempt has */
+    bool failed;   /* the last attempt has failed */
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
@@ -192,7 +192,8 @@ struct watched {
     struct psctl_copy bar;
     ps_checkpoint_info now; /* that is written or loaded; number 0: none is */
     uint64_t number;        /* of the one that is waited for; 0: not known yet */
-    uint64_t time_ms;       /* ... when it was begun: a directory that was started again may give its number to another one */
+    /* when that checkpoint was begun. A directory that was started again may give its number to another one */
+    uint64_t time_ms;
     ps_checkpoint_state state;
     uint64_t highest; /* number that was ever listed */
     uint64_t said;    /* number of the one that was said to be synced */
@@ -244,7 +245,7 @@ static bool moves(struct psctl *c, struct watched *w)
 struct failure {
     ps_status status;
     ps_reason reason;
-    bool unknown; /* what came of it */
+    bool unknown; /* the outcome of the request is not known */
     char text[1024];
 };
 
@@ -262,7 +263,7 @@ static struct failure failure_of(const struct psctl *c, ps_status st)
 
 struct newest {
     ps_checkpoint_info whole;   /* number 0: none is */
-    ps_checkpoint_info in_part; /* likewise */
+    ps_checkpoint_info in_part; /* number 0: none is */
 };
 
 static void each_newest(void *ctx, const ps_checkpoint_info *info)
@@ -272,7 +273,8 @@ static void each_newest(void *ctx, const ps_checkpoint_info *info)
     n->in_part = info->state == PS_CHECKPOINT_IN_PART ? *info : n->in_part;
 }
 
-/* Behind a request whose outcome is not known: what is saved. directory: as it was before, for it may have been started again. */
+/* What is saved, after a request whose outcome is not known. directory: the task that was it before the request. It may have
+ * been started again. */
 static void say_what_holds(const struct psctl *c, int directory)
 {
     struct newest n = {.whole = {.number = 0}};
@@ -335,13 +337,13 @@ static struct failure follow(struct psctl *c, struct watched *w)
     return f;
 }
 
-/* It is written, and was not yet when it was asked for. */
+/* The checkpoint that is being written was begun after this command's request. */
 static bool is_ours(const struct watched *w, uint64_t before)
 {
     return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
 }
 
-/* It is followed to its end. */
+/* Follow the checkpoint that is being written to its end. */
 static struct failure follow_ours(struct psctl *c, struct watched *w, uint64_t *out_number)
 {
     *out_number = w->number = w->now.number;
@@ -360,7 +362,8 @@ static uint64_t sum_of_lives(const struct psctl *c)
     return sum;
 }
 
-/* Between two calls for the same checkpoint nobody waits for it at the directory: what lived at the first one is to live on. */
+/* Between two calls for the same checkpoint no request waits at the directory. So this command itself checks that no task was
+ * started again between them: what lived at the first call must still live. */
 static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
 {
     bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
@@ -373,7 +376,7 @@ static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
     }
 }
 
-/* keeps: checkpoint that is to be restored next, which this one does not push out; 0: none. */
+/* keeps: number of the checkpoint that is to be restored next. The save does not push it out. 0: none. */
 static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_number)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
@@ -381,7 +384,7 @@ static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_nu
     uint64_t lives = sum_of_lives(c);
     int calls = 0;
     (void)moves(c, &w);
-    uint64_t before = w.now.number; /* ours is the one behind it */
+    uint64_t before = w.now.number; /* this command's checkpoint has a higher number */
     do {
         f = failure_of(c, ps_checkpoint_save_before(c->session, keeps, psctl_left_ms(c), out_number));
         calls++;
@@ -406,7 +409,8 @@ static enum psctl_exit save(struct psctl *c)
     uint64_t number = 0, before = 0;
     int directory = psctl_directory(c);
     if (directory >= 0) {
-        (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_saved, &before); /* else the next call says it */
+        /* where this fails, the next call fails too and says why */
+        (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_saved, &before);
     }
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
     struct failure f = save_now(c, 0, &number);
@@ -430,7 +434,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
     uint64_t lives = sum_of_lives(c);
     *out_number = 0;
     if (directory >= 0 && c->infos[directory].checkpoints[0] == '\0') {
-        return PSCTL_OK; /* it has no checkpoint_dir: nothing comes back */
+        return PSCTL_OK; /* without checkpoint_dir a lost task brings back nothing */
     }
     psctl_restart_clock(c);
     psctl_leave_says("the values are imported, and not saved yet: psctl checkpoint save");
@@ -617,7 +621,8 @@ static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *ou
                              : ps_checkpoint_restore_containers(c->session, number, c->containers, count, left_ms, out_next));
 }
 
-/* What is there now, before it goes. False: it could not be saved, which was said: nothing is restored. */
+/* Save what lives now, before the restore replaces it. False: it could not be saved, which was said, and nothing is
+ * restored. */
 static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
 {
     psctl_leave_says("nothing is restored; a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
@@ -634,16 +639,18 @@ static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
     return true;
 }
 
-/* Until all have placed it and a checkpoint of it is saved, whose number is the answer. */
+/* Restore, and wait until all tasks have placed the checkpoint and a new checkpoint of it is saved. The answer is the number of
+ * the new one. */
 static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_t *out_saved)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
     struct failure f;
     (void)moves(c, &w);
-    uint64_t before = w.highest; /* what is made of it is behind all of these */
+    uint64_t before = w.highest; /* the checkpoint that is made of it has a higher number */
     psctl_restart_clock(c);
     f = restore_now(c, number, out_saved);
-    while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) { /* it is read still, and joined */
+    /* the restore still runs, and the next call joins it */
+    while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) {
         psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
         f = restore_now(c, number, out_saved);
     }

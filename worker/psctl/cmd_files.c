@@ -310,7 +310,8 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path)
     if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?", container_of(c), path)) {
         return PSCTL_FAILED;
     }
-    enum psctl_exit code = c->infos == NULL ? psctl_ask(c, psctl_left_ms(c) / 2) : PSCTL_OK; /* who lives before it */
+    /* which processes the tasks are before the import */
+    enum psctl_exit code = c->infos == NULL ? psctl_ask(c, psctl_left_ms(c) / 2) : PSCTL_OK;
     if (code != PSCTL_OK) {
         return code;
     }

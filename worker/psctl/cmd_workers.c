@@ -117,7 +117,7 @@ static void ask(struct psctl *c, int only, struct sessions *all)
     }
 }
 
-/* Two processes that are the same trainer. */
+/* Say which worker has a rival: two processes that say they are the same trainer. */
 static void note_rivals(struct psctl *c, const struct sessions *all)
 {
     for (size_t i = 0; i < all->count; i++) {

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAID_MAX = 16 /* containers that are said one by one */ };
+enum { SAID_MAX = 16 /* containers that are named one by one */ };
 
 struct sought {
     uint64_t number;
@@ -27,7 +27,7 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     s->found = info->number == s->number ? *info : s->found;
 }
 
-/* The step that a container has now, "step 3500"; a container without a variable global_step has none. */
+/* The step of a container as it is now, "step 3500". A container without a variable global_step has no step. */
 static const char *step_text(struct psctl *c, const char *container, char *buf, size_t n)
 {
     ps_variable *v = NULL;
@@ -58,7 +58,7 @@ static bool is_named(const struct psctl *c, const char *container)
     return named;
 }
 
-/* Containers that live and go back, one after the other. */
+/* List the containers that live and are going back, in order. */
 static void say_each(struct psctl *c, const struct containers *list)
 {
     size_t more = 0, said = 0;
@@ -83,7 +83,7 @@ static void say_each(struct psctl *c, const struct containers *list)
     }
 }
 
-/* Of those that go back. */
+/* Of the containers that go back. */
 static void describe(const struct psctl *c, char *buf, size_t n)
 {
     size_t used = (size_t)snprintf(buf, n, c->containers[0] == NULL ? "All containers go" : "Of all containers only ");
@@ -118,7 +118,7 @@ enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number)
             c, "checkpoint restore asks before anything is discarded, and standard input is no terminal: --yes goes "
                "ahead without asking, and saves what is there first (unless --no_save)");
     }
-    (void)containers_ask(c, &list); /* who did not answer is down: the restore itself says so */
+    (void)containers_ask(c, &list); /* a task that did not answer is down: the restore itself says so */
     if (s.found.step >= 0) {
         (void)snprintf(step, sizeof(step), ", step %" PRId64 ",", s.found.step);
     }

@@ -219,7 +219,8 @@ struct psctl_copy {
     uint64_t bytes;                  /* so far */
     json_t *taken, *left_out, *kept; /* by an import of a part; else NULL */
     bool full;                       /* not all names are in them */
-    uint64_t saved;                  /* an import: as which checkpoint; 0: nothing is saved here */
+    /* an import: number of the checkpoint that has the imported values; 0: the cluster saves none */
+    uint64_t saved;
 };
 struct psctl_copy psctl_copy_begin(const struct psctl *c);
 /** ps_copied_fn of a struct psctl_copy. */
@@ -235,8 +236,9 @@ void psctl_copy_report(const struct psctl *c, const struct psctl_copy *copy, con
 bool psctl_is_file(const struct psctl *c, const char *path);
 /** Values of a file, of the files of an index, or of a .npy file into live variables; asks first. */
 enum psctl_exit psctl_import(struct psctl *c, const char *path);
-/** What was imported, since all tasks were asked (psctl_ask()), is saved as one checkpoint, where the directory has any: a task
- * that is lost then has no older values beside the imported ones of others. *out_number 0: it has none. FAILED: said why. */
+/** Save the values that were imported since all tasks were asked (psctl_ask()) as one checkpoint, where the directory makes
+ * any. Without it a lost task would come back with older values beside the imported ones of others. *out_number 0: the
+ * directory makes none. FAILED: said why. */
 enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number);
 
 /* ---- watch.c ---- */

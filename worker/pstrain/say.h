@@ -10,7 +10,7 @@ enum {
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
     EXIT_AT_ONCE = 3, /* a ps task, by a signal after the one that was to end it */
-    EXIT_LOST = 4,    /* a ps task whose last checkpoint is not saved */
+    EXIT_LOST = 4,    /* the last checkpoint of a ps task could not be saved */
     EXIT_SIGNAL = 128 /* + the signal's number */
 };
 

@@ -13,7 +13,7 @@ enum { SESSION_READY_TIMEOUT_MS = 600000 };
  * restarted, and it computes where --device says. A signal that ends this process says goodbye for it (stop.h). Said on failure;
  * NULL then. */
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
-/** How long a ps task may be waited for that was never connected: --timeout where it is given, and ten minutes at most. */
+/** How long to wait for a ps task that was never connected: --timeout where it is given, but ten minutes at most. */
 int64_t session_start_ms(const struct flags *f);
 /** Variables to which this process, as the chief, has given values of --warm_start; -1: it has not. */
 int session_warmed(void);
@@ -32,7 +32,8 @@ bool session_met_other_model(ps_session *s);
 bool session_is_whole(ps_session *s, ps_status st);
 /** The directory's entry of ps_cluster_tasks(); -1: that is not known, ps_last_error() says why. */
 int session_directory(ps_session *s);
-/** The learning rate in force of a variable of this container; *out_set: psctl set-lr has put it there. 0: no task says it. */
+/** The learning rate in force of a variable of this container. *out_set: psctl set-lr has set it. Returns 0 where no task says
+ * it. */
 double session_rate(ps_session *s, const char *container, const char *name, bool *out_set);
 /** Say that a call failed, ps_last_error() and what a person can do about it. Returns -1. */
 int session_call_failed(ps_status st, const char *what);

@@ -204,7 +204,7 @@ static void say_found(const struct trainer *t, int found)
     }
 }
 
-/* The rate that the ps tasks train with, which is not the program's where psctl set-lr was forgotten. */
+/* Say which rate the ps tasks train with, where a forgotten psctl set-lr has replaced the program's. */
 static void say_rate(const struct trainer *t)
 {
     const char *container = t->f->container[0] != '\0' ? t->f->container : "localhost";
