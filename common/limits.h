@@ -41,12 +41,12 @@ enum {
     PS_ROUND_SLICE_BYTES = 8 << 20,        /* of a round's new values and what they are made of, some 2 ms */
     PS_REST_BYTES_MAX = 1 << 20,           /* what came with a request that waits, unread: far above one read of a shell */
     PS_TICK_LOOKS = 256,                   /* connections, and sessions, that a tick looks at: some 0.1 ms */
-    PS_LIST_SLICE_ROWS = 1024,             /* variables and queues that a list looks at, some 2 ms */
+    PS_LIST_SLICE_ROWS = 1024,             /* variables and queues that one slice of a list looks at, which takes some 2 ms */
     PS_CUT_SLICE_BYTES = 1 << 19,          /* of a checkpoint's copies and entries, some 0.5 ms of small entries */
     PS_CUT_PACE_BYTES = 48 << 20,          /* of a checkpoint to the disk in a second, beside training */
     PS_VARIABLES_MAX = 1 << 20             /* per task */
 };
-#define PS_RESTORE_CONTAINERS_MAX 64u             /* that CHECKPOINT_RESTORE names */
+#define PS_RESTORE_CONTAINERS_MAX 64u             /* containers that one CHECKPOINT_RESTORE names */
 #define PS_CHIEFS_MAX 65536u                      /* containers that a task keeps the chief of */
 #define PS_CHIEF_NUMBER_MAX ((uint64_t)1 << 62)   /* of the chief lease: no task follows a higher one */
 #define PS_VARIABLE_BYTES_MAX ((uint64_t)1 << 44) /* value of a variable */

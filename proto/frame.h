@@ -159,7 +159,7 @@ struct ps_step_result {
 _Static_assert(sizeof(struct ps_step_result) == 24, "step result");
 /* Flags of its result. */
 enum {
-    PS_STEP_LOST_PLACE = 1 /* it is no member any more: JOIN again; of the result nothing but `taken` is said */
+    PS_STEP_LOST_PLACE = 1 /* the session is no member any more: JOIN again. Only `taken` of the result is set */
 };
 
 /* Bits of HELLO's `features` and `needs`: what a side speaks beside the protocol's version. */

@@ -73,8 +73,9 @@ struct psd_conn {
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     struct psi_list held;                 /* of the task, while a push of it waits for the memory of a cut: it is not read */
     uint64_t held_beat_ms;
-    struct psi_list listing;              /* of the task, while a list of it goes on (rpc/listing.c): it is not read */
-    const struct psd_listing *listing_of; /* ... which */
+    /* of the task, while a list of this connection goes on (rpc/listing.c). The connection is not read meanwhile */
+    struct psi_list listing;
+    const struct psd_listing *listing_of; /* what the list is of */
     uint64_t listing_id, listing_cursor, listing_beat_ms;
     struct psi_list full; /* of the task, while too many of its replies wait: it is not read */
     struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */

@@ -139,8 +139,8 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
                                               uint32_t task, uint64_t now_ms);
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m);
 struct psd_group_member *psd_group_member(const struct psd_group *g, uint64_t id);
-/** What the member contributed to this round, the last one that it said STEP for, is in the values. Known of all members that
- * there are and of the last PS_MEMBERS_MAX that were freed; not of those that went before the directory was started. */
+/** The values have what the member contributed to this round, the last one for which it said STEP. Known of all members that
+ * there are, and of the last PS_MEMBERS_MAX that were freed since the directory was started. */
 bool psd_group_took(const struct psd_group *g, uint64_t member, uint64_t round);
 /** Host and pid of a session, as `process` of its member; never 0. */
 uint64_t psd_group_process(const struct psd_record *r);

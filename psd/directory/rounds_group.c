@@ -171,7 +171,7 @@ struct psd_group_member *psd_group_member_new(struct psd_group *g, uint64_t id, 
 
 void psd_group_member_free(struct psd_group *g, struct psd_group_member *m)
 {
-    if (m->last_taken != 0) { /* the one that went first is forgotten */
+    if (m->last_taken != 0) { /* a full ring forgets the member that was freed first */
         g->past[g->past_count++ % PS_MEMBERS_MAX] = (struct psd_group_past){.member = m->id, .last_taken = m->last_taken};
     }
     psi_list_remove(&m->link);

@@ -5,12 +5,12 @@
  * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all. Where the newest
  * checkpoint has all that they have, that checkpoint is the answer to the clients that asked. Otherwise TASK_CUT goes to all in
  * one event, to our own part last -> all have answered with their files -> the manifest goes to our disk, which decides ->
- * TASK_MANIFEST to the others -> all have answered. Then the checkpoint is
- * saved, and older ones may go (TASK_DROP). Failure: a task is lost, or its disk fails, before our manifest is on its way to the
- * disk: the attempt ends, TASK_DROP to all, and the next one has another number. After that a task that is lost gets the manifest
- * when it lists. A shard without a manifest is settled when its task lists: by the manifest where we have it, else by TASK_DROP.
- * A whole checkpoint of which this directory has never heard, because the disk of the directory before is gone, stays where it
- * is. A task whose disk does not take the manifest is told again until it does.
+ * TASK_MANIFEST to the others -> all have answered. Then the checkpoint is saved, and older ones may go (TASK_DROP).
+ * Failure: a task is lost, or its disk fails, before our manifest is on its way to the disk: the attempt ends, TASK_DROP to
+ * all, and the next one has another number. After that a task that is lost gets the manifest when it lists. A shard without a
+ * manifest is settled when its task lists: by the manifest where we have it, else by TASK_DROP. A whole checkpoint of which
+ * this directory has never heard, because the disk of the directory before is gone, stays where it is. A task whose disk does
+ * not take the manifest is told again until it does.
  */
 #include "saves.h"
 

@@ -14,7 +14,8 @@ void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const
         const struct psd_names_in *in = psd_directory_names_in(&t->names, of->of[i].container);
         const struct psd_name *n = psd_names_in_first(in);
         while (n != NULL) {
-            const struct psd_name *next = psd_names_in_next(in, n); /* with the last one `in` goes */
+            /* looked up before the change, which frees `in` with its last name */
+            const struct psd_name *next = psd_names_in_next(in, n);
             if (n->owner == p->index) {
                 struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
                 psd_commit(t, &c);

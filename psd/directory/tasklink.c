@@ -497,7 +497,7 @@ static void list_variable(struct psd_list *l, const struct psd_variable *v)
 {
     ps_v1_ListItem item = ps_v1_ListItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(item.container, v->container->name)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(item.name, v->name));                 /* fits: checked names */
     item.dtype = (uint32_t)v->dtype;
     item.atomic = v->atomic;
     const ps_shape shape = psd_variable_shape(v);
@@ -532,12 +532,12 @@ static void list_rest(struct psd_task *t, struct psd_list *l)
     psd_start_list_add(t, l);
 }
 
-/* Nothing of the directory is read before the list is over: what it asks for is behind what is listed. */
+/* Nothing that the directory sends is read before the list is over. The directory asks only for what is listed before. */
 static void send_list(struct psd_task *t, struct psd_conn *c)
 {
     static const struct psd_listing all = {.op = PS_OP_LIST, .add = list_variable, .end = list_rest};
     t->list_again = false;
-    psd_start_drop(t); /* the directory decides anew */
+    psd_start_drop(t); /* the directory decides again what the task begins with */
     psd_listing_begin(t, c, &all, ++c->next_id);
 }
 
@@ -611,7 +611,7 @@ void psd_task_link_turn(struct psd_task *t)
 {
     struct psd_conn *c = t->list_again ? t->peers[t->directory].conn : NULL;
     if (c != NULL && psd_listing_goes_on(c)) {
-        return; /* again when this one is over */
+        return; /* a list goes on; the next one begins when it is over */
     }
     t->list_again = false;
     if (c != NULL && c->hello_done && !c->closing) {

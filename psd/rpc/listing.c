@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of what this task has, of which there may be a million: VARS and QUEUES for a client, LIST for the directory. A list is
- * made in slices, so that everybody else is served meanwhile, and no faster than the other side reads. Each entry is as it is
- * when its turn comes.
+ * Lists of what this task has, which may be a million entries: VARS and QUEUES for a client, LIST for the directory. A list is
+ * made in slices, so that others are served meanwhile, and no faster than the other side reads. Each entry is as it is when its
+ * turn comes.
  *
- * Happy path: psd_listing_begin() sends the first slice; where there is more, the connection is not read ->
- * psd_listing_work(), a slice a turn of the shell's loop, the connections in turn -> the last frame: what came behind the request
- * is read, then the connection. Failure: the connection ends, or there is no memory for a frame, which ends it: nothing is left.
+ * Happy path: psd_listing_begin() sends the first slice. Where there is more, the connection is not read. psd_listing_work()
+ * makes one slice in each turn of the shell's loop, for one connection after the other. After the last frame, what came behind
+ * the request is carried out, and then the connection is read again. Failure: the connection ends, or there is no memory for a
+ * frame, which ends the connection. Nothing of the list is left.
  */
 #include "rpc.h"
 
-/* A slice; false: it was the last one. */
+/* Make one slice. False: it was the last one. */
 static bool go_on(struct psd_task *t, struct psd_conn *c)
 {
     const struct psd_listing *of = c->listing_of;
@@ -50,7 +51,7 @@ bool psd_listing_goes_on(const struct psd_conn *c)
     return psi_list_linked(&c->listing);
 }
 
-/* The one whose turn it is; NULL: none has room for what it would send. */
+/* The connection whose turn it is. NULL: no connection has room for what its list would send. */
 static struct psd_conn *next(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -87,7 +88,7 @@ void psd_listing_tick(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
         if (c->listing_of->flags == PS_FLAG_REPLY && t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
             c->listing_beat_ms = t->now_ms;
-            psd_beat_answer(t, c, 0); /* to none: anything that comes says that this task lives */
+            psd_beat_answer(t, c, 0); /* answers no BEAT: any frame says that this task lives */
         }
     }
 }

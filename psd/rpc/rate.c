@@ -71,7 +71,7 @@ ps_status psd_rate_check(double rate, struct psi_err *err)
                : psi_fail(err, PS_INVALID_ARGUMENT, "learning rate %g: it must be finite and > 0", rate);
 }
 
-/* False: it was so. */
+/* Set the rate of v, without a log line. False: v has it already. */
 static bool change(struct psd_task *t, const struct psd_variable *v, double rate)
 {
     const struct psd_change c = {.kind = PSD_CHANGE_RATE, .rate = {.variable = v, .rate = rate}};
@@ -120,7 +120,8 @@ static ps_status set_one(struct psd_task *t, const struct psd_conn *c, const str
                     nearest == NULL ? "" : "; did you mean ", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }
 
-/* First pass checks, second sets: all or none. One line of the log for all: a container may have a million. */
+/* The first pass checks, and the second one sets: all variables or none. The log has one line for all, because a container may
+ * have a million. */
 static ps_status set_all(struct psd_task *t, const struct psd_conn *c, const struct psd_container *in, double rate,
                          uint64_t *out_count, struct psi_err *err)
 {

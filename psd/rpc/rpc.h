@@ -219,15 +219,15 @@ void psd_reset_here(struct psd_task *t, const char *container);
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
-    void (*add)(struct psd_list *l, const struct psd_variable *v); /* the entry of a variable or queue, where it has one */
-    void (*end)(struct psd_task *t, struct psd_list *l);           /* what else is in it; NULL: nothing */
+    void (*add)(struct psd_list *l, const struct psd_variable *v); /* adds the entry of a variable or queue, if it has one */
+    void (*end)(struct psd_task *t, struct psd_list *l);           /* adds the end of the list; NULL: nothing more */
 };
-/** of: keeps. Not while another list of c goes on. */
+/** Begin a list. of: borrowed until the list is over. Not while another list of c goes on. */
 void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_listing *of, uint64_t id);
-/** A list of c goes on: nothing more of the connection is carried out. */
+/** A list of c goes on, so no further request of the connection is carried out. */
 bool psd_listing_goes_on(const struct psd_conn *c);
 bool psd_listing_has_work(const struct psd_task *t);
-/** One slice. Returns a connection whose list is over: what was kept is to be dispatched; NULL: there is none. */
+/** Make one slice. Returns a connection whose list is over, for the requests that it has kept; NULL: there is none. */
 struct psd_conn *psd_listing_work(struct psd_task *t);
 /** As psd_slow_tick(). */
 void psd_listing_tick(struct psd_task *t);

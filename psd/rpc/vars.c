@@ -13,7 +13,7 @@ static void add_variable(struct psd_list *l, const struct psd_variable *v)
     }
     ps_v1_VarAnswer a = ps_v1_VarAnswer_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(a.container, v->container->name)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.name, v->name));                 /* fits: checked names */
     a.dtype = (uint32_t)v->dtype;
     const ps_shape shape = psd_variable_shape(v);
     a.dims_count = (pb_size_t)shape.rank;

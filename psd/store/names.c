@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One map, and resets in lists; the protocol that keeps it true is in psd/directory/create.c, reset.c and tasklink.c. */
+/* One map, and resets in lists. The protocol that keeps them true is in psd/directory/create.c, reset.c and tasklink.c. */
 #include "mutate.h"
 
 #include "common/hash.h"
@@ -159,7 +159,7 @@ const struct psd_name *psd_names_in_next(const struct psd_names_in *in, const st
     return at_name(in, n->in.next);
 }
 
-/* There is room for a name of this container; false: no memory. */
+/* Make room for a name of this container. False: no memory. */
 static bool reserve_in(struct psd_directory *d, const char *container)
 {
     if (find_in(d, container) != NULL) {
@@ -180,7 +180,7 @@ static bool reserve_in(struct psd_directory *d, const char *container)
     return true;
 }
 
-/* n is new, or takes the place of was. */
+/* Put n into the list of its container. n is new, or takes the place of was. */
 static void in_add(struct psd_directory *d, struct psd_name *n, struct psd_name *was)
 {
     struct psd_names_in *in = find_in(d, n->container);
@@ -356,7 +356,8 @@ void psd_directory_forget(struct psd_directory *d, const char *container, const 
 void psd_directory_forget_container(struct psd_directory *d, const char *container)
 {
     const struct psd_names_in *in = find_in(d, container);
-    for (uint32_t left = in == NULL ? 0 : in->count; left > 0; left--) { /* with the last one `in` goes */
+    /* the count is taken first, because `in` is freed with its last name */
+    for (uint32_t left = in == NULL ? 0 : in->count; left > 0; left--) {
         psd_directory_forget(d, container, psd_names_in_first(in)->name);
     }
 }

@@ -34,11 +34,11 @@ struct psd_name {
 };
 struct psd_definition psd_name_definition(const struct psd_name *n);
 
-/* Names of one container: who is interested in one does not go through those of all. */
+/* The names of one container, so that a search in one container does not go through the names of all. */
 struct psd_names_in {
     /* derived: */
     struct psi_list all;       /* of psd_name.in, in the order in which they came */
-    uint32_t count, variables; /* those that are no queues */
+    uint32_t count, variables; /* names; names that are no queues */
     char container[];          /* with its NUL */
 };
 

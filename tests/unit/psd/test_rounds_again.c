@@ -288,7 +288,7 @@ TEST(test_awake_when_it_is_over)
     assert_waits(step(r, 1));
 }
 
-/* ... also what became of the STEP behind which it was lost, however many rounds have been closed since. */
+/* A member that was lost behind its STEP is told what became of that STEP, however many rounds have been closed since. */
 TEST(test_awake_behind_its_step_when_it_is_over)
 {
     struct rd *r = rd_joined(2, 0, PSD_ON_LOSS_SHRINK);
