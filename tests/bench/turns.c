@@ -157,7 +157,7 @@ static struct fc_reply set_rate(struct fc *c)
     m.rate = 0.25;
     memset(meta, 0, sizeof(meta));
     PSI_IGNORE(psi_msg_encode(&ps_v1_SetRate_msg, &m, meta, sizeof(meta), &bytes, NULL)); /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(item.container, PSI_CONTAINER_DEFAULT));                     /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(item.container, PSI_CONTAINER_DEFAULT));                     /* fits: a constant */
     wire_item(&body, &ps_v1_ContainerItem_msg, &item);
     struct fc_reply r = fc_call(c, PS_OP_SET_RATE, 0, c->next_id++, 0, meta, (uint32_t)psi_pad8((uint32_t)bytes), &body);
     wire_fini(&body);

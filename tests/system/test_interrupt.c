@@ -7,6 +7,7 @@
  * No wait here ends by itself: what is not ended from outside ends the program, by its time. test-timeout: 120
  */
 #include "api_test.h"
+#include "interrupt_test.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -38,45 +39,6 @@ static ps_queue *queue(ps_session *s, const char *name, int64_t capacity)
 }
 
 /* ---- calls in threads ---- */
-
-/* A call in a thread of its own, and how it ended. */
-struct waiter {
-    ps_status (*call)(struct waiter *w);
-    ps_session *s;
-    ps_queue *q;
-    ps_accumulator *a;
-    ps_work *work;
-    ps_variable *v;
-    pthread_t thread;
-    atomic_bool over;
-    ps_status status;
-    ps_reason reason;
-    char text[600];
-};
-
-static void *waiter_main(void *arg)
-{
-    struct waiter *w = arg;
-    w->status = w->call(w);
-    w->reason = ps_last_reason();
-    (void)snprintf(w->text, sizeof(w->text), "%s", ps_last_error());
-    atomic_store(&w->over, true);
-    return NULL;
-}
-
-static void waiter_start(struct waiter *w)
-{
-    atomic_store(&w->over, false);
-    assert_int_equal(pthread_create(&w->thread, NULL, waiter_main, w), 0);
-}
-
-static void waiter_join(struct waiter *w, ps_reason reason)
-{
-    assert_int_equal(pthread_join(w->thread, NULL), 0);
-    if (w->status != PS_CANCELLED || w->reason != reason) {
-        fail_msg("%s, %s: '%s'", ps_status_name(w->status), ps_reason_name(w->reason), w->text);
-    }
-}
 
 /* A thread that has not begun to wait is not meant: again until it has ended. */
 static void interrupt_until_over(struct waiter *w)

@@ -6,46 +6,13 @@
  *
  * No wait here ends by itself: what is not ended from outside ends the program, by its time. test-timeout: 120
  */
+#include "interrupt_test.h"
 #include "monitored_test.h"
 
 #include <signal.h>
 #include <sys/wait.h>
 
 enum { LONG_MS = 600000, MEMBERS = 3 };
-
-struct waiter {
-    ps_status (*call)(struct waiter *w);
-    ps_session *s;
-    pthread_t thread;
-    atomic_bool over;
-    ps_status status;
-    ps_reason reason;
-    char text[600];
-};
-
-static void *waiter_main(void *arg)
-{
-    struct waiter *w = arg;
-    w->status = w->call(w);
-    w->reason = ps_last_reason();
-    (void)snprintf(w->text, sizeof(w->text), "%s", ps_last_error());
-    atomic_store(&w->over, true);
-    return NULL;
-}
-
-static void waiter_start(struct waiter *w)
-{
-    atomic_store(&w->over, false);
-    assert_int_equal(pthread_create(&w->thread, NULL, waiter_main, w), 0);
-}
-
-static void waiter_join(struct waiter *w, ps_reason reason)
-{
-    assert_int_equal(pthread_join(w->thread, NULL), 0);
-    if (w->status != PS_CANCELLED || w->reason != reason) {
-        fail_msg("%s, %s: '%s'", ps_status_name(w->status), ps_reason_name(w->reason), w->text);
-    }
-}
 
 static ps_status in_pull(struct waiter *w)
 {
