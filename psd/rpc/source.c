@@ -264,7 +264,9 @@ void psd_rpc_source_read(struct psd_task *t, struct psd_conn *c, const struct ps
         fails(t, PS_UNAVAILABLE, "an answer that is none");
         return;
     }
-    memcpy((uint8_t *)s->piece.out + a->at, r->body, bytes);
+    if (bytes > 0) { /* 0: that file ends here; r->body may be NULL then */
+        memcpy((uint8_t *)s->piece.out + a->at, r->body, bytes);
+    }
     s->got += bytes;
     s->moved_ms = t->now_ms;
     bool cut = bytes < a->bytes;
