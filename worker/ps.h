@@ -53,9 +53,11 @@ typedef struct ps_session_options {
     ps_log_level log_level; /* PS_LOG_INFO: lines below it are not made */
     ps_log_fn log;          /* NULL: standard error */
     void *log_ctx;
-    const char *program;       /* shown to operators; NULL: from /proc/self/comm */
-    uint64_t seed;             /* of initializers; 0 is a value like any other */
-    const char *container;     /* of the session's variables outside ps_container_push(); NULL: "localhost" */
+    const char *program; /* shown to operators; NULL: from /proc/self/comm */
+    uint64_t seed;       /* of initializers; 0 is a value like any other */
+    /* of the session's variables outside ps_container_push(); NULL: "localhost". Trainers with different ones may be the same
+     * task of one cluster. */
+    const char *container;
     bool allow_soft_placement; /* a variable asked for on a device that its task lacks goes to CPU:0; false: an error */
     bool log_device_placement; /* one line per object in creation order, found or new: "v1: (Variable): /job:ps/task:0/..." */
     bool fail_fast; /* a call to a task that refuses connections, or that is no psd, is UNAVAILABLE after 0.3 s instead of at its

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The place of a trainer: at the directory, of two processes that are the same task of job worker, chief or master one trains.
+ * The place of a trainer: at the directory, of two processes that are the same task of job worker, chief or master, with the same
+ * default container, one trains. Programs with models in different containers share a cluster and never meet.
  *
  * Happy path: HELLO of a session names its task and its process (host and pid) -> no session of another process that is this task
  * is connected -> it is let in. So a process that was killed and started again comes in at once: the system has closed the
@@ -22,15 +23,28 @@ enum {
     RIVAL_KEPT_MS = 300000 /* SESSIONS names a rival for that long */
 };
 
-/* The record of another process, connected, that is this task; NULL: there is none. */
-static struct psd_record *find_holder(const struct psd_task *t, const char *job, const char *host, const ps_v1_Hello *hello)
+/* What a HELLO claims. */
+struct claim {
+    const ps_v1_Hello *hello;
+    const char *container; /* the session's default one */
+    char job[PS_JOB_BYTES_MAX + 1], host[PS_JOB_BYTES_MAX + 2];
+    char process[sizeof(((struct psd_record *)NULL)->rival)]; /* who claims, as text */
+};
+
+static bool is_of_place(const struct psd_record *r, const struct claim *c)
+{
+    return r->task == c->hello->task && strcmp(r->job, c->job) == 0 && strcmp(r->container, c->container) == 0;
+}
+
+/* The record of another process, connected, that holds the place; NULL: there is none. */
+static struct psd_record *find_holder(const struct psd_task *t, const struct claim *c)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         struct psd_record *r = value;
-        bool other_process = r->pid != hello->pid || strcmp(r->host, host) != 0;
-        if (r->conn != NULL && other_process && r->task == hello->task && strcmp(r->job, job) == 0) {
+        bool other_process = r->pid != c->hello->pid || strcmp(r->host, c->host) != 0;
+        if (r->conn != NULL && other_process && is_of_place(r, c)) {
             return r;
         }
     }
@@ -55,37 +69,37 @@ static bool is_alive(const struct psd_task *t, const struct psd_conn *holder, co
     return asked_ms >= t->config.beat_ms && asked_ms - t->config.beat_ms > silent_ms;
 }
 
-ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, struct psi_err *err)
+ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err)
 {
-    char job[PS_JOB_BYTES_MAX + 1], host[PS_JOB_BYTES_MAX + 2], rival[sizeof(((struct psd_record *)NULL)->rival)];
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, job, sizeof(job));
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
-    if (!t->is_directory || !psd_job_trains(job)) {
+    struct claim c = {.hello = hello, .container = container};
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, c.job, sizeof(c.job));
+    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, c.host, sizeof(c.host));
+    if (!t->is_directory || !psd_job_trains(c.job)) {
         return PS_OK;
     }
-    PSI_IGNORE(snprintf(rival, sizeof(rival), "process %u on %s", hello->pid, host)); /* fits */
+    PSI_IGNORE(snprintf(c.process, sizeof(c.process), "process %u on %s", hello->pid, c.host)); /* fits */
     struct psd_record *holder = NULL;
-    while ((holder = find_holder(t, job, host, hello)) != NULL) {
+    while ((holder = find_holder(t, &c)) != NULL) {
         const struct psd_conn *conn = holder->conn;
         uint64_t silent_ms = t->now_ms - conn->heard_ms;
         if (conn->link->paused || silent_ms < t->config.lease_ms) { /* paused: it is this task that does not read */
             bool alive = is_alive(t, conn, hello, silent_ms);
             PSI_IGNORE(psi_fail_as(err, alive ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE, PS_REASON_CONFLICT,
                                    "process %u on %s is /job:%s/task:%u, since %.1f s, and was heard %.1f s ago: while it is, "
-                                   "another process (%u on "
-                                   "%s) is not let in as this task; end one of the two, or give this one another task_index",
-                                   holder->pid, holder->host, job, hello->task, (double)(t->now_ms - holder->begun_ms) / 1000,
-                                   (double)silent_ms / 1000, hello->pid, host)); /* caller */
-            if (strcmp(holder->rival, rival) != 0 || t->now_ms - holder->rival_logged_ms >= LOG_MS) {
+                                   "another process (%u on %s) is not let in as this task; end one of the two, or give this one "
+                                   "another task_index; or another container than '%s', where it is another program",
+                                   holder->pid, holder->host, c.job, hello->task, (double)(t->now_ms - holder->begun_ms) / 1000,
+                                   (double)silent_ms / 1000, hello->pid, c.host, container)); /* caller */
+            if (strcmp(holder->rival, c.process) != 0 || t->now_ms - holder->rival_logged_ms >= LOG_MS) {
                 holder->rival_logged_ms = t->now_ms;
-                psd_log(t, PSI_LOG_WARN, "worker_refused", PSI_KV("peer", rival), PSI_KV("st", ps_status_name(err->code)),
+                psd_log(t, PSI_LOG_WARN, "worker_refused", PSI_KV("peer", c.process), PSI_KV("st", ps_status_name(err->code)),
                         PSI_KV("msg", err->text));
             }
-            memcpy(holder->rival, rival, sizeof(rival));
+            memcpy(holder->rival, c.process, sizeof(c.process));
             holder->rival_ms = t->now_ms;
             return err->code;
         }
-        displace(t, holder, rival, silent_ms);
+        displace(t, holder, c.process, silent_ms);
     }
     return PS_OK;
 }

@@ -255,13 +255,14 @@ void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_H
     answer(t, c, r, hello, &none, false);
 }
 
-static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello)
+static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const char *container)
 {
     struct psd_record *record = c->record;
     psd_lease_end(t, record); /* it may have been another task */
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
     psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
+    PSI_IGNORE(snprintf(record->container, sizeof(record->container), "%s", container)); /* fits */
     record->task = hello->task;
     record->pid = hello->pid;
     record->connection = hello->connection;
@@ -292,7 +293,11 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
 {
     struct psi_err err;
     struct unresolved u = {.count = 0};
+    char container[PS_CONTAINER_BYTES_MAX + 1];
     ps_status st = check_session(hello, &err);
+    if (st == PS_OK) {
+        st = psd_container_parse((const pb_bytes_array_t *)(const void *)&hello->container, container, &err);
+    }
     if (st == PS_OK && t->draining) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
@@ -303,7 +308,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
         st = read_unresolved(r, &u, &err);
     }
     if (st == PS_OK) {
-        st = psd_claim(t, hello, &err);
+        st = psd_claim(t, hello, container, &err);
     }
     bool fresh = false;
     struct psd_record *record = st == PS_OK ? record_get(t, hello, &fresh, &err) : NULL;
@@ -319,7 +324,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     c->record = record;
     c->hello_done = true;
     psd_conn_admit(t, c);
-    describe(t, c, hello);
+    describe(t, c, hello, container);
     bool known = !fresh && hello->record == record->name;
     psd_session_end_waits(t, record, true); /* their lists come again, whole */
     settle(t, record, &u, hello->next_number, known);

@@ -100,10 +100,10 @@ void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 
 /* ---- claim.c: the place of a trainer ---- */
-/** Directory: may the session of this HELLO be the task that it names? A process that was silent for a lease loses its place.
- * UNAVAILABLE, CONFLICT: another process has the place, and may be dead. FAILED_PRECONDITION, CONFLICT: another process has it,
- * and lives. */
-ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, struct psi_err *err) PSI_MUST;
+/** Directory: may the session of this HELLO, with this default container, be the task that it names? A process that was silent
+ * for a lease loses its place. UNAVAILABLE, CONFLICT: another process has the place, and may be dead. FAILED_PRECONDITION,
+ * CONFLICT: another process has it, and lives. */
+ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
 /** The last process that was refused the place of this session in the last five minutes, "" when none was. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
 

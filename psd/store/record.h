@@ -94,6 +94,7 @@ struct psd_record {
     char job[PS_JOB_BYTES_MAX + 1];
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the session's default one */
     uint32_t task, pid;
     uint64_t lease_until_ms;                   /* directory: membership */
     bool member;                               /* ... as of the last tick: its task counts as up */

@@ -219,6 +219,10 @@ def hello_kept_out(f):
     hello(f, kept_out_ms=1500)
 
 
+def hello_container(f):
+    hello(f, kept_out_ms=1500, container=b"models/one")
+
+
 def hello_answer(f):
     is_frame(f, "HELLO", "CRC REPLY", id=0)
     same(f.reply_meta(), status=0, text="")
@@ -936,7 +940,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "task_load_asked": task_load_asked,
             "share_beat": share_beat, "changed_beat": changed_beat, "saved_beat": saved_beat, "step_beat": step_beat, "task_saved": of_number("TASK_SAVED", 104), "task_cut_same": task_cut_same, "checkpoints_failed": checkpoints_failed, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,
-            "hello": hello, "hello_kept_out": hello_kept_out, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
+            "hello": hello, "hello_kept_out": hello_kept_out, "hello_container": hello_container, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
             "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "assign_slot": assign_slot, "add_reply": add_reply, "pull": pull,

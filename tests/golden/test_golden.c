@@ -29,7 +29,7 @@
 
 #define FRAMES "tests/golden/frames/"
 
-static void hello_of(struct wire *out, uint64_t kept_out_ms)
+static void hello_of(struct wire *out, uint64_t kept_out_ms, const char *container)
 {
     struct psi_cluster cluster;
     struct psi_buf body;
@@ -56,6 +56,7 @@ static void hello_of(struct wire *out, uint64_t kept_out_ms)
     m.pid = 4711;
     PSI_IGNORE(PSI_BYTES_SET(m.program, "pstrain"));
     m.kept_out_ms = kept_out_ms;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, container));
     static const ps_v1_UnresolvedItem items[] = {{.number = 297}, {.number = 299, .abandoned = true}};
     list_add(&body, &ps_v1_UnresolvedItem_msg, &items[0]);
     list_add(&body, &ps_v1_UnresolvedItem_msg, &items[1]);
@@ -67,13 +68,19 @@ static void hello_of(struct wire *out, uint64_t kept_out_ms)
 
 static void hello(struct wire *out)
 {
-    hello_of(out, 0);
+    hello_of(out, 0, "");
 }
 
 /* Another process holds the place of this worker. */
 static void hello_kept_out(struct wire *out)
 {
-    hello_of(out, 1500);
+    hello_of(out, 1500, "");
+}
+
+/* The session's default container is said. */
+static void hello_container(struct wire *out)
+{
+    hello_of(out, 1500, "models/one");
 }
 
 static void hello_answer(struct wire *out)
@@ -396,6 +403,7 @@ static const struct golden {
 } goldens[] = {
     {"hello", hello},
     {"hello_kept_out", hello_kept_out},
+    {"hello_container", hello_container},
     {"hello_answer", hello_answer},
     {"open", open_request},
     {"open_answer", open_answer},

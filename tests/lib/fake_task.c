@@ -37,6 +37,7 @@ void fake_init(struct fake *f, const char *spec, const char *job, uint32_t task,
                                        .cluster_name = "",
                                        .job = job,
                                        .task = task,
+                                       .container = "models/one",
                                        .host = "here",
                                        .program = "test"};
     f->crc = crc;

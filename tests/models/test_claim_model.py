@@ -3,7 +3,7 @@
 """Explicit-state model of two processes that are one trainer (psd/rpc/claim.c): which of them the directory lets in.
 usage: test_claim_model.py [SCENARIO [RULE ...]]
 
-Processes say HELLO for one and the same place. Whoever is let in sends a beat in every tick; a beat arrives within two ticks, also one
+Processes say HELLO for one and the same place: job, task and default container. Processes of different places do not see each other. Whoever is let in sends a beat in every tick; a beat arrives within two ticks, also one
 of a process that has died since. In any interleaving processes are killed (the directory sees the end of the connection, sooner or
 later), are lost with their machine (it never does), stand still and go on, lose their connection and come back; the directory stands
 still, or does not read one of them for want of memory, and reads what came meanwhile when it goes on, or is restarted and has forgotten

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # test-timeout: 180
 """Two processes that are the same worker: the second one is refused and says beside whom, the first one trains on; a worker that was
-killed is started again at once."""
+killed is started again at once; workers of programs with different containers do not meet."""
 import json
 import subprocess
 import unittest
@@ -21,6 +21,9 @@ class Twins(Tasks):
         self.assertIsNone(first.popen.poll())
         return said
 
+    def workers_answer(self):
+        return subprocess.run([*PREFIX, PSCTL, "-t", self.ps.addresses[0], "workers"], env=environment(), check=True, capture_output=True, text=True)
+
     def test_asynchronous(self):
         for i in range(2):
             self.start_ps(i)
@@ -28,9 +31,7 @@ class Twins(Tasks):
         first.wait_line("variables created")
         second = self.worker(0, *GOOD, "--epochs", ENDLESS)
         self.refused(first, second)
-        answer = subprocess.run([*PREFIX, PSCTL, "-t", self.ps.addresses[0], "workers"], env=environment(), check=True,
-                                capture_output=True, text=True)
-        self.assertRegex(answer.stderr, r"/job:worker/task:0 is process %d .*process %d on .*was refused" % (first.popen.pid, second.popen.pid))
+        self.assertRegex(self.workers_answer().stderr, r"/job:worker/task:0 is process %d .*process %d on .*was refused" % (first.popen.pid, second.popen.pid))
         answer = subprocess.run([*PREFIX, PSCTL, "-t", self.ps.addresses[0], "workers", "--json"], env=environment(), check=True,
                                 capture_output=True, text=True)
         rivals = [s["rival"] for s in json.loads(answer.stdout)["sessions"]]
@@ -40,6 +41,17 @@ class Twins(Tasks):
         first.kill()
         third = self.worker(0, *GOOD, "--epochs", ENDLESS)  # at once, within the lease of the one before
         third.wait_line("continuing")
+
+    def test_two_containers(self):
+        """Two programs on one cluster, each with its worker 0."""
+        for i in range(2):
+            self.start_ps(i)
+        first = self.worker(0, *GOOD, "--container", "one", "--epochs", ENDLESS)
+        first.wait_line("variables created")
+        second = self.worker(0, *GOOD, "--container", "two", "--epochs", ENDLESS)
+        second.wait_line("variables created")
+        self.refused(first, self.worker(0, *GOOD, "--container", "one", "--epochs", ENDLESS))
+        self.assertIsNone(second.popen.poll())
 
     def test_in_rounds(self):
         for i in range(2):
@@ -53,7 +65,7 @@ class Twins(Tasks):
 
 def load_tests(*_):
     """Not those of the class that it comes from."""
-    return unittest.TestSuite(Twins(name) for name in ("test_asynchronous", "test_in_rounds"))
+    return unittest.TestSuite(Twins(name) for name in ("test_asynchronous", "test_two_containers", "test_in_rounds"))
 
 
 if __name__ == "__main__":

@@ -249,6 +249,7 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
                    .cluster_name = opening->cluster_name,
                    .job = s->job,
                    .task = s->task,
+                   .container = s->scopes.container,
                    .host = opening->host,
                    .program = opening->program,
                    .pid = (uint32_t)s->pid,

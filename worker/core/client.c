@@ -35,6 +35,7 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     copy_text(c->target, sizeof(c->target), config->target);
     copy_text(c->cluster_name, sizeof(c->cluster_name), config->cluster_name);
     copy_text(c->job, sizeof(c->job), config->job);
+    copy_text(c->container, sizeof(c->container), config->container);
     copy_text(c->host, sizeof(c->host), config->host);
     copy_text(c->program, sizeof(c->program), config->program);
     c->task = config->task;

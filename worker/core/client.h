@@ -319,6 +319,7 @@ struct psi_client {
     char cluster_name[PS_JOB_BYTES_MAX + 1];
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the session's default one; "": PSI_CONTAINER_DEFAULT */
     char host[65], program[65];
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;

@@ -144,6 +144,7 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
     m.cluster_hash = c->known ? c->cluster_hash : 0;
     PSI_BYTES_SET(m.job, c->job);
     m.task = c->task;
+    PSI_BYTES_SET(m.container, c->container);
     PSI_BYTES_SET(m.host, c->host);
     PSI_BYTES_SET(m.program, c->program);
     m.pid = c->pid;

@@ -43,6 +43,7 @@ struct psi_client_config {
     const char *cluster_name;          /* "" = not stated */
     const char *job;                   /* "" = none */
     uint32_t task;
+    const char *container; /* the session's default one; NULL: PSI_CONTAINER_DEFAULT */
     const char *host, *program;
     uint32_t pid;
     int64_t operation_timeout_ms, ready_timeout_ms;

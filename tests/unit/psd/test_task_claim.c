@@ -22,6 +22,16 @@ static struct fc_reply claim(struct fc *c, uint32_t pid, uint64_t kept_out_ms)
     return c->hello_reply;
 }
 
+/* The same, of a program whose model is in that container. */
+static struct fc_reply claim_in(struct fc *c, const char *container, uint32_t pid)
+{
+    struct fc_hello h;
+    hello_of(c, &h, "worker", 0, pid, 0);
+    PSI_IGNORE(PSI_BYTES_SET(h.m.container, container)); /* fits */
+    PSI_IGNORE(fc_hello(c, &h));                         /* in the reply */
+    return c->hello_reply;
+}
+
 static struct env *with_holder(struct fc *holder)
 {
     struct env *e = env_new(NULL);
@@ -193,6 +203,27 @@ TEST(test_no_rivals)
     c[1].session[0] ^= 1;
     hello_of(&c[1], &h, "chief", 0, 33, 0);
     assert_int_equal(fc_hello(&c[1], &h), PS_UNAVAILABLE);
+}
+
+/* Programs with models in different containers never meet; who does not say its container is of the default one. */
+TEST(test_containers)
+{
+    struct fc holder, c[4];
+    struct env *e = with_holder(&holder);
+    for (uint8_t i = 0; i < 4; i++) {
+        fc_init(&c[i], e->t, (uint8_t)(10 + i));
+    }
+    assert_applied(claim_in(&c[0], "other", 22));
+    assert_applied(claim_in(&c[1], "others", 33));
+    assert_rival(e, "");
+    assert_reply(claim_in(&c[2], "localhost", 44), PS_UNAVAILABLE, "process 11");
+    assert_reply(claim_in(&c[2], "other", 44), PS_UNAVAILABLE, "process 22 on testhost is /job:worker/task:0");
+    assert_reply(claim_in(&c[3], "no/ container", 55), PS_INVALID_ARGUMENT, "container");
+    /* who is silent gives way to its own rivals only */
+    e->t->core->now_ms += PS_LEASE_MS;
+    assert_applied(claim_in(&c[2], "other", 44));
+    assert_true(fc_closed_for(c[0].conn, "nothing was heard for a lease"));
+    assert_false(shell_is_closed(holder.conn));
 }
 
 /* Another ps than the directory asks nobody: who trains is decided in one place. */

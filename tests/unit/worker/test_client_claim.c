@@ -14,6 +14,8 @@ static ps_v1_Hello refuse(struct fake *f, ps_status st)
     fake_connect(f, 0);
     struct fake_frame *hello = fake_take(f, 0, PS_OP_HELLO);
     assert_int_equal(psi_msg_decode(&ps_v1_Hello_msg, &m, hello->meta, hello->h.meta_bytes, NULL), PS_OK);
+    assert_int_equal(m.container.size, strlen("models/one")); /* of fake_task.c */
+    assert_memory_equal(m.container.bytes, "models/one", m.container.size);
     fake_reply(f, 0, PS_OP_HELLO, hello->h.id, false,
                &(struct fake_answer){.status = st, .reason = PS_REASON_CONFLICT, .text = "process 1 on h is /job:worker/task:0"});
     return m;
