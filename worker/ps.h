@@ -795,7 +795,8 @@ typedef struct ps_session_info {
     double steps_per_second; /* of the global step that it sees, over its last five beats (10 s); 0 when that stands still */
     uint32_t waits, in_progress;
     uint64_t held_bytes; /* of the task's memory budget: values on their way in and out, calls */
-    char rival[96]; /* directory: another process that says it is this task, and was refused in the last 5 minutes; "": none */
+    char rival[96]; /* directory: another process that says it is this task, and was refused in the last 5 minutes; "": none, or
+                       over */
 } ps_session_info;
 typedef void (*ps_session_info_fn)(void *ctx, const ps_session_info *info);
 /** The sessions that one task of ps_cluster_tasks() knows, by job and task. The directory (ps_task_info.directory) knows all that

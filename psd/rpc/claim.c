@@ -51,6 +51,19 @@ static struct psd_record *find_holder(const struct psd_task *t, const struct cla
     return NULL;
 }
 
+/* This process is let in: whoever kept it out does so no longer. */
+static void forget_rival(const struct psd_task *t, const struct claim *c)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        struct psd_record *r = value;
+        if (is_of_place(r, c) && strcmp(r->rival, c->process) == 0) {
+            r->rival[0] = '\0';
+        }
+    }
+}
+
 static void displace(struct psd_task *t, struct psd_record *holder, const char *rival, uint64_t silent_ms)
 {
     struct psd_conn *conn = holder->conn;
@@ -101,10 +114,12 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *co
         }
         displace(t, holder, c.process, silent_ms);
     }
+    forget_rival(t, &c);
     return PS_OK;
 }
 
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record)
 {
-    return record->rival[0] != '\0' && t->now_ms - record->rival_ms < RIVAL_KEPT_MS ? record->rival : "";
+    bool holds = record->conn != NULL;
+    return holds && record->rival[0] != '\0' && t->now_ms - record->rival_ms < RIVAL_KEPT_MS ? record->rival : "";
 }

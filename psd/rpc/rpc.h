@@ -104,7 +104,8 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
  * for a lease loses its place. UNAVAILABLE, CONFLICT: another process has the place, and may be dead. FAILED_PRECONDITION,
  * CONFLICT: another process has it, and lives. */
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
-/** The last process that was refused the place of this session in the last five minutes, "" when none was. */
+/** The last process that was refused the place of this session in the last five minutes; "": there is none, the process was let
+ * in since, or the session has no connection. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
 
 /* ---- job.c: the end of a job ---- */

@@ -51,6 +51,11 @@ class Twins(Tasks):
         second = self.worker(0, *GOOD, "--container", "two", "--epochs", ENDLESS)
         second.wait_line("variables created")
         self.refused(first, self.worker(0, *GOOD, "--container", "one", "--epochs", ENDLESS))
+        self.assertRegex(self.workers_answer().stderr, r"is process %d .*was refused" % first.popen.pid)
+        first.kill()
+        third = self.worker(0, *GOOD, "--container", "one", "--epochs", ENDLESS)
+        third.wait_line("continuing")  # the directory has seen the end of the first one
+        self.assertNotIn("was refused", self.workers_answer().stderr)
         self.assertIsNone(second.popen.poll())
 
     def test_in_rounds(self):

@@ -124,7 +124,7 @@ static void note_rivals(struct psctl *c, const struct sessions *all)
         const ps_session_info *s = &all->at[i];
         if (s->rival[0] != '\0') {
             char name[96];
-            psctl_note(c, "%s is process %u on %s; %s says that it is this task too and was refused: end one of the two",
+            psctl_note(c, "%s is process %u on %s; %s says that it is this task too and was refused: if both run, end one",
                        psctl_task_text(s->job, s->task, name, sizeof(name)), s->pid, s->host, s->rival);
         }
     }

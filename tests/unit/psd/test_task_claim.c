@@ -226,6 +226,25 @@ TEST(test_containers)
     assert_false(shell_is_closed(holder.conn));
 }
 
+/* A conflict is over when the holder has ended, and when the process that was refused was let in. */
+TEST(test_rival_is_over)
+{
+    struct fc holder, second;
+    struct env *e = with_holder(&holder);
+    fc_init(&second, e->t, 3);
+    assert_reply(claim(&second, 22, 0), PS_UNAVAILABLE, "process 11");
+    assert_rival(e, "process 22 on testhost");
+    shell_cut(holder.conn);
+    assert_rival(e, ""); /* its record is kept */
+    assert_applied(claim(&holder, 11, 0));
+    assert_rival(e, "process 22 on testhost"); /* the two are there still */
+    shell_cut(holder.conn);
+    assert_applied(claim(&second, 22, 0));
+    shell_cut(second.conn);
+    assert_applied(claim(&holder, 11, 0));
+    assert_rival(e, "");
+}
+
 /* Another ps than the directory asks nobody: who trains is decided in one place. */
 TEST(test_other_tasks)
 {
