@@ -319,6 +319,20 @@ static bool can_be(const struct psi_saved_variable *v)
     return v->dtype == PS_STRING ? v->bytes >= (elements + 1) * 8 : v->bytes == elements * ps_dtype_bytes(v->dtype);
 }
 
+static ps_status take_container(struct psi_saved_state *s, const char *name, struct psi_err *err)
+{
+    if (s->container_count > 0 && strcmp(s->containers[s->container_count - 1].name, name) == 0) {
+        return PS_OK;
+    }
+    struct psi_saved_container *all = psi_grow(s->containers, s->container_count, &s->container_capacity, sizeof(*all));
+    if (all == NULL) {
+        return no_memory(err);
+    }
+    s->containers = all;
+    (void)snprintf(all[s->container_count++].name, sizeof(all->name), "%s", name);
+    return PS_OK;
+}
+
 static ps_status take_variable(struct state_reading *r, struct cursor *c, struct psi_err *err)
 {
     struct psi_saved_state *s = r->out;
@@ -328,8 +342,9 @@ static ps_status take_variable(struct state_reading *r, struct cursor *c, struct
     if (c->bad || (has_value && !can_be(&v))) {
         return lost(err, "a variable that cannot be");
     }
-    if (!has_value) {
-        return PS_OK;
+    ps_status st = take_container(s, v.container, err);
+    if (st != PS_OK || !has_value) {
+        return st;
     }
     while (v.array_count <= PSI_SAVED_SLOTS_MAX && saved_slot_name(v.optimizer.kind, v.array_count - 1) != NULL) {
         v.array_count++;
@@ -341,7 +356,7 @@ static ps_status take_variable(struct state_reading *r, struct cursor *c, struct
     s->variables = all;
     all[s->variable_count++] = v;
     void *old = NULL;
-    ps_status st = psi_u64_map_put(&r->by_creation, v.creation, (void *)(uintptr_t)s->variable_count, &old, err);
+    st = psi_u64_map_put(&r->by_creation, v.creation, (void *)(uintptr_t)s->variable_count, &old, err);
     return st == PS_OK && old != NULL ? lost(err, "a variable comes twice") : st;
 }
 
@@ -443,6 +458,7 @@ void psi_saved_state_fini(struct psi_saved_state *s)
     }
     psi_free(s->variables);
     psi_free(s->files);
+    psi_free(s->containers);
     memset(s, 0, sizeof(*s));
 }
 

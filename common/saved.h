@@ -69,12 +69,18 @@ struct psi_saved_values {
     uint64_t bytes, header_bytes; /* prefix and padding included */
     uint32_t header_sum;
 };
+/* A container that has a variable, with a value or without one, or a queue. */
+struct psi_saved_container {
+    char name[PS_CONTAINER_BYTES_MAX + 1];
+};
 /* What a state file says. */
 struct psi_saved_state {
     struct psi_saved_variable *variables;
     size_t variable_count, variable_capacity;
     struct psi_saved_values *files;
     size_t file_count, file_capacity;
+    struct psi_saved_container *containers; /* in the order of the variables and queues; one may come several times */
+    size_t container_count, container_capacity;
 };
 void psi_saved_state_fini(struct psi_saved_state *s);
 /** Name of a slot in TensorFlow's files ("Adagrad"); NULL: there is no such slot. */

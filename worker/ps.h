@@ -969,6 +969,14 @@ PS_API ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_c
  */
 PS_API ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path, const ps_checkpoint_options *options,
                                       int *out_variables);
+typedef void (*ps_checkpoint_container_fn)(void *ctx, const char *container); /* container: valid during the callback */
+/**
+ * The containers that a checkpoint has, of all its tasks, by name: each that had a variable or a queue at the cut. What was reset
+ * since is among them, and is not restored. Reads the state files, not the values. Blocks; the session's timeout holds for each
+ * range that is read; callbacks on the calling thread before it returns, and none where it fails.
+ * Errors: those of verify; UNAVAILABLE also where a task of the checkpoint is none of the cluster now. Any thread.
+ */
+PS_API ps_status ps_checkpoint_containers(ps_session *s, uint64_t number, ps_checkpoint_container_fn each, void *ctx);
 /**
  * Delete a checkpoint at all tasks that are connected; force: also the newest one that is whole.
  * Errors: NOT_FOUND, FAILED_PRECONDITION (it is being made; it is the newest one; no checkpoint_dir), DATA_LOSS (the disk of the

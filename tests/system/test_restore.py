@@ -221,6 +221,43 @@ class Restored(Restoring):
         self.assertEqual((self.values(c), x()), (now, 3))
         self.assertNotEqual(now, saved)
 
+    def test_what_is_left_out_is_said(self):
+        """The containers of the checkpoint are listed, and no others; of one that was reset since it is said that it stays."""
+        c = self.cluster("--checkpoint_seconds", "0")
+        file = os.path.join(self.place, "x.safetensors")
+        write_safetensors(file, {"x": ("F32", [1], struct.pack("<f", 1))})
+        for container in ("gone", "anew", "stays"):
+            psctl(c, "import", file, "--container", container)
+        first = self.save(c)
+        psctl(c, "import", file, "--container", "younger")
+        psctl(c, "reset", "gone", "--yes")
+        psctl(c, "reset", "anew", "--yes")
+        psctl(c, "import", file, "--container", "anew")
+        said = psctl(c, "checkpoint", "restore", str(first), "--yes")
+        self.assertIn("container 'stays' goes back: now at", said)
+        self.assertNotIn("younger", said)
+        self.assertIn("container 'gone' has nothing now, and comes back unless it was reset since", said)
+        for container in ("gone", "anew"):
+            self.assertIn("container '%s' was left out: it was reset since, and stays as it is" % container, said)
+        self.assertNotIn("container 'stays' was left out", said)
+        self.assertIn("checkpoint %d is restored without 2 of its 3 containers, and saved so as checkpoint" % first, said)
+        out = psctl(c, "checkpoint", "restore", str(first), "--yes", "--json")
+        self.assertEqual(out["left_out"], ["anew", "gone"])
+        out = psctl(c, "checkpoint", "restore", str(first), "--yes", "--container", "stays", "--json")
+        self.assertEqual(out["left_out"], [])
+
+    def test_a_name_is_refused_before_the_save(self):
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 10)
+        first = self.save(c)
+        self.train(c, 20)
+        now = self.values(c)
+        before = psctl(c, "checkpoint", "list", "--json")
+        said = psctl(c, "checkpoint", "restore", str(first), "--container", "localhots", "--yes", code=1)
+        self.assertIn("checkpoint %d has no container 'localhots' (did you mean localhost?); nothing was saved or restored" % first, said)
+        self.assertEqual(psctl(c, "checkpoint", "list", "--json"), before)
+        self.assertEqual(self.values(c), now)
+
     def test_not_restored_where_the_save_fails(self):
         c = self.cluster("--checkpoint_seconds", "0")
         self.train(c, 20)
@@ -508,6 +545,44 @@ class Answered(Restoring):
             file = os.path.join(place, "all.safetensors")
             write_safetensors(file, {"w": ("F32", [4], bytes(16))})
             self.assertNotIn("saved", psctl(c, "import", file, "--json"))
+
+    def test_one_variable_is_imported(self):
+        """It is saved as a file of many is."""
+        c, _, _ = self.trained_twice()
+        file = os.path.join(self.place, "values.npy")
+        name = sorted(self.values(c))[0]
+        psctl(c, "get", name, "--npy", file)
+        self.train(c, 30)
+        out = psctl(c, "import", name + "=" + file, "--yes", "--json")
+        self.assertEqual(out["saved"], 3)
+        saved = self.values(c)
+        self.restart(c, 0, 1)
+        self.assertEqual(self.all_there(c, saved.keys()), saved)
+        self.train(c, 40)
+        self.assertIn("saved as checkpoint 4", psctl(c, "import", name + "=" + file, "--yes"))
+
+    def test_an_import_across_a_kill(self):
+        """The value is in, and the checkpoint waits for a ps that stands still, which is killed then."""
+        for lost in ((1,), (0, 1)):
+            with self.subTest(lost=lost):
+                c, _, _ = self.trained_twice("--lease", "120s")
+                owned = sorted(v["name"] for v in psctl(c, "vars", "--json")["variables"] if v["task"].endswith(":0"))[0]
+                file = os.path.join(self.place, "values.npy")
+                psctl(c, "get", owned, "--npy", file)
+                self.train(c, 30)
+                c.tasks[1].send_signal(signal.SIGSTOP)
+                asked = subprocess.Popen([PSCTL, "-t", c.addresses[0], "--timeout", "6s", "import", owned + "=" + file, "--yes"],
+                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+                self.addCleanup(asked.kill)
+                until(lambda: "writing" in run(PSCTL, "-t", c.addresses[0], "--timeout", "1s", "checkpoint", "list")[1],
+                      "no checkpoint was begun")
+                self.restart(c, *lost)
+                out = asked.communicate(timeout=WAIT_S)[0]
+                self.assertEqual(asked.returncode, 1, out)
+                self.assertIn("some of the imported values may be gone: ", out)
+                self.assertIn("; import again", out)
+                self.assertNotIn("(null)", out)
+                self.assertNotIn("the values are imported, and not saved", out)
 
     def test_a_save_across_a_kill(self):
         """It waits for a ps that stands still, which is killed then, alone or with the directory: another one is not made in its

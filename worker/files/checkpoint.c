@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_checkpoint_verify() and ps_checkpoint_export(): files of a checkpoint, read from the tasks that have them (common/saved.h).
+ * ps_checkpoint_verify(), ps_checkpoint_containers() and ps_checkpoint_export(): files of a checkpoint, read from the tasks that
+ * have them (common/saved.h).
  *
  * Happy path: the manifest of one task says which files there are -> they are read in ranges, several on their way at a time.
  * Export: the state files say which variables there are -> tensors -> headers -> each file of values is read once, and its pieces
@@ -741,6 +742,64 @@ ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path,
     if (st == PS_OK && out_variables != NULL) {
         *out_variables = (int)e.var_count;
     }
+    exporter_fini(&e);
+    return psi_api_result(&err, st);
+}
+
+/* ---- the containers ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Names that borrow from e's states, sorted; one may come several times. The caller frees the list. NULL: no memory. */
+static const char **container_names(const struct exporter *e, size_t *out_count)
+{
+    size_t total = 0;
+    *out_count = 0;
+    for (size_t k = 0; k < e->source_count; k++) {
+        total += e->sources[k].state.container_count;
+    }
+    const char **names = psi_calloc(total + 1, sizeof(*names));
+    for (size_t k = 0; names != NULL && k < e->source_count; k++) {
+        for (size_t i = 0; i < e->sources[k].state.container_count; i++) {
+            names[(*out_count)++] = e->sources[k].state.containers[i].name;
+        }
+    }
+    if (*out_count > 0) {
+        qsort(names, *out_count, sizeof(*names), by_text);
+    }
+    return names;
+}
+
+ps_status ps_checkpoint_containers(ps_session *s, uint64_t number, ps_checkpoint_container_fn each, void *ctx)
+{
+    PSI_API_VISIT(s);
+    struct psi_err err = {0};
+    struct exporter e = {.r = {.session = s, .number = number}};
+    const char **names = NULL;
+    size_t count = 0;
+    ps_status st = take_options(&e.r, NULL, &err);
+    if (st == PS_OK && each == NULL) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "each is NULL");
+    }
+    st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
+    if (st == PS_OK) {
+        st = reading_open(&e.r, &err);
+        st = st == PS_OK ? read_states(&e, &err) : st;
+        psi_api_go_outside(s);
+    }
+    if (st == PS_OK) {
+        names = container_names(&e, &count);
+        st = names != NULL ? PS_OK : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the containers");
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (i == 0 || strcmp(names[i], names[i - 1]) != 0) {
+            each(ctx, names[i]);
+        }
+    }
+    psi_free(names);
     exporter_fini(&e);
     return psi_api_result(&err, st);
 }

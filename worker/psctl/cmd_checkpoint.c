@@ -367,6 +367,7 @@ static uint64_t sum_of_lives(const struct psctl *c)
 static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
 {
     bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
+    f->unknown = f->unknown || !same;
     if (f->status == PS_OK && !same) {
         *f = (struct failure){.status = PS_UNAVAILABLE, .reason = PS_REASON_LOST, .unknown = true};
         (void)snprintf(
@@ -445,8 +446,9 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
         return PSCTL_OK;
     }
     psctl_failed(c, f.status, f.reason,
-                 "the values are imported, and not saved: %.900s; a task that is lost now comes back with what was saved before: "
-                 "psctl checkpoint save, or import again where one was lost",
+                 f.unknown ? "some of the imported values may be gone: %.900s; import again"
+                           : "the values are imported, and not saved: %.900s; a task that is lost now comes back with what was "
+                             "saved before: psctl checkpoint save, or import again where one was lost",
                  f.text);
     return PSCTL_FAILED;
 }
@@ -666,6 +668,55 @@ static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_
     return f;
 }
 
+/* left_out: containers that did not go back. */
+static void say_restored(const struct psctl *c, uint64_t number, const struct goes *goes, size_t left_out, uint64_t saved)
+{
+    char without[80] = "";
+    if (left_out > 0 && goes->known) {
+        (void)snprintf(without, sizeof(without), " without %zu of its %zu containers", left_out, goes->count);
+    } else if (left_out > 0) {
+        (void)snprintf(without, sizeof(without), ", while %zu container%s", left_out, left_out == 1 ? " stays" : "s stay");
+    }
+    (void)printf("checkpoint %" PRIu64 " is %s%s, and saved so as checkpoint %" PRIu64 "\n", number,
+                 c->spread ? "spread over all ps tasks" : "restored", without, saved);
+}
+
+/* The user has agreed. */
+static enum psctl_exit restore_confirmed(struct psctl *c, uint64_t number, struct goes *goes)
+{
+    uint64_t before = 0;
+    if (!c->no_save && !save_first(c, number, &before)) {
+        return PSCTL_FAILED;
+    }
+    psctl_goes_mark(c, goes);
+    psctl_restart_clock(c);
+    psctl_leave_says(
+        "a restore that has begun goes on, and is saved then: psctl status and psctl checkpoint list say how it ends");
+    uint64_t saved = 0;
+    int directory = psctl_directory(c);
+    struct failure f = restore_and_save(c, number, &saved);
+    if (f.status != PS_OK) {
+        return failed(c, &f, directory);
+    }
+    psctl_leave_says(NULL);
+    psctl_restart_clock(c);
+    json_t *left = psctl_goes_left_out(c, goes); /* before the answer, which says how many */
+    if (c->json) {
+        json_t *answer = json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved);
+        if (!c->no_save) {
+            (void)json_object_set_new(answer, "before", json_integer((json_int_t)before));
+        }
+        if (left != NULL && goes->known) {
+            (void)json_object_set(answer, "left_out", left);
+        }
+        cli_json_print(answer);
+    } else {
+        say_restored(c, number, goes, json_array_size(left), saved);
+    }
+    json_decref(left);
+    return PSCTL_OK;
+}
+
 static enum psctl_exit restore(struct psctl *c)
 {
     enum psctl_exit code = PSCTL_FAILED;
@@ -676,32 +727,11 @@ static enum psctl_exit restore(struct psctl *c)
     if (c->spread && c->container != NULL) {
         return psctl_misused(c, "checkpoint restore --spread deals all containers anew: it takes no --container");
     }
-    uint64_t before = 0;
-    code = psctl_restore_confirmed(c, number);
-    if (code != PSCTL_OK || (!c->no_save && !save_first(c, number, &before))) {
-        return code != PSCTL_OK ? code : PSCTL_FAILED;
-    }
-    psctl_restart_clock(c);
-    psctl_leave_says(
-        "a restore that has begun goes on, and is saved then: psctl status and psctl checkpoint list say how it ends");
-    uint64_t saved = 0;
-    int directory = psctl_directory(c);
-    struct failure f = restore_and_save(c, number, &saved);
-    if (f.status != PS_OK) {
-        return failed(c, &f, directory);
-    }
-    const char *done = c->spread ? "spread over all ps tasks" : "restored";
-    psctl_leave_says(NULL);
-    if (c->json) {
-        json_t *answer = json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved);
-        if (!c->no_save) {
-            (void)json_object_set_new(answer, "before", json_integer((json_int_t)before));
-        }
-        cli_json_print(answer);
-    } else {
-        (void)printf("checkpoint %" PRIu64 " is %s, and saved so as checkpoint %" PRIu64 "\n", number, done, saved);
-    }
-    return PSCTL_OK;
+    struct goes goes = {.names = NULL};
+    code = psctl_restore_confirmed(c, number, &goes);
+    code = code == PSCTL_OK ? restore_confirmed(c, number, &goes) : code;
+    psctl_goes_free(&goes);
+    return code;
 }
 
 static enum psctl_exit export_one(struct psctl *c)
@@ -875,7 +905,8 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "without it all do. Which go, and the step that each has now, is said; then it asks on a terminal, saves what is there\n"
         "(where that fails nothing is restored), restores, and returns when a checkpoint of that is saved. --yes does not ask,\n"
         "and must be given where standard input is no terminal; --no_save leaves the first save out. The checkpoint that is\n"
-        "restored is not pushed out by that save (max_to_keep). --spread: it is dealt anew over all ps tasks\n"
+        "restored is not pushed out by that save (max_to_keep). What was reset since is left out, which is said. --spread: it is "
+        "dealt anew over all ps tasks\n"
         "there are, by its size, also onto those that came since, and saved so; queues, work and accumulators stay where they "
         "are.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"

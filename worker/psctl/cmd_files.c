@@ -214,6 +214,7 @@ static enum psctl_exit import_npy(struct psctl *c, const char *path)
     name[equals != NULL ? (size_t)(equals - path) : strlen(name) - strlen(".npy")] = '\0';
     set.npy = equals != NULL ? equals + 1 : path;
     set.fill = false;
+    set.imports = true;
     set.argc = 1;
     set.argv = argv;
     enum psctl_exit code = psctl_verb_set.run(&set);
@@ -326,6 +327,7 @@ static enum psctl_exit run_import(struct psctl *c)
 
 const struct psctl_verb psctl_verb_import = {
     .name = "import",
+    .look = "vars, and psctl checkpoint list",
     .each = true,
     .arguments = "FILE",
     .summary = "values of a safetensors file into the variables of a container",
@@ -342,6 +344,6 @@ const struct psctl_verb psctl_verb_import = {
             "with the names in the file. A pattern or an OLD that fits nothing, two that meet in one name, another shape: found\n"
             "before anything changes. FILE may also be an index, model.safetensors.index.json, whose files lie beside it, or\n"
             "w.npy: values of the variable w, which is there; NAME=FILE.npy: of NAME, such as layer1/w=w.npy. Asks first on a\n"
-            "terminal. --timeout is for each variable. Where there is a checkpoint_dir a checkpoint is made behind the values\n"
-            "(not of one variable), and its number is said: a ps that is lost then comes back with them.\n",
+            "terminal. --timeout is for each variable. Where there is a checkpoint_dir a checkpoint is made behind the values,\n"
+            "of one variable too, and its number is said: a ps that is lost then comes back with them.\n",
 };

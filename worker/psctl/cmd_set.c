@@ -95,17 +95,18 @@ static bool read_values(const struct psctl *c, const ps_variable *v, void *data)
 
 /* ---- what is shown ---- */
 
+/* saved: number of the checkpoint that has the new value; 0: none was made. */
 static void show(const struct psctl *c, const ps_variable *v, const struct before *before, const void *old, const void *new,
-                 uint64_t version)
+                 uint64_t version, uint64_t saved)
 {
     ps_dtype dtype = ps_variable_dtype(v);
     char was[VALUE_TEXT_MAX];
     char is[VALUE_TEXT_MAX];
     if (c->json) {
-        cli_json_print(json_pack("{s:s, s:s, s:s, s:b, s:I, s:I}", "name", ps_variable_name(v), "container",
+        cli_json_print(json_pack("{s:s, s:s, s:s, s:b, s:I, s:I, s:o*}", "name", ps_variable_name(v), "container",
                                  ps_variable_container(v), "device", ps_variable_device(v), "was_initialised",
                                  before->initialised, "old_version", (json_int_t)before->version, "new_version",
-                                 (json_int_t)version));
+                                 (json_int_t)version, "saved", saved != 0 ? json_integer((json_int_t)saved) : NULL));
         return;
     }
     (void)printf("%s on %s: ", ps_variable_name(v), ps_variable_device(v));
@@ -121,6 +122,9 @@ static void show(const struct psctl *c, const ps_variable *v, const struct befor
         (void)printf(" -> %s, version %" PRIu64 "\n", value_text(dtype, new, is, sizeof(is)), version);
     } else {
         (void)printf(" -> version %" PRIu64 "\n", version);
+    }
+    if (saved != 0) {
+        (void)printf("saved as checkpoint %" PRIu64 "\n", saved);
     }
 }
 
@@ -139,11 +143,15 @@ static enum psctl_exit set_numbers(struct psctl *c, ps_variable *v)
     if (read_values(c, v, data) && look_up(c, v, &before)) {
         bool show_old = single && before.initialised && ps_variable_read(v, &old, bytes) == PS_OK;
         ps_status st = ps_variable_assign(v, data, bytes);
+        uint64_t version = st == PS_OK ? ps_variable_version(v, NULL) : 0, saved = 0;
         done = st == PS_OK;
-        if (done) {
-            show(c, v, &before, show_old ? &old : NULL, single ? data : NULL, ps_variable_version(v, NULL));
-        } else {
+        if (!done) {
             (void)psctl_change_failed(c, st);
+        } else if (c->imports) {
+            done = psctl_save_imported(c, &saved) == PSCTL_OK;
+        }
+        if (done) {
+            show(c, v, &before, show_old ? &old : NULL, single ? data : NULL, version, saved);
         }
     }
     free(data);
@@ -170,7 +178,7 @@ static enum psctl_exit set_strings(struct psctl *c, ps_variable *v)
         }
         ok = st == PS_OK;
         if (ok) {
-            show(c, v, &before, NULL, NULL, ps_variable_version(v, NULL));
+            show(c, v, &before, NULL, NULL, ps_variable_version(v, NULL), 0);
         }
     } else {
         ok = false;

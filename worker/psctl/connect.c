@@ -64,8 +64,10 @@ const char *psctl_change_error(const struct psctl *c, char *buf, size_t n)
     if (applied == PS_NOTHING_APPLIED) {
         (void)snprintf(buf, n, "%s", ps_last_error());
     } else {
-        (void)snprintf(buf, n, "%s; %s may have been carried out: look with psctl %s", ps_last_error(),
-                       applied == PS_OUTCOME_UNKNOWN ? "it" : "a part of it", c->verb->look);
+        const char *look = c->verb->look;
+        (void)snprintf(buf, n, "%s; %s may have been carried out%s%s", ps_last_error(),
+                       applied == PS_OUTCOME_UNKNOWN ? "it" : "a part of it", look != NULL ? ": look with psctl " : "",
+                       look != NULL ? look : "");
     }
     return buf;
 }

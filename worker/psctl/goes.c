@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a restore discards, and the question before it.
+ * What a restore discards, the question before it, and what it has left out.
  *
- * Happy path: the checkpoint is listed -> each container that goes back is said with the step that it has now -> the user is
- * asked on a terminal; --yes answers. Failure modes: there is no such checkpoint, or no such container now or in it; standard
- * input is no terminal and --yes is not given: nothing is done.
+ * Happy path: the checkpoint is listed, and its containers are read -> each container that goes back is said with the step that
+ * it has now -> the user is asked on a terminal; --yes answers -> behind the restore: a container whose incarnation is the same
+ * on all tasks did not go back. Failure modes: there is no such checkpoint, or no such container in it; standard input is no
+ * terminal and --yes is not given: nothing is done. The checkpoint cannot be read from here: what lives is listed instead.
  */
-#include "containers.h"
 #include "goes.h"
 
 #include <inttypes.h>
@@ -58,29 +58,165 @@ static bool is_named(const struct psctl *c, const char *container)
     return named;
 }
 
-/* List the containers that live and are going back, in order. */
-static void say_each(struct psctl *c, const struct containers *list)
+static int by_name(const void *x, const void *y)
 {
-    size_t more = 0, said = 0;
-    for (size_t i = 0; i < list->count; i++) {
-        const char *name = list->on[i].info.name;
-        bool first = i == 0 || strcmp(name, list->on[i - 1].info.name) != 0;
+    const struct goes_name *a = x, *b = y;
+    return strcmp(a->text, b->text);
+}
+
+static void add_name(struct goes *g, const char *name)
+{
+    g->names = cli_grow(g->names, g->count, &g->capacity, sizeof(*g->names));
+    (void)snprintf(g->names[g->count++].text, sizeof(g->names->text), "%s", name);
+}
+
+static void each_name(void *ctx, const char *container)
+{
+    add_name(ctx, container);
+}
+
+static bool has_name(const struct goes *g, const char *name)
+{
+    struct goes_name key;
+    (void)snprintf(key.text, sizeof(key.text), "%s", name);
+    return g->count > 0 && strlen(name) < sizeof(key.text) && bsearch(&key, g->names, g->count, sizeof(key), by_name) != NULL;
+}
+
+/* The containers of the checkpoint that the user means. False: one of the names is none of them, which was said. */
+static bool take_names(struct psctl *c, uint64_t number, const struct containers *list, struct goes *g)
+{
+    ps_status st = ps_checkpoint_containers(c->session, number, each_name, g);
+    size_t kept = 0;
+    g->known = st == PS_OK;
+    if (!g->known) { /* the restore itself says whether it can be restored: other tasks may read what was asked for here in vain
+                      */
+        psctl_note(c, "which containers checkpoint %" PRIu64 " has is not known, so those that live are listed: %s", number,
+                   ps_last_error());
+        for (size_t i = 0; i < list->count; i++) {
+            if (i == 0 || strcmp(list->on[i].info.name, list->on[i - 1].info.name) != 0) {
+                add_name(g, list->on[i].info.name);
+            }
+        }
+    }
+    for (size_t i = 0; g->known && c->containers[i] != NULL; i++) {
+        char near[64] = "";
+        if (has_name(g, c->containers[i])) {
+            continue;
+        }
+        for (size_t k = 0; k < g->count; k++) {
+            psctl_nearer(c->containers[i], g->names[k].text, near, sizeof(near));
+        }
+        psctl_error(c, PS_NOT_FOUND, "checkpoint %" PRIu64 " has no container '%.100s'%s%s%s; nothing was saved or restored",
+                    number, c->containers[i], near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
+        return false;
+    }
+    for (size_t i = 0; i < g->count; i++) {
+        if (is_named(c, g->names[i].text)) {
+            g->names[kept++] = g->names[i];
+        }
+    }
+    g->count = kept;
+    return true;
+}
+
+/* List the containers that are going back, in order. */
+static void say_each(struct psctl *c, const struct containers *list, const struct goes *g)
+{
+    for (size_t i = 0; i < g->count && i < SAID_MAX; i++) {
+        const char *name = g->names[i].text;
         struct containers_sum sum = containers_sum(list, name);
         char step[160], text[96];
-        if (!first || !is_named(c, name) || (sum.variables == 0 && sum.queues == 0)) {
+        if (sum.variables > 0 || sum.queues > 0) {
+            psctl_note(c, "container '%s' goes back: now at %s, %s", name, step_text(c, name, step, sizeof(step)),
+                       containers_sum_text(&sum, text, sizeof(text)));
+        } else if (g->known) {
+            psctl_note(c, "container '%s' has nothing now, and comes back unless it was reset since", name);
+        }
+    }
+    if (g->count > SAID_MAX) {
+        psctl_note(c, "and %zu more containers", g->count - SAID_MAX);
+    }
+}
+
+/* Index of the first row of a container; list->count: there is none. */
+static size_t first_row(const struct containers *list, const char *name)
+{
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (strcmp(list->on[middle].info.name, name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < list->count && strcmp(list->on[low].info.name, name) == 0 ? low : list->count;
+}
+
+static bool was_there(const struct containers *before, const struct container_on *row)
+{
+    for (size_t i = first_row(before, row->info.name); i < before->count && strcmp(before->on[i].info.name, row->info.name) == 0;
+         i++) {
+        if (before->on[i].task == row->task && before->on[i].info.incarnation == row->info.incarnation) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A container that is restored has another incarnation on each task (docs/DURABILITY.md 7.5). */
+static bool went_back(const struct containers *before, const struct containers *now, const char *name)
+{
+    for (size_t i = first_row(now, name); i < now->count && strcmp(now->on[i].info.name, name) == 0; i++) {
+        if (now->on[i].info.incarnation != 0 && !was_there(before, &now->on[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void psctl_goes_mark(struct psctl *c, struct goes *goes)
+{
+    containers_free(&goes->before);
+    goes->marked = containers_ask(c, &goes->before);
+}
+
+json_t *psctl_goes_left_out(struct psctl *c, const struct goes *goes)
+{
+    struct containers now;
+    json_t *left = json_array();
+    bool heard = containers_ask(c, &now) && goes->marked;
+    for (size_t i = 0; heard && i < goes->count; i++) {
+        const char *name = goes->names[i].text;
+        if (went_back(&goes->before, &now, name)) {
             continue;
         }
-        if (said == SAID_MAX) {
-            more++;
-            continue;
+        (void)json_array_append_new(left, json_string(name));
+        if (json_array_size(left) <= SAID_MAX) {
+            psctl_note(c,
+                       goes->known ? "container '%s' was left out: it was reset since, and stays as it is"
+                                   : "container '%s' stays as it is: the checkpoint does not have it, or it was reset since",
+                       name);
         }
-        said++;
-        psctl_note(c, "container '%s' goes back: now at %s, %s", name, step_text(c, name, step, sizeof(step)),
-                   containers_sum_text(&sum, text, sizeof(text)));
     }
-    if (more > 0) {
-        psctl_note(c, "and %zu more containers", more);
+    if (json_array_size(left) > SAID_MAX) {
+        psctl_note(c, "and %zu more containers", json_array_size(left) - SAID_MAX);
     }
+    containers_free(&now);
+    if (!heard) {
+        psctl_note(c,
+                   "whether a container was left out, because it was reset since, is not known, for a task did not answer: the "
+                   "directory's log says it (checkpoint_left_out)");
+        json_decref(left);
+    }
+    return heard ? left : NULL;
+}
+
+void psctl_goes_free(struct goes *goes)
+{
+    containers_free(&goes->before);
+    free(goes->names);
+    memset(goes, 0, sizeof(*goes));
 }
 
 /* Of the containers that go back. */
@@ -95,7 +231,7 @@ static void describe(const struct psctl *c, char *buf, size_t n)
     }
 }
 
-enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number)
+enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number, struct goes *out)
 {
     struct sought s = {.number = number};
     struct containers list = {.count = 0};
@@ -119,12 +255,16 @@ enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number)
                "ahead without asking, and saves what is there first (unless --no_save)");
     }
     (void)containers_ask(c, &list); /* a task that did not answer is down: the restore itself says so */
+    if (!take_names(c, number, &list, out)) {
+        containers_free(&list);
+        return PSCTL_FAILED;
+    }
     if (s.found.step >= 0) {
         (void)snprintf(step, sizeof(step), ", step %" PRId64 ",", s.found.step);
     }
     psctl_note(c, "checkpoint %" PRIu64 "%s comes in the place of what these have now%s", number, step,
                c->no_save ? ", which is not saved (--no_save)" : ", which is saved first");
-    say_each(c, &list);
+    say_each(c, &list, out);
     containers_free(&list);
     describe(c, what, sizeof(what));
     return psctl_confirmed(c, "%s back to checkpoint %" PRIu64 " on all ps tasks?", what, number) ? PSCTL_OK : PSCTL_FAILED;

@@ -21,6 +21,7 @@ struct psctl {
     /* flags; what is not given is NULL, 0 or false */
     const char *target;    /* NULL: PSD_TARGET, then the default */
     const char *npy;       /* --npy FILE */
+    bool imports;          /* no flag: the verb set is part of an import, whose values are saved as a checkpoint */
     const char *container; /* --container NAME, the first one; NULL: the default one */
     const char *task;      /* --task TASK */
     int64_t timeout_ms;
