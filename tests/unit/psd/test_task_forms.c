@@ -210,16 +210,11 @@ TEST(test_one_item_where_one_is_allowed)
         uint8_t op;
         const pb_msgdesc_t *d;
     } rows[] = {
-        {PS_OP_RESET, &ps_v1_ContainerItem_msg},
-        {PS_OP_CHIEF, &ps_v1_ContainerItem_msg},
-        {PS_OP_JOIN, &ps_v1_ContainerItem_msg},
-        {PS_OP_STEP, &ps_v1_ContainerItem_msg},
-        {PS_OP_LEAVE, &ps_v1_ContainerItem_msg},
-        {PS_OP_SET_RATE, &ps_v1_ContainerItem_msg},
-        {PS_OP_DELETE, &ps_v1_NameItem_msg},
-        {PS_OP_BARRIER, &ps_v1_NameItem_msg},
-        {PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg},
-        {PS_OP_CHECKPOINT_DELETE, &ps_v1_SavedNameItem_msg},
+        {PS_OP_RESET, &ps_v1_ContainerItem_msg},   {PS_OP_CHIEF, &ps_v1_ContainerItem_msg},
+        {PS_OP_JOIN, &ps_v1_ContainerItem_msg},    {PS_OP_STEP, &ps_v1_ContainerItem_msg},
+        {PS_OP_LEAVE, &ps_v1_ContainerItem_msg},   {PS_OP_SET_RATE, &ps_v1_ContainerItem_msg},
+        {PS_OP_DELETE, &ps_v1_NameItem_msg},       {PS_OP_BARRIER, &ps_v1_NameItem_msg},
+        {PS_OP_CONFIG_SET, &ps_v1_ConfigItem_msg}, {PS_OP_CHECKPOINT_DELETE, &ps_v1_SavedNameItem_msg},
     };
     struct env *e = env_new(NULL);
     PSI_IGNORE(fc_ready(&e->c, "w", PS_F32, 16, ps_sgd(1), 1));
