@@ -20,172 +20,6 @@ enum {
     SYNCS_TIMES = 20 /* as long as --timeout is waited for disks that sync */
 };
 
-static const ps_checkpoint_info *of(const void *row)
-{
-    return row;
-}
-
-static const char *state_text(const void *row)
-{
-    static const char *const states[] = {"", "saved", "writing", "in part", "unusable", "failed"};
-    return states[of(row)->state];
-}
-
-static const char *state_cell(const void *row, char *buf, size_t n)
-{
-    const ps_checkpoint_info *c = row;
-    size_t used = (size_t)snprintf(buf, n, "%s", state_text(row));
-    if (c->state == PS_CHECKPOINT_WRITING || c->state == PS_CHECKPOINT_IN_PART) {
-        used += (size_t)snprintf(buf + used, n - used, ", %" PRIu32 " of %" PRIu32 " tasks", c->done, c->tasks); /* fits */
-    }
-    if (c->share >= 0) {
-        (void)snprintf(buf + used, n - used, ", %s%d %%", c->state == PS_CHECKPOINT_WRITING ? "" : "restored ",
-                       c->share / PERCENT);
-    }
-    return buf;
-}
-
-static bool has_share(const void *row)
-{
-    return of(row)->share >= 0;
-}
-
-static json_t *share_value(const void *row)
-{
-    return json_real(of(row)->share / (100.0 * PERCENT));
-}
-
-static json_t *state_value(const void *row)
-{
-    return json_string(state_text(row));
-}
-
-static bool has_number(const void *row)
-{
-    return of(row)->number != 0;
-}
-
-static bool has_step(const void *row)
-{
-    return of(row)->step >= 0;
-}
-
-static bool has_time(const void *row)
-{
-    return of(row)->time_ms != 0;
-}
-
-static bool has_files(const void *row)
-{
-    return of(row)->bytes != 0 || of(row)->state == PS_CHECKPOINT_WRITING;
-}
-
-static bool has_text(const void *row)
-{
-    return of(row)->text[0] != '\0';
-}
-
-static const char *time_cell(const void *row, char *buf, size_t n)
-{
-    time_t at = (time_t)(of(row)->time_ms / 1000);
-    struct tm tm;
-    bool good = localtime_r(&at, &tm) != NULL && strftime(buf, n, "%Y-%m-%d %H:%M:%S", &tm) > 0;
-    return good ? buf : "-";
-}
-
-#define FIELD(kind_, field_) CLI_FIELD(kind_, ps_checkpoint_info, field_)
-static const struct cli_column columns[] = {
-    {"NUMBER", "number", FIELD(CLI_U64, number), .has = has_number},
-    {"STATE", "state", CLI_OTHER, .cell = state_cell, .value = state_value},
-    {"STEP", "step", FIELD(CLI_I64, step), .has = has_step},
-    {"BEGUN", "time_ms", FIELD(CLI_U64, time_ms), .has = has_time, .cell = time_cell},
-    {"SIZE", "bytes", FIELD(CLI_BYTES, bytes), .has = has_files},
-    {"TOOK", "milliseconds", FIELD(CLI_TIME, milliseconds), .has = has_files},
-    {NULL, "tasks", FIELD(CLI_U32, tasks)},
-    {NULL, "done", FIELD(CLI_U32, done)},
-    {NULL, "share", CLI_OTHER, .has = has_share, .value = share_value},
-    {NULL, "why", FIELD(CLI_TEXT, text), .has = has_text},
-};
-
-struct listing {
-    struct psctl_list list;
-    bool unusable; /* some are */
-    bool failed;   /* the last attempt has failed */
-};
-
-static void each(void *ctx, const ps_checkpoint_info *info)
-{
-    struct listing *l = ctx;
-    cli_list_add(&l->list.rows, info);
-    l->unusable = l->unusable || info->state == PS_CHECKPOINT_UNUSABLE;
-    l->failed = l->failed || info->state == PS_CHECKPOINT_FAILED;
-}
-
-static void each_unusable(void *ctx, const ps_checkpoint_info *info)
-{
-    if (info->state == PS_CHECKPOINT_UNUSABLE) {
-        psctl_note(ctx, "checkpoint %" PRIu64 " cannot be used: %s", info->number, info->text);
-    } else if (info->state == PS_CHECKPOINT_FAILED) {
-        psctl_note(ctx, "the last attempt is no checkpoint: %s", info->text);
-    }
-}
-
-/* A task says that all are connected, and that some do not begin: who waits for others to connect is not meant. */
-static bool does_not_begin(const ps_task_info *info)
-{
-    static const char begins[] = "what ";
-    return info->up && strncmp(info->waiting_for, begins, sizeof(begins) - 1) == 0;
-}
-
-/* Such a task, the directory first; -1: none. */
-static int who_waits(const struct psctl *c)
-{
-    int directory = psctl_directory(c);
-    int who = directory >= 0 && does_not_begin(&c->infos[directory]) ? directory : -1;
-    for (int i = 0; who < 0 && i < c->task_count; i++) {
-        who = does_not_begin(&c->infos[i]) ? i : -1;
-    }
-    return who;
-}
-
-typedef char waiting_text[sizeof(((ps_task_info *)NULL)->waiting_for) + sizeof("...")];
-
-/* The tasks that the directory has not heard of what they have; NULL: it has heard all. */
-static const char *not_heard(const struct psctl *c, int directory, waiting_text text)
-{
-    const ps_task_info *info = &c->infos[directory];
-    return info->waiting_for[0] == '\0' || does_not_begin(info) ? NULL : psctl_waiting_for(info, text);
-}
-
-static enum psctl_exit list(struct psctl *c)
-{
-    struct listing listing = {.unusable = false};
-    struct psctl_list *l = &listing.list;
-    int directory = psctl_directory(c);
-    if (directory < 0) {
-        psctl_error(c, PS_UNAVAILABLE, "the directory does not answer");
-        return PSCTL_FAILED;
-    }
-    if (!psctl_list_begin(l, c, ps_cluster_task_name(c->session, directory), "checkpoints", columns, CLI_COUNT(columns))) {
-        return PSCTL_USAGE;
-    }
-    int waits = who_waits(c);
-    l->none = waits < 0 ? "nothing is saved" : "no checkpoint is known";
-    while (psctl_list_next(l)) {
-        (void)psctl_heard(c, l->task, ps_task_checkpoints(c->session, l->task, psctl_left_ms(c), each, &listing));
-    }
-    enum psctl_exit code = psctl_list_end(l);
-    if ((listing.unusable || listing.failed) && !c->json) {
-        (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_unusable, c); /* it has just answered */
-    }
-    if (l->rows.count > 0 || waits < 0) {
-        return listing.failed && code == PSCTL_OK ? PSCTL_FAILED : code;
-    }
-    waiting_text text;
-    psctl_note(c, "%s waits for %s", ps_cluster_task_name(c->session, waits), psctl_waiting_for(&c->infos[waits], text));
-    return PSCTL_FAILED;
-}
-
 /* ---- how far it is ---- */
 
 struct watched {
@@ -458,8 +292,8 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
 /* There may be one when tasks that are away are back, or there is none. */
 static void none_is_whole(const struct psctl *c, int directory, const ps_checkpoint_info *in_part)
 {
-    waiting_text text;
-    const char *away = not_heard(c, directory, text);
+    psctl_waiting_text text;
+    const char *away = psctl_not_heard(c, directory, text);
     if (in_part->number == 0 || away == NULL) {
         psctl_error(c, PS_NOT_FOUND, "there is no checkpoint that is whole");
     } else {
@@ -786,9 +620,9 @@ static enum psctl_exit delete_one(struct psctl *c)
     if (number == 0) {
         return code;
     }
-    waiting_text text;
+    psctl_waiting_text text;
     int directory = psctl_directory(c);
-    const char *away = directory >= 0 ? not_heard(c, directory, text) : NULL;
+    const char *away = directory >= 0 ? psctl_not_heard(c, directory, text) : NULL;
     ps_status st = ps_checkpoint_delete(c->session, number, c->force, psctl_left_ms(c));
     if (st != PS_OK) {
         (void)psctl_change_failed(c, st);
@@ -829,7 +663,7 @@ static const struct action {
     uint32_t flags;
 } actions[] = {
     {"save", "", 0, 0, save, 0},
-    {"list", "", 0, 0, list, 0},
+    {"list", "", 0, 0, psctl_checkpoint_list, 0},
     {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
     {"restore", "[NUMBER | latest]", 0, 1, restore, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SPREAD) | PSCTL_FLAG(NO_SAVE)},
     {"export", "NUMBER | latest, FILE", 2, 2, export_one,

@@ -242,6 +242,12 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path);
  * directory makes none. FAILED: said why. */
 enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number);
 
+/* ---- checkpoint_list.c ---- */
+enum psctl_exit psctl_checkpoint_list(struct psctl *c);
+typedef char psctl_waiting_text[sizeof(((ps_task_info *)NULL)->waiting_for) + sizeof("...")];
+/** The tasks that the directory has not heard of what they have, in text; NULL: it has heard all. */
+const char *psctl_not_heard(const struct psctl *c, int directory, psctl_waiting_text text);
+
 /* ---- watch.c ---- */
 /** Connect, ask the tasks and show what they say; with --watch again and again until interrupted. show prints one answer, with
  *  c->when in it where that is not NULL. */
