@@ -60,6 +60,13 @@ static bool between_rounds(const struct psd_task *t)
     return false;
 }
 
+/* The tasks do not begin, and none of them has anything that is not saved: no last checkpoint is lost. */
+static bool nothing_is_lost(const struct psd_task *t)
+{
+    struct psi_err err;
+    return psd_peers_begun(t, &err) == PS_FAILED_PRECONDITION && !psd_saves_have_news(t);
+}
+
 /* It cannot be made as things are: who asked for it is told, and the log once. */
 static void refused(struct psd_task *t, const struct psi_err *err)
 {
@@ -69,7 +76,9 @@ static void refused(struct psd_task *t, const struct psi_err *err)
     }
     s->warned = true;
     psd_saves_failed(t, 0, err);
-    psd_saves_note_failed(t);
+    if (!nothing_is_lost(t)) {
+        psd_saves_note_failed(t);
+    }
     s->wanted = s->forced = false;
     psd_saves_count_anew(t);
     psd_saves_fail(t, &s->asked, err);

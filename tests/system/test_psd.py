@@ -207,6 +207,8 @@ class ReadyAndServing(Directory):
         psd.reader.join(60)
         self.assertIn("ev=start_refused", "\n".join(psd.log))
         self.assertIn("psd: a task ended before it was ready: its log line start_refused says why it does not begin", psd.log)
+        self.assertNotIn("last checkpoint", "\n".join(psd.log))
+        self.assertNotIn("last_checkpoint_lost", "\n".join(psd.log))
 
     def test_ready_waits_for_nobody_and_serving_does(self):
         ports = [free_port(), free_port()]
@@ -227,10 +229,25 @@ class ReadyAndServing(Directory):
         tasks[0].wait_log("ev=start_refused")
         for psd, port in zip(tasks, ports):
             self.assertEqual(psd.ready, ["ready: psd://127.0.0.1:%d" % port])
-        self.assertEqual(select.select([tasks[0].process.stdout], [], [], 0)[0], [])  # task 1 has nothing to wait for once it has listed
+        tasks[1].wait_log("ev=directory_connected")
+        subprocess.run([path("bin/psctl"), "-t", "127.0.0.1:%d" % ports[1], "vars"], check=False, capture_output=True, timeout=60)
+        self.assertEqual(select.select([psd.process.stdout for psd in tasks], [], [], 0)[0], [])
         subprocess.run([path("bin/psctl"), "-t", "127.0.0.1:%d" % ports[0], "config", "set", "restore", "auto"], check=True, timeout=60)
         for psd, port in zip(tasks, ports):
             self.assertEqual(self.next_line(psd), "serving: psd://127.0.0.1:%d" % port)
+
+    def test_tasks_that_do_not_begin_lose_nothing(self):
+        """There is no last checkpoint of them."""
+        for restore in ("latest", "99999"):
+            spec = "ps=127.0.0.1:%d,127.0.0.1:%d" % (free_port(), free_port())
+            tasks = [self.start(spec, i, "--checkpoint_dir", self.path(restore), "--restore", restore) for i in range(2)]
+            tasks[0].wait_log("ev=start_refused")
+            tasks[1].wait_log("ev=directory_connected")
+            for psd in tasks:
+                psd.process.send_signal(signal.SIGTERM)
+            for psd in tasks:
+                self.assertEqual(psd.end(), 0, psd.log)
+                self.assertNotIn("last_checkpoint_lost", "\n".join(psd.log))
 
 
 class Refusals(Directory):
