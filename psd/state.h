@@ -50,6 +50,7 @@ struct psd_conn {
     bool hello_done, closing;
     enum psd_list_stage list; /* roles task and directory */
     bool returned;            /* role task: what it lists may be stale, tasklink.c */
+    bool begun;               /* role directory: its last answer to a BEAT says that its job's tasks have begun */
     bool discard;             /* the body of the current frame is read and dropped */
     bool resend;              /* at its end the recorded outcome is sent again */
     bool paused_out;          /* not read because its queue is long */

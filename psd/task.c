@@ -102,7 +102,8 @@ static bool serves(const struct psd_task *t)
     bool here = !t->peers[t->self].waits && psd_peers_begun(t, &err) == PS_OK;
     if (!t->is_directory) {
         const struct psd_conn *c = t->peers[t->directory].conn;
-        return here && c != NULL && c->list == PSD_LIST_TAKEN;
+        bool told = c != NULL && (c->begun || t->start == NULL); /* without a disk it begins with nothing */
+        return here && told && c->list == PSD_LIST_TAKEN;
     }
     for (uint32_t i = 0; here && i < t->peer_count; i++) {
         here = !t->peers[i].own_job || psd_starts_is_here(&t->peers[i]);

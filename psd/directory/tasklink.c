@@ -619,6 +619,13 @@ void psd_task_link_turn(struct psd_task *t)
     }
 }
 
+static void send_beat(struct psd_task *t, struct psd_conn *c)
+{
+    const ps_v1_Beat m = psd_share_beat(t);
+    c->beat_sent_ms = t->now_ms;
+    psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m);
+}
+
 void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     const uint8_t *p = r->body;
@@ -659,6 +666,9 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
             twin_move(t, PSD_TWIN_NONE);
         }
         psd_log(t, PSI_LOG_INFO, "directory_connected", PSI_KV("peer", c->text));
+        if (t->start != NULL && !t->said_serving) {
+            send_beat(t, c); /* the answer says whether the tasks have begun */
+        }
     }
 }
 
@@ -809,9 +819,7 @@ void psd_task_link_tick(struct psd_task *t)
         if (c == NULL || c->closing || !c->hello_done || t->now_ms - c->beat_sent_ms < t->config.beat_ms) {
             continue;
         }
-        c->beat_sent_ms = t->now_ms;
-        const ps_v1_Beat m = psd_share_beat(t);
-        psd_ask_meta(t, c, PS_OP_BEAT, &ps_v1_Beat_msg, &m);
+        send_beat(t, c);
     }
     psd_groups_tick(t);
     psd_resets_tick(t);

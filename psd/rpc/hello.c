@@ -376,7 +376,9 @@ static void describe_chief(const struct psd_task *t, const char *container, ps_v
 void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
 {
     if (c->record == NULL || (!t->is_directory && !c->record->stopping)) {
-        psd_reply(t, c, PS_OP_BEAT, 0, id, 0, NULL, 0, NULL, NULL);
+        struct psi_err err;
+        bool begun = c->role != PSD_ROLE_TASK || psd_peers_begun(t, &err) == PS_OK;
+        psd_reply(t, c, PS_OP_BEAT, 0, id, 0, begun ? NULL : &err, 0, NULL, NULL);
         return;
     }
     ps_v1_BeatAnswer a = {.flags = c->record->stopping ? PS_BEAT_STOP : 0u};
@@ -391,6 +393,8 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     if ((r->header.flags & PS_FLAG_REPLY) != 0) {
+        struct psi_err said;
+        c->begun = c->role == PSD_ROLE_DIRECTORY && psd_reply_error(r, &said) == PS_OK;
         return;
     }
     ps_v1_Beat beat;

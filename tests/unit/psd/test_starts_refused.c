@@ -61,6 +61,40 @@ static void set_restore(struct st *s, int restore)
     pass(s);
 }
 
+static void latest(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->checkpoint_seconds = 20;
+    config->restore = PSD_RESTORE_LATEST;
+}
+
+/* Nothing was ever saved. No task serves, also that one that waits for nothing, and none has lost its last checkpoint. */
+TEST(test_nothing_to_begin_with)
+{
+    for (int begins = 0; begins < 2; begins++) {
+        struct sv *sv = sv_new_bare(false, false, latest);
+        PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+        assert_true(shell_logged(sv->t[0], "start_refused") && shell_logged(sv->t[1], "directory_connected"));
+        assert_false(sv->t[0]->core->said_serving || sv->t[1]->core->said_serving);
+        if (begins) {
+            sv->t[0]->core->config.restore = PSD_RESTORE_AUTO;
+            for (int i = 0; i < 30; i++) { /* longer than between two BEATs */
+                shell_pass(&sv->net, 1000);
+                sv_run(sv);
+            }
+            assert_true(sv->t[0]->core->said_serving && sv->t[1]->core->said_serving);
+        }
+        for (int i = 0; i < 2; i++) {
+            psd_task_drain(sv->t[i]->core);
+            sv_run(sv);
+        }
+        shell_pass(&sv->net, 1000);
+        sv_run(sv);
+        assert_null(psd_task_lost_text(sv->t[0]->core));
+        assert_null(psd_task_lost_text(sv->t[1]->core));
+    }
+}
+
 /* Before the other one has come nobody knows what they begin with. */
 TEST(test_lists_before_the_start)
 {
