@@ -55,6 +55,9 @@ static uint64_t whole_blocks(uint64_t bytes)
 
 uint64_t psd_arena_bytes(uint64_t bytes)
 {
+    if (bytes == 0) {
+        return 0;
+    }
     return is_large(bytes) ? (bytes + PSD_ARENA_PAGE_BYTES - 1) & ~(uint64_t)(PSD_ARENA_PAGE_BYTES - 1)
                            : class_bytes(class_of(bytes));
 }
