@@ -385,8 +385,10 @@ TEST(test_fewer_tasks_with_little_memory)
     struct st *s = st_new(sv_with_disk);
     set(s, 1);
     assert_int_equal(save(s), 1);
-    /* of the two names, as long as each other, that of the other task's variable is recorded when it is placed */
-    const uint64_t name = s->sv->t[0]->core->store.counted[PSD_MEMORY_NAMES] / 2;
+    /* of the two names that of the other task's variable is recorded when it is placed */
+    struct psd_task *t = s->sv->t[0]->core;
+    const struct psd_definition d = psd_variable_definition(psd_variable_by_creation(&t->store, s->w.creation));
+    const uint64_t name = psd_name_bytes(&t->names, "localhost", "v", &d);
     const char *why = why_little(0, kept_bytes(s, 0) + kept_bytes(s, 1) - name);
     s->tweak = with_little_memory;
     boot_alone(s);
