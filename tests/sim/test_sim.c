@@ -85,6 +85,15 @@ static void test_seeds(void **state)
     assert_true(seeds < 200 || (total.gave_way > 10 && total.slices > 1000 && total.replayed > 10000 && total.loaded > 20));
 }
 
+/* Seeds that have found something. */
+static void test_again(void **state)
+{
+    (void)state;
+    struct sim_summary total = {0};
+    sim_skip_seed("seeds that have found something");
+    run_seed(8003316, false, &total);
+}
+
 /* One call is cut at every boundary of its bytes, in both directions, and a byte beside each. */
 static uint64_t cut_everywhere(enum psi_request_kind kind, uint32_t side, enum sim_boundary_var var)
 {
@@ -153,6 +162,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_boundary),
         cmocka_unit_test(test_seeds),
+        cmocka_unit_test(test_again),
     };
     return cmocka_run_group_tests_name("sim", tests, NULL, NULL);
 }
