@@ -24,6 +24,6 @@ def change(address):
         except Refused as refused:  # the directory waits for other tasks
             if refused.reply.status != "UNAVAILABLE" or time.monotonic() > end:
                 raise
-            time.sleep(0.1)
+            time.sleep(0.1)  # sleep: the directory tells nobody when all tasks have listed
     c.init(c.open(name, container="changes"))
     c.goodbye()
