@@ -111,6 +111,10 @@ static void test_again(void **state)
         run_seed("leases", (struct sim_options){.lease = true}, 7780039, false, &(struct sim_summary){0});
         run_seed("leases", (struct sim_options){.lease = true}, 7770052, false, &(struct sim_summary){0});
         run_seed("queues", (struct sim_options){.queues = true}, 7770030, false, &(struct sim_summary){0});
+        run_seed("rounds", (struct sim_options){.rounds = true}, 8000251, false, &(struct sim_summary){0});
+        run_seed("leases", (struct sim_options){.lease = true}, 8000019, false, &(struct sim_summary){0});
+        run_seed("races", (struct sim_options){.race = true}, 8000104, false, &(struct sim_summary){0});
+        run_seed("queues", (struct sim_options){.queues = true}, 8000373, false, &(struct sim_summary){0});
     }
 }
 
