@@ -44,6 +44,8 @@ FLAGS = {
   'listed_since':   'what a process comes back with is stale only where another one has listed since it was the task',
   'asked_too':      'who was asked for a name last may come back with it also where another one had it before',
   'told_listed':    'a refused process counts as displaced only where the other one has listed',
+  # a task empties a container in slices
+  'emptying':       'nothing is created in a container while what a RESET has taken out of it is freed',
   # mutants: plain mistakes
   'answer_last':    'the directory answers after the owner',
   'refuse_old':     'a task refuses directory lives it has left',
@@ -114,12 +116,13 @@ STEP = 'off get wait open check init initwait seal push pushwait done told'.spli
 VAR = N_, VER, HYP, SEALED, REST, EPOCH, TAINT, KNOWN = range(8)
 
 class World:
-    """One state, thawed.  task: [life, inc, next handle, vars, dlife, linked, fenced, checkpoint, listed life, displaced, away]
+    """One state, thawed.  task: [life, inc, next handle, vars, dlife, linked, fenced, checkpoint, listed life, displaced, away, emptying]
     client: [session, step, i, asked, owners, handles, seen]
     tasks, dt, old, td, ct go by process, which is the task's number, or one more for the twin; the others by task.
     at: which process is the task; listed: which one has listed last, -2 one that is dead; settled: that one had nothing to drop;
     past: what the one that is the task will list may be stale; by: which process confirmed a name last; asked: which one was asked for it last, and not confirmed by another
-    since.  displaced: it was refused as that.  ghost away: 1 another process has had the place (it has listed), 2 the same, and a
+    since.  emptying: what a RESET took out of the container is not freed yet; the answers that wait for that.
+    displaced: it was refused as that.  ghost away: 1 another process has had the place (it has listed), 2 the same, and a
     new directory came before it was told so, 3 the same, and it has been told"""
     F = ('tasks', 'clients', 'dt', 'old', 'td', 'ct', 'owner', 'sure', 'heard', 'conn', 'reset', 'epoch', 'acked',
          'cur', 'made', 'lost', 'left', 'at', 'past', 'by', 'asked', 'listed', 'settled')
@@ -133,7 +136,7 @@ class World:
     def fail(self, why):
         if self.bad is None: self.bad = why
 
-LIFE, INC, NEXT, VARS, DLIFE, LINKED, FENCED, CKPT, LISTED, DISPLACED, AWAY = range(11)
+LIFE, INC, NEXT, VARS, DLIFE, LINKED, FENCED, CKPT, LISTED, DISPLACED, AWAY, EMPTYING = range(12)
 SESS, ST, I, ASKED, OWN, H, SEEN = range(7)
 
 def put(t, i, v): return t[:i] + (v,) + t[i + 1:]
@@ -154,7 +157,7 @@ class Model:
         return key
     def cold(self):
         none = (None,) * NAMES
-        tasks = tuple((1, 1, 0, none, 0, False, False, None, 0, False, 0) for _ in range(self.np))
+        tasks = tuple((1, 1, 0, none, 0, False, False, None, 0, False, 0, None) for _ in range(self.np))
         clients = tuple((0, GET if c < 2 else OFF, 0, -1, (-1,) * NAMES, none, none) for c in range(self.nc))
         e = ((),) * self.np
         left = tuple(self.sc['faults'].get(k, 0) for k in KINDS) + (self.sc['total'],)
@@ -165,23 +168,38 @@ class Model:
     def of(self, t): return (t, self.nt) if t and t == self.twin else (t,)      # its processes
     # ---- a task's own actions ----
     def create_at(self, w, t, name):
+        """False: refused, because the container is being emptied"""
         k = w.tasks[t]
+        if k[EMPTYING] is not None and self.on['emptying']: return False
         if k[VARS][name] is None:
             k[VARS] = put(k[VARS], name, (k[NEXT], -1, 0, False, False, w.epoch, 0, 0))
             if not self.twins(t): w.cur[name] = (t, k[LIFE], k[NEXT], w.epoch)
             k[NEXT] += 1
         w.made |= 1 << (t * NAMES + name)
+        return True
     def reset_at(self, w, t, epoch):
         k = w.tasks[t]
         for name, v in enumerate(k[VARS]):
             if v and v[EPOCH] >= epoch and w.acked >= epoch and v[VER] > 0 and not k[AWAY]:
                 w.fail('late RESET of a finished reset wipes an acknowledged update')
+        if any(k[VARS]): k[EMPTYING] = k[EMPTYING] or ()    # nobody finds it any more; it is freed in slices
         k[VARS] = (None,) * NAMES; k[INC] += 1
         if self.on['reset_durable']: k[CKPT] = None
+    def emptied(self, w, t):
+        """all that a RESET took out of the container is freed"""
+        k = w.tasks[t]
+        if not self.on['emptying']:
+            if any(v and v[VER] > 0 for v in k[VARS]) and not k[AWAY]:
+                w.fail('the slices of a RESET free what was made and trained since')
+            k[VARS] = (None,) * NAMES
+        answers, k[EMPTYING] = k[EMPTYING], None
+        if t: w.td[t] += answers
+        elif w.reset and not w.reset[1]: self.reset_done(w)
     def list_of(self, k, fenced=False): return ('L', sum(1 << i for i, v in enumerate(k[VARS]) if v), fenced)
     def task_reads(self, w, t, m, answer):
         k = w.tasks[t]
-        if m[0] == 'C': self.create_at(w, t, m[3])
+        said = 'ok'
+        if m[0] == 'C': said = 'ok' if self.create_at(w, t, m[3]) else 'no'
         elif m[0] == 'R': self.reset_at(w, t, m[1])
         elif m[0] == 'D': k[VARS] = put(k[VARS], m[3], None)
         elif m[0] == 'K':                                   # the directory's answer to a list
@@ -191,7 +209,8 @@ class Model:
             if answer and m[1] and self.on['relist']: w.td[t] += (self.list_of(k),)
             elif answer: k[AWAY] = 0                        # it has the place
             elif k[AWAY] == 3: k[AWAY] = 1 if k[DLIFE] == w.tasks[0][LIFE] else 2   # it believes so
-        if answer and m[0] in 'CRD': w.td[t] += (('ok',) + m,)
+        if answer and m[0] == 'R' and k[EMPTYING] is not None: k[EMPTYING] += (('ok',) + m,)
+        elif answer and m[0] in 'CRD': w.td[t] += ((said,) + m,)
     # ---- the directory ----
     def answer(self, w, c, sess, name, t):
         cl = w.clients[c]
@@ -214,7 +233,8 @@ class Model:
         w.owner[name] = t
         cl[ST], cl[ASKED] = WAIT, t
         if t == 0:
-            self.create_at(w, 0, name); w.sure[name] = True
+            if not self.create_at(w, 0, name): cl[ST], cl[ASKED] = GET, -1; return False
+            w.sure[name] = True
         else: w.dt[w.at[t]] += (('C', c, cl[SESS], name),)
         if t == 0 or not self.on['answer_last']: self.answer(w, c, cl[SESS], name, t)
         return True
@@ -276,6 +296,10 @@ class Model:
             for o in self.of(t):
                 if o != p and not w.tasks[o][AWAY]: w.tasks[o][AWAY] = 1
             return
+        if m[0] == 'no':                                    # UNAVAILABLE: the library repeats
+            cl = w.clients[m[2]]
+            if cl[SESS] == m[3] and cl[ST] == WAIT and cl[I] == m[4] and cl[ASKED] == t: cl[ST], cl[ASKED] = GET, -1
+            return
         if m[1] == 'C':
             if w.owner[m[4]] == t: self.confirm(w, p, m[4])
             self.answer(w, m[2], m[3], m[4], t)
@@ -288,7 +312,7 @@ class Model:
                 if o != p: self.outdated(w, o, (m[4],))
         elif m[1] == 'R' and w.reset and w.reset[0] == m[2]:
             w.reset = (w.reset[0], tuple(x for x in w.reset[1] if x != t))
-            if not w.reset[1]: self.reset_done(w)
+            if not w.reset[1] and w.tasks[0][EMPTYING] is None: self.reset_done(w)
     def hello(self, w, p):
         """process p dials: is it the task now?"""
         t, k, life = self.task[p], w.tasks[p], w.tasks[0][LIFE]
@@ -312,6 +336,7 @@ class Model:
         """connection process p - directory ends; what the process has not read stays in its buffer"""
         k, t = w.tasks[p], self.task[p]
         if k[LINKED]: w.old[p], w.dt[p], w.td[p] = w.dt[p], (), ()
+        k[EMPTYING] = k[EMPTYING] and ()                    # it goes on, and nobody hears the answers
         if not k[LINKED] and self.twins(p): return          # the other process may be connected
         k[LINKED] = False; w.conn[t] = False
         for cl in w.clients:
@@ -332,6 +357,7 @@ class Model:
             if a and a[VER] == 0 and kind == 'k' and (w.lost >> i & 1 or any(v[VER] > 0 for v in others)):
                 after = put(after, i, put(a, TAINT, 1))
         k[LIFE] += 1; k[DLIFE] = 0; k[NEXT] = 0; k[LISTED] = 0; k[FENCED] = k[DISPLACED] = False
+        k[EMPTYING] = None
         if kind != 'j': k[INC] += 1
         if self.twins(t):
             k[AWAY] = 0
@@ -481,6 +507,8 @@ class Model:
             if s.tasks[t][LINKED] and self.may(s, cut):
                 go('CUT %s - directory' % self.who(t), lambda w, t=t: self.unlink(w, t), cut)
         for t in range(self.np):
+            if s.tasks[t][EMPTYING] is not None:
+                go('%s has freed what a RESET took out' % self.who(t), lambda w, t=t: self.emptied(w, t))
             for kind in 'rkj':
                 f = kind + str(t)
                 if f in KINDS and self.may(s, f) and (kind != 'k' or s.tasks[t][CKPT]):
@@ -502,7 +530,7 @@ class Model:
                 w.reset = (w.epoch, tuple(o for o in range(1, self.nt) if w.conn[o]))
                 for o in w.reset[1]: w.dt[w.at[o]] += (('R', w.epoch),)
                 self.reset_at(w, 0, w.epoch)
-                if not w.reset[1] or not self.on['reset_waits']: self.reset_done(w)
+                if w.tasks[0][EMPTYING] is None and not w.reset[1] or not self.on['reset_waits']: self.reset_done(w)
             go('RESET asked', reset, 'reset')
         if self.may(s, 'delete') and s.conn[1] and s.owner[0] == 1 and s.sure[0]:
             def delete(w): w.dt[w.at[1]] += (('D', 0, 0, 0),); w.epoch += 1
@@ -567,6 +595,7 @@ class Model:
         k = w.tasks[t]
         if self.twins(t) and t in self.own_job and any(k[VARS]) and not k[AWAY]:
             w.fail('a process drops all that it has, and no other one has had the place')
+        if any(k[VARS]): k[EMPTYING] = k[EMPTYING] or ()
         k[FENCED], k[VARS], w.old[t] = True, (None,) * NAMES, (); k[INC] += 1      # drops its variables: new incarnation
     def may(self, s, f): return s.left[KINDS.index(f)] > 0 and (s.left[-1] > 0 or f in ('again', 'die', 'ckpt1'))
     def again(self, w, c):
