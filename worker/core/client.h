@@ -437,6 +437,11 @@ static inline bool psi_request_reads(const struct psi_request *req)
 {
     return (req->owner->kinds[req->kind].is & PSI_KIND_READ) != 0 || (req->flags & PSI_REQUEST_PUSHED) != 0;
 }
+/** What is applied of a request that is not in the window: of a push-pull whose values are being pulled, its push. */
+static inline ps_applied psi_request_applied(const struct psi_request *req)
+{
+    return (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
+}
 /** What travels of a request of data: elements, or bytes of a blob of strings; and as which dtype. */
 uint64_t psi_request_total(const struct psi_request *req);
 ps_dtype psi_request_wire(const struct psi_request *req);

@@ -75,7 +75,7 @@ void psi_request_expire(struct psi_request *req)
         if (psi_request_is(req, PSI_KIND_DATA)) {
             psi_var_release(req);
         }
-        timed_out(req, (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED);
+        timed_out(req, psi_request_applied(req));
         return;
     case PSI_STAGE_ASKED:
         psi_ask_drop(c, req);
@@ -154,7 +154,7 @@ void psi_request_fail_peer(struct psi_peer *peer)
             if (psi_request_peer(req) != peer || psi_request_is(req, PSI_KIND_STAYS)) {
                 continue;
             }
-            ps_applied applied = PS_NOTHING_APPLIED;
+            ps_applied applied = psi_request_applied(req);
             if (psi_request_numbered(req)) {
                 psi_window_lose(peer, req->var, peer->refused_reason, peer->last_error);
                 again = true;

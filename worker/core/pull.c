@@ -262,9 +262,9 @@ void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_r
     }
     char where[PSI_WHERE_MAX];
     bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
-    psi_request_end_as(req, r->status, r->reason, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED, "%s of '%s' at %s: %s%s",
-                       psi_kind_of(req)->name, var->name, psi_peer_where(peer, where, sizeof(where)),
-                       pushed ? "the push was applied, but: " : "", r->text);
+    psi_request_end_as(req, r->status, r->reason, psi_request_applied(req), "%s of '%s' at %s: %s%s", psi_kind_of(req)->name,
+                       var->name, psi_peer_where(peer, where, sizeof(where)), pushed ? "the push was applied, but: " : "",
+                       r->text);
     if (r->status == PS_ABORTED) {
         psi_var_lost(peer->c, var, r->text);
     }

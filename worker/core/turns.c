@@ -46,8 +46,7 @@ void psi_var_queue(struct psi_request *req)
     struct psi_client *c = req->owner;
     struct psi_var *var = req->var;
     if (var->lost) {
-        psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST,
-                           (req->flags & PSI_REQUEST_PUSHED) != 0 ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
+        psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, psi_request_applied(req),
                            "%s of '%s' at %s: the variable is gone: it was reset or deleted, or its task restarted without it",
                            psi_kind_of(req)->name, var->name, c->peers[var->owner]->name);
         return;
@@ -129,11 +128,9 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
             if (req->var != var || !psi_request_is(req, PSI_KIND_DATA) || psi_request_numbered(req)) {
                 continue;
             }
-            bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
             psi_var_release(req);
-            psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, pushed ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED,
-                               "%s of '%s' at %s: %s", psi_kind_of(req)->name, var->name,
-                               psi_peer_where(peer, where, sizeof(where)), why);
+            psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, psi_request_applied(req), "%s of '%s' at %s: %s",
+                               psi_kind_of(req)->name, var->name, psi_peer_where(peer, where, sizeof(where)), why);
             again = true;
             break;
         }

@@ -65,3 +65,22 @@ TEST(test_refused_everywhere)
     fake_wait(f, 3000);
     assert_int_equal(f->c->dial_count, 0);
 }
+
+/* A push-pull whose push was applied and whose values are still being pulled when the session is refused for good: it is not told
+ * that nothing was applied. */
+TEST(test_refused_while_values_are_pulled)
+{
+    float values = 0;
+    const float g = 1;
+    struct fake *f = fake_new(SPEC, "worker", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 1, 5, 9);
+    const struct fake_request *both = fake_begin(f, PSI_REQ_PUSH_PULL, w, &g, &values, 60000);
+    fake_reply(f, 0, PS_OP_PUSHPULL, fake_take(f, 0, PS_OP_PUSHPULL)->h.id, true,
+               &(struct fake_answer){.version = 3, .position = 5});
+    assert_int_equal(both->dones, 0); /* its values are asked for */
+    fake_cut(f, 0);
+    PSI_IGNORE(refuse(f, PS_FAILED_PRECONDITION)); /* looked at above */
+    assert_int_equal(both->dones, 1);
+    assert_int_equal(both->req.status, PS_FAILED_PRECONDITION);
+    assert_int_equal(both->req.applied, PS_MAYBE_PARTLY_APPLIED);
+}
