@@ -195,7 +195,6 @@ struct psd_task {
     char name[PSI_TASK_NAME_MAX];
     uint64_t random_key[2], random_count;
     uint64_t now_ms, started_ms, last_tick_ms;
-    uint64_t woke_ms;       /* when this process last went on after a pause of a quarter of a lease or more; 0: never */
     uint64_t record_cursor; /* of records, where the next tick looks on */
     uint64_t life, durable;
     struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */
@@ -270,6 +269,8 @@ struct psd_task {
     uint32_t peer_count, self, directory; /* peer indexes */
     bool is_directory;
     uint64_t chief_own; /* directory: the last number that this life of it has made */
+    uint64_t
+        challenge; /* directory: the last number that was made for a rival of a trainer; rises from one that is no other life's */
     /* volatile: other tasks: the connection to the directory */
     bool dialling, fenced;
     uint64_t dial_at_ms, directory_heard_ms;

@@ -372,7 +372,6 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     t->last_tick_ms = now_ms;
     uint64_t grace = gap > t->config.lease_ms / 4 ? gap : 0; /* we were not running: nobody is to blame */
     if (grace > 0) {
-        t->woke_ms = now_ms;
         struct psi_list *it = NULL;
         uint64_t cursor = 0;
         void *value = NULL;
@@ -478,6 +477,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     uint64_t map_seed[2] = {psd_random(t), psd_random(t)};
     t->now_ms = t->started_ms = t->last_tick_ms = t->rate_at_ms = t->directory_heard_ms = t->dial_at_ms = now_ms;
     t->life = psd_random(t);
+    t->challenge = t->life >> 1; /* room to rise */
     psi_list_init(&t->conns);
     psi_list_init(&t->ended);
     psi_list_init(&t->dead);

@@ -8,10 +8,13 @@
  * connection of the one before. Several sessions of one process are no rivals.
  *
  * Failure: another process is connected. Where it was silent for a lease its connection is closed and the new one let in.
- * Otherwise the new one is kept out, UNAVAILABLE, and asks again; it says for how long (Hello.kept_out_ms). When the holder was
- * heard a beat after the new one first asked, the holder is alive: FAILED_PRECONDITION, for good. So a process that is started
- * again on another machine, while the end of the first one is not known yet, waits and is not refused; a second process beside
- * one that trains is. Nothing is remembered over a restart of the directory: who says HELLO first is let in.
+ * Otherwise the new one is kept out, UNAVAILABLE, and asks again. A number is made for its session. The answers to the holder's
+ * BEATs say the newest number, and the holder's next BEATs bring it back. Such a BEAT was sent after the number was made, so the
+ * holder lived after the new one first asked: FAILED_PRECONDITION, for good. What the holder sent before that proves nothing,
+ * however late the network delivers it or this process reads it. So a process that is started again on another machine, while the
+ * end of the first one is not known yet, waits and is not refused; a second process beside one that trains is. An older client
+ * never brings a number back: beside it the new one is kept out and never refused for good. Nothing is remembered over a restart
+ * of the directory: who says HELLO first is let in.
  */
 #include "rpc.h"
 
@@ -51,7 +54,35 @@ static struct psd_record *find_holder(const struct psd_task *t, const struct cla
     return NULL;
 }
 
-/* This process is let in: whoever kept it out does so no longer. */
+/* What is known of the claiming session at the holder of its place; NULL: it has not asked. */
+static struct psd_rival *find_rival(struct psd_record *holder, const struct claim *c)
+{
+    for (uint32_t i = 0; i < PSD_RIVALS_KEPT; i++) {
+        struct psd_rival *rival = &holder->rivals[i];
+        if (rival->number != 0 && memcmp(rival->session, c->hello->session.bytes, sizeof(rival->session)) == 0) {
+            return rival;
+        }
+    }
+    return NULL;
+}
+
+/* The holder lived after this session first asked. A session that asks for the first time is given a number. */
+static bool is_alive(struct psd_task *t, struct psd_record *holder, const struct claim *c)
+{
+    const struct psd_rival *known = find_rival(holder, c);
+    if (known != NULL) {
+        return known->number <= holder->proved;
+    }
+    struct psd_rival *oldest = &holder->rivals[0];
+    for (uint32_t i = 1; i < PSD_RIVALS_KEPT; i++) {
+        oldest = holder->rivals[i].number < oldest->number ? &holder->rivals[i] : oldest;
+    }
+    holder->challenge = oldest->number = ++t->challenge;
+    memcpy(oldest->session, c->hello->session.bytes, sizeof(oldest->session));
+    return false;
+}
+
+/* This session is let in: whoever kept it out does so no longer, and what was proved to it does not count when it asks again. */
 static void forget_rival(const struct psd_task *t, const struct claim *c)
 {
     uint64_t cursor = 0;
@@ -60,6 +91,10 @@ static void forget_rival(const struct psd_task *t, const struct claim *c)
         struct psd_record *r = value;
         if (is_of_place(r, c) && strcmp(r->rival, c->process) == 0) {
             r->rival[0] = '\0';
+        }
+        struct psd_rival *rival = find_rival(r, c);
+        if (rival != NULL) {
+            *rival = (struct psd_rival){.number = 0};
         }
     }
 }
@@ -71,15 +106,6 @@ static void displace(struct psd_task *t, struct psd_record *holder, const char *
     psd_lease_end(t, holder);
     psd_session_left(t, conn);
     psd_conn_fault(t, conn, PS_DEADLINE_EXCEEDED, PS_REASON_NONE, "nothing was heard for a lease");
-}
-
-/* The holder was heard, a beat or more after the session of this HELLO first asked for the place. What was heard late, because
- * this process stood still or did not read the holder, shows nothing. */
-static bool is_alive(const struct psd_task *t, const struct psd_conn *holder, const ps_v1_Hello *hello, uint64_t silent_ms)
-{
-    const uint64_t began_ms = holder->paused_since_ms > t->woke_ms ? holder->paused_since_ms : t->woke_ms;
-    const uint64_t asked_ms = hello->kept_out_ms < t->now_ms - began_ms ? hello->kept_out_ms : t->now_ms - began_ms;
-    return asked_ms >= t->config.beat_ms && asked_ms - t->config.beat_ms > silent_ms;
 }
 
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err)
@@ -96,7 +122,7 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *co
         const struct psd_conn *conn = holder->conn;
         uint64_t silent_ms = t->now_ms - conn->heard_ms;
         if (conn->link->paused || silent_ms < t->config.lease_ms) { /* paused: it is this task that does not read */
-            bool alive = is_alive(t, conn, hello, silent_ms);
+            bool alive = is_alive(t, holder, &c);
             PSI_IGNORE(psi_fail_as(err, alive ? PS_FAILED_PRECONDITION : PS_UNAVAILABLE, PS_REASON_CONFLICT,
                                    "process %u on %s is /job:%s/task:%u, since %.1f s, and was heard %.1f s ago: while it is, "
                                    "another process (%u on %s) is not let in as this task; end one of the two, or give this one "
@@ -122,4 +148,16 @@ const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *r
 {
     bool holds = record->conn != NULL;
     return holds && record->rival[0] != '\0' && t->now_ms - record->rival_ms < RIVAL_KEPT_MS ? record->rival : "";
+}
+
+uint64_t psd_claim_challenge(const struct psd_record *record)
+{
+    return record->challenge > record->proved ? record->challenge : 0;
+}
+
+void psd_claim_proved(struct psd_record *record, uint64_t number)
+{
+    if (number > record->proved && number <= record->challenge) {
+        record->proved = number;
+    }
 }

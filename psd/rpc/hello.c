@@ -386,6 +386,7 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
         psd_lease_renew(t, c->record);
         describe_chief(t, c->record->chief_of, &a);
         a.flags |= PS_BEAT_DIRECTORY | (t->job_done ? PS_BEAT_JOB_DONE : 0u);
+        a.challenge = psd_claim_challenge(c->record);
     }
     psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
 }
@@ -432,6 +433,7 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         t->rounds_moved = t->rounds_moved || c->record->round_member != beat.member;
         c->record->round_member = beat.member;
         c->record->round_steps = beat.member_steps;
+        psd_claim_proved(c->record, beat.challenge);
     }
     psd_beat_answer(t, c, r->header.id);
 }

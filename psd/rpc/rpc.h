@@ -102,11 +102,15 @@ void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /* ---- claim.c: the place of a trainer ---- */
 /** Directory: may the session of this HELLO, with this default container, be the task that it names? A process that was silent
  * for a lease loses its place. UNAVAILABLE, CONFLICT: another process has the place, and may be dead. FAILED_PRECONDITION,
- * CONFLICT: another process has it, and lives. */
+ * CONFLICT: another process has it, and has proved that it lived after this session first asked. */
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err) PSI_MUST;
 /** The last process that was refused the place of this session in the last five minutes; "": there is none, the process was let
  * in since, or the session has no connection. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
+/** Directory: the number that the answer to a BEAT of this session asks to be brought back; 0: none is wanted. */
+uint64_t psd_claim_challenge(const struct psd_record *record);
+/** Directory: a BEAT of this session has brought this number back; 0: none. A number that was not made for it is ignored. */
+void psd_claim_proved(struct psd_record *record, uint64_t number);
 
 /* ---- job.c: the end of a job ---- */
 /** A task of this job trains, and the end of the job waits for it: job worker, chief or master. */

@@ -64,6 +64,14 @@ struct psd_step {
     uint64_t at_ms, step;
 };
 
+/* A session that was refused the place of another one. */
+struct psd_rival {
+    /* volatile: */
+    uint8_t session[16];
+    uint64_t number; /* made when this session first asked; 0: no rival */
+};
+enum { PSD_RIVALS_KEPT = 4 /* for each holder; of more, the session whose number is the oldest gives way */ };
+
 struct psd_record {
     /* remembered: */
     uint8_t session[16];
@@ -104,6 +112,11 @@ struct psd_record {
     uint64_t round_member, round_steps;
     char rival[96];                     /* directory: the last other process that was refused the place of this one */
     uint64_t rival_ms, rival_logged_ms; /* when that process was refused; when the log last said so. 0: never */
+    struct psd_rival rivals[PSD_RIVALS_KEPT];
+    /* directory: the newest number that was made for a rival, and the newest one that a beat of this session has brought back. 0:
+     * none
+     */
+    uint64_t challenge, proved;
 };
 enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
 /* what a record takes at most, with its entry of the map of all records and the first tables of its own map */

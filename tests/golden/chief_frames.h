@@ -56,6 +56,19 @@ static inline void chief_ready_answer(struct wire *out)
     list_frame(out, PS_OP_BEAT, PS_FLAG_REPLY, 77, &ps_v1_BeatAnswer_msg, &m, sizeof(m), 1);
 }
 
+static inline void challenge_beat(struct wire *out)
+{
+    const ps_v1_Beat m = {.challenge = 9001};
+    struct ps_frame_header h = header_of(PS_OP_BEAT, 0, 78, 0);
+    control(out, &h, &ps_v1_Beat_msg, &m, NULL);
+}
+
+static inline void challenge_answer(struct wire *out)
+{
+    ps_v1_BeatAnswer m = {.flags = 2, .challenge = 9001};
+    list_frame(out, PS_OP_BEAT, PS_FLAG_REPLY, 78, &ps_v1_BeatAnswer_msg, &m, sizeof(m), 1);
+}
+
 static inline void seal_fence(struct wire *out)
 {
     struct psi_buf body;

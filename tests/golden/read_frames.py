@@ -719,6 +719,11 @@ def chief_beat_ready(f):
     same(message("Beat", f.meta), container=b"localhost", ready=301)
 
 
+def challenge_beat(f):
+    is_frame(f, "BEAT", "CRC", id=78)
+    same(message("Beat", f.meta), challenge=9001)
+
+
 def seal_fence(f):
     is_frame(f, "SEAL", "CRC", id=73)
     same(message("Seal", f.meta), chief_number=301, fence=1)
@@ -969,6 +974,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "chief_beat_ready": chief_beat_ready,
             "chief_ready_answer": of_chief("BEAT", 77, flags=3, chief_number=301, chief_left_ms=7500, chief=CHIEF, chief_ready=301),
             "chief_beat_answer": of_chief("BEAT", 72, flags=3, chief_number=301, chief_left_ms=7500, chief=CHIEF),
+            "challenge_beat": challenge_beat, "challenge_answer": of_chief("BEAT", 78, flags=2, challenge=9001),
             "seal_fence": seal_fence, "chief_reset": of_member("RESET", 74, "Wait", timeout_ms=60000, chief_number=301),
             "list_chief": list_chief}
 

@@ -524,6 +524,8 @@ static const struct golden {
     {"chief_beat_answer", chief_beat_answer},
     {"chief_beat_ready", chief_beat_ready},
     {"chief_ready_answer", chief_ready_answer},
+    {"challenge_beat", challenge_beat},
+    {"challenge_answer", challenge_answer},
     {"seal_fence", seal_fence},
     {"chief_reset", chief_reset},
     {"list_chief", list_chief},

@@ -166,6 +166,7 @@ static void read_hello(struct fc *c, const struct wire *body)
 
 ps_status fc_hello(struct fc *c, const struct fc_hello *hello)
 {
+    c->challenge = 0; /* of the connection before */
     uint8_t meta[PS_META_BYTES_MAX];
     struct wire body, w, answer;
     wire_init(&body);
@@ -410,7 +411,7 @@ struct fc_reply fc_beat(struct fc *c, int64_t step, uint32_t *out_flags)
 struct fc_reply fc_beat_of(struct fc *c, uint64_t said, const char *container, uint32_t *out_flags)
 {
     uint8_t meta[PS_META_BYTES_MAX];
-    ps_v1_Beat m = {.global_step = said};
+    ps_v1_Beat m = {.global_step = said, .challenge = c->challenge};
     PSI_IGNORE(PSI_BYTES_SET(m.step_of, container)); /* fits: the test's name */
     ps_v1_BeatAnswer a = ps_v1_BeatAnswer_init_zero;
     struct wire back;
@@ -418,9 +419,11 @@ struct fc_reply fc_beat_of(struct fc *c, uint64_t said, const char *container, u
     struct fc_reply r = call(c, PS_OP_BEAT, 0, c->next_id++, 0, meta, encoded(&ps_v1_Beat_msg, &m, meta), NULL, &back);
     const uint8_t *p = back.data;
     size_t n = back.len;
+    bool said_more = r.status == PS_OK && n > 0 && fc_item(&p, &n, &ps_v1_BeatAnswer_msg, &a);
     if (out_flags != NULL) {
-        *out_flags = r.status == PS_OK && n > 0 && fc_item(&p, &n, &ps_v1_BeatAnswer_msg, &a) ? a.flags : 0;
+        *out_flags = said_more ? a.flags : 0;
     }
+    c->challenge = said_more && a.challenge != 0 ? a.challenge : c->challenge;
     wire_fini(&back);
     return r;
 }

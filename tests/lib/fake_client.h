@@ -26,6 +26,7 @@ struct fc {
     struct shell_task *task;
     struct shell_conn *conn;
     uint8_t session[16];
+    uint64_t challenge;   /* the last one that an answer to a BEAT said; the next BEAT brings it back */
     uint64_t connection;  /* of the last HELLO */
     uint64_t next_number; /* next sequence number */
     uint64_t next_id;     /* next request number */

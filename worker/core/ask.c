@@ -229,6 +229,7 @@ ps_v1_Beat psi_ask_beat_of(const struct psi_peer *peer)
         m.ready = c->chief.readied && psi_client_is_chief(c) ? c->chief.number : 0;
         m.member = c->member.mode == PS_SYNC_STALENESS ? c->member.id : 0;
         m.member_steps = m.member != 0 ? c->member.steps : 0;
+        m.challenge = peer->challenge;
     }
     return m;
 }
@@ -333,6 +334,7 @@ static void beaten(struct psi_peer *peer, const struct psi_reply *r)
         peer->c->chief_connected = (m.flags & PS_BEAT_CHIEF) != 0;
         peer->c->chief.ready = m.chief_ready;
         peer->c->chief.told = m.chief_number;
+        peer->challenge = m.challenge != 0 ? m.challenge : peer->challenge;
         psi_chief_beaten(peer->c, &m);
     }
     if ((m.flags & PS_BEAT_STOP) != 0 && !peer->c->stop_asked) {

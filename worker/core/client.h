@@ -268,7 +268,8 @@ struct psi_peer {
     char last_error[PSI_ERR_TEXT_MAX]; /* why it is not up */
     /* when the task first refused this session with CONFLICT; 0: it has not, since the session was last let in */
     uint64_t kept_out_ms;
-    ps_status refused; /* REFUSED: the status, and its reason */
+    uint64_t challenge; /* the last BeatAnswer.challenge on this connection, which the next beats bring back; 0: none */
+    ps_status refused;  /* REFUSED: the status, and its reason */
     ps_reason refused_reason;
     bool leaving;         /* GOODBYE was asked for: no further dial */
     bool doomed;          /* psi_peer_fail(): to be closed and dialled anew */

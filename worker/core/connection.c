@@ -195,7 +195,7 @@ struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, bool crc, c
     peer->crc = crc;
     peer->connection++;
     peer->heard_ms = peer->c->now_ms;
-    peer->sent_seen = 0;
+    peer->sent_seen = peer->challenge = 0;
     peer->sent_blocked = false;
     peer->sink = PSI_SINK_NONE;
     psi_buf_clear(&peer->hello);

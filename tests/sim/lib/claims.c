@@ -5,12 +5,8 @@
  *
  * Promised: no two processes that are the same worker are connected at the directory. A session is refused for good only where
  * another program that is the same worker lived when that session began, or later: never for the program's own session before,
- * whose end the directory may not have seen yet, nor for one that has died. Except where the directory's ticks were late
- * (SIM_FAULT_SLOW_TICK): its clock stands then while it reads, so it takes what it has heard for new. A psd ticks between two
- * events when PSD_TICK_MS have passed (psd/server.c), and does not come to that. And except where the network itself held back
- * what the dead program had sent for longer than a beat: the directory takes the holder for alive, because PROTOCOL allows a way
- * of beat_ms and no more, and the directory cannot tell the two apart. Only the time in the network counts here, not the time
- * that the directory took to read: the directory knows the latter.
+ * whose end the directory may not have seen yet, nor for one that has died: however late the network delivers what such a one had
+ * sent, and however late the directory's clock ticks.
  */
 #include "sim.h"
 
@@ -18,8 +14,6 @@
 #include "worker/core/client.h"
 
 #include <string.h>
-
-enum { LATE_MS = 100 /* the longest time between two ticks that are not late */ };
 
 bool sim_claim_refused(const struct sim_call *call)
 {
@@ -37,31 +31,15 @@ bool sim_claim_lost(const struct sim_program *p)
 void sim_claim_check(struct sim *s, const struct sim_call *call)
 {
     const struct sim_program *p = call->program;
-    if (s->clock_stood_ms >= p->begun_ms) {
-        return;
-    }
     for (uint32_t i = 0; i < s->program_count; i++) {
         const struct sim_program *other = &s->program[i];
         bool lived = other != p && (other->core != NULL || (other->life > 0 && other->ended_ms >= p->begun_ms));
-        bool overdue = other->overdue_ms >= p->begun_ms;
-        if ((lived || overdue) && other->task == p->task && strcmp(other->job, p->job) == 0) {
+        if (lived && other->task == p->task && strcmp(other->job, p->job) == 0) {
             return;
         }
     }
     sim_fail(s, "client%u is refused as /job:%s/task:%u, and nobody else was that since it began: %s", p->index, p->job, p->task,
              call->req.err->text);
-}
-
-void sim_claims_heard(struct sim *s, const struct sim_end *e)
-{
-    const struct sim_end *from = &e->conn->end[1 - e->side];
-    const struct sim_pipe *p = &e->conn->pipe[1 - e->side];
-    bool overdue = p->paused_until > p->written_at + s->k.beat_ms;
-    if (overdue && e->is_task && !from->is_task && s->task[e->node].core->is_directory) {
-        struct sim_program *writer = &s->program[from->node];
-        bool lives = writer->core != NULL && writer->life == from->life;
-        writer->overdue_ms = lives ? writer->overdue_ms : s->now;
-    }
 }
 
 void sim_claims_look(struct sim *s, const struct sim_task *t)
@@ -70,9 +48,6 @@ void sim_claims_look(struct sim *s, const struct sim_task *t)
     void *value = NULL;
     if (!t->core->is_directory) {
         return;
-    }
-    if (s->now > t->core->now_ms + LATE_MS) {
-        s->clock_stood_ms = s->now;
     }
     while (psi_map_next(&t->core->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;

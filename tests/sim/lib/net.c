@@ -142,7 +142,6 @@ static void pipe_write(struct sim *s, struct sim_conn *c, uint32_t side, const u
     memcpy(p->data + p->head + p->len, bytes, n);
     p->len += n;
     p->written += n;
-    p->written_at = s->now;
 }
 
 bool sim_pipe_readable(const struct sim_pipe *p)
@@ -201,7 +200,6 @@ size_t sim_pipe_read(struct sim *s, struct sim_end *e, uint8_t **out, size_t *ou
     p->len -= n;
     p->delivered += n;
     e->heard_at = s->now;
-    sim_claims_heard(s, e);
     if (e->is_task && !e->conn->end[0].is_task && e->conn->pipe[e->side].written > 0) { /* it has answered HELLO */
         s->program[e->conn->end[0].node].heard_at[e->node] = s->now;
     }

@@ -154,7 +154,6 @@ struct sim_pipe {
     size_t head, len, capacity;
     uint64_t written, delivered; /* stream offsets */
     uint64_t limit;              /* bytes from here on are lost; SIM_NEVER: none */
-    uint64_t written_at;         /* last byte that was not lost */
     uint64_t ready_at, paused_until;
     bool fin;         /* the writer has closed */
     bool stuck;       /* lost bytes are not even taken: a half-open connection with full buffers */
@@ -247,7 +246,6 @@ struct sim_program {
     uint32_t life;           /* counts sessions, of all programs */
     uint64_t begun_ms;       /* this session */
     uint64_t ended_ms;       /* the session before, by itself or killed */
-    uint64_t overdue_ms;     /* when the directory last read what an earlier session had sent long ago; 0: never */
     uint64_t chief_number;   /* LEASE: of the session before, which was not killed */
     bool is_static;          /* ... this one claims no lease, and its HELLO says SIM_STATIC */
     bool stop_ok;            /* it has told everybody to stop, also itself ... */
@@ -606,8 +604,7 @@ struct sim {
     bool healing, ending;
     uint64_t now, event, steps;
     uint64_t next_fault, reset_wanted_at;
-    uint64_t clock_stood_ms; /* when the directory last did something whose clock was late; 0: never */
-    bool kill_directory;     /* with the next fault: ROUNDS, in the middle of a COMMIT */
+    bool kill_directory; /* with the next fault: ROUNDS, in the middle of a COMMIT */
     struct psi_cluster cluster;
     struct sim_freed freed[SIM_FREED_MAX]; /* a ring */
     uint32_t freed_next;
@@ -934,8 +931,6 @@ bool sim_claim_lost(const struct sim_program *p);
 /** Another program was that worker. */
 void sim_claim_check(struct sim *s, const struct sim_call *call);
 void sim_claims_look(struct sim *s, const struct sim_task *t);
-/** End e has read. */
-void sim_claims_heard(struct sim *s, const struct sim_end *e);
 
 /* ---- twin.c ---- */
 /** t is one of the two processes of one task. */

@@ -41,6 +41,51 @@ TEST(test_kept_out)
     assert_int_equal(hello.kept_out_ms, 0);
 }
 
+/* What the last BEAT that a task was sent says of the challenge. */
+static uint64_t challenge_at(struct fake *f, uint32_t task, uint64_t *out_id)
+{
+    ps_v1_Beat m = ps_v1_Beat_init_zero;
+    const struct fake_task *to = &f->task[task];
+    const struct fake_frame *beat = &to->frames[(to->first + to->count - 1) % FAKE_FRAMES];
+    assert_true(to->count > 0 && beat->h.op == PS_OP_BEAT);
+    assert_int_equal(psi_msg_decode(&ps_v1_Beat_msg, &m, beat->meta, beat->h.meta_bytes, NULL), PS_OK);
+    *out_id = beat->h.id;
+    assert_null(fake_next(f, task)); /* drops it */
+    return m.challenge;
+}
+
+/* The directory answers a BEAT, and asks for this number to be brought back. */
+static void ask_back(struct fake *f, uint64_t id, uint64_t challenge)
+{
+    const ps_v1_BeatAnswer a = {.flags = PS_BEAT_DIRECTORY, .challenge = challenge};
+    fake_reply_item(f, 0, PS_OP_BEAT, id, &ps_v1_BeatAnswer_msg, &a);
+}
+
+/* The number that the directory's answer to a BEAT says comes back with the next ones, to the directory alone and on that
+ * connection alone. */
+TEST(test_challenge)
+{
+    uint64_t id = 0;
+    struct fake *f = fake_new(SPEC, "worker", 0, false);
+    fake_get(f, 1, "w", 1, 5, 9); /* at b; the directory is a */
+    fake_wait(f, PS_BEAT_MS + 50);
+    assert_int_equal(challenge_at(f, 1, &id), 0);
+    assert_int_equal(challenge_at(f, 0, &id), 0);
+    ask_back(f, id, 77);
+    fake_wait(f, PS_BEAT_MS + 50);
+    assert_int_equal(challenge_at(f, 1, &id), 0);
+    assert_int_equal(challenge_at(f, 0, &id), 77);
+    ask_back(f, id, 0);
+    fake_wait(f, PS_BEAT_MS + 50);
+    assert_int_equal(challenge_at(f, 1, &id), 0);
+    assert_int_equal(challenge_at(f, 0, &id), 77); /* which was heard last */
+    fake_cut(f, 0);
+    ps_v1_Hello hello;
+    fake_hello(f, 0, 100, 200, NULL, &hello);
+    fake_wait(f, PS_BEAT_MS + 50);
+    assert_int_equal(challenge_at(f, 0, &id), 0);
+}
+
 TEST(test_refused_everywhere)
 {
     const float g = 1;
