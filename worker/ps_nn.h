@@ -110,6 +110,36 @@ PS_API ps_status ps_dense_act(ps_tensor *x, ps_param *w, ps_param *b, ps_activat
  * to, (dy w^T) x_act'. dy is that of x w + b, as the backward of the layer above has left it in its dx. */
 PS_API ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx);
 
+/**
+ * Rows of which most values are 0, in compressed sparse rows (CSR): row i has values[k] in column columns[k] for
+ * k = ends[i-1] .. ends[i]-1, row 0 from k = 0 on, and 0 in all other columns. The program's memory; calls borrow it until they
+ * return.
+ */
+typedef struct ps_csr {
+    int64_t rows, cols;     /* (B, in) */
+    const int32_t *ends;    /* [rows], none below the one before it; the last one is the number of stored values */
+    const int32_t *columns; /* [ends[rows-1]], 0 .. cols-1, rising strictly within a row */
+    const float *values;    /* [ends[rows-1]] */
+} ps_csr;
+
+/**
+ * ps_dense_act() of sparse rows: y = act(x w + b). It costs a multiplication for each stored value and output; zeros cost
+ * nothing. A sum is added up in the order of the columns, whatever the number of threads.
+ *
+ * x        (B, in).
+ * w        (in, out).
+ * b        (out), or NULL for none.
+ * y        (B, out).
+ *
+ * Errors   as ps_dense(); INVALID_ARGUMENT also names the row whose ends or columns are not as ps_csr says.
+ *          PS_UNIMPLEMENTED  the session computes on a device with memory of its own; sticky. Such a program makes its rows dense
+ */
+PS_API ps_status ps_sparse_act(const ps_csr *x, ps_param *w, ps_param *b, ps_activation act, ps_tensor *y);
+/** Its backward: dw = x^T dy and db = column sums of dy replace what is in the gradients of w and b. dw is dense: rows of w that
+ * no example has are 0. It first waits until the last push of w and of b is acknowledged. dy (B, out); b NULL if the layer has
+ * none. */
+PS_API ps_status ps_sparse_backward(const ps_csr *x, ps_tensor *dy, ps_param *w, ps_param *b);
+
 /* Activations, element by element; y may be x, dx may be dy. The backward functions take the layer's output y. */
 PS_API ps_status ps_relu(ps_tensor *x, ps_tensor *y);
 PS_API ps_status ps_sigmoid(ps_tensor *x, ps_tensor *y);
@@ -168,6 +198,10 @@ PS_API ps_status ps_nn_dense_forward(const float *x, const float *w, const float
  *  computed then; x may be NULL without dw, w without dx. Outputs overlap no input. */
 PS_API ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, float *dw, float *db, float *dx,
                                       int64_t batch, int64_t in, int64_t out);
+/** y (rows, out) = x w (cols, out) + b (out); b may be NULL. On the CPU only: PS_UNIMPLEMENTED elsewhere, as of the next. */
+PS_API ps_status ps_nn_sparse_forward(const ps_csr *x, const float *w, const float *b, float *y, int64_t out);
+/** dw (cols, out) = x^T dy, db (out) = column sums of dy (rows, out); db may be NULL. */
+PS_API ps_status ps_nn_sparse_backward(const ps_csr *x, const float *dy, float *dw, float *db, int64_t out);
 PS_API ps_status ps_nn_relu_forward(const float *x, float *y, int64_t count);
 PS_API ps_status ps_nn_relu_backward(const float *y, const float *dy, float *dx, int64_t count);
 PS_API ps_status ps_nn_sigmoid_forward(const float *x, float *y, int64_t count);

@@ -560,7 +560,7 @@ static void test_failure_after_start(void **state)
         return; /* a card is not asked to fail */
     }
     for (psk_op op = (psk_op)0; op < PSK_OPS; op++) {
-        for (int64_t at = 1; at <= 2; at++) {
+        for (int64_t at = 1; at <= 2 && !psk_rows[op].sparse; at++) { /* a card has none of the sparse ones */
             struct psi_err err = {0};
             struct example x;
             struct called c = {0};

@@ -41,6 +41,33 @@ ps_status psi_nn_say(ps_status st, const char *fn, const struct psi_err *err)
     return st == PS_OK ? st : psi_nn_fail(st, "%s: %s", fn, err->text);
 }
 
+/* ---- compressed sparse rows ---- */
+
+ps_status psi_csr_check(const ps_csr *x, struct psi_err *err)
+{
+    if (x == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "x is NULL");
+    }
+    if (x->rows < 0 || x->cols < 1) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "x: (%" PRId64 ", %" PRId64 ") is not a size", x->rows, x->cols);
+    }
+    if (x->rows > 0 && x->ends == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "x: ends is NULL");
+    }
+    const int64_t count = psi_csr_count(x);
+    if (count < 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "x: the last row ends at %" PRId64, count);
+    }
+    return count == 0 || (x->columns != NULL && x->values != NULL)
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "x: %s is NULL", x->columns == NULL ? "columns" : "values");
+}
+
+int64_t psi_csr_count(const ps_csr *x)
+{
+    return x->rows > 0 ? x->ends[x->rows - 1] : 0;
+}
+
 /* ---- the device of this level ---- */
 
 static struct psk_place *plain_place; /* atomic; NULL: none yet */
@@ -186,6 +213,7 @@ static ps_status check_all(const char *fn, const struct operation *ops, size_t c
         st = psk_op_check(ops[i].op, ops[i].args, &ops[i].attrs, NULL, &err);
         st = st == PS_OK ? psk_op_check_overlap(ops[i].op, ops[i].args, NULL, &err) : st;
         st = st == PS_OK ? psk_op_check_labels(ops[i].op, ops[i].args, &err) : st;
+        st = st == PS_OK ? psk_op_check_rows(ops[i].op, ops[i].args, &err) : st;
     }
     return psi_nn_say(st, fn, &err);
 }
@@ -249,6 +277,47 @@ ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, 
         }
     }
     return st == PS_OK ? run_all(fn, ops, count) : st;
+}
+
+/* The three arguments of rows. */
+static void csr_args(const ps_csr *x, struct psk_tensor *args)
+{
+    args[0] = vector(x->ends, x->rows, PS_I32);
+    args[1] = vector(x->columns, psi_csr_count(x), PS_I32);
+    args[2] = vector(x->values, psi_csr_count(x), PS_F32);
+    for (size_t i = 0; i < 3; i++) { /* none of them is optional: without elements it needs no memory */
+        args[i].dtype = args[i].shape.dims[0] == 0 ? (i < 2 ? PS_I32 : PS_F32) : args[i].dtype;
+    }
+}
+
+static ps_status csr_fits(const char *fn, const ps_csr *x)
+{
+    struct psi_err err = {0};
+    return psi_nn_say(psi_csr_check(x, &err), fn, &err);
+}
+
+ps_status ps_nn_sparse_forward(const ps_csr *x, const float *w, const float *b, float *y, int64_t out)
+{
+    static const char fn[] = "ps_nn_sparse_forward";
+    const ps_status st = csr_fits(fn, x);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psk_tensor args[] = {{0}, {0}, {0}, f32(w, x->cols, out), vector(b, out, PS_F32), f32(y, x->rows, out)};
+    csr_args(x, args);
+    return run(fn, PSK_SPARSE, args, NULL);
+}
+
+ps_status ps_nn_sparse_backward(const ps_csr *x, const float *dy, float *dw, float *db, int64_t out)
+{
+    static const char fn[] = "ps_nn_sparse_backward";
+    const ps_status st = csr_fits(fn, x);
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psk_tensor args[] = {{0}, {0}, {0}, f32(dy, x->rows, out), f32(dw, x->cols, out), vector(db, out, PS_F32)};
+    csr_args(x, args);
+    return run(fn, PSK_SPARSE_DW, args, NULL);
 }
 
 /* ps_nn_OP_forward() and ps_nn_OP_backward() */

@@ -14,4 +14,9 @@ PSI_MUST ps_status psi_nn_place(struct psk_place **out);
 /** The same with err's text, after fn; PS_OK stays PS_OK. */
 ps_status psi_nn_say(ps_status st, const char *fn, const struct psi_err *err);
 
+/** x, its sizes and its pointers can be looked at. What they point to is psk_op_check_rows()'s. */
+PSI_MUST ps_status psi_csr_check(const ps_csr *x, struct psi_err *err);
+/** Values that are stored; x was checked. */
+int64_t psi_csr_count(const ps_csr *x);
+
 #endif

@@ -274,10 +274,11 @@ double ps_tensor_scalar(ps_tensor *t)
 
 /* ---- one operation ---- */
 
-/* An argument: a tensor, a parameter's value or its gradient; none of them: it is not there. */
+/* An argument: a tensor, a parameter's value or its gradient, or the program's memory; none of them: it is not there. */
 struct arg {
     ps_tensor *t;
     ps_param *value, *grad;
+    const struct psk_use *memory; /* an input that an operation on the host reads where it is */
 };
 
 struct call {
@@ -375,6 +376,8 @@ static ps_status use_arg(const struct call *c, size_t i, struct psk_use *use, ch
             return st;
         }
         *use = (struct psk_use){block_of(a->t), shape_of(a->t, strlen(row->dims)), (ps_dtype)a->t->dtype};
+    } else if (a->memory != NULL) {
+        *use = *a->memory;
     }
     return PS_OK;
 }
@@ -505,6 +508,81 @@ ps_status ps_dense_backward(ps_tensor *x, ps_tensor *dy, ps_param *w, ps_param *
 ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
 {
     return dense_backward("ps_dense_act_backward", x, x_act, dy, w, b, dx);
+}
+
+/* ---- dense, of sparse rows ---- */
+
+enum { ENDS, COLUMNS, VALUES, PARTS };
+
+/* The program's memory as blocks of which nothing is freed but what the operation adds. */
+struct rows {
+    struct psk_block blocks[PARTS];
+    struct psk_use uses[PARTS];
+};
+
+static void rows_init(struct rows *r, const ps_csr *x)
+{
+    const void *const memory[PARTS] = {x->ends, x->columns, x->values};
+    const int64_t counts[PARTS] = {x->rows, psi_csr_count(x), psi_csr_count(x)};
+    for (size_t i = 0; i < PARTS; i++) {
+        r->blocks[i] = (struct psk_block){.host = (void *)(uintptr_t)memory[i], /* an input: it is only read */
+                                          .host_bytes = (size_t)counts[i] * sizeof(float),
+                                          .on_host = true};
+        r->uses[i] = (struct psk_use){
+            &r->blocks[i], {.rank = 1, .dims = {counts[i]}}, i == VALUES ? PS_F32 : PS_I32}; /* all of four bytes */
+    }
+}
+
+static void rows_fini(struct rows *r)
+{
+    for (size_t i = 0; i < PARTS; i++) {
+        r->blocks[i].host = NULL;
+        psk_block_fini(&r->blocks[i]);
+    }
+}
+
+/* rest: the arguments behind those of x. */
+static ps_status run_sparse(const char *fn, psk_op op, const ps_csr *x, ps_param *w, const struct arg rest[PARTS],
+                            const struct psk_attrs *attrs)
+{
+    struct psi_err err = {0};
+    struct rows r;
+    ps_status st = session_check(w);
+    st = st == PS_OK ? psi_nn_say(psi_csr_check(x, &err), fn, &err) : st;
+    if (st == PS_OK && ps_param_shape(w)->rank == 2 && ps_param_shape(w)->dims[0] != x->cols) {
+        st = psi_nn_fail(PS_INVALID_ARGUMENT, "%s: x has %" PRId64 " columns, but w '%s' has %" PRId64 " rows", fn, x->cols,
+                         ps_param_name(w), ps_param_shape(w)->dims[0]);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    rows_init(&r, x);
+    const struct arg args[] = {
+        {.memory = &r.uses[ENDS]}, {.memory = &r.uses[COLUMNS]}, {.memory = &r.uses[VALUES]}, rest[0], rest[1], rest[2]};
+    st = run(&(struct call){fn, op, args, attrs});
+    rows_fini(&r);
+    return st;
+}
+
+ps_status ps_sparse_act(const ps_csr *x, ps_param *w, ps_param *b, ps_activation act, ps_tensor *y)
+{
+    static const char fn[] = "ps_sparse_act";
+    const struct psk_attrs attrs = {.activation = (uint32_t)act};
+    const struct arg rest[] = {{.value = w}, {.value = b}, {.t = y}};
+    if (w == NULL) {
+        return settle(y, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w is NULL", fn));
+    }
+    return settle_param(w, y, run_sparse(fn, PSK_SPARSE, x, w, rest, &attrs));
+}
+
+ps_status ps_sparse_backward(const ps_csr *x, ps_tensor *dy, ps_param *w, ps_param *b)
+{
+    static const char fn[] = "ps_sparse_backward";
+    const struct arg rest[] = {{.t = dy}, {.grad = w}, {.grad = b}};
+    if (w == NULL) {
+        return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: w is NULL", fn);
+    }
+    return settle_param(w, NULL, run_sparse(fn, PSK_SPARSE_DW, x, w, rest, NULL));
 }
 
 /* ---- element by element ---- */

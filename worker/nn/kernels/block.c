@@ -344,7 +344,12 @@ ps_status psk_block_run(struct psk_place *place, psk_op op, const struct psk_use
     ps_status st = psk_op_check(op, args, run.attrs, names, err);
     st = st == PS_OK ? overlap_check(op, uses, names, err) : st;
     st = st == PS_OK ? labels_check(op, uses, args, err) : st;
+    if (st == PS_OK && psk_rows[op].sparse && !psk_place_has_host_memory(place)) {
+        st = psi_fail(err, PS_UNIMPLEMENTED, "%s does not multiply sparse rows: compute on the CPU, or make them dense",
+                      psk_place_name(place));
+    }
     st = st == PS_OK ? gather(place, op, uses, args, marks, &work.mark_count, err) : st;
+    st = st == PS_OK ? psk_op_check_rows(op, args, err) : st;
     st = st == PS_OK ? psk_place_submit(place, &work, err) : st;
     for (size_t i = 0; i < psk_arg_count(op) && st == PS_OK; i++) {
         if (psk_rows[op].args[i].output && args[i].address != 0) {

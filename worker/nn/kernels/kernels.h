@@ -23,7 +23,7 @@
 #include "common/status.h"
 
 /* rises with every change of the structures below, of the operations, or of what one of them means */
-#define PSK_ABI 3u
+#define PSK_ABI 4u
 
 struct psk_device; /* of the plugin, like the next two */
 struct psk_stream;
@@ -51,11 +51,12 @@ struct psk_attrs {
 };
 
 /*
- * The operations. B rows of a batch, I inputs, O outputs, C classes, N values a row; B may be 0, the others are >= 1. Float32 but
- * for labels (int32), loss (float64) and count (int64). [x]: may be absent. act' is written in terms of the activation's result:
- * linear 1, relu (y <= 0 ? 0 : 1), sigmoid y (1 - y), tanh 1 - y^2. What is added up over B is 0 for B = 0.
- * Outputs may hold anything before; all of it is replaced. They overlap nothing, except where "in place" says that the very same
- * memory is fine. All operations give the same bits for the same input on one machine and device.
+ * The operations. B rows of a batch, I inputs, O outputs, C classes, N values a row, K values that are stored of all rows; B and
+ * K may be 0, the others are >= 1. Float32 but for labels, ends and columns (int32), loss (float64) and count (int64). [x]: may
+ * be absent. act' is written in terms of the activation's result: linear 1, relu (y <= 0 ? 0 : 1), sigmoid y (1 - y), tanh 1 -
+ * y^2. What is added up over B is 0 for B = 0. Outputs may hold anything before; all of it is replaced. They overlap nothing,
+ * except where "in place" says that the very same memory is fine. All operations give the same bits for the same input on one
+ * machine and device.
  */
 typedef enum psk_op {
     PSK_DENSE,        /* x (B,I), w (I,O), [b] (O) -> y (B,O): act(x w + b) */
@@ -71,10 +72,15 @@ typedef enum psk_op {
     PSK_ARGMAX_COUNT, /* logits (B,C), labels (B) -> count (): rows whose first largest value is at the label; a row with a NaN
                          does not count */
     PSK_SGD,          /* w (B,N), dw (B,N) -> out (B,N): w - rate dw, in place of either */
+    PSK_SPARSE,       /* ends (B), columns (K), values (K), w (I,O), [b] (O) -> y (B,O): act(x w + b), x (B,I) in compressed
+                         sparse rows: row i has values[k] in columns[k] for k = ends[i-1] .. ends[i]-1, row 0 from k = 0 on, and
+                         0 elsewhere. Columns rise strictly within a row. A product is added up in the order of the columns */
+    PSK_SPARSE_DW,    /* ends (B), columns (K), values (K), dy (B,O) -> dw (I,O), [db] (O): x^T dy, column sums of dy; added up in
+                         the order of the rows */
     PSK_OPS
 } psk_op;
 
-#define PSK_ARGS_MAX 5
+#define PSK_ARGS_MAX 6
 
 /**
  * Submit one operation. args are those listed above, in that order, inputs first; the host has checked them (ops.h): shapes fit,

@@ -76,6 +76,27 @@ const struct psk_row psk_rows[PSK_OPS] = {
                  .args = {{.name = "w", .dims = "BN", .dtype = PS_F32},
                           {.name = "dw", .dims = "BN", .dtype = PS_F32},
                           {.name = "out", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0) | BIT(1)}}},
+    [PSK_SPARSE] = {.name = "sparse",
+                    .attrs = PSK_ACTIVATION,
+                    .gemm = true,
+                    .sparse = true,
+                    .nmse_max = 1e-11,
+                    .args = {{.name = "ends", .dims = "B", .dtype = PS_I32},
+                             {.name = "columns", .dims = "K", .dtype = PS_I32},
+                             {.name = "values", .dims = "K", .dtype = PS_F32},
+                             {.name = "w", .dims = "IO", .dtype = PS_F32},
+                             {.name = "b", .dims = "O", .dtype = PS_F32, .optional = true},
+                             {.name = "y", .dims = "BO", .dtype = PS_F32, .output = true}}},
+    [PSK_SPARSE_DW] = {.name = "sparse_dw",
+                       .gemm = true,
+                       .sparse = true,
+                       .nmse_max = 1e-11,
+                       .args = {{.name = "ends", .dims = "B", .dtype = PS_I32},
+                                {.name = "columns", .dims = "K", .dtype = PS_I32},
+                                {.name = "values", .dims = "K", .dtype = PS_F32},
+                                {.name = "dy", .dims = "BO", .dtype = PS_F32},
+                                {.name = "dw", .dims = "IO", .dtype = PS_F32, .output = true},
+                                {.name = "db", .dims = "O", .dtype = PS_F32, .output = true, .optional = true}}},
 };
 
 size_t psk_arg_count(psk_op op)
@@ -181,7 +202,7 @@ static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, co
 
 static ps_status size_check(const struct psk_row *row, const char *name, char c, int64_t size, struct psi_err *err)
 {
-    const int64_t min = c == 'B' ? 0 : 1;
+    const int64_t min = c == 'B' || c == 'K' ? 0 : 1;
     const int64_t max = row->gemm || c == 'C' ? INT32_MAX : INT64_MAX / (int64_t)sizeof(double);
     if (size < min || size > max) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s has a size of %" PRId64 ", allowed is %" PRId64 " to %" PRId64, name, size,
@@ -294,4 +315,52 @@ ps_status psk_op_check_labels(psk_op op, const struct psk_tensor *args, struct p
         }
     }
     return PS_OK;
+}
+
+/* ---- compressed sparse rows ---- */
+
+/* The columns of row `row`, from `first` to `end` - 1 of all. */
+static ps_status row_check(const int32_t *columns, int64_t first, int64_t end, int64_t row, int64_t size, struct psi_err *err)
+{
+    for (int64_t k = first; k < end; k++) {
+        if (columns[k] < 0 || columns[k] >= size) {
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "columns: row %" PRId64 " has a value in %" PRId32 ", allowed is 0 to %" PRId64, row, columns[k],
+                            size - 1);
+        }
+        if (k > first && columns[k] <= columns[k - 1]) {
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "columns: row %" PRId64 " has %" PRId32 " behind %" PRId32 ", columns must rise", row, columns[k],
+                            columns[k - 1]);
+        }
+    }
+    return PS_OK;
+}
+
+ps_status psk_op_check_rows(psk_op op, const struct psk_tensor *args, struct psi_err *err)
+{
+    if (!psk_rows[op].sparse) {
+        return PS_OK;
+    }
+    const int64_t rows = args[0].shape.dims[0];
+    const int64_t count = args[1].shape.dims[0];
+    const int64_t size = args[op == PSK_SPARSE ? 3 : 4].shape.dims[0];
+    const int32_t *ends = (const int32_t *)(uintptr_t)args[0].address;
+    const int32_t *columns = (const int32_t *)(uintptr_t)args[1].address;
+    int64_t first = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        if (ends[i] < first || ends[i] > count) {
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "ends: row %" PRId64 " ends at %" PRId32 ", allowed is %" PRId64 " to %" PRId64, i, ends[i], first,
+                            count);
+        }
+        ps_status st = row_check(columns, first, ends[i], i, size, err);
+        if (st != PS_OK) {
+            return st;
+        }
+        first = ends[i];
+    }
+    return first == count
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "ends: the last row ends at %" PRId64 " of %" PRId64 " values", first, count);
 }

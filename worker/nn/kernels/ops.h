@@ -24,6 +24,7 @@ struct psk_row {
     const char *name; /* "dense_dx" */
     uint32_t attrs;   /* bits: what it reads of psk_attrs */
     bool gemm;        /* a matrix product: no size is above INT32_MAX */
+    bool sparse;      /* begins with ends, columns and values of compressed sparse rows; only devices with host_memory have it */
     double
         nmse_max; /* sum of (result - exact)^2 over sum of exact^2, of every float output on every device (f32; random input) */
     struct psk_arg args[PSK_ARGS_MAX];
@@ -54,6 +55,11 @@ bool psk_tensors_apart(const struct psk_tensor *a, const struct psk_tensor *b);
 PSI_MUST ps_status psk_op_check_overlap(psk_op op, const struct psk_tensor *args, const char *const *names, struct psi_err *err);
 /** Elements of an argument with `below` lie in host memory, at tensor->address: each is in range. */
 PSI_MUST ps_status psk_op_check_labels(psk_op op, const struct psk_tensor *args, struct psi_err *err);
+
+/** The first three arguments of a sparse operation lie in host memory, at tensor->address: ends do not fall and the last one is
+ * the number of values, columns are in range and rise strictly within a row. INVALID_ARGUMENT names the row. PS_OK for other
+ * operations. */
+PSI_MUST ps_status psk_op_check_rows(psk_op op, const struct psk_tensor *args, struct psi_err *err);
 
 /** Bytes of all elements; the shape was checked. */
 size_t psk_tensor_bytes(const struct psk_tensor *t);

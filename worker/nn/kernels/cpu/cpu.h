@@ -53,6 +53,14 @@ void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int
 void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx, int64_t batch, int64_t in, int64_t out,
                       psk_activation act);
 void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out);
+/** Rows that lie as PSK_SPARSE says. */
+struct psk_cpu_rows {
+    const int32_t *ends, *columns;
+    const float *values;
+    int64_t rows, in; /* B, I */
+};
+void psk_cpu_sparse(const struct psk_cpu_rows *x, const float *w, const float *b, float *y, int64_t out, psk_activation act);
+void psk_cpu_sparse_dw(const struct psk_cpu_rows *x, const float *dy, float *dw, float *db, int64_t out);
 void psk_cpu_act(const float *x, float *y, int64_t count, psk_activation act);
 void psk_cpu_act_backward(const float *y, const float *dy, float *dx, int64_t count, psk_activation act);
 /** Elements first .. end-1. */

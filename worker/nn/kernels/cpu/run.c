@@ -13,7 +13,7 @@ static float *floats(const struct psk_tensor *t)
     return (float *)(uintptr_t)t->address;
 }
 
-static const int32_t *labels_of(const struct psk_tensor *t)
+static const int32_t *ints(const struct psk_tensor *t)
 {
     return (const int32_t *)(uintptr_t)t->address;
 }
@@ -44,6 +44,32 @@ RUN(run_dense_dw)
     UNUSED();
     psk_cpu_dense_dw(floats(&args[0]), floats(&args[1]), floats(&args[2]), floats(&args[3]), args[0].shape.dims[0],
                      args[0].shape.dims[1], args[1].shape.dims[1]);
+    return PS_OK;
+}
+
+static struct psk_cpu_rows rows_of(const struct psk_tensor *args, const struct psk_tensor *weights)
+{
+    return (struct psk_cpu_rows){.ends = ints(&args[0]),
+                                 .columns = ints(&args[1]),
+                                 .values = floats(&args[2]),
+                                 .rows = args[0].shape.dims[0],
+                                 .in = weights->shape.dims[0]};
+}
+
+RUN(run_sparse)
+{
+    UNUSED();
+    const struct psk_cpu_rows x = rows_of(args, &args[3]);
+    psk_cpu_sparse(&x, floats(&args[3]), floats(&args[4]), floats(&args[5]), args[3].shape.dims[1],
+                   (psk_activation)attrs->activation);
+    return PS_OK;
+}
+
+RUN(run_sparse_dw)
+{
+    UNUSED();
+    const struct psk_cpu_rows x = rows_of(args, &args[4]);
+    psk_cpu_sparse_dw(&x, floats(&args[3]), floats(&args[4]), floats(&args[5]), args[4].shape.dims[1]);
     return PS_OK;
 }
 
@@ -127,8 +153,8 @@ RUN(run_sgd)
 RUN(run_softmax_xent)
 {
     UNUSED();
-    const double loss = psk_cpu_softmax_xent(floats(&args[0]), labels_of(&args[1]), floats(&args[2]), args[0].shape.dims[0],
-                                             args[0].shape.dims[1]);
+    const double loss =
+        psk_cpu_softmax_xent(floats(&args[0]), ints(&args[1]), floats(&args[2]), args[0].shape.dims[0], args[0].shape.dims[1]);
     if (args[3].dtype != PS_DTYPE_NONE) {
         *(double *)(uintptr_t)args[3].address = loss;
     }
@@ -139,7 +165,7 @@ RUN(run_argmax_count)
 {
     UNUSED();
     *(int64_t *)(uintptr_t)args[2].address =
-        psk_cpu_argmax_count(floats(&args[0]), labels_of(&args[1]), args[0].shape.dims[0], args[0].shape.dims[1]);
+        psk_cpu_argmax_count(floats(&args[0]), ints(&args[1]), args[0].shape.dims[0], args[0].shape.dims[1]);
     return PS_OK;
 }
 
@@ -153,4 +179,6 @@ const psk_run_fn psk_cpu_run[PSK_OPS] = {
     [PSK_SOFTMAX_XENT] = run_softmax_xent,
     [PSK_ARGMAX_COUNT] = run_argmax_count,
     [PSK_SGD] = run_sgd,
+    [PSK_SPARSE] = run_sparse,
+    [PSK_SPARSE_DW] = run_sparse_dw,
 };
