@@ -541,6 +541,9 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     if (st != PS_OK) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
     } else {
+        psd_log(t, PSI_LOG_INFO, "delete_asked", PSI_KV("peer", c->text),
+                PSI_KV_BYTES("container", item.container.bytes, item.container.size),
+                PSI_KV_BYTES("var", item.name.bytes, item.name.size));
         psd_wait_open(t, w);
     }
 }

@@ -73,6 +73,7 @@ static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset 
     memcpy(a->container, reset->container, sizeof(a->container));
     psi_list_push_back(&p->asks, &a->link);
     PSI_IGNORE(PSI_BYTES_SET(m.container, reset->container)); /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(m.by, reset->by));               /* fits: both hold 95 bytes */
     m.bar = p->own_job ? reset->bar : 0;
     a->id = psd_ask_id(p->conn);
     psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
@@ -429,6 +430,7 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
             psd_wait_hang(w, &w->needs[0], &reset->waiters);
         }
         reset->bar = made->bar;
+        memcpy(reset->by, made->by, sizeof(reset->by));
         reset->noting = reset->noted = false;
         reset->again_ms = 0;
         reset->why[0] = '\0';
@@ -443,7 +445,9 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
         }
     }
     psd_groups_reset(t, container);
-    psd_reset_here(t, container);
+    if (psd_reset_here(t, container)) {
+        psd_reset_log(t, container, reset->by[0] != '\0' ? reset->by : t->name);
+    }
     finish_if_done(t, reset);
 }
 
@@ -592,6 +596,7 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *conta
     psd_saves_reset(t, container);
     made->bar = psd_saves_highest(t);
     made->chief_number = chief_number;
+    PSI_IGNORE(psd_record_text(w->record, made->by, sizeof(made->by)));
     psd_wait_hang(w, need, &made->waiters);
     if (made->bar == 0) {
         carry_out(t, made);

@@ -255,7 +255,9 @@ void psd_saves_delete_turn(struct psd_task *t)
         if (shard == NULL) {
             psd_saves_forget(t, w->result);
             t->refused = NULL; /* who was refused for it may begin now */
-            psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("checkpoint", w->result));
+            char who[96];
+            psd_log(t, PSI_LOG_INFO, "checkpoint_deleted", PSI_KV("peer", psd_record_text(w->record, who, sizeof(who))),
+                    PSI_KV("checkpoint", w->result));
         } else {
             PSI_IGNORE(psi_fail(&w->err, PS_DATA_LOSS,
                                 "checkpoint %llu is not removed: its log line checkpoint_not_removed says why",
@@ -321,5 +323,6 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     psd_wait_hang(w, need, &t->saves->asked);
+    psd_log(t, PSI_LOG_INFO, "checkpoint_asked", PSI_KV("peer", c->text));
     psd_wait_open(t, w);
 }

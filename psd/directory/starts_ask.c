@@ -239,6 +239,8 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
     t->starts->asked_spread = item.spread;
     psd_start_list_fini(&t->starts->asked_of);
     t->starts->asked_of = of;
+    psd_log(t, PSI_LOG_INFO, "restore_asked", PSI_KV("peer", c->text), PSI_KV("checkpoint", item.number),
+            PSI_KV("spread", item.spread), PSI_KV("containers", of.count));
     psd_starts_keep(t, 0);
     t->starts->look = true;
     psd_wait_open(t, w);

@@ -544,14 +544,14 @@ static void send_list(struct psd_task *t, struct psd_conn *c)
 /* What this task holds may no longer be what the directory takes it for. */
 static void fence(struct psd_task *t, const char *why)
 {
-    uint64_t cursor = 0;
+    uint64_t cursor = 0, emptied = 0;
     void *value = NULL;
-    psd_log(t, PSI_LOG_WARN, "fenced", PSI_KV("msg", why));
     t->fenced = true;
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
-        psd_reset_here(t, c->name);
+        emptied += psd_reset_here(t, c->name);
     }
+    psd_log(t, PSI_LOG_WARN, "fenced", PSI_KV("containers", emptied), PSI_KV("msg", why));
 }
 
 void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -725,8 +725,10 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     if (st == PS_OK) {
         st = PSI_BYTES_TEXT(item.container, container, sizeof(container));
     }
-    if (st == PS_OK) {
-        psd_reset_here(t, container);
+    if (st == PS_OK && psd_reset_here(t, container)) {
+        char by[sizeof(item.by.bytes) + 1];
+        psd_hello_text((const pb_bytes_array_t *)(const void *)&item.by, by, sizeof(by));
+        psd_reset_log(t, container, by[0] != '\0' ? by : c->text); /* an older directory does not say who */
     }
     bool notes = st == PS_OK && psd_save_is_able(t);
     uint64_t bar = !notes ? 0 : t->save->highest > item.bar ? t->save->highest : item.bar;
@@ -736,7 +738,6 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     if (!notes || st != PS_OK) {
         answer(t, PS_OP_TASK_RESET, r->header.id, st == PS_OK ? NULL : &err);
     }
-    (void)c;
 }
 
 void psd_rpc_task_delete(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

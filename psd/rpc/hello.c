@@ -269,7 +269,7 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     record->conn = c;
     psi_list_remove(&record->silent);
     record->away = false;
-    if (record->job[0] != '\0') {
+    if (record->job[0] != '\0' || record->program[0] != '\0' || record->host[0] != '\0') { /* else the address says more */
         PSI_IGNORE(psd_record_text(record, c->text, sizeof(c->text)));
     }
 }

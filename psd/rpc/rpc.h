@@ -218,7 +218,10 @@ void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
 ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
 /** It is deleted, and the disk that was to note that has failed: what its client is told. */
 struct psi_err psd_delete_not_noted(const struct psi_err *err);
-void psd_reset_here(struct psd_task *t, const char *container);
+/** Empty a container here; the caller logs it, with who asked. False: there is no such container, nothing was done. */
+bool psd_reset_here(struct psd_task *t, const char *container);
+/** Log that a container was emptied. peer: who asked for that, borrows. */
+void psd_reset_log(struct psd_task *t, const char *container, const char *peer);
 
 /* ---- listing.c: lists of what a task has, in slices ---- */
 struct psd_listing {

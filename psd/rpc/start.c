@@ -484,7 +484,10 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
                                    .random = random_number,
                                    .ctx = &p};
     for (size_t i = 0; i < of->count; i++) {
-        psd_reset_here(t, of->of[i].container);
+        if (psd_reset_here(t, of->of[i].container)) {
+            psd_log(t, PSI_LOG_INFO, "container_replaced", PSI_KV("container", of->of[i].container),
+                    PSI_KV("checkpoint", what->number));
+        }
     }
     take_chiefs(t, t->start->beside, t->start->alone);
     t->start->placed++;

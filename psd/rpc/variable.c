@@ -131,11 +131,11 @@ struct psi_err psd_delete_not_noted(const struct psi_err *err)
     return told;
 }
 
-void psd_reset_here(struct psd_task *t, const char *container)
+bool psd_reset_here(struct psd_task *t, const char *container)
 {
     const struct psd_container *in = psd_container_find(&t->store, container);
     if (in == NULL) {
-        return;
+        return false;
     }
     uint64_t cursor = 0;
     void *value = NULL;
@@ -145,7 +145,12 @@ void psd_reset_here(struct psd_task *t, const char *container)
     }
     struct psd_change c = {.kind = PSD_CHANGE_CONTAINER_RESET, .container = {.name = container, .incarnation = psd_random(t)}};
     psd_commit(t, &c);
-    psd_log(t, PSI_LOG_INFO, "container_reset", PSI_KV("container", container));
+    return true;
+}
+
+void psd_reset_log(struct psd_task *t, const char *container, const char *peer)
+{
+    psd_log(t, PSI_LOG_INFO, "container_reset", PSI_KV("peer", peer), PSI_KV("container", container));
 }
 
 /* ---- OPEN ---- */

@@ -8,7 +8,7 @@
 
 /* An event that a peer can cause as often as it likes has a limit of lines in a second, for each kind of event. Refusals have
  * one line. What a client is granted or changes has PSD_CLIENT_EVENT_LINES. */
-enum { PSD_PEER_EVENTS = 32, PSD_PEER_EVENT_MS = 1000, PSD_CLIENT_EVENT_LINES = 10 };
+enum { PSD_PEER_EVENTS = 40, PSD_PEER_EVENT_MS = 1000, PSD_CLIENT_EVENT_LINES = 10 };
 struct psd_server_log {
     struct {
         uint64_t until_ms; /* end of the second that began with the first line */

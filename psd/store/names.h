@@ -65,6 +65,7 @@ struct psd_reset {
     /* volatile: where tasks have disks, psd/rpc/bars.h */
     uint64_t bar, bar_before; /* 0: none is kept */
     uint64_t chief_number;    /* of the chief that asked for it; 0: not as a chief */
+    char by[96];              /* who asked, for logs; "": an earlier life of the directory was asked */
     bool noting, noted;       /* that it is open, or over, is on its way to our disk; that it is over is there */
     bool taken_back;          /* the reset is not carried out, and our disk still says that it is open */
     uint64_t again_ms;        /* after a failure: 0: none */

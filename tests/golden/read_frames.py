@@ -837,6 +837,11 @@ def task_reset_bar(f):
     check(items(f.payload, "ContainerItem") == [{"container": b"localhost", "bar": 12}], "a reset")
 
 
+def task_reset_by(f):
+    is_frame(f, "TASK_RESET", "CRC", id=93)
+    check(items(f.payload, "ContainerItem") == [{"container": b"localhost", "bar": 12, "by": b"psctl@testhost:4711"}], "who asked")
+
+
 def checkpoint_restore(f):
     is_frame(f, "CHECKPOINT_RESTORE", "CRC", id=89)
     same(message("Wait", f.meta), timeout_ms=60000)
@@ -937,6 +942,7 @@ def checkpoint(f):
 
 MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_delete, "checkpoint": checkpoint, "checkpoints_answer": checkpoints_answer,
             "task_cut_note": task_cut_note, "list_bar": list_bar, "list_order": list_order, "task_create_order": task_create_order, "task_reset_bar": task_reset_bar,
+            "task_reset_by": task_reset_by,
             "task_cut": of_number("TASK_CUT", 82), "task_cut_answer": task_cut_answer, "task_manifest": task_manifest,
             "task_manifest_notes": task_manifest_notes,
             "task_drop": of_number("TASK_DROP", 84), "list_saved": list_saved,

@@ -228,6 +228,15 @@ static inline void task_reset_bar(struct wire *out)
     list_frame(out, PS_OP_TASK_RESET, 0, 92, &ps_v1_ContainerItem_msg, &m, sizeof(m), 1);
 }
 
+static inline void task_reset_by(struct wire *out)
+{
+    ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "localhost"));    /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(m.by, "psctl@testhost:4711")); /* likewise */
+    m.bar = 12;
+    list_frame(out, PS_OP_TASK_RESET, 0, 93, &ps_v1_ContainerItem_msg, &m, sizeof(m), 1);
+}
+
 static inline void task_load(struct wire *out)
 {
     ps_v1_StartItem m = {.number = 12, .start = UINT64_C(0x1122334455667788), .state_bytes = 65536};

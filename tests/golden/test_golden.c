@@ -448,6 +448,7 @@ static const struct golden {
     {"task_create_order", task_create_order},
     {"list_bar", list_bar},
     {"task_reset_bar", task_reset_bar},
+    {"task_reset_by", task_reset_by},
     {"checkpoint_restore", checkpoint_restore},
     {"checkpoint_restore_some", checkpoint_restore_some},
     {"checkpoint_keeps", checkpoint_keeps},

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The log names who asked: program, host and process of the session, as its HELLO said them. */
+#include "save_test.h"
+
+#define WHO "peer=psctl@testhost:4711"
+
+/* A session of psctl with t; it is no task of the cluster. */
+static struct fc *operator_of(struct shell_task *t, uint8_t id)
+{
+    struct fc_hello hello;
+    struct fc *c = test_alloc(sizeof(*c));
+    fc_init(c, t, id);
+    fc_hello_default(c, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.program, "psctl")); /* fits */
+    assert_int_equal(fc_hello(c, &hello), PS_OK);
+    shell_log_clear(t);
+    return c;
+}
+
+/* The log has a line of this event, and that one names who asked for it. */
+static bool says_who(const struct shell_task *t, const char *event, const char *who)
+{
+    const char *line = t->log_bytes == 0 ? NULL : strstr(t->log, event);
+    const char *end = line == NULL ? NULL : strchr(line, '\n');
+    const char *at = line == NULL ? NULL : strstr(line, who);
+    bool found = at != NULL && (end == NULL || at < end);
+    if (!found) {
+        print_message("no %s with %s in:\n%s\n", event, who, t->log_bytes == 0 ? "" : t->log);
+    }
+    return found;
+}
+
+TEST(test_reset_on_every_task)
+{
+    struct cl *cl = cl_new();
+    ps_v1_CreateAnswer a;
+    assert_int_equal(cl_create(cl, "v", "ps", 0, false, &a), PS_OK);
+    assert_int_equal(cl_create(cl, "w", "ps", 1, false, &a), PS_OK);
+    struct fc *c = operator_of(cl->ps0, 50);
+    shell_log_clear(cl->ps1);
+    PSI_IGNORE(fc_reset(c, 60, "localhost")); /* answered when the other tasks have */
+    shell_run(&cl->net);
+    assert_true(says_who(cl->ps0, "container_reset", WHO));
+    assert_true(says_who(cl->ps1, "container_reset", WHO));
+    /* a task of the cluster: its name */
+    struct fc_hello hello;
+    struct fc worker;
+    fc_init(&worker, cl->ps0, 51);
+    fc_hello_default(&worker, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
+    assert_int_equal(fc_hello(&worker, &hello), PS_OK);
+    assert_int_equal(cl_create(cl, "v", "ps", 0, false, &a), PS_OK);
+    shell_log_clear(cl->ps0);
+    PSI_IGNORE(fc_reset(&worker, 61, "localhost")); /* as before */
+    shell_run(&cl->net);
+    assert_true(says_who(cl->ps0, "container_reset", "peer=/job:worker/task:0@testhost:4711"));
+}
+
+TEST(test_what_is_asked_of_one_task)
+{
+    struct cl *cl = cl_new();
+    ps_v1_SetRate m = ps_v1_SetRate_init_zero;
+    ps_v1_ContainerItem in = ps_v1_ContainerItem_init_zero;
+    uint8_t meta[PS_META_BYTES_MAX];
+    size_t bytes = 0;
+    PSI_IGNORE(fc_ready(&cl->c, "v", PS_F32, 4, ps_sgd(1), 1)); /* it is there */
+    struct fc *c = operator_of(cl->ps0, 50);
+    PSI_IGNORE(PSI_BYTES_SET(in.container, "localhost")); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "v"));               /* fits */
+    m.rate = 0.5;
+    assert_int_equal(psi_msg_encode(&ps_v1_SetRate_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    struct wire *body = wire_new();
+    wire_item(body, &ps_v1_ContainerItem_msg, &in);
+    assert_applied(fc_call(c, PS_OP_SET_RATE, 0, c->next_id++, 0, meta, (uint32_t)bytes, body));
+    assert_true(says_who(cl->ps0, "rate_set", WHO));
+    PSI_IGNORE(fc_list(c, PS_OP_STOP, NULL, NULL, NULL)); /* the log is looked at */
+    assert_true(says_who(cl->ps0, "stop_asked", WHO));
+    PSI_IGNORE(fc_delete(c, 70, "v")); /* likewise */
+    assert_true(says_who(cl->ps0, "delete_asked", WHO) && says_who(cl->ps0, "delete_asked", "var=v"));
+    shell_log_clear(cl->ps0);
+    assert_reply(fc_delete(c, 71, "v"), PS_NOT_FOUND, "no variable");
+    assert_false(shell_logged(cl->ps0, "delete_asked")); /* refused: nothing is deleted */
+    assert_applied(fc_call(c, PS_OP_SHUTDOWN, 0, 72, 0, NULL, 0, NULL));
+    assert_true(says_who(cl->ps0, "shutdown_asked", WHO));
+}
+
+static struct fc_reply by_name(struct sv *sv, struct fc *c, uint8_t op, uint64_t number)
+{
+    ps_v1_SavedNameItem m = {.number = number, .force = true};
+    struct wire *body = wire_new();
+    wire_item(body, &ps_v1_SavedNameItem_msg, &m);
+    struct fc_reply r = fc_call(c, op, 0, c->next_id++, 0, NULL, 0, body);
+    sv_run(sv);
+    return r;
+}
+
+TEST(test_checkpoints)
+{
+    struct sv *sv = sv_new();
+    PSI_IGNORE(fc_ready(&sv->c, "v", PS_F32, 4, ps_sgd(1), 1)); /* it is there */
+    struct fc *c = operator_of(sv->t[0], 50);
+    PSI_IGNORE(fc_call(c, PS_OP_CHECKPOINT, 0, c->next_id++, 0, NULL, 0, NULL)); /* the log is looked at */
+    sv_run(sv);
+    assert_true(says_who(sv->t[0], "checkpoint_asked", WHO) && shell_logged(sv->t[0], "checkpoint_saved checkpoint=1"));
+    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_RESTORE, 1)); /* likewise */
+    assert_true(says_who(sv->t[0], "restore_asked", WHO) && says_who(sv->t[0], "restore_asked", "checkpoint=1"));
+    assert_true(shell_logged(sv->t[0], "checkpoint_restored"));
+    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_DELETE, 1)); /* likewise */
+    assert_true(says_who(sv->t[0], "checkpoint_deleted", WHO));
+    shell_log_clear(sv->t[0]);
+    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_DELETE, 77)); /* refused */
+    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_RESTORE, 77));
+    assert_false(shell_logged(sv->t[0], "checkpoint_deleted") || shell_logged(sv->t[0], "restore_asked"));
+}
