@@ -125,6 +125,7 @@ static void scan(struct psi_client *c)
     bool again = true;
     while (again) {
         again = false;
+        bool slow = false;
         uint64_t next = UINT64_MAX;
         struct psi_list *it = NULL;
         PSI_LIST_FOREACH(it, &c->all) {
@@ -136,17 +137,16 @@ static void scan(struct psi_client *c)
                 again = true; /* others may have ended with it */
                 break;
             }
-            bool logged = (req->flags & PSI_REQUEST_SLOW_LOGGED) != 0;
-            if (!logged && req->started_ms + PSI_SLOW_MS <= c->now_ms) {
-                req->flags |= PSI_REQUEST_SLOW_LOGGED;
-                psi_request_slow(req);
-                logged = true;
-            }
-            uint64_t due = logged ? req->deadline_ms : req->started_ms + PSI_SLOW_MS;
+            uint64_t due = psi_slow_due(req);
+            slow = slow || due <= c->now_ms;
             due = due < req->deadline_ms ? due : req->deadline_ms;
             next = due < next ? due : next;
         }
         c->scan_ms = next;
+        if (!again && slow) {
+            psi_slow_tell(c);
+            again = true; /* their deadlines are what is due next */
+        }
     }
 }
 
@@ -178,6 +178,7 @@ struct psi_link *psi_client_next_dirty(struct psi_client *c)
 
 bool psi_client_next_effect(struct psi_client *c, struct psi_client_effect *out)
 {
+    psi_lost_tell(c);
     for (uint32_t i = 0; c->dial_count > 0 && i < c->peer_count; i++) {
         struct psi_peer *peer = c->peers[i];
         if (peer->dial_effect) {

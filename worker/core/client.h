@@ -271,10 +271,13 @@ struct psi_peer {
     uint64_t challenge; /* the last BeatAnswer.challenge on this connection, which the next beats bring back; 0: none */
     ps_status refused;  /* REFUSED: the status, and its reason */
     ps_reason refused_reason;
-    bool leaving;         /* GOODBYE was asked for: no further dial */
-    bool doomed;          /* psi_peer_fail(): to be closed and dialled anew */
-    char doom[200];       /* why */
-    struct psi_list pump; /* in client.pumps */
+    uint32_t lost_count; /* variables of the task that are lost, and not in the log yet; one of them, and why */
+    char lost_var[PS_NAME_BYTES_MAX + 1], lost_why[PSI_ERR_TEXT_MAX];
+    uint64_t lost_again_ms; /* no such line before */
+    bool leaving;           /* GOODBYE was asked for: no further dial */
+    bool doomed;            /* psi_peer_fail(): to be closed and dialled anew */
+    char doom[200];         /* why */
+    struct psi_list pump;   /* in client.pumps */
 
     struct psi_entry *ring; /* PS_WINDOW entries, number % PS_WINDOW; NULL before the first mutation */
     uint64_t first, next;   /* unresolved numbers are in [first, next) */
@@ -365,6 +368,8 @@ struct psi_client {
     uint32_t pending;
     bool overdue;               /* a request is over but for the end of its connection: look again when that is closed */
     uint64_t scan_ms;           /* no deadline or log line is due before */
+    uint64_t slow_ms;           /* no log line about long waits before */
+    bool lost_untold;           /* psi_peer.lost_count of some task is not 0 */
     ps_reason cut_reason;       /* reason for requests that were interrupted (PSI_REQUEST_CUT) */
     const char *cut_why;        /* first words of the texts of their errors */
     struct psi_list early;      /* requests that need the cluster */
@@ -465,8 +470,10 @@ const char *psi_request_subject(const struct psi_request *req);
 /* ---- deadline.c: requests that end without an answer ---- */
 /** The deadline has come. */
 void psi_request_expire(struct psi_request *req);
-/** It waits for more than PSI_SLOW_MS: one log line. */
-void psi_request_slow(struct psi_request *req);
+/** A request whose kind says itself what it waits for says so, in a log line. False: it is not of such a kind. */
+bool psi_request_slow_itself(struct psi_request *req);
+/** One log line of `count` requests like this one, the oldest of which began at oldest_ms. */
+void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t oldest_ms);
 /** Of the time until the deadline: what a task is given that answers at its end who is missing. That answer comes first, ticks
  *  (50 ms on both sides) and the way back included; PSI_EARLY_MIN_MS before, where twice as much is left. */
 uint64_t psi_time_to_give(const struct psi_client *c, uint64_t deadline_ms);
@@ -475,6 +482,16 @@ void psi_request_fail_peer(struct psi_peer *peer);
 /** A dial of the task came to nothing, or a HELLO. INFO, TASKS and LOOK, and everything of a client that wants to fail fast, end
  * when that has gone on for a while; what else waits goes on waiting for its return. */
 void psi_request_unreachable(struct psi_peer *peer);
+
+/* ---- batch.c: one log line of what one call may cause many times ---- */
+/** When a log line is to say that this request takes long; UINT64_MAX: one has said so. */
+uint64_t psi_slow_due(const struct psi_request *req);
+/** Requests for which that time has come are told: a line for each task and kind of request, and not before c->slow_ms again. */
+void psi_slow_tell(struct psi_client *c);
+/** The variable is lost; psi_lost_tell() logs it, with others of its task. why: copied. */
+void psi_lost_note(struct psi_client *c, const struct psi_var *var, const char *why);
+/** At the end of an event: one line for each task that has lost variables, at most once a second. */
+void psi_lost_tell(struct psi_client *c);
 
 /* ---- peer.c: a task ---- */
 struct psi_peer *psi_peer_new(struct psi_client *c, const char *address);

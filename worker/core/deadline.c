@@ -97,19 +97,21 @@ static const char *const waits_for[PSI_STAGES] = {
     [PSI_STAGE_ASKED] = "it was sent and is not answered",
 };
 
-void psi_request_slow(struct psi_request *req)
+bool psi_request_slow_itself(struct psi_request *req)
 {
     bool may = req->stage == PSI_STAGE_COMPOSITE || (req->stage == PSI_STAGE_ASKED && psi_kind_of(req)->slow != NULL);
-    if (may && psi_kind_of(req)->slow(req)) {
-        return;
-    }
+    return may && psi_kind_of(req)->slow(req);
+}
+
+void psi_request_slow(const struct psi_request *req, uint32_t count, uint64_t oldest_ms)
+{
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
     describe(req, what, sizeof(what));
     const struct psi_peer *peer = psi_request_peer(req);
     const char *stands = waits_for[req->stage] != NULL ? waits_for[req->stage] : "";
     const char *why = peer != NULL && psi_peer_down(peer) ? psi_peer_obstacle(peer) : req->why != NULL ? req->why->text : stands;
-    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", what), PSI_KV("seconds", PSI_SLOW_MS / 1000),
-                   PSI_KV("why", why));
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", what), PSI_KV("requests", count),
+                   PSI_KV("seconds", (req->owner->now_ms - oldest_ms) / 1000), PSI_KV("why", why));
 }
 
 void psi_request_unreachable(struct psi_peer *peer)

@@ -118,7 +118,7 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     }
     char where[PSI_WHERE_MAX];
     const struct psi_peer *peer = c->peers[var->owner];
-    psi_client_log(c, PSI_LOG_WARN, "variable_lost", PSI_KV("var", var->name), PSI_KV("task", peer->name), PSI_KV("why", why));
+    psi_lost_note(c, var, why);
     bool again = true;
     while (again) {
         again = false;

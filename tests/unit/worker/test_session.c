@@ -157,6 +157,60 @@ TEST(test_slow_is_logged)
     assert_int_equal(f->logs, 1);
 }
 
+/* Many requests that wait for the same are one line, with their number and one of them; what gets slow soon after that is in the
+ * next line, 5 s later. */
+TEST(test_slow_requests_are_one_line)
+{
+    enum { MANY = 300 };
+    static float values[MANY];
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 1, 9, 1);
+    uint32_t before = f->logs;
+    for (uint32_t i = 0; i < MANY; i++) {
+        fake_begin(f, PSI_REQ_PULL, w, NULL, &values[i], 60000);
+    }
+    fake_wait(f, 1000);
+    struct fake_frame *first = fake_take(f, 0, PS_OP_PULL);
+    fake_values(f, 0, first, false, 0, values, sizeof(values[0]), 1, 0); /* a sign of life */
+    for (uint32_t i = 0; i < MANY; i++) {
+        fake_begin(f, PSI_REQ_PULL, w, NULL, &values[i], 60000); /* another call, a second later */
+    }
+    while (f->logs == before) { /* PS_LEASE_MS are longer */
+        fake_wait(f, 25);
+    }
+    assert_string_equal(f->last_event, "waiting");
+    assert_non_null(strstr(f->last_log, "of 'w' at /job:ps/task:0"));
+    assert_non_null(strstr(f->last_log, "requests=299"));
+    assert_non_null(strstr(f->last_log, "seconds=5"));
+    fake_wait(f, 4900);
+    assert_int_equal(f->logs, before + 1);
+    fake_wait(f, 200);
+    assert_int_equal(f->logs, before + 2);
+    assert_non_null(strstr(f->last_log, "requests=300"));
+    assert_non_null(strstr(f->last_log, "seconds=9"));
+}
+
+/* One line for each task and each kind of request; a task that is down explains more than a request behind another one. */
+TEST(test_slow_requests_by_task)
+{
+    static float values[8];
+    struct fake *f = fake_new("ps=a:1,b:2", "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 1, 9, 1);
+    struct psi_var *v = fake_get(f, 1, "v", 1, 10, 2);
+    uint32_t before = f->logs;
+    fake_cut(f, 1);
+    fake_begin(f, PSI_REQ_PULL, v, NULL, &values[0], 60000);
+    fake_begin(f, PSI_REQ_PUSH, w, &values[1], NULL, 60000);
+    fake_begin(f, PSI_REQ_PULL, w, NULL, &values[2], 60000);
+    fake_begin(f, PSI_REQ_PULL, v, NULL, &values[3], 60000);
+    fake_run(f);
+    before = f->logs;
+    while (f->logs == before) {
+        fake_wait(f, 25);
+    }
+    assert_int_equal(f->logs, before + 3);
+}
+
 TEST(test_beats_and_lease)
 {
     struct fake *f = fake_new(SPEC, "", 0, false);

@@ -377,6 +377,39 @@ TEST(test_aborted)
     assert_true(w->lost); /* it was in use: an error from now on */
 }
 
+/* A task that comes back without what it had is one line, however many variables that were. */
+TEST(test_lost_variables_are_one_line)
+{
+    enum { MANY = 90 }; /* more than the client keeps lines */
+    char name[16];
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
+    struct psi_buf body;
+    for (uint32_t i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "w%u", i);
+        PSI_IGNORE(fake_get(f, 0, name, 4, 9 + i, 1 + i)); /* it is f's */
+    }
+    uint32_t before = f->logs;
+    fake_cut(f, 0);
+    fake_hello(f, 0, 101, 201, NULL, NULL); /* another life */
+    struct fake_frame *open = fake_take(f, 0, PS_OP_OPEN);
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    for (uint32_t i = 0; i < MANY; i++) {
+        a.index = i + 1;
+        a.status = PS_NOT_FOUND;
+        assert_int_equal(psi_list_append(&body, &ps_v1_OpenAnswer_msg, &a, NULL), PS_OK);
+    }
+    fake_reply(f, 0, PS_OP_OPEN, open->h.id, false, &(struct fake_answer){.body = &body});
+    psi_buf_fini(&body);
+    fake_run(f);
+    assert_string_equal(f->last_event, "variable_lost");
+    assert_non_null(strstr(f->last_log, "variables=90"));
+    assert_non_null(strstr(f->last_log, "var=w"));
+    assert_true(f->logs <= before + 3); /* the connection, the task, and that line */
+    fake_wait(f, 2000);
+    assert_string_equal(f->last_event, "variable_lost");
+}
+
 TEST(test_other_definition_at_open)
 {
     struct fake *f = fake_new(SPEC, "", 0, false);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Log lines that one call may cause for many requests or variables at once: a step of a model with 100,000 variables whose task
+ * hangs, or the return of a task without them. Such an event is one line, with the number and one example.
+ *
+ * Happy path: nothing waits for long, and nothing is lost. Requests that have waited for PSI_SLOW_MS are counted by task and kind
+ * of request, and told at most once in PSI_SLOW_MS. Lost variables are counted by task, and told at the end of the event, at most
+ * once a second. Failure: more kinds and tasks than GROUPS_MAX are added to the last line.
+ */
+#include "client.h"
+
+#include <stdio.h>
+
+enum { GROUPS_MAX = 16, LOST_MS = 1000 };
+
+/* Requests of one kind that wait for the same task. */
+struct slow_group {
+    const struct psi_request *example; /* the request that explains most */
+    const struct psi_peer *peer;
+    uint32_t count;
+    uint64_t oldest_ms; /* start of the oldest one */
+};
+
+/* How much a request explains: one at a task that is down or refuses it says more than one behind another request. */
+static int explains(const struct psi_request *req)
+{
+    const struct psi_peer *peer = psi_request_peer(req);
+    bool queued = req->stage == PSI_STAGE_WAITING || req->stage == PSI_STAGE_TURN;
+    return peer != NULL && psi_peer_down(peer) ? 3 : req->why != NULL ? 2 : queued ? 0 : 1;
+}
+
+static void add(struct slow_group *groups, uint32_t *count, const struct psi_request *req)
+{
+    const struct psi_peer *peer = psi_request_peer(req);
+    uint32_t i = 0;
+    while (i < *count && (groups[i].example->kind != req->kind || groups[i].peer != peer)) {
+        i++;
+    }
+    if (i == GROUPS_MAX) {
+        i--;
+    } else if (i == *count) {
+        groups[(*count)++] = (struct slow_group){.example = req, .peer = peer, .oldest_ms = req->started_ms};
+    }
+    struct slow_group *g = &groups[i];
+    g->count++;
+    g->oldest_ms = req->started_ms < g->oldest_ms ? req->started_ms : g->oldest_ms;
+    g->example = explains(req) > explains(g->example) ? req : g->example;
+}
+
+uint64_t psi_slow_due(const struct psi_request *req)
+{
+    uint64_t due = req->started_ms + PSI_SLOW_MS;
+    return (req->flags & PSI_REQUEST_SLOW_LOGGED) != 0 ? UINT64_MAX : due > req->owner->slow_ms ? due : req->owner->slow_ms;
+}
+
+void psi_slow_tell(struct psi_client *c)
+{
+    struct slow_group groups[GROUPS_MAX];
+    uint32_t count = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &c->all) {
+        struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
+        if (psi_slow_due(req) > c->now_ms) {
+            continue;
+        }
+        req->flags |= PSI_REQUEST_SLOW_LOGGED;
+        if (!psi_request_slow_itself(req)) {
+            add(groups, &count, req);
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        psi_request_slow(groups[i].example, groups[i].count, groups[i].oldest_ms);
+    }
+    c->slow_ms = count > 0 ? c->now_ms + PSI_SLOW_MS : c->slow_ms;
+}
+
+/* ---- variables that are lost ---- */
+
+void psi_lost_note(struct psi_client *c, const struct psi_var *var, const char *why)
+{
+    struct psi_peer *peer = c->peers[var->owner];
+    if (peer->lost_count++ == 0) {
+        snprintf(peer->lost_var, sizeof(peer->lost_var), "%s", var->name);
+        snprintf(peer->lost_why, sizeof(peer->lost_why), "%s", why);
+    }
+    c->lost_untold = true;
+}
+
+void psi_lost_tell(struct psi_client *c)
+{
+    bool untold = false;
+    for (uint32_t i = 0; c->lost_untold && i < c->peer_count; i++) {
+        struct psi_peer *peer = c->peers[i];
+        if (peer->lost_count > 0 && peer->lost_again_ms <= c->now_ms) {
+            psi_client_log(c, PSI_LOG_WARN, "variable_lost", PSI_KV("var", peer->lost_var), PSI_KV("variables", peer->lost_count),
+                           PSI_KV("task", peer->name), PSI_KV("why", peer->lost_why));
+            peer->lost_count = 0;
+            peer->lost_again_ms = c->now_ms + LOST_MS;
+        }
+        untold = untold || peer->lost_count > 0;
+    }
+    c->lost_untold = untold;
+}
