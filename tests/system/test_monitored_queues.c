@@ -295,16 +295,20 @@ static void test_request_finds_it(void **state)
 
 /* ---- deleted, or only found ---- */
 
-/* Another session has deleted it: it is made again, and filled. */
+/* Another session has deleted it: it is made again, and filled. The model is there, and the log says the step that it is at, not
+ * the one that it once began with. */
 static void test_deleted_by_another(void **state)
 {
     (void)state;
     struct seen seen;
     ps_work_item item;
     ps_session *s = open_monitored(&seen, NULL, NULL);
-    (void)param_at(s, "p", "/job:ps/task:0");
+    ps_param *p = param_at(s, "p", "/job:ps/task:0");
     ps_work *work = work_at(s, "/job:ps/task:1");
     assert_int_equal(ps_session_ready(s), PS_OK);
+    for (int i = 0; i < 3; i++) {
+        step(s, p);
+    }
     ps_session *other = open_session(TIMEOUT_MS);
     assert_int_equal(ps_variable_delete(other, "items"), PS_OK);
     assert_int_equal(ps_work_next(work, &item, NEXT_MS), PS_ABORTED);
@@ -312,6 +316,7 @@ static void test_deleted_by_another(void **state)
     assert_int_equal(ps_work_next(work, &item, NEXT_MS), PS_OK);
     assert_int_equal(item.epoch, 1);
     assert_int_equal(atomic_load(&seen.recovered), 1);
+    assert_non_null(strstr(seen.last, "step_before=3 step=3 lost_steps=0 model=there model_step=3 "));
     assert_int_equal(ps_work_done(work, &item), PS_OK);
     assert_int_equal(ps_session_close(other), 0);
     assert_int_equal(ps_session_close(s), 0);

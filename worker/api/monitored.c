@@ -224,6 +224,7 @@ static void finish(struct recovery *r)
                    last->count, last->took_ms, r->tries, r->tries == 1 ? "try" : "tries", last->step, last->step_before, model,
                    ps_status_name(cause.code), cause.text);
     const ps_recovery said = *last;
+    const int64_t begun = said.replaced ? said.model_step : said.step; /* of this recovery: a model that was there lost nothing */
     m->found = r->found;
     m->in_row++;
     m->broken_step = m->touched || (!psi_monitor_trains(m) && m->pulled);
@@ -232,7 +233,7 @@ static void finish(struct recovery *r)
                 PSI_KV("st", ps_status_name(said.status)), PSI_KV("reason", ps_reason_name(said.reason)),
                 PSI_KV("tries", r->tries), PSI_KV("ms", said.took_ms), PSI_KV("step_before", said.step_before),
                 PSI_KV("step", said.step), PSI_KV("lost_steps", said.lost_steps), PSI_KV("model", model),
-                PSI_KV("model_step", said.model_step), PSI_KV("checkpoint", said.checkpoint), PSI_KV("msg", cause.text));
+                PSI_KV("model_step", begun), PSI_KV("checkpoint", said.checkpoint), PSI_KV("msg", cause.text));
     end(m, s);
 }
 
