@@ -419,7 +419,8 @@ struct fc_reply fc_beat_of(struct fc *c, uint64_t said, const char *container, u
     struct fc_reply r = call(c, PS_OP_BEAT, 0, c->next_id++, 0, meta, encoded(&ps_v1_Beat_msg, &m, meta), NULL, &back);
     const uint8_t *p = back.data;
     size_t n = back.len;
-    bool said_more = r.status == PS_OK && n > 0 && fc_item(&p, &n, &ps_v1_BeatAnswer_msg, &a);
+    bool is_beat = r.h.op == PS_OP_BEAT; /* what was asked before may be answered first: the caller looks at that reply */
+    bool said_more = is_beat && r.status == PS_OK && n > 0 && fc_item(&p, &n, &ps_v1_BeatAnswer_msg, &a);
     if (out_flags != NULL) {
         *out_flags = said_more ? a.flags : 0;
     }

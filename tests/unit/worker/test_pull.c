@@ -116,20 +116,22 @@ TEST(test_slow_ones_say_where_they_stand)
     struct fake *f = fake_new(SPEC, "", 0, false);
     struct psi_var *small = fake_get(f, 0, "w", SMALL, 9, 1);
     struct psi_var *large = fake_get(f, 0, "large", FRAME + 1, 10, 2);
-    float *values = filled(FRAME + 1, 0);
+    float *values = filled(FRAME + 1, 0), *now = filled(FRAME + 1, 3);
     static float dst[CHUNKS][SMALL];
     for (uint32_t i = 0; i < CHUNKS; i++) {
-        fake_begin(f, PSI_REQ_PULL, small, NULL, dst[i], 8000);
+        fake_begin(f, PSI_REQ_PULL, small, NULL, dst[i], 16000);
     }
+    struct fake_frame ask = take_pull(f, 0, SMALL);
     fake_wait(f, 1000);
-    fake_begin(f, PSI_REQ_PULL, large, NULL, values, 8000);
+    fake_begin(f, PSI_REQ_PULL, large, NULL, values, 16000);
     fake_wait(f, 4500);
     assert_non_null(strstr(f->last_log, "pull of 'w'"));
     assert_non_null(strstr(f->last_log, "its values have been asked for, and have not all come"));
-    fake_wait(f, 1000);
+    fake_values(f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);
+    fake_wait(f, 5000); /* the next line about pulls: of those that are told of for the first time */
     assert_non_null(strstr(f->last_log, "pull of 'large'"));
     assert_non_null(strstr(f->last_log, "it waits for what goes to the task before it"));
-    fake_wait(f, 8000);
+    fake_wait(f, 16000);
     assert_int_equal(psi_client_pending(f->c), 0);
 }
 
