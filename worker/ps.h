@@ -164,7 +164,8 @@ PS_API ps_status ps_session_wait_cluster(ps_session *s, const char *jobs, int64_
  * Wait at a barrier until count callers have come to it, of whatever sessions; then all go on, and its name is free for the next
  * round. At the directory task; the name is in the container, and behind the prefix, of the thread's scopes.
  *
- * count       how many, this call included; 0: all sessions of job worker that hold a lease when the last of them comes. A
+ * count       how many, this call included; 0: all sessions of job worker that hold a lease when the last of them comes, and
+ *             have the default container of the first of them that waits: another program on the cluster does not count. A
  *             session counts once then; who is no worker waits with them. Workers that have not started hold none: ps_barrier()
  *             after ps_session_wait_cluster(s, "worker", 0) waits for all of the cluster spec.
  * timeout_ms  <= 0: the session's operation timeout, as ps_barrier() has it.

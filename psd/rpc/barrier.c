@@ -9,7 +9,9 @@
  *
  * Who counts. For a count N: each arrival, also several of one session; not that of a session without a connection whose task
  * has a newer session: that process was replaced, and its successor comes itself. For 0, "all workers": the sessions of job
- * worker that hold a lease, each once; who else comes waits with them. An arrival ends with its client's deadline or ACK, with
+ * worker that hold a lease, each once; who else comes waits with them. Programs with models in different containers share a
+ * cluster: the workers are those with the default container of the first worker who waits, and a session replaces none of another
+ * default container. An arrival ends with its client's deadline or ACK, with
  * its session, and, ABORTED, with its session's lease: who is late by that much must not be taken for somebody who waits.
  *
  * When it is looked at: at each arrival, and at the end of each event in which a session became a member of the cluster, or was
@@ -87,6 +89,7 @@ static void leave(struct psd_task *t, struct psd_wait *w)
     }
     struct psd_barrier *b = barrier_of(w);
     psi_list_remove(&w->needs[0].at);
+    t->barriers_stale = t->barriers_stale || b->named; /* workers of another program may be the first of those who wait now */
     if (--b->arrivals == 0) {
         unname(t, b);
         psd_store_uncount(&t->store, PSD_MEMORY_REQUESTS, PSD_BARRIER_BYTES);
@@ -101,6 +104,24 @@ static bool is_worker(const struct psd_record *r)
     return r->member && strcmp(r->job, WORKERS) == 0;
 }
 
+/* The default container of the first worker who waits; NULL: none does, and every worker is waited for. */
+static const char *program_of(const struct psd_barrier *b)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &b->waiters) {
+        const struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_need, at)->wait->record;
+        if (is_worker(r)) {
+            return r->container;
+        }
+    }
+    return NULL;
+}
+
+static bool is_worker_of(const struct psd_record *r, const char *program)
+{
+    return is_worker(r) && (program == NULL || strcmp(r->container, program) == 0);
+}
+
 /* Another process is what r was: a later session of its task, and r has no connection. */
 static bool is_replaced(const struct psd_task *t, const struct psd_record *r)
 {
@@ -109,7 +130,8 @@ static bool is_replaced(const struct psd_task *t, const struct psd_record *r)
     bool later = false;
     while (r->conn == NULL && r->job[0] != '\0' && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *other = value;
-        if (later && other->member && other->task == r->task && strcmp(other->job, r->job) == 0) {
+        bool same = other->task == r->task && strcmp(other->job, r->job) == 0 && strcmp(other->container, r->container) == 0;
+        if (later && other->member && same) {
             return true;
         }
         later = later || other == r; /* records are in the order in which the sessions began */
@@ -142,13 +164,15 @@ static uint32_t come(const struct psd_task *t, const struct psd_barrier *b, uint
         *out_of = b->count;
         return count;
     }
+    const char *program = program_of(b);
     uint64_t cursor = 0;
     void *value = NULL;
     *out_of = 0;
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
-        *out_of += is_worker(r);
-        count += is_worker(r) && has_come(b, r);
+        bool counts = is_worker_of(r, program);
+        *out_of += counts;
+        count += counts && has_come(b, r);
     }
     return count;
 }
@@ -244,6 +268,7 @@ static void add_listed(const struct psd_task *t, const struct psd_barrier *b, st
 static void find_missing(const struct psd_task *t, const struct psd_barrier *b, struct missing *m)
 {
     struct psd_names here = PSD_NAMES_IN(m->of_here), away = PSD_NAMES_IN(m->of_away), there = PSD_NAMES_IN(m->of_come);
+    const char *program = program_of(b);
     char who[96];
     uint64_t cursor = 0;
     void *value = NULL;
@@ -253,7 +278,7 @@ static void find_missing(const struct psd_task *t, const struct psd_barrier *b, 
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         bool has = has_come(b, r);
-        if (has || (b->count == 0 && is_worker(r))) {
+        if (has || (b->count == 0 && is_worker_of(r, program))) {
             psd_names_add(has ? &there : &here, "%s", psd_record_text(r, who, sizeof(who)));
         }
     }

@@ -4,17 +4,31 @@
 
 enum { WORKERS_MAX = 4, ID = 900 };
 
-static struct fc *connect_as(struct fc *c, const char *job, uint32_t task)
+static struct fc *connect_in(struct fc *c, const char *container, const char *job, uint32_t task)
 {
     struct fc_hello hello;
     fc_hello_default(c, &hello);
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, job));           /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.host, "here"));       /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.program, "trainer")); /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.container, container)); /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, job));             /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.host, "here"));         /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.program, "trainer"));   /* likewise */
     hello.m.task = task;
     hello.m.pid = 4000 + task;
     assert_int_equal(fc_hello(c, &hello), PS_OK);
     return c;
+}
+
+static struct fc *connect_as(struct fc *c, const char *job, uint32_t task)
+{
+    return connect_in(c, "", job, task);
+}
+
+/* A worker of another program, whose default container is "two". */
+static struct fc *stranger(struct shell_task *t, uint8_t id, uint32_t task)
+{
+    struct fc *c = test_alloc(sizeof(*c));
+    fc_init(c, t, id);
+    return connect_in(c, "two", "worker", task);
 }
 
 static struct fc *worker(struct shell_task *t, uint8_t id, uint32_t task)
@@ -213,7 +227,48 @@ TEST(test_process_replaced)
     assert_released(again, ID + 1);
 }
 
+/* A worker of another program with the number of one that is away for a moment is not its successor. */
+TEST(test_process_of_another_program)
+{
+    struct env *e = env_new(NULL);
+    struct fc *away = worker(e->t, 2, 0), *other = worker(e->t, 3, 1);
+    assert_waits(arrive(away, ID, 2));
+    fc_cut(away);
+    stranger(e->t, 4, 0);
+    assert_applied(arrive(other, ID, 2));
+}
+
 /* ---- all workers ---- */
+
+/* Those of the program that waits: the workers of another one never come. Which program that is the first worker says who waits.
+ */
+TEST(test_all_workers_of_a_program)
+{
+    struct env *e = env_new(NULL);
+    struct fc *w[2] = {worker(e->t, 2, 0), worker(e->t, 3, 1)};
+    struct fc *others[2] = {stranger(e->t, 4, 0), stranger(e->t, 5, 1)};
+    struct fc *visitor = test_alloc(sizeof(*visitor));
+    fc_init(visitor, e->t, 9);
+    connect_in(visitor, "three", "evaluator", 0);
+    assert_waits(arrive(visitor, ID, 0)); /* there is no worker of its program, and it waits all the same for one to come */
+    assert_waits(arrive(w[0], ID, 0));
+    assert_applied(arrive(w[1], ID, 0));
+    assert_released(w[0], ID);
+    assert_released(visitor, ID);
+    assert_waits(arrive(others[0], ID, 0));
+    assert_waits(arrive(w[0], ID + 1, 0)); /* waits with them */
+    assert_applied(arrive(others[1], ID, 0));
+    assert_released(others[0], ID);
+    assert_released(w[0], ID + 1);
+    /* the one whose program counts gives up: the other program's workers have all come */
+    assert_waits(arrive_within(w[0], ID + 2, "", "epoch", 0, 500));
+    assert_waits(arrive(others[0], ID + 1, 0));
+    assert_waits(arrive(others[1], ID + 1, 0));
+    shell_pass(&e->net, 1000);
+    assert_reply(fc_take(w[0], NULL), PS_DEADLINE_EXCEEDED, "1 of 2 have come");
+    assert_released(others[0], ID + 1);
+    assert_released(others[1], ID + 1);
+}
 
 TEST(test_all_workers)
 {
