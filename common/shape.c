@@ -27,15 +27,18 @@ ps_status psi_shape_check(const ps_shape *shape, struct psi_err *err)
     }
     uint64_t bytes = 8; /* of the widest dtype, so that a shape is good or bad whatever the dtype */
     for (uint32_t i = 0; i < shape->rank; i++) {
-        if (shape->dims[i] < 1) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: dimension %" PRIu32 " is %" PRId64 ", at least 1 is needed",
+        if (shape->dims[i] < 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT,
+                            "shape %s: dimension %" PRIu32 " is %" PRId64 "; a dimension must be known, 0 or more",
                             psi_shape_format(shape, text, sizeof(text)), i, shape->dims[i]);
         }
     }
     for (uint32_t i = 0; i < shape->rank; i++) {
-        if (!psi_mul_bytes(bytes, (uint64_t)shape->dims[i], &bytes) || bytes > PS_VARIABLE_BYTES_MAX) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: more than %" PRIu64 " elements",
-                            psi_shape_format(shape, text, sizeof(text)), PS_VARIABLE_BYTES_MAX / 8);
+        const uint64_t dim = shape->dims[i] == 0 ? 1 : (uint64_t)shape->dims[i]; /* rows of (0, 10) have 10 elements each */
+        if (!psi_mul_bytes(bytes, dim, &bytes) || bytes > PS_VARIABLE_BYTES_MAX) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "shape %s: more than %" PRIu64 " elements%s",
+                            psi_shape_format(shape, text, sizeof(text)), PS_VARIABLE_BYTES_MAX / 8,
+                            ps_shape_elements(shape) == 0 ? ", its dimensions of 0 left out" : "");
         }
     }
     return PS_OK;

@@ -12,7 +12,9 @@
 PSI_MUST bool psi_mul_bytes(uint64_t a, uint64_t b, uint64_t *out);
 
 /**
- * A shape that a variable may have: rank <= PS_RANK_MAX, every dimension >= 1, elements * 8 <= PS_VARIABLE_BYTES_MAX.
+ * A shape that a variable may have: rank <= PS_RANK_MAX, every dimension >= 0. The product of the dimensions, without those that
+ * are 0, times 8 is <= PS_VARIABLE_BYTES_MAX: so no product of some of them overflows, whatever the others are. With a dimension
+ * of 0 there are no elements, and the value has no bytes.
  * Errors  PS_INVALID_ARGUMENT, naming the shape and the dimension.
  */
 PSI_MUST ps_status psi_shape_check(const ps_shape *shape, struct psi_err *err);

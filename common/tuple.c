@@ -31,7 +31,7 @@ uint64_t psi_tuple_fixed_bytes(const struct psi_queue_spec *spec)
         }
         bytes += psi_tuple_padded(value_bytes(c->dtype, &c->shape));
     }
-    return bytes;
+    return bytes == 0 ? PSI_TUPLE_BYTES_MIN : bytes;
 }
 
 uint64_t psi_tuple_part_bytes(const struct psi_queue_component *c, const ps_shape *shape, uint64_t data_bytes)
@@ -124,15 +124,29 @@ ps_status psi_tuple_next(const struct psi_queue_component *c, const uint8_t **p,
     return st;
 }
 
+/* What stands for an element whose components take no bytes. */
+static ps_status check_nothing(const uint8_t *bytes, uint64_t n, struct psi_err *err)
+{
+    static const uint8_t zeros[PSI_TUPLE_BYTES_MIN] = {0};
+    return n == sizeof(zeros) && memcmp(bytes, zeros, sizeof(zeros)) == 0
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "its components take no bytes: it must be %d bytes of 0, and has %" PRIu64,
+                          PSI_TUPLE_BYTES_MIN, n);
+}
+
 ps_status psi_tuple_check(const struct psi_queue_spec *spec, const uint8_t *bytes, uint64_t n, struct psi_err *err)
 {
     struct psi_tuple_part part;
+    const uint8_t *const begin = bytes;
     for (uint32_t i = 0; i < spec->component_count; i++) {
         ps_status st = psi_tuple_next(&spec->components[i], &bytes, &n, &part, err);
         if (st != PS_OK) {
             psi_err_prefix(err, "component %" PRIu32, i);
             return st;
         }
+    }
+    if (bytes == begin) {
+        return check_nothing(bytes, n, err);
     }
     if (n != 0) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%" PRIu64 " bytes behind the last component", n);

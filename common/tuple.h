@@ -6,6 +6,8 @@
  *   [u64 blob bytes]             where its dtype is string
  *   values, or the blob (common/blob.h), zero-padded to 8
  *
+ * An element whose components take no bytes, because each has a declared shape with a dimension of 0, is eight bytes of 0: so no
+ * element has 0 bytes, which would be no place in a batch and no bytes to wait for.
  * Several elements (enqueue_many, dequeue_many) lie one behind the other, each behind a u64 with its bytes: a batch.
  * Little-endian. Pure, any thread.
  */
@@ -16,6 +18,8 @@
 
 /** What precedes the values of a component at most: rank, dimensions, blob bytes. */
 #define PSI_TUPLE_HEAD_MAX (8 + 8 * PS_RANK_MAX + 8)
+/** Bytes of the shortest element. */
+#define PSI_TUPLE_BYTES_MIN 8
 /** What precedes each element of a batch. */
 #define PSI_BATCH_HEAD 8
 

@@ -505,9 +505,10 @@ PS_API uint64_t ps_variable_version(const ps_variable *v, bool *out_exact);
  * Blocking calls, up to the operation timeout; any thread, but not in a callback; none is sticky. Detail of the last failure of
  * the calling thread: ps_last_error(), ps_last_applied(), ps_last_reason(). Buffers are in host memory, elements of the
  * variable's dtype and shape, row-major (also where they travel as another dtype); the number of bytes must be
- * ps_variable_bytes(). Buffers borrow. Errors of all: INVALID_ARGUMENT (bytes, NULL, a PS_STRING variable, a bool that is not 0
- * or 1), FAILED_PRECONDITION (no value yet, the session closes, in a callback, after fork), ABORTED (it was reset or deleted),
- * RESOURCE_EXHAUSTED (a task's memory budget), DEADLINE_EXCEEDED.
+ * ps_variable_bytes(). A buffer of 0 bytes, of a variable without elements, may be NULL. Buffers borrow. Errors of all:
+ * INVALID_ARGUMENT (bytes, NULL, a PS_STRING variable, a bool that is not 0 or 1), FAILED_PRECONDITION (no value yet, the session
+ * closes, in a callback, after fork), ABORTED (it was reset or deleted), RESOURCE_EXHAUSTED (a task's memory budget),
+ * DEADLINE_EXCEEDED.
  *
  * What is read arrives in dst before it is checked, so dst is torn until the call has returned PS_OK: old, new and damaged bytes
  * beside each other. That is also what an error leaves there; nothing is written to it after the end.

@@ -133,7 +133,8 @@ PS_API uint32_t ps_tuple_count(const ps_tuple *t);
  * OUT_OF_RANGE (no such element), INVALID_ARGUMENT (a string component), INTERNAL (a task has sent what is none). */
 PS_API ps_status ps_tuple_get(ps_tuple *t, uint32_t element, uint32_t component, const void **out_data, size_t *out_bytes,
                               ps_shape *out_shape);
-/** String `index`, in row-major order, of a string component; no NUL follows it. */
+/** String `index`, in row-major order, of a string component; no NUL follows it. *out_shape is that of a component that is there,
+ * also where it has no string of that number (OUT_OF_RANGE): one without strings has none. */
 PS_API ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component, size_t index, const char **out_text,
                                      size_t *out_bytes, ps_shape *out_shape);
 /** ps_enqueue() and ps_enqueue_many() of what is in t, which stays there. */

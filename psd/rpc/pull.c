@@ -121,7 +121,8 @@ void psd_pull_free_all(struct psd_task *t)
     }
 }
 
-/* Values [first, first + count) of v, or of a slot of it, as wire; count 0: all of a string variable. */
+/* Values [first, first + count) of v, or of a slot of it, as wire; count 0: all of a string variable, or of one without elements.
+ */
 static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struct ps_frame_header *h,
                              const struct psd_variable *v, uint32_t slot, uint64_t first, uint64_t count, struct psi_err *err)
 {
@@ -229,7 +230,7 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
         return psi_fail(err, PS_INVALID_ARGUMENT, "pull of '%s': a slot travels as %s", v->name, ps_dtype_name(v->dtype));
     }
     uint32_t most = PS_FRAME_BODY_MAX / psi_wire_unit((ps_dtype)h->dtype);
-    if (count == 0 || count > most || h->offset > v->elements || count > v->elements - h->offset) {
+    if ((count == 0 && v->elements > 0) || count > most || h->offset > v->elements || count > v->elements - h->offset) {
         return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': elements [%llu, +%llu); it has %llu, at most %u a request", v->name,
                         (unsigned long long)h->offset, (unsigned long long)count, (unsigned long long)v->elements, most);
     }

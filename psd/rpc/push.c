@@ -250,16 +250,18 @@ static ps_status admit(struct psd_task *t, const struct psd_record *record, cons
     return st == PS_OK ? check_rounds(t, record, v, kind, m, err) : st;
 }
 
-/* Payload bytes of the frame in h, of an operation with `left` bytes to come; 0 when its length does not fit. */
-static uint64_t frame_payload(const struct ps_frame_header *h, uint64_t left)
+/* Payload bytes of the frame in h, of an operation with `left` bytes to come. False: its length does not fit. Only the one frame
+ * of an operation without bytes has none. */
+static bool frame_payload(const struct ps_frame_header *h, uint64_t left, uint64_t *out)
 {
     bool crc = (h->flags & PS_FLAG_CRC) != 0;
     if ((h->flags & PS_FLAG_LAST) != 0) {
-        return left <= PS_FRAME_BODY_MAX && h->body_bytes == psi_body_bytes(left, crc, false) ? left : 0;
+        *out = left;
+        return left <= PS_FRAME_BODY_MAX && h->body_bytes == psi_body_bytes(left, crc, false);
     }
     uint64_t segment = PS_SEGMENT_BYTES + (crc ? 8u : 0u);
-    uint64_t payload = h->body_bytes / segment * PS_SEGMENT_BYTES;
-    return h->body_bytes % segment == 0 && payload < left ? payload : 0;
+    *out = h->body_bytes / segment * PS_SEGMENT_BYTES;
+    return h->body_bytes % segment == 0 && *out > 0 && *out < left;
 }
 
 /* Memory for all that the push will need, and what it says. */
@@ -280,8 +282,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
             return st;
         }
     }
-    *out_payload = frame_payload(h, m->total_elements * unit);
-    if (*out_payload == 0) {
+    if (!frame_payload(h, m->total_elements * unit, out_payload)) {
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
                            "SHAPE_MISMATCH: body of %u bytes does not fit %llu elements of '%s'", h->body_bytes,
                            (unsigned long long)m->total_elements, v->name);
@@ -302,7 +303,7 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     p->member = m->member;
     p->round = m->round;
     p->staging_bytes = psd_progress_staging_bytes(p);
-    if (p->staging_bytes > 0) {
+    if (psd_progress_stages(p)) {
         p->staging = p->kind == PSD_ASSIGN ? psd_room_stage_first(t, v, p->staging_bytes) : psd_room_stage(t, p->staging_bytes);
         if (p->staging == NULL) {
             st = psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
@@ -322,13 +323,17 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
 }
 
 /* The frame's bytes are this push's: its reader looks for what check_finite() would, while it sums them. */
-static void take_frame(const struct psd_task *t, struct psd_conn *c, const struct psd_number *n, uint64_t offset)
+static void take_frame(struct psd_task *t, struct psd_conn *c, const struct psd_number *n, uint64_t offset)
 {
+    static const uint8_t nothing = 0;
     const struct psd_progress *g = n->progress;
     c->number = n;
     c->frame_offset = offset;
     if (t->config.refuse_nonfinite && psd_push_is_gradient(g->kind) && g->scale <= 1) {
         psi_reader_watch(&c->link->in, psd_optim_exponents((ps_dtype)g->wire));
+    }
+    if (c->payload_left == 0) { /* a variable without elements: its frame has no segment that would be the last one */
+        psd_push_segment(t, c, &nothing, 0);
     }
 }
 
@@ -385,8 +390,7 @@ void psd_push_head(struct psd_task *t, struct psd_conn *c, const struct psd_requ
         psd_outcome_gap(t, c, "GAP: not where this number stands");
         return;
     }
-    c->payload_left = frame_payload(h, (n->progress->total - n->offset) * n->progress->unit);
-    if (c->payload_left == 0) {
+    if (!frame_payload(h, (n->progress->total - n->offset) * n->progress->unit, &c->payload_left)) {
         psd_outcome_gap(t, c, "GAP: a length that does not fit the operation");
         return;
     }
@@ -427,11 +431,14 @@ static ps_status check_blob(const struct psd_number *n, const uint8_t *p, uint64
     return st;
 }
 
-/* New values of what the frame that ends covered; an atomic variable has none before its end, then all. */
+/* New values of what the frame that ends covered; an atomic variable has none before its end, then all. No values, no frame. */
 static void send_values(struct psd_task *t, struct psd_conn *c, const struct psd_variable *v, uint8_t wire,
                         const struct psd_number *n)
 {
     uint32_t handle = c->link->in.header.handle;
+    if (v->elements == 0) {
+        return;
+    }
     if (!v->atomic) {
         psd_pull_values(t, c, n->number, handle, v, (ps_dtype)wire, c->frame_offset, n->offset - c->frame_offset);
     } else if (n->progress == NULL) {

@@ -26,7 +26,7 @@ static uint32_t class_of(uint64_t bytes)
 {
     uint32_t units = (uint32_t)((bytes + UNIT_BYTES - 1) / UNIT_BYTES);
     if (units <= 4) {
-        return units - 1;
+        return units == 0 ? 0 : units - 1; /* 0 bytes are somewhere as well: NULL means that there is no value */
     }
     uint32_t shift = 29 - (uint32_t)__builtin_clz(units - 1);
     return 4 * shift + ((units - 1) >> shift);
@@ -55,9 +55,6 @@ static uint64_t whole_blocks(uint64_t bytes)
 
 uint64_t psd_arena_bytes(uint64_t bytes)
 {
-    if (bytes == 0) {
-        return 0;
-    }
     return is_large(bytes) ? (bytes + PSD_ARENA_PAGE_BYTES - 1) & ~(uint64_t)(PSD_ARENA_PAGE_BYTES - 1)
                            : class_bytes(class_of(bytes));
 }

@@ -34,13 +34,14 @@ struct psd_arena {
 };
 
 void psd_arena_init(struct psd_arena *a);
-/** What a piece of this size takes: its class, or the whole pages that the program touches. bytes > 0. */
+/** What a piece of this size takes: its class, or the whole pages that the program touches. A piece of 0 bytes has an address of
+ *  its own, and takes as much as one of 1 byte. */
 uint64_t psd_arena_bytes(uint64_t bytes);
 /** Every piece must have been freed, or is lost with the blocks. */
 void psd_arena_fini(struct psd_arena *a);
 /** All of `from`, used or not, is of `a` from now on; `from` is empty. */
 void psd_arena_take(struct psd_arena *a, struct psd_arena *from);
-/** bytes > 0, zeroed; NULL when the system has no more. */
+/** Zeroed; NULL when the system has no more. */
 void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes);
 /** The same, with whatever is in it. */
 void *psd_arena_alloc_raw(struct psd_arena *a, uint64_t bytes);

@@ -70,7 +70,7 @@ static ps_status reserve_reset(struct psd_task *t, struct psd_change *c, struct 
 
 static ps_status reserve_staging(struct psd_task *t, struct psd_progress *p, struct psi_err *err)
 {
-    if (p->staging_bytes == 0 || p->staging != NULL) {
+    if (!psd_progress_stages(p) || p->staging != NULL) {
         return PS_OK;
     }
     p->staging = psd_variable_stage_first(&t->store, p->variable, p->staging_bytes);

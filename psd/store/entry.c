@@ -468,7 +468,7 @@ static void stage(struct psd_codec *k, struct psd_progress *p)
 {
     struct psd_store *s = &k->task->store;
     p->staging_bytes = psd_progress_staging_bytes(p);
-    if (p->staging_bytes > 0) {
+    if (psd_progress_stages(p)) {
         bool first = !p->variable->initialised; /* otherwise its value is to come */
         p->staging = first ? psd_variable_stage_first(s, p->variable, p->staging_bytes) : NULL;
         p->staging = p->staging != NULL ? p->staging : psd_store_stage(s, p->staging_bytes);

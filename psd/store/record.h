@@ -155,14 +155,17 @@ static inline bool psd_number_is_torn(const struct psd_number *n)
     return n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
 }
 
-/** What it stages; 0: nothing. */
+/** All of it is gathered in staging, and takes effect with its last byte. */
+static inline bool psd_progress_stages(const struct psd_progress *p)
+{
+    return psd_push_is_assign(p->kind) || (psd_push_is_applied(p->kind) && p->variable->atomic);
+}
+
+/** Bytes that it stages. Of a variable without elements 0, also where it stages. */
 static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
-    if (psd_push_is_assign(p->kind)) {
-        return v->dtype == PS_STRING ? p->total : v->bytes;
-    }
-    return psd_push_is_applied(p->kind) && v->atomic ? v->bytes : 0;
+    return !psd_progress_stages(p) ? 0 : v->dtype == PS_STRING ? p->total : v->bytes;
 }
 
 /** NULL when memory is short. */

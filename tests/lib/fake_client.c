@@ -490,7 +490,8 @@ void fc_frames(const struct fc *c, struct wire *w, const struct fc_part *whole, 
     size_t element = psi_wire_unit((ps_dtype)whole->dtype);
     size_t bytes = (size_t)whole->total * element;
     size_t most = frame_bytes == 0 ? PS_FRAME_BODY_MAX : frame_bytes;
-    for (size_t at = (size_t)from * element; at < bytes;) {
+    size_t at = (size_t)from * element;
+    do { /* also of nothing one */
         struct fc_part part = *whole;
         part.payload = (const uint8_t *)whole->payload + at;
         part.payload_bytes = bytes - at < most ? bytes - at : most;
@@ -499,7 +500,7 @@ void fc_frames(const struct fc *c, struct wire *w, const struct fc_part *whole, 
         at += part.payload_bytes;
         part.last = at == bytes;
         fc_part_frame(c, w, &part);
-    }
+    } while (at < bytes);
 }
 
 void fc_send_part(struct fc *c, const struct fc_part *part)

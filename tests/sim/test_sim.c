@@ -148,6 +148,10 @@ static void test_every_boundary(void **state)
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_ATOMIC_NARROW, 3, 3},
         {PSI_REQ_ASSIGN, SIM_BOUNDARY_STRINGS, 4, 2},
         {PSI_REQ_PULL, SIM_BOUNDARY_STRINGS, 2, 3},
+        /* no values: heads, metas, ends */
+        {PSI_REQ_PUSH, SIM_BOUNDARY_EMPTY, 2, 2},
+        {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_EMPTY, 2, 2},
+        {PSI_REQ_PULL, SIM_BOUNDARY_EMPTY, 2, 2},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         assert_true(cut_everywhere(rows[i].kind, 0, rows[i].var) >= rows[i].from_client);

@@ -229,7 +229,8 @@ class Refused(unittest.TestCase):
             "no dtype of ours": (dict(good, more=("U16", [8], one)), "tensor 'more' is U16"),
             "no bool": (dict(good, on=("BOOL", [3], b"\x01\x02\x01")), "tensor 'on' is BOOL, but element 1 is 2"),
             "name": (dict(good, **{"a b": ("F32", [4], one)}), "'a b'"),
-            "empty": (dict(good, none=("F32", [0], b"")), "tensor 'none'"),
+            "unknown": (dict(good, none=("F32", [-1], b"")), "tensor 'none'"),
+            "0 x huge": (dict(good, none=("F32", [0, 1 << 62, 1 << 62], b"")), "tensor 'none'"),
         }
         for what, (tensors, says) in files.items():
             with self.subTest(what):

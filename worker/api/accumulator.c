@@ -38,7 +38,7 @@ ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dtype, ps
 
 static ps_status check(const ps_accumulator *a, const void *memory, const char *what, struct psi_err *err)
 {
-    if (a == NULL || memory == NULL) {
+    if (a == NULL || (memory == NULL && ps_shape_elements(&a->queue.spec.components[0].shape) > 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", a == NULL ? "the accumulator" : what);
     }
     return PS_OK;

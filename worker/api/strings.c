@@ -71,7 +71,7 @@ static ps_status give(ps_variable *v, enum psi_request_kind kind, const char *co
     uint8_t *blob = NULL;
     uint64_t bytes = 0;
     ps_status st = check(v, count, &err);
-    if (st == PS_OK && values == NULL) {
+    if (st == PS_OK && values == NULL && count > 0) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "variable '%s': values is NULL", v->name);
     }
     if (st == PS_OK) {

@@ -116,7 +116,7 @@ static ps_status begin_part(ps_tuple *t, const ps_shape *given, uint64_t data_by
     const ps_shape *shape = given != NULL ? given : &c->shape;
     uint64_t bytes = psi_tuple_part_bytes(c, shape, data_bytes);
     bool first = t->component == 0;
-    ps_status st = reserve(t, bytes + (first ? PSI_BATCH_HEAD : 0), err);
+    ps_status st = reserve(t, bytes + (first ? PSI_BATCH_HEAD : 0) + PSI_TUPLE_BYTES_MIN, err);
     if (st != PS_OK) {
         return st;
     }
@@ -131,6 +131,11 @@ static ps_status begin_part(ps_tuple *t, const ps_shape *given, uint64_t data_by
     t->component = t->component + 1 < t->spec.component_count ? t->component + 1 : 0;
     if (t->component == 0) {
         uint64_t length = t->bytes - t->last - PSI_BATCH_HEAD;
+        if (length == 0) { /* no component takes bytes: common/tuple.h */
+            length = PSI_TUPLE_BYTES_MIN;
+            memset(t->data + t->bytes, 0, length);
+            t->bytes += length;
+        }
         memcpy(t->data + t->last, &length, sizeof(length));
         t->count++;
     }
@@ -167,12 +172,12 @@ static ps_status put(ps_tuple *t, const ps_shape *shape, const void *data, uint6
     uint8_t *p = NULL;
     ps_status st = check_part(t, shape, false, &elements, err);
     uint64_t wanted = elements * ps_dtype_bytes(t->spec.components[t->component].dtype);
-    if (st == PS_OK && (data == NULL || bytes != wanted)) {
+    if (st == PS_OK && ((data == NULL && wanted > 0) || bytes != wanted)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "component %u: %llu bytes are given, it has %llu", t->component,
                       (unsigned long long)(data != NULL ? bytes : 0), (unsigned long long)wanted);
     }
     st = st == PS_OK ? begin_part(t, shape, bytes, &p, err) : st;
-    if (st == PS_OK) {
+    if (st == PS_OK && bytes > 0) {
         memcpy(p, data, (size_t)bytes);
     }
     return st;
@@ -224,6 +229,11 @@ ps_status ps_tuple_put_strings(ps_tuple *t, const ps_shape *shape, const char *c
     return psi_api_result(&err, st);
 }
 
+static uint64_t bytes_of(const struct psi_queue_component *c)
+{
+    return (uint64_t)ps_shape_elements(&c->shape) * ps_dtype_bytes(c->dtype);
+}
+
 static ps_status check_arrays(const struct psi_queue_spec *spec, const void *const *values, struct psi_err *err)
 {
     for (uint32_t i = 0; i < spec->component_count; i++) {
@@ -232,16 +242,11 @@ static ps_status check_arrays(const struct psi_queue_spec *spec, const void *con
             return psi_fail(err, PS_INVALID_ARGUMENT, "component %u %s: use a ps_tuple", i,
                             c->dtype == PS_STRING ? "holds strings" : "has a shape that is not declared");
         }
-        if (values == NULL || values[i] == NULL) {
+        if (values == NULL || (values[i] == NULL && bytes_of(c) > 0)) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "no memory is given for component %u", i);
         }
     }
     return PS_OK;
-}
-
-static uint64_t bytes_of(const struct psi_queue_component *c)
-{
-    return (uint64_t)ps_shape_elements(&c->shape) * ps_dtype_bytes(c->dtype);
 }
 
 ps_status psi_tuple_gather(ps_tuple *t, const void *const *values, uint32_t count, struct psi_err *err)
@@ -250,7 +255,8 @@ ps_status psi_tuple_gather(ps_tuple *t, const void *const *values, uint32_t coun
     for (uint32_t e = 0; st == PS_OK && e < count; e++) {
         for (uint32_t i = 0; st == PS_OK && i < t->spec.component_count; i++) {
             uint64_t bytes = bytes_of(&t->spec.components[i]);
-            st = put(t, NULL, (const uint8_t *)values[i] + e * bytes, bytes, err);
+            const uint8_t *value = values[i];
+            st = put(t, NULL, bytes > 0 ? value + e * bytes : value, bytes, err);
         }
     }
     return st;
@@ -315,7 +321,7 @@ static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
         ps_status st = psi_batch_next(&p, &left, &element, &bytes, err);
         for (uint32_t i = 0; st == PS_OK && i < t->spec.component_count; i++) {
             st = psi_tuple_next(&t->spec.components[i], &element, &bytes, &part, err);
-            if (st == PS_OK) {
+            if (st == PS_OK && part.bytes > 0) {
                 memcpy((uint8_t *)values[i] + e * part.bytes, part.data, (size_t)part.bytes);
             }
         }
@@ -403,6 +409,9 @@ ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component,
                        ? psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL", out_text == NULL ? "out_text" : "out_bytes")
                        : get_part(t, element, component, true, &part, &err);
     uint64_t strings = st == PS_OK ? (uint64_t)ps_shape_elements(&part.shape) : 0;
+    if (st == PS_OK && out_shape != NULL) {
+        *out_shape = part.shape; /* also with OUT_OF_RANGE: a component without strings has no other way to say it */
+    }
     if (st == PS_OK && index >= strings) {
         st = psi_fail(&err, PS_OUT_OF_RANGE, "string %zu: there are %llu", index, (unsigned long long)strings);
     }
@@ -412,9 +421,6 @@ ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component,
     uint64_t begin = psi_blob_offset(part.data, index);
     *out_text = (const char *)part.data + psi_blob_bytes_min(strings) + begin;
     *out_bytes = (size_t)(psi_blob_offset(part.data, index + 1) - begin);
-    if (out_shape != NULL) {
-        *out_shape = part.shape;
-    }
     return PS_OK;
 }
 

@@ -42,10 +42,12 @@ static ps_dtype wire_of(const struct psi_var *var, uint32_t slot)
     return slot != 0 ? var->dtype : var->wire;
 }
 
-/* Elements that it reads. */
+/* Elements that it reads. A variable without elements counts as one that is read: whether it has a value, and which version, is
+ * asked with one frame of none. */
 static uint64_t total_of(const struct psi_request *req)
 {
-    return req->part_elements != 0 ? req->part_elements : req->var->elements;
+    const uint64_t all = req->var->elements;
+    return req->part_elements != 0 ? req->part_elements : all != 0 ? all : 1;
 }
 
 bool psi_pull_is_small(const struct psi_request *req)
@@ -84,14 +86,14 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
         k->first = req->part_first + req->offset;
         if (var->dtype == PS_STRING) {
             k->elements = 0;
-            k->covers = (uint32_t)var->elements;
+            k->covers = (uint32_t)total;
             k->bytes = psi_blob_bytes_max(var->elements);
         } else {
             uint64_t unit = psi_wire_unit(wire_of(var, req->slot));
             uint64_t left = total - req->offset;
             uint64_t most = (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit; /* only one frame is exact */
-            k->elements = (uint32_t)(left < most ? left : most);
-            k->covers = k->elements;
+            k->covers = (uint32_t)(left < most ? left : most);
+            k->elements = var->elements != 0 ? k->covers : 0;
             k->bytes = k->elements * unit;
         }
         k->charge = small ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
@@ -153,7 +155,7 @@ static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
         return false;
     }
     if (k->var->dtype == PS_STRING) { /* how long it is it says itself */
-        return psi_payload_bytes(h, true) >= psi_blob_bytes_min(k->covers) && psi_payload_bytes(h, true) <= k->bytes;
+        return psi_payload_bytes(h, true) >= psi_blob_bytes_min(k->var->elements) && psi_payload_bytes(h, true) <= k->bytes;
     }
     return h->body_bytes == psi_body_bytes(k->bytes, (h->flags & PS_FLAG_CRC) != 0, true);
 }

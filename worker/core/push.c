@@ -241,8 +241,8 @@ void psi_push_pulled(struct psi_request *req)
 {
     if (req->offset2 >= req->var->elements) {
         bool one_segment = req->var->elements * psi_wire_unit(req->var->wire) <= PS_SEGMENT_BYTES;
-        /* exact: the values are those that this push has made */
-        req->exact = (req->exact || one_segment) && req->counter == req->version;
+        /* exact: the values are those that this push has made; of no elements none come */
+        req->exact = req->var->elements == 0 || ((req->exact || one_segment) && req->counter == req->version);
         psi_request_ended(req);
         return;
     }

@@ -72,7 +72,7 @@ static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *
 static void aim(struct psi_peer *peer)
 {
     struct psi_request *req = wanted_by(peer);
-    if (req != NULL && wire_of(peer) == req->var->dtype) {
+    if (req != NULL && peer->sink_bytes > 0 && wire_of(peer) == req->var->dtype) {
         psi_reader_target(&peer->link->in, place_of(peer, req), peer->sink_bytes);
         PSI_ASSERT((req->flags & PSI_REQUEST_TARGET) == 0); /* the frames of a request come on one connection, one at a time */
         peer->target = req;

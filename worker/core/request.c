@@ -85,7 +85,8 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
     if ((k->is & PSI_KIND_NO_VALUE) != 0) {
         return PS_OK;
     }
-    if (((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL)) {
+    const bool lacks = ((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL);
+    if (lacks && (v->dtype == PS_STRING || v->elements > 0)) { /* nothing needs no memory; strings have offsets at least */
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", k->name, v->name);
     }
     ps_status st = v->dtype == PS_STRING ? check_strings(req, k, v, err) : check_bytes(req, k, v, err);

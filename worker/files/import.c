@@ -31,7 +31,7 @@ enum { OF_OPTIMIZER_MAX = 2 /* slots */ };
 
 /* Slots of one variable in the file. */
 struct slots {
-    struct psi_file_item items[OF_OPTIMIZER_MAX]; /* bytes 0: it is not there */
+    struct psi_file_item items[OF_OPTIMIZER_MAX]; /* without a name: it is not there */
     double powers[OF_OPTIMIZER_MAX];              /* of Adam; below 0: not there */
 };
 
@@ -356,16 +356,22 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
     return PS_OK;
 }
 
+/* A slot of a variable without elements has no bytes, and is there. */
+static bool is_there(const struct psi_file_item *slot)
+{
+    return slot->name[0] != '\0';
+}
+
 /* All of what the optimizer of v has, or nothing. */
 static ps_status check_slots(const struct psi_file_var *v, const struct slots *of, struct psi_err *err)
 {
     bool any = false;
     for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
-        any = any || of->items[k].bytes > 0;
+        any = any || is_there(&of->items[k]);
     }
     for (uint32_t k = 0; any && k < OF_OPTIMIZER_MAX; k++) {
         const char *name = psi_saved_slot_tf_name(v->optimizer.kind, k);
-        if (name != NULL && of->items[k].bytes == 0) {
+        if (name != NULL && !is_there(&of->items[k])) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks '%s/%s'", v->info.name, v->info.name,
                             name);
         }
@@ -425,7 +431,7 @@ static ps_status compare_optimizers(const struct importer *m, struct psi_err *er
 {
     for (size_t i = 0; m->of_vars != NULL && i < m->source.item_count; i++) {
         const struct psi_file_var *v = &m->vars[i];
-        if (!v->missing && m->of_vars[i].items[0].bytes > 0 && v->info.optimizer.kind != v->optimizer.kind) {
+        if (!v->missing && is_there(&m->of_vars[i].items[0]) && v->info.optimizer.kind != v->optimizer.kind) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of %s for '%s'; the variable on /job:%s/task:%u has %s",
                             psi_optimizer_name(v->optimizer.kind), v->info.name, v->info.job, v->info.task,
                             psi_optimizer_name(v->info.optimizer.kind));
@@ -449,7 +455,7 @@ static ps_status list_gifts(struct importer *m, struct psi_err *err)
     for (size_t i = 0; m->of_vars != NULL && i < count; i++) {
         for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
             const struct slots *of = &m->of_vars[i];
-            if (of->items[k].bytes > 0) {
+            if (is_there(&of->items[k])) {
                 bool adam = m->vars[i].optimizer.kind == PS_OPT_ADAM;
                 m->gifts[m->gift_count++] =
                     (struct gift){.item = &of->items[k], .var = &m->vars[i], .slot = k + 1, .power = adam ? of->powers[k] : 0};

@@ -179,7 +179,7 @@ static bool is_list(const struct psi_tensor *t, ps_dtype dtype, int64_t least)
 static ps_status make_strings(const struct psi_file_part *part, const struct psi_tensor *offsets, const struct psi_tensor *bytes,
                               struct psi_file_item *item, struct psi_err *err)
 {
-    if (!is_list(offsets, PS_I64, 2) || !is_list(bytes, PS_U8, 0)) {
+    if (!is_list(offsets, PS_I64, 1) || !is_list(bytes, PS_U8, 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
                         "tensor '%s': strings are two tensors, %s" PSI_FILES_OFFSETS
                         ", I64 (strings + 1,), and %s" PSI_FILES_BYTES ", U8 (bytes,)",

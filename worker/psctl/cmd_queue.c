@@ -59,8 +59,9 @@ static ps_status show_strings(const struct psctl *c, ps_tuple *t, uint32_t i)
 {
     const char *text = NULL;
     size_t bytes = 0;
-    ps_shape shape;
+    ps_shape shape = PS_SCALAR;
     ps_status st = ps_tuple_get_string(t, 0, i, 0, &text, &bytes, &shape);
+    st = st == PS_OUT_OF_RANGE && ps_shape_elements(&shape) == 0 ? PS_OK : st; /* it has no string number 0, and no other */
     size_t count = st == PS_OK ? (size_t)ps_shape_elements(&shape) : 0;
     size_t *offsets = calloc(count + 1, sizeof(*offsets));
     const char *first = text; /* they lie one behind the other */

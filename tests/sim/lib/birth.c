@@ -230,7 +230,7 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
         sim_chief_look(s, b, value, p->full);
         return;
     }
-    if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER) {
+    if (v->kind != SIM_VAR_HYPER && v->kind != SIM_VAR_REGISTER && v->elements > 0) {
         uint64_t first = sim_element(s, v, value, 0), last = sim_element(s, v, value, v->elements - 1);
         if (v->kind != SIM_VAR_STEP && ((first & b->first) != b->first || (last & b->last) != b->last)) {
             bool twice = ((first | last) & TWICE) != 0;

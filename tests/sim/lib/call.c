@@ -145,7 +145,7 @@ static void fill(const struct sim_var *v, uint8_t *to, double x)
 static uint8_t *buffer(const struct sim_var *v, struct sim_call *call)
 {
     call->bytes = sim_var_bytes(v);
-    uint8_t *b = aligned_alloc(64, (call->bytes + 63) & ~(size_t)63);
+    uint8_t *b = aligned_alloc(64, (call->bytes + 64) & ~(size_t)63); /* of no bytes one as well */
     if (b == NULL) {
         abort();
     }

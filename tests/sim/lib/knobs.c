@@ -542,6 +542,9 @@ static void boundary_var(struct sim *s)
         PSI_IGNORE(add(s, SIM_VAR_REGISTER, "v0", PS_STRING, 3));
         s->tag_next = 4; /* the next one's value has two segments */
         break;
+    case SIM_BOUNDARY_EMPTY:
+        PSI_IGNORE(add(s, kind, "v0", PS_F32, 0));
+        break;
     }
 }
 
@@ -570,6 +573,9 @@ static void one_var(struct sim *s, uint32_t i)
         uint64_t most = k->frame_bytes / ps_dtype_bytes(dtype);
         v->atomic = true;
         v->elements = elements < most ? elements : most;
+    }
+    if (s->seed % 5 == 2 && i == 1 && !other) { /* not drawn: the other seeds stay what they were */
+        v->elements = 0;
     }
     if (sim_one_in(s, 5)) {
         (void)snprintf(v->device, sizeof(v->device), "/job:ps/task:%u", (uint32_t)sim_below(s, k->ps_tasks));

@@ -4,7 +4,8 @@
  *
  * Push number k of a variable adds 4^k to every element, so a value is a row of base-4 digits: digit k of element i says how
  * often push k was applied there (0 lost, 1 right, 2 or 3 doubled), and a torn push is a prefix of ones. Counters are read the
- * same way. A register holds the tag of one ASSIGN in all its elements. The ledger says what each call was told:
+ * same way. A register holds the tag of one ASSIGN in all its elements. Pushes to a variable without elements are told apart by
+ * its version alone. The ledger says what each call was told:
  *   - OK: exactly once, everywhere, in the variable's life that the call was started for;
  *   - nothing applied: nowhere;
  *   - otherwise: at most once, a prefix that ends at a segment.
@@ -149,7 +150,7 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
     for (uint32_t k = 0; k < v->digits_used; k++) {
         begun += prefix[k] > 0;
     }
-    if (s->ending && !s->unclean && s->quiet_since != 0 && b->version != begun) {
+    if (s->ending && !s->unclean && s->quiet_since != 0 && b->version != begun && v->elements > 0) {
         sim_fail(s, "'%s' has version %llu, but %llu pushes changed it and none is in progress", v->name,
                  (unsigned long long)b->version, (unsigned long long)begun);
     }
@@ -464,8 +465,8 @@ static void check_ok(struct sim *s, struct sim_call *call)
         sim_fail(s, "%s ended OK in a variable that no task ever had", sim_op_text(op, text));
     }
     check_versions(s, op, b);
-    if ((op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL) && (b->alive || b->by_restart) &&
-        (digit_of(b->first, op->digit) != 1 || digit_of(b->last, op->digit) != 1)) {
+    const bool pushed = (op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL) && op->var->elements > 0;
+    if (pushed && (b->alive || b->by_restart) && (digit_of(b->first, op->digit) != 1 || digit_of(b->last, op->digit) != 1)) {
         sim_fail(s, "LOST: %s ended OK, but the task does not have it (first %llu, last element %llu)", sim_op_text(op, text),
                  (unsigned long long)b->first, (unsigned long long)b->last);
     }

@@ -587,7 +587,8 @@ enum sim_boundary_var {
     SIM_BOUNDARY_NARROW, /* three frames of bfloat16 */
     SIM_BOUNDARY_ATOMIC, /* a frame */
     SIM_BOUNDARY_ATOMIC_NARROW,
-    SIM_BOUNDARY_STRINGS
+    SIM_BOUNDARY_STRINGS,
+    SIM_BOUNDARY_EMPTY /* a frame without a body */
 };
 
 /* Memory for values whose call is over. */

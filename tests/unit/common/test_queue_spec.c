@@ -137,7 +137,9 @@ TEST(test_components_at_their_bounds)
     spec.components[1].dtype = (ps_dtype)11;
     assert_refused(spec, "component 1: unknown dtype 11");
     spec.components[1] = (struct psi_queue_component){.dtype = PS_F32, .shaped = true, .shape = PS_SHAPE(2, 0)};
-    assert_refused(spec, "component 1: shape (2, 0)");
+    assert_ok(psi_queue_spec_check(&spec, &err), &err);
+    spec.components[1].shape.dims[1] = -1;
+    assert_refused(spec, "component 1: shape (2, -1)");
     spec.components[1] = (struct psi_queue_component){.dtype = PS_F32, .shape = PS_SHAPE(2)};
     assert_refused(spec, "component 1 has a shape");
 }

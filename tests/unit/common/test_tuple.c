@@ -106,7 +106,7 @@ TEST(test_wrong_numbers)
     assert_fails(psi_tuple_check(&SPEC, e.bytes, e.n, &err), PS_INVALID_ARGUMENT, &err, "component 0: padding that is not 0");
     assert_refused(RANK_AT, PS_RANK_MAX + 1, "component 1: a shape of rank 9");
     assert_refused(RANK_AT, UINT64_MAX, "component 1: a shape of rank");
-    assert_refused(DIM_AT, 0, "component 1: shape (0, 5)");
+    assert_refused(DIM_AT, 0, "component 2: "); /* none of its values is there, so the next component begins with them */
     assert_refused(DIM_AT, UINT64_MAX, "component 1: shape (-1, 5)");
     assert_refused(DIM_AT, UINT64_C(1) << 41, "more than");
     assert_refused(DIM_AT, UINT64_C(1) << 38, "bytes of values");
@@ -127,6 +127,42 @@ TEST(test_fixed_bytes)
     assert_int_equal(psi_tuple_fixed_bytes(&spec), 24);
     spec.components[1].dtype = PS_STRING;
     assert_int_equal(psi_tuple_fixed_bytes(&spec), 0);
+}
+
+/* Components without bytes: alone they make an element of eight bytes of 0, beside others they are not there. */
+TEST(test_nothing)
+{
+    struct psi_err err;
+    struct psi_tuple_part part;
+    struct psi_queue_spec spec = {
+        .kind = PSI_QUEUE_FIFO,
+        .component_count = 2,
+        .capacity = -1,
+        .components = {{.dtype = PS_F32, .shaped = true, .shape = PS_SHAPE(0)},
+                       {.dtype = PS_I64, .shaped = true, .shape = PS_SHAPE(2, 0)}},
+    };
+    const uint64_t zeros[2] = {0}, ones[1] = {1};
+    const uint8_t *p = (const uint8_t *)zeros;
+    uint64_t left = 8;
+    assert_int_equal(psi_tuple_fixed_bytes(&spec), PSI_TUPLE_BYTES_MIN);
+    assert_ok(psi_tuple_check(&spec, p, 8, &err), &err);
+    assert_fails(psi_tuple_check(&spec, p, 0, &err), PS_INVALID_ARGUMENT, &err, "8 bytes of 0");
+    assert_fails(psi_tuple_check(&spec, p, 16, &err), PS_INVALID_ARGUMENT, &err, "8 bytes of 0");
+    assert_fails(psi_tuple_check(&spec, (const uint8_t *)ones, 8, &err), PS_INVALID_ARGUMENT, &err, "8 bytes of 0");
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_ok(psi_tuple_next(&spec.components[i], &p, &left, &part, &err), &err);
+        assert_int_equal(part.bytes, 0);
+        assert_int_equal(part.shape.dims[i], 0);
+    }
+    spec.components[1].shape = PS_SHAPE(1);
+    assert_int_equal(psi_tuple_fixed_bytes(&spec), 8);
+    assert_ok(psi_tuple_check(&spec, (const uint8_t *)ones, 8, &err), &err);
+    assert_fails(psi_tuple_check(&spec, (const uint8_t *)zeros, 16, &err), PS_INVALID_ARGUMENT, &err, "8 bytes behind the last");
+    spec.components[0].shaped = false; /* whose shape is said with each element */
+    spec.component_count = 1;
+    const uint64_t said[] = {2, 0, 7};
+    assert_int_equal(psi_tuple_fixed_bytes(&spec), 0);
+    assert_ok(psi_tuple_check(&spec, (const uint8_t *)said, sizeof(said), &err), &err);
 }
 
 TEST(test_items_of_work_are_bounded)

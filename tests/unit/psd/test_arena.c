@@ -30,8 +30,8 @@ static bool is_all(const uint8_t *p, uint64_t n, uint8_t value)
 
 TEST(test_sizes_at_the_limits)
 {
-    static const uint64_t sizes[] = {1,     63,    64,    65,    127,   128,   129,    8191,          8192,   8193,
-                                     16383, 16384, 16385, 65535, 65536, 65537, 200000, (4 << 20) - 1, 4 << 20};
+    static const uint64_t sizes[] = {0,    1,     63,    64,    65,    127,   128,   129,    8191,          8192,
+                                     8193, 16383, 16384, 16385, 65535, 65536, 65537, 200000, (4 << 20) - 1, 4 << 20};
     struct psd_arena a;
     uint8_t *at[ARRAY_COUNT(sizes)];
     uint64_t used = 0, taken = 0;

@@ -242,6 +242,35 @@ TEST(test_what_was_saved_is_loaded)
     psd_task_free(t);
 }
 
+/* Without elements: first, between others and last, so that a tensor of no bytes lies before, between and behind those of others;
+ * and alone, in a file that has no values at all. */
+TEST(test_variables_without_elements)
+{
+    for (int alone = 0; alone < 2; alone++) {
+        struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+        struct life *l = life_new(&spec);
+        variable(l, "a", 0, true);
+        if (alone == 0) {
+            variable(l, "b", 3, true);
+            variable(l, "c", 0, false);
+            variable(l, "d", BLOCK / 4 + 7, true);
+            variable(l, "e", 0, true);
+        }
+        struct checkpoint *c = saved(l);
+        struct psd_task *t = task_new(l);
+        struct psi_err err;
+        assert_int_equal(load_into(t, c, &err), PS_OK);
+        psd_store_check_invariants(&t->store);
+        const struct psd_variable *a = psd_variable_find(psd_container_find(&t->store, "c"), "a");
+        assert_true(a->initialised && a->sealed && a->bytes == 0);
+        assert_non_null(a->value);
+        assert_non_null(a->slots[0]);
+        assert_int_equal(t->store.variable_count, l->task->store.variable_count);
+        assert_int_equal(t->store.promised_bytes, l->task->store.promised_bytes);
+        psd_task_free(t);
+    }
+}
+
 /* As any reader of safetensors sees it. */
 TEST(test_values_are_safetensors)
 {
