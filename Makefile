@@ -3,7 +3,8 @@
 # Sources are found by directory: a new file needs no line here. `make help` lists what there is.
 
 VERSION := $(shell sed -n 's/^\#define PS_VERSION "\(.*\)"$$/\1/p' common/ps_types.h)
-SOVERSION := 0
+# rises when the signature or the meaning of a public function changes; README.md, "Changelog", lists what changed
+SOVERSION := 1
 VARIANT ?= release
 B := build/$(VARIANT)
 PREFIX ?= /usr/local

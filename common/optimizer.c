@@ -225,6 +225,15 @@ static ps_status check_random(const ps_initializer *init, ps_dtype dtype, struct
     const char *name = psi_initializer_name(init->kind);
     char a[40];
     char b[40];
+    const bool by_fans =
+        init->kind == PS_INIT_GLOROT_UNIFORM || init->kind == PS_INIT_HE_NORMAL || init->kind == PS_INIT_HE_UNIFORM;
+    if (by_fans && init->fan != PS_FAN_IN_OUT && init->fan != PS_FAN_OUT_IN) {
+        return psi_fail(
+            err, PS_INVALID_ARGUMENT,
+            "initializer %s: layout %u of the fans is unknown; PS_FAN_IN_OUT (TensorFlow) and PS_FAN_OUT_IN (PyTorch) "
+            "are allowed",
+            name, init->fan);
+    }
     if (dtype != PS_F32 && dtype != PS_F64 && !psi_half_is(dtype)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "initializer %s: needs dtype float32, float64, float16 or bfloat16, not %s",
                         name, ps_dtype_name(dtype));

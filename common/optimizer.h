@@ -37,7 +37,7 @@ bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
 /**
  * Values that the initializer can give a variable of dtype: all but zeros, ones and constant need a floating-point dtype; a
  * constant must be finite and within dtype's range (an integer for the integers, 0 or 1 for bool); low <= high; stddev >= 0;
- * strings are only made empty (zeros). Errors  PS_INVALID_ARGUMENT.
+ * strings are only made empty (zeros); Glorot's and He's need a known layout of the fans. Errors  PS_INVALID_ARGUMENT.
  */
 PSI_MUST ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err);
 /** "zeros", "ones", "constant", "uniform", "normal", "glorot_uniform", "truncated_normal", "he_normal", "he_uniform"; "invalid"

@@ -156,9 +156,22 @@ typedef enum ps_init_kind {
     PS_INIT_HE_NORMAL = 8,        /* truncated normal of variance 2 / fan_in, He et al. 2015; TF 1.15 variance_scaling */
     PS_INIT_HE_UNIFORM = 9        /* uniform in +-sqrt(6 / fan_in) */
 } ps_init_kind;
+/**
+ * Which dimensions of a shape Glorot's and He's initializers take for the inputs and the outputs of a layer. fan_in is the number
+ * of inputs times the receptive field, fan_out the number of outputs times it; the receptive field is the product of all other
+ * dimensions. With one dimension both fans are it, with none both are 1.
+ */
+typedef enum ps_fan {
+    /* the last two: TensorFlow's (in, out), and (height, width, in, out) of a convolution; _compute_fans in TF 1.15's
+     * python/ops/init_ops.py */
+    PS_FAN_IN_OUT = 0,
+    /* the first two: PyTorch's (out, in), and (out, in, height, width) of a convolution; _calculate_fan_in_and_fan_out in
+     * PyTorch's torch/nn/init.py */
+    PS_FAN_OUT_IN = 1
+} ps_fan;
 typedef struct ps_initializer {
     uint32_t kind; /* ps_init_kind */
-    uint32_t reserved;
+    uint32_t fan;  /* ps_fan; of GLOROT_UNIFORM, HE_NORMAL and HE_UNIFORM */
     double a, b;
 } ps_initializer;
 
@@ -197,10 +210,10 @@ PS_API const ps_initializer *ps_ones(void);
 PS_API const ps_initializer *ps_constant(double value);
 PS_API const ps_initializer *ps_uniform(double low, double high);
 PS_API const ps_initializer *ps_normal(double mean, double stddev);
-PS_API const ps_initializer *ps_glorot(void);
+PS_API const ps_initializer *ps_glorot(ps_fan fan); /* uniform */
 PS_API const ps_initializer *ps_truncated_normal(double mean, double stddev);
-PS_API const ps_initializer *ps_he_normal(void);
-PS_API const ps_initializer *ps_he_uniform(void);
+PS_API const ps_initializer *ps_he_normal(ps_fan fan);
+PS_API const ps_initializer *ps_he_uniform(ps_fan fan);
 PS_API const ps_optimizer *ps_no_optimizer(void);
 PS_API const ps_optimizer *ps_sgd(double learning_rate);
 PS_API const ps_optimizer *ps_momentum(double learning_rate, double momentum);

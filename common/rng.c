@@ -186,11 +186,22 @@ struct law {
     bool is_normal, truncated;
 };
 
+/* (out, in, ...) as (..., in, out) */
+static ps_shape in_before_out(const ps_shape *shape)
+{
+    ps_shape turned = *shape;
+    for (uint32_t i = 0; shape->rank >= 2 && i < shape->rank; i++) {
+        turned.dims[shape->rank - 1 - i] = shape->dims[i];
+    }
+    return turned;
+}
+
 static struct law law_of(const ps_initializer *init, const ps_shape *shape)
 {
     double fan_in = 0;
     double fan_out = 0;
-    psi_compute_fans(shape, &fan_in, &fan_out);
+    const ps_shape turned = init->fan == PS_FAN_OUT_IN ? in_before_out(shape) : *shape;
+    psi_compute_fans(&turned, &fan_in, &fan_out);
     struct law l = {.low = init->a, .high = init->b, .mean = init->a, .stddev = init->b};
     switch (init->kind) {
     case PS_INIT_UNIFORM:
@@ -219,6 +230,22 @@ static struct law law_of(const ps_initializer *init, const ps_shape *shape)
         break;
     }
     return l;
+}
+
+ps_initializer psi_initializer_plain(const ps_initializer *init, const ps_shape *shape)
+{
+    ps_initializer plain = *init;
+    plain.fan = PS_FAN_IN_OUT;
+    const bool by_fans =
+        init->kind == PS_INIT_GLOROT_UNIFORM || init->kind == PS_INIT_HE_NORMAL || init->kind == PS_INIT_HE_UNIFORM;
+    if (!by_fans || init->fan == PS_FAN_IN_OUT || ps_shape_elements(shape) == 0) {
+        return plain; /* without elements there are no values, and no fans to divide by */
+    }
+    const struct law l = law_of(init, shape);
+    plain.kind = l.is_normal ? PS_INIT_TRUNCATED_NORMAL : PS_INIT_UNIFORM;
+    plain.a = l.is_normal ? l.mean : l.low;
+    plain.b = l.is_normal ? l.stddev : l.high;
+    return plain;
 }
 
 /* x = mean + stddev z with |z| <= 2: further draws are those of the name with one, two, ... NULs behind it, which no variable

@@ -16,7 +16,7 @@ void psi_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t o
  * Write elements first .. first + count - 1 of a variable's initial value to dst (count elements of dtype). Element i is a
  * function of (initializer, dtype, shape, seed, name, i) only, so any split of the range gives the same bytes.
  *
- * init     passed psi_initializer_check for dtype and shape (asserted).
+ * init     passed psi_initializer_check for dtype and shape (asserted); of any layout of fans.
  * name     the full variable name, NUL-terminated.
  * dst      aligned for dtype.
  */
@@ -25,6 +25,12 @@ void psi_init_fill(const ps_initializer *init, ps_dtype dtype, const ps_shape *s
 
 /** TensorFlow's _compute_fans: () 1,1; (n) n,n; (i,o) i,o; (... i,o) receptive field times i and o. */
 void psi_compute_fans(const ps_shape *shape, double *out_fan_in, double *out_fan_out);
+
+/**
+ * init without a layout of fans: the same values for a variable of this shape, said in a way that needs no layout. Every owner
+ * understands it, also one of a release that knew no layouts. init has passed psi_initializer_check() for the shape.
+ */
+ps_initializer psi_initializer_plain(const ps_initializer *init, const ps_shape *shape);
 
 /** Next value of splitmix64 (Steele, Lea and Flood 2014); any initial state. */
 uint64_t psi_random_u64(uint64_t *state);

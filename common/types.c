@@ -119,31 +119,33 @@ const ps_initializer *ps_ones(void)
     return &ones;
 }
 
-const ps_initializer *ps_glorot(void)
-{
-    static const ps_initializer glorot = {.kind = PS_INIT_GLOROT_UNIFORM};
-    return &glorot;
-}
-
-const ps_initializer *ps_he_normal(void)
-{
-    static const ps_initializer he = {.kind = PS_INIT_HE_NORMAL};
-    return &he;
-}
-
-const ps_initializer *ps_he_uniform(void)
-{
-    static const ps_initializer he = {.kind = PS_INIT_HE_UNIFORM};
-    return &he;
-}
-
 static const ps_initializer *make_init(ps_init_kind kind, double a, double b)
 {
     ps_initializer *init = &next_slot()->init;
-    init->kind = (uint32_t)kind;
-    init->a = a;
-    init->b = b;
+    *init = (ps_initializer){.kind = (uint32_t)kind, .a = a, .b = b};
     return init;
+}
+
+static const ps_initializer *make_by_fans(ps_init_kind kind, ps_fan fan)
+{
+    ps_initializer *init = &next_slot()->init;
+    *init = (ps_initializer){.kind = (uint32_t)kind, .fan = (uint32_t)fan};
+    return init;
+}
+
+const ps_initializer *ps_glorot(ps_fan fan)
+{
+    return make_by_fans(PS_INIT_GLOROT_UNIFORM, fan);
+}
+
+const ps_initializer *ps_he_normal(ps_fan fan)
+{
+    return make_by_fans(PS_INIT_HE_NORMAL, fan);
+}
+
+const ps_initializer *ps_he_uniform(ps_fan fan)
+{
+    return make_by_fans(PS_INIT_HE_UNIFORM, fan);
 }
 
 const ps_initializer *ps_constant(double value)

@@ -538,18 +538,20 @@ PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_
 PS_API ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes);
 /** Run the initializer of its spec; force: also when initialised (slots are reset). */
 PS_API ps_status ps_variable_init(ps_variable *v, bool force);
-/** v += delta (v -= delta); whole variable of at most 64 bytes; the new value goes to out_value (may be NULL). Exactly once. */
-PS_API ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t bytes, void *out_value);
-PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t bytes, void *out_value);
+/** v += delta (v -= delta), exactly once; whole variable of at most 64 bytes. The new value goes to out_value [out_bytes], which
+ * may be NULL. INVALID_ARGUMENT also where out_bytes are not the variable's. */
+PS_API ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t delta_bytes, void *out_value, size_t out_bytes);
+PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t delta_bytes, void *out_value, size_t out_bytes);
 /** Apply a gradient with the variable's optimizer, exactly once. scale multiplies it before: finite, > 0, no unit (1/replicas
  *  when averaging). INVALID_ARGUMENT also for NaN or infinity in it, or in it times scale (psd --refuse_nonfinite). */
-PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale);
+PS_API ps_status ps_variable_push(ps_variable *v, const void *grad, size_t grad_bytes, float scale);
 /** Push, and receive the values after it into dst, in one round trip. INVALID_ARGUMENT also where grad and dst overlap. */
-PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale);
+PS_API ps_status ps_variable_push_pull(ps_variable *v, const void *grad, size_t grad_bytes, void *dst, size_t dst_bytes,
+                                       float scale);
 /** As ps_variable_push_pull(), and says what the values are, as ps_variable_read_versioned() does. The oldest of the values
  * have this push. */
-PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale,
-                                                 uint64_t *out_version, bool *out_exact);
+PS_API ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *grad, size_t grad_bytes, void *dst, size_t dst_bytes,
+                                                 float scale, uint64_t *out_version, bool *out_exact);
 /**
  * A learning rate in place of v's optimizer's, until it is cleared (rate NULL) or the variable goes: the next push that begins
  * has it, from anybody, and the next round that is closed. No program's definition is compared with it, and the chief's
@@ -636,15 +638,15 @@ struct ps_request {
  *  another thread has returned). Anything else: it never runs.
  *  timeout_ms <= 0: the session's operation timeout. grad, src, dst are kept until the callback; dst is torn until then, and
  * after an error (see ps_variable_read). Any thread. */
-PS_API ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
-                               ps_done_fn done, void *ctx);
-PS_API ps_status ps_pull_start(ps_variable *v, void *dst, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+PS_API ps_status ps_push_start(ps_variable *v, const void *grad, size_t grad_bytes, float scale, int64_t timeout_ms,
+                               ps_request *req, ps_done_fn done, void *ctx);
+PS_API ps_status ps_pull_start(ps_variable *v, void *dst, size_t dst_bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                                void *ctx);
-PS_API ps_status ps_push_pull_start(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale, int64_t timeout_ms,
-                                    ps_request *req, ps_done_fn done, void *ctx);
-PS_API ps_status ps_assign_start(ps_variable *v, const void *src, size_t bytes, int64_t timeout_ms, ps_request *req,
+PS_API ps_status ps_push_pull_start(ps_variable *v, const void *grad, size_t grad_bytes, void *dst, size_t dst_bytes, float scale,
+                                    int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx);
+PS_API ps_status ps_assign_start(ps_variable *v, const void *src, size_t src_bytes, int64_t timeout_ms, ps_request *req,
                                  ps_done_fn done, void *ctx);
-PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t bytes, int64_t timeout_ms, ps_request *req,
+PS_API ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t delta_bytes, int64_t timeout_ms, ps_request *req,
                                      ps_done_fn done, void *ctx);
 
 /* ============================================ values in files ============================================ */
@@ -881,12 +883,11 @@ typedef struct ps_member_info {
 } ps_member_info;
 typedef void (*ps_round_info_fn)(void *ctx, const ps_round_info *info);
 typedef void (*ps_member_info_fn)(void *ctx, const ps_member_info *info);
-/** The containers that are trained in rounds, or with bounded staleness, as the directory (ps_task_info.directory; `task`) has
- *  them: round for each, then member for each of its members, by task; at last one in doubt, whose container is "", while a
- *  directory that was restarted waits for tasks, which may have more. Blocks; callbacks before it returns; either may be NULL.
+/** The containers that are trained in rounds, or with bounded staleness, as the directory has them, which the session finds:
+ * round for each, then member for each of its members, by task; at last one in doubt, whose container is "", while a directory
+ * that was restarted waits for tasks, which may have more. Blocks; callbacks before it returns; either may be NULL.
  */
-PS_API ps_status ps_task_rounds(ps_session *s, int task, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member,
-                                void *ctx);
+PS_API ps_status ps_rounds(ps_session *s, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member, void *ctx);
 /* How old gradients were that a task applied: how many other mutations of the variable had completed since the values were read
  * that a gradient was computed from (the last read of the pushing session: of a parameter, its last ps_pull). Nothing depends on
  * it. Counted since the task started or the container was reset. */
@@ -913,9 +914,9 @@ typedef struct ps_checkpoint_info {
     char text[512]; /* why the checkpoint cannot be used, or the attempt has failed; else "" */
 } ps_checkpoint_info;
 typedef void (*ps_checkpoint_info_fn)(void *ctx, const ps_checkpoint_info *info);
-/** The checkpoints that the directory (ps_task_info.directory; `task`) knows, by number, with the one that is being made, and
- * the last attempt if it has failed. Blocks; callbacks before it returns. */
-PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
+/** The checkpoints that the directory knows, which the session finds, by number, with the one that is being made, and the last
+ * attempt if it has failed. Blocks; callbacks before it returns. */
+PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx);
 /**
  * Save what all ps tasks have now. The checkpoint is on the disks of all of them when this returns. Training goes on meanwhile;
  * in rounds the checkpoint has what the tasks had between two rounds. PS_OK: the checkpoint has what lived at the tasks when
@@ -925,7 +926,7 @@ PS_API ps_status ps_task_checkpoints(ps_session *s, int task, int64_t timeout_ms
  * out_number  number of the checkpoint that has it all, which may be an older one; may be NULL
  * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task is away, or its disk is still at work on
  * an older checkpoint), UNAVAILABLE with PS_OUTCOME_UNKNOWN (what was there is lost, because tasks have gone back to a
- * checkpoint, or the directory was started again: ps_task_checkpoints() says what is saved, and another call saves what is
+ * checkpoint, or the directory was started again: ps_checkpoints() says what is saved, and another call saves what is
  * there now), ABORTED (a container was reset meanwhile), DEADLINE_EXCEEDED (the checkpoint goes on), and what a disk says:
  * RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any thread.
  */

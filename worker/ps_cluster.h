@@ -29,8 +29,13 @@ typedef struct ps_cluster_spec ps_cluster_spec;
  * Errors: INVALID_ARGUMENT that names the place (job, task, line and column), NOT_FOUND (no such file), RESOURCE_EXHAUSTED.
  */
 PS_API ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spec);
-/** From TF_CONFIG's text. out_job [64] and out_task get who "task" says this process is, "" and -1 where it is silent. */
-PS_API ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, int *out_task);
+/** Room for the name of any job. */
+#define PS_JOB_BYTES 64
+/** From TF_CONFIG's text. out_job [out_job_bytes], PS_JOB_BYTES or more, and out_task get who "task" says this process is, "" and
+ * -1 where it is silent; either may be NULL. Errors: those of ps_cluster_spec_new(), INVALID_ARGUMENT also where out_job is too
+ * small. */
+PS_API ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, size_t out_job_bytes,
+                                                int *out_task);
 PS_API void ps_cluster_spec_free(ps_cluster_spec *spec); /* NULL is fine */
 /** Add a job by a comma-separated list of addresses, as flags give it. Unchanged after an error. */
 PS_API ps_status ps_cluster_spec_add_job(ps_cluster_spec *spec, const char *job, const char *hosts);
@@ -63,12 +68,12 @@ PS_API bool ps_cluster_spec_equal(const ps_cluster_spec *a, const ps_cluster_spe
  * The canonical form "/job:J/replica:R/task:T/device:TYPE:INDEX" of a device string, fields that are not there left out; "" and
  * "/" are "". Accepted is what TensorFlow 1.15 accepts (python/framework/device_spec.py, core/util/device_name_utils.cc):
  * segments in any order, `*`, /cpu:0 /GPU:1 /gpu; only a field that is given twice is refused here. Whether a task has a device
- * of that type is looked at where a variable is placed. out [PS_DEVICE_BYTES]. Errors: INVALID_ARGUMENT that quotes the string
- * and the part.
+ * of that type is looked at where a variable is placed. out [out_bytes], PS_DEVICE_BYTES or more. Errors: INVALID_ARGUMENT that
+ * quotes the string and the part, or names both sizes where out is too small.
  */
-PS_API ps_status ps_device_canonical(const char *device, char *out);
-/** tf.device(outer) around tf.device(inner): field by field the inner one wins. out [PS_DEVICE_BYTES]. Errors as above. */
-PS_API ps_status ps_device_merge(const char *outer, const char *inner, char *out);
+PS_API ps_status ps_device_canonical(const char *device, char *out, size_t out_bytes);
+/** tf.device(outer) around tf.device(inner): field by field the inner one wins. out and errors: as ps_device_canonical(). */
+PS_API ps_status ps_device_merge(const char *outer, const char *inner, char *out, size_t out_bytes);
 
 /* =================================================== placer =================================================== */
 
@@ -107,10 +112,12 @@ PS_API ps_status ps_placer_pop(ps_placer *placer);
  * type     "Variable" (NULL) or another op type. Types in TensorFlow's list of ps ops take a turn of every setter that they
  *          reach, from inside out, and the innermost one's is theirs; all others get its worker_device.
  * bytes    of the object, for PS_GREEDY_BYTES.
- * out      [PS_DEVICE_BYTES]; out_pinned (may be NULL): a scope other than a setter's strategy fixed the task or the job.
+ * out      [out_bytes], PS_DEVICE_BYTES or more; INVALID_ARGUMENT where it is smaller, and no setter's turn is taken.
+ * out_pinned (may be NULL): a scope other than a setter's strategy fixed the task or the job.
  * Source   python/training/device_setter.py _ReplicaDeviceChooser; python/framework/ops.py _apply_device_functions.
  */
-PS_API ps_status ps_placer_place(ps_placer *placer, const char *type, uint64_t bytes, char *out, bool *out_pinned);
+PS_API ps_status ps_placer_place(ps_placer *placer, const char *type, uint64_t bytes, char *out, size_t out_bytes,
+                                 bool *out_pinned);
 
 #ifdef __cplusplus
 }

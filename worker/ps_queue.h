@@ -68,45 +68,61 @@ PS_API const char *ps_queue_device(const ps_queue *q); /* "/job:ps/task:0/device
 /** What it is made as, without name and device; NULL for NULL. */
 PS_API const ps_queue_spec *ps_queue_spec_of(const ps_queue *q);
 
+/** Values of one component, to be sent: host memory, row-major. */
+typedef struct ps_from {
+    const void *data;
+    size_t bytes;
+} ps_from;
+/** Memory for the values of one component, to be filled: host memory, row-major. */
+typedef struct ps_into {
+    void *data;
+    size_t bytes;
+} ps_into;
 #ifndef __cplusplus
-/* The values of an element for the calls below: ps_enqueue(q, PS_FROM(&x, y), 0), ps_dequeue(q, PS_INTO(&x, y), 0). C only. */
-#define PS_FROM(...) ((const void *const[]){__VA_ARGS__})
-#define PS_INTO(...) ((void *const[]){__VA_ARGS__})
+/* `values, value_count` of the calls below, one { memory, bytes } for each component, as in
+ * ps_enqueue(q, PS_FROM({&x, sizeof(x)}, {y, sizeof(y)}), 0) and ps_dequeue(q, PS_INTO({&x, sizeof(x)}), 0). C only. */
+#define PS_FROM(...) ((const ps_from[]){__VA_ARGS__}), (sizeof((const ps_from[]){__VA_ARGS__}) / sizeof(ps_from))
+#define PS_INTO(...) ((const ps_into[]){__VA_ARGS__}), (sizeof((const ps_into[]){__VA_ARGS__}) / sizeof(ps_into))
 #endif
 
 /**
  * Put one element in; waits while the queue is full, behind those that began before.
  *
- * values   one pointer for each component, to its values in host memory, row-major; borrows. Shapes must be declared, and nothing
- *          may be a string; otherwise ps_enqueue_tuple().
+ * values   [value_count] one for each component, of exactly the bytes that its dtype and shape say; borrows. Shapes must be
+ *          declared, and nothing may be a string; otherwise ps_enqueue_tuple().
  *
- * Errors   CANCELLED           the queue is closed, was closed with cancel, was reset or deleted
+ * Errors   INVALID_ARGUMENT    another number of components or of bytes (both are named), memory that is NULL: nothing is sent
+ *          CANCELLED           the queue is closed, was closed with cancel, was reset or deleted
  *          DEADLINE_EXCEEDED   it was full until then; it is not in
  *          RESOURCE_EXHAUSTED  the task's memory was full until then
  *          FAILED_PRECONDITION an element is larger than all of the task's memory budget
  *          ABORTED             the queue is gone (reason LOST), or its task lost the session: ps_last_applied() says whether it
  *                              may be in
  */
-PS_API ps_status ps_enqueue(ps_queue *q, const void *const *values, int64_t timeout_ms);
-/** Put `count` elements in, one after the other, as there is room. values: for each component [count, its shape]. out_inserted
- *  (may be NULL): how many are in, after a failure too; those stay. */
-PS_API ps_status ps_enqueue_many(ps_queue *q, const void *const *values, uint32_t count, int64_t timeout_ms,
+PS_API ps_status ps_enqueue(ps_queue *q, const ps_from *values, size_t value_count, int64_t timeout_ms);
+/** Put `count` elements in, one after the other, as there is room. values: as ps_enqueue(), for each component [count, its
+ * shape]. out_inserted (may be NULL): how many are in, after a failure too; those stay. */
+PS_API ps_status ps_enqueue_many(ps_queue *q, const ps_from *values, size_t value_count, uint32_t count, int64_t timeout_ms,
                                  uint32_t *out_inserted);
 /**
  * Take one element out; waits while there is none.
  *
- * values   one pointer for each component, to where its values go; undefined after an error.
+ * values   [value_count] one for each component: where its values go, exactly as many bytes as its dtype and shape say;
+ *          undefined after an error.
  *
- * Errors   OUT_OF_RANGE        the queue is closed and has none
+ * Errors   INVALID_ARGUMENT    as ps_enqueue(): nothing is taken, nothing is written
+ *          OUT_OF_RANGE        the queue is closed and has none
  *          DEADLINE_EXCEEDED   none came; whatever came too late is still in the queue
  *          CANCELLED           the queue was reset or deleted
  *          ABORTED             as ps_enqueue()
  */
-PS_API ps_status ps_dequeue(ps_queue *q, void *const *values, int64_t timeout_ms);
-/** Take `count` elements out; waits for all. Where the queue is closed with fewer, OUT_OF_RANGE, and they stay. */
-PS_API ps_status ps_dequeue_many(ps_queue *q, void *const *values, uint32_t count, int64_t timeout_ms);
-/** The same, but fewer, at least one, when the queue is closed with fewer: *out_count. */
-PS_API ps_status ps_dequeue_up_to(ps_queue *q, void *const *values, uint32_t count, int64_t timeout_ms, uint32_t *out_count);
+PS_API ps_status ps_dequeue(ps_queue *q, const ps_into *values, size_t value_count, int64_t timeout_ms);
+/** Take `count` elements out; waits for all. Where the queue is closed with fewer, OUT_OF_RANGE, and they stay. values: as
+ *  ps_dequeue(), for each component [count, its shape]. */
+PS_API ps_status ps_dequeue_many(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms);
+/** The same, but fewer, at least one, when the queue is closed with fewer: *out_count. values have room for `count`. */
+PS_API ps_status ps_dequeue_up_to(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms,
+                                  uint32_t *out_count);
 
 /** Elements in it now, without those that were taken and may come back. */
 PS_API ps_status ps_queue_size(ps_queue *q, uint64_t *out_size);
@@ -125,8 +141,10 @@ PS_API void ps_tuple_clear(ps_tuple *t);
 /** The next component of the next element: data [bytes] is copied. shape NULL: the declared one. Errors: INVALID_ARGUMENT (bytes,
  *  shape, a string component), RESOURCE_EXHAUSTED. */
 PS_API ps_status ps_tuple_put(ps_tuple *t, const ps_shape *shape, const void *data, size_t bytes);
-/** The same of a string component: as many texts as the shape has elements; lengths NULL: they end at their NUL. */
-PS_API ps_status ps_tuple_put_strings(ps_tuple *t, const ps_shape *shape, const char *const *texts, const size_t *lengths);
+/** The same of a string component: texts [count], and count is the number of elements of the shape; lengths [count], NULL: the
+ *  texts end at their NUL. INVALID_ARGUMENT names both counts where they differ. */
+PS_API ps_status ps_tuple_put_strings(ps_tuple *t, const ps_shape *shape, const char *const *texts, const size_t *lengths,
+                                      size_t count);
 /** Elements that are complete. */
 PS_API uint32_t ps_tuple_count(const ps_tuple *t);
 /** A component of an element; what is given out is valid until t changes. out_shape and out_bytes may be NULL. Errors:
@@ -204,31 +222,33 @@ PS_API ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dt
  * Add a gradient, unless it came too late: it counts when local_step is not below the accumulator's global step, otherwise it is
  * dropped, which is PS_OK. Waits for nobody.
  *
- * gradient      in host memory, row-major, of the accumulator's dtype and shape; borrows. NaN and infinity as with ps_push().
+ * gradient      [gradient_bytes] in host memory, row-major, of the accumulator's dtype and shape; borrows. NaN and infinity as
+ *               with ps_push().
  * out_accepted  may be NULL: did it count?
  *
- * Errors   INVALID_ARGUMENT    NaN or infinity
+ * Errors   INVALID_ARGUMENT    NaN or infinity; gradient_bytes are not the accumulator's (both are named, nothing is sent)
  *          RESOURCE_EXHAUSTED  the task's memory was full until the deadline
  *          ABORTED             the accumulator is gone (reason LOST), or its task lost the session; here, and when the deadline
  *                              ends it, ps_last_applied() says whether it may have counted. It never counts in part
  */
-PS_API ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, int64_t local_step, int64_t timeout_ms,
-                                           bool *out_accepted);
+PS_API ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, size_t gradient_bytes, int64_t local_step,
+                                           int64_t timeout_ms, bool *out_accepted);
 /**
  * Take what has been added up; waits until it is at least n gradients, behind those that began before. The accumulator's global
  * step rises by one, and it begins at 0 again. A result that was taken by a session which ended before it had it is the next
  * take's, however many gradients are in it.
  *
  * n          1 or more.
- * gradient   where the mean, of all that are there, or the sum goes; undefined after an error.
+ * gradient   [gradient_bytes] where the mean, of all that are there, or the sum goes; undefined after an error.
  * out_count  may be NULL: how many gradients are in it.
  *
- * Errors   INVALID_ARGUMENT    n is not above 0
+ * Errors   INVALID_ARGUMENT    n is not above 0; gradient_bytes are not the accumulator's (both are named, nothing is taken)
  *          DEADLINE_EXCEEDED   there were too few; they stay
  *          CANCELLED           it was reset or deleted
  *          ABORTED             as ps_dequeue()
  */
-PS_API ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient, int64_t timeout_ms, uint64_t *out_count);
+PS_API ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient, size_t gradient_bytes, int64_t timeout_ms,
+                                          uint64_t *out_count);
 /** Set its global step, 0 to 2^62; what has been added up stays. It may go back: out_before (may be NULL) is what it was. */
 PS_API ps_status ps_accumulator_set_global_step(ps_accumulator *a, int64_t step, int64_t *out_before);
 /** Gradients that have been added up since the last take. */

@@ -331,7 +331,7 @@ static void open_all(struct model *m)
         spec.name = name;
         spec.dtype = PS_F32;
         spec.shape = PS_SHAPE(VARIABLE_BYTES / sizeof(float));
-        spec.init = ps_glorot();
+        spec.init = ps_glorot(PS_FAN_IN_OUT);
         spec.optimizer = ps_adagrad(0.001);
         check(ps_variable_get(m->session, &spec, &m->variables[i]), "get");
     }

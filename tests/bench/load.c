@@ -112,7 +112,7 @@ static void dense_once(ps_variable **v, int count, enum op op, const float *grad
     static struct waiting w = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     if (count == 1) {
         check(op == OP_PULL       ? ps_variable_read(v[0], dst, each)
-              : op == OP_PUSHPULL ? ps_variable_push_pull(v[0], grad, dst, each, 1)
+              : op == OP_PUSHPULL ? ps_variable_push_pull(v[0], grad, each, dst, each, 1)
                                   : ps_variable_push(v[0], grad, each, 1),
               op_names[op]);
         return;
@@ -121,7 +121,7 @@ static void dense_once(ps_variable **v, int count, enum op op, const float *grad
     for (int i = 0; i < count; i++) {
         float *to = dst + (size_t)i * (each / sizeof(float));
         check(op == OP_PULL       ? ps_pull_start(v[i], to, each, 0, &req[i], one_done, &w)
-              : op == OP_PUSHPULL ? ps_push_pull_start(v[i], grad, to, each, 1, 0, &req[i], one_done, &w)
+              : op == OP_PUSHPULL ? ps_push_pull_start(v[i], grad, each, to, each, 1, 0, &req[i], one_done, &w)
                                   : ps_push_start(v[i], grad, each, 1, 0, &req[i], one_done, &w),
               op_names[op]);
     }

@@ -114,7 +114,7 @@ static void run(int variables, struct round *out)
         spec.name = name;
         spec.dtype = PS_F32;
         spec.shape = PS_SHAPE(64, 10);
-        spec.init = ps_glorot();
+        spec.init = ps_glorot(PS_FAN_IN_OUT);
         spec.optimizer = ps_adagrad(0.1);
         check(ps_variable_get(s, &spec, &v), "get");
         at[ps_variable_task(v) & 1]++;

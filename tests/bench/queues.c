@@ -59,8 +59,8 @@ static void queue_turn(struct pair *p)
 {
     p->in[0] = (float)(++p->number % 65536);
     p->out[0] = -1;
-    check(ps_enqueue(p->q, PS_FROM(p->in), 0), "enqueue");
-    check(ps_dequeue(p->q, PS_INTO(p->out), 0), "dequeue");
+    check(ps_enqueue(p->q, PS_FROM({p->in, p->bytes}), 0), "enqueue");
+    check(ps_dequeue(p->q, PS_INTO({p->out, p->bytes}), 0), "dequeue");
     p->right = p->right && memcmp(p->in, p->out, p->bytes) == 0;
 }
 
@@ -196,11 +196,11 @@ static void *wait_for_it(void *ctx)
 {
     struct wake *w = ctx;
     double stamp = 0, last = 0;
-    while (ps_dequeue(w->there, PS_INTO(&stamp), 0) == PS_OK) {
+    while (ps_dequeue(w->there, PS_INTO({&stamp, sizeof(stamp)}), 0) == PS_OK) {
         samples_add(&w->samples, now() - stamp);
         w->right = w->right && stamp > last;
         last = stamp;
-        check(ps_enqueue(w->back, PS_FROM(&stamp), 0), "enqueue");
+        check(ps_enqueue(w->back, PS_FROM({&stamp, sizeof(stamp)}), 0), "enqueue");
     }
     return NULL;
 }
@@ -227,8 +227,8 @@ static int wake(double seconds)
     for (double start = now(), stamp = start; stamp - start < seconds && !atomic_load(&ended);) {
         double back_stamp = 0;
         stamp = now();
-        check(ps_enqueue(there, PS_FROM(&stamp), 0), "enqueue");
-        check(ps_dequeue(back, PS_INTO(&back_stamp), 0), "dequeue");
+        check(ps_enqueue(there, PS_FROM({&stamp, sizeof(stamp)}), 0), "enqueue");
+        check(ps_dequeue(back, PS_INTO({&back_stamp, sizeof(back_stamp)}), 0), "dequeue");
     }
     check(ps_queue_close(there, false, 0), "close");
     (void)pthread_join(thread, NULL);
@@ -266,11 +266,12 @@ static int fill(size_t count)
     float *batch = patterned((size_t)BATCH * 16);
     pid_t pids[BENCH_SERVERS_MAX];
     uint64_t size = 0;
-    (void)server_pids(s, pids);                                           /* one */
-    check(ps_enqueue_many(q, PS_FROM(batch), BATCH, 0, NULL), "enqueue"); /* what the way in needs is there */
+    (void)server_pids(s, pids); /* one */
+    check(ps_enqueue_many(q, PS_FROM({batch, (size_t)BATCH * 16}), BATCH, 0, NULL),
+          "enqueue"); /* what the way in needs is there */
     double before = resident_bytes(pids[0]), start = now();
     for (size_t i = 0; i < count; i += BATCH) {
-        check(ps_enqueue_many(q, PS_FROM(batch), BATCH, 0, NULL), "enqueue");
+        check(ps_enqueue_many(q, PS_FROM({batch, (size_t)BATCH * 16}), BATCH, 0, NULL), "enqueue");
     }
     double seconds = now() - start, after = resident_bytes(pids[0]);
     size_t done = (count + BATCH - 1) / BATCH * BATCH;

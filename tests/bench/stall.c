@@ -63,7 +63,8 @@ static pid_t sessions_of_child(int count)
         const int64_t one = 1;
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         for (int i = 0; i < count; i++) {
-            check(ps_variable_assign_add(get_scalar(open_session(PS_PROGRESS_CALLER)), &one, sizeof(one), NULL), "an addition");
+            check(ps_variable_assign_add(get_scalar(open_session(PS_PROGRESS_CALLER)), &one, sizeof(one), NULL, 0),
+                  "an addition");
         }
         if (write(ends[1], &done, 1) == 1) {
             (void)pause();
@@ -83,14 +84,14 @@ static void fill(ps_session *s, int elements)
 {
     ps_queue_spec spec;
     int64_t values[MANY];
-    const void *from[] = {values};
+    const ps_from from[] = {{values, sizeof(values)}};
     ps_queue_spec_init(&spec, "line", PS_I64, PS_SCALAR);
     check(ps_queue_get(s, &spec, &queue), "a queue");
     for (int i = 0; i < elements; i += MANY) {
         for (int k = 0; k < MANY; k++) {
             values[k] = i + k;
         }
-        check(ps_enqueue_many(queue, from, MANY, WAIT_MS, NULL), "enqueue");
+        check(ps_enqueue_many(queue, from, 1, MANY, WAIT_MS, NULL), "enqueue");
     }
 }
 
@@ -173,14 +174,14 @@ static double calls(double seconds, const struct saving *s)
     const double end = now() + seconds;
     while (s != NULL ? !atomic_load(&s->over) : now() < end) {
         int64_t value = 0;
-        void *into[] = {&value};
-        const void *from[] = {&value};
+        const ps_into into[] = {{&value, sizeof(value)}};
+        const ps_from from[] = {{&value, sizeof(value)}};
         double start = now();
         check(ps_variable_read(scalar, &value, sizeof(value)), "a read");
         timed(&longest, &start);
-        check(ps_dequeue(queue, into, WAIT_MS), "dequeue");
+        check(ps_dequeue(queue, into, 1, WAIT_MS), "dequeue");
         timed(&longest, &start);
-        check(ps_enqueue(queue, from, WAIT_MS), "enqueue");
+        check(ps_enqueue(queue, from, 1, WAIT_MS), "enqueue");
         timed(&longest, &start);
     }
     return 1e3 * longest;

@@ -68,7 +68,7 @@ static void layer_init_on(struct layer *l, const char *device)
     if (session_open(device, false, &l->session, error) != PS_OK) {
         fail_msg("%s", error);
     }
-    l->w = ps_param_get(l->session, "w", PS_SHAPE(4, 4), ps_glorot(), ps_sgd(1));
+    l->w = ps_param_get(l->session, "w", PS_SHAPE(4, 4), ps_glorot(PS_FAN_IN_OUT), ps_sgd(1));
     l->b = ps_param_get(l->session, "b", PS_SHAPE(4), ps_zeros(), ps_sgd(1));
     for (size_t i = 0; i < 12; i++) {
         l->x_values[i] = test_uniform();
@@ -393,7 +393,7 @@ static void test_cannot_pin(void **state)
     char error[512];
     assert_int_equal(session_open("fake:0", false, &s, error), PS_OK);
     fake->no_pinned = true;
-    PSI_IGNORE(ps_param_get(s, "w", PS_SHAPE(4, 4), ps_glorot(), ps_sgd(1)));
+    PSI_IGNORE(ps_param_get(s, "w", PS_SHAPE(4, 4), ps_glorot(PS_FAN_IN_OUT), ps_sgd(1)));
     fake->no_pinned = false;
     assert_non_null(strstr(ps_session_error(s), "parameter 'w': fake:0 cannot pin 64 bytes"));
     assert_int_equal(ps_session_close(s), PS_RESOURCE_EXHAUSTED);

@@ -57,9 +57,9 @@ static void network_init(struct network *n)
 {
     memset(n, 0, sizeof(*n));
     n->session = session_new();
-    n->w1 = ps_param_get(n->session, "w1", PS_SHAPE(3, 5), ps_glorot(), ps_sgd(0.25));
+    n->w1 = ps_param_get(n->session, "w1", PS_SHAPE(3, 5), ps_glorot(PS_FAN_IN_OUT), ps_sgd(0.25));
     n->b1 = ps_param_get(n->session, "b1", PS_SHAPE(5), ps_zeros(), ps_sgd(0.25));
-    n->w2 = ps_param_get(n->session, "w2", PS_SHAPE(5, 4), ps_glorot(), ps_sgd(0.25));
+    n->w2 = ps_param_get(n->session, "w2", PS_SHAPE(5, 4), ps_glorot(PS_FAN_IN_OUT), ps_sgd(0.25));
     n->b2 = ps_param_get(n->session, "b2", PS_SHAPE(4), ps_zeros(), ps_sgd(0.25));
     fill(n->w1), fill(n->b1), fill(n->w2), fill(n->b2);
     for (size_t i = 0; i < 18; i++) {

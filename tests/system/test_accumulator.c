@@ -49,19 +49,20 @@ static void means_and_sums(void **state)
         bool accepted = false;
         for (int i = 1; i <= 5; i++) {
             const float gradient[3] = {(float)i, 1, (float)-i};
-            assert_fine(ps_accumulator_apply_grad(a, gradient, i == 5 ? -1 : i, 0, &accepted));
+            assert_fine(ps_accumulator_apply_grad(a, gradient, sizeof(gradient), i == 5 ? -1 : i, 0, &accepted));
             assert_int_equal(accepted, i < 5);
             assert_accumulated(a, i < 5 ? (uint64_t)i : 4);
         }
-        assert_fine(ps_accumulator_take_grad(a, 3, out, 0, &count)); /* 4 are there */
+        assert_fine(ps_accumulator_take_grad(a, 3, out, sizeof(float[3]), 0, &count)); /* 4 are there */
         const float sum[4] = {10, 4, -10, 77}, mean[4] = {2.5F, 1, -2.5F, 77};
         assert_memory_equal(out, reduction == PS_REDUCTION_SUM ? sum : mean, sizeof(out));
         assert_int_equal(count, 4);
         assert_accumulated(a, 0);
-        assert_fine(ps_accumulator_apply_grad(a, mean, 0, 0, &accepted));
+        assert_fine(ps_accumulator_apply_grad(a, mean, sizeof(float[3]), 0, 0, &accepted));
         assert_false(accepted); /* the take began step 1 */
-        assert_fine(ps_accumulator_apply_grad(a, mean, 1, 0, NULL));
-        assert_said(ps_accumulator_take_grad(a, 2, out, 300, &count), PS_DEADLINE_EXCEEDED, "1 of 2 gradients of global step 1");
+        assert_fine(ps_accumulator_apply_grad(a, mean, sizeof(float[3]), 1, 0, NULL));
+        assert_said(ps_accumulator_take_grad(a, 2, out, sizeof(float[3]), 300, &count), PS_DEADLINE_EXCEEDED,
+                    "1 of 2 gradients of global step 1");
         assert_int_equal(count, 0);
         assert_accumulated(a, 1);
     }
@@ -78,11 +79,11 @@ static void global_steps(void **state)
     bool accepted = true;
     assert_fine(ps_accumulator_set_global_step(a, 9, &before));
     assert_int_equal(before, 0);
-    assert_fine(ps_accumulator_apply_grad(a, &one, 8, 0, &accepted));
+    assert_fine(ps_accumulator_apply_grad(a, &one, sizeof(one), 8, 0, &accepted));
     assert_false(accepted);
     assert_fine(ps_accumulator_set_global_step(a, 4, &before)); /* back: TensorFlow's code does so too */
     assert_int_equal(before, 9);
-    assert_fine(ps_accumulator_apply_grad(a, &one, 8, 0, &accepted));
+    assert_fine(ps_accumulator_apply_grad(a, &one, sizeof(one), 8, 0, &accepted));
     assert_true(accepted);
     assert_said(ps_accumulator_set_global_step(a, -1, &before), PS_INVALID_ARGUMENT, "global step -1");
     assert_int_equal(ps_session_close(s), 0);
@@ -104,7 +105,7 @@ static void *apply_many(void *arg)
     }
     for (int i = 0; i < GRADIENTS; i++) {
         bool accepted = false;
-        if (ps_accumulator_apply_grad(w->a, gradient, 1 << 20, 0, &accepted) != PS_OK) {
+        if (ps_accumulator_apply_grad(w->a, gradient, sizeof(gradient), 1 << 20, 0, &accepted) != PS_OK) {
             return arg;
         }
         w->accepted += accepted;
@@ -129,7 +130,7 @@ static void many_threads(void **state)
     while (taken < WORKERS * GRADIENTS) {
         int64_t n = 1 + (int64_t)taken % 7;
         int64_t left = (int64_t)(WORKERS * GRADIENTS - taken);
-        assert_fine(ps_accumulator_take_grad(a, n < left ? n : left, sum, 0, &count));
+        assert_fine(ps_accumulator_take_grad(a, n < left ? n : left, sum, sizeof(sum), 0, &count));
         for (int i = 0; i < ELEMENTS; i++) {
             assert_true(sum[i] == (double)count);
         }
@@ -159,9 +160,9 @@ static void large_gradients(void **state)
         for (int i = 0; i < LARGE; i++) {
             values[i] = (float)(i % 1000 * round);
         }
-        assert_fine(ps_accumulator_apply_grad(a, values, 0, 0, NULL));
+        assert_fine(ps_accumulator_apply_grad(a, values, LARGE * sizeof(*values), 0, 0, NULL));
     }
-    assert_fine(ps_accumulator_take_grad(a, 2, out, 0, NULL));
+    assert_fine(ps_accumulator_take_grad(a, 2, out, LARGE * sizeof(*out), 0, NULL));
     for (int i = 0; i < LARGE; i++) {
         assert_true(out[i] == (float)(i % 1000) * 1.5F);
     }
@@ -192,22 +193,27 @@ static void what_is_refused(void **state)
     assert_said(ps_accumulator_get(s, "variable", PS_F32, PS_SHAPE(2), PS_REDUCTION_MEAN, NULL, &other), PS_INVALID_ARGUMENT,
                 "variable");
     assert_said(ps_accumulator_get(s, NULL, PS_F32, PS_SHAPE(2), PS_REDUCTION_MEAN, NULL, &other), PS_INVALID_ARGUMENT, "NULL");
-    assert_said(ps_accumulator_apply_grad(a, infinite, 0, 0, NULL), PS_INVALID_ARGUMENT, "element 1 is NaN or infinite");
-    assert_said(ps_accumulator_apply_grad(a, NULL, 0, 0, NULL), PS_INVALID_ARGUMENT, "the gradient is NULL");
-    assert_said(ps_accumulator_take_grad(a, 0, values, 0, NULL), PS_INVALID_ARGUMENT, "a take of 0 gradients");
-    assert_said(ps_accumulator_take_grad(a, -3, values, 0, NULL), PS_INVALID_ARGUMENT, "a take of -3 gradients");
-    assert_said(ps_accumulator_take_grad(a, INT64_MAX, values, 0, NULL), PS_INVALID_ARGUMENT, "gradients; 1 to");
+    assert_said(ps_accumulator_apply_grad(a, infinite, sizeof(infinite), 0, 0, NULL), PS_INVALID_ARGUMENT,
+                "element 1 is NaN or infinite");
+    assert_said(ps_accumulator_apply_grad(a, NULL, sizeof(float[2]), 0, 0, NULL), PS_INVALID_ARGUMENT, "the gradient is NULL");
+    assert_said(ps_accumulator_apply_grad(a, values, 7, 0, 0, NULL), PS_INVALID_ARGUMENT,
+                "accumulator 'refused': 7 bytes are given, a gradient of it has 8");
+    assert_said(ps_accumulator_take_grad(a, 1, values, 12, 0, NULL), PS_INVALID_ARGUMENT,
+                "12 bytes are given, a gradient of it has 8");
+    assert_said(ps_accumulator_take_grad(a, 0, values, 8, 0, NULL), PS_INVALID_ARGUMENT, "a take of 0 gradients");
+    assert_said(ps_accumulator_take_grad(a, -3, values, 8, 0, NULL), PS_INVALID_ARGUMENT, "a take of -3 gradients");
+    assert_said(ps_accumulator_take_grad(a, INT64_MAX, values, 8, 0, NULL), PS_INVALID_ARGUMENT, "gradients; 1 to");
     assert_fine(ps_queue_find(s, "refused", &q));
     assert_int_equal(ps_queue_spec_of(q)->kind, PS_QUEUE_ACCUMULATOR);
-    assert_said(ps_enqueue(q, PS_FROM(values), 0), PS_INVALID_ARGUMENT, "is an accumulator");
-    assert_said(ps_dequeue(q, PS_INTO(values), 0), PS_INVALID_ARGUMENT, "is an accumulator");
+    assert_said(ps_enqueue(q, PS_FROM({values, 8}), 0), PS_INVALID_ARGUMENT, "is an accumulator");
+    assert_said(ps_dequeue(q, PS_INTO({values, 8}), 0), PS_INVALID_ARGUMENT, "is an accumulator");
     assert_said(ps_queue_close(q, false, 0), PS_FAILED_PRECONDITION, "never closed");
     ps_queue_spec_init(&spec, "another", PS_F32, PS_SHAPE(2));
     spec.kind = PS_QUEUE_ACCUMULATOR;
     assert_said(ps_queue_get(s, &spec, &q), PS_INVALID_ARGUMENT, "ps_accumulator_get()");
     assert_accumulated(a, 0);
     assert_fine(ps_variable_delete(s, "refused"));
-    assert_said(ps_accumulator_apply_grad(a, values, 0, 0, NULL), PS_ABORTED, "");
+    assert_said(ps_accumulator_apply_grad(a, values, 8, 0, 0, NULL), PS_ABORTED, "");
     assert_int_equal(ps_last_reason(), PS_REASON_LOST);
     assert_said(ps_accumulator_set_global_step(a, 1, NULL), PS_ABORTED, "");
     assert_int_equal(ps_accumulator_num_accumulated(NULL, &count), PS_INVALID_ARGUMENT);

@@ -82,7 +82,7 @@ static void apply(ps_accumulator *a)
             continue;
         }
         atomic_fetch_add(&shared->begun, 1);
-        must(ps_accumulator_apply_grad(a, ones, LATER, 60000, &accepted), "ps_accumulator_apply_grad");
+        must(ps_accumulator_apply_grad(a, ones, sizeof(ones), LATER, 60000, &accepted), "ps_accumulator_apply_grad");
         atomic_fetch_add(&shared->counted, accepted);
     }
 }
@@ -101,7 +101,7 @@ static void take(ps_accumulator *a, double *given)
 {
     for (int64_t n = 1; !atomic_load(&shared->stop); n = n % 5 + 1) {
         uint64_t count = 0;
-        ps_status st = ps_accumulator_take_grad(a, n, given, CALL_MS, &count);
+        ps_status st = ps_accumulator_take_grad(a, n, given, sizeof(double[ELEMENTS]), CALL_MS, &count);
         if (st != PS_DEADLINE_EXCEEDED) {
             must(st, "ps_accumulator_take_grad");
             if (!is_whole(given) || given[0] != (double)count) {
@@ -174,7 +174,7 @@ static void gradients_count_once_and_whole(void **state)
     }
     while (info.size + info.items > 0) {
         uint64_t count = 0;
-        assert_int_equal(ps_accumulator_take_grad(a, 1, shared->given[0], 0, &count), PS_OK);
+        assert_int_equal(ps_accumulator_take_grad(a, 1, shared->given[0], sizeof(shared->given[0]), 0, &count), PS_OK);
         assert_true(is_whole(shared->given[0]) && shared->given[0][0] == (double)count);
         left += (int64_t)count;
         assert_int_equal(ps_task_queues(s, 0, 10000, see, &info), PS_OK);

@@ -66,6 +66,41 @@ struct setting {
     bool reloadable;
 };
 
+static void count_round(void *ctx, const ps_round_info *info)
+{
+    (void)info;
+    (*(int *)ctx)++;
+}
+
+static void count_checkpoint(void *ctx, const ps_checkpoint_info *info)
+{
+    (void)info;
+    (*(int *)ctx)++;
+}
+
+/* What only the directory answers is asked there, whatever task the session was given. */
+static void the_directory_is_found(void **state)
+{
+    (void)state;
+    ps_session *s = NULL;
+    ps_session_options o;
+    int rounds = 0, checkpoints = 0;
+    uint64_t number = 0;
+    ps_session_options_init(&o);
+    o.target = cluster.address[1];
+    o.progress = API_PROGRESS;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    assert_int_equal(ps_rounds(s, 5000, count_round, NULL, &rounds), PS_OK);
+    assert_int_equal(ps_checkpoints(s, 5000, count_checkpoint, &checkpoints), PS_OK);
+    assert_true(rounds == 0 && checkpoints == 0);
+    assert_int_equal(ps_checkpoint_save(s, 5000, &number), PS_FAILED_PRECONDITION);
+    assert_int_not_equal(ps_last_reason(), PS_REASON_NOT_DIRECTORY);
+    assert_int_equal(ps_barrier_within(s, "gate", 1, 5000), PS_OK);
+    assert_int_equal(ps_session_wait_cluster(s, "ps", 5000), PS_OK);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void see_setting(void *ctx, const ps_config_info *info)
 {
     struct setting *setting = ctx;
@@ -240,7 +275,7 @@ static void a_dead_task_is_named_and_comes_back(void **state)
     assert_int_equal(ps_variable_init(on0, false), PS_OK);
     assert_int_equal(ps_variable_init(on1, false), PS_OK);
     test_cluster_kill(&cluster, 1);
-    ps_status st = ps_variable_assign_add(on1, &value, sizeof(value), &value);
+    ps_status st = ps_variable_assign_add(on1, &value, sizeof(value), &value, sizeof(value));
     assert_true(st == PS_DEADLINE_EXCEEDED || st == PS_UNAVAILABLE);
     assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
     assert_non_null(strstr(ps_last_error(), cluster.address[1]));
@@ -253,7 +288,8 @@ static void a_dead_task_is_named_and_comes_back(void **state)
 
     test_cluster_start(&cluster, 1);
     value = 3;
-    assert_int_equal(ps_variable_assign_add(on1, &value, sizeof(value), &value), PS_ABORTED); /* it came back empty */
+    assert_int_equal(ps_variable_assign_add(on1, &value, sizeof(value), &value, sizeof(value)),
+                     PS_ABORTED); /* it came back empty */
     assert_non_null(strstr(ps_last_error(), "/job:ps/task:1"));
     assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 3000), PS_OK);
     assert_true(infos[1].up);
@@ -292,6 +328,7 @@ int main(void)
         cmocka_unit_test(a_rate_is_set_and_cleared),
         cmocka_unit_test(delete_and_reset),
         cmocka_unit_test(a_dead_task_is_named_and_comes_back),
+        cmocka_unit_test(the_directory_is_found),
         cmocka_unit_test(nobody_at_the_target),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

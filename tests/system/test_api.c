@@ -50,7 +50,9 @@ static void values_go_round(void **state)
     }
     assert_int_equal(ps_variable_version(v, &exact), 2);
     assert_true(exact);
-    assert_int_equal(ps_variable_push_pull(v, in, out, COUNT * sizeof(*in), 1.0F), PS_OK);
+    assert_int_equal(ps_variable_push_pull(v, in, COUNT * sizeof(*in), out, COUNT, 1.0F), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "push_pull of 'values/big': there is room for"));
+    assert_int_equal(ps_variable_push_pull(v, in, COUNT * sizeof(*in), out, COUNT * sizeof(*out), 1.0F), PS_OK);
     for (int i = 0; i < COUNT; i++) {
         if (out[i] != 0) {
             fail_msg("element %d is %g after push_pull, not 0", i, (double)out[i]);
@@ -74,9 +76,12 @@ static void small_adds_return_the_value(void **state)
     int64_t five = 5;
     int64_t value = 0;
     assert_int_equal(ps_variable_init_from(v, &five, sizeof(five)), PS_OK);
-    assert_int_equal(ps_variable_assign_add(v, &five, sizeof(five), &value), PS_OK);
+    assert_int_equal(ps_variable_assign_add(v, &five, sizeof(five), &value, sizeof(value)), PS_OK);
     assert_int_equal(value, 10);
-    assert_int_equal(ps_variable_assign_sub(v, &five, sizeof(five), &value), PS_OK);
+    assert_int_equal(ps_variable_assign_sub(v, &five, sizeof(five), &value, 4), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "assign_sub of"));
+    assert_non_null(strstr(ps_last_error(), "there is room for 4 bytes of its value, the variable has 8"));
+    assert_int_equal(ps_variable_assign_sub(v, &five, sizeof(five), &value, sizeof(value)), PS_OK);
     assert_int_equal(value, 5);
     value = 77;
     assert_int_equal(ps_variable_init_from(v, &value, sizeof(value)), PS_OK); /* initialised: nothing happens */
@@ -201,7 +206,7 @@ static void *add_many(void *arg)
     const struct adder *a = arg;
     const int64_t one = 1;
     for (int i = 0; i < ADDS; i++) {
-        if (ps_variable_assign_add(a->counter, &one, sizeof(one), NULL) != PS_OK) {
+        if (ps_variable_assign_add(a->counter, &one, sizeof(one), NULL, 0) != PS_OK) {
             return (void *)(uintptr_t)1;
         }
         if (i < PUSHES && ps_variable_push(a->wide, a->grad, WIDTH * sizeof(float), 1.0F) != PS_OK) {
@@ -406,9 +411,13 @@ static void callbacks_run_exactly_once(void **state)
     assert_int_equal(ps_push_start(v, grad, 8, 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_push_start(v, NULL, sizeof(grad), 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
     static float both[65]; /* gradient and values, one element apart */
-    assert_int_equal(ps_push_pull_start(v, both, both + 1, 256, 1.0F, 0, &loops[0].req, on_done, &loops[0]), PS_INVALID_ARGUMENT);
-    assert_int_equal(ps_variable_push_pull(v, both + 1, both, 256, 1.0F), PS_INVALID_ARGUMENT);
-    assert_int_equal(ps_variable_push_pull(v, both, both, 256, 1.0F), PS_INVALID_ARGUMENT);
+    assert_int_equal(
+        ps_push_pull_start(v, grad, sizeof(grad), value, sizeof(value) - 4, 1.0F, 0, &loops[0].req, on_done, &loops[0]),
+        PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_push_pull_start(v, both, 256, both + 1, 256, 1.0F, 0, &loops[0].req, on_done, &loops[0]),
+                     PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_push_pull(v, both + 1, 256, both, 256, 1.0F), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_push_pull(v, both, 256, both, 256, 1.0F), PS_INVALID_ARGUMENT);
     assert_int_equal(loops[0].done, ROUNDS);
     assert_int_equal(ps_session_close(s), 0);
 }

@@ -45,6 +45,15 @@ class Component(c.Structure):
     _fields_ = [("dtype", c.c_int), ("shaped", c.c_bool), ("reserved", c.c_uint8 * 3), ("shape", Shape)]
 
 
+class Memory(c.Structure):
+    _fields_ = [("data", c.c_void_p), ("bytes", c.c_size_t)]
+
+
+def memory(*values):
+    """ps_from or ps_into for each component of an element."""
+    return (Memory * len(values))(*(Memory(c.addressof(v), c.sizeof(v)) for v in values))
+
+
 class QueueSpec(c.Structure):
     _fields_ = [("struct_bytes", c.c_size_t), ("name", c.c_char_p), ("kind", c.c_int), ("component_count", c.c_uint32),
                 ("capacity", c.c_int64), ("min_after_dequeue", c.c_uint64), ("seed", c.c_uint64), ("device", c.c_char_p),
@@ -73,26 +82,26 @@ def load():
             ("ps_variable_init", c.c_int, [pointer, c.c_bool]),
             ("ps_variable_read", c.c_int, [pointer, pointer, c.c_size_t]),
             ("ps_variable_assign", c.c_int, [pointer, pointer, c.c_size_t]),
-            ("ps_variable_assign_add", c.c_int, [pointer, pointer, c.c_size_t, pointer]),
+            ("ps_variable_assign_add", c.c_int, [pointer, pointer, c.c_size_t, pointer, c.c_size_t]),
             ("ps_variable_push", c.c_int, [pointer, pointer, c.c_size_t, c.c_float]),
-            ("ps_variable_push_pull", c.c_int, [pointer, pointer, pointer, c.c_size_t, c.c_float]),
+            ("ps_variable_push_pull", c.c_int, [pointer, pointer, c.c_size_t, pointer, c.c_size_t, c.c_float]),
             ("ps_variable_assign_strings", c.c_int, [pointer, c.POINTER(c.c_char_p), c.POINTER(c.c_size_t), c.c_size_t]),
             ("ps_variable_read_strings", c.c_int,
              [pointer, c.c_char_p, c.c_size_t, c.POINTER(c.c_size_t), c.c_size_t, c.POINTER(c.c_size_t)]),
             ("ps_queue_spec_init", None, [c.POINTER(QueueSpec), c.c_char_p, c.c_int, Shape]),
             ("ps_queue_get", c.c_int, [pointer, c.POINTER(QueueSpec), c.POINTER(pointer)]),
             ("ps_queue_size", c.c_int, [pointer, c.POINTER(c.c_uint64)]),
-            ("ps_enqueue", c.c_int, [pointer, c.POINTER(pointer), c.c_int64]),
-            ("ps_dequeue", c.c_int, [pointer, c.POINTER(pointer), c.c_int64]),
+            ("ps_enqueue", c.c_int, [pointer, c.POINTER(Memory), c.c_size_t, c.c_int64]),
+            ("ps_dequeue", c.c_int, [pointer, c.POINTER(Memory), c.c_size_t, c.c_int64]),
             ("ps_accumulator_get", c.c_int, [pointer, c.c_char_p, c.c_int, Shape, c.c_int, c.c_char_p, c.POINTER(pointer)]),
-            ("ps_accumulator_apply_grad", c.c_int, [pointer, pointer, c.c_int64, c.c_int64, c.POINTER(c.c_bool)]),
-            ("ps_accumulator_take_grad", c.c_int, [pointer, c.c_int64, pointer, c.c_int64, c.POINTER(c.c_uint64)]),
+            ("ps_accumulator_apply_grad", c.c_int, [pointer, pointer, c.c_size_t, c.c_int64, c.c_int64, c.POINTER(c.c_bool)]),
+            ("ps_accumulator_take_grad", c.c_int, [pointer, c.c_int64, pointer, c.c_size_t, c.c_int64, c.POINTER(c.c_uint64)]),
             ("ps_accumulator_set_global_step", c.c_int, [pointer, c.c_int64, c.POINTER(c.c_int64)]),
             ("ps_accumulator_num_accumulated", c.c_int, [pointer, c.POINTER(c.c_uint64)]),
             ("ps_sgd", pointer, [c.c_double]),
             ("ps_constant", pointer, [c.c_double]),
             ("ps_truncated_normal", pointer, [c.c_double, c.c_double]),
-            ("ps_he_normal", pointer, [])):
+            ("ps_he_normal", pointer, [c.c_int])):
         function = getattr(lib, name)
         function.restype = result
         function.argtypes = arguments
@@ -209,7 +218,7 @@ class Ctypes(unittest.TestCase):
             self.assign(v, form, [start])
             data = struct.pack("<" + form, delta)
             out = c.create_string_buffer(len(data))
-            self.check(self.lib.ps_variable_assign_add(v, data, len(data), out))
+            self.check(self.lib.ps_variable_assign_add(v, data, len(data), out, len(data)))
             self.assertEqual(struct.unpack("<" + form, out.raw)[0], total)
 
     def test_push_and_pull(self):
@@ -220,7 +229,7 @@ class Ctypes(unittest.TestCase):
         out = array.array("f", bytes(4 * count))
         address = lambda a: a.buffer_info()[0]
         self.check(self.lib.ps_variable_push(v, address(gradient), 4 * count, 1.0))
-        self.check(self.lib.ps_variable_push_pull(v, address(gradient), address(out), 4 * count, 2.0))
+        self.check(self.lib.ps_variable_push_pull(v, address(gradient), 4 * count, address(out), 4 * count, 2.0))
         self.assertEqual(list(out), [-1.5 * x for x in gradient])
         exact = c.c_bool()
         self.check(self.lib.ps_variable_read(v, address(out), 4 * count))
@@ -310,12 +319,12 @@ class Ctypes(unittest.TestCase):
         self.check(self.lib.ps_queue_get(self.session, c.byref(spec), c.byref(queue)))
         for i in range(3):
             doubles, number = (c.c_double * 3)(i, 0.1, -1e300), c.c_int32(-i)
-            self.check(self.lib.ps_enqueue(queue, (c.c_void_p * 2)(c.addressof(doubles), c.addressof(number)), 0))
+            self.check(self.lib.ps_enqueue(queue, memory(doubles, number), 2, 0))
         self.check(self.lib.ps_queue_size(queue, c.byref(size)))
         self.assertEqual(size.value, 3)
         for i in range(3):
             doubles, number = (c.c_double * 3)(), c.c_int32()
-            self.check(self.lib.ps_dequeue(queue, (c.c_void_p * 2)(c.addressof(doubles), c.addressof(number)), 0))
+            self.check(self.lib.ps_dequeue(queue, memory(doubles, number), 2, 0))
             self.assertEqual((list(doubles), number.value), ([i, 0.1, -1e300], -i))
 
     def test_accumulator(self):
@@ -325,17 +334,17 @@ class Ctypes(unittest.TestCase):
         self.assertEqual(before.value, 0)
         for i, local_step in enumerate((5, 4, 6)):
             doubles = (c.c_double * 3)(i, 1, -1e300)
-            self.check(self.lib.ps_accumulator_apply_grad(sums, c.addressof(doubles), local_step, 0, c.byref(accepted)))
+            self.check(self.lib.ps_accumulator_apply_grad(sums, c.addressof(doubles), c.sizeof(doubles), local_step, 0, c.byref(accepted)))
             self.assertEqual(accepted.value, local_step >= 5)
         self.check(self.lib.ps_accumulator_num_accumulated(sums, c.byref(count)))
         self.assertEqual(count.value, 2)
         doubles = (c.c_double * 3)()
-        self.check(self.lib.ps_accumulator_take_grad(sums, 1, c.addressof(doubles), 0, c.byref(count)))
+        self.check(self.lib.ps_accumulator_take_grad(sums, 1, c.addressof(doubles), c.sizeof(doubles), 0, c.byref(count)))
         self.assertEqual((list(doubles), count.value), ([1, 1, -1e300], 2))
-        self.assertEqual(self.lib.ps_accumulator_take_grad(sums, 0, c.addressof(doubles), 0, None), INVALID_ARGUMENT)
+        self.assertEqual(self.lib.ps_accumulator_take_grad(sums, 0, c.addressof(doubles), c.sizeof(doubles), 0, None), INVALID_ARGUMENT)
 
     def test_initializers(self):
-        for name, init, bound in (("he", self.lib.ps_he_normal(), 2 * (2 / 100) ** 0.5 / 0.87962566103423978),
+        for name, init, bound in (("he", self.lib.ps_he_normal(0), 2 * (2 / 100) ** 0.5 / 0.87962566103423978),
                                   ("truncated", self.lib.ps_truncated_normal(0.0, 0.1), 0.2)):
             v = self.get("init/" + name, F64, [100, 50], init=init)
             self.check(self.lib.ps_variable_init(v, False))

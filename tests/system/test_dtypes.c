@@ -103,13 +103,13 @@ static void small_dtypes_add(void **state)
     assert_int_equal(ps_variable_init_from(u8, b, 2), PS_OK);
     assert_int_equal(ps_variable_init_from(f16, c, 4), PS_OK);
     assert_int_equal(ps_variable_init_from(bf16, e, 4), PS_OK);
-    assert_int_equal(ps_variable_assign_add(i8, da, 2, a), PS_OK);
+    assert_int_equal(ps_variable_assign_add(i8, da, 2, a, sizeof(a)), PS_OK);
     assert_true(a[0] == -128 && a[1] == 127);
-    assert_int_equal(ps_variable_assign_sub(u8, db, 2, b), PS_OK);
+    assert_int_equal(ps_variable_assign_sub(u8, db, 2, b, sizeof(b)), PS_OK);
     assert_true(b[0] == 254 && b[1] == 254);
-    assert_int_equal(ps_variable_assign_add(f16, dc, 4, c), PS_OK);
+    assert_int_equal(ps_variable_assign_add(f16, dc, 4, c, sizeof(c)), PS_OK);
     assert_true(c[0] == 0x6802 && c[1] == 0x4000); /* 2051 is a tie: 2052; 2 */
-    assert_int_equal(ps_variable_assign_add(bf16, de, 4, e), PS_OK);
+    assert_int_equal(ps_variable_assign_add(bf16, de, 4, e, sizeof(e)), PS_OK);
     assert_true(e[0] == 0x3f80 && e[1] == 0x3f82);
     assert_int_equal(ps_variable_push(f16, c, 4, 1), PS_FAILED_PRECONDITION);
     ps_variable_spec spec = spec_of("add/pushed", PS_F16, PS_SHAPE(2), ps_sgd(1));
@@ -164,7 +164,7 @@ static void narrow_wires(void **state)
         for (int i = 0; i < COUNT; i++) {
             assert_true(out[i] == -in[i]);
         }
-        assert_int_equal(ps_variable_push_pull(v, in, out, COUNT * sizeof(*in), 2.0F), PS_OK);
+        assert_int_equal(ps_variable_push_pull(v, in, COUNT * sizeof(*in), out, COUNT * sizeof(*out), 2.0F), PS_OK);
         for (int i = 0; i < COUNT; i++) {
             assert_true(out[i] == -2 * in[i]);
         }
@@ -266,7 +266,7 @@ static void strings(void **state)
     assert_non_null(strstr(ps_last_error(), "ps_variable_read_strings"));
     assert_int_equal(ps_variable_assign(v, text, 64), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_variable_push(v, text, 0, 1), PS_INVALID_ARGUMENT);
-    assert_int_equal(ps_variable_assign_add(v, text, 0, NULL), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_assign_add(v, text, 0, NULL, 0), PS_INVALID_ARGUMENT);
     ps_request req = {0};
     assert_int_equal(ps_pull_start(v, text, 0, 0, &req, (ps_done_fn)(void (*)(void))abort, NULL), PS_INVALID_ARGUMENT);
     ps_variable *number = get(s, "strings/number", PS_F32, PS_SHAPE(4), NULL);
@@ -345,7 +345,7 @@ static void atomic_variables(void **state)
         assert_true(out[i] == 0);
     }
     grad[N - 1] = 1;
-    assert_int_equal(ps_variable_push_pull(v, grad, out, N * sizeof(*grad), 1), PS_OK);
+    assert_int_equal(ps_variable_push_pull(v, grad, N * sizeof(*grad), out, N * sizeof(*out), 1), PS_OK);
     for (int i = 0; i < N; i++) {
         assert_true(out[i] == -grad[i]);
     }
@@ -377,7 +377,7 @@ static void new_initializers(void **state)
     (void)state;
     ps_session *s = open_session(20000);
     static const ps_dtype dtypes[] = {PS_F32, PS_F64};
-    const ps_initializer *inits[] = {ps_he_normal(), ps_he_uniform(), ps_truncated_normal(1, 0.25)};
+    const ps_initializer *inits[] = {ps_he_normal(PS_FAN_IN_OUT), ps_he_uniform(PS_FAN_IN_OUT), ps_truncated_normal(1, 0.25)};
     for (size_t k = 0; k < 3; k++) {
         for (size_t j = 0; j < 2; j++) {
             char name[40];

@@ -173,7 +173,8 @@ static void alone(void **state)
     }
     for (uint64_t round = 1; round <= 3; round++) {
         version = 99, exact = false;
-        assert_int_equal(ps_variable_push_pull_versioned(v, values, got, N * sizeof(*got), 1, &version, &exact), PS_OK);
+        assert_int_equal(
+            ps_variable_push_pull_versioned(v, values, N * sizeof(*values), got, N * sizeof(*got), 1, &version, &exact), PS_OK);
         const uint64_t pushed = version;
         assert_int_equal(ps_variable_version(v, NULL), pushed);
         version = 99, exact = false;
@@ -186,7 +187,8 @@ static void alone(void **state)
     }
     ps_variable *small = get(s, "exact/small_alone", PS_F32, PS_SHAPE(3), ps_sgd(1));
     assert_int_equal(ps_variable_init(small, false), PS_OK);
-    assert_int_equal(ps_variable_push_pull_versioned(small, values, got, 3 * sizeof(*got), 1, &version, &exact), PS_OK);
+    assert_int_equal(
+        ps_variable_push_pull_versioned(small, values, 3 * sizeof(*values), got, 3 * sizeof(*got), 1, &version, &exact), PS_OK);
     assert_true(exact && version == ps_variable_version(small, NULL));
     assert_true(got[0] == -1);
     free(values);

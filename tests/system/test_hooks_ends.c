@@ -24,7 +24,7 @@ static ps_status dequeues(void *ctx, ps_session *s)
 {
     int64_t element = 0;
     (void)s;
-    return ps_dequeue(ctx, PS_INTO(&element), TIMEOUT_MS);
+    return ps_dequeue(ctx, PS_INTO({&element, sizeof(element)}), TIMEOUT_MS);
 }
 
 /* A loop with a hook that ends the input between two that leave a trace; nothing fails, and all are told of the end. */
@@ -97,7 +97,7 @@ static void a_queue_ends(void **state)
     open_worker(&k, -1, NULL);
     ps_queue_spec_init(&spec, "input", PS_I64, PS_SCALAR);
     assert_int_equal(ps_queue_get(k.s, &spec, &q), PS_OK);
-    assert_int_equal(ps_enqueue_many(q, PS_FROM(elements), 3, TIMEOUT_MS, NULL), PS_OK);
+    assert_int_equal(ps_enqueue_many(q, PS_FROM({elements, sizeof(elements)}), 3, TIMEOUT_MS, NULL), PS_OK);
     assert_int_equal(ps_queue_close(q, false, TIMEOUT_MS), PS_OK);
     ps_hook_init(&hook);
     hook.name = "input";

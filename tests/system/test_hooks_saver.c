@@ -137,7 +137,7 @@ static void count(void *ctx, const ps_checkpoint_info *info)
 static int listed(const struct worker *k)
 {
     int found = 0;
-    assert_int_equal(ps_task_checkpoints(k->s, 0, TIMEOUT_MS, count, &found), PS_OK);
+    assert_int_equal(ps_checkpoints(k->s, TIMEOUT_MS, count, &found), PS_OK);
     return found;
 }
 

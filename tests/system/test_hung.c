@@ -62,7 +62,7 @@ static ps_status call_init_from(const struct at *at)
 }
 static ps_status call_assign_add(const struct at *at)
 {
-    return ps_variable_assign_add(at->v, values, sizeof(values), NULL);
+    return ps_variable_assign_add(at->v, values, sizeof(values), NULL, 0);
 }
 static ps_status call_push(const struct at *at)
 {
@@ -71,7 +71,7 @@ static ps_status call_push(const struct at *at)
 static ps_status call_push_pull(const struct at *at)
 {
     float dst[4];
-    return ps_variable_push_pull(at->v, values, dst, sizeof(values), 1.0F);
+    return ps_variable_push_pull(at->v, values, sizeof(values), dst, sizeof(dst), 1.0F);
 }
 static ps_status get_at(const struct at *at, const char *name)
 {

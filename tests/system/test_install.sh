@@ -46,8 +46,8 @@ case "$(ldd role-static)" in
     *libps*) fail "role-static needs a shared library of ours" ;;
 esac
 needed=$(ldd role-shared)
-case "$needed" in *libpsd.so.0*) ;; *) fail "role-shared does not use libpsd.so.0" ;; esac
-case "$needed" in *libpsworker.so.0*) ;; *) fail "role-shared does not use libpsworker.so.0" ;; esac
+case "$needed" in *libpsd.so.1*) ;; *) fail "role-shared does not use libpsd.so.1" ;; esac
+case "$needed" in *libpsworker.so.1*) ;; *) fail "role-shared does not use libpsworker.so.1" ;; esac
 examples=$(find "$stage" -path '*/doc/psd/examples')
 for source in "$top"/worker/examples/*.c; do
     cmp "$source" "$examples/${source##*/}"

@@ -54,25 +54,25 @@ static void interrupt_until_over(struct waiter *w)
 static ps_status in_dequeue(struct waiter *w)
 {
     int64_t value = 0;
-    return ps_dequeue(w->q, PS_INTO(&value), LONG_MS);
+    return ps_dequeue(w->q, PS_INTO({&value, sizeof(value)}), LONG_MS);
 }
 
 static ps_status in_dequeue_many(struct waiter *w)
 {
     int64_t values[2];
-    return ps_dequeue_many(w->q, PS_INTO(values), 2, LONG_MS);
+    return ps_dequeue_many(w->q, PS_INTO({values, sizeof(values)}), 2, LONG_MS);
 }
 
 static ps_status in_enqueue(struct waiter *w)
 {
     const int64_t value = 7;
-    return ps_enqueue(w->q, PS_FROM(&value), LONG_MS);
+    return ps_enqueue(w->q, PS_FROM({&value, sizeof(value)}), LONG_MS);
 }
 
 static ps_status in_take_grad(struct waiter *w)
 {
     float gradient = 0;
-    return ps_accumulator_take_grad(w->a, 1, &gradient, LONG_MS, NULL);
+    return ps_accumulator_take_grad(w->a, 1, &gradient, sizeof(gradient), LONG_MS, NULL);
 }
 
 static ps_status in_work(struct waiter *w)
@@ -148,9 +148,9 @@ static void start_all(struct waiters *w, ps_session *s)
     memset(w, 0, sizeof(*w));
     (void)get(s, "interrupt/never_ready", PS_F32, PS_SCALAR, NULL);
     ps_queue *full = queue(s, "interrupt/full", 1);
-    assert_fine(ps_enqueue(full, PS_FROM(&value), 0));
+    assert_fine(ps_enqueue(full, PS_FROM({&value, sizeof(value)}), 0));
     ps_queue *one = queue(s, "interrupt/one", 5);
-    assert_fine(ps_enqueue(one, PS_FROM(&value), 0));
+    assert_fine(ps_enqueue(one, PS_FROM({&value, sizeof(value)}), 0));
     add(w, s, in_dequeue)->q = queue(s, "interrupt/empty", 5);
     add(w, s, in_dequeue_many)->q = one;
     add(w, s, in_enqueue)->q = full;
@@ -197,11 +197,11 @@ static void assert_nothing_lost(ps_session *s)
     ps_queue *full = queue(s, "interrupt/full", 1), *one = queue(s, "interrupt/one", 5);
     assert_fine(ps_queue_size(full, &size));
     assert_int_equal(size, 1);
-    assert_fine(ps_dequeue(full, PS_INTO(&value), LONG_MS));
+    assert_fine(ps_dequeue(full, PS_INTO({&value, sizeof(value)}), LONG_MS));
     assert_int_equal(value, 1); /* and nobody stands behind it who would put a 7 in */
     assert_fine(ps_queue_size(full, &size));
     assert_int_equal(size, 0);
-    assert_fine(ps_dequeue(one, PS_INTO(&value), LONG_MS));
+    assert_fine(ps_dequeue(one, PS_INTO({&value, sizeof(value)}), LONG_MS));
     assert_int_equal(value, 1);
 }
 
@@ -256,7 +256,7 @@ static void interrupt_ends_every_wait(void **state)
     waiter_start(&later);
     await_waits(looker, 1);
     const int64_t value = 5;
-    assert_fine(ps_enqueue(later.q, PS_FROM(&value), 0));
+    assert_fine(ps_enqueue(later.q, PS_FROM({&value, sizeof(value)}), 0));
     assert_int_equal(pthread_join(later.thread, NULL), 0);
     assert_int_equal(later.status, PS_OK);
     assert_nothing_lost(looker);
@@ -531,7 +531,7 @@ static void staleness_alone(void **state)
         go_on(1);
         assert_fine(ps_step_done(a.s));
         assert_int_equal(ps_global_step(a.s), i);
-        assert_fine(ps_task_rounds(a.s, 0, 0, NULL, keep_steps, &steps));
+        assert_fine(ps_rounds(a.s, 0, NULL, keep_steps, &steps));
         assert_int_equal(steps, i);
     }
     assert_int_equal(ps_session_close(a.s), 0);

@@ -161,11 +161,11 @@ static void test_evaluator_reads_only(void **state)
     spec.optimizer = ps_sgd(1);
     assert_int_equal(ps_variable_get(evaluator, &spec, &w), PS_OK); /* what is there can be got */
     assert_refused(ps_variable_push(w, value, n, 1));
-    assert_refused(ps_variable_push_pull(w, value, after, n, 1));
+    assert_refused(ps_variable_push_pull(w, value, n, after, n, 1));
     assert_refused(ps_variable_assign(w, value, n));
     assert_refused(ps_variable_init_from(w, value, n));
     assert_refused(ps_variable_init(w, true));
-    assert_refused(ps_variable_assign_add(w, value, n, NULL));
+    assert_refused(ps_variable_assign_add(w, value, n, NULL, 0));
     assert_refused(ps_push_start(w, value, n, 1, 0, &req, ignore, NULL));
     assert_refused(ps_assign_start(w, value, n, 0, &req, ignore, NULL));
     assert_refused(ps_import(evaluator, "any.safetensors", NULL, NULL));

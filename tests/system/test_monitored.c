@@ -48,8 +48,8 @@ static void *take_main(void *arg)
 {
     struct taker *t = arg;
     int64_t item = 0;
-    void *values[] = {&item};
-    t->status = ps_dequeue(t->queue, values, TIMEOUT_MS);
+    const ps_into values[] = {{&item, sizeof(item)}};
+    t->status = ps_dequeue(t->queue, values, 1, TIMEOUT_MS);
     atomic_store(&t->ended, 1);
     return NULL;
 }
@@ -91,8 +91,8 @@ static void test_others_meanwhile(void **state)
     ps_queue_spec spec;
     int64_t item = 7;
     int64_t taken = 0;
-    const void *puts[] = {&item};
-    void *takes[] = {&taken};
+    const ps_from puts[] = {{&item, sizeof(item)}};
+    const ps_into takes[] = {{&taken, sizeof(taken)}};
     float value[4] = {0};
     ps_session *s = open_monitored(&seen, NULL, NULL);
     model_get(s, &m);
@@ -107,8 +107,8 @@ static void test_others_meanwhile(void **state)
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(taker.status, PS_ABORTED);
     assert_int_equal(atomic_load(&flow.ended), 1);
-    assert_int_equal(ps_enqueue(taker.queue, puts, TIMEOUT_MS), PS_OK);
-    assert_int_equal(ps_dequeue(taker.queue, takes, TIMEOUT_MS), PS_OK);
+    assert_int_equal(ps_enqueue(taker.queue, puts, 1, TIMEOUT_MS), PS_OK);
+    assert_int_equal(ps_dequeue(taker.queue, takes, 1, TIMEOUT_MS), PS_OK);
     assert_int_equal(taken, 7);
     assert_int_equal(ps_variable_read(flow.v, value, sizeof(value)), PS_OK);
     assert_ptr_equal(ps_variable_device(flow.v), device);

@@ -208,9 +208,9 @@ static void test_other_kinds(void **state)
     ps_accumulator *a = NULL;
     ps_queue_spec spec;
     const int64_t element = 7;
-    const void *puts[] = {&element};
+    const ps_from puts[] = {{&element, sizeof(element)}};
     int64_t taken = 0;
-    void *takes[] = {&taken};
+    const ps_into takes[] = {{&taken, sizeof(taken)}};
     const float gradient[4] = {1, 2, 3, 4};
     float sum[4] = {0};
     uint64_t count = 0;
@@ -223,29 +223,29 @@ static void test_other_kinds(void **state)
     assert_int_equal(ps_accumulator_get(s, "a", PS_F32, PS_SHAPE(4), PS_REDUCTION_SUM, "/job:ps/task:1", &a), PS_OK);
     assert_int_equal(ps_session_ready(s), PS_OK);
     step(s, p);
-    assert_int_equal(ps_enqueue(q, puts, TIMEOUT_MS), PS_OK);
+    assert_int_equal(ps_enqueue(q, puts, 1, TIMEOUT_MS), PS_OK);
     assert_int_equal(ps_accumulator_set_global_step(a, 5, NULL), PS_OK);
-    assert_int_equal(ps_accumulator_apply_grad(a, gradient, 5, TIMEOUT_MS, &accepted), PS_OK);
+    assert_int_equal(ps_accumulator_apply_grad(a, gradient, sizeof(gradient), 5, TIMEOUT_MS, &accepted), PS_OK);
     waiter.s = s;
     assert_int_equal(pthread_create(&thread, NULL, barrier_main, &waiter), 0);
     while (atomic_load(&waiter.begun) == 0) {
         (void)usleep(1000); /* sleep: it is about to wait */
     }
     restart_all();
-    assert_int_equal(ps_dequeue(q, takes, TIMEOUT_MS), PS_ABORTED);
+    assert_int_equal(ps_dequeue(q, takes, 1, TIMEOUT_MS), PS_ABORTED);
     assert_false(ps_should_stop(s));
     assert_int_equal(atomic_load(&seen.recovered), 1);
     assert_int_equal(pthread_join(thread, NULL), 0);
     assert_int_equal(waiter.status, PS_ABORTED);
-    assert_int_equal(ps_dequeue(q, takes, 50), PS_DEADLINE_EXCEEDED); /* what was in it is lost */
-    assert_int_equal(ps_enqueue(q, puts, TIMEOUT_MS), PS_OK);
-    assert_int_equal(ps_dequeue(q, takes, TIMEOUT_MS), PS_OK);
+    assert_int_equal(ps_dequeue(q, takes, 1, 50), PS_DEADLINE_EXCEEDED); /* what was in it is lost */
+    assert_int_equal(ps_enqueue(q, puts, 1, TIMEOUT_MS), PS_OK);
+    assert_int_equal(ps_dequeue(q, takes, 1, TIMEOUT_MS), PS_OK);
     assert_int_equal(taken, element);
     assert_int_equal(ps_accumulator_num_accumulated(a, &count), PS_OK);
     assert_int_equal(count, 0);
-    assert_int_equal(ps_accumulator_apply_grad(a, gradient, 0, TIMEOUT_MS, &accepted), PS_OK);
+    assert_int_equal(ps_accumulator_apply_grad(a, gradient, sizeof(gradient), 0, TIMEOUT_MS, &accepted), PS_OK);
     assert_true(accepted); /* its global step is 0 again */
-    assert_int_equal(ps_accumulator_take_grad(a, 1, sum, TIMEOUT_MS, NULL), PS_OK);
+    assert_int_equal(ps_accumulator_take_grad(a, 1, sum, sizeof(sum), TIMEOUT_MS, NULL), PS_OK);
     assert_float_equal(sum[3], gradient[3], 0);
     assert_int_equal(ps_barrier_within(s, "gate", 1, TIMEOUT_MS), PS_OK);
     assert_int_equal(ps_session_close(s), 0);
@@ -333,8 +333,8 @@ static void *taker_main(void *arg)
 {
     struct taker *t = arg;
     int64_t taken = 0;
-    void *takes[] = {&taken};
-    t->status = ps_dequeue(t->q, takes, TIMEOUT_MS);
+    const ps_into takes[] = {{&taken, sizeof(taken)}};
+    t->status = ps_dequeue(t->q, takes, 1, TIMEOUT_MS);
     t->reason = ps_last_reason();
     return NULL;
 }
@@ -543,9 +543,9 @@ static void test_found_and_gone(void **state)
     ps_queue *again = NULL;
     ps_queue_spec spec;
     const int64_t element = 7;
-    const void *puts[] = {&element};
+    const ps_from puts[] = {{&element, sizeof(element)}};
     int64_t taken = 0;
-    void *takes[] = {&taken};
+    const ps_into takes[] = {{&taken, sizeof(taken)}};
     ps_session *other = open_session(TIMEOUT_MS);
     ps_queue_spec_init(&spec, "q", PS_I64, PS_SCALAR);
     spec.device = "/job:ps/task:1";
@@ -557,20 +557,20 @@ static void test_found_and_gone(void **state)
     assert_int_equal(ps_session_ready(s), PS_OK);
     assert_int_equal(ps_session_close(other), 0);
     restart_second();
-    assert_int_equal(ps_dequeue(q, takes, TIMEOUT_MS), PS_ABORTED);
+    assert_int_equal(ps_dequeue(q, takes, 1, TIMEOUT_MS), PS_ABORTED);
     assert_false(ps_should_stop(s));
     assert_int_equal(atomic_load(&seen.recovered), 1);
     assert_null(strstr(seen.last, " tries=1 ")); /* it was waited for */
-    assert_int_equal(ps_dequeue(q, takes, TIMEOUT_MS), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_dequeue(q, takes, 1, TIMEOUT_MS), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_session_status(s), PS_OK);
     step(s, p);
     assert_int_equal(ps_global_step(s), 1);
     assert_int_equal(ps_queue_find(s, "q", &again), PS_NOT_FOUND);
     other = open_session(TIMEOUT_MS);
     assert_int_equal(ps_queue_get(other, &spec, &again), PS_OK);
-    assert_int_equal(ps_enqueue(again, puts, TIMEOUT_MS), PS_OK);
+    assert_int_equal(ps_enqueue(again, puts, 1, TIMEOUT_MS), PS_OK);
     assert_int_equal(ps_queue_find(s, "q", &again), PS_OK);
-    assert_int_equal(ps_dequeue(again, takes, TIMEOUT_MS), PS_OK);
+    assert_int_equal(ps_dequeue(again, takes, 1, TIMEOUT_MS), PS_OK);
     assert_int_equal(taken, element);
     assert_int_equal(ps_session_close(other), 0);
     assert_int_equal(ps_session_close(s), 0);

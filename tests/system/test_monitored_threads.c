@@ -166,8 +166,8 @@ static void *take_main(void *arg)
 {
     struct taker *t = arg;
     int64_t item = 0;
-    void *values[] = {&item};
-    t->status = ps_dequeue(t->queue, values, TIMEOUT_MS);
+    const ps_into values[] = {{&item, sizeof(item)}};
+    t->status = ps_dequeue(t->queue, values, 1, TIMEOUT_MS);
     t->reason = ps_last_reason();
     return NULL;
 }
@@ -212,7 +212,7 @@ static void test_given_up(void **state)
     ps_queue *q = NULL;
     ps_variable *w = NULL;
     int64_t item = 7;
-    const void *puts[] = {&item};
+    const ps_from puts[] = {{&item, sizeof(item)}};
     uint64_t size = 0;
     bool initialised = false;
     const double rate = 0.1;
@@ -240,7 +240,7 @@ static void test_given_up(void **state)
         {"ps_variable_push", ps_variable_push(w, value, sizeof(value), 1)},
         {"ps_variable_set_rate", ps_variable_set_rate(w, &rate)},
         {"ps_variable_is_initialized", ps_variable_is_initialized(w, &initialised)},
-        {"ps_enqueue", ps_enqueue(q, puts, TIMEOUT_MS)},
+        {"ps_enqueue", ps_enqueue(q, puts, 1, TIMEOUT_MS)},
         {"ps_queue_size", ps_queue_size(q, &size)},
         {"ps_wait_ready", ps_wait_ready(s, TIMEOUT_MS)},
         {"ps_session_job_done", ps_session_job_done(s)},
@@ -325,10 +325,10 @@ static void *waiting_main(void *arg)
     const int what = atomic_fetch_add(&w->next, 1);
     float sum = 0;
     int64_t item = 0;
-    void *values[] = {&item};
+    const ps_into values[] = {{&item, sizeof(item)}};
     ps_work_item of_work;
-    w->status[what] = what == WAIT_DEQUEUE ? ps_dequeue(w->queue, values, TIMEOUT_MS)
-                      : what == WAIT_TAKE  ? ps_accumulator_take_grad(w->sums, 1, &sum, TIMEOUT_MS, NULL)
+    w->status[what] = what == WAIT_DEQUEUE ? ps_dequeue(w->queue, values, 1, TIMEOUT_MS)
+                      : what == WAIT_TAKE  ? ps_accumulator_take_grad(w->sums, 1, &sum, sizeof(sum), TIMEOUT_MS, NULL)
                                            : ps_work_next(w->work, &of_work, TIMEOUT_MS);
     return NULL;
 }

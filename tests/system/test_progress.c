@@ -244,7 +244,7 @@ static void one_thread_drives_others_call(void **state)
     assert_int_equal(ps_variable_init(v, false), PS_OK);
     assert_int_equal(pthread_create(&thread, NULL, drive, &d), 0);
     for (int i = 1; i <= ADDS || atomic_load(&d.turns) < TURNS; i++) {
-        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value, sizeof(value)), PS_OK);
         assert_int_equal(value, i);
     }
     atomic_store(&d.end, true);
@@ -327,14 +327,14 @@ static void a_program_that_comes_back_late(void **state)
     int64_t one = 1;
     int64_t value = 0;
     assert_int_equal(ps_variable_init(v, false), PS_OK);
-    assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+    assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value, sizeof(value)), PS_OK);
     assert_int_equal(atomic_load(&late_lines), 0);
     atomic_fetch_add(&skipped_s, 9); /* shorter than the lease of 10 s */
-    assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+    assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value, sizeof(value)), PS_OK);
     assert_int_equal(atomic_load(&late_lines), 0);
     for (int i = 1; i <= 3; i++) {
         atomic_fetch_add(&skipped_s, 11);
-        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK); /* reconnects and resumes */
+        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value, sizeof(value)), PS_OK); /* reconnects and resumes */
         assert_int_equal(atomic_load(&late_lines), i);
         assert_int_equal(value, 2 + i);
     }
@@ -364,7 +364,7 @@ static void a_blocking_call_wakes_nobody(void **state)
     int pids = atomic_load(&getpids);
     int woken = atomic_load(&wakes);
     for (int i = 0; i < CALLS; i++) {
-        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value), PS_OK);
+        assert_int_equal(ps_variable_assign_add(v, &one, sizeof(one), &value, sizeof(value)), PS_OK);
     }
     assert_int_equal(value, CALLS);
     ps_request req = {0};

@@ -45,31 +45,32 @@ static void one_and_many(void **state)
     for (int i = 0; i < 12; i++) {
         in[i / 3][i % 3] = (float)i;
     }
-    assert_fine(ps_enqueue(q, PS_FROM(in[0]), 0));
-    assert_fine(ps_enqueue_many(q, PS_FROM(in[1]), 3, 0, &count));
+    assert_fine(ps_enqueue(q, PS_FROM({in[0], sizeof(in[0])}), 0));
+    assert_fine(ps_enqueue_many(q, PS_FROM({in[1], sizeof(float[3][3])}), 3, 0, &count));
     assert_int_equal(count, 3);
-    assert_fine(ps_enqueue_many(q, PS_FROM(in), 0, 0, &count));
+    assert_fine(ps_enqueue_many(q, PS_FROM({in, 0}), 0, 0, &count));
     assert_int_equal(count, 0);
     assert_fine(ps_queue_size(q, &size));
     assert_int_equal(size, 4);
-    assert_fine(ps_dequeue_many(q, PS_INTO(out), 3, 0));
-    assert_fine(ps_dequeue(q, PS_INTO(out[3]), 0));
+    assert_fine(ps_dequeue_many(q, PS_INTO({out, sizeof(float[3][3])}), 3, 0));
+    assert_fine(ps_dequeue(q, PS_INTO({out[3], sizeof(out[3])}), 0));
     assert_memory_equal(in, out, sizeof(in));
-    assert_fine(ps_dequeue_many(q, PS_INTO(out), 0, 0));
-    assert_fine(ps_enqueue_many(q, PS_FROM(in), 2, 0, NULL));
-    assert_said(ps_dequeue_many(q, PS_INTO(out), 3, 300), PS_DEADLINE_EXCEEDED, "");
+    assert_fine(ps_dequeue_many(q, PS_INTO({out, 0}), 0, 0));
+    assert_fine(ps_enqueue_many(q, PS_FROM({in, sizeof(float[2][3])}), 2, 0, NULL));
+    assert_said(ps_dequeue_many(q, PS_INTO({out, sizeof(float[3][3])}), 3, 300), PS_DEADLINE_EXCEEDED, "");
     assert_fine(ps_queue_size(q, &size));
     assert_int_equal(size, 2); /* given back */
     assert_fine(ps_queue_close(q, false, 0));
     assert_fine(ps_queue_is_closed(q, &closed));
     assert_true(closed);
-    assert_said(ps_enqueue(q, PS_FROM(in), 0), PS_CANCELLED, "closed");
-    assert_said(ps_dequeue_many(q, PS_INTO(out), 3, 0), PS_OUT_OF_RANGE, "closed and has insufficient elements");
+    assert_said(ps_enqueue(q, PS_FROM({in[0], sizeof(in[0])}), 0), PS_CANCELLED, "closed");
+    assert_said(ps_dequeue_many(q, PS_INTO({out, sizeof(float[3][3])}), 3, 0), PS_OUT_OF_RANGE,
+                "closed and has insufficient elements");
     memset(out, 0, sizeof(out));
-    assert_fine(ps_dequeue_up_to(q, PS_INTO(out), 3, 0, &count));
+    assert_fine(ps_dequeue_up_to(q, PS_INTO({out, sizeof(float[3][3])}), 3, 0, &count));
     assert_int_equal(count, 2);
     assert_memory_equal(in, out, 2 * sizeof(in[0])); /* in order, also after they had been taken and given back */
-    assert_said(ps_dequeue(q, PS_INTO(out), 0), PS_OUT_OF_RANGE, "current size 0");
+    assert_said(ps_dequeue(q, PS_INTO({out[0], sizeof(out[0])}), 0), PS_OUT_OF_RANGE, "current size 0");
     assert_said(ps_queue_close(q, false, 0), PS_CANCELLED, "already closed");
     assert_int_equal(ps_session_close(s), 0);
 }
@@ -90,14 +91,64 @@ static void several_components(void **state)
     const uint8_t b[2][3] = {{1, 2, 3}, {4, 5, 6}};
     int64_t n2[2];
     uint8_t b2[2][3];
-    assert_fine(ps_enqueue_many(q, PS_FROM(n, b), 2, 0, NULL));
+    assert_fine(ps_enqueue_many(q, PS_FROM({n, sizeof(n)}, {b, sizeof(b)}), 2, 0, NULL));
     assert_fine(ps_queue_find(s, "pair", &found));
     const ps_queue_spec *what = ps_queue_spec_of(found);
     assert_true(what->kind == PS_QUEUE_FIFO && what->capacity < 0 && what->component_count == 2);
     assert_true(what->components[1].dtype == PS_U8 && what->components[1].shaped && what->components[1].shape.dims[0] == 3);
-    assert_fine(ps_dequeue_many(found, PS_INTO(n2, b2), 2, 0));
+    assert_fine(ps_dequeue_many(found, PS_INTO({n2, sizeof(n2)}, {b2, sizeof(b2)}), 2, 0));
     assert_memory_equal(n, n2, sizeof(n));
     assert_memory_equal(b, b2, sizeof(b));
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* What a call is given to read or to fill has the bytes that it says, and these are the queue's; both are named. */
+static void sizes_of_memory(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_queue *q = NULL;
+    ps_queue_spec spec;
+    ps_queue_spec_init(&spec, "sizes", PS_I64, PS_SHAPE(2));
+    spec.component_count = 2;
+    spec.components[1] = (ps_component){.dtype = PS_U8, .shaped = true, .shape = PS_SHAPE(3)};
+    assert_fine(ps_queue_get(s, &spec, &q));
+    const int64_t n[2][2] = {{1, 2}, {3, 4}};
+    const uint8_t b[2][3] = {{5, 6, 7}, {8, 9, 10}};
+    int64_t got_n[2][2];
+    uint8_t got_b[2][3], marked[sizeof(got_n)];
+    uint32_t count = 99;
+    uint64_t size = 99;
+    memset(got_n, 0x5a, sizeof(got_n));
+    memset(marked, 0x5a, sizeof(marked));
+    assert_said(ps_enqueue(q, PS_FROM({n, 8}, {b, 3}), 0), PS_INVALID_ARGUMENT,
+                "queue 'sizes': component 0: 8 bytes are given, 1 element of it has 16");
+    assert_said(ps_enqueue(q, PS_FROM({n, sizeof(n)}, {b, 3}), 0), PS_INVALID_ARGUMENT,
+                "32 bytes are given, 1 element of it has 16");
+    assert_said(ps_enqueue(q, PS_FROM({n, 16}), 0), PS_INVALID_ARGUMENT, "1 values are given, an element has 2 components");
+    assert_said(ps_enqueue(q, PS_FROM({n, 16}, {b, 3}, {b, 3}), 0), PS_INVALID_ARGUMENT, "3 values are given");
+    assert_said(ps_enqueue(q, PS_FROM({n, 16}, {NULL, 3}), 0), PS_INVALID_ARGUMENT, "no memory is given for component 1");
+    assert_said(ps_enqueue(q, NULL, 2, 0), PS_INVALID_ARGUMENT, "the values are NULL");
+    assert_said(ps_enqueue_many(q, PS_FROM({n, sizeof(n)}, {b, 5}), 2, 0, &count), PS_INVALID_ARGUMENT,
+                "component 1: 5 bytes are given, 2 elements of it have 6");
+    assert_int_equal(count, 0);
+    assert_said(ps_enqueue_many(q, PS_FROM({n, sizeof(n)}, {b, sizeof(b)}), UINT32_MAX, 0, &count), PS_INVALID_ARGUMENT,
+                "32 bytes are given, 4294967295 elements of it have 68719476720");
+    assert_fine(ps_queue_size(q, &size));
+    assert_int_equal(size, 0); /* nothing was sent */
+    assert_fine(ps_enqueue_many(q, PS_FROM({n, sizeof(n)}, {b, sizeof(b)}), 2, 0, &count));
+    assert_said(ps_dequeue(q, PS_INTO({got_n, 15}, {got_b, 3}), 0), PS_INVALID_ARGUMENT,
+                "15 bytes are given, 1 element of it has 16");
+    assert_said(ps_dequeue_many(q, PS_INTO({got_n, sizeof(got_n)}, {got_b, 3}), 2, 0), PS_INVALID_ARGUMENT,
+                "component 1: 3 bytes are given, 2 elements of it have 6");
+    assert_said(ps_dequeue_up_to(q, PS_INTO({got_n, 16}, {got_b, 6}), 2, 0, &count), PS_INVALID_ARGUMENT,
+                "16 bytes are given, 2 elements of it have 32");
+    assert_said(ps_dequeue_many(q, PS_INTO({got_n, sizeof(got_n)}), 2, 0), PS_INVALID_ARGUMENT, "an element has 2 components");
+    assert_fine(ps_queue_size(q, &size));
+    assert_int_equal(size, 2); /* nothing was taken */
+    assert_memory_equal(got_n, marked, sizeof(got_n));
+    assert_fine(ps_dequeue_many(q, PS_INTO({got_n, sizeof(got_n)}, {got_b, sizeof(got_b)}), 2, 0));
+    assert_true(memcmp(n, got_n, sizeof(n)) == 0 && memcmp(b, got_b, sizeof(b)) == 0);
     assert_int_equal(ps_session_close(s), 0);
 }
 
@@ -117,13 +168,15 @@ static void strings_and_shapes(void **state)
     const double values[6] = {1, 2, 3, 4, 5, 6};
     const ps_shape shapes[2] = {PS_SHAPE(2, 3), PS_SCALAR};
     uint32_t count = 0;
-    assert_fine(ps_tuple_put_strings(t, NULL, texts[0], NULL));
+    assert_said(ps_tuple_put_strings(t, NULL, texts[0], NULL, 3), PS_INVALID_ARGUMENT, "3 texts are given, it has 2");
+    assert_said(ps_tuple_put_strings(t, NULL, texts[0], NULL, 1), PS_INVALID_ARGUMENT, "1 texts are given, it has 2");
+    assert_fine(ps_tuple_put_strings(t, NULL, texts[0], NULL, 2));
     assert_said(ps_enqueue_tuple(q, t, 0, &count), PS_INVALID_ARGUMENT, "lacks component 1");
     assert_fine(ps_tuple_put(t, &shapes[0], values, 48));
-    assert_fine(ps_tuple_put_strings(t, NULL, texts[1], lengths));
+    assert_fine(ps_tuple_put_strings(t, NULL, texts[1], lengths, 2));
     assert_said(ps_tuple_put(t, NULL, values, 8), PS_INVALID_ARGUMENT, "its shape is not declared");
     assert_said(ps_tuple_put(t, &shapes[0], values, 8), PS_INVALID_ARGUMENT, "8 bytes are given, it has 48");
-    assert_said(ps_tuple_put_strings(t, NULL, texts[0], NULL), PS_INVALID_ARGUMENT, "float64");
+    assert_said(ps_tuple_put_strings(t, NULL, texts[0], NULL, 2), PS_INVALID_ARGUMENT, "float64");
     assert_fine(ps_tuple_put(t, &shapes[1], values + 5, 8));
     assert_fine(ps_enqueue_tuple(q, t, 0, &count));
     assert_int_equal(count, 2);
@@ -147,7 +200,8 @@ static void strings_and_shapes(void **state)
         assert_true(shape.rank == shapes[e].rank && bytes == (e == 0 ? 48 : 8));
         assert_memory_equal(data, e == 0 ? values : values + 5, bytes);
     }
-    assert_said(ps_enqueue(q, PS_FROM(values, values), 0), PS_INVALID_ARGUMENT, "component 0 holds strings: use a ps_tuple");
+    assert_said(ps_enqueue(q, PS_FROM({values, sizeof(values)}, {values, sizeof(values)}), 0), PS_INVALID_ARGUMENT,
+                "component 0 holds strings: use a ps_tuple");
     ps_tuple_free(t);
     assert_int_equal(ps_session_close(s), 0);
 }
@@ -207,7 +261,8 @@ static void *work_at_it(void *arg)
     w->st = ps_queue_get(w->s, &spec, &q);
     for (int64_t i = 0; w->st == PS_OK && i < EACH; i++) {
         int64_t value = w->index * EACH + i;
-        w->st = w->index % 2 == 0 ? ps_enqueue(q, PS_FROM(&value), 0) : ps_dequeue(q, PS_INTO(&value), 0);
+        w->st = w->index % 2 == 0 ? ps_enqueue(q, PS_FROM({&value, sizeof(value)}), 0)
+                                  : ps_dequeue(q, PS_INTO({&value, sizeof(value)}), 0);
         w->sum += (uint64_t)value;
     }
     return NULL;
@@ -311,17 +366,17 @@ static void what_is_refused(void **state)
     get(s, "variable", PS_I64, PS_SCALAR, NULL);
     assert_said(ps_queue_find(s, "variable", &other), PS_INVALID_ARGUMENT, "variable, not a queue");
     assert_said(ps_queue_find(s, "absent", &other), PS_NOT_FOUND, "absent");
-    assert_said(ps_enqueue_many(q, PS_FROM(values), 4, 300, &count), PS_DEADLINE_EXCEEDED, "2 of 4");
+    assert_said(ps_enqueue_many(q, PS_FROM({values, sizeof(values)}), 4, 300, &count), PS_DEADLINE_EXCEEDED, "2 of 4");
     assert_int_equal(count, 2);
     assert_int_equal(ps_last_applied(), PS_MAYBE_PARTLY_APPLIED);
-    assert_said(ps_enqueue(q, PS_FROM(values), 300), PS_DEADLINE_EXCEEDED, "");
-    assert_fine(ps_dequeue(q, PS_INTO(&value), 0));
+    assert_said(ps_enqueue(q, PS_FROM({values, sizeof(values[0])}), 300), PS_DEADLINE_EXCEEDED, "");
+    assert_fine(ps_dequeue(q, PS_INTO({&value, sizeof(value)}), 0));
     assert_int_equal(value, 1);
     assert_fine(ps_reset(s));
-    assert_said(ps_dequeue(q, PS_INTO(&value), 0), PS_ABORTED, "");
+    assert_said(ps_dequeue(q, PS_INTO({&value, sizeof(value)}), 0), PS_ABORTED, "");
     assert_int_equal(ps_last_reason(), PS_REASON_LOST);
     q = queue(s, "refused", PS_I64, PS_SCALAR, 5); /* another one */
-    assert_fine(ps_enqueue(q, PS_FROM(&value), 0));
+    assert_fine(ps_enqueue(q, PS_FROM({&value, sizeof(value)}), 0));
     assert_int_equal(ps_session_close(s), 0);
 }
 
@@ -352,14 +407,14 @@ static void shuffled(void **state)
     spec.seed = 3;
     assert_fine(ps_queue_get(s, &spec, &q));
     for (value = 0; value < 60; value++) {
-        assert_fine(ps_enqueue(q, PS_FROM(&value), 0));
+        assert_fine(ps_enqueue(q, PS_FROM({&value, sizeof(value)}), 0));
     }
     for (int i = 0; i < 60; i++) {
         if (i == 50) {
-            assert_said(ps_dequeue(q, PS_INTO(&value), 200), PS_DEADLINE_EXCEEDED, "");
+            assert_said(ps_dequeue(q, PS_INTO({&value, sizeof(value)}), 200), PS_DEADLINE_EXCEEDED, "");
             assert_fine(ps_queue_close(q, false, 0));
         }
-        assert_fine(ps_dequeue(q, PS_INTO(&value), 0));
+        assert_fine(ps_dequeue(q, PS_INTO({&value, sizeof(value)}), 0));
         seen |= INT64_C(1) << value;
         in_order += value == i;
     }
@@ -407,9 +462,11 @@ static void work_is_shared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_and_many),    cmocka_unit_test(several_components),     cmocka_unit_test(strings_and_shapes),
-        cmocka_unit_test(large_elements),  cmocka_unit_test(threads_of_one_session), cmocka_unit_test(started),
-        cmocka_unit_test(shuffled),        cmocka_unit_test(work_is_shared),         cmocka_unit_test(not_of_the_model),
+        cmocka_unit_test(one_and_many),    cmocka_unit_test(several_components),
+        cmocka_unit_test(sizes_of_memory), cmocka_unit_test(strings_and_shapes),
+        cmocka_unit_test(large_elements),  cmocka_unit_test(threads_of_one_session),
+        cmocka_unit_test(started),         cmocka_unit_test(shuffled),
+        cmocka_unit_test(work_is_shared),  cmocka_unit_test(not_of_the_model),
         cmocka_unit_test(what_is_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

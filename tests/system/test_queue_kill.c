@@ -103,10 +103,10 @@ static void produce(ps_queue *q)
             value[i] = first + i;
         }
         if (first / MANY % 2 == 0) {
-            must(ps_enqueue_many(q, PS_FROM(value), count, 60000, &in), "ps_enqueue_many");
+            must(ps_enqueue_many(q, PS_FROM({value, count * sizeof(value[0])}), count, 60000, &in), "ps_enqueue_many");
         } else {
             for (uint32_t i = 0; i < count; i++) {
-                must(ps_enqueue(q, PS_FROM(&value[i]), 60000), "ps_enqueue");
+                must(ps_enqueue(q, PS_FROM({&value[i], sizeof(value[i])}), 60000), "ps_enqueue");
                 atomic_store(&shared->element[value[i]].in, 1);
             }
         }
@@ -120,7 +120,7 @@ static void consume(ps_queue *q, struct slot *slot)
 {
     for (uint32_t turn = 0; !atomic_load(&shared->stop); turn++) {
         uint32_t count = turn % 2 == 0 ? 1 : MANY;
-        ps_status st = ps_dequeue_many(q, PS_INTO(slot->given), count, CALL_MS);
+        ps_status st = ps_dequeue_many(q, PS_INTO({slot->given, count * sizeof(slot->given[0])}), count, CALL_MS);
         if (st != PS_DEADLINE_EXCEEDED) {
             must(st, "ps_dequeue_many");
             for (uint32_t i = 0; i < count; i++) {

@@ -141,7 +141,7 @@ static ps_status start(struct lane *lane)
     case PULL_OWN:
         return ps_pull_start(lane->v, lane->values, bytes, timeout, &lane->req, on_done, lane);
     case PUSH_PULL:
-        return ps_push_pull_start(lane->v, grad, lane->values, bytes, 1.0F, timeout, &lane->req, on_done, lane);
+        return ps_push_pull_start(lane->v, grad, bytes, lane->values, bytes, 1.0F, timeout, &lane->req, on_done, lane);
     case COUNT:
         return ps_assign_add_start(lane->v, &one, sizeof(one), timeout, &lane->req, on_done, lane);
     case PUSH_OWN:

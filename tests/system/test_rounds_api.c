@@ -234,7 +234,7 @@ static void who_is_no_member(void **state)
     float got[N];
     assert_int_equal(ps_variable_push(w, values, sizeof(values), 1), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_last_reason(), PS_REASON_IN_ROUNDS);
-    assert_int_equal(ps_variable_push_pull(w, values, got, sizeof(values), 1), PS_FAILED_PRECONDITION);
+    assert_int_equal(ps_variable_push_pull(w, values, sizeof(values), got, sizeof(got), 1), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_last_reason(), PS_REASON_IN_ROUNDS);
     assert_int_equal(ps_variable_delete(s, "w"), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_variable_assign(w, values, sizeof(values)), PS_FAILED_PRECONDITION);
@@ -404,7 +404,7 @@ static void see_member(void *ctx, const ps_member_info *m)
 static void await_step(ps_session *s)
 {
     for (int waiting = 0; waiting == 0;) {
-        assert_int_equal(ps_task_rounds(s, 0, TIMEOUT_MS, NULL, see_member, &waiting), PS_OK);
+        assert_int_equal(ps_rounds(s, TIMEOUT_MS, NULL, see_member, &waiting), PS_OK);
     }
 }
 
@@ -428,7 +428,7 @@ static void lost_before_the_end(void **state)
     ps_session *s = open_session(TIMEOUT_MS);
     await_step(s);
     ps_round_phase phase = PS_ROUND_FAILED;
-    assert_int_equal(ps_task_rounds(s, 0, TIMEOUT_MS, see_round, NULL, &phase), PS_OK);
+    assert_int_equal(ps_rounds(s, TIMEOUT_MS, see_round, NULL, &phase), PS_OK);
     assert_int_equal(phase, PS_ROUND_OPENING);
     assert_int_equal(ps_session_close(s), 0);
     a = ready(0, &sync);

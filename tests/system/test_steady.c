@@ -178,8 +178,8 @@ static void queues_allocate_nothing(void **state)
     long before = 0;
     for (int i = 0; i < 700; i++) { /* what is said with ACK is remembered, the last 1,024 of it: three in each round */
         before = i == 600 ? atomic_load(&allocations) : before;
-        assert_int_equal(ps_enqueue(q, PS_FROM(values), 0), PS_OK);
-        assert_int_equal(ps_dequeue(q, PS_INTO(values), 0), PS_OK);
+        assert_int_equal(ps_enqueue(q, PS_FROM({values, sizeof(values)}), 0), PS_OK);
+        assert_int_equal(ps_dequeue(q, PS_INTO({values, sizeof(values)}), 0), PS_OK);
         assert_int_equal(ps_work_next(w, &item, 0), PS_OK);
         assert_int_equal(ps_work_done(w, &item), PS_OK);
     }

@@ -36,12 +36,23 @@ ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dtype, ps
     return psi_api_result(&err, st);
 }
 
-static ps_status check(const ps_accumulator *a, const void *memory, const char *what, struct psi_err *err)
+static ps_status check(const ps_accumulator *a, struct psi_err *err)
 {
-    if (a == NULL || (memory == NULL && ps_shape_elements(&a->queue.spec.components[0].shape) > 0)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", a == NULL ? "the accumulator" : what);
+    return a != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the accumulator is NULL");
+}
+
+/* The memory that a call was given for a gradient. */
+static ps_status check_memory(const ps_accumulator *a, const void *memory, size_t bytes, const char *what, struct psi_err *err)
+{
+    if (check(a, err) != PS_OK || (memory == NULL && bytes > 0)) {
+        return a == NULL ? err->code : psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", what);
     }
-    return PS_OK;
+    const struct psi_queue_component *c = &a->queue.spec.components[0];
+    const uint64_t wanted = (uint64_t)ps_shape_elements(&c->shape) * ps_dtype_bytes(c->dtype);
+    return bytes == wanted
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "accumulator '%s': %zu bytes are given, a gradient of it has %" PRIu64,
+                          a->queue.variable.name, bytes, wanted);
 }
 
 /* A spare tuple; NULL: err says why. */
@@ -54,19 +65,19 @@ static ps_tuple *borrow(ps_accumulator *a, struct psi_err *err)
     return t;
 }
 
-ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, int64_t local_step, int64_t timeout_ms,
-                                    bool *out_accepted)
+ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, size_t gradient_bytes, int64_t local_step,
+                                    int64_t timeout_ms, bool *out_accepted)
 {
     struct psi_err err = {0};
     uint64_t accepted = 0;
-    if (check(a, gradient, "the gradient", &err) != PS_OK) {
+    if (check_memory(a, gradient, gradient_bytes, "the gradient", &err) != PS_OK) {
         return psi_api_result(&err, err.code);
     }
     ps_session *s = a->queue.variable.session;
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
     ps_tuple *t = borrow(a, &err);
-    ps_status st = t == NULL ? err.code : psi_tuple_gather(t, &gradient, 1, &err);
+    ps_status st = t == NULL ? err.code : psi_tuple_gather(t, &(const ps_from){gradient, gradient_bytes}, 1, 1, &err);
     st = st == PS_OK ? psi_tuple_to_put(t, &err) : st;
     if (st == PS_OK) {
         struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &t->put};
@@ -85,10 +96,12 @@ ps_status ps_accumulator_apply_grad(ps_accumulator *a, const void *gradient, int
     return psi_api_result(&err, st);
 }
 
-ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient, int64_t timeout_ms, uint64_t *out_count)
+ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient, size_t gradient_bytes, int64_t timeout_ms,
+                                   uint64_t *out_count)
 {
     struct psi_err err = {0};
-    ps_status st = check(a, gradient, "the memory for the gradient", &err);
+    const ps_into into = {gradient, gradient_bytes};
+    ps_status st = check_memory(a, gradient, gradient_bytes, "the memory for the gradient", &err);
     if (st == PS_OK && (n <= 0 || n > (int64_t)UINT32_MAX)) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "accumulator '%s': a take of %" PRId64 " gradients; 1 to %" PRIu32,
                       a->queue.variable.name, n, UINT32_MAX);
@@ -103,9 +116,8 @@ ps_status ps_accumulator_take_grad(ps_accumulator *a, int64_t n, void *gradient,
     st = t == NULL ? err.code : PS_OK;
     if (st == PS_OK) {
         struct psi_request req = {.kind = PSI_REQ_DEQUEUE, .dst = &t->take};
-        void *const values[] = {gradient};
         psi_tuple_to_take(t, (uint32_t)n, false, false);
-        psi_tuple_take_into(t, values);
+        psi_tuple_take_into(t, &into);
         st = psi_api_queue_run(&a->queue, &req, timeout_ms, &err);
         if (out_count != NULL) {
             *out_count = st == PS_OK ? t->take.got.serial : 0;
@@ -121,7 +133,7 @@ ps_status ps_accumulator_set_global_step(ps_accumulator *a, int64_t step, int64_
     struct psi_err err = {0};
     struct psi_request req = {.kind = PSI_REQ_SET_STEP, .src = &step};
     int64_t before = 0;
-    ps_status st = check(a, &step, "", &err);
+    ps_status st = check(a, &err);
     st = st == PS_OK ? psi_api_queue_run(&a->queue, &req, 0, &err) : st;
     if (st == PS_OK && req.result_bytes == sizeof(before)) {
         memcpy(&before, req.result, sizeof(before));

@@ -109,6 +109,21 @@ ps_status ps_task_config(ps_session *s, int task, int64_t timeout_ms, ps_config_
     return st;
 }
 
+GATHER(checkpoint, ps_checkpoint_info)
+ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_fn each, void *ctx)
+{
+    struct gather g = {.item_bytes = sizeof(ps_checkpoint_info)};
+    struct psi_list_sink sink = {.checkpoint = gather_checkpoint, .ctx = &g};
+    ps_status st = list(s, PSI_REQ_CHECKPOINTS, &sink, PSI_API_DIRECTORY, timeout_ms, NULL);
+    ps_checkpoint_info *items = g.items;
+    for (size_t i = 0; st == PS_OK && each != NULL && i < g.count; i++) {
+        items[i].struct_bytes = sizeof(items[i]);
+        each(ctx, &items[i]);
+    }
+    psi_free(g.items);
+    return st;
+}
+
 /* An entry of ROUNDS' answer: a round, or a member of the one before. */
 struct round_entry {
     bool is_member;
@@ -128,11 +143,11 @@ static void gather_member(void *ctx, const ps_member_info *info)
     gather_add(ctx, &(struct round_entry){.is_member = true, .of.member = *info});
 }
 
-ps_status ps_task_rounds(ps_session *s, int task, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member, void *ctx)
+ps_status ps_rounds(ps_session *s, int64_t timeout_ms, ps_round_info_fn round, ps_member_info_fn member, void *ctx)
 {
     struct gather g = {.item_bytes = sizeof(struct round_entry)};
     struct psi_list_sink sink = {.round = gather_round, .member = gather_member, .ctx = &g};
-    ps_status st = list(s, PSI_REQ_ROUNDS, &sink, task, timeout_ms, NULL);
+    ps_status st = list(s, PSI_REQ_ROUNDS, &sink, PSI_API_DIRECTORY, timeout_ms, NULL);
     struct round_entry *entries = g.items;
     for (size_t i = 0; st == PS_OK && i < g.count; i++) {
         if (entries[i].is_member && member != NULL) {

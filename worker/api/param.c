@@ -602,9 +602,9 @@ static ps_status push_begin(ps_param *p)
 {
     ps_session *s = p->session;
     const bool bring = !s->prefetch && next_get(p) == PSI_NEXT_COMES;
-    const ps_status st = bring
-                             ? ps_push_pull_start(p->variable, p->grad.host, p->next.host, p->bytes, 1, 0, &p->push, on_pushed, p)
-                             : ps_push_start(p->variable, p->grad.host, p->bytes, 1, 0, &p->push, on_pushed, p);
+    const ps_status st =
+        bring ? ps_push_pull_start(p->variable, p->grad.host, p->bytes, p->next.host, p->bytes, 1, 0, &p->push, on_pushed, p)
+              : ps_push_start(p->variable, p->grad.host, p->bytes, 1, 0, &p->push, on_pushed, p);
     return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
 }
 

@@ -235,8 +235,8 @@ static ps_status enqueue(ps_queue *q, ps_tuple *t, int64_t timeout_ms, uint32_t 
 
 /* Blocks. What was taken is in values, where that is not NULL, before it is acknowledged: who is killed then has it, or it comes
  * again. */
-static ps_status dequeue(ps_queue *q, ps_tuple *t, void *const *values, uint32_t count, bool many, bool up_to, int64_t timeout_ms,
-                         struct psi_err *err)
+static ps_status dequeue(ps_queue *q, ps_tuple *t, const ps_into *values, uint32_t count, bool many, bool up_to,
+                         int64_t timeout_ms, struct psi_err *err)
 {
     struct psi_request req = {.kind = PSI_REQ_DEQUEUE, .dst = &t->take};
     psi_tuple_to_take(t, count, many, up_to);
@@ -246,7 +246,17 @@ static ps_status dequeue(ps_queue *q, ps_tuple *t, void *const *values, uint32_t
     return psi_api_queue_run(q, &req, timeout_ms, err);
 }
 
-static ps_status put_values(ps_queue *q, const void *const *values, uint32_t count, int64_t timeout_ms, uint32_t *out_inserted)
+/* st, an error of which says the queue's name. */
+static ps_status named(const ps_queue *q, ps_status st, struct psi_err *err)
+{
+    if (st != PS_OK) {
+        psi_err_prefix(err, "queue '%s'", q->variable.name);
+    }
+    return st;
+}
+
+static ps_status put_values(ps_queue *q, const ps_from *values, size_t value_count, uint32_t count, int64_t timeout_ms,
+                            uint32_t *out_inserted)
 {
     struct psi_err err = {0};
     ps_tuple *t = NULL;
@@ -260,7 +270,7 @@ static ps_status put_values(ps_queue *q, const void *const *values, uint32_t cou
     if (st == PS_OK && (t = psi_tuple_borrow(q)) == NULL) {
         st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for an element");
     }
-    st = st == PS_OK ? psi_tuple_gather(t, values, count, &err) : st;
+    st = st == PS_OK ? named(q, psi_tuple_gather(t, values, value_count, count, &err), &err) : st;
     st = st == PS_OK ? enqueue(q, t, timeout_ms, out_inserted, &err) : st;
     if (q != NULL) {
         psi_tuple_return(q, t);
@@ -269,18 +279,19 @@ static ps_status put_values(ps_queue *q, const void *const *values, uint32_t cou
     return psi_api_result(&err, st);
 }
 
-ps_status ps_enqueue(ps_queue *q, const void *const *values, int64_t timeout_ms)
+ps_status ps_enqueue(ps_queue *q, const ps_from *values, size_t value_count, int64_t timeout_ms)
 {
-    return put_values(q, values, 1, timeout_ms, NULL);
+    return put_values(q, values, value_count, 1, timeout_ms, NULL);
 }
 
-ps_status ps_enqueue_many(ps_queue *q, const void *const *values, uint32_t count, int64_t timeout_ms, uint32_t *out_inserted)
+ps_status ps_enqueue_many(ps_queue *q, const ps_from *values, size_t value_count, uint32_t count, int64_t timeout_ms,
+                          uint32_t *out_inserted)
 {
-    return put_values(q, values, count, timeout_ms, out_inserted);
+    return put_values(q, values, value_count, count, timeout_ms, out_inserted);
 }
 
-static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, bool many, bool up_to, int64_t timeout_ms,
-                             uint32_t *out_count)
+static ps_status take_values(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, bool many, bool up_to,
+                             int64_t timeout_ms, uint32_t *out_count)
 {
     struct psi_err err = {0};
     ps_tuple *t = NULL;
@@ -288,7 +299,7 @@ static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, b
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
     ps_status st = check_elements(q, &err);
-    st = st == PS_OK ? psi_tuple_arrays_check(q, values, &err) : st;
+    st = st == PS_OK ? named(q, psi_tuple_room_check(q, values, value_count, count, &err), &err) : st;
     if (st == PS_OK && (t = psi_tuple_borrow(q)) == NULL) {
         st = psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory for an element");
     }
@@ -303,19 +314,20 @@ static ps_status take_values(ps_queue *q, void *const *values, uint32_t count, b
     return psi_api_result(&err, st);
 }
 
-ps_status ps_dequeue(ps_queue *q, void *const *values, int64_t timeout_ms)
+ps_status ps_dequeue(ps_queue *q, const ps_into *values, size_t value_count, int64_t timeout_ms)
 {
-    return take_values(q, values, 1, false, false, timeout_ms, NULL);
+    return take_values(q, values, value_count, 1, false, false, timeout_ms, NULL);
 }
 
-ps_status ps_dequeue_many(ps_queue *q, void *const *values, uint32_t count, int64_t timeout_ms)
+ps_status ps_dequeue_many(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms)
 {
-    return take_values(q, values, count, true, false, timeout_ms, NULL);
+    return take_values(q, values, value_count, count, true, false, timeout_ms, NULL);
 }
 
-ps_status ps_dequeue_up_to(ps_queue *q, void *const *values, uint32_t count, int64_t timeout_ms, uint32_t *out_count)
+ps_status ps_dequeue_up_to(ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, int64_t timeout_ms,
+                           uint32_t *out_count)
 {
-    return take_values(q, values, count, true, true, timeout_ms, out_count);
+    return take_values(q, values, value_count, count, true, true, timeout_ms, out_count);
 }
 
 ps_status ps_enqueue_tuple(ps_queue *q, ps_tuple *t, int64_t timeout_ms, uint32_t *out_inserted)

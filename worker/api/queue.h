@@ -57,15 +57,20 @@ ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *
 /** A spare one of q, empty, until it is returned or the session is freed; NULL: no memory. */
 ps_tuple *psi_tuple_borrow(ps_queue *q);
 void psi_tuple_return(ps_queue *q, ps_tuple *t);
-/** count elements out of values, as ps_enqueue_many() has them. */
-ps_status psi_tuple_gather(ps_tuple *t, const void *const *values, uint32_t count, struct psi_err *err) PSI_MUST;
-/** What psi_tuple_gather() and psi_tuple_take_into() need: shapes, no strings, memory for each component. */
-ps_status psi_tuple_arrays_check(const ps_queue *q, void *const *values, struct psi_err *err) PSI_MUST;
+/** Append count elements out of values [value_count], as ps_enqueue_many() has them. INVALID_ARGUMENT: as
+ * psi_tuple_room_check(); t is as it was. */
+ps_status psi_tuple_gather(ps_tuple *t, const ps_from *values, size_t value_count, uint32_t count, struct psi_err *err) PSI_MUST;
+/** Have values [value_count] the memory for count elements of q? INVALID_ARGUMENT: a component has strings or no declared shape,
+ * there are more or fewer values than components, or the memory of one is NULL or has another size, which is named with the one
+ * that is needed. */
+ps_status psi_tuple_room_check(const ps_queue *q, const ps_into *values, size_t value_count, uint32_t count,
+                               struct psi_err *err) PSI_MUST;
 /** t->put for what is in it; INVALID_ARGUMENT: the last element lacks components. */
 ps_status psi_tuple_to_put(ps_tuple *t, struct psi_err *err) PSI_MUST;
 /** t->take; t is empty. */
 void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to);
-/** ... and, before its ACK, into values, as ps_dequeue_many() has them. INTERNAL: a task has sent what is no element. */
-void psi_tuple_take_into(ps_tuple *t, void *const *values);
+/** What t->take gets goes into values too, before it is acknowledged; psi_tuple_room_check() has passed them. The take is
+ * INTERNAL where a task has sent what is no element. */
+void psi_tuple_take_into(ps_tuple *t, const ps_into *values);
 
 #endif

@@ -148,36 +148,39 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
     return PS_OK;
 }
 
-ps_status ps_push_start(ps_variable *v, const void *grad, size_t bytes, float scale, int64_t timeout_ms, ps_request *req,
+ps_status ps_push_start(ps_variable *v, const void *grad, size_t grad_bytes, float scale, int64_t timeout_ms, ps_request *req,
                         ps_done_fn done, void *ctx)
 {
-    const struct psi_request what = {.kind = PSI_REQ_PUSH, .src = grad, .bytes = bytes, .scale = scale};
+    const struct psi_request what = {.kind = PSI_REQ_PUSH, .src = grad, .bytes = grad_bytes, .scale = scale};
     return start(v, &what, timeout_ms, req, done, ctx);
 }
 
-ps_status ps_pull_start(ps_variable *v, void *dst, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx)
+ps_status ps_pull_start(ps_variable *v, void *dst, size_t dst_bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+                        void *ctx)
 {
-    const struct psi_request what = {.kind = PSI_REQ_PULL, .dst = dst, .bytes = bytes, .scale = 1};
+    const struct psi_request what = {.kind = PSI_REQ_PULL, .dst = dst, .bytes = dst_bytes, .scale = 1};
     return start(v, &what, timeout_ms, req, done, ctx);
 }
 
-ps_status ps_push_pull_start(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale, int64_t timeout_ms,
-                             ps_request *req, ps_done_fn done, void *ctx)
+ps_status ps_push_pull_start(ps_variable *v, const void *grad, size_t grad_bytes, void *dst, size_t dst_bytes, float scale,
+                             int64_t timeout_ms, ps_request *req, ps_done_fn done, void *ctx)
 {
-    const struct psi_request what = {.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = bytes, .scale = scale};
-    return start(v, &what, timeout_ms, req, done, ctx);
+    struct psi_err err = {0};
+    const struct psi_request what = {.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = grad_bytes, .scale = scale};
+    return psi_api_room_check(v, "push_pull", dst_bytes, &err) == PS_OK ? start(v, &what, timeout_ms, req, done, ctx)
+                                                                        : psi_api_last_error_set(&err);
 }
 
-ps_status ps_assign_start(ps_variable *v, const void *src, size_t bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
+ps_status ps_assign_start(ps_variable *v, const void *src, size_t src_bytes, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                           void *ctx)
 {
-    const struct psi_request what = {.kind = PSI_REQ_ASSIGN, .src = src, .bytes = bytes, .scale = 1};
+    const struct psi_request what = {.kind = PSI_REQ_ASSIGN, .src = src, .bytes = src_bytes, .scale = 1};
     return start(v, &what, timeout_ms, req, done, ctx);
 }
 
-ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t bytes, int64_t timeout_ms, ps_request *req,
+ps_status ps_assign_add_start(ps_variable *v, const void *delta, size_t delta_bytes, int64_t timeout_ms, ps_request *req,
                               ps_done_fn done, void *ctx)
 {
-    const struct psi_request what = {.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = 1};
+    const struct psi_request what = {.kind = PSI_REQ_ADD, .src = delta, .bytes = delta_bytes, .scale = 1};
     return start(v, &what, timeout_ms, req, done, ctx);
 }

@@ -27,12 +27,21 @@ struct ps_placer {
     struct psi_placer placer;
 };
 
-_Static_assert(PS_DEVICE_BYTES == PSI_DEVICE_BYTES, "one size");
+_Static_assert(PS_DEVICE_BYTES == PSI_DEVICE_BYTES && PS_JOB_BYTES == PS_JOB_BYTES_MAX + 1, "one size");
 
 static ps_status missing(const char *function, const char *argument)
 {
     struct psi_err err = {0};
     return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s: %s is NULL", function, argument));
+}
+
+/* The memory for a text that function writes, `argument`, must have room for any text of its kind. */
+static ps_status check_room(const char *function, const char *argument, size_t bytes, size_t needed)
+{
+    struct psi_err err = {0};
+    return bytes >= needed ? PS_OK
+                           : psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s: %s has %zu bytes, %zu are needed",
+                                                           function, argument, bytes, needed));
 }
 
 /* ---- the ClusterSpec ---- */
@@ -80,13 +89,17 @@ ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spec)
     return PS_OK;
 }
 
-ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, int *out_task)
+ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, size_t out_job_bytes,
+                                         int *out_task)
 {
     static const char name[] = "ps_cluster_spec_from_tf_config";
     struct psi_err err = {0};
     struct psi_cluster_self self = {0};
     if (json == NULL || out_spec == NULL) {
         return missing(name, json == NULL ? "json" : "out_spec");
+    }
+    if (out_job != NULL && check_room(name, "out_job", out_job_bytes, PS_JOB_BYTES) != PS_OK) {
+        return PS_INVALID_ARGUMENT;
     }
     ps_cluster_spec *spec = spec_new(&err);
     ps_status st = spec != NULL ? psi_cluster_parse_tf_config(&spec->cluster, json, &self, &err) : PS_RESOURCE_EXHAUSTED;
@@ -103,7 +116,6 @@ ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out
     *out_spec = spec;
     return PS_OK;
 }
-_Static_assert(PS_JOB_BYTES_MAX == 63, "out_job has 64 bytes");
 
 ps_status ps_cluster_spec_add_job(ps_cluster_spec *spec, const char *job, const char *hosts)
 {
@@ -208,21 +220,25 @@ bool ps_cluster_spec_equal(const ps_cluster_spec *a, const ps_cluster_spec *b)
 
 /* ---- devices ---- */
 
-ps_status ps_device_canonical(const char *device, char *out)
+ps_status ps_device_canonical(const char *device, char *out, size_t out_bytes)
 {
+    static const char name[] = "ps_device_canonical";
     struct psi_err err = {0};
     struct psi_device d;
     if (device == NULL || out == NULL) {
-        return missing("ps_device_canonical", device == NULL ? "device" : "out");
+        return missing(name, device == NULL ? "device" : "out");
+    }
+    if (check_room(name, "out", out_bytes, PS_DEVICE_BYTES) != PS_OK) {
+        return PS_INVALID_ARGUMENT;
     }
     ps_status st = psi_device_parse(device, &d, &err);
     if (st == PS_OK) {
-        (void)psi_device_format(&d, out, PS_DEVICE_BYTES);
+        (void)psi_device_format(&d, out, out_bytes);
     }
     return psi_api_result(&err, st);
 }
 
-ps_status ps_device_merge(const char *outer, const char *inner, char *out)
+ps_status ps_device_merge(const char *outer, const char *inner, char *out, size_t out_bytes)
 {
     static const char name[] = "ps_device_merge";
     struct psi_err err = {0};
@@ -231,11 +247,14 @@ ps_status ps_device_merge(const char *outer, const char *inner, char *out)
     if (outer == NULL || inner == NULL || out == NULL) {
         return missing(name, outer == NULL ? "outer" : inner == NULL ? "inner" : "out");
     }
+    if (check_room(name, "out", out_bytes, PS_DEVICE_BYTES) != PS_OK) {
+        return PS_INVALID_ARGUMENT;
+    }
     ps_status st = psi_device_parse(outer, &a, &err);
     st = st == PS_OK ? psi_device_parse(inner, &b, &err) : st;
     if (st == PS_OK) {
         psi_device_merge(&a, &b, &a);
-        (void)psi_device_format(&a, out, PS_DEVICE_BYTES);
+        (void)psi_device_format(&a, out, out_bytes);
     }
     return psi_api_result(&err, st);
 }
@@ -333,14 +352,18 @@ ps_status ps_placer_pop(ps_placer *placer)
     return placer == NULL ? missing("ps_placer_pop", "placer") : psi_api_result(&err, psi_placer_pop(&placer->placer, &err));
 }
 
-ps_status ps_placer_place(ps_placer *placer, const char *type, uint64_t bytes, char *out, bool *out_pinned)
+ps_status ps_placer_place(ps_placer *placer, const char *type, uint64_t bytes, char *out, size_t out_bytes, bool *out_pinned)
 {
+    static const char name[] = "ps_placer_place";
     struct psi_request_place place;
     if (placer == NULL || out == NULL) {
-        return missing("ps_placer_place", placer == NULL ? "placer" : "out");
+        return missing(name, placer == NULL ? "placer" : "out");
+    }
+    if (check_room(name, "out", out_bytes, PS_DEVICE_BYTES) != PS_OK) {
+        return PS_INVALID_ARGUMENT;
     }
     psi_placer_place(&placer->placer, type, bytes, &place);
-    (void)psi_device_format(&place.device, out, PS_DEVICE_BYTES);
+    (void)psi_device_format(&place.device, out, out_bytes);
     if (out_pinned != NULL) {
         *out_pinned = place.pinned;
     }

@@ -190,13 +190,17 @@ ps_status ps_tuple_put(ps_tuple *t, const ps_shape *shape, const void *data, siz
     return psi_api_result(&err, st);
 }
 
-static ps_status put_strings(ps_tuple *t, const ps_shape *shape, const char *const *texts, const size_t *lengths,
+static ps_status put_strings(ps_tuple *t, const ps_shape *shape, const char *const *texts, const size_t *lengths, size_t count,
                              struct psi_err *err)
 {
     uint64_t elements = 0;
     uint8_t *p = NULL;
     ps_status st = check_part(t, shape, true, &elements, err);
     uint64_t text = 0;
+    if (st == PS_OK && count != elements) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "component %u: %zu texts are given, it has %llu", t->component, count,
+                        (unsigned long long)elements);
+    }
     for (uint64_t i = 0; st == PS_OK && i < elements; i++) {
         if (texts == NULL || texts[i] == NULL) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "component %u: text %llu is NULL", t->component, (unsigned long long)i);
@@ -221,11 +225,11 @@ static ps_status put_strings(ps_tuple *t, const ps_shape *shape, const char *con
     return st;
 }
 
-ps_status ps_tuple_put_strings(ps_tuple *t, const ps_shape *shape, const char *const *texts, const size_t *lengths)
+ps_status ps_tuple_put_strings(ps_tuple *t, const ps_shape *shape, const char *const *texts, const size_t *lengths, size_t count)
 {
     struct psi_err err = {0};
     ps_status st =
-        t == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the tuple is NULL") : put_strings(t, shape, texts, lengths, &err);
+        t == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "the tuple is NULL") : put_strings(t, shape, texts, lengths, count, &err);
     return psi_api_result(&err, st);
 }
 
@@ -234,29 +238,45 @@ static uint64_t bytes_of(const struct psi_queue_component *c)
     return (uint64_t)ps_shape_elements(&c->shape) * ps_dtype_bytes(c->dtype);
 }
 
-static ps_status check_arrays(const struct psi_queue_spec *spec, const void *const *values, struct psi_err *err)
+/* The memory that a call was given for component i of `count` elements. */
+static ps_status check_memory(const struct psi_queue_spec *spec, uint32_t i, const void *data, size_t bytes, uint32_t count,
+                              struct psi_err *err)
 {
-    for (uint32_t i = 0; i < spec->component_count; i++) {
-        const struct psi_queue_component *c = &spec->components[i];
-        if (!c->shaped || c->dtype == PS_STRING) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "component %u %s: use a ps_tuple", i,
-                            c->dtype == PS_STRING ? "holds strings" : "has a shape that is not declared");
-        }
-        if (values == NULL || (values[i] == NULL && bytes_of(c) > 0)) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "no memory is given for component %u", i);
-        }
+    const struct psi_queue_component *c = &spec->components[i];
+    if (!c->shaped || c->dtype == PS_STRING) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "component %u %s: use a ps_tuple", i,
+                        c->dtype == PS_STRING ? "holds strings" : "has a shape that is not declared");
     }
-    return PS_OK;
+    uint64_t wanted = 0;
+    if (!psi_mul_bytes(bytes_of(c), count, &wanted) || bytes != wanted) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "component %u: %zu bytes are given, %u element%s of it %s %llu", i, bytes,
+                        count, count == 1 ? "" : "s", count == 1 ? "has" : "have", (unsigned long long)wanted);
+    }
+    return data != NULL || bytes == 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "no memory is given for component %u", i);
 }
 
-ps_status psi_tuple_gather(ps_tuple *t, const void *const *values, uint32_t count, struct psi_err *err)
+static ps_status check_value_count(const struct psi_queue_spec *spec, const void *values, size_t value_count, struct psi_err *err)
 {
-    ps_status st = check_arrays(&t->spec, values, err);
+    if (values == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "the values are NULL");
+    }
+    return value_count == spec->component_count
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "%zu values are given, an element has %u components", value_count,
+                          spec->component_count);
+}
+
+ps_status psi_tuple_gather(ps_tuple *t, const ps_from *values, size_t value_count, uint32_t count, struct psi_err *err)
+{
+    ps_status st = check_value_count(&t->spec, values, value_count, err);
+    for (uint32_t i = 0; st == PS_OK && i < t->spec.component_count; i++) {
+        st = check_memory(&t->spec, i, values[i].data, values[i].bytes, count, err);
+    }
     for (uint32_t e = 0; st == PS_OK && e < count; e++) {
         for (uint32_t i = 0; st == PS_OK && i < t->spec.component_count; i++) {
             uint64_t bytes = bytes_of(&t->spec.components[i]);
-            const uint8_t *value = values[i];
-            st = put(t, NULL, bytes > 0 ? value + e * bytes : value, bytes, err);
+            const uint8_t *data = values[i].data;
+            st = put(t, NULL, bytes > 0 ? data + e * bytes : data, bytes, err);
         }
     }
     return st;
@@ -311,7 +331,7 @@ void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to)
 static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
 {
     const ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
-    void *const *values = d->ctx;
+    const ps_into *values = d->ctx;
     const uint8_t *p = t->data;
     uint64_t left = t->bytes;
     struct psi_tuple_part part;
@@ -322,7 +342,7 @@ static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
         for (uint32_t i = 0; st == PS_OK && i < t->spec.component_count; i++) {
             st = psi_tuple_next(&t->spec.components[i], &element, &bytes, &part, err);
             if (st == PS_OK && part.bytes > 0) {
-                memcpy((uint8_t *)values[i] + e * part.bytes, part.data, (size_t)part.bytes);
+                memcpy((uint8_t *)values[i].data + e * part.bytes, part.data, (size_t)part.bytes);
             }
         }
         if (st != PS_OK) {
@@ -332,7 +352,7 @@ static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
     return PS_OK;
 }
 
-void psi_tuple_take_into(ps_tuple *t, void *const *values)
+void psi_tuple_take_into(ps_tuple *t, const ps_into *values)
 {
     t->take.here = scatter;
     t->take.ctx = (void *)(uintptr_t)values; /* what they point to is written */
@@ -429,7 +449,11 @@ uint32_t ps_tuple_count(const ps_tuple *t)
     return t != NULL ? t->count : 0;
 }
 
-ps_status psi_tuple_arrays_check(const ps_queue *q, void *const *values, struct psi_err *err)
+ps_status psi_tuple_room_check(const ps_queue *q, const ps_into *values, size_t value_count, uint32_t count, struct psi_err *err)
 {
-    return check_arrays(&q->spec, (const void *const *)values, err);
+    ps_status st = check_value_count(&q->spec, values, value_count, err);
+    for (uint32_t i = 0; st == PS_OK && i < q->spec.component_count; i++) {
+        st = check_memory(&q->spec, i, values[i].data, values[i].bytes, count, err);
+    }
+    return st;
 }

@@ -129,6 +129,14 @@ ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *r
     return psi_client_check(req, &operand, err);
 }
 
+ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err)
+{
+    return v == NULL || bytes == v->bytes
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': there is room for %zu bytes of its value, the variable has %llu",
+                          call, v->name, bytes, (unsigned long long)v->bytes);
+}
+
 /* Carry out one operation on a variable. out_req: the request with its result, written on PS_OK; may be NULL. */
 static ps_status run(ps_variable *v, struct psi_request req, struct psi_request *out_req)
 {
@@ -197,42 +205,49 @@ ps_status ps_variable_init(ps_variable *v, bool force)
     return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL); /* see the end of core.h */
 }
 
-/* out_value [bytes]: the variable's value after the addition; may be NULL. */
-static ps_status add(ps_variable *v, const void *delta, size_t bytes, float sign, void *out_value)
+/* out_value [out_bytes]: the variable's value after the addition; may be NULL. */
+static ps_status add(ps_variable *v, struct psi_request req, const char *call, void *out_value, size_t out_bytes)
 {
-    struct psi_request req = {.kind = PSI_REQ_ADD, .src = delta, .bytes = bytes, .scale = sign};
+    struct psi_err err = {0};
+    if (out_value != NULL && psi_api_room_check(v, call, out_bytes, &err) != PS_OK) {
+        return psi_api_last_error_set(&err);
+    }
     const ps_status st = run(v, req, &req);
     if (st == PS_OK && out_value != NULL) {
-        memcpy(out_value, req.result, bytes < req.result_bytes ? bytes : req.result_bytes);
+        memcpy(out_value, req.result, out_bytes < req.result_bytes ? out_bytes : req.result_bytes);
     }
     return st;
 }
 
-ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t bytes, void *out_value)
+ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t delta_bytes, void *out_value, size_t out_bytes)
 {
-    return add(v, delta, bytes, 1, out_value);
+    const struct psi_request req = {.kind = PSI_REQ_ADD, .src = delta, .bytes = delta_bytes, .scale = 1};
+    return add(v, req, "assign_add", out_value, out_bytes);
 }
 
-ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t bytes, void *out_value)
+ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t delta_bytes, void *out_value, size_t out_bytes)
 {
-    return add(v, delta, bytes, -1, out_value);
+    const struct psi_request req = {.kind = PSI_REQ_ADD, .src = delta, .bytes = delta_bytes, .scale = -1};
+    return add(v, req, "assign_sub", out_value, out_bytes);
 }
 
-ps_status ps_variable_push(ps_variable *v, const void *grad, size_t bytes, float scale)
+ps_status ps_variable_push(ps_variable *v, const void *grad, size_t grad_bytes, float scale)
 {
-    return run(v, (struct psi_request){.kind = PSI_REQ_PUSH, .src = grad, .bytes = bytes, .scale = scale}, NULL);
+    return run(v, (struct psi_request){.kind = PSI_REQ_PUSH, .src = grad, .bytes = grad_bytes, .scale = scale}, NULL);
 }
 
-ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale,
-                                          uint64_t *out_version, bool *out_exact)
+ps_status ps_variable_push_pull_versioned(ps_variable *v, const void *grad, size_t grad_bytes, void *dst, size_t dst_bytes,
+                                          float scale, uint64_t *out_version, bool *out_exact)
 {
-    const struct psi_request req = {.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = bytes, .scale = scale};
-    return run_read(v, req, out_version, out_exact);
+    struct psi_err err = {0};
+    const struct psi_request req = {.kind = PSI_REQ_PUSH_PULL, .src = grad, .dst = dst, .bytes = grad_bytes, .scale = scale};
+    return psi_api_room_check(v, "push_pull", dst_bytes, &err) == PS_OK ? run_read(v, req, out_version, out_exact)
+                                                                        : psi_api_last_error_set(&err);
 }
 
-ps_status ps_variable_push_pull(ps_variable *v, const void *grad, void *dst, size_t bytes, float scale)
+ps_status ps_variable_push_pull(ps_variable *v, const void *grad, size_t grad_bytes, void *dst, size_t dst_bytes, float scale)
 {
-    return ps_variable_push_pull_versioned(v, grad, dst, bytes, scale, NULL, NULL);
+    return ps_variable_push_pull_versioned(v, grad, grad_bytes, dst, dst_bytes, scale, NULL, NULL);
 }
 
 ps_status ps_variable_is_initialized(ps_variable *v, bool *out_initialized)

@@ -25,7 +25,7 @@ static ps_status put_items(ps_tuple *t, const char *const *items, const size_t *
             return psi_fail(err, PS_INVALID_ARGUMENT, items[i] == NULL ? "item %u is NULL" : "item %u: %zu bytes, at most %zu", i,
                             bytes, PS_WORK_ITEM_BYTES_MAX);
         }
-        ps_status st = ps_tuple_put_strings(t, NULL, &items[i], &bytes);
+        ps_status st = ps_tuple_put_strings(t, NULL, &items[i], &bytes, 1);
         if (st != PS_OK) {
             return psi_fail(err, st, "item %u: %s", i, ps_last_error());
         }

@@ -13,6 +13,7 @@
 #include "common/mem.h"
 #include "common/name.h"
 #include "common/optimizer.h"
+#include "common/rng.h"
 #include "common/shape.h"
 
 #include <stdio.h>
@@ -57,7 +58,7 @@ static struct psi_var *var_new(const struct psi_client *c, const ps_variable_spe
     }
     snprintf(v->container, sizeof(v->container), "%s", container);
     snprintf(v->name, sizeof(v->name), "%s", name);
-    v->init = spec->init != NULL ? *spec->init : *ps_zeros();
+    v->init = psi_initializer_plain(spec->init != NULL ? spec->init : ps_zeros(), &spec->shape);
     v->optimizer = spec->optimizer != NULL ? *spec->optimizer : *ps_no_optimizer();
     v->seed = c->seed;
     v->dtype = spec->dtype;

@@ -27,7 +27,8 @@
         .answer = psi_control_info, .failed = psi_control_info_failed                                                            \
     }
 #define OF_TASK PSI_TO_TASK, PSI_KIND_DST
-#define OF_DIRECTORY PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS
+#define OF_DIRECTORY PSI_TO_DIRECTORY, PSI_KIND_DST
+#define OF_DIRECTORY_SOON PSI_TO_DIRECTORY, PSI_KIND_DST | PSI_KIND_LOOKS
 #define LIST(kind, kind_name, whom, ...)                                                                                         \
     [PSI_REQ_##kind] = {kind_name, PS_OP_##kind, whom, .go = psi_control_go, .answer = psi_control_list},
 

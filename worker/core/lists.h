@@ -8,7 +8,8 @@
 #define PSI_LISTS_H
 
 /* clang-format off */
-/* LIST(operation, its name in messages, who is asked: OF_TASK or OF_DIRECTORY, an entry, its type, order, message, fields)
+/* LIST(operation, its name in messages, who is asked: OF_TASK, OF_DIRECTORY, or OF_DIRECTORY_SOON, which ends when the
+ *       directory cannot be reached for a while, an entry, its type, order, message, fields)
  *   is a list that programs get by ps_task_<entry>s(), in the order of qsort() there, NULL: as it came;
  * OWN(...) is one of which the library makes something else.
  * Fields of the message that become one of the entry:
@@ -32,14 +33,14 @@
          TEXT(container) TEXT(name) SAME(size) SAME(taken) SAME(bytes) SAME(enqueuers) SAME(dequeuers) SAME(closed) SAME(epoch) \
          SAME(items) SAME(done) SAME(step) SAME(dropped) OTHER(take_queue)) \
     LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \
-    LIST(CHECKPOINTS, "checkpoints", OF_TASK, checkpoint, ps_checkpoint_info, NULL, CheckpointAnswer, \
+    OWN(CHECKPOINTS, "checkpoints", OF_DIRECTORY, checkpoint, ps_checkpoint_info, NULL, CheckpointAnswer, \
          SAME(number) SAME(time_ms) SAME(bytes) SAME(milliseconds) TEXT(text) OTHER(take_checkpoint)) \
-    OWN(ROUNDS, "rounds", OF_TASK, round, ps_round_info, NULL, RoundAnswer, \
+    OWN(ROUNDS, "rounds", OF_DIRECTORY, round, ps_round_info, NULL, RoundAnswer, \
         TEXT(container) SAME(generation) SAME(round) SAME(step) SAME(workers) SAME(replicas) SAME(dropped) \
         TEXT_OF(waits_for, text) TEXT(owners) OTHER(take_round_rest)) \
     OWN(CONFIG, "config", OF_TASK, config, struct psi_setting_seen, NULL, ConfigAnswer, \
         TEXT(name) TEXT(value) TEXT(default_value) TEXT(help) SAME(reloadable)) \
-    OWN(TASKS, "tasks", OF_DIRECTORY, task, struct psi_task_seen, NULL, TaskAnswer, \
+    OWN(TASKS, "tasks", OF_DIRECTORY_SOON, task, struct psi_task_seen, NULL, TaskAnswer, \
         TEXT(job) SAME(task) SAME(pid) TEXT(address) TEXT(host) TEXT(conflict) TEXT(lost_names) SAME(restarts) SAME(lost) \
         SAME(connected) SAME(heard) SAME(missing_ms) SAME(life))
 /* Those of the members that follow each entry of ROUNDS' answer, for psi_list_sink.member. */

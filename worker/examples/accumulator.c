@@ -32,17 +32,17 @@ static void *run_chief(void *arg)
     for (int64_t round = 0; round < c->rounds && c->st == PS_OK; round++) {
         float mean[VARIABLES][ELEMENTS];
         for (int i = 0; i < VARIABLES && c->st == PS_OK; i++) {
-            c->st = ps_accumulator_take_grad(c->grad[i], c->workers, mean[i], 0, NULL);
+            c->st = ps_accumulator_take_grad(c->grad[i], c->workers, mean[i], sizeof(mean[i]), 0, NULL);
         }
         for (int i = 0; i < VARIABLES && c->st == PS_OK; i++) {
             c->st = ps_variable_push(c->var[i], mean[i], sizeof(mean[i]), 1);
         }
-        c->st = c->st == PS_OK ? ps_variable_assign_add(c->global_step, &one, sizeof(one), &now) : c->st;
+        c->st = c->st == PS_OK ? ps_variable_assign_add(c->global_step, &one, sizeof(one), &now, sizeof(now)) : c->st;
         for (uint32_t i = 0; i < c->workers; i++) {
             tokens[i] = now;
         }
-        const void *from[] = {tokens};
-        c->st = c->st == PS_OK ? ps_enqueue_many(c->tokens, from, c->workers, 0, NULL) : c->st;
+        const ps_from from[] = {{tokens, c->workers * sizeof(*tokens)}};
+        c->st = c->st == PS_OK ? ps_enqueue_many(c->tokens, from, 1, c->workers, 0, NULL) : c->st;
     }
     snprintf(c->why, sizeof(c->why), "the chief's thread: %s", c->st == PS_OK ? "" : ps_last_error());
     ps_status closed = ps_queue_close(c->tokens, c->st != PS_OK, 0); /* or the workers would wait for ever */
@@ -62,10 +62,10 @@ static ps_status train(struct sync *c, int64_t local_step)
             for (int k = 0; k < ELEMENTS; k++) {
                 value[k] -= target[i][k]; /* the gradient of (value - target)^2 / 2 */
             }
-            st = st == PS_OK ? ps_accumulator_apply_grad(c->grad[i], value, local_step, 0, NULL) : st;
+            st = st == PS_OK ? ps_accumulator_apply_grad(c->grad[i], value, sizeof(value), local_step, 0, NULL) : st;
         }
-        void *into[] = {&local_step};
-        st = st == PS_OK ? ps_dequeue(c->tokens, into, 0) : st;
+        const ps_into into[] = {{&local_step, sizeof(local_step)}};
+        st = st == PS_OK ? ps_dequeue(c->tokens, into, 1, 0) : st;
     }
     return st == PS_OUT_OF_RANGE ? PS_OK : st; /* the chief has closed it: that was all */
 }

@@ -90,11 +90,11 @@ int main(int argc, char **argv)
     }
     (void)device_names(spec, "worker", workers);
     int ps = device_names(spec, "ps", param_servers);
-    check(ps_placer_place(placer, "Variable", 0, device, NULL)); /* outside any scope */
+    check(ps_placer_place(placer, "Variable", 0, device, sizeof(device), NULL)); /* outside any scope */
     printf("'%s'\n", device);
     for (int i = 0; i < ps; i++) { /* with tf.device(ps): v = tf.Variable("my_var") */
         check(ps_placer_push(placer, param_servers[i]));
-        check(ps_placer_place(placer, "Variable", 0, device, NULL));
+        check(ps_placer_place(placer, "Variable", 0, device, sizeof(device), NULL));
         check(ps_placer_pop(placer));
     }
     printf("'%s'\n", device);

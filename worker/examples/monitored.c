@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     ps_session *s = ps_monitored_open_args(&argc, argv, about, NULL); /* options: a restore function, or to start over */
     bool good = ps_should_stop(s) || read_digits(getenv("PS_DATA_DIR"));
     ps_session_fail(s, good ? PS_OK : PS_NOT_FOUND, "cannot read the digits: PS_DATA_DIR has no digits/digits.csv.gz");
-    ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(), ps_adagrad(0.1));
+    ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(PS_FAN_IN_OUT), ps_adagrad(0.1));
     ps_param *b = ps_param_get(s, "b", PS_SHAPE(CLASSES), ps_zeros(), ps_adagrad(0.1));
     static ps_tensor x, truth, y, value; /* a batch, its labels, (rows, classes), and the loss or a count */
     static double mean;

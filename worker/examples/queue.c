@@ -24,9 +24,9 @@ static ps_status use(ps_session *s, const char *what, int count, char **words)
     long rounds = put ? count : strtol(words[0], NULL, 10);
     for (long i = 0; st == PS_OK && i < rounds; i++) {
         int64_t number = put ? strtoll(words[i], NULL, 10) : 0;
-        const void *from[] = {&number}; /* a pointer for each component; in C also PS_FROM(&number), PS_INTO(&number) */
-        void *into[] = {&number};
-        st = put ? ps_enqueue(q, from, 0) : ps_dequeue(q, into, 0);
+        const ps_from from[] = {{&number, sizeof(number)}}; /* one for each component */
+        const ps_into into[] = {{&number, sizeof(number)}};
+        st = put ? ps_enqueue(q, from, 1, 0) : ps_dequeue(q, into, 1, 0);
         if (st == PS_OK && !put) {
             printf("%" PRId64 "\n", number);
         }

@@ -22,7 +22,7 @@ static ps_status increment(ps_session *s, bool init)
     spec.dtype = PS_F32;
     ps_status st = ps_variable_get(s, &spec, &x);
     st = st == PS_OK && init ? ps_variable_init(x, true) : st;
-    st = st == PS_OK ? ps_variable_assign_add(x, &one, sizeof(one), NULL) : st;
+    st = st == PS_OK ? ps_variable_assign_add(x, &one, sizeof(one), NULL, 0) : st;
     st = st == PS_OK ? ps_variable_read(x, &value, sizeof(value)) : st;
     if (st == PS_OK) {
         printf("%.1f\n", (double)value);

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     if (!ps_should_stop(s) && read_digits(given ? argv[2] : argc == 1 ? path : "") != ROWS) {
         ps_session_fail(s, PS_NOT_FOUND, "cannot read the digits; --data FILE, the only flag besides --help's, names them");
     }
-    ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(), ps_adagrad(0.1));
+    ps_param *w = ps_param_get(s, "w", PS_SHAPE(PIXELS, CLASSES), ps_glorot(PS_FAN_IN_OUT), ps_adagrad(0.1));
     ps_param *b = ps_param_get(s, "b", PS_SHAPE(CLASSES), ps_zeros(), ps_adagrad(0.1));
     static ps_tensor x, truth, y, correct; /* a batch, its labels, (rows, classes), and a count */
     ps_session_ready(s);                   /* the chief initialises, the others wait */

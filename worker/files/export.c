@@ -388,17 +388,8 @@ static void on_round(void *ctx, const ps_round_info *info)
 static ps_status look(struct exporter *e, struct rounds *out, struct psi_err *err)
 {
     *out = (struct rounds){.container = e->options.container};
-    int tasks = ps_cluster_tasks(e->session);
-    for (int i = 0; i < tasks; i++) { /* one of them is the directory */
-        ps_status st = ps_task_rounds(e->session, i, 0, on_round, NULL, out);
-        if (st == PS_OK || st == PS_UNIMPLEMENTED) {
-            return PS_OK;
-        }
-        if (ps_last_reason() != PS_REASON_NOT_DIRECTORY) {
-            return psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error());
-        }
-    }
-    return PS_OK;
+    const ps_status st = ps_rounds(e->session, 0, on_round, NULL, out);
+    return st == PS_OK || st == PS_UNIMPLEMENTED ? PS_OK : psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error());
 }
 
 /* No task has values of another round than the others. */

@@ -138,6 +138,5 @@ bool psi_counted_lead(ps_session *s, struct psi_counted *c, double *out_mean)
     if (mode_of(s) != PS_SYNC_STALENESS || !find_trained(s, &look.trained)) {
         return false;
     }
-    return ps_task_rounds(s, PSI_API_DIRECTORY, TIMEOUT_MS, on_round, NULL, &look) == PS_OK &&
-           psi_counted_mean(c, look.counts, out_mean);
+    return ps_rounds(s, TIMEOUT_MS, on_round, NULL, &look) == PS_OK && psi_counted_mean(c, look.counts, out_mean);
 }

@@ -161,11 +161,11 @@ enum psctl_exit psctl_checkpoint_list(struct psctl *c)
     int waits = who_waits(c);
     l->none = waits < 0 ? "nothing is saved" : "no checkpoint is known";
     while (psctl_list_next(l)) {
-        (void)psctl_heard(c, l->task, ps_task_checkpoints(c->session, l->task, psctl_left_ms(c), each, &listing));
+        (void)psctl_heard(c, l->task, ps_checkpoints(c->session, psctl_left_ms(c), each, &listing));
     }
     enum psctl_exit code = psctl_list_end(l);
     if ((listing.unusable || listing.failed) && !c->json) {
-        (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_unusable, c); /* it has just answered */
+        (void)ps_checkpoints(c->session, psctl_left_ms(c), each_unusable, c); /* it has just answered */
     }
     if (l->rows.count > 0 || waits < 0) {
         return listing.failed && code == PSCTL_OK ? PSCTL_FAILED : code;

@@ -64,7 +64,7 @@ static bool moves(struct psctl *c, struct watched *w)
     int directory = psctl_directory(c);
     w->now = (ps_checkpoint_info){.number = 0};
     w->state = 0;
-    if (directory < 0 || ps_task_checkpoints(c->session, directory, c->timeout_ms, each_watched, w) != PS_OK) {
+    if (directory < 0 || ps_checkpoints(c->session, c->timeout_ms, each_watched, w) != PS_OK) {
         return false;
     }
     bool same = before.number == w->now.number && before.share == w->now.share && before.done == w->now.done;
@@ -112,7 +112,7 @@ static void each_newest(void *ctx, const ps_checkpoint_info *info)
 static void say_what_holds(const struct psctl *c, int directory)
 {
     struct newest n = {.whole = {.number = 0}};
-    ps_status st = directory < 0 ? PS_UNAVAILABLE : ps_task_checkpoints(c->session, directory, c->timeout_ms, each_newest, &n);
+    ps_status st = directory < 0 ? PS_UNAVAILABLE : ps_checkpoints(c->session, c->timeout_ms, each_newest, &n);
     if (st != PS_OK) {
         psctl_note(c, "the directory does not answer: psctl checkpoint list says later what is saved");
     } else if (n.whole.number == 0 && n.in_part.number != 0) {
@@ -245,7 +245,7 @@ static enum psctl_exit save(struct psctl *c)
     int directory = psctl_directory(c);
     if (directory >= 0) {
         /* where this fails, the next call fails too and says why */
-        (void)ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_saved, &before);
+        (void)ps_checkpoints(c->session, psctl_left_ms(c), each_saved, &before);
     }
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
     struct failure f = save_now(c, 0, &number);
@@ -324,7 +324,7 @@ static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *ou
         psctl_error(c, PS_UNAVAILABLE, "the directory does not answer: which one is the latest is not known");
         return 0;
     }
-    ps_status st = ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_newest, &newest);
+    ps_status st = ps_checkpoints(c->session, psctl_left_ms(c), each_newest, &newest);
     if (st != PS_OK) {
         (void)psctl_last_failed(c, st);
     } else if (newest.whole.number == 0) {
@@ -390,7 +390,7 @@ static bool is_listed(struct psctl *c, uint64_t number, bool known)
 {
     struct sought s = {.number = number};
     int directory = psctl_directory(c);
-    bool heard = directory >= 0 && ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each_sought, &s) == PS_OK;
+    bool heard = directory >= 0 && ps_checkpoints(c->session, psctl_left_ms(c), each_sought, &s) == PS_OK;
     return heard ? s.listed : known;
 }
 

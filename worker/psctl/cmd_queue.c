@@ -27,8 +27,8 @@ static bool put_component(const struct psctl *c, ps_tuple *t, const ps_component
         psctl_error(c, data != NULL ? PS_INVALID_ARGUMENT : PS_RESOURCE_EXHAUSTED, "queue '%s': %s", c->argv[0],
                     data != NULL ? error : "out of memory");
     } else {
-        ps_status st =
-            is_text ? ps_tuple_put_strings(t, said, strings.texts, strings.lengths) : ps_tuple_put(t, said, data, bytes);
+        ps_status st = is_text ? ps_tuple_put_strings(t, said, strings.texts, strings.lengths, strings.count)
+                               : ps_tuple_put(t, said, data, bytes);
         good = st == PS_OK;
         if (!good) {
             (void)psctl_last_failed(c, st);

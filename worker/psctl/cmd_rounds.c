@@ -304,8 +304,7 @@ static enum psctl_exit show(struct psctl *c)
     struct answers all = {.round_count = 0};
     const int directory = psctl_directory(c);
     const bool heard =
-        directory >= 0 &&
-        psctl_heard(c, directory, ps_task_rounds(c->session, directory, psctl_left_ms(c), each_round, each_member, &all));
+        directory >= 0 && psctl_heard(c, directory, ps_rounds(c->session, psctl_left_ms(c), each_round, each_member, &all));
     for (int i = -1; psctl_next(c, -1, &i);) {
         all.at = ps_cluster_task_name(c->session, i);
         const ps_status st = ps_task_ages(c->session, i, psctl_left_ms(c), each_age, &all);

@@ -241,7 +241,7 @@ enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number, struct
         psctl_error(c, PS_UNAVAILABLE, "the directory does not answer; nothing was restored");
         return PSCTL_FAILED;
     }
-    ps_status st = ps_task_checkpoints(c->session, directory, psctl_left_ms(c), each, &s);
+    ps_status st = ps_checkpoints(c->session, psctl_left_ms(c), each, &s);
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }

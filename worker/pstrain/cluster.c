@@ -37,7 +37,7 @@ static int add_hosts(ps_cluster_spec *spec, const char *job, const char *hosts, 
 
 static int read_tf_config(const char *json, struct source *out, char *err)
 {
-    ps_status st = ps_cluster_spec_from_tf_config(json, &out->spec, out->type, &out->index);
+    ps_status st = ps_cluster_spec_from_tf_config(json, &out->spec, out->type, sizeof(out->type), &out->index);
     return st == PS_OK ? 0 : cli_error(err, "%s", ps_last_error());
 }
 

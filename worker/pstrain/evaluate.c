@@ -247,8 +247,7 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
     if (f->with.mode == PS_SYNC_NONE) {
         return;
     }
-    int directory = session_directory(s);
-    ps_status st = directory >= 0 ? ps_task_rounds(s, directory, TIMEOUT_MS, on_round, NULL, r) : PS_UNAVAILABLE;
+    const ps_status st = ps_rounds(s, TIMEOUT_MS, on_round, NULL, r);
     if (st != PS_OK) {
         say_note("what the directory has counted of the %s: %s", f->sync ? "rounds" : "steps", ps_last_error());
     }

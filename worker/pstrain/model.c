@@ -99,7 +99,8 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
     for (int l = 0; l < m->spec.layers; l++) {
         int64_t in = m->spec.units[l];
         int64_t out = m->spec.units[l + 1];
-        m->weights[l] = ps_param_get(s, model_variable_name(&m->spec, l, false, name), PS_SHAPE(in, out), ps_glorot(), &rule);
+        m->weights[l] =
+            ps_param_get(s, model_variable_name(&m->spec, l, false, name), PS_SHAPE(in, out), ps_glorot(PS_FAN_IN_OUT), &rule);
         m->biases[l] = ps_param_get(s, model_variable_name(&m->spec, l, true, name), PS_SHAPE(out), ps_zeros(), &rule);
     }
 }

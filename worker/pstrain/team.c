@@ -330,8 +330,7 @@ int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
     }
     ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
     st = st == PS_OK ? look(t, &seen) : st;
-    st = st == PS_OK && how == TEAM_COMES ? ps_task_rounds(t->session, session_directory(t->session), 0, on_round, NULL, &going)
-                                          : st;
+    st = st == PS_OK && how == TEAM_COMES ? ps_rounds(t->session, 0, on_round, NULL, &going) : st;
     const bool known = st == PS_OK && (seen.there || going.on); /* otherwise of an earlier run */
     st = known ? sign_read(t, aside, GOAL_NAME, &there) : st;
     if (known && st == PS_OK && how == TEAM_TELLS) {

@@ -350,7 +350,7 @@ static void network_open(struct network *n, const char *name, const char *spec)
     for (int i = 0; i < LAYERS; i++) {
         char text[16];
         (void)snprintf(text, sizeof(text), "w%d", i);
-        n->w[i] = ps_param_get(n->session, text, PS_SHAPE(width, width), ps_glorot(), ps_sgd(0.01f));
+        n->w[i] = ps_param_get(n->session, text, PS_SHAPE(width, width), ps_glorot(PS_FAN_IN_OUT), ps_sgd(0.01f));
         (void)snprintf(text, sizeof(text), "b%d", i);
         n->b[i] = ps_param_get(n->session, text, PS_SHAPE(width), ps_zeros(), ps_sgd(0.01f));
     }

@@ -188,8 +188,12 @@ TEST(test_initializers)
     assert_fails(psi_initializer_check(ps_normal(NAN, 1), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "mean nan");
     assert_fails(psi_initializer_check(ps_normal(0, 1e38), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err,
                  "also mean +- 9 stddev");
-    assert_ok(psi_initializer_check(ps_glorot(), PS_F64, &shape, &err), &err);
-    assert_fails(psi_initializer_check(ps_glorot(), PS_BOOL, &shape, &err), PS_INVALID_ARGUMENT, &err, "glorot_uniform");
+    assert_ok(psi_initializer_check(ps_glorot(PS_FAN_IN_OUT), PS_F64, &shape, &err), &err);
+    assert_fails(psi_initializer_check(ps_he_normal((ps_fan)2), PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                 "initializer he_normal: layout 2 of the fans is unknown");
+    assert_ok(psi_initializer_check(ps_he_normal(PS_FAN_OUT_IN), PS_F32, &shape, &err), &err);
+    assert_fails(psi_initializer_check(ps_glorot(PS_FAN_IN_OUT), PS_BOOL, &shape, &err), PS_INVALID_ARGUMENT, &err,
+                 "glorot_uniform");
     assert_fails(psi_initializer_check(ps_zeros(), (ps_dtype)11, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 11");
     const ps_shape empty = PS_SHAPE(0), unknown = {.rank = 1, .dims = {-1}};
     assert_ok(psi_initializer_check(ps_glorot(), PS_F32, &empty, &err), &err); /* both fans are 0, and nothing is drawn */
@@ -226,8 +230,12 @@ TEST(test_small_dtypes)
     assert_fails(psi_initializer_check(ps_ones(), PS_STRING, &shape, &err), PS_INVALID_ARGUMENT, &err,
                  "ps_variable_init_strings");
     for (int d = PS_F32; d <= PS_STRING; d++) {
-        const ps_initializer *random[] = {ps_uniform(0, 1), ps_normal(0, 1), ps_truncated_normal(0, 1),
-                                          ps_glorot(),      ps_he_normal(),  ps_he_uniform()};
+        const ps_initializer *random[] = {ps_uniform(0, 1),
+                                          ps_normal(0, 1),
+                                          ps_truncated_normal(0, 1),
+                                          ps_glorot(PS_FAN_IN_OUT),
+                                          ps_he_normal(PS_FAN_IN_OUT),
+                                          ps_he_uniform(PS_FAN_IN_OUT)};
         for (size_t i = 0; i < ARRAY_COUNT(random); i++) {
             bool good = d == PS_F32 || d == PS_F64 || d == PS_F16 || d == PS_BF16;
             assert_int_equal(psi_initializer_check(random[i], (ps_dtype)d, &shape, &err), good ? PS_OK : PS_INVALID_ARGUMENT);

@@ -100,8 +100,9 @@ TEST(test_same)
 
 TEST(test_split_does_not_matter)
 {
-    const ps_initializer *inits[] = {ps_uniform(-2, 3),         ps_normal(1, 2), ps_glorot(),
-                                     ps_truncated_normal(1, 2), ps_he_normal(),  ps_he_uniform()};
+    const ps_initializer *inits[] = {ps_uniform(-2, 3),           ps_normal(1, 2),
+                                     ps_glorot(PS_FAN_IN_OUT),    ps_truncated_normal(1, 2),
+                                     ps_he_normal(PS_FAN_IN_OUT), ps_he_uniform(PS_FAN_IN_OUT)};
     static const ps_dtype dtypes[] = {PS_F32, PS_F64, PS_F16, PS_BF16};
     const ps_shape shape = PS_SHAPE(100, 10);
     for (size_t k = 0; k < ARRAY_COUNT(inits); k++) {
@@ -217,7 +218,7 @@ TEST(test_glorot)
         psi_compute_fans(&shape, &fan_in, &fan_out);
         assert_true(fan_in == rows[i].fan_in && fan_out == rows[i].fan_out);
         double limit = sqrt(6 / (fan_in + fan_out));
-        psi_init_fill(ps_glorot(), PS_F64, &shape, 1, "g", 0, 10000, f64);
+        psi_init_fill(ps_glorot(PS_FAN_IN_OUT), PS_F64, &shape, 1, "g", 0, 10000, f64);
         struct moments m = moments_of(f64, 10000);
         assert_true(m.max < limit && m.max > 0.998 * limit && m.min >= -limit && m.min < -0.998 * limit);
     }
@@ -263,18 +264,58 @@ TEST(test_he)
         memcpy(shape.dims, rows[i].dims, sizeof(rows[i].dims));
         double variance = 2 / rows[i].fan_in;
         double bound = 2 * sqrt(variance) / .87962566103423978;
-        psi_init_fill(ps_he_normal(), PS_F64, &shape, 1, "h", 0, COUNT, f64);
+        psi_init_fill(ps_he_normal(PS_FAN_IN_OUT), PS_F64, &shape, 1, "h", 0, COUNT, f64);
         struct moments m = moments_of(f64, COUNT);
         assert_true(m.max <= bound && m.max > 0.99 * bound && m.min >= -bound && m.min < -0.99 * bound);
         assert_true(fabs(m.mean) < 5 * sqrt(variance) / sqrt(COUNT));
         assert_true(fabs(m.variance - variance) < 5 * variance * 1.17 / sqrt(COUNT));
         bound = sqrt(6 / rows[i].fan_in);
-        psi_init_fill(ps_he_uniform(), PS_F64, &shape, 1, "h", 0, COUNT, f64);
+        psi_init_fill(ps_he_uniform(PS_FAN_IN_OUT), PS_F64, &shape, 1, "h", 0, COUNT, f64);
         m = moments_of(f64, COUNT);
         assert_true(m.max < bound && m.max > 0.998 * bound && m.min >= -bound && m.min < -0.998 * bound);
         assert_true(fabs(m.mean) < 5 * sqrt(variance) / sqrt(COUNT));
         assert_true(fabs(m.variance - variance) < 5 * variance * 0.9 / sqrt(COUNT));
     }
+}
+
+/* PyTorch's shapes have the fans of TensorFlow's with the dimensions the other way round, and the same element gets the same
+ * value. The limits are those that torch/nn/init.py gives: fan_in = 3 3 16, fan_out = 3 3 32. */
+TEST(test_fan_layouts)
+{
+    static const struct {
+        int64_t tf[4], torch[4];
+        uint32_t rank;
+        double fan_in, fan_out;
+    } rows[] = {{{64, 10}, {10, 64}, 2, 64, 10},
+                {{3, 3, 16, 32}, {32, 16, 3, 3}, 4, 144, 288},
+                {{5, 2, 4}, {4, 2, 5}, 3, 10, 20},
+                {{7}, {7}, 1, 7, 7},
+                {{0}, {0}, 0, 1, 1}};
+    static double torch[COUNT], plain[COUNT];
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        ps_shape a = {.rank = rows[i].rank}, b = {.rank = rows[i].rank};
+        memcpy(a.dims, rows[i].tf, sizeof(rows[i].tf));
+        memcpy(b.dims, rows[i].torch, sizeof(rows[i].torch));
+        const ps_initializer *pairs[][2] = {{ps_glorot(PS_FAN_IN_OUT), ps_glorot(PS_FAN_OUT_IN)},
+                                            {ps_he_normal(PS_FAN_IN_OUT), ps_he_normal(PS_FAN_OUT_IN)},
+                                            {ps_he_uniform(PS_FAN_IN_OUT), ps_he_uniform(PS_FAN_OUT_IN)}};
+        const double bounds[] = {sqrt(6 / (rows[i].fan_in + rows[i].fan_out)), 2 * sqrt(2 / rows[i].fan_in) / .87962566103423978,
+                                 sqrt(6 / rows[i].fan_in)};
+        for (size_t k = 0; k < ARRAY_COUNT(pairs); k++) {
+            psi_init_fill(pairs[k][0], PS_F64, &a, 1, "w", 0, COUNT, f64);
+            psi_init_fill(pairs[k][1], PS_F64, &b, 1, "w", 0, COUNT, torch);
+            assert_memory_equal(f64, torch, sizeof(torch));
+            struct moments m = moments_of(torch, COUNT);
+            assert_true(m.max <= bounds[k] && m.max > 0.99 * bounds[k]);
+            const ps_initializer same = psi_initializer_plain(pairs[k][1], &b), kept = psi_initializer_plain(pairs[k][0], &a);
+            assert_int_equal(same.fan, PS_FAN_IN_OUT);
+            assert_true(same.kind != pairs[k][1]->kind && kept.kind == pairs[k][0]->kind);
+            psi_init_fill(&same, PS_F64, &b, 1, "w", 0, COUNT, plain);
+            assert_memory_equal(plain, torch, sizeof(torch));
+        }
+    }
+    const ps_shape empty = {.rank = 2, .dims = {0, 5}};
+    assert_int_equal(psi_initializer_plain(ps_he_normal(PS_FAN_OUT_IN), &empty).kind, PS_INIT_HE_NORMAL);
 }
 
 /* float16 and bfloat16: the float32 value, rounded; never high itself */

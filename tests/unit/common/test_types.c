@@ -60,9 +60,13 @@ TEST(test_constructors)
 {
     assert_int_equal(ps_zeros()->kind, PS_INIT_ZEROS);
     assert_int_equal(ps_ones()->kind, PS_INIT_ONES);
-    assert_int_equal(ps_glorot()->kind, PS_INIT_GLOROT_UNIFORM);
+    assert_int_equal(ps_glorot(PS_FAN_IN_OUT)->kind, PS_INIT_GLOROT_UNIFORM);
+    const ps_initializer *torch = ps_he_uniform(PS_FAN_OUT_IN);
+    assert_true(torch->kind == PS_INIT_HE_UNIFORM && torch->fan == PS_FAN_OUT_IN);
+    assert_int_equal(ps_he_uniform(PS_FAN_IN_OUT)->fan, PS_FAN_IN_OUT); /* another slot: both are there */
+    assert_int_equal(torch->fan, PS_FAN_OUT_IN);
     const ps_initializer *init = ps_constant(2.5);
-    assert_true(init->kind == PS_INIT_CONSTANT && init->a == 2.5 && init->b == 0 && init->reserved == 0);
+    assert_true(init->kind == PS_INIT_CONSTANT && init->a == 2.5 && init->b == 0 && init->fan == 0);
     init = ps_uniform(-1, 3);
     assert_true(init->kind == PS_INIT_UNIFORM && init->a == -1 && init->b == 3);
     init = ps_normal(1, 2);

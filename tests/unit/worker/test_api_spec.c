@@ -101,20 +101,21 @@ TEST(test_from_tf_config)
     int task = 7;
     assert_int_equal(ps_cluster_spec_from_tf_config("{\"cluster\":{\"ps\":[\"a:1\"],\"worker\":{\"5\":\"b:1\"}},"
                                                     "\"task\":{\"type\":\"worker\",\"index\":\"5\"}}",
-                                                    &spec, job, &task),
+                                                    &spec, job, sizeof(job), &task),
                      PS_OK);
     assert_string_equal(job, "worker");
     assert_int_equal(task, 5);
     assert_string_equal(ps_cluster_spec_text(spec), "ps=a:1;worker=5@b:1");
     ps_cluster_spec_free(spec);
-    assert_int_equal(ps_cluster_spec_from_tf_config("{}", &spec, job, &task), PS_OK);
+    assert_int_equal(ps_cluster_spec_from_tf_config("{}", &spec, job, sizeof(job), &task), PS_OK);
     assert_string_equal(job, "");
     assert_int_equal(task, -1);
+    expect_error(ps_cluster_spec_from_tf_config("{}", &spec, job, 63, &task), PS_INVALID_ARGUMENT, "out_job has 63 bytes, 64");
     ps_cluster_spec_free(spec);
-    assert_int_equal(ps_cluster_spec_from_tf_config("{}", &spec, NULL, NULL), PS_OK);
+    assert_int_equal(ps_cluster_spec_from_tf_config("{}", &spec, NULL, 0, NULL), PS_OK);
     ps_cluster_spec_free(spec);
     spec = NULL;
-    expect_error(ps_cluster_spec_from_tf_config("{\"cluster\":7}", &spec, job, &task), PS_INVALID_ARGUMENT,
+    expect_error(ps_cluster_spec_from_tf_config("{\"cluster\":7}", &spec, job, sizeof(job), &task), PS_INVALID_ARGUMENT,
                  "TF_CONFIG: cluster is a number");
     assert_null(spec);
 }
@@ -157,24 +158,28 @@ TEST(test_from_file)
 TEST(test_devices)
 {
     char out[PS_DEVICE_BYTES];
-    assert_int_equal(ps_device_canonical("/task:1/job:ps/cpu:0", out), PS_OK);
+    assert_int_equal(ps_device_canonical("/task:1/job:ps/cpu:0", out, sizeof(out)), PS_OK);
     assert_string_equal(out, "/job:ps/task:1/device:CPU:0");
-    expect_error(ps_device_canonical("/bus:1", out), PS_INVALID_ARGUMENT, "device '/bus:1': part 'bus:1'");
+    expect_error(ps_device_canonical("/bus:1", out, sizeof(out)), PS_INVALID_ARGUMENT, "device '/bus:1': part 'bus:1'");
     assert_string_equal(out, "/job:ps/task:1/device:CPU:0");
-    assert_int_equal(ps_device_merge("/job:ps/task:1", "/task:2/gpu:0", out), PS_OK);
+    assert_int_equal(ps_device_merge("/job:ps/task:1", "/task:2/gpu:0", out, sizeof(out)), PS_OK);
     assert_string_equal(out, "/job:ps/task:2/device:GPU:0");
-    expect_error(ps_device_merge("/x", "", out), PS_INVALID_ARGUMENT, "device '/x'");
-    expect_error(ps_device_merge("", "/y", out), PS_INVALID_ARGUMENT, "device '/y'");
+    expect_error(ps_device_canonical("/cpu:0", out, sizeof(out) - 1), PS_INVALID_ARGUMENT,
+                 "ps_device_canonical: out has 159 bytes, 160 are needed");
+    expect_error(ps_device_merge("/cpu:0", "", out, 0), PS_INVALID_ARGUMENT, "ps_device_merge: out has 0 bytes");
+    assert_string_equal(out, "/job:ps/task:2/device:GPU:0");
+    expect_error(ps_device_merge("/x", "", out, sizeof(out)), PS_INVALID_ARGUMENT, "device '/x'");
+    expect_error(ps_device_merge("", "/y", out, sizeof(out)), PS_INVALID_ARGUMENT, "device '/y'");
 }
 
 static void expect_place(ps_placer *p, const char *type, const char *device, bool pinned)
 {
     char out[PS_DEVICE_BYTES];
     bool is_pinned = !pinned;
-    assert_int_equal(ps_placer_place(p, type, 8, out, &is_pinned), PS_OK);
+    assert_int_equal(ps_placer_place(p, type, 8, out, sizeof(out), &is_pinned), PS_OK);
     assert_string_equal(out, device);
     assert_int_equal(is_pinned, pinned);
-    assert_int_equal(ps_placer_place(p, "NoOp", 0, out, NULL), PS_OK);
+    assert_int_equal(ps_placer_place(p, "NoOp", 0, out, sizeof(out), NULL), PS_OK);
 }
 
 TEST(test_placer)
@@ -208,8 +213,9 @@ TEST(test_placer)
     assert_int_equal(ps_placer_push_setter(p, &o), PS_OK);
     char out[PS_DEVICE_BYTES];
     static const char *const greedy[] = {"/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:1"};
+    expect_error(ps_placer_place(p, NULL, 1, out, sizeof(out) - 1, NULL), PS_INVALID_ARGUMENT, "out has 159 bytes"); /* no turn */
     for (size_t i = 0; i < COUNT(greedy); i++) {
-        assert_int_equal(ps_placer_place(p, NULL, i == 0 ? 100 : 10, out, NULL), PS_OK);
+        assert_int_equal(ps_placer_place(p, NULL, i == 0 ? 100 : 10, out, sizeof(out), NULL), PS_OK);
         assert_string_equal(out, greedy[i]);
     }
     expect_error(ps_placer_push(p, "/job:"), PS_INVALID_ARGUMENT, "device '/job:'");
@@ -235,7 +241,7 @@ TEST(test_null_arguments)
     char out[PS_DEVICE_BYTES];
     ps_cluster_spec *spec = spec_of("");
     expect_error(ps_cluster_spec_new("ps=a:1", NULL), PS_INVALID_ARGUMENT, "ps_cluster_spec_new: out_spec is NULL");
-    expect_error(ps_cluster_spec_from_tf_config(NULL, &spec, NULL, NULL), PS_INVALID_ARGUMENT, "json is NULL");
+    expect_error(ps_cluster_spec_from_tf_config(NULL, &spec, NULL, 0, NULL), PS_INVALID_ARGUMENT, "json is NULL");
     expect_error(ps_cluster_spec_add_job(NULL, "a", "b"), PS_INVALID_ARGUMENT, "spec is NULL");
     expect_error(ps_cluster_spec_add_job(spec, NULL, "b"), PS_INVALID_ARGUMENT, "job is NULL");
     expect_error(ps_cluster_spec_add_task(spec, "a", 0, NULL), PS_INVALID_ARGUMENT, "address is NULL");
@@ -245,12 +251,12 @@ TEST(test_null_arguments)
     assert_null(ps_cluster_spec_task_address(NULL, "ps", 0));
     assert_null(ps_cluster_spec_text(NULL));
     assert_null(ps_cluster_spec_as_dict(NULL));
-    expect_error(ps_device_canonical(NULL, out), PS_INVALID_ARGUMENT, "device is NULL");
-    expect_error(ps_device_merge("", NULL, out), PS_INVALID_ARGUMENT, "inner is NULL");
+    expect_error(ps_device_canonical(NULL, out, sizeof(out)), PS_INVALID_ARGUMENT, "device is NULL");
+    expect_error(ps_device_merge("", NULL, out, sizeof(out)), PS_INVALID_ARGUMENT, "inner is NULL");
     expect_error(ps_placer_push(NULL, ""), PS_INVALID_ARGUMENT, "placer is NULL");
     expect_error(ps_placer_push_setter(NULL, NULL), PS_INVALID_ARGUMENT, "placer is NULL");
     expect_error(ps_placer_pop(NULL), PS_INVALID_ARGUMENT, "placer is NULL");
-    expect_error(ps_placer_place(NULL, NULL, 0, out, NULL), PS_INVALID_ARGUMENT, "placer is NULL");
+    expect_error(ps_placer_place(NULL, NULL, 0, out, sizeof(out), NULL), PS_INVALID_ARGUMENT, "placer is NULL");
     ps_cluster_spec_free(spec);
 }
 

@@ -189,7 +189,7 @@ TEST(soft_placement)
         assert_non_null(strstr(ps_last_error(), "the cluster has /job:ps/task:0/device:CPU:0, /job:ps/task:1/device:CPU:0"));
         ps_variable *v = get_spec(soft, &spec);
         assert_string_equal(assigned(v), "/job:worker/task:1/device:CPU:0");
-        assert_int_equal(ps_device_canonical(missing[i], canonical), PS_OK);
+        assert_int_equal(ps_device_canonical(missing[i], canonical, sizeof(canonical)), PS_OK);
         assert_string_equal(ps_variable_requested_device(v), canonical);
     }
     ps_variable_spec spec = spec_of("fine");
