@@ -116,8 +116,8 @@ struct program {
     ps_session *s;
     struct model m;
     int64_t batch;
-    float *images; /* [batch][PIXELS] */
-    ps_tensor *x;
+    float *images;  /* [batch][PIXELS] */
+    struct input x; /* dense */
     ps_tensor y;
 };
 
@@ -135,9 +135,9 @@ static void program_begin(struct program *p, int64_t batch, const ps_session_opt
     }
     model_params(&p->m, p->s, ps_sgd(RATE));
     p->images = need(malloc((size_t)batch * PIXELS * sizeof(float)));
-    p->x = need(ps_tensor_new(batch, PIXELS));
+    p->x = (struct input){.count = batch, .dense = need(ps_tensor_new(batch, PIXELS))};
     int32_t *labels = ps_tensor_init(&p->y, PS_I32, batch, 1) == PS_OK ? ps_tensor_write(&p->y) : NULL;
-    float *x = ps_tensor_write(p->x);
+    float *x = ps_tensor_write(p->x.dense);
     if (labels == NULL || x == NULL) {
         fail("batch", ps_nn_error());
     }
@@ -153,7 +153,7 @@ static void program_begin(struct program *p, int64_t batch, const ps_session_opt
 static void program_end(struct program *p)
 {
     model_fini(&p->m);
-    ps_tensor_free(p->x);
+    ps_tensor_free(p->x.dense);
     ps_tensor_free(&p->y);
     free(p->images);
     (void)ps_session_close(p->s); /* one that asked nobody has nothing to say */
@@ -184,7 +184,7 @@ static struct program local_begin(int64_t batch, uint32_t threads)
 /* Forward and backward. */
 static void compute(struct program *p)
 {
-    model_step(&p->m, p->x, &p->y, NULL, NULL);
+    model_step(&p->m, &p->x, &p->y, NULL, NULL);
 }
 
 /* A model_ready_fn. */
@@ -196,7 +196,7 @@ static void descend(void *ctx, ps_param *param)
 
 static void local_step(struct program *p)
 {
-    model_step(&p->m, p->x, &p->y, descend, NULL);
+    model_step(&p->m, &p->x, &p->y, descend, NULL);
 }
 
 /* The products of a step, on memory of their shapes. */
@@ -296,8 +296,8 @@ static void first_wire(struct program *p)
 static void ps_step(struct program *p)
 {
     (void)ps_pull(p->s);
-    model_step(&p->m, p->x, &p->y, model_push_pull, p->s);
-    float *x = ps_tensor_write(p->x);
+    model_step(&p->m, &p->x, &p->y, model_push_pull, p->s);
+    float *x = ps_tensor_write(p->x.dense);
     if (x != NULL) {
         memcpy(x, p->images, (size_t)p->batch * PIXELS * sizeof(float));
     }

@@ -19,7 +19,6 @@ from cluster import Cluster, die_with_parent, free_port, main, path, run
 
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
-LIBSVM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "data", "libsvm")
 SANITIZED = path("").rstrip("/").endswith(("asan", "tsan"))  # these reserve address space of their own
 SIZES = {"F32": 4, "F64": 8, "I32": 4, "I64": 8, "BOOL": 1, "I8": 1, "U8": 1}
 
@@ -381,44 +380,6 @@ class Refused(unittest.TestCase):
         finally:
             self.cluster.tasks[1].send_signal(signal.SIGCONT)
         self.assertEqual(os.listdir(self.folder), [os.path.basename(self.file)])
-
-
-class Libsvm(unittest.TestCase):
-    def test_small(self):
-        """Two classes that a line divides; plain text, no test file."""
-        with tempfile.TemporaryDirectory(prefix="psd-files-") as folder:
-            name = os.path.join(folder, "points")
-            with open(name, "w", encoding="utf-8") as file:
-                for i in range(400):
-                    x, y = i % 20 / 20, i // 20 / 20
-                    file.write("%+d 1:%.2f 3:%.2f\n" % (1 if x > y else -1, x, y))
-            code, out, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--data", "libsvm:" + name, "--model", "softmax", "--epochs", "40",
-                                 "--learning_rate", "0.5", "--report", os.path.join(folder, "r.json"))
-            self.assertEqual(code, 0, err)
-            self.assertIn("label -1 is class 0, label +1 is class 1", out)
-            report = json.load(open(os.path.join(folder, "r.json"), encoding="utf-8"))
-            self.assertGreater(report["test_accuracy"], 0.85)
-            self.assertGreater(report["test_auc"], 0.95)
-            self.assertRegex(out, r"test auc (0\.9|1\.0)")
-            self.assertEqual(report["values"], 3 * 2 + 2)
-            with open(name, "a", encoding="utf-8") as file:
-                file.write("+1 3:1 2:1\n")
-            code, _, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--data", "libsvm:" + name)
-            self.assertEqual(code, 1)
-            self.assertIn(name + ":401: '2:1': expected an index above 3", err)
-
-    def test_adult(self):
-        if not os.path.exists(os.path.join(LIBSVM, "a9a.gz")):
-            self.skipTest("no a9a.gz in " + os.path.normpath(LIBSVM))
-        with tempfile.TemporaryDirectory(prefix="psd-files-") as folder:
-            name = os.path.join(folder, "r.json")
-            code, _, err = run(PSTRAIN, "--local", "ps=2,workers=2", "--data", "libsvm:%s/a9a.gz,%s/a9a.t.gz" % (LIBSVM, LIBSVM), "--model",
-                               "softmax", "--optimizer", "adagrad", "--learning_rate", "0.1", "--batch_size", "128", "--epochs", "5",
-                               "--report", name)
-            self.assertEqual(code, 0, err)
-            report = json.load(open(name, encoding="utf-8"))
-        self.assertGreaterEqual(report["test_accuracy"], 0.847)
-        self.assertGreaterEqual(report["test_auc"], 0.900)
 
 
 if __name__ == "__main__":

@@ -9,19 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-int batches_init(struct batches *b, const struct flags *f, const struct cluster *c, const struct dataset *data)
+int batches_init(struct batches *b, const struct flags *f, const struct cluster *c, const struct dataset *data, char *err)
 {
     int64_t rows = f->batch_size < data->train_count ? f->batch_size : data->train_count;
     *b = (struct batches){.f = f, .c = c, .data = data, .epoch = -1};
     b->order = malloc((size_t)data->train_count * sizeof(*b->order));
-    b->x = ps_tensor_new(rows, data->features);
-    return b->order != NULL && b->x != NULL && ps_tensor_init(&b->y, PS_I32, rows, 1) == PS_OK ? 0 : -1;
+    if (b->order == NULL || ps_tensor_init(&b->y, PS_I32, rows, 1) != PS_OK) {
+        return cli_error(err, "no memory for the order of %lld examples", (long long)data->train_count);
+    }
+    return input_init(&b->x, data, rows, input_wants_dense(f), err);
 }
 
 void batches_fini(struct batches *b)
 {
     free(b->order);
-    ps_tensor_free(b->x);
+    input_fini(&b->x);
     ps_tensor_free(&b->y);
     memset(b, 0, sizeof(*b));
 }
@@ -39,14 +41,15 @@ int64_t batches_epoch_steps(const struct batches *b, int trainer)
 static int gather(struct batches *b, int64_t first, int64_t rows)
 {
     b->rows = 0;
-    (void)ps_tensor_set_rows(b->x, rows); /* fits: they were made for a whole batch */
-    (void)ps_tensor_set_rows(&b->y, rows);
-    float *x = ps_tensor_write(b->x);
+    (void)ps_tensor_set_rows(&b->y, rows); /* fits: it was made for a whole batch */
     int32_t *y = ps_tensor_write(&b->y);
-    if (x == NULL || y == NULL) {
+    if (y == NULL) {
+        b->x.error = ps_nn_error();
         return -1;
     }
-    data_gather(b->data, &b->order[first], rows, x, y);
+    if (input_take(&b->x, b->data, &b->order[first], rows, y) != 0) {
+        return -1;
+    }
     b->rows = rows;
     return 0;
 }

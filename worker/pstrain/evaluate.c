@@ -16,6 +16,7 @@
 #include "report.h"
 #include "say.h"
 #include "session.h"
+#include "source.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -102,41 +103,47 @@ static int read_step(ps_session *s, int64_t *out_step)
 
 /* ---- the test ---- */
 
-/* One batch of test examples through m. 0, or -1: ps_nn_error(). */
-static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, float *scores, ps_tensor *x,
+/* One batch of test examples through m. 0, or -1: in->error. */
+static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, float *scores, struct input *in,
                       ps_tensor *y)
 {
-    ps_tensor_wrap(x, &data->test_x[at * data->features], rows, data->features);
-    ps_tensor_wrap_labels(y, &data->test_y[at], rows);
-    ps_tensor *logits = model_forward(m, x);
-    if (logits == NULL || ps_softmax_xent(logits, y, NULL, &m->loss) != PS_OK ||
-        ps_argmax_count(logits, y, &m->correct) != PS_OK) {
+    if (input_test(in, data, at, rows) != 0) {
         return -1;
     }
-    const float *z = ps_tensor_read(logits);
+    in->error = NULL;
+    ps_tensor_wrap_labels(y, &data->test_y[at], rows);
+    ps_tensor *logits = model_forward(m, in);
+    const float *z = NULL;
+    if (logits != NULL && ps_softmax_xent(logits, y, NULL, &m->loss) == PS_OK &&
+        ps_argmax_count(logits, y, &m->correct) == PS_OK) {
+        z = ps_tensor_read(logits);
+    }
     for (int64_t i = 0; z != NULL && scores != NULL && i < rows; i++) {
         scores[at + i] = z[2 * i + 1] - z[2 * i];
     }
     return z != NULL ? 0 : -1;
 }
 
-/* All test examples through m. scores: of two classes, how much rather 1 than 0; may be NULL. 0, or -1: ps_nn_error(). */
-static int test(struct model *m, const struct dataset *data, float *scores, struct report *r)
+/* All test examples through m. scores: of two classes, how much rather 1 than 0; may be NULL. Returns the exit status. */
+static int test(struct model *m, const struct dataset *data, bool wants_dense, float *scores, struct report *r)
 {
-    ps_tensor x = {0};
+    char err[CLI_ERR_BYTES];
+    struct input in;
     ps_tensor y = {0};
     double loss_sum = 0;
     double correct = 0;
-    int status = 0;
-    for (int64_t at = 0; at < data->test_count && status == 0; at += TEST_ROWS) {
+    int status = input_init(&in, data, TEST_ROWS, wants_dense, err) == 0 ? EXIT_DONE : say_error("test: %s", err);
+    for (int64_t at = 0; at < data->test_count && status == EXIT_DONE; at += TEST_ROWS) {
         int64_t rows = data->test_count - at < TEST_ROWS ? data->test_count - at : TEST_ROWS;
-        status = test_batch(m, data, at, rows, scores, &x, &y);
+        if (test_batch(m, data, at, rows, scores, &in, &y) != 0) {
+            status = say_error("test: %s", in.error != NULL ? in.error : ps_nn_error());
+        }
         loss_sum += ps_tensor_scalar(&m->loss) * (double)rows;
         correct += ps_tensor_scalar(&m->correct);
     }
-    ps_tensor_free(&x);
+    input_fini(&in);
     ps_tensor_free(&y);
-    if (status == 0) {
+    if (status == EXIT_DONE) {
         r->test_accuracy = correct / (double)data->test_count;
         r->test_loss = loss_sum / (double)data->test_count;
         r->test_auc = scores != NULL ? auc_of(scores, data->test_y, data->test_count) : NAN;
@@ -145,15 +152,13 @@ static int test(struct model *m, const struct dataset *data, float *scores, stru
 }
 
 /* Test m, whose global step is in r, and print the line. Returns the exit status. */
-static int test_and_say(struct model *m, const struct dataset *data, struct report *r)
+static int test_and_say(struct model *m, const struct dataset *data, bool wants_dense, struct report *r)
 {
     char auc[40] = "";
     bool binary = data->classes == 2;
     float *scores = binary ? malloc((size_t)data->test_count * sizeof(*scores)) : NULL;
     int status = !binary || scores != NULL ? EXIT_DONE : say_error("test: no memory");
-    if (status == EXIT_DONE && test(m, data, scores, r) != 0) {
-        status = say_error("test: %s", ps_nn_error());
-    }
+    status = status == EXIT_DONE ? test(m, data, wants_dense, scores, r) : status;
     free(scores);
     if (status != EXIT_DONE) {
         return status;
@@ -174,7 +179,7 @@ static int evaluate(ps_session *s, const struct model_spec *spec, const struct d
     struct model m;
     int status = model_init(&m, spec, TEST_ROWS) == 0 ? read_model(s, &m) : say_error("test: no memory");
     status = status == EXIT_DONE ? read_step(s, &r->global_step) : status;
-    status = status == EXIT_DONE ? test_and_say(&m, data, r) : status;
+    status = status == EXIT_DONE ? test_and_say(&m, data, false, r) : status;
     model_fini(&m);
     return status;
 }
@@ -192,9 +197,9 @@ int evaluate_init(struct model *m, const struct model_spec *spec)
     return model_init(m, spec, TEST_ROWS);
 }
 
-int evaluate_params(ps_session *s, struct model *m, const struct dataset *data, struct report *r)
+int evaluate_params(ps_session *s, const struct flags *f, struct model *m, const struct dataset *data, struct report *r)
 {
-    int status = test_and_say(m, data, r);
+    int status = test_and_say(m, data, input_wants_dense(f), r);
     r->ps = ps_ps_count(s);
     return status;
 }
@@ -266,16 +271,28 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
     say_result("steps by how many the worker was ahead of the slowest: %s\n", text);
 }
 
-int evaluate_after(const struct flags *f, const struct cluster *c, const struct model_spec *spec, const struct dataset *data,
-                   struct totals *totals)
+/* The model of this data as it is for the model on the ps tasks; again: say what became of it where that has changed. */
+static int adopted(const struct flags *f, ps_session *s, struct dataset *data, bool again, struct model_spec *out_spec)
 {
+    bool changed = false;
+    int status = source_adopt(f, s, data, &changed);
+    if (status == EXIT_DONE && (changed || !again)) {
+        source_say(data);
+    }
+    return status == EXIT_DONE ? source_model(f, data, out_spec) : status;
+}
+
+int evaluate_after(const struct flags *f, const struct cluster *c, struct dataset *data, struct totals *totals)
+{
+    struct model_spec spec;
     struct report r = {.ps = 0};
     int64_t timeout_ms = f->timeout_s * 1000 < TIMEOUT_MS ? f->timeout_s * 1000 : TIMEOUT_MS;
     ps_session *s = session_open(f, c, false, timeout_ms, true);
     if (s == NULL) {
         return EXIT_FAILED;
     }
-    int status = evaluate(s, spec, data, &r);
+    int status = adopted(f, s, data, true, &spec);
+    status = status == EXIT_DONE ? evaluate(s, &spec, data, &r) : status;
     totals->test_accuracy = r.test_accuracy;
     totals->test_loss = r.test_loss;
     fill(&r, f, c, totals);
@@ -284,7 +301,7 @@ int evaluate_after(const struct flags *f, const struct cluster *c, const struct 
     if (status == EXIT_DONE) {
         say_rounds(s, f, &r);
     }
-    status = status == EXIT_DONE ? digest(s, f, spec, &r) : status;
+    status = status == EXIT_DONE ? digest(s, f, &spec, &r) : status;
     status = status == EXIT_DONE ? report_write(s, f, &r) : status;
     (void)session_close(s); /* its errors were said */
     int shown = f->status_at_end ? report_status(c) : EXIT_DONE;
@@ -293,21 +310,16 @@ int evaluate_after(const struct flags *f, const struct cluster *c, const struct 
 
 /* ---- --eval ---- */
 
-static int evaluate_there(const struct flags *f, ps_session *s, const struct dataset *data)
+static int evaluate_there(const struct flags *f, ps_session *s, struct dataset *data)
 {
     struct report r = {.ps = ps_ps_count(s)};
     struct model_spec spec;
-    if (model_spec_parse(f->model, data->features, data->classes, &spec) != 0) {
-        return say_error("--model %s is not understood", f->model);
-    }
-    if (data->note[0] != '\0') {
-        (void)printf("%s\n", data->note);
-    }
     if (r.ps == 0) {
         (void)session_call_failed(PS_UNAVAILABLE, "--eval: the cluster cannot be reached");
         return EXIT_FAILED;
     }
-    int status = evaluate(s, &spec, data, &r);
+    int status = adopted(f, s, data, false, &spec);
+    status = status == EXIT_DONE ? evaluate(s, &spec, data, &r) : status;
     return status == EXIT_DONE ? evaluate_report(s, f, &spec, &r) : status;
 }
 
@@ -317,11 +329,8 @@ int evaluate_run(const struct flags *f)
     struct dataset data;
     struct cluster c = {.spec = NULL};
     int status = report_check(f);
-    if (status != EXIT_DONE) {
-        return status;
-    }
-    if (data_load(f->data, &data, err) != 0) {
-        return say_error("--data: %s", err);
+    if (status != EXIT_DONE || source_load(f, false, &data) != EXIT_DONE) {
+        return status != EXIT_DONE ? status : EXIT_FAILED;
     }
     if (ps_nn_open(NULL) != PS_OK) {
         status = say_error("%s", ps_nn_error());

@@ -19,6 +19,8 @@ enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */
 
 static const char *const restores[] = {"auto", "latest", "none", NULL}; /* of PSD_SERVER_SETTINGS, as the next */
 static const char *const recovers[] = {"partial", "cut", NULL};
+static const char *const bases[] = {"auto", "0", "1", NULL};            /* as data_options.base, plus 1 */
+static const char *const duplicates[] = {"error", "last", "sum", NULL}; /* as enum data_duplicates */
 
 /* tag: whom --local hands it on to */
 enum { TO_WORKERS = 1, TO_PS };
@@ -82,6 +84,17 @@ static const struct psi_option rows[] = {
          "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text "
          "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
          .group = "What is trained", .tag = TO_WORKERS),
+    FLAG("libsvm_base", base, ENUM, "auto", "0|1",
+         "The index of the first feature in sparse text; auto: 0 where index 0 occurs, else 1, and that is said",
+         .tag = TO_WORKERS, .choices = bases),
+    FLAG("libsvm_duplicates", duplicates, ENUM, "error", "WAY",
+         "Where a line of sparse text names an index twice: error, last (its last value counts) or sum", .tag = TO_WORKERS,
+         .choices = duplicates),
+    FLAG("libsvm_features", features, INT, "0", "N",
+         "Features of sparse text, where other files have higher indices than these; 0: as many as the files have, or the model "
+         "that "
+         "is there",
+         .tag = TO_WORKERS, .max = INT32_MAX),
     FLAG("model", model, TEXT, "mlp:128", "MODEL",
          "softmax (with two classes this is logistic regression, and it may be written logistic), or mlp:N,N,... with hidden "
          "layers of N units (relu)",
@@ -330,6 +343,18 @@ static int check_serial(struct flags *f, char *err)
     return 0;
 }
 
+/* What only sparse text has. */
+static int check_sparse(const struct flags *f, char *err)
+{
+    static const char *const of_it[] = {"libsvm_base", "libsvm_duplicates", "libsvm_features"};
+    for (size_t i = 0; strncmp(f->data, "libsvm:", 7) != 0 && i < sizeof(of_it) / sizeof(of_it[0]); i++) {
+        if (flags_given(f, of_it[i])) {
+            return cli_error(err, "--%s is of sparse text: give --data libsvm:TRAIN[,TEST] too", of_it[i]);
+        }
+    }
+    return 0;
+}
+
 /* Files and directories. */
 static int check_names(const struct flags *f, char *err)
 {
@@ -409,7 +434,7 @@ static int check(struct flags *f, char *err)
             "--model '%.100s': must be softmax (or logistic), or mlp: and 1 to %d layer sizes from 1 to %d, such as mlp:512,512",
             f->model, MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
     }
-    return check_names(f, err);
+    return check_sparse(f, err) != 0 ? -1 : check_names(f, err);
 }
 
 /* ---- the command line ---- */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_COUNT = 60, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
+enum { FLAGS_COUNT = 64, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts */ };
 
 struct flags {
     /* the cluster */
@@ -40,6 +40,9 @@ struct flags {
     bool spread;
     /* what is trained */
     const char *data;
+    int base;         /* of sparse text: data_options.base + 1 */
+    int duplicates;   /* enum data_duplicates */
+    int64_t features; /* 0: as many as the files have */
     const char *model;
     const char *optimizer;
     double learning_rate;

@@ -12,6 +12,7 @@
 #include "evaluate.h"
 #include "say.h"
 #include "session.h"
+#include "source.h"
 #include "stop.h"
 
 #include <ps_nn.h>
@@ -30,25 +31,29 @@ struct follower {
 
 static int prepare(struct follower *w, const struct cluster *c)
 {
-    char err[CLI_ERR_BYTES];
-    struct model_spec spec;
-    if (data_load(w->f->data, &w->data, err) != 0) {
-        return say_error("--data: %s", err);
-    }
-    if (w->data.note[0] != '\0') {
-        say_result("%s\n", w->data.note);
-    }
-    if (model_spec_parse(w->f->model, w->data.features, w->data.classes, &spec) != 0) {
-        return say_error("--model %s is not understood", w->f->model);
-    }
-    if (evaluate_init(&w->model, &spec) != 0) {
-        return say_error("test: no memory");
+    int status = source_load(w->f, false, &w->data);
+    status = status == EXIT_DONE ? source_model(w->f, &w->data, &w->model.spec) : status;
+    if (status != EXIT_DONE) {
+        return status;
     }
     if (ps_nn_open(NULL) != PS_OK) {
         return say_error("%s", ps_nn_error());
     }
     w->session = session_open(w->f, c, true, w->f->timeout_s * 1000, false);
     return w->session != NULL ? EXIT_DONE : EXIT_FAILED;
+}
+
+/* The data is one for the model that is there, and buffers are for both. */
+static int build(struct follower *w, ps_session *aside)
+{
+    struct model_spec spec;
+    int status = source_adopt(w->f, aside, &w->data, NULL);
+    status = status == EXIT_DONE ? source_model(w->f, &w->data, &spec) : status;
+    if (status != EXIT_DONE) {
+        return status;
+    }
+    source_say(&w->data);
+    return evaluate_init(&w->model, &spec) == 0 ? EXIT_DONE : say_error("test: no memory");
 }
 
 /* NOT_FOUND: *out_wait says for what to wait; NULL: there is another model. */
@@ -74,7 +79,7 @@ static ps_status find_model(const struct follower *w, ps_session *aside, const c
 }
 
 /* Somebody has made the model. It is looked for in a session beside, which a signal may end. */
-static int await_model(const struct follower *w, const struct cluster *c)
+static int await_model(struct follower *w, const struct cluster *c)
 {
     const char *wait = "";
     int64_t end_ms = cli_clock_ms() + SESSION_READY_TIMEOUT_MS, note_ms = cli_clock_ms() + NOTE_FIRST_MS;
@@ -93,8 +98,9 @@ static int await_model(const struct follower *w, const struct cluster *c)
                                       : wait == NULL     ? "this model is not there; the workers make it, with the same --model"
                                                          : "no trainer has made a model");
     }
+    int status = st == PS_OK ? build(w, aside) : EXIT_FAILED;
     (void)ps_session_close(aside);
-    return st == PS_OK ? EXIT_DONE : EXIT_FAILED;
+    return status;
 }
 
 static int begin(struct follower *w, const struct cluster *c)
@@ -129,7 +135,7 @@ static int test_now(struct follower *w)
     }
     w->tested = step;
     w->report.global_step = step;
-    return evaluate_params(w->session, &w->model, &w->data, &w->report);
+    return evaluate_params(w->session, w->f, &w->model, &w->data, &w->report);
 }
 
 static int follow(struct follower *w)

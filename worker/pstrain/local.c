@@ -16,6 +16,7 @@
 #include "say.h"
 #include "serve.h"
 #include "session.h"
+#include "source.h"
 #include "stop.h"
 #include "team.h"
 
@@ -274,11 +275,10 @@ static void end_group(struct local *l, bool workers, int within_ms)
     }
 }
 
-static int finish(struct local *l, const struct dataset *data)
+static int finish(struct local *l, struct dataset *data)
 {
     struct totals totals = {.complete = true};
     struct work *all = &totals.work;
-    struct model_spec spec;
     char text[2 * HOSTS_BYTES];
     struct cluster c = cluster_of(l, text);
     double loss = 0;
@@ -294,10 +294,7 @@ static int finish(struct local *l, const struct dataset *data)
     }
     all->loss = all->samples > 0 ? loss / (double)all->samples : NAN;
     all->epochs = (double)all->samples / (double)data->train_count;
-    if (model_spec_parse(l->f->model, data->features, data->classes, &spec) != 0) {
-        return say_error("--model %s is not understood", l->f->model);
-    }
-    return evaluate_after(l->f, &c, &spec, data, &totals);
+    return evaluate_after(l->f, &c, data, &totals);
 }
 
 static bool any_done(const struct local *l)
@@ -310,7 +307,7 @@ static bool any_done(const struct local *l)
     return false;
 }
 
-static int run(struct local *l, const struct dataset *data)
+static int run(struct local *l, struct dataset *data)
 {
     int status = make(l);
     if (status == EXIT_DONE) {
@@ -352,16 +349,12 @@ int local_run(const struct flags *f)
     if (status != EXIT_DONE) {
         return status;
     }
-    if (data_load(f->data, &data, err) != 0) {
-        return say_error("--data: %s", err); /* said once, not by each worker */
+    if (source_load(f, false, &data) != EXIT_DONE) {
+        return EXIT_FAILED; /* said once, not by each worker */
     }
-    free(data.train_x); /* this process only tests */
-    data.train_x = NULL;
     l.output.bar = isatty(STDOUT_FILENO) == 1;
-    if (data.note[0] != '\0') {
-        say_result("%s\n", data.note);
-    }
-    status = run(&l, &data);
+    source_say(&data);
+    status = data_keep_test(&data, err) == 0 ? run(&l, &data) : say_error("--data: %s", err);
     data_free(&data);
     return status; /* sockets are closed with this process */
 }

@@ -107,26 +107,38 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
 
 /* ---- forward and backward ---- */
 
-/* Of values that were read: on the CPU, in their memory. */
-static ps_status dense_of_values(struct model *m, int l, ps_tensor *x, ps_activation act)
+/* Of values that were read: on the CPU, in their memory. x: NULL in the first layer of sparse examples. */
+static ps_status dense_of_values(struct model *m, int l, const struct input *in, ps_tensor *x, ps_activation act)
 {
     ps_tensor *y = m->out[l];
-    const float *from = ps_tensor_read(x);
+    const float *from = x != NULL ? ps_tensor_read(x) : NULL;
     float *to = ps_tensor_write(y);
-    ps_status st = from != NULL && to != NULL ? PS_OK : PS_INTERNAL; /* ps_nn_error() */
-    st = st == PS_OK ? ps_nn_dense_forward(from, m->weight_values[l], m->bias_values[l], to, x->rows, x->cols, y->cols) : st;
+    const float *w = m->weight_values[l], *b = m->bias_values[l];
+    if (to == NULL || (x != NULL && from == NULL)) {
+        return PS_INTERNAL; /* ps_nn_error() */
+    }
+    ps_status st = x != NULL ? ps_nn_dense_forward(from, w, b, to, x->rows, x->cols, y->cols)
+                             : ps_nn_sparse_forward(&in->rows, w, b, to, y->cols);
     return st == PS_OK && act == PS_RELU ? ps_relu(y, y) : st;
 }
 
-ps_tensor *model_forward(struct model *m, ps_tensor *x)
+static ps_status layer_forward(struct model *m, int l, const struct input *in, ps_tensor *x)
 {
+    /* x (B,I), weights[l] (I,O), out[l] (B,O) */
+    ps_activation act = l < m->spec.layers - 1 ? PS_RELU : PS_LINEAR;
+    if (m->weights[l] == NULL) {
+        return dense_of_values(m, l, in, x, act);
+    }
+    return x != NULL ? ps_dense_act(x, m->weights[l], m->biases[l], act, m->out[l])
+                     : ps_sparse_act(&in->rows, m->weights[l], m->biases[l], act, m->out[l]);
+}
+
+ps_tensor *model_forward(struct model *m, const struct input *in)
+{
+    ps_tensor *x = in->dense;
     for (int l = 0; l < m->spec.layers; l++) {
-        /* x (B,I), weights[l] (I,O), out[l] (B,O) */
-        ps_activation act = l < m->spec.layers - 1 ? PS_RELU : PS_LINEAR;
-        (void)ps_tensor_set_rows(m->out[l], x->rows); /* fits: it was made for a whole batch */
-        ps_status st =
-            m->weights[l] != NULL ? ps_dense_act(x, m->weights[l], m->biases[l], act, m->out[l]) : dense_of_values(m, l, x, act);
-        if (st != PS_OK) {
+        (void)ps_tensor_set_rows(m->out[l], in->count); /* fits: it was made for a whole batch */
+        if (layer_forward(m, l, in, x) != PS_OK) {
             return NULL;
         }
         x = m->out[l];
@@ -140,18 +152,22 @@ void model_push_pull(void *session, ps_param *p)
 }
 
 /* The calls' statuses are not looked at: the first error sticks to the session, and everything after it does nothing. */
-void model_step(struct model *m, ps_tensor *x, ps_tensor *labels, model_ready_fn ready, void *ctx)
+void model_step(struct model *m, const struct input *in, ps_tensor *labels, model_ready_fn ready, void *ctx)
 {
-    ps_tensor *logits = model_forward(m, x);
+    ps_tensor *logits = model_forward(m, in);
     for (int l = 0; l < m->spec.layers; l++) {
-        (void)ps_tensor_set_rows(m->grad[l], x->rows);
+        (void)ps_tensor_set_rows(m->grad[l], in->count);
     }
     (void)ps_softmax_xent(logits, labels, m->grad[m->spec.layers - 1], &m->loss);
     (void)ps_argmax_count(logits, labels, &m->correct);
     for (int l = m->spec.layers - 1; l >= 0; l--) {
-        ps_tensor *in = l == 0 ? x : m->out[l - 1];
+        ps_tensor *x = l == 0 ? in->dense : m->out[l - 1];
         ps_tensor *dx = l == 0 ? NULL : m->grad[l - 1];
-        (void)ps_dense_act_backward(in, PS_RELU, m->grad[l], m->weights[l], m->biases[l], dx);
+        if (x != NULL) {
+            (void)ps_dense_act_backward(x, PS_RELU, m->grad[l], m->weights[l], m->biases[l], dx);
+        } else {
+            (void)ps_sparse_backward(&in->rows, m->grad[l], m->weights[l], m->biases[l]);
+        }
         if (ready != NULL) {
             ready(ctx, m->weights[l]);
             ready(ctx, m->biases[l]);

@@ -3,6 +3,8 @@
 #ifndef PSTRAIN_MODEL_H
 #define PSTRAIN_MODEL_H
 
+#include "input.h"
+
 #include <ps.h>
 #include <ps_nn.h>
 
@@ -39,22 +41,21 @@ int model_init(struct model *m, const struct model_spec *spec, int64_t batch);
 void model_fini(struct model *m);
 /** Get or create the variables, in order of first use. An error sticks to the session. */
 void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer);
-/** x (B, features) through all layers. Returns the logits; NULL on an error: ps_nn_error(), of parameters also in their session.
- */
-ps_tensor *model_forward(struct model *m, ps_tensor *x);
+/** A batch through all layers. Returns the logits; NULL on an error: ps_nn_error(), of parameters also in their session. */
+ps_tensor *model_forward(struct model *m, const struct input *in);
 /** The gradient of p is there, and its values are not needed any more in this step. */
 typedef void (*model_ready_fn)(void *ctx, ps_param *p);
 /** A model_ready_fn: its push-pull; ctx is the session. */
 void model_push_pull(void *session, ps_param *p);
 /**
- * One step but for its beginning, ps_pull(), and its end: forward, and backward. x and labels are the caller's again when it
+ * One step but for its beginning, ps_pull(), and its end: forward, and backward. in and labels are the caller's again when it
  * returns; ps_step_done() is the end, and what comes before it is hidden behind the wire of the push-pulls that it has begun.
  *
  * ready        called for each parameter, the last layer's first; NULL: the gradients stay in the parameters' buffers.
- * x            (B, features).
+ * in           the batch, B examples.
  * labels       (B, 1), int32.
  * m            loss and correct are those of this batch.
  */
-void model_step(struct model *m, ps_tensor *x, ps_tensor *labels, model_ready_fn ready, void *ctx);
+void model_step(struct model *m, const struct input *in, ps_tensor *labels, model_ready_fn ready, void *ctx);
 
 #endif

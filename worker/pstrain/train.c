@@ -23,6 +23,7 @@
 #include "say.h"
 #include "session.h"
 #include "shards.h"
+#include "source.h"
 #include "stop.h"
 #include "team.h"
 
@@ -70,33 +71,41 @@ struct trainer {
 
 /* ---- data and buffers ---- */
 
-static int prepare(struct trainer *t)
+/* The buffers of a model for the data as it is now. */
+static int build(struct trainer *t)
 {
     char err[CLI_ERR_BYTES];
     struct model_spec spec;
     int64_t batch = t->f->batch_size;
+    if (source_model(t->f, &t->data, &spec) != EXIT_DONE) {
+        return EXIT_FAILED;
+    }
+    batch = batch < t->data.train_count ? batch : t->data.train_count;
+    model_fini(&t->model);
+    batches_fini(&t->batch);
+    if (model_init(&t->model, &spec, batch) != 0) {
+        return say_error("no memory for batches of %" PRId64 " examples", batch);
+    }
+    return batches_init(&t->batch, t->f, t->c, &t->data, err) == 0 ? EXIT_DONE : say_error("%s", err);
+}
+
+static int prepare(struct trainer *t)
+{
     if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL) != PS_OK) { /* now, and not when all is lost */
         return say_error("--restore: %s", ps_last_error());
     }
     if (t->f->warm_start[0] != '\0' && ps_file_check(t->f->warm_start, NULL) != PS_OK) {
         return say_error("--warm_start: %s", ps_last_error());
     }
-    if (data_load(t->f->data, &t->data, err) != 0) {
-        return say_error("--data: %s", err);
-    }
-    if (t->data.note[0] != '\0' && t->c->chief && !t->alone) {
-        (void)printf("%s\n", t->data.note);
+    if (source_load(t->f, t->alone, &t->data) != EXIT_DONE) {
+        return EXIT_FAILED;
     }
     if (t->data.train_count < t->c->trainer_count) {
         return say_error("--%s: %d workers for %" PRId64 " examples", t->f->serial > 0 ? "serial" : "worker_hosts",
                          t->c->trainer_count, t->data.train_count);
     }
-    if (model_spec_parse(t->f->model, t->data.features, t->data.classes, &spec) != 0) {
-        return say_error("--model %s is not understood", t->f->model);
-    }
-    batch = batch < t->data.train_count ? batch : t->data.train_count;
-    if (model_init(&t->model, &spec, batch) != 0 || batches_init(&t->batch, t->f, t->c, &t->data) != 0) {
-        return say_error("no memory for batches of %" PRId64 " examples", batch);
+    if (build(t) != EXIT_DONE) {
+        return EXIT_FAILED;
     }
     if (batches_epoch_steps(&t->batch, t->c->trainer) == 0) {
         return say_error("--batch_size %" PRId64 ": the smallest of %d shares of %" PRId64 " examples has not one such batch",
@@ -119,6 +128,33 @@ static int balance(ps_session *s, const struct cluster *c)
     st = st == PS_OK ? ps_device_push_setter(s, &o) : st;
     ps_cluster_spec_free(spec);
     return st == PS_OK ? 0 : session_call_failed(st, "--placement balanced");
+}
+
+/* Labels and features of a model that is there already. */
+static int take_over(struct trainer *t)
+{
+    bool changed = false;
+    int status = source_adopt_aside(t->f, t->c, &t->data, &changed);
+    status = status == EXIT_DONE && changed ? build(t) : status;
+    if (status == EXIT_DONE && t->c->chief && !t->alone) {
+        source_say(&t->data);
+    }
+    return status;
+}
+
+/* The model is ready: what it was made with, by another chief or out of a file, is what counts. */
+static int compare(struct trainer *t)
+{
+    bool changed = false;
+    int status = source_adopt_aside(t->f, t->c, &t->data, &changed);
+    if (status == EXIT_DONE && t->data.classes != t->model.spec.units[t->model.spec.layers]) {
+        return say_error("--data %s: the model has %" PRId64 " classes and labels of %" PRId64, t->f->data,
+                         t->model.spec.units[t->model.spec.layers], t->data.classes);
+    }
+    if (status == EXIT_DONE && changed) {
+        source_say(&t->data);
+    }
+    return status;
 }
 
 enum { BEGUN = 0, AGAIN = 1, NOTHING_LEFT = 2 };
@@ -160,7 +196,13 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     if (strcmp(t->f->placement, "balanced") == 0 && balance(s, t->c) != 0) {
         return -1;
     }
+    if (take_over(t) != EXIT_DONE) {
+        return -1;
+    }
     model_params(&t->model, s, flags_optimizer(t->f));
+    if (t->c->chief && ps_session_status(s) == PS_OK && source_keep(t->f, t->c, &t->data) != EXIT_DONE) {
+        return -1;
+    }
     if (t->f->summaries[0] != '\0' && ps_add_summary_hook(s, t->f->summaries, SUMMARY_STEPS) != PS_OK) {
         return session_failed(s, "--summaries");
     }
@@ -171,6 +213,9 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     }
     if (st != PS_OK) {
         return session_failed(s, "the model is not ready");
+    }
+    if (compare(t) != EXIT_DONE) {
+        return -1;
     }
     t->chief = t->alone || t->f->serial > 0 ? t->c->chief : ps_is_chief(s);
     if (t->f->by_shards && !t->alone && !t->chief && t->team.run == 0) { /* who was to be chief has lost the lease */
@@ -266,11 +311,13 @@ static int64_t watch(struct trainer *t)
 {
     ps_recovery last = {.struct_bytes = sizeof(last)};
     int64_t lost = 0;
+    bool recovered = false;
     if (t->f->serial > 0) {
         return 0;
     }
     if (ps_monitored_last_recovery(t->session, &last) == PS_OK && last.count != (uint32_t)t->work.recoveries) {
         const bool another = last.replacements != t->replacements; /* by this recovery, or one before it */
+        recovered = true;
         t->work.recoveries = last.count;
         t->work.lost_steps = last.lost_steps_total;
         t->leads = false; /* its sign is that of another session */
@@ -300,6 +347,9 @@ static int64_t watch(struct trainer *t)
     }
     t->leads = t->leads && chief;
     t->chief = t->alone ? t->chief : chief;
+    if (recovered && t->chief) {
+        (void)source_keep(t->f, t->c, &t->data); /* said; a worker that comes later then takes what its file says */
+    }
     if (chief && !t->leads && cli_clock_ms() >= t->lead_at_ms && lead(t, false) != 0) {
         t->lead_at_ms = cli_clock_ms() + LEAD_AGAIN_MS;
     }
@@ -315,6 +365,10 @@ static int begin(struct trainer *t)
     while (result == AGAIN) {
         (void)session_close(t->session);
         t->session = NULL;
+        data_free(&t->data); /* it may have become one for the model that was reset */
+        if (source_load(t->f, true, &t->data) != EXIT_DONE || build(t) != EXIT_DONE) {
+            return -1;
+        }
         if (cli_clock_ms() >= deadline_ms) {
             (void)say_error("--fresh: the model was reset again and again");
             return -1;
@@ -400,7 +454,7 @@ static void gather(struct trainer *t, int64_t step)
         result = batches_round(&t->batch, step, t->c->trainer);
     }
     if (result != 0) {
-        (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
+        (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, t->batch.x.error);
     }
 }
 
@@ -449,10 +503,10 @@ static void round_of_all(struct trainer *t, struct epoch *e)
     struct batches *b = &t->batch;
     for (int w = 0; w < t->c->trainer_count && ps_session_status(t->session) == PS_OK; w++) {
         if (w > 0 && batches_round(b, b->step, w) != 0) {
-            (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, ps_nn_error());
+            (void)ps_session_fail(t->session, PS_RESOURCE_EXHAUSTED, t->batch.x.error);
             return;
         }
-        model_step(&t->model, b->x, &b->y, NULL, NULL);
+        model_step(&t->model, &b->x, &b->y, NULL, NULL);
         average_add(&t->average, &t->model);
         const struct measured m = measure(t, b->rows);
         count(t, e, &m);
@@ -514,7 +568,7 @@ static bool step(struct trainer *t, struct epoch *e)
     if (t->f->serial > 0) {
         round_of_all(t, e);
     } else {
-        model_step(&t->model, b->x, &b->y, model_push_pull, t->session);
+        model_step(&t->model, &b->x, &b->y, model_push_pull, t->session);
     }
     gather(t, b->step + 1); /* while the last gradients travel */
     const struct measured m = measure(t, rows);
@@ -620,7 +674,7 @@ static int chief_end(struct trainer *t)
     }
     (void)watch(t);
     struct totals totals = {.work = t->work, .first_step = t->first_step};
-    int status = evaluate_after(t->f, t->c, &t->model.spec, &t->data, &totals);
+    int status = evaluate_after(t->f, t->c, &t->data, &totals);
     if (t->f->summaries[0] != '\0' && status == EXIT_DONE) {
         (void)ps_step_value(t->session, "test_accuracy", totals.test_accuracy); /* written when the session is closed */
         (void)ps_step_value(t->session, "test_loss", totals.test_loss);

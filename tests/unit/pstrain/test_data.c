@@ -121,7 +121,7 @@ static void check_refused(const char *spec, const char *word1, const char *word2
     memset(&set, 0x55, sizeof(set));
     memset(&nothing, 0, sizeof(nothing));
     memset(err, 0, sizeof(err));
-    if (data_load(spec, &set, err) == 0) {
+    if (data_load(spec, NULL, &set, err) == 0) {
         fail_msg("%s was loaded; expected an error with '%s'", spec, word1);
     }
     assert_memory_equal(&set, &nothing, sizeof(set));
@@ -142,7 +142,7 @@ TEST(test_mnist_plain_and_gz)
     for (int gz = 0; gz < 2; gz++) {
         struct dataset set;
         write_mnist(gz);
-        assert_int_equal(data_load(mnist_spec(), &set, err), 0);
+        assert_int_equal(data_load(mnist_spec(), NULL, &set, err), 0);
         assert_int_equal(set.train_count, TRAIN);
         assert_int_equal(set.test_count, TEST);
         assert_int_equal(set.features, PIXELS);
@@ -188,7 +188,7 @@ TEST(test_mnist_cut_anywhere)
         }
     }
     struct dataset set;
-    assert_int_equal(data_load(mnist_spec(), &set, err), 0);
+    assert_int_equal(data_load(mnist_spec(), NULL, &set, err), 0);
     data_free(&set);
 }
 
@@ -207,7 +207,7 @@ TEST(test_mnist_gz_damaged)
     struct dataset good;
     int meaningless = 0;
     write_mnist(1);
-    assert_int_equal(data_load(mnist_spec(), &good, err), 0);
+    assert_int_equal(data_load(mnist_spec(), NULL, &good, err), 0);
     for (size_t file = 0; file < FILES; file++) {
         unsigned char bytes[1024];
         size_t count = read_whole(in_temp(names[file], ".gz"), bytes, sizeof(bytes));
@@ -215,7 +215,7 @@ TEST(test_mnist_gz_damaged)
             struct dataset set;
             bytes[bit / 8] ^= (unsigned char)(1U << (bit % 8));
             write_plain(in_temp(names[file], ".gz"), bytes, count);
-            if (data_load(mnist_spec(), &set, err) == 0) {
+            if (data_load(mnist_spec(), NULL, &set, err) == 0) {
                 assert_int_equal(same_data(&set, &good), 1);
                 data_free(&set);
                 meaningless++;
@@ -368,7 +368,7 @@ TEST(test_digits)
     setenv("PS_DATA_DIR", temp_dir, 1);
     mkdir(in_temp("digits", ""), 0700);
     write_plain(in_temp("digits/digits.csv.gz", ""), digits_text, digits_bytes); /* not compressed: read all the same */
-    assert_int_equal(data_load("digits", &again, err), 0);
+    assert_int_equal(data_load("digits", NULL, &again, err), 0);
     assert_memory_equal(set.train_x, again.train_x, (size_t)set.train_count * 64 * sizeof(float));
     assert_memory_equal(set.train_y, again.train_y, (size_t)set.train_count * sizeof(int32_t));
     assert_memory_equal(set.test_y, again.test_y, (size_t)set.test_count * sizeof(int32_t));

@@ -42,6 +42,11 @@ void data_free(struct dataset *set)
     free(set->test_x);
     free(set->train_y);
     free(set->test_y);
+    free(set->rows.ends);
+    free(set->rows.columns);
+    free(set->rows.values);
+    free(set->place);
+    free(set->labels);
     memset(set, 0, sizeof(*set));
 }
 
@@ -83,8 +88,13 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
 {
     size_t row_bytes = (size_t)set->features * sizeof(float);
     for (int64_t i = 0; i < count; i++) {
-        memcpy(&x[i * set->features], &set->train_x[indices[i] * set->features], row_bytes);
+        if (x != NULL && !data_is_sparse(set)) {
+            memcpy(&x[i * set->features], &set->train_x[indices[i] * set->features], row_bytes);
+        }
         y[i] = set->train_y[indices[i]];
+    }
+    if (x != NULL && data_is_sparse(set)) {
+        data_gather_dense(set, indices, count, x);
     }
 }
 
@@ -159,6 +169,12 @@ int data_file_end(struct data_file *file, char *err)
     int64_t got = read_some(file, &extra, 1, err);
     return got <= 0 ? (int)got
                     : cli_error(err, "%s: goes on at byte %" PRId64 ": expected its end there", file->path, file->position - 1);
+}
+
+double data_file_part(const struct data_file *file)
+{
+    int64_t read = gzoffset(file->gz);
+    return file->stored_bytes > 0 && read > 0 ? (double)read / (double)file->stored_bytes : 0;
 }
 
 void data_file_close(struct data_file *file)

@@ -9,19 +9,50 @@
 
 #include "common/cli/text.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum { DATA_NOTE_BYTES = 400, DATA_BASE_FOUND = -1 };
+
+/* Examples of which most values are 0, in compressed sparse rows: 8 bytes a value that is stored and 8 bytes a row. */
+struct data_rows {
+    int64_t count;
+    int64_t *ends;    /* [count]: row i has the values ends[i-1] .. ends[i]-1, row 0 from 0 on; NULL: the examples are dense */
+    int32_t *columns; /* from 0, rising strictly within a row */
+    float *values;    /* none is 0 */
+};
 
 struct dataset {
     int64_t train_count;
     int64_t test_count;
-    int64_t features; /* floats per example */
-    int64_t classes;  /* labels are 0 .. classes - 1 */
-    char note[120];   /* what the labels became; "": they were classes */
-    float *train_x;   /* [train_count][features]; of images in [0, 1] */
-    float *test_x;    /* [test_count][features] */
-    int32_t *train_y; /* [train_count] */
-    int32_t *test_y;  /* [test_count] */
+    int64_t features;           /* values per example, zeros included */
+    int64_t classes;            /* values of train_y and test_y are 0 .. classes - 1 */
+    char note[DATA_NOTE_BYTES]; /* one line for people: what the labels and the indices became; "": nothing became of them */
+    float *train_x;             /* dense: [train_count][features]; of images in [0, 1]; NULL: the examples are in rows */
+    float *test_x;              /* [test_count][features] */
+    int32_t *train_y;           /* [train_count] */
+    int32_t *test_y;            /* [test_count] */
+    /* of sparse text: */
+    struct data_rows rows; /* all examples, in the order of the files */
+    int64_t *place;        /* [train_count + test_count]: the row of each example, those of training first */
+    double *labels;        /* [classes]: the label that is this class; NULL: a label is its class */
+    int64_t used;          /* features that occur: the highest column + 1 */
+    int base;              /* 0 or 1: the index of column 0 in the files */
+    bool base_given;       /* base is what data_options.base said */
+    bool has_index_0;      /* it occurs in the files */
+};
+
+/* What a line of sparse text that names an index twice is. */
+enum data_duplicates { DATA_DUPLICATES_REFUSED, DATA_DUPLICATES_LAST, DATA_DUPLICATES_ADDED };
+
+struct data_options {
+    int base; /* of indices: 0, 1, or DATA_BASE_FOUND: 0 where index 0 occurs in one of the files, else 1 */
+    enum data_duplicates duplicates; /* the last value counts, or their sum */
+    int64_t features;                /* 0: as many as the highest index of the files says */
+    /* Now and then while a file of sparse text is read: part, 0 to 1, of its bytes are; NULL: nobody is told. */
+    void (*progress)(void *ctx, const char *path, int64_t rows, double part);
+    void *ctx;
 };
 
 /**
@@ -32,11 +63,13 @@ struct dataset {
  *            of the program's directory and in the installation's data directory.
  * mnist:DIR  DIR/train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k files, each plain or with .gz.
  *
- * libsvm:TRAIN[,TEST]  LIBSVM's sparse text, plain or gzip; without TEST a fifth of TRAIN is kept for the test.
+ * libsvm:TRAIN[,TEST]  LIBSVM's sparse text, plain or gzip; without TEST a fifth of TRAIN is kept for the test. Any finite
+ * numbers are labels: the classes are the different labels of both files in rising order.
  *
+ * options    borrows; only sparse text looks at it; NULL: {.base = DATA_BASE_FOUND}.
  * out        gives; free with data_free(). All zeros on failure.
  */
-int data_load(const char *spec, struct dataset *out, char *err);
+int data_load(const char *spec, const struct data_options *options, struct dataset *out, char *err);
 /** Frees the arrays and zeroes the struct; a zeroed one is fine. */
 void data_free(struct dataset *set);
 
@@ -44,7 +77,34 @@ void data_free(struct dataset *set);
 int data_load_digits(const char *path, struct dataset *out, char *err);
 int data_load_mnist(const char *dir, struct dataset *out, char *err);
 /** test_path NULL: a split. */
-int data_load_libsvm(const char *train_path, const char *test_path, struct dataset *out, char *err);
+int data_load_libsvm(const char *train_path, const char *test_path, const struct data_options *options, struct dataset *out,
+                     char *err);
+/** True of examples in rows. */
+static inline bool data_is_sparse(const struct dataset *set)
+{
+    return set->rows.ends != NULL;
+}
+
+/* What is known of a model that is there already. */
+struct data_known {
+    const double *labels; /* [classes], rising; NULL: not known */
+    int64_t classes;
+    int base;         /* 0, 1, or DATA_BASE_FOUND: not known */
+    int64_t features; /* of the first layer; 0: not known */
+};
+
+/**
+ * Make the classes, the columns and the features of a sparse set those of a model. Where the base was only found it becomes the
+ * model's; note says the result.
+ *
+ * known      borrows; what is not known of the model stays as the files say.
+ * Returns    0, or -1 with a line in err and set as it was: a label that the model does not have, an index 0 where the model's
+ *            begin at 1, another base than data_options.base, an index above the model's features.
+ */
+int data_adopt(struct dataset *set, const struct data_known *known, char *err);
+/** Give up the training examples of any set: train_count stays, and only the test examples are there. 0, or -1 without memory;
+ * the set is as it was then. */
+int data_keep_test(struct dataset *set, char *err);
 
 /** Permutation of 0 .. count-1 into order: depends on count, seed and stream only (Fisher-Yates over splitmix64). */
 void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order);
@@ -65,8 +125,17 @@ void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count,
 void data_share(int64_t count, uint64_t seed, uint64_t epoch, int64_t worker_index, int64_t worker_count, int64_t *order,
                 int64_t *out_first, int64_t *out_count);
 
-/** Copy the training examples indices[0 .. count-1] into a batch: x [count][features], y [count]. */
+/** Copy the training examples indices[0 .. count-1] into a batch: x [count][features], or NULL where only y is wanted, y [count].
+ */
 void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, int32_t *y);
+/* Of sparse sets; an example below train_count is one of training, train_count + i is one of the test. */
+/** The values that are stored of count examples. */
+int64_t data_rows_values(const struct dataset *set, const int64_t *examples, int64_t count);
+/** Copy them into rows: ends [count], columns and values [data_rows_values(), which is at most INT32_MAX]. */
+void data_gather_rows(const struct dataset *set, const int64_t *examples, int64_t count, int32_t *ends, int32_t *columns,
+                      float *values);
+/** Copy them into dense rows: x [count][features]. */
+void data_gather_dense(const struct dataset *set, const int64_t *examples, int64_t count, float *x);
 
 /* ---- for the readers ---------------------------------------------------------------------------------------------------- */
 
@@ -90,6 +159,12 @@ int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *
 int64_t data_file_line(struct data_file *file, char *line, int room, char *err);
 /** Nothing may follow (this also makes zlib verify its checksum). */
 int data_file_end(struct data_file *file, char *err);
+/** How much of the stored file is read, 0 to 1. */
+double data_file_part(const struct data_file *file);
+/** What the labels of classes 0 .. classes-1 are, for people: "labels -1, 1 are classes 0, 1". Returns buf. */
+const char *data_labels_text(const double *labels, int64_t classes, char *buf, size_t n);
+/** Write note anew. */
+void data_note(struct dataset *set);
 /** NULL in gz is fine. */
 void data_file_close(struct data_file *file);
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LIBSVM's sparse text: a line per example, `LABEL INDEX:VALUE INDEX:VALUE ...`, indices rising from 1, what is not named is 0;
- * `#` begins a comment. Plain or gzip.
+ * LIBSVM's sparse text: a line per example, `LABEL [qid:N] INDEX:VALUE INDEX:VALUE`, what is not named is 0; `#` begins a
+ * comment. Plain or gzip, with or without a byte order mark of UTF-8.
  *
- * Happy path: each file line by line into lists of what is not zero -> the labels of both files are mapped to classes -> dense
- * rows of as many features as the highest index of both files. Without a file of test examples a fifth, by a fixed shuffle.
- * Failure modes: what is no number, an index that is 0, too high or does not rise, a line that is too long, labels that are no
- * classes: FILE:LINE and what was expected.
+ * Happy path: each file line by line into compressed sparse rows -> the different labels of both files in rising order are the
+ * classes -> column 0 is index 0 where that occurs, else index 1. Without a file of test examples a fifth, by a fixed shuffle.
+ * Indices of a line in any order are sorted; values of 0 take no memory.
+ * Failure modes: what is no number, an index that is named twice (or its values are added up, or the last one counts), one that
+ * no model has weights for, a line that is too long, several labels in a line, labels that are measurements and no classes:
+ * FILE:LINE and what was expected.
  */
 #include "data.h"
 
@@ -15,126 +17,57 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-    LINE_BYTES_MAX = 1 << 20,
-    INDEX_MAX = 1 << 20,
+    LINE_BYTES_FIRST = 64 << 10,
+    LINE_BYTES_MAX = 16 << 20, /* a million values */
     CLASSES_MAX = 65536,
+    FRACTIONS_MAX = 100,       /* classes where not all labels are whole numbers; a regression has more different labels */
+    INDEX_MAX = INT32_MAX - 1, /* 8 GiB of weights for one output; see WEIGHTS_MAX of input.h */
+    PROGRESS_ROWS = 1 << 12,
     SPLIT_SEED = 20160101, /* of the test examples where no file has them */
     TEST_SHARE = 5         /* one of so many */
 };
 
 struct entry {
-    int32_t column; /* from 0 */
+    int64_t index; /* as it stands there */
     float value;
+    int32_t at; /* in its line */
 };
 
-struct row {
-    int64_t end;   /* entries before its end */
-    int32_t label; /* as it stands there */
-};
-
-/* The examples of one file. */
-struct examples {
-    const char *path;
-    struct entry *entries;
-    int64_t entry_count, entry_room;
-    struct row *rows;
-    int64_t count, room;
-    int64_t columns; /* the highest index */
+/* What was read so far, of both files: columns are indices as they stand there. */
+struct reading {
+    const struct data_options *options;
+    struct data_rows rows;
+    double *row_labels;
+    int64_t row_room, value_count, value_room;
+    double *labels; /* the different ones, rising */
+    int64_t label_count, label_room;
+    bool fractions;       /* of them */
+    int64_t index_max;    /* -1: none yet */
+    bool has_index_0;     /* likewise */
+    int64_t qids, joined; /* lines with a qid; values that were added up or overwritten */
+    struct entry *line;   /* entries of the line that is read */
+    int64_t line_count, line_room;
 };
 
 /* Where the reader is. */
 struct reader {
     struct data_file file;
-    char *line;     /* LINE_BYTES_MAX + 2 */
+    char *line;
+    int64_t line_room;
     int64_t number; /* of the line, from 1 */
+    struct reading *all;
 };
-
-static void examples_free(struct examples *e)
-{
-    free(e->entries);
-    free(e->rows);
-    memset(e, 0, sizeof(*e));
-}
 
 /* ---- lines ---- */
 
-/* The next line into r->line, without its end. 1: there is one; 0: the file ends; -1. */
-static int next_line(struct reader *r, char *err)
+static int no_memory(const struct reader *r, char *err)
 {
-    int64_t n = data_file_line(&r->file, r->line, LINE_BYTES_MAX + 2, err);
-    if (n <= 0) {
-        return (int)n;
-    }
-    r->number++;
-    n -= r->line[n - 1] == '\n' ? 1 : 0;
-    r->line[n] = '\0';
-    if (n > LINE_BYTES_MAX) {
-        return cli_error(err, "%s:%" PRId64 ": the line is longer than %d bytes", r->file.path, r->number, LINE_BYTES_MAX);
-    }
-    return (int64_t)strlen(r->line) == n ? 1 : cli_error(err, "%s:%" PRId64 ": a byte 0 in the line", r->file.path, r->number);
-}
-
-/* ---- one line ---- */
-
-static const char BLANKS[] = " \t\r";
-
-static bool ends_word(char c)
-{
-    return strchr(BLANKS, c) != NULL; /* the end of the text too */
-}
-
-static int bad(const struct reader *r, const char *at, const char *expected, char *err)
-{
-    int n = (int)strcspn(at, BLANKS);
-    return cli_error(err, "%s:%" PRId64 ": '%.*s': expected %s", r->file.path, r->number, n < 40 ? n : 40, at, expected);
-}
-
-/* LABEL at the start of the line: a whole number. */
-static int read_label(const struct reader *r, char **p, int32_t *out, char *err)
-{
-    char *end = NULL;
-    errno = 0;
-    double label = strtod(*p, &end);
-    if (end == *p || !ends_word(*end) || !isfinite(label) || label != floor(label) || label < -1 || label >= CLASSES_MAX) {
-        return bad(r, *p, "a label: -1 or +1, or a class from 0 to 65535", err);
-    }
-    *out = (int32_t)label;
-    *p = end;
-    return 0;
-}
-
-/* INDEX:VALUE */
-static int read_entry(const struct reader *r, char **p, int64_t before, struct entry *out, char *err)
-{
-    char *end = NULL;
-    char text[128];
-    errno = 0;
-    long long index = **p >= '0' && **p <= '9' ? strtoll(*p, &end, 10) : -1;
-    if (end == NULL || *end != ':' || index < 0) {
-        return bad(r, *p, "INDEX:VALUE with a whole number for INDEX", err);
-    }
-    if (index == 0 || errno != 0 || index > INDEX_MAX) {
-        (void)snprintf(text, sizeof(text), "an index from 1 to %d", INDEX_MAX);
-        return bad(r, *p, text, err);
-    }
-    if (index <= before) {
-        (void)snprintf(text, sizeof(text), "an index above %" PRId64 ", the one before it", before);
-        return bad(r, *p, text, err);
-    }
-    char *value_at = end + 1;
-    double value = ends_word(*value_at) ? NAN : strtod(value_at, &end);
-    if (end == value_at || !ends_word(*end) || !isfinite(value) || fabs(value) > FLT_MAX) {
-        return bad(r, *p, "a finite number behind the colon, not beyond float32", err);
-    }
-    *out = (struct entry){(int32_t)(index - 1), (float)value};
-    *p = end;
-    return 0;
+    return cli_error(err, "%s:%" PRId64 ": no memory", r->file.path, r->number);
 }
 
 /* items with room for one more of item_bytes; NULL: no memory, items is as it was. */
@@ -149,202 +82,467 @@ static void *grow(void *items, int64_t count, int64_t *room, size_t item_bytes)
     return grown;
 }
 
-static int no_memory(const struct reader *r, char *err)
+static int wrong_bytes(const struct reader *r, const char *what, char *err)
 {
-    return cli_error(err, "%s:%" PRId64 ": no memory", r->file.path, r->number);
+    return cli_error(err, "%s:%" PRId64 ": %s", r->file.path, r->number, what);
 }
 
-static int add_example(struct examples *e, int32_t label, const struct reader *r, char *err)
+/* The bytes of the next line, its newline included; 0: the file ends; -1. */
+static int64_t line_bytes(struct reader *r, char *err)
 {
-    struct row *rows = grow(e->rows, e->count, &e->room, sizeof(*rows));
-    if (rows == NULL) {
+    int64_t n = 0;
+    for (;;) {
+        if (n + 1 >= r->line_room) {
+            int64_t more = r->line_room == 0 ? LINE_BYTES_FIRST : 2 * r->line_room;
+            more = more > LINE_BYTES_MAX + 2 ? LINE_BYTES_MAX + 2 : more;
+            char *grown = more > r->line_room ? realloc(r->line, (size_t)more) : NULL;
+            if (grown == NULL) {
+                return more > r->line_room ? no_memory(r, err) : n; /* too long: the caller says so */
+            }
+            r->line = grown;
+            r->line_room = more;
+        }
+        int64_t got = data_file_line(&r->file, r->line + n, (int)(r->line_room - n), err);
+        if (got <= 0) {
+            return got < 0 ? -1 : n;
+        }
+        n += got;
+        if (r->line[n - 1] == '\n') {
+            return n;
+        }
+    }
+}
+
+/* The next line into r->line, without its end. 1: there is one; 0: the file ends; -1. */
+static int next_line(struct reader *r, char *err)
+{
+    r->number++;
+    int64_t n = line_bytes(r, err);
+    if (n <= 0) {
+        return (int)n;
+    }
+    n -= r->line[n - 1] == '\n' ? 1 : 0;
+    r->line[n] = '\0';
+    if (n > LINE_BYTES_MAX) {
+        return cli_error(err, "%s:%" PRId64 ": the line is longer than %d bytes", r->file.path, r->number, LINE_BYTES_MAX);
+    }
+    if (r->number == 1 && (strncmp(r->line, "\xff\xfe", 2) == 0 || strncmp(r->line, "\xfe\xff", 2) == 0)) {
+        return wrong_bytes(r, "this is UTF-16 text: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)", err);
+    }
+    if (r->number == 1 && strncmp(r->line, "\xef\xbb\xbf", 3) == 0) {
+        memmove(r->line, r->line + 3, (size_t)(n - 3) + 1);
+        n -= 3;
+    }
+    return (int64_t)strlen(r->line) == n ? 1 : wrong_bytes(r, "a byte 0 in the line", err);
+}
+
+/* ---- labels ---- */
+
+static const char BLANKS[] = " \t\r";
+
+static bool ends_word(char c)
+{
+    return strchr(BLANKS, c) != NULL; /* the end of the text too */
+}
+
+static int bad(const struct reader *r, const char *at, const char *expected, char *err)
+{
+    int n = (int)strcspn(at, BLANKS);
+    return cli_error(err, "%s:%" PRId64 ": '%.*s': expected %s", r->file.path, r->number, n < 40 ? n : 40, at, expected);
+}
+
+/* Note that there is this label. */
+static int see_label(const struct reader *r, double label, char *err)
+{
+    struct reading *all = r->all;
+    int64_t low = 0, high = all->label_count;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (all->labels[middle] < label) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (low < all->label_count && all->labels[low] == label) {
+        return 0;
+    }
+    all->fractions = all->fractions || label != floor(label);
+    if (all->label_count >= (all->fractions ? FRACTIONS_MAX : CLASSES_MAX)) {
+        return cli_error(
+            err,
+            "%s:%" PRId64 ": %.15g is the label number %" PRId64 " that differs from all before it%s: pstrain tells classes "
+            "apart and fits no measurements (regression)",
+            r->file.path, r->number, label, all->label_count + 1, all->fractions ? ", and not all are whole numbers" : "");
+    }
+    double *grown = grow(all->labels, all->label_count, &all->label_room, sizeof(*grown));
+    if (grown == NULL) {
         return no_memory(r, err);
     }
-    e->rows = rows;
-    e->rows[e->count++] = (struct row){e->entry_count, label};
+    all->labels = grown;
+    memmove(&grown[low + 1], &grown[low], (size_t)(all->label_count - low) * sizeof(*grown));
+    grown[low] = label;
+    all->label_count++;
     return 0;
 }
 
-static int read_line(const struct reader *r, struct examples *e, char *err)
+/* LABEL at the start of the line. */
+static int read_label(const struct reader *r, char **p, double *out, char *err)
+{
+    char *end = NULL;
+    size_t word = strcspn(*p, BLANKS);
+    double label = strtod(*p, &end);
+    if (memchr(*p, ':', word) != NULL) {
+        return bad(r, *p, "a label before it", err);
+    }
+    if (memchr(*p, ',', word) != NULL) {
+        return bad(r, *p, "one label: several in a line (multi-label) are not trained", err);
+    }
+    if (end == *p || !ends_word(*end) || !isfinite(label)) {
+        return bad(r, *p, "a label, a finite number", err);
+    }
+    *out = label + 0.0; /* -0 is 0 */
+    *p = end;
+    return see_label(r, *out, err);
+}
+
+/* ---- one line ---- */
+
+/* qid:N, the query that a line belongs to; it is not used. */
+static int read_qid(const struct reader *r, char **p, char *err)
+{
+    size_t digits = strspn(*p + 4, "0123456789");
+    if (digits == 0 || !ends_word((*p)[4 + digits])) {
+        return bad(r, *p, "qid: and a whole number", err);
+    }
+    *p += 4 + digits;
+    r->all->qids++;
+    return 0;
+}
+
+static int index_too_high(const struct reader *r, const char *at, int64_t index, char *err)
+{
+    char text[160];
+    if (index == INT64_MAX) {
+        return bad(r, at, "an index below 2147483647", err);
+    }
+    (void)snprintf(text, sizeof(text),
+                   "an index below %d: one float32 for each up to it would be %.0f bytes, the most is 1073741824 (1 GiB)",
+                   INT32_MAX, 4.0 * (double)index);
+    return bad(r, at, text, err);
+}
+
+/* INDEX:VALUE */
+static int read_entry(const struct reader *r, char **p, struct entry *out, char *err)
+{
+    char *end = NULL;
+    errno = 0;
+    long long index = **p >= '0' && **p <= '9' ? strtoll(*p, &end, 10) : -1;
+    if (end == NULL || *end != ':') {
+        return bad(r, *p, "INDEX:VALUE with a whole number for INDEX", err);
+    }
+    if (index == 0 && r->all->options->base == 1) {
+        return bad(r, *p, "an index from 1 on; --libsvm_base 0 where they begin at 0", err);
+    }
+    if (errno != 0 || index > INDEX_MAX) {
+        return index_too_high(r, *p, errno != 0 ? INT64_MAX : (int64_t)index, err);
+    }
+    char *value_at = end + 1;
+    double value = ends_word(*value_at) ? NAN : strtod(value_at, &end);
+    if (end > value_at && *end == ':') {
+        return bad(r, *p, "INDEX:VALUE; FIELD:INDEX:VALUE is LIBFFM's format", err);
+    }
+    if (end == value_at || !ends_word(*end) || !isfinite(value) || fabs(value) > FLT_MAX) {
+        return bad(r, *p, "a finite number behind the colon, not beyond float32", err);
+    }
+    *out = (struct entry){index, (float)value, (int32_t)r->all->line_count};
+    *p = end;
+    return 0;
+}
+
+static int by_index(const void *a, const void *b)
+{
+    const struct entry *x = a;
+    const struct entry *y = b;
+    return x->index != y->index ? (x->index > y->index) - (x->index < y->index) : x->at - y->at;
+}
+
+/* Two values of one index: what stands first becomes both. */
+static int join(const struct reader *r, struct entry *first, const struct entry *next, char *err)
+{
+    enum data_duplicates way = r->all->options->duplicates;
+    if (way == DATA_DUPLICATES_REFUSED) {
+        return cli_error(err,
+                         "%s:%" PRId64 ": index %" PRId64
+                         " is there twice: --libsvm_duplicates last takes the last value, sum adds "
+                         "them up",
+                         r->file.path, r->number, first->index);
+    }
+    first->value = way == DATA_DUPLICATES_LAST ? next->value : first->value + next->value;
+    r->all->joined++;
+    return isfinite(first->value) ? 0
+                                  : cli_error(err, "%s:%" PRId64 ": the sum of the values of index %" PRId64 " is beyond float32",
+                                              r->file.path, r->number, first->index);
+}
+
+static int add_value(const struct reader *r, const struct entry *e, char *err)
+{
+    struct reading *all = r->all;
+    int64_t room = all->value_room;
+    int32_t *columns = grow(all->rows.columns, all->value_count, &room, sizeof(*columns));
+    if (columns == NULL) {
+        return no_memory(r, err);
+    }
+    all->rows.columns = columns;
+    float *values = grow(all->rows.values, all->value_count, &all->value_room, sizeof(*values));
+    if (values == NULL) {
+        return no_memory(r, err);
+    }
+    all->rows.values = values;
+    columns[all->value_count] = (int32_t)e->index;
+    values[all->value_count++] = e->value;
+    return 0;
+}
+
+/* The line's entries, sorted, each index once, without zeros. */
+static int add_values(const struct reader *r, char *err)
+{
+    struct entry *line = r->all->line;
+    int64_t count = r->all->line_count;
+    bool rises = true;
+    for (int64_t i = 1; i < count && rises; i++) {
+        rises = line[i].index > line[i - 1].index;
+    }
+    if (!rises) {
+        qsort(line, (size_t)count, sizeof(*line), by_index);
+    }
+    for (int64_t i = 0; i < count;) {
+        struct entry *first = &line[i];
+        for (i++; i < count && line[i].index == first->index; i++) {
+            if (join(r, first, &line[i], err) != 0) {
+                return -1;
+            }
+        }
+        if (first->value != 0 && add_value(r, first, err) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int add_row(const struct reader *r, double label, char *err)
+{
+    struct reading *all = r->all;
+    int64_t room = all->row_room;
+    if (add_values(r, err) != 0) {
+        return -1;
+    }
+    int64_t *ends = grow(all->rows.ends, all->rows.count, &room, sizeof(*ends));
+    if (ends == NULL) {
+        return no_memory(r, err);
+    }
+    all->rows.ends = ends;
+    double *labels = grow(all->row_labels, all->rows.count, &all->row_room, sizeof(*labels));
+    if (labels == NULL) {
+        return no_memory(r, err);
+    }
+    all->row_labels = labels;
+    labels[all->rows.count] = label;
+    ends[all->rows.count++] = all->value_count;
+    return 0;
+}
+
+static int add_entry(const struct reader *r, const struct entry *e, char *err)
+{
+    struct reading *all = r->all;
+    struct entry *line = grow(all->line, all->line_count, &all->line_room, sizeof(*line));
+    if (line == NULL) {
+        return no_memory(r, err);
+    }
+    all->line = line;
+    line[all->line_count++] = *e;
+    all->index_max = e->index > all->index_max ? e->index : all->index_max;
+    all->has_index_0 = all->has_index_0 || e->index == 0;
+    return 0;
+}
+
+static int read_line(const struct reader *r, char *err)
 {
     char *p = r->line;
-    int32_t label = 0;
-    int64_t before = 0;
+    double label = 0;
+    struct entry entry;
     p[strcspn(p, "#")] = '\0';
     p += strspn(p, BLANKS);
     if (*p == '\0') {
         return 0; /* nothing on it, or a comment */
     }
+    r->all->line_count = 0;
     if (read_label(r, &p, &label, err) != 0) {
         return -1;
     }
+    p += strspn(p, BLANKS);
+    if (strncmp(p, "qid:", 4) == 0 && read_qid(r, &p, err) != 0) {
+        return -1;
+    }
     for (;;) {
-        struct entry entry;
         p += strspn(p, BLANKS);
         if (*p == '\0') {
-            return add_example(e, label, r, err);
+            return add_row(r, label, err);
         }
-        if (read_entry(r, &p, before, &entry, err) != 0) {
+        if (read_entry(r, &p, &entry, err) != 0 || add_entry(r, &entry, err) != 0) {
             return -1;
         }
-        before = entry.column + 1;
-        e->columns = before > e->columns ? before : e->columns;
-        struct entry *entries = grow(e->entries, e->entry_count, &e->entry_room, sizeof(*entries));
-        if (entries == NULL) {
-            return no_memory(r, err);
-        }
-        e->entries = entries;
-        e->entries[e->entry_count++] = entry;
     }
 }
 
-static int read_examples(const char *path, struct examples *e, char *err)
+static void tell(const struct reader *r)
 {
-    struct reader r = {.number = 0};
+    const struct data_options *o = r->all->options;
+    if (o->progress != NULL && r->number % PROGRESS_ROWS == 0) {
+        o->progress(o->ctx, r->file.path, r->all->rows.count, data_file_part(&r->file));
+    }
+}
+
+static int read_file(struct reading *all, const char *path, char *err)
+{
+    struct reader r = {.all = all};
+    int64_t before = all->rows.count;
     int more = -1;
-    memset(e, 0, sizeof(*e));
-    e->path = path;
     if (data_file_open(&r.file, path, err) != 0) {
         return -1;
     }
-    r.line = malloc(LINE_BYTES_MAX + 2);
-    if (r.line == NULL) {
-        (void)no_memory(&r, err);
-    } else {
-        do {
-            more = next_line(&r, err);
-            if (more > 0 && read_line(&r, e, err) != 0) {
-                more = -1;
-            }
-        } while (more > 0);
-    }
+    do {
+        more = next_line(&r, err);
+        if (more > 0 && read_line(&r, err) != 0) {
+            more = -1;
+        }
+        tell(&r);
+    } while (more > 0);
     free(r.line);
     data_file_close(&r.file);
-    if (more == 0 && e->count == 0) {
-        return cli_error(err, "%s: no example in it", path);
-    }
-    return more;
+    return more == 0 && all->rows.count == before ? cli_error(err, "%s: no example in it", path) : more;
 }
 
-/* ---- labels ---- */
+/* ---- the set ---- */
 
-struct labels {
-    int32_t least, most; /* over both files */
-};
-
-static void see_labels(struct labels *l, const struct examples *e)
+static int set_columns(struct reading *all, const char *path, struct dataset *out, char *err)
 {
-    for (int64_t i = 0; i < e->count; i++) {
-        l->least = e->rows[i].label < l->least ? e->rows[i].label : l->least;
-        l->most = e->rows[i].label > l->most ? e->rows[i].label : l->most;
+    const struct data_options *o = all->options;
+    out->has_index_0 = all->has_index_0;
+    out->base_given = o->base != DATA_BASE_FOUND;
+    out->base = out->base_given ? o->base : all->has_index_0 ? 0 : 1;
+    out->used = all->index_max < 0 ? 0 : all->index_max + 1 - out->base;
+    out->features = o->features > 0 ? o->features : out->used;
+    if (out->features == 0) {
+        return cli_error(err, "%s: no example has a feature", path);
     }
+    if (out->used > out->features) {
+        return cli_error(err, "%s: --libsvm_features %" PRId64 ": index %" PRId64 " occurs, with indices from %d on", path,
+                         out->features, all->index_max, out->base);
+    }
+    for (int64_t k = 0; k < all->value_count && out->base > 0; k++) {
+        all->rows.columns[k] -= out->base;
+    }
+    return 0;
 }
 
-/* The first row of e whose label is not allowed; its number does not say the line where there are comments. */
-static int check_labels(const struct labels *l, const struct examples *e, char *err)
+static int32_t class_of(const struct dataset *set, double label)
 {
-    for (int64_t i = 0; i < e->count; i++) {
-        if (l->least < 0 && e->rows[i].label != -1 && e->rows[i].label != 1) {
-            return cli_error(err, "%s: example %" PRId64 " has the label %d, others have -1: they must be -1 and +1, or 0 to k-1",
-                             e->path, i + 1, e->rows[i].label);
+    int64_t low = 0, high = set->classes - 1;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (set->labels[middle] < label) {
+            low = middle + 1;
+        } else {
+            high = middle;
         }
     }
-    return 0;
+    return (int32_t)low;
 }
 
-static int32_t class_of(const struct labels *l, int32_t label)
+/* Which row is which example: all, or with a split those of a shuffled order from the test share on, the first ones for the test.
+ */
+static int set_places(const struct reading *all, int64_t train_rows, const char *path, struct dataset *out, char *err)
 {
-    return l->least < 0 ? (label + 1) / 2 : label - l->least;
-}
-
-/* Which label is which class; labels from 1 to k are moved down. */
-static int map_labels(const struct labels *l, const char *path, struct dataset *out, char *err)
-{
-    if (l->least > 1) {
-        return cli_error(err, "%s: the lowest label is %d: labels must be -1 and +1, 0 to k-1, or 1 to k", path, l->least);
-    }
-    if (l->least == l->most) {
-        return cli_error(err, "%s: all labels are %d: there is nothing to tell apart", path, l->least);
-    }
-    out->classes = class_of(l, l->most) + 1;
-    if (l->least < 0) {
-        (void)snprintf(out->note, sizeof(out->note), "label -1 is class 0, label +1 is class 1");
-    } else if (l->least > 0) {
-        (void)snprintf(out->note, sizeof(out->note), "labels 1 to %d are classes 0 to %d", l->most, l->most - 1);
-    } else {
-        (void)snprintf(out->note, sizeof(out->note), "labels 0 to %d are the classes", l->most);
-    }
-    return 0;
-}
-
-/* ---- dense rows ---- */
-
-static void put_row(const struct examples *e, const struct labels *l, int64_t row, float *x, int32_t *y)
-{
-    for (int64_t i = row == 0 ? 0 : e->rows[row - 1].end; i < e->rows[row].end; i++) {
-        x[e->entries[i].column] = e->entries[i].value;
-    }
-    *y = class_of(l, e->rows[row].label);
-}
-
-/* All rows, or with a split: those of order[] from the test share on, the first ones for the test. */
-static int fill(const struct examples *train, const struct examples *test, const struct labels *l, struct dataset *out, char *err)
-{
-    int64_t *order = malloc((size_t)train->count * sizeof(*order));
-    int64_t cut = test == NULL ? train->count / TEST_SHARE : 0;
-    out->train_count = train->count - cut;
-    out->test_count = test == NULL ? cut : test->count;
-    if (order == NULL) {
-        return cli_error(err, "%s: no memory", train->path);
-    }
+    const bool split = train_rows == all->rows.count;
+    const int64_t cut = split ? train_rows / TEST_SHARE : 0;
+    out->train_count = train_rows - cut;
+    out->test_count = all->rows.count - out->train_count;
     if (out->test_count == 0) {
+        return cli_error(err, "%s: %" PRId64 " examples are too few to keep a fifth for the test; name a file for it", path,
+                         train_rows);
+    }
+    int64_t *order = malloc((size_t)all->rows.count * sizeof(*order));
+    out->place = malloc((size_t)all->rows.count * sizeof(*out->place));
+    out->train_y = malloc((size_t)out->train_count * sizeof(*out->train_y));
+    out->test_y = malloc((size_t)out->test_count * sizeof(*out->test_y));
+    if (order == NULL || out->place == NULL || out->train_y == NULL || out->test_y == NULL) {
         free(order);
-        return cli_error(err, "%s: %" PRId64 " examples are too few to keep a fifth for the test; name a file for it",
-                         train->path, train->count);
+        return cli_error(err, "%s: no memory for %" PRId64 " examples", path, all->rows.count);
     }
-    if (data_allocate(out, train->path, err) != 0) {
-        free(order);
-        return -1;
+    if (split) {
+        data_shuffle(all->rows.count, SPLIT_SEED, 0, order);
     }
-    data_shuffle(train->count, SPLIT_SEED, 0, order);
-    for (int64_t i = 0; i < train->count; i++) {
-        int64_t row = cut > 0 ? order[i] : i;
-        int64_t at = i < cut ? i : i - cut;
-        put_row(train, l, row, &(i < cut ? out->test_x : out->train_x)[at * out->features],
-                &(i < cut ? out->test_y : out->train_y)[at]);
-    }
-    for (int64_t i = 0; test != NULL && i < test->count; i++) {
-        put_row(test, l, i, &out->test_x[i * out->features], &out->test_y[i]);
+    for (int64_t i = 0; i < all->rows.count; i++) {
+        int64_t example = !split ? i : i < cut ? out->train_count + i : i - cut;
+        int64_t row = split ? order[i] : i;
+        int32_t *y = example < out->train_count ? &out->train_y[example] : &out->test_y[example - out->train_count];
+        out->place[example] = row;
+        *y = class_of(out, all->row_labels[row]);
     }
     free(order);
     return 0;
 }
 
-int data_load_libsvm(const char *train_path, const char *test_path, struct dataset *out, char *err)
+/* What was made larger than needed. */
+static void give_back(struct reading *all)
 {
-    struct examples train = {.count = 0};
-    struct examples test = {.count = 0};
-    struct labels l = {.least = INT32_MAX, .most = INT32_MIN};
+    void *less = realloc(all->rows.columns, (size_t)(all->value_count + 1) * sizeof(int32_t));
+    all->rows.columns = less != NULL ? less : all->rows.columns;
+    less = realloc(all->rows.values, (size_t)(all->value_count + 1) * sizeof(float));
+    all->rows.values = less != NULL ? less : all->rows.values;
+    less = realloc(all->rows.ends, (size_t)all->rows.count * sizeof(int64_t));
+    all->rows.ends = less != NULL ? less : all->rows.ends;
+}
+
+static void add_notes(const struct reading *all, struct dataset *out)
+{
+    size_t n = strlen(out->note);
+    if (all->qids > 0) {
+        n += (size_t)snprintf(out->note + n, sizeof(out->note) - n, "; qid is not used");
+    }
+    if (all->joined > 0 && n < sizeof(out->note)) {
+        (void)snprintf(out->note + n, sizeof(out->note) - n, "; %" PRId64 " values of indices that a line has already were %s",
+                       all->joined,
+                       all->options->duplicates == DATA_DUPLICATES_LAST ? "taken in place of those before" : "added up");
+    }
+}
+
+int data_load_libsvm(const char *train_path, const char *test_path, const struct data_options *options, struct dataset *out,
+                     char *err)
+{
+    struct reading all = {.options = options, .index_max = -1};
     memset(out, 0, sizeof(*out));
-    int result = read_examples(train_path, &train, err);
+    int result = read_file(&all, train_path, err);
+    int64_t train_rows = all.rows.count;
     if (result == 0 && test_path != NULL) {
-        result = read_examples(test_path, &test, err);
+        result = read_file(&all, test_path, err);
     }
+    result = result == 0 ? set_columns(&all, train_path, out, err) : result;
     if (result == 0) {
-        see_labels(&l, &train);
-        see_labels(&l, &test);
-        result =
-            check_labels(&l, &train, err) != 0 || check_labels(&l, &test, err) != 0 ? -1 : map_labels(&l, train_path, out, err);
+        give_back(&all);
     }
-    if (result == 0) {
-        out->features = train.columns > test.columns ? train.columns : test.columns;
-        result = out->features > 0 ? fill(&train, test_path == NULL ? NULL : &test, &l, out, err)
-                                   : cli_error(err, "%s: no example has a feature", train_path);
-    }
-    examples_free(&train);
-    examples_free(&test);
+    out->rows = all.rows;
+    out->labels = all.labels;
+    out->classes = all.label_count;
+    result = result == 0 ? set_places(&all, train_rows, train_path, out, err) : result;
+    free(all.row_labels);
+    free(all.line);
     if (result != 0) {
         data_free(out);
+        return -1;
     }
-    return result;
+    data_note(out);
+    add_notes(&all, out);
+    return 0;
 }

@@ -65,7 +65,7 @@ static int find_digits(char *path, char *err)
 }
 
 /* "TRAIN" or "TRAIN,TEST" */
-static int load_libsvm(const char *files, struct dataset *out, char *err)
+static int load_libsvm(const char *files, const struct data_options *options, struct dataset *out, char *err)
 {
     size_t n = strcspn(files, ",");
     if (n == 0 || (files[n] == ',' && files[n + 1] == '\0')) {
@@ -75,13 +75,14 @@ static int load_libsvm(const char *files, struct dataset *out, char *err)
     if (train == NULL) {
         return cli_error(err, "libsvm: no memory");
     }
-    int result = data_load_libsvm(train, files[n] == ',' ? files + n + 1 : NULL, out, err);
+    int result = data_load_libsvm(train, files[n] == ',' ? files + n + 1 : NULL, options, out, err);
     free(train);
     return result;
 }
 
-int data_load(const char *spec, struct dataset *out, char *err)
+int data_load(const char *spec, const struct data_options *options, struct dataset *out, char *err)
 {
+    static const struct data_options plain = {.base = DATA_BASE_FOUND};
     char path[PATH_MAX];
     memset(out, 0, sizeof(*out));
     if (strcmp(spec, "digits") == 0) {
@@ -91,7 +92,7 @@ int data_load(const char *spec, struct dataset *out, char *err)
         return data_load_mnist(spec + 6, out, err);
     }
     if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != '\0') {
-        return load_libsvm(spec + 7, out, err);
+        return load_libsvm(spec + 7, options != NULL ? options : &plain, out, err);
     }
     return cli_error(err, "unknown data '%.200s': expected digits, mnist:DIR or libsvm:TRAIN[,TEST]", spec);
 }

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The data of a run and what the model keeps of it. Happy path: load the files -> look for a model that is there -> its labels,
+ * base and features become those of the set -> the chief of a new model writes them. Failure modes: what is wrong in the files;
+ * a file that does not fit the model; a task that does not answer: each is said.
+ */
+#include "source.h"
+
+#include "say.h"
+#include "session.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LABELS_NAME "data/labels"
+#define BASE_NAME "data/index_base"
+
+enum { NOTE_EVERY_MS = 5000 };
+
+/* ---- the files ---- */
+
+struct loading {
+    int64_t note_at_ms;
+};
+
+static void on_progress(void *ctx, const char *path, int64_t rows, double part)
+{
+    struct loading *l = ctx;
+    if (cli_clock_ms() >= l->note_at_ms) {
+        l->note_at_ms = cli_clock_ms() + NOTE_EVERY_MS;
+        say_note("reading %s: %.0f %%, %" PRId64 " examples so far", path, 100 * part, rows);
+    }
+}
+
+int source_load(const struct flags *f, bool quiet, struct dataset *out)
+{
+    char err[CLI_ERR_BYTES];
+    struct loading l = {.note_at_ms = cli_clock_ms() + NOTE_EVERY_MS};
+    const struct data_options o = {.base = f->base - 1,
+                                   .duplicates = (enum data_duplicates)f->duplicates,
+                                   .features = f->features,
+                                   .progress = quiet ? NULL : on_progress,
+                                   .ctx = &l};
+    return data_load(f->data, &o, out, err) == 0 ? EXIT_DONE : say_error("--data: %s", err);
+}
+
+void source_say(const struct dataset *data)
+{
+    if (data->note[0] != '\0') {
+        say_result("%s\n", data->note);
+    }
+}
+
+int source_model(const struct flags *f, const struct dataset *data, struct model_spec *out)
+{
+    char name[MODEL_NAME_BYTES];
+    if (model_spec_parse(f->model, data->features, data->classes, out) != 0) {
+        return say_error("--model %s is not understood", f->model);
+    }
+    if (!data_is_sparse(data)) {
+        return EXIT_DONE;
+    }
+    const double bytes = (double)out->units[0] * (double)out->units[1] * (double)sizeof(float);
+    return bytes <= (double)INPUT_BYTES_MAX
+               ? EXIT_DONE
+               : say_error("--data %s: %s would be %" PRId64 " x %" PRId64 " float32, %.0f bytes; the most is %" PRId64
+                           " (1 GiB), since every step sends all of them: fewer features (hash the indices), fewer classes or a "
+                           "smaller "
+                           "first layer make them less",
+                           f->data, model_variable_name(out, 0, false, name), out->units[0], out->units[1], bytes,
+                           INPUT_BYTES_MAX);
+}
+
+/* ---- what the model keeps ---- */
+
+/* There is none, or it has no value yet. */
+static bool is_absent(ps_status st)
+{
+    return st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION;
+}
+
+/* Its labels into a new array; *out_labels NULL: there are none. */
+static ps_status read_labels(ps_session *s, double **out_labels, int64_t *out_count)
+{
+    ps_variable *v = NULL;
+    *out_labels = NULL;
+    ps_status st = ps_variable_find(s, LABELS_NAME, &v);
+    if (st != PS_OK || ps_variable_dtype(v) != PS_F64 || ps_variable_shape(v)->rank != 1 || ps_variable_bytes(v) == 0) {
+        return st;
+    }
+    double *labels = malloc(ps_variable_bytes(v));
+    if (labels == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    st = ps_variable_read(v, labels, ps_variable_bytes(v));
+    if (st != PS_OK) {
+        free(labels);
+        return st;
+    }
+    *out_labels = labels;
+    *out_count = ps_variable_shape(v)->dims[0];
+    return PS_OK;
+}
+
+static ps_status read_base(ps_session *s, int *out)
+{
+    ps_variable *v = NULL;
+    int64_t base = DATA_BASE_FOUND;
+    ps_status st = ps_variable_find(s, BASE_NAME, &v);
+    if (st != PS_OK || ps_variable_dtype(v) != PS_I64 || ps_variable_bytes(v) != sizeof(base)) {
+        return st;
+    }
+    st = ps_variable_read(v, &base, sizeof(base));
+    *out = st == PS_OK && (base == 0 || base == 1) ? (int)base : DATA_BASE_FOUND;
+    return st;
+}
+
+/* The rows of the first layer's weights. */
+static ps_status read_features(const struct flags *f, ps_session *s, int64_t *out)
+{
+    struct model_spec spec;
+    char name[MODEL_NAME_BYTES];
+    ps_variable *v = NULL;
+    if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
+        return PS_OK; /* said elsewhere */
+    }
+    ps_status st = ps_variable_find(s, model_variable_name(&spec, 0, false, name), &v);
+    *out = st == PS_OK && ps_variable_shape(v)->rank == 2 ? ps_variable_shape(v)->dims[0] : 0;
+    return st;
+}
+
+/* Labels that are no rising numbers are not this program's. */
+static bool labels_rise(const double *labels, int64_t count)
+{
+    bool rise = true;
+    for (int64_t i = 1; i < count && rise; i++) {
+        rise = labels[i] > labels[i - 1];
+    }
+    return rise;
+}
+
+static int adopt(const struct flags *f, struct dataset *data, const struct data_known *known)
+{
+    char err[CLI_ERR_BYTES];
+    if (known->labels != NULL && !labels_rise(known->labels, known->classes)) {
+        return say_error(LABELS_NAME " of the model does not rise: it is not what pstrain writes");
+    }
+    if (known->features > 0 && f->features > 0 && known->features != f->features) {
+        return say_error("--libsvm_features %" PRId64 ": the model has %" PRId64 "; leave the flag out, or --fresh starts over",
+                         f->features, known->features);
+    }
+    return data_adopt(data, known, err) == 0
+               ? EXIT_DONE
+               : say_error("--data %s: %s; --container NAME keeps another model apart, --fresh starts over", f->data, err);
+}
+
+int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, bool *out_changed)
+{
+    const struct dataset before = *data;
+    struct data_known known = {.base = DATA_BASE_FOUND};
+    double *labels = NULL;
+    if (!data_is_sparse(data)) {
+        return EXIT_DONE;
+    }
+    ps_status st = read_labels(s, &labels, &known.classes);
+    known.labels = labels;
+    st = st == PS_OK || is_absent(st) ? read_base(s, &known.base) : st;
+    st = st == PS_OK || is_absent(st) ? read_features(f, s, &known.features) : st;
+    int status = EXIT_DONE;
+    if (st != PS_OK && !is_absent(st)) {
+        (void)session_call_failed(st, "what the model was trained on (" LABELS_NAME ", " BASE_NAME ")");
+        status = EXIT_FAILED;
+    }
+    const bool same = labels == NULL || (known.classes == data->classes &&
+                                         memcmp(labels, data->labels, (size_t)data->classes * sizeof(*labels)) == 0);
+    status = status == EXIT_DONE ? adopt(f, data, &known) : status;
+    free(labels);
+    if (status == EXIT_DONE && data->classes < 2) {
+        status =
+            say_error("--data %s: all labels are %.15g: there is nothing to tell apart, and no model that knows other labels",
+                      f->data, data->labels[0]);
+    }
+    if (out_changed != NULL) {
+        *out_changed = !same || before.base != data->base || before.features != data->features;
+    }
+    return status;
+}
+
+int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, bool *out_changed)
+{
+    if (!data_is_sparse(data)) {
+        return EXIT_DONE;
+    }
+    ps_session *aside = session_open_aside(f, c);
+    int status = aside != NULL ? source_adopt(f, aside, data, out_changed) : EXIT_FAILED;
+    (void)ps_session_close(aside); /* its errors were said */
+    return status;
+}
+
+static ps_status keep(ps_session *s, const char *name, ps_dtype dtype, ps_shape shape, const void *value, size_t bytes)
+{
+    ps_variable_spec spec;
+    ps_variable *v = NULL;
+    ps_variable_spec_init(&spec);
+    spec.name = name;
+    spec.dtype = dtype;
+    spec.shape = shape;
+    ps_status st = ps_variable_get(s, &spec, &v);
+    return st == PS_OK ? ps_variable_init_from(v, value, bytes) : st;
+}
+
+int source_keep(const struct flags *f, const struct cluster *c, const struct dataset *data)
+{
+    if (!data_is_sparse(data)) {
+        return EXIT_DONE;
+    }
+    const int64_t base = data->base;
+    ps_session *aside = session_open_aside(f, c);
+    if (aside == NULL) {
+        return EXIT_FAILED;
+    }
+    ps_status st =
+        keep(aside, LABELS_NAME, PS_F64, PS_SHAPE(data->classes), data->labels, (size_t)data->classes * sizeof(*data->labels));
+    st = st == PS_OK ? keep(aside, BASE_NAME, PS_I64, PS_SCALAR, &base, sizeof(base)) : st;
+    if (st != PS_OK) {
+        (void)session_call_failed(st, "to keep the labels with the model (" LABELS_NAME ", " BASE_NAME ")");
+    }
+    (void)ps_session_close(aside);
+    return st == PS_OK ? EXIT_DONE : EXIT_FAILED;
+}
