@@ -2,14 +2,16 @@
 /*
  * Safetensors headers through jansson.
  *
- * Reading. Happy path: length -> JSON, keys unique -> each entry: name, dtype, shape, offsets -> all entries sorted by offset lie
- * one behind the other from 0 to the end of the file. Failure modes: anything that the format does not allow, and what cannot be
+ * Reading. Happy path: length -> the entries of the JSON, one after the other -> each that is meant: its name is new, dtype,
+ * shape, offsets -> all entries sorted by offset lie one behind the other from 0 to the end of the file; where some are not
+ * meant, the others do not overlap. Failure modes: anything that the format does not allow of what is meant, and what cannot be
  * computed without overflow; the error names the tensor. Nothing is believed before it was compared with the size of the file.
  * Writing. Happy path: the offsets are dealt out, the header is padded with blanks to a multiple of 8.
  */
 #include "safetensors.h"
 
 #include "json.h"
+#include "map.h"
 #include "mem.h"
 #include "name.h"
 #include "shape.h"
@@ -148,10 +150,11 @@ static ps_status read_offsets(const json_t *list, uint64_t data_bytes, struct ps
     return PS_OK;
 }
 
-static ps_status read_tensor(const char *name, const json_t *entry, uint64_t data_bytes, struct psi_tensor *t,
-                             struct psi_err *err)
+/* t has its name. */
+static ps_status read_tensor(const json_t *entry, uint64_t data_bytes, struct psi_tensor *t, struct psi_err *err)
 {
     static const char *const fields[] = {"dtype", "shape", "data_offsets"};
+    const char *name = t->name;
     char why[160];
     if (!json_is_object(entry)) {
         return refuse(err, name, "its entry is not an object");
@@ -172,10 +175,6 @@ static ps_status read_tensor(const char *name, const json_t *entry, uint64_t dat
         return refuse(err, name, why);
     }
     ps_status st = read_shape(name, json_object_get(entry, "shape"), &t->shape, err);
-    t->name = st == PS_OK ? psi_strndup(name, strlen(name)) : NULL;
-    if (st == PS_OK && t->name == NULL) {
-        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
-    }
     return st == PS_OK ? read_offsets(json_object_get(entry, "data_offsets"), data_bytes, t, err) : st;
 }
 
@@ -217,8 +216,8 @@ static int by_begin(const void *a, const void *b)
     return order != 0 ? order : (x->end > y->end) - (x->end < y->end);
 }
 
-/* One behind the other, from the first byte to the last. */
-static ps_status check_cover(const struct psi_safetensors *s, struct psi_err *err)
+/* One behind the other, from the first byte to the last; holes: a part of the file is not looked at. */
+static ps_status check_cover(const struct psi_safetensors *s, bool holes, struct psi_err *err)
 {
     uint64_t at = 0;
     ps_status st = PS_OK;
@@ -231,7 +230,7 @@ static ps_status check_cover(const struct psi_safetensors *s, struct psi_err *er
     }
     qsort(order, s->tensor_count, sizeof(*order), by_begin);
     for (size_t i = 0; st == PS_OK && i < s->tensor_count; i++) {
-        if (order[i]->begin != at) {
+        if (order[i]->begin != at && !(holes && order[i]->begin > at)) {
             char why[160];
             (void)snprintf(why, sizeof(why), "its values begin at byte %llu, those before it end at %llu: %s are not allowed",
                            (unsigned long long)order[i]->begin, (unsigned long long)at,
@@ -241,61 +240,105 @@ static ps_status check_cover(const struct psi_safetensors *s, struct psi_err *er
         at = order[i]->end;
     }
     psi_free(order);
-    if (st == PS_OK && at != s->data_bytes) {
+    if (st == PS_OK && at != s->data_bytes && !holes) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "the values of the tensors end at byte %llu, the file has %llu bytes of values",
                       (unsigned long long)at, (unsigned long long)s->data_bytes);
     }
     return st;
 }
 
-static ps_status read_all(const json_t *root, psi_tensor_name_fn check_name, void *ctx, struct psi_safetensors *out,
-                          struct psi_err *err)
+struct reading {
+    const struct psi_tensor_reader *reader;
+    struct psi_safetensors *out;
+    size_t capacity;
+    struct psi_map names; /* of the tensors that are meant */
+    bool metadata;        /* it has been read */
+    bool parts;           /* not all tensors are in the table */
+};
+
+/* t has its name. */
+static ps_status read_named(struct reading *r, const char *value, size_t bytes, struct psi_tensor *t, struct psi_err *err)
 {
-    const char *name = NULL;
+    char what[PSI_QUOTE_MAX + 16];
+    char quoted[PSI_QUOTE_MAX];
+    size_t n = strlen(t->name);
     json_t *entry = NULL;
-    out->tensors = psi_calloc(json_object_size(root) + 1, sizeof(*out->tensors));
-    if (out->tensors == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", json_object_size(root));
+    if (psi_map_find(&r->names, t->name, n) != NULL) {
+        return refuse(err, t->name, "duplicate: the header has two entries of that name");
     }
-    json_object_foreach((json_t *)(uintptr_t)root, name, entry)
-    {
-        ps_status st = PS_OK;
-        if (strcmp(name, metadata_name) == 0) {
-            st = read_metadata(entry, out, err);
-        } else {
-            st = check_name == NULL ? PS_OK : check_name(ctx, name, err);
-            st = st == PS_OK ? read_tensor(name, entry, out->data_bytes, &out->tensors[out->tensor_count++], err) : st;
-        }
-        if (st != PS_OK) {
-            return st;
-        }
-    }
-    return check_cover(out, err);
+    (void)snprintf(what, sizeof(what), "tensor %s", psi_quote(quoted, sizeof(quoted), t->name, n));
+    ps_status st = r->reader->check_name != NULL ? r->reader->check_name(r->reader->ctx, t->name, err) : PS_OK;
+    st = st == PS_OK ? psi_json_value(what, value, bytes, PSI_SAFETENSORS_MARKS_MAX, &entry, err) : st;
+    st = st == PS_OK ? read_tensor(entry, r->out->data_bytes, t, err) : st;
+    json_decref(entry);
+    return st == PS_OK ? psi_map_put(&r->names, t->name, n, t->name, NULL, err) : st;
 }
 
-ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64_t file_bytes, psi_tensor_name_fn check_name,
-                                 void *ctx, struct psi_safetensors *out, struct psi_err *err)
+/* One that is refused is in no table: a header of them takes no memory. */
+static ps_status read_entry(struct reading *r, const char *name, const char *value, size_t bytes, struct psi_err *err)
 {
-    json_error_t error = {0};
+    struct psi_err own = {0}; /* the caller's may be NULL, and `refused` is told */
+    struct psi_tensor *tensors = psi_grow(r->out->tensors, r->out->tensor_count, &r->capacity, sizeof(*tensors));
+    r->out->tensors = tensors != NULL ? tensors : r->out->tensors;
+    char *copy = tensors != NULL ? psi_strndup(name, strlen(name)) : NULL;
+    if (copy == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
+    }
+    struct psi_tensor *t = &tensors[r->out->tensor_count];
+    *t = (struct psi_tensor){.name = copy};
+    ps_status st = read_named(r, value, bytes, t, &own);
+    if (st == PS_OK) {
+        r->out->tensor_count++;
+        return PS_OK;
+    }
+    psi_free(copy);
+    if (st == PS_INVALID_ARGUMENT && r->reader->refused != NULL) {
+        r->parts = true;
+        st = r->reader->refused(r->reader->ctx, name, &own);
+    }
+    if (st != PS_OK && err != NULL) {
+        *err = own;
+    }
+    return st;
+}
+
+static ps_status read_member(void *ctx, const char *name, const char *value, size_t bytes, struct psi_err *err)
+{
+    struct reading *r = ctx;
+    json_t *metadata = NULL;
+    if (strcmp(name, metadata_name) != 0) {
+        bool takes = true;
+        ps_status st = r->reader->takes == NULL ? PS_OK : r->reader->takes(r->reader->ctx, name, &takes, err);
+        r->parts = r->parts || !takes;
+        return st == PS_OK && takes ? read_entry(r, name, value, bytes, err) : st;
+    }
+    if (r->metadata) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "__metadata__: duplicate: the header has it twice");
+    }
+    r->metadata = true;
+    ps_status st = psi_json_value(metadata_name, value, bytes, PSI_SAFETENSORS_MARKS_MAX, &metadata, err);
+    st = st == PS_OK ? read_metadata(metadata, r->out, err) : st;
+    json_decref(metadata);
+    return st;
+}
+
+ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64_t file_bytes,
+                                 const struct psi_tensor_reader *reader, struct psi_safetensors *out, struct psi_err *err)
+{
+    static const uint64_t seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
+    static const struct psi_tensor_reader any = {.ctx = NULL};
+    struct reading r = {.reader = reader != NULL ? reader : &any, .out = out};
     PSI_ASSERT(header_bytes <= PSI_SAFETENSORS_HEADER_MAX && file_bytes >= PSI_SAFETENSORS_PREFIX &&
                header_bytes <= file_bytes - PSI_SAFETENSORS_PREFIX);
     if (header_bytes == 0 || header[0] != '{') {
         return psi_fail(err, PS_INVALID_ARGUMENT, "no safetensors file: its header does not begin with {");
     }
-    ps_status st = psi_json_bound("header", header, header_bytes, PSI_SAFETENSORS_MARKS_MAX, err);
-    if (st != PS_OK) {
-        return st;
-    }
-    json_t *root = json_loadb(header, header_bytes, JSON_REJECT_DUPLICATES, &error);
-    if (root == NULL) {
-        bool memory = json_error_code(&error) == json_error_out_of_memory;
-        return psi_fail(err, memory ? PS_RESOURCE_EXHAUSTED : PS_INVALID_ARGUMENT, "header: line %d, column %d: %s", error.line,
-                        error.column, error.text);
-    }
     out->data_start = PSI_SAFETENSORS_PREFIX + header_bytes;
     out->data_bytes = file_bytes - out->data_start;
-    st = read_all(root, check_name, ctx, out, err);
-    json_decref(root);
+    psi_map_init_borrowing(&r.names, seed);
+    ps_status st = psi_json_each("header", header, header_bytes, read_member, &r, err);
+    psi_map_fini(&r.names);
+    st = st == PS_OK ? check_cover(out, r.parts, err) : st;
     if (st != PS_OK) {
         psi_safetensors_fini(out);
     }
@@ -411,10 +454,12 @@ static ps_status put(const json_t *root, struct psi_buf *out, struct psi_err *er
     }
     size_t bytes = strlen(text);
     size_t whole = (bytes + 7) / 8 * 8;
-    ps_status st = psi_json_bound("the header", text, bytes, PSI_SAFETENSORS_MARKS_MAX, err);
-    if (st == PS_OK && whole > PSI_SAFETENSORS_HEADER_MAX) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "the header would have %zu bytes, the format allows %llu", whole,
-                      (unsigned long long)PSI_SAFETENSORS_HEADER_MAX);
+    ps_status st = PS_OK;
+    if (whole > PSI_SAFETENSORS_HEADER_MAX) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT,
+                      "the header would have %zu bytes, and safetensors' own parser reads at most %llu: put the variables into "
+                      "several files",
+                      whole, (unsigned long long)PSI_SAFETENSORS_HEADER_MAX);
     }
     for (int i = 0; i < PSI_SAFETENSORS_PREFIX; i++) {
         prefix[i] = (uint8_t)((uint64_t)whole >> (8 * i));

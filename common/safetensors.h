@@ -14,9 +14,12 @@
 
 #include "buf.h"
 
+/* The format's own parser (safetensors 0.4, MAX_HEADER_SIZE) reads no longer header. It is the only limit on the number of
+ * tensors: how many the header has room for. */
 #define PSI_SAFETENSORS_HEADER_MAX ((uint64_t)100000000)
-/* of its JSON, psi_json_bound(): about 300,000 tensors, and at most 600 MB of memory */
-#define PSI_SAFETENSORS_MARKS_MAX ((size_t)4 << 20)
+/* psi_json_bound() of one entry of the header, which needs less than 20: at most 75 MB of memory at a time. A header of millions
+ * of entries takes no more than that besides its table, because each entry is parsed alone. */
+#define PSI_SAFETENSORS_MARKS_MAX ((size_t)1 << 19)
 enum { PSI_SAFETENSORS_PREFIX = 8 };
 
 /** An element type of the format. All that have whole bytes are known, also those that no variable can have. */
@@ -49,8 +52,18 @@ struct psi_safetensors {
     uint64_t data_bytes;
 };
 
-/** What the caller thinks of a name, before anything else of the tensor is looked at. */
-typedef ps_status (*psi_tensor_name_fn)(void *ctx, const char *name, struct psi_err *err);
+/** What the caller of psi_safetensors_decode() thinks of the tensors. Each function may be NULL. */
+struct psi_tensor_reader {
+    /* Is this tensor meant? NULL: all are. Of one that is not, nothing but the name is looked at: its entry need not be
+     * parseable, and its values may be missing from the file. */
+    ps_status (*takes)(void *ctx, const char *name, bool *out_takes, struct psi_err *err);
+    /* A name that is meant, before anything else of the tensor is looked at. */
+    ps_status (*check_name)(void *ctx, const char *name, struct psi_err *err);
+    /* err, INVALID_ARGUMENT, is what is wrong with the tensor that is called so. PS_OK: the next one is read, this one is not in
+     * the table, and the caller refuses the file in the end. NULL: decoding fails with err. */
+    ps_status (*refused)(void *ctx, const char *name, struct psi_err *err);
+    void *ctx;
+};
 
 /**
  * Bytes of the header, from the first 8 of a file of file_bytes.
@@ -59,14 +72,16 @@ typedef ps_status (*psi_tensor_name_fn)(void *ctx, const char *name, struct psi_
 PSI_MUST ps_status psi_safetensors_length(const uint8_t prefix[PSI_SAFETENSORS_PREFIX], uint64_t file_bytes,
                                           uint64_t *out_header_bytes, struct psi_err *err);
 /**
- * Read a header of header_bytes (psi_safetensors_length() has passed them) and check all of it, against itself and the file.
+ * Read a header of header_bytes (psi_safetensors_length() has passed them) and check all of it that is meant, against itself and
+ * the file. Where all tensors are meant their values cover the file without holes; where some are not, the values of those that
+ * are do not overlap. Memory: the table, and PSI_SAFETENSORS_MARKS_MAX.
  *
- * check_name  may be NULL.
- * out         zeroed; gives; psi_safetensors_fini(). Zeroed again on failure.
- * Errors      PS_INVALID_ARGUMENT naming the tensor, or over PSI_SAFETENSORS_MARKS_MAX; PS_RESOURCE_EXHAUSTED.
+ * reader      NULL: all tensors are meant, with any names, and the first fault ends it.
+ * out         zeroed; gives; psi_safetensors_fini(). Zeroed again on failure. Has the tensors that are meant.
+ * Errors      PS_INVALID_ARGUMENT naming the tensor; PS_RESOURCE_EXHAUSTED; those of reader.
  */
 PSI_MUST ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64_t file_bytes,
-                                          psi_tensor_name_fn check_name, void *ctx, struct psi_safetensors *out,
+                                          const struct psi_tensor_reader *reader, struct psi_safetensors *out,
                                           struct psi_err *err);
 void psi_safetensors_fini(struct psi_safetensors *s);
 /** NULL: there is no such key. */

@@ -688,8 +688,7 @@ static ps_status read_header(struct pieces *p, const struct psi_saved_values *is
         st = lost(err, "its header has another length");
     }
     if (st == PS_OK) {
-        st =
-            psi_safetensors_decode((const char *)header.data + PSI_SAFETENSORS_PREFIX, length, is->bytes, NULL, NULL, table, err);
+        st = psi_safetensors_decode((const char *)header.data + PSI_SAFETENSORS_PREFIX, length, is->bytes, NULL, table, err);
     }
     psi_buf_fini(&header);
     return st;

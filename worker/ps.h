@@ -685,25 +685,27 @@ PS_API void ps_file_options_init(ps_file_options *options);
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
- * Give the variables of a container the values of a safetensors file: of ps_export or of anybody. The file is checked whole and
- * compared with what exists before the first variable changes; a missing variable is created, in the order of the file, round
- * robin (with the optimizer that __metadata__ says). Values are assigned: versions of variables that have one go on, slots stay,
- * unless `slots` is set: then those that ps_checkpoint_export() has written are assigned behind all values, with Adam's powers;
- * of a variable all of them are in the file, or none is, and one that exists has the optimizer that they are of. Of the file's
- * variables only those whose names fit one of `only` are taken, and `prefixes` say what they are called here. A path that ends
- * with .index.json is an index, as ps_checkpoint_export() writes it, and stands for its files, which lie beside it. Memory: the
- * largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming the tensor (dtype, shape, name, offsets; two that would be
- * one variable), FAILED_PRECONDITION (PS_REASON_IN_ROUNDS: a worker trains it in rounds, which is named: stop them first; so is
- * an assign), NOT_FOUND (no such file; a pattern or a prefix that fits nothing; a variable that must exist and does not), and
- * those of creation and assign, whose text then says how many variables had been given theirs and how many were created and have
- * none. ABORTED (PS_REASON_LOST): a task was lost, or went back to a checkpoint, before all variables had their values: import
- * again. Where ps tasks save checkpoints, call ps_checkpoint_save() after the import: until then a task that is lost comes back
- * with older values.
+ * Give the variables of a container the values of a safetensors file: of ps_export or of anybody. What is meant of the file (all
+ * of it, or by `only`) is checked whole and compared with what exists before the first variable changes; nothing but the names is
+ * looked at of what is not meant, whatever its dtype, shape, name and bytes, and whether its file is there (of an index) or not.
+ * A missing variable is created, in the order of the file, round robin (with the optimizer that __metadata__ says). Values are
+ * assigned: versions of variables that have one go on, slots stay, unless `slots` is set: then those that ps_checkpoint_export()
+ * has written are assigned behind all values, with Adam's powers; of a variable all of them are in the file, or none is, and one
+ * that exists has the optimizer that they are of. Of the file's variables only those whose names fit one of `only` are taken, and
+ * `prefixes` say what they are called here. A path that ends with .index.json is an index, as ps_checkpoint_export() writes it,
+ * and stands for its files, which lie beside it. Memory: the largest variable, at least 64 MiB. Errors: INVALID_ARGUMENT naming
+ * the tensor (dtype, shape, name, offsets; two that would be one variable), FAILED_PRECONDITION (PS_REASON_IN_ROUNDS: a worker
+ * trains it in rounds, which is named: stop them first; so is an assign), NOT_FOUND (no such file; a pattern or a prefix that
+ * fits nothing; a variable that must exist and does not), and those of creation and assign, whose text then says how many
+ * variables had been given theirs and how many were created and have none. ABORTED (PS_REASON_LOST): a task was lost, or went
+ * back to a checkpoint, before all variables had their values: import again. Where ps tasks save checkpoints, call
+ * ps_checkpoint_save() after the import: until then a task that is lost comes back with older values.
  */
 PS_API ps_status ps_import(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
-/** Would ps_import() take this file, as far as that can be said without a cluster? It is checked whole; out_variables (may be
- *  NULL): how many it has. Any thread. Errors: INVALID_ARGUMENT naming the tensor, NOT_FOUND, PERMISSION_DENIED, ... */
-PS_API ps_status ps_file_check(const char *path, int *out_variables);
+/** Would ps_import() with these options take this file, as far as that can be said without a cluster? What is meant of the file
+ * is checked whole. options (may be NULL): only, prefixes and slots count. out_variables (may be NULL): how many are meant. Any
+ *  thread. Errors: INVALID_ARGUMENT naming the tensors, NOT_FOUND, PERMISSION_DENIED, ... */
+PS_API ps_status ps_file_check(const char *path, const ps_file_options *options, int *out_variables);
 
 /* ============================================== administration ============================================== */
 

@@ -472,7 +472,7 @@ static ps_status got_header(struct psd_load *l, struct psi_err *err)
     if (st == PS_OK && length != f->header_bytes - PSI_SAFETENSORS_PREFIX) {
         return lost(l, err, "its header has another length");
     }
-    st = st == PS_OK ? psi_safetensors_decode(text, length, f->bytes, NULL, NULL, &l->table, err) : st;
+    st = st == PS_OK ? psi_safetensors_decode(text, length, f->bytes, NULL, &l->table, err) : st;
     for (size_t i = 0; st == PS_OK && i < l->table.tensor_count; i++) {
         struct psi_tensor *t = &l->table.tensors[i];
         st = psi_map_put(&l->tensors, t->name, strlen(t->name), t, NULL, err);

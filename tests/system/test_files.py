@@ -270,12 +270,15 @@ class Refused(unittest.TestCase):
         """The longest header that the format allows, all of it numbers: refused at the price of its text."""
         def limit():
             resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
-        write_raw(self.file, b'{"a":{"shape":[0' + b",0" * ((100000000 - 20) // 2) + b"]}}", b"")
-        done = subprocess.run([PSCTL, "-t", self.cluster.addresses[0], "import", self.file, "--yes"], stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=60, check=False,
-                              preexec_fn=None if SANITIZED else limit, restore_signals=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("header: more than 4194304 commas, colons and brackets", done.stderr)
+        long, many = (100000000 - 20) // 2, 4000000
+        for header, says in ((b'{"a":{"shape":[0' + b",0" * long + b"]}}", "tensor 'a': more than 524288 commas, colons and brackets"),
+                             (b'{"a":0' + b',"b":0' * many + b"}", "'a': its entry is not an object; %d others are refused: 'b'" % many)):
+            write_raw(self.file, header, b"")
+            done = subprocess.run([PSCTL, "-t", self.cluster.addresses[0], "import", self.file, "--yes"], stdin=subprocess.DEVNULL,
+                                  capture_output=True, text=True, timeout=60, check=False,
+                                  preexec_fn=None if SANITIZED else limit, restore_signals=False)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(says, done.stderr)
 
     def test_json_errors(self):
         code, out, _ = run(PSCTL, "-t", self.cluster.addresses[0], "--json", "import", self.file + ".none", "--yes")

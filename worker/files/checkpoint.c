@@ -10,7 +10,6 @@
  */
 #include "choice.h"
 #include "files.h"
-#include "source.h"
 
 #include "common/abi.h"
 #include "common/json.h"
@@ -24,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANGES = 4, SHARDS_MAX = PSI_FILE_PARTS_MAX, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
+enum { RANGES = 4, SHARDS_MAX = 1000 /* all are open at a time */, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
 
 struct reading {
     ps_session *session;

@@ -94,6 +94,17 @@ ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_
     return PS_OK;
 }
 
+ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as, struct psi_err *err)
+{
+    void *other = NULL;
+    ps_status st = psi_map_put(names, as, strlen(as), (void *)(uintptr_t)from, &other, err); /* only read again */
+    if (st != PS_OK || other == NULL) {
+        return st;
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "%s '%s' and '%s' would both be %s '%s'", what, (const char *)other, from,
+                    strcmp(what, "tensors") == 0 ? "variable" : "tensor", as);
+}
+
 /* Each of them has fitted something. */
 static ps_status all_seen(const char *what, const char *const *list, uint64_t seen, const char *where, struct psi_err *err)
 {

@@ -4,6 +4,7 @@
 #define PSI_WORKER_CHOICE_H
 
 #include "common/limits.h"
+#include "common/map.h"
 #include "common/status.h"
 
 enum { PSI_CHOICE_MAX = 64 }; /* patterns, and prefixes */
@@ -22,6 +23,12 @@ bool psi_choice_takes(struct psi_choice *c, const char *name);
 /** Its name at the other side, with NUL. Errors: INVALID_ARGUMENT: what would be no name. */
 ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1],
                             struct psi_err *err) PSI_MUST;
+/**
+ * `from` becomes `as`, which nothing in `names` has become so far. names: by `as`, each with its `from`, which stays the
+ * caller's. what: "tensors", "variables". Errors: INVALID_ARGUMENT naming the two that would be one; RESOURCE_EXHAUSTED.
+ */
+ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as,
+                          struct psi_err *err) PSI_MUST;
 /** All were asked for. Errors: NOT_FOUND naming the first pattern that has fitted nothing of `where` ("the file"), or prefix. */
 ps_status psi_choice_check(const struct psi_choice *c, const char *where, struct psi_err *err) PSI_MUST;
 

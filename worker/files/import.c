@@ -2,18 +2,20 @@
 /*
  * ps_import(): values of a safetensors file into the variables of a container, and slots where they are asked for.
  *
- * Happy path: the whole file is checked (source.c) -> which of its variables are meant, and under which names (choice.c) -> VARS
- * of all tasks: each tensor's variable exists with the same dtype and shape, or is missing -> records of those that exist -> the
- * missing ones are created, in the order of the header -> ASSIGN, several on their way. An assign to a variable without a value
- * is its initialisation (version 0, fresh slots), so nobody else's can come in between. Slots and Adam's powers are found by the
- * names that export gives them, compared before anything changes, and go behind all values; where the metadata says nothing of a
- * tensor, a name such as w/Adagrad is a slot of the w in the file or the container. Failure modes: before the first
- * ASSIGN nothing has a new value; afterwards the error says how many have.
+ * Happy path: what is meant of the file is checked whole (source.c, choice.c); of the rest nothing but the names is looked at ->
+ * VARS of all tasks: slots are told from variables, which get their names of here -> each tensor's variable exists with the same
+ * dtype and shape, or is missing -> records of those that exist -> the missing ones are created, in the order of the header ->
+ * ASSIGN, several on their way. An assign to a variable without a value is its initialisation (version 0, fresh slots), so nobody
+ * else's can come in between. Slots and Adam's powers are found by the names that export gives them, compared before anything
+ * changes, and go behind all values; where the metadata says nothing of a tensor, a name such as w/Adagrad is a slot of the w in
+ * the file or the container. Failure modes: before the first ASSIGN nothing has a new value; afterwards the error says how many
+ * have.
  */
 #include "choice.h"
 #include "files.h"
 #include "source.h"
 
+#include "common/abi.h"
 #include "common/map.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
@@ -57,8 +59,6 @@ struct importer {
     ps_file_options options;
     struct psi_file_source source;
     struct psi_choice choice;
-    struct psi_file_item *left_out; /* those that are not meant */
-    size_t left_out_count;
     struct psi_file_var *there; /* what the container has; given: it is in the file */
     size_t there_count;
     struct psi_map there_names;
@@ -183,7 +183,8 @@ static ps_status leave_slots(struct importer *m, struct psi_err *err)
         keep(m, kept++, i);
     }
     m->source.item_count = kept;
-    return kept > 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots only");
+    return kept > 0 || psi_map_count(&m->source.left_out) > 0 ? PS_OK
+                                                              : psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots only");
 }
 
 /* No two become one. */
@@ -194,13 +195,7 @@ static ps_status check_names(const struct importer *m, struct psi_err *err)
     ps_status st = PS_OK;
     psi_map_init(&names, seed);
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
-        const char *name = m->vars[i].info.name;
-        void *other = NULL;
-        st = psi_map_put(&names, name, strlen(name), &m->source.items[i], &other, err);
-        if (st == PS_OK && other != NULL) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "tensors '%s' and '%s' would both be variable '%s'",
-                          ((const struct psi_file_item *)other)->name, m->source.items[i].name, name);
-        }
+        st = psi_choice_once(&names, "tensors", m->source.items[i].name, m->vars[i].info.name, err);
     }
     psi_map_fini(&names);
     return st;
@@ -211,17 +206,13 @@ static ps_status choose(struct importer *m, struct psi_err *err)
 {
     size_t kept = 0;
     ps_status st = PS_OK;
-    m->left_out = psi_calloc(m->source.item_count + 1, sizeof(*m->left_out));
-    if (m->left_out == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", m->source.item_count);
-    }
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
         const char *name = m->source.items[i].name;
         if (psi_choice_takes(&m->choice, name)) {
             st = psi_choice_rename(&m->choice, name, m->vars[i].info.name, err);
             keep(m, kept++, i);
         } else {
-            m->left_out[m->left_out_count++] = m->source.items[i];
+            st = psi_map_put(&m->source.left_out, name, strlen(name), m, NULL, err);
         }
     }
     m->source.item_count = kept;
@@ -261,6 +252,17 @@ static size_t owner_bytes(const char *name)
     return is ? (size_t)(slash - name) : 0;
 }
 
+/* Is this name of the file, which is not meant, that of a slot? What it belongs to is in the file or in the container. */
+static bool left_out_is_slot(const struct importer *m, const char *name)
+{
+    size_t n = owner_bytes(name);
+    if (n == 0 || n > PS_NAME_BYTES_MAX) {
+        return false;
+    }
+    bool owned = psi_file_source_has(&m->source, name, n) || there_as(m, name, n) != NULL;
+    return owned && there_as(m, name, strlen(name)) == NULL;
+}
+
 /* vars[i], of which the file says nothing, is a slot by its name. names: of the file's variables. */
 static ps_status guess_slot(struct importer *m, size_t i, const struct psi_map *names, struct psi_err *err)
 {
@@ -268,7 +270,8 @@ static ps_status guess_slot(struct importer *m, size_t i, const struct psi_map *
     size_t n = owner_bytes(v->info.name);
     struct psi_file_var *of = n > 0 ? psi_map_find(names, v->info.name, n) : NULL;
     const struct psi_file_var *there = n > 0 ? there_as(m, v->info.name, n) : NULL;
-    if ((of == NULL && there == NULL) || there_as(m, v->info.name, strlen(v->info.name)) != NULL) {
+    bool beside = n > 0 && psi_file_source_left_out(&m->source, v->info.name, n);
+    if ((of == NULL && there == NULL && !beside) || there_as(m, v->info.name, strlen(v->info.name)) != NULL) {
         return PS_OK;
     }
     v->slot = true;
@@ -362,13 +365,36 @@ static bool is_there(const struct psi_file_item *slot)
     return slot->name[0] != '\0';
 }
 
-/* All of what the optimizer of v has, or nothing. */
-static ps_status check_slots(const struct psi_file_var *v, const struct slots *of, struct psi_err *err)
+static bool has_slots(const struct slots *of)
 {
     bool any = false;
     for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
         any = any || is_there(&of->items[k]);
     }
+    return any;
+}
+
+/* Powers of the file that are those of all its Adam variables; a file without slots of Adam may have them of any form. */
+static ps_status share_powers(struct importer *m, const struct psi_file_item *const items[OF_OPTIMIZER_MAX], struct psi_err *err)
+{
+    double shared[OF_OPTIMIZER_MAX] = {-1, -1};
+    ps_status st = PS_OK;
+    for (size_t i = 0; i < m->source.item_count; i++) {
+        for (uint32_t k = 0; m->vars[i].optimizer.kind == PS_OPT_ADAM && has_slots(&m->of_vars[i]) && k < OF_OPTIMIZER_MAX; k++) {
+            double *power = &m->of_vars[i].powers[k];
+            if (st == PS_OK && *power < 0 && shared[k] < 0 && items[k] != NULL) {
+                st = read_power(m, items[k], &shared[k], err);
+            }
+            *power = *power < 0 ? shared[k] : *power;
+        }
+    }
+    return st;
+}
+
+/* All of what the optimizer of v has, or nothing. */
+static ps_status check_slots(const struct psi_file_var *v, const struct slots *of, struct psi_err *err)
+{
+    bool any = has_slots(of);
     for (uint32_t k = 0; any && k < OF_OPTIMIZER_MAX; k++) {
         const char *name = psi_saved_slot_tf_name(v->optimizer.kind, k);
         if (name != NULL && !is_there(&of->items[k])) {
@@ -387,7 +413,7 @@ static ps_status check_slots(const struct psi_file_var *v, const struct slots *o
 static ps_status find_slots(struct importer *m, struct psi_err *err)
 {
     static const uint64_t seed[2] = {0, 0}; /* each name is in the file once */
-    double shared[OF_OPTIMIZER_MAX] = {-1, -1};
+    const struct psi_file_item *shared[OF_OPTIMIZER_MAX] = {NULL};
     size_t count = m->source.item_count;
     struct psi_map names;
     ps_status st = PS_OK;
@@ -402,12 +428,12 @@ static ps_status find_slots(struct importer *m, struct psi_err *err)
         if (!m->vars[i].slot) {
             st = psi_map_put(&names, name, strlen(name), &m->vars[i], NULL, err);
         } else if (power_of(name) != 0) {
-            st = read_power(m, &m->source.items[i], &shared[power_of(name) - 1], err);
+            shared[power_of(name) - 1] = &m->source.items[i];
         }
     }
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         const char *of = m->vars[i].slot_of;
-        if (!m->vars[i].slot || power_of(m->vars[i].info.name) != 0) {
+        if (!m->vars[i].slot || power_of(m->vars[i].info.name) != 0 || psi_file_source_left_out(&m->source, of, strlen(of))) {
             continue;
         }
         const struct psi_file_var *v = psi_map_find(&names, of, strlen(of));
@@ -416,11 +442,8 @@ static ps_status find_slots(struct importer *m, struct psi_err *err)
                        : note_slot(m, i, v, &m->of_vars[v - m->vars], err);
     }
     psi_map_fini(&names);
+    st = st == PS_OK ? share_powers(m, shared, err) : st;
     for (size_t i = 0; st == PS_OK && i < count; i++) {
-        for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
-            double *power = &m->of_vars[i].powers[k];
-            *power = *power < 0 ? shared[k] : *power;
-        }
         st = check_slots(&m->vars[i], &m->of_vars[i], err);
     }
     return st;
@@ -657,8 +680,13 @@ static void tell_taken(const struct importer *m)
     for (size_t i = 0; i < m->source.item_count; i++) {
         m->options.taken(m->options.ctx, m->source.items[i].name, m->vars[i].info.name);
     }
-    for (size_t i = 0; i < m->left_out_count; i++) {
-        m->options.taken(m->options.ctx, m->left_out[i].name, NULL);
+    uint64_t cursor = 0;
+    const char *name = NULL;
+    void *unused = NULL;
+    while (psi_map_next(&m->source.left_out, &cursor, &name, NULL, &unused)) {
+        if (!left_out_is_slot(m, name)) {
+            m->options.taken(m->options.ctx, name, NULL);
+        }
     }
     for (size_t i = 0; i < m->there_count; i++) {
         if (!m->there[i].given) {
@@ -686,9 +714,41 @@ static void tell_created(const struct importer *m, struct psi_err *err)
     }
 }
 
+/* What is a choice of an import, without a cluster. */
+struct meant {
+    const struct psi_choice *choice;
+    bool slots;
+};
+
+/* Slots follow their variable, and the powers are those of all. */
+static bool is_meant(void *ctx, const char *name)
+{
+    const struct meant *meant = ctx;
+    struct psi_choice choice =
+        *meant->choice; /* it notes which patterns have fitted: a tensor that turns out to be a slot is none */
+    char owner[PS_NAME_BYTES_MAX + 1];
+    size_t n = meant->slots ? owner_bytes(name) : 0;
+    if (psi_choice_takes(&choice, name) || (meant->slots && power_of(name) != 0)) {
+        return true;
+    }
+    if (n == 0 || n > PS_NAME_BYTES_MAX) {
+        return false;
+    }
+    (void)snprintf(owner, sizeof(owner), "%.*s", (int)n, name);
+    return psi_choice_takes(&choice, owner);
+}
+
+static ps_status open_source(struct psi_file_source *source, const char *path, const ps_file_options *options,
+                             const struct psi_choice *choice, struct psi_err *err)
+{
+    struct meant meant = {.choice = choice, .slots = options->slots};
+    const struct psi_file_wants wants = {.takes = is_meant, .ctx = &meant};
+    return psi_file_source_open(source, path, options->only != NULL ? &wants : NULL, err);
+}
+
 static ps_status run(struct importer *m, struct psi_err *err)
 {
-    ps_status st = psi_file_source_open(&m->source, m->path, err);
+    ps_status st = open_source(&m->source, m->path, &m->options, &m->choice, err);
     if (st != PS_OK) {
         return st;
     }
@@ -711,13 +771,19 @@ static ps_status run(struct importer *m, struct psi_err *err)
     return st == PS_OK ? look_again(m, err) : st;
 }
 
-ps_status ps_file_check(const char *path, int *out_variables)
+ps_status ps_file_check(const char *path, const ps_file_options *options, int *out_variables)
 {
     struct psi_err err = {0};
     struct psi_file_source source = {.fd = -1};
-    ps_status st = path == NULL || path[0] == '\0'
-                       ? psi_fail(&err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty")
-                       : psi_file_source_open(&source, path, &err);
+    struct psi_choice choice;
+    ps_file_options o;
+    ps_file_options_init(&o);
+    ps_status st = options == NULL ? PS_OK : psi_struct_take(options, &o, sizeof(o), "ps_file_options_init", &err);
+    st = st == PS_OK ? psi_choice_init(&choice, o.only, o.prefixes, &err) : st;
+    if (st == PS_OK && (path == NULL || path[0] == '\0')) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty");
+    }
+    st = st == PS_OK ? open_source(&source, path, &o, &choice, &err) : st;
     if (st == PS_OK && out_variables != NULL) {
         *out_variables = (int)source.item_count;
     }
@@ -770,7 +836,6 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
     psi_free(m->vars);
     psi_map_fini(&m->there_names);
     psi_free(m->there);
-    psi_free(m->left_out);
     psi_free(m->of_vars);
     psi_free(m->gifts);
     psi_free(m);

@@ -10,6 +10,7 @@
 #include "files.h"
 
 #include "common/json.h"
+#include "common/map.h"
 #include "common/mem.h"
 #include "common/optimizer.h"
 
@@ -160,54 +161,59 @@ static ps_status understand_one(const json_t *entry, struct psi_file_var *var, s
     return st;
 }
 
-/* Tensors that are slots of one of these. */
-static bool mark_slots(const json_t *root, struct psi_file_var *vars, size_t count)
+struct understanding {
+    struct psi_map names; /* of the variables */
+    bool no_memory;
+};
+
+/* Tensors that are slots of the variable called so. */
+static void mark_slots(struct understanding *u, const char *name, const json_t *list)
 {
-    json_t *names = json_pack("{}");
-    const char *key = NULL;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *slot = json_string_value(json_array_get(list, i));
+        struct psi_file_var *var = slot != NULL ? psi_map_find(&u->names, slot, strlen(slot)) : NULL;
+        if (var != NULL && !var->slot) {
+            var->slot = true;
+            var->slot_of = psi_strndup(name, strlen(name));
+            u->no_memory = u->no_memory || var->slot_of == NULL;
+        }
+    }
+}
+
+/* What the text says of one variable. Of one that is not asked for only the slots are looked at, and it may be of any form. */
+static ps_status on_variable(void *ctx, const char *name, const char *value, size_t bytes, struct psi_err *err)
+{
+    struct understanding *u = ctx;
+    struct psi_file_var *var = psi_map_find(&u->names, name, strlen(name));
     json_t *entry = NULL;
-    bool good = names != NULL;
-    json_object_foreach((json_t *)(uintptr_t)root, key, entry)
-    {
-        const json_t *list = json_object_get(entry, "slots");
-        for (size_t i = 0; good && i < json_array_size(list); i++) {
-            const char *name = json_string_value(json_array_get(list, i));
-            good = name == NULL || json_object_set_new(names, name, json_string(key)) == 0;
-        }
+    if (var != NULL && var->told) {
+        return refuse(err, name, "is there twice");
     }
-    for (size_t i = 0; good && i < count; i++) {
-        const char *of = json_string_value(json_object_get(names, vars[i].info.name));
-        vars[i].slot = of != NULL;
-        vars[i].slot_of = of != NULL ? psi_malloc(strlen(of) + 1) : NULL;
-        good = of == NULL || vars[i].slot_of != NULL;
-        if (vars[i].slot_of != NULL) {
-            memcpy(vars[i].slot_of, of, strlen(of) + 1);
-        }
+    ps_status st = psi_json_value("__metadata__ " PSI_FILES_KEY_VARIABLES, value, bytes, PSI_SAFETENSORS_MARKS_MAX, &entry,
+                                  var != NULL ? err : NULL);
+    if (var == NULL && st != PS_RESOURCE_EXHAUSTED) {
+        st = PS_OK;
+    } else if (st == PS_OK) {
+        var->told = true;
+        st = understand_one(entry, var, err);
     }
-    json_decref(names);
-    return good;
+    if (st == PS_OK) {
+        mark_slots(u, name, json_object_get(entry, "slots"));
+    }
+    json_decref(entry);
+    return st;
 }
 
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err)
 {
-    json_error_t error = {0};
-    ps_status st = psi_json_bound("__metadata__ " PSI_FILES_KEY_VARIABLES, text, strlen(text), PSI_SAFETENSORS_MARKS_MAX, err);
-    if (st != PS_OK) {
-        return st;
-    }
-    json_t *root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
-    if (!json_is_object(root)) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "__metadata__ " PSI_FILES_KEY_VARIABLES ": %s",
-                      root == NULL ? error.text : "is no object");
-    }
+    static const uint64_t seed[2] = {0, 0}; /* each name is in the file once */
+    struct understanding u = {.no_memory = false};
+    ps_status st = PS_OK;
+    psi_map_init_borrowing(&u.names, seed);
     for (size_t i = 0; st == PS_OK && i < count; i++) {
-        const json_t *entry = json_object_get(root, vars[i].info.name);
-        vars[i].told = entry != NULL;
-        st = entry == NULL ? PS_OK : understand_one(entry, &vars[i], err);
+        st = psi_map_put(&u.names, vars[i].info.name, strlen(vars[i].info.name), &vars[i], NULL, err);
     }
-    if (st == PS_OK && !mark_slots(root, vars, count)) {
-        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the slots");
-    }
-    json_decref(root);
-    return st;
+    st = st == PS_OK ? psi_json_each("__metadata__ " PSI_FILES_KEY_VARIABLES, text, strlen(text), on_variable, &u, err) : st;
+    psi_map_fini(&u.names);
+    return st == PS_OK && u.no_memory ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the slots") : st;
 }

@@ -2,9 +2,11 @@
 /*
  * The file of an import, or the files of an index, one of which is open at a time.
  *
- * Happy path: an index is read -> of each file: open, size, header (common/safetensors.c) -> every tensor can be a variable,
- * NAME:offsets and NAME:bytes together one of strings -> values that must be 0 or 1 are, offsets are in order. Failure modes: no
- * such file, no regular one, anything that the format or a variable does not allow; a file that became shorter while it was read.
+ * Happy path: an index is read -> of each file that has a tensor that is meant: open, size, header (common/safetensors.c) ->
+ * every tensor that is meant can be a variable, NAME:offsets and NAME:bytes together one of strings -> values that must be 0 or 1
+ * are, offsets are in order. Failure modes: no such file, no regular one, anything that the format or a variable does not allow
+ * of what is meant: all tensors are looked at before the first that is wrong refuses the import, so that the error can name the
+ * others; a file that became shorter while it was read.
  */
 #include "source.h"
 
@@ -12,10 +14,10 @@
 
 #include "common/blob.h"
 #include "common/json.h"
-#include "common/map.h"
 #include "common/mem.h"
 #include "common/name.h"
 #include "common/shape.h"
+#include "common/utf8.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +27,8 @@
 #include <unistd.h>
 
 enum { CHECK_BYTES = 256 << 10 };
+
+static const uint64_t map_seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
 
 static ps_status read_at(const struct psi_file_source *s, void *dst, uint64_t bytes, uint64_t offset, struct psi_err *err)
 {
@@ -127,6 +131,86 @@ static ps_status check_name(void *ctx, const char *name, struct psi_err *err)
     return st;
 }
 
+/* ---- what is not meant, and what cannot be ---- */
+
+static ps_status leave_out(struct psi_file_source *s, const char *name, size_t bytes, struct psi_err *err)
+{
+    return psi_map_put(&s->left_out, name, bytes, s, NULL, err);
+}
+
+/* NAME:offsets and NAME:bytes are meant, or not, as NAME is. */
+static bool is_meant(const struct psi_file_source *s, const char *tensor)
+{
+    char name[PS_NAME_BYTES_MAX + 1];
+    size_t n = base_bytes(tensor);
+    if (s->wants.takes == NULL || tensor[n] == '\0') {
+        return s->wants.takes == NULL || s->wants.takes(s->wants.ctx, tensor);
+    }
+    if (n > PS_NAME_BYTES_MAX) {
+        return false; /* no variable has such a name */
+    }
+    (void)snprintf(name, sizeof(name), "%.*s", (int)n, tensor);
+    return s->wants.takes(s->wants.ctx, name);
+}
+
+bool psi_file_source_left_out(const struct psi_file_source *source, const char *name, size_t bytes)
+{
+    return psi_map_find(&source->left_out, name, bytes) != NULL;
+}
+
+bool psi_file_source_has(const struct psi_file_source *source, const char *name, size_t bytes)
+{
+    return psi_map_find(&source->names, name, bytes) != NULL || psi_file_source_left_out(source, name, bytes);
+}
+
+static ps_status takes(void *ctx, const char *tensor, bool *out_takes, struct psi_err *err)
+{
+    struct psi_file_source *s = ctx;
+    *out_takes = is_meant(s, tensor);
+    return *out_takes ? PS_OK : leave_out(s, tensor, base_bytes(tensor), err);
+}
+
+/* Tensor `name` cannot be a variable, as err says. PS_OK where that is no reason to end at once. */
+static ps_status refused(void *ctx, const char *name, struct psi_err *err)
+{
+    struct psi_file_source *s = ctx;
+    struct psi_file_refused *r = &s->refused;
+    char shown[64];
+    if (err->code != PS_INVALID_ARGUMENT) {
+        return err->code;
+    }
+    if (r->count++ == 0) {
+        r->first = *err;
+        say_part(s, s->fd_part, &r->first);
+        return PS_OK;
+    }
+    size_t used = strlen(r->others);
+    char quoted[PSI_QUOTE_MAX];
+    (void)psi_quote(quoted, sizeof(quoted), name, strlen(name));
+    (void)psi_utf8_shorten(quoted, shown, sizeof(shown));
+    if (r->others_named + 2 == r->count && used + strlen(shown) + 3 <= sizeof(r->others)) {
+        (void)snprintf(r->others + used, sizeof(r->others) - used, "%s%s", used > 0 ? ", " : "", shown);
+        r->others_named++;
+    }
+    return PS_OK;
+}
+
+/* All that cannot be variables, and how the rest of the file can be had. */
+static ps_status refuse_all(const struct psi_file_source *s, struct psi_err *err)
+{
+    const struct psi_file_refused *r = &s->refused;
+    if (r->count == 0) {
+        return PS_OK;
+    }
+    char first[224], others[sizeof(r->others) + 64] = "";
+    if (r->count > 1) {
+        (void)snprintf(others, sizeof(others), "; %zu other%s refused: %s%s", r->count - 1, r->count > 2 ? "s are" : " is",
+                       r->others, r->others_named + 1 < r->count ? ", ..." : "");
+    }
+    return psi_fail(err, r->first.code, "%s%s; `only` takes the rest (psctl import --only, pstrain --warm_start_only)",
+                    psi_utf8_shorten(r->first.text, first, sizeof(first)), others);
+}
+
 static ps_status read_header(struct psi_file_source *s, struct psi_file_part *part, struct psi_err *err)
 {
     uint8_t prefix[PSI_SAFETENSORS_PREFIX] = {0};
@@ -143,7 +227,8 @@ static ps_status read_header(struct psi_file_source *s, struct psi_file_part *pa
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a header of %llu bytes", (unsigned long long)length);
     }
     st = read_at(s, header, length, PSI_SAFETENSORS_PREFIX, err);
-    st = st == PS_OK ? psi_safetensors_decode(header, (size_t)length, file_bytes, check_name, NULL, &part->table, err) : st;
+    const struct psi_tensor_reader reader = {.takes = takes, .check_name = check_name, .refused = refused, .ctx = s};
+    st = st == PS_OK ? psi_safetensors_decode(header, (size_t)length, file_bytes, &reader, &part->table, err) : st;
     psi_free(header);
     return st;
 }
@@ -222,13 +307,17 @@ static ps_status make_item(const struct psi_file_part *part, const struct psi_ma
     if (offsets == NULL && bytes == NULL) {
         return make_plain(part, t, item, err);
     }
-    if (find(names, item->name, "") != NULL) {
+    const struct psi_tensor *plain = find(names, item->name, "");
+    *out_more = plain != NULL ? t == plain : offsets == NULL || bytes == NULL || t == (offsets < bytes ? offsets : bytes);
+    if (!*out_more) {
+        return PS_OK; /* it is looked at with the first of them */
+    }
+    if (plain != NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
                         "tensor '%s' and one of its name with " PSI_FILES_OFFSETS " or " PSI_FILES_BYTES
                         ": they would be one variable",
                         item->name);
     }
-    *out_more = offsets == NULL || bytes == NULL || t == (offsets < bytes ? offsets : bytes); /* the first of the two */
     return make_strings(part, offsets, bytes, item, err);
 }
 
@@ -270,18 +359,34 @@ static ps_status check_strings(const struct psi_file_source *s, const struct psi
     return st;
 }
 
-static ps_status check_values(const struct psi_file_source *s, const struct psi_file_part *part, struct psi_err *err)
+static ps_status check_values(struct psi_file_source *s, const struct psi_file_part *part, struct psi_err *err)
 {
     uint8_t *buffer = psi_malloc(CHECK_BYTES);
     ps_status st = buffer != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a look at the values");
     for (size_t i = part->item_begin; st == PS_OK && i < part->item_end; i++) {
         const struct psi_file_item *item = &s->items[i];
-        st = item->dtype == PS_BOOL     ? check_bools(s, item, buffer, err)
-             : item->dtype == PS_STRING ? check_strings(s, item, err)
+        struct psi_err own = {0};
+        st = item->dtype == PS_BOOL     ? check_bools(s, item, buffer, &own)
+             : item->dtype == PS_STRING ? check_strings(s, item, &own)
                                         : PS_OK;
+        st = st != PS_OK ? refused(s, item->name, &own) : PS_OK;
+        if (st != PS_OK) {
+            *err = own;
+        }
     }
     psi_free(buffer);
     return st;
+}
+
+/* No two files of an index have the same one. */
+static ps_status add_item(struct psi_file_source *s, const struct psi_file_item *item, struct psi_err *err)
+{
+    void *other = NULL;
+    s->value_bytes += item->bytes + item->text_bytes;
+    s->item_count++;
+    ps_status st = psi_map_put(&s->names, item->name, strlen(item->name), (void *)(uintptr_t)s->item_count, &other, err);
+    return st != PS_OK || other == NULL ? st
+                                        : psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is in two of its files", item->name);
 }
 
 static ps_status make_all(struct psi_file_source *s, struct psi_file_part *part, const struct psi_map *names, struct psi_err *err)
@@ -289,18 +394,25 @@ static ps_status make_all(struct psi_file_source *s, struct psi_file_part *part,
     for (size_t i = 0; i < part->table.tensor_count; i++) {
         bool more = false;
         struct psi_file_item *item = &s->items[s->item_count];
-        ps_status st = make_item(part, names, &part->table.tensors[i], item, &more, err);
+        struct psi_err own = {0};
+        ps_status st = make_item(part, names, &part->table.tensors[i], item, &more, &own);
         if (st != PS_OK) {
+            st = refused(s, item->name, &own);
+            more = false;
+        }
+        if (st != PS_OK) {
+            *err = own;
             return st;
         }
         item->part = (size_t)(part - s->parts);
-        s->value_bytes += more ? item->bytes + item->text_bytes : 0;
-        s->item_count += more ? 1 : 0;
+        st = more ? add_item(s, item, err) : PS_OK;
+        if (st != PS_OK) {
+            return st;
+        }
     }
-    return s->item_count > part->item_begin ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the file has no tensor");
+    bool empty = part->table.tensor_count == 0 && psi_map_count(&s->left_out) == 0 && s->refused.count == 0;
+    return empty ? psi_fail(err, PS_INVALID_ARGUMENT, "the file has no tensor") : PS_OK;
 }
-
-static const uint64_t map_seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
 
 static ps_status make_items(struct psi_file_source *s, struct psi_file_part *part, struct psi_err *err)
 {
@@ -345,40 +457,52 @@ static ps_status add_part(struct psi_file_source *s, const char *name, struct ps
     const char *slash = strrchr(s->path, '/');
     int before_name = name == NULL || slash == NULL ? 0 : (int)(slash - s->path + 1);
     size_t n = (size_t)before_name + strlen(name != NULL ? name : s->path) + 1;
-    char *path = psi_malloc(n);
+    struct psi_file_part *parts = psi_grow(s->parts, s->part_count, &s->part_capacity, sizeof(*parts));
+    s->parts = parts != NULL ? parts : s->parts;
+    char *path = parts != NULL ? psi_malloc(n) : NULL;
     if (path == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
     }
     (void)snprintf(path, n, "%.*s%s", before_name, s->path, name != NULL ? name : s->path);
-    s->parts[s->part_count++].path = path;
+    s->parts[s->part_count++] = (struct psi_file_part){.path = path};
     return PS_OK;
 }
 
-/* Each file that the map names, once. */
-static ps_status add_parts(struct psi_file_source *s, json_t *map, struct psi_err *err)
+/* An index that is read. */
+struct index {
+    struct psi_file_source *source;
+    struct psi_map files; /* that have a tensor that is meant; each is its own value */
+    size_t tensors;       /* that are meant */
+    bool mapped;          /* it has a weight_map, with an entry */
+};
+
+/* Each file that the map names for a tensor that is meant, once. */
+static ps_status add_entry(void *ctx, const char *tensor, const char *value, size_t bytes, struct psi_err *err)
 {
-    const char *tensor = NULL;
-    json_t *value = NULL;
-    json_t *names = json_object();
-    ps_status st = names != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
-    json_object_foreach(map, tensor, value)
-    {
-        const char *name = json_string_value(value);
-        if (st != PS_OK || json_object_get(names, name) != NULL) {
-            continue;
-        }
-        if (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "the file of tensor '%.200s' is no name of a file beside it", tensor);
-        } else if (json_object_size(names) == PSI_FILE_PARTS_MAX) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "it names more than %d files", PSI_FILE_PARTS_MAX);
-        } else if (json_object_set_new(names, name, json_true()) != 0) {
-            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
-        } else {
-            st = add_part(s, name, err);
-        }
+    struct index *index = ctx;
+    json_t *file = NULL;
+    char shown[128];
+    void *other = NULL;
+    index->mapped = true;
+    if (!is_meant(index->source, tensor)) {
+        return leave_out(index->source, tensor, base_bytes(tensor), err);
     }
-    json_decref(names);
+    index->tensors++;
+    ps_status st = psi_json_value("weight_map", value, bytes, PSI_SAFETENSORS_MARKS_MAX, &file, err);
+    const char *name = st == PS_OK ? json_string_value(file) : NULL;
+    if (st == PS_OK && (name == NULL || name[0] == '\0' || strchr(name, '/') != NULL)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "the file of tensor '%s' is no name of a file beside it",
+                      psi_utf8_shorten(tensor, shown, sizeof(shown)));
+    }
+    st = st == PS_OK ? psi_map_put(&index->files, name, strlen(name), index, &other, err) : st;
+    st = st == PS_OK && other == NULL ? add_part(index->source, name, err) : st;
+    json_decref(file);
     return st;
+}
+
+static ps_status add_member(void *ctx, const char *key, const char *value, size_t bytes, struct psi_err *err)
+{
+    return strcmp(key, "weight_map") == 0 ? psi_json_each("weight_map", value, bytes, add_entry, ctx, err) : PS_OK;
 }
 
 /* All of a file that is no part. *out_text: psi_free. */
@@ -399,50 +523,33 @@ static ps_status read_whole(struct psi_file_source *s, char **out_text, size_t *
     return st;
 }
 
-/* *out_tensors: how many it says that there are. */
+/* *out_tensors: how many it says that there are, of those that are meant. */
 static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, struct psi_err *err)
 {
-    json_error_t error = {0};
+    struct index index = {.source = s};
     char *text = NULL;
     size_t bytes = 0;
+    psi_map_init(&index.files, map_seed);
     ps_status st = read_whole(s, &text, &bytes, err);
-    st = st == PS_OK ? psi_json_bound("the index", text, bytes, PSI_SAFETENSORS_MARKS_MAX, err) : st;
-    json_t *root = st == PS_OK ? json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error) : NULL;
-    json_t *map = json_object_get(root, "weight_map");
-    if (st == PS_OK && json_object_size(map) == 0) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "%s",
-                      root == NULL ? error.text : "it has no weight_map: it is no index of safetensors files");
+    st = st == PS_OK ? psi_json_each("the index", text, bytes, add_member, &index, err) : st;
+    if (st == PS_OK && !index.mapped) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "it has no weight_map: it is no index of safetensors files");
     }
-    *out_tensors = json_object_size(map);
-    st = st == PS_OK ? add_parts(s, map, err) : st;
-    json_decref(root);
+    *out_tensors = index.tensors;
+    psi_map_fini(&index.files);
     psi_free(text);
     return st;
 }
 
-/* No tensor of an index is in two files, and none is missing. */
+/* No tensor of an index is missing, of those that are meant. */
 static ps_status check_parts(const struct psi_file_source *s, size_t tensors, struct psi_err *err)
 {
-    struct psi_map names;
-    ps_status st = PS_OK;
     size_t found = 0;
-    psi_map_init(&names, map_seed);
-    for (size_t i = 0; st == PS_OK && i < s->item_count; i++) {
-        const char *name = s->items[i].name;
-        void *other = NULL;
-        st = psi_map_put(&names, name, strlen(name), &s->items[i], &other, err);
-        if (st == PS_OK && other != NULL) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "tensor '%s' is in two of its files", name);
-            say_part(s, s->items[i].part, err);
-        }
-    }
-    psi_map_fini(&names);
     for (size_t i = 0; i < s->part_count; i++) {
         found += s->parts[i].table.tensor_count;
     }
-    return st != PS_OK || found >= tensors
-               ? st
-               : psi_fail(err, PS_INVALID_ARGUMENT, "it names %zu tensors, and its files have %zu", tensors, found);
+    return found >= tensors ? PS_OK
+                            : psi_fail(err, PS_INVALID_ARGUMENT, "it names %zu tensors, and its files have %zu", tensors, found);
 }
 
 static ps_status open_part(struct psi_file_source *s, size_t at, struct psi_err *err)
@@ -458,21 +565,22 @@ static ps_status open_part(struct psi_file_source *s, size_t at, struct psi_err 
     return st;
 }
 
-ps_status psi_file_source_open(struct psi_file_source *source, const char *path, struct psi_err *err)
+ps_status psi_file_source_open(struct psi_file_source *source, const char *path, const struct psi_file_wants *wants,
+                               struct psi_err *err)
 {
     bool index = before(path, ".index.json") > 0;
     size_t tensors = 0;
     memset(source, 0, sizeof(*source));
     source->path = path;
     source->fd = -1;
-    source->parts = psi_calloc(index ? PSI_FILE_PARTS_MAX : 1, sizeof(*source->parts));
-    if (source->parts == NULL) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of files");
-    }
+    source->wants = wants != NULL ? *wants : (struct psi_file_wants){.takes = NULL};
+    psi_map_init(&source->names, map_seed);
+    psi_map_init(&source->left_out, map_seed);
     ps_status st = index ? read_index(source, &tensors, err) : add_part(source, NULL, err);
     for (size_t i = 0; st == PS_OK && i < source->part_count; i++) {
         st = open_part(source, i, err);
     }
+    st = st == PS_OK ? refuse_all(source, err) : st;
     return st == PS_OK && index ? check_parts(source, tensors, err) : st;
 }
 
@@ -491,5 +599,7 @@ void psi_file_source_close(struct psi_file_source *source)
     close_parts(source);
     psi_free(source->parts);
     psi_free(source->items);
+    psi_map_fini(&source->names);
+    psi_map_fini(&source->left_out);
     *source = (struct psi_file_source){.fd = -1};
 }

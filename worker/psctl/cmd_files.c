@@ -10,6 +10,8 @@
  */
 #include "psctl.h"
 
+#include "common/utf8.h"
+
 #include <fnmatch.h>
 #include <inttypes.h>
 #include <string.h>
@@ -238,7 +240,10 @@ static void print_names(const char *what, const json_t *names)
     json_t *name = NULL;
     json_array_foreach((json_t *)(uintptr_t)names, i, name)
     {
-        (void)printf("%s %s\n", what, json_string_value(name));
+        char shown[LEFT_OUT_BYTES]; /* a tensor that is left out may be called anything */
+        (void)psi_utf8_shorten(json_string_value(name), shown, sizeof(shown));
+        psi_utf8_printable(shown);
+        (void)printf("%s %s\n", what, shown);
     }
 }
 
@@ -339,8 +344,9 @@ const struct psctl_verb psctl_verb_import = {
     .help = "Of psctl export, of psctl checkpoint export, or of anybody. The file is checked whole and compared with what\n"
             "exists before the first variable changes; missing variables are created, round robin in the order of the\n"
             "file. Slots of those that exist stay, and those of the file are passed over (psctl checkpoint import gives them).\n"
-            "A warm start: --only takes a part of the file, --prefix gives its variables other names; then all of them must be\n"
-            "there, unless --create, and what was taken, left out, and kept of the container is listed. Patterns are compared\n"
+            "A warm start: --only takes a part of the file and looks at nothing else of it, --prefix gives its variables other\n"
+            "names; then all of them must be there, unless --create, and what was taken, left out, and kept of the container is "
+            "listed. Patterns are compared\n"
             "with the names in the file. A pattern or an OLD that fits nothing, two that meet in one name, another shape: found\n"
             "before anything changes. FILE may also be an index, model.safetensors.index.json, whose files lie beside it, or\n"
             "w.npy: values of the variable w, which is there; NAME=FILE.npy: of NAME, such as layer1/w=w.npy. Asks first on a\n"

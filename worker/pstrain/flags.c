@@ -165,7 +165,8 @@ static const struct psi_option rows[] = {
         "rest of the model is initialised, and the global step begins at 0. Give it to all workers: whoever is chief reads it",
         .tag = TO_WORKERS),
     FLAG("warm_start_only", warm_start_only, TEXT, "", "PATTERN,...",
-         "Variables of that file with such names (* ? [a-z]; * also stands for a /); otherwise all: each must be of the model",
+         "Variables of that file with such names (* ? [a-z]; * also stands for a /); nothing else of it is looked at. "
+         "Otherwise all: each must be of the model",
          .tag = TO_WORKERS),
     FLAG(
         "warm_start_prefix", warm_start_prefix, TEXT, "", "OLD=NEW,...",

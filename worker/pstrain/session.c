@@ -87,13 +87,46 @@ static ps_status begin_at_0(ps_session *s)
 
 static int warmed = -1;
 
-/* Likewise, of a part. */
+/* What --warm_start_only and --warm_start_prefix say. */
+struct choice {
+    const char *only[TEXTS_MAX + 1], *prefixes[TEXTS_MAX + 1];
+    char *only_text, *prefix_text;
+};
+
+static void choice_fini(struct choice *c)
+{
+    free(c->only_text);
+    free(c->prefix_text);
+}
+
+/* Sets o's texts, which are c's: choice_fini() either way. False: out of memory, or too many. */
+static bool choice_init(struct choice *c, const struct flags *f, ps_file_options *o)
+{
+    bool fits = split(f->warm_start_only, c->only, &c->only_text);
+    fits = split(f->warm_start_prefix, c->prefixes, &c->prefix_text) && fits;
+    o->only = fits && c->only[0] != NULL ? c->only : NULL;
+    o->prefixes = fits && c->prefixes[0] != NULL ? c->prefixes : NULL;
+    return fits;
+}
+
+ps_status session_warm_start_check(const struct flags *f)
+{
+    struct choice choice;
+    ps_file_options o;
+    ps_file_options_init(&o);
+    bool fits = choice_init(&choice, f, &o);
+    /* what does not fit is said when the model is there, as every error of the import */
+    ps_status st = fits ? ps_file_check(f->warm_start, &o, NULL) : PS_OK;
+    choice_fini(&choice);
+    return st;
+}
+
+/* The part of a file that --warm_start names. */
 static ps_status warm_start(void *ctx, ps_session *s)
 {
     const struct flags *f = ctx;
     struct warm w = {.f = f};
-    const char *only[TEXTS_MAX + 1], *prefixes[TEXTS_MAX + 1];
-    char *only_text = NULL, *prefix_text = NULL;
+    struct choice choice;
     ps_file_options o;
     if (gate != NULL && !gate(gate_ctx)) {
         return ps_session_fail(s, PS_ABORTED, "the model was reset: another run has begun");
@@ -102,14 +135,11 @@ static ps_status warm_start(void *ctx, ps_session *s)
     o.existing = true;
     o.taken = on_taken;
     o.ctx = &w;
-    bool fits = split(f->warm_start_only, only, &only_text) && split(f->warm_start_prefix, prefixes, &prefix_text);
-    o.only = fits && only[0] != NULL ? only : NULL;
-    o.prefixes = fits && prefixes[0] != NULL ? prefixes : NULL;
+    bool fits = choice_init(&choice, f, &o);
     ps_status st =
         fits ? ps_import(s, f->warm_start, &o, NULL)
              : ps_session_fail(s, PS_RESOURCE_EXHAUSTED, "--warm_start: more than 64 patterns or prefixes, or no memory");
-    free(only_text);
-    free(prefix_text);
+    choice_fini(&choice);
     st = st == PS_OK && w.step ? begin_at_0(s) : st;
     if (st == PS_OK) {
         warmed = w.count;

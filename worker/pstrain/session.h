@@ -15,6 +15,8 @@ enum { SESSION_READY_TIMEOUT_MS = 600000 };
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
 /** How long to wait for a ps task that was never connected: --timeout where it is given, but ten minutes at most. */
 int64_t session_start_ms(const struct flags *f);
+/** Would --warm_start be taken, as far as that can be said without a cluster? ps_last_error() says why not. */
+ps_status session_warm_start_check(const struct flags *f);
 /** Variables to which this process, as the chief, has given values of --warm_start; -1: it has not. */
 int session_warmed(void);
 /** May the chief give --restore, or --warm_start, to a model that is not there? */

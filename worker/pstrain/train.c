@@ -91,10 +91,10 @@ static int build(struct trainer *t)
 
 static int prepare(struct trainer *t)
 {
-    if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL) != PS_OK) { /* now, and not when all is lost */
+    if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL, NULL) != PS_OK) { /* now, and not when all is lost */
         return say_error("--restore: %s", ps_last_error());
     }
-    if (t->f->warm_start[0] != '\0' && ps_file_check(t->f->warm_start, NULL) != PS_OK) {
+    if (t->f->warm_start[0] != '\0' && session_warm_start_check(t->f) != PS_OK) {
         return say_error("--warm_start: %s", ps_last_error());
     }
     if (source_load(t->f, t->alone, &t->data) != EXIT_DONE) {

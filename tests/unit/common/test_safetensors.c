@@ -16,7 +16,7 @@ static ps_status name_good(void *ctx, const char *name, struct psi_err *e)
 }
 
 /* The whole way from the bytes of a file. */
-static ps_status read_file(const void *file, size_t bytes, struct psi_safetensors *out)
+static ps_status read_file_by(const struct psi_tensor_reader *reader, const void *file, size_t bytes, struct psi_safetensors *out)
 {
     uint8_t prefix[PSI_SAFETENSORS_PREFIX] = {0};
     uint64_t length = 0;
@@ -29,9 +29,16 @@ static ps_status read_file(const void *file, size_t bytes, struct psi_safetensor
     }
     char *header = malloc((size_t)length); /* of the exact size: a sanitizer sees what is read past it */
     memcpy(header, (const char *)file + PSI_SAFETENSORS_PREFIX, (size_t)length);
-    st = psi_safetensors_decode(header, (size_t)length, bytes, name_good, NULL, out, &err);
+    st = psi_safetensors_decode(header, (size_t)length, bytes, reader, out, &err);
     free(header);
     return st;
+}
+
+static const struct psi_tensor_reader good_names = {.check_name = name_good};
+
+static ps_status read_file(const void *file, size_t bytes, struct psi_safetensors *out)
+{
+    return read_file_by(&good_names, file, bytes, out);
 }
 
 /* A file with this header and data_bytes of values; *out_bytes is its length. */
@@ -214,8 +221,8 @@ TEST(test_refused)
     refused(ONE("F32", "[2]", "8"), 8, "data_offsets");
     refused(ONE("F32", "[2]", "[0,8.0]"), 8, "data_offsets");
     refused(ONE("F32", "[2]", "[0,9223372036854775807]"), 8, "end at byte 9223372036854775807");
-    refused(ONE("F32", "[2]", "[0,9223372036854775808]"), 8, "header: line 1"); /* 2^63: no integer of JSON here */
-    refused(ONE("F32", "[2]", "[0,18446744073709551615]"), 8, "header: line 1");
+    refused(ONE("F32", "[2]", "[0,9223372036854775808]"), 8, "tensor 'a': too big integer"); /* 2^63: no integer of JSON here */
+    refused(ONE("F32", "[2]", "[0,18446744073709551615]"), 8, "tensor 'a': too big integer");
     refused(ONE("F32", "[4611686018427387904]", "[0,0]"), 0, "does not take"); /* 2^62 * 4 = 2^64 */
     refused(ONE("F32", "[4294967296,4294967296]", "[0,0]"), 0, "does not take");
     refused(ONE("F64", "[2305843009213693953]", "[0,8]"), 8, "does not take"); /* * 8 = 8 modulo 2^64 */
@@ -235,7 +242,7 @@ TEST(test_refused)
     refused("{\"a\":{\"dtype\":8,\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "(no text)");
     refused("{\"../a\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "variable name '../a'");
     refused("{\"\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "variable name ''");
-    refused("{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "header: line 1");
+    refused("{\"a\\u0000b\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "variable name 'a\\x5cu0000b'");
     refused("{\"\xff\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4, "unable to decode");
     refused("{\"__metadata__\":[]}", 0, "__metadata__ is a list");
     refused("{\"__metadata__\":{\"k\":1}}", 0, "__metadata__: 'k' is a number");
@@ -332,27 +339,32 @@ static char *repeated(const char *head, const char *unit, size_t count, const ch
 TEST(test_hostile)
 {
     char *deep = repeated("{\"a\":", "[", 1000000, "");
-    refused(deep, 0, "depth");
+    refused(deep, 0, "header: line 1, column 1000006: the text ends in the middle of a value");
     free(deep);
     deep = repeated("", "{\"a\":", 1000000, "");
-    refused(deep, 0, "depth");
+    refused(deep, 0, "the text ends in the middle of a value");
+    free(deep);
+    deep = repeated("{\"a\":", "[", 500000, "");
+    char *closed = repeated(deep, "]", 500000, "}");
+    refused(closed, 0, "tensor 'a': maximum parsing depth reached");
+    free(closed);
     free(deep);
     char *dims = repeated("{\"a\":{\"dtype\":\"U8\",\"shape\":[1", ",1", 300000, "],\"data_offsets\":[0,1]}}");
     refused(dims, 1, "300001 dimensions");
     free(dims);
     /* memory: a list of PSI_SAFETENSORS_MARKS_MAX + 1 marks is refused before it is parsed, one less is read; those in strings
      * are only text */
-    char *many = repeated("{\"a\":{\"shape\":[1", ",1", PSI_SAFETENSORS_MARKS_MAX - 4, "]}}"); /* 5 before them */
-    refused(many, 1, "header: more than 4194304 commas, colons and brackets");
+    char *many = repeated("{\"a\":{\"shape\":[1", ",1", PSI_SAFETENSORS_MARKS_MAX - 2, "]}}"); /* 3 before them */
+    refused(many, 1, "tensor 'a': more than 524288 commas, colons and brackets");
     free(many);
-    many = repeated("{\"a\":{\"shape\":[1", ",1", PSI_SAFETENSORS_MARKS_MAX - 5, "]}}");
+    many = repeated("{\"a\":{\"shape\":[1", ",1", PSI_SAFETENSORS_MARKS_MAX - 3, "]}}");
     refused(many, 1, "'a': it has no dtype");
     free(many);
     many = repeated("{\"__metadata__\":{\"k\":\"\\\"", ",:[{", PSI_SAFETENSORS_MARKS_MAX, "\"}}");
     accepted(many, 0);
     free(many);
-    char *same = repeated("{\"a\":1", ",\"a\":1", 100000, "}");
-    refused(same, 0, "duplicate");
+    char *same = repeated("{", "\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},", 100000, "}");
+    refused(same, 1, "duplicate");
     free(same);
     char *long_name = repeated("{\"", "a", 100000, "\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}");
     refused(long_name, 1, "has 100000 bytes, the most is 255");
@@ -376,6 +388,146 @@ TEST(test_many)
     }
     strcpy(p, "}");
     refused(text, 1, "overlapping");
+}
+
+/* One of many that are small. */
+static void put_entry(char **at, const char *name, int number, const char *type, uint64_t begin, uint64_t end)
+{
+    *at +=
+        sprintf(*at, "%s\"%s%d\":{\"dtype\":\"%s\",\"shape\":[%llu],\"data_offsets\":[%llu,%llu]}", (*at)[-1] == '{' ? "" : ",",
+                name, number, type, (unsigned long long)(end - begin), (unsigned long long)begin, (unsigned long long)end);
+}
+
+/* How many there may be is a matter of the header's bytes: with psd's metadata, written and read back. */
+TEST(test_more_than_400000)
+{
+    enum { MANY = 400001, NAME = 16, SAID = 80 };
+    static char key[] = "psd_variables";
+    struct psi_tensor *tensors = test_alloc(MANY * sizeof(*tensors));
+    char *names = test_alloc((size_t)MANY * NAME);
+    char *said = test_alloc((size_t)MANY * SAID);
+    char *p = said;
+    struct psi_safetensors back;
+    struct psi_buf out;
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(names + (size_t)i * NAME, NAME, "v%06d", i);
+        tensors[i] = tensor(names + (size_t)i * NAME, "F32", PS_SHAPE(1));
+        p += sprintf(p, "\"v%06d\":{\"optimizer\":{\"kind\":\"none\"},\"version\":0},", i);
+    }
+    const struct psi_tensor_metadata metadata[] = {{key, said}};
+    psi_buf_init(&out, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
+    assert_ok(psi_safetensors_encode(tensors, MANY, metadata, 1, &out, &err), &err);
+    uint8_t *file = test_alloc(out.len + (size_t)MANY * 4);
+    memcpy(file, out.data, out.len);
+    assert_ok(read_file(file, out.len + (size_t)MANY * 4, &back), &err);
+    assert_int_equal(back.tensor_count, MANY);
+    assert_string_equal(back.tensors[MANY - 1].name, "v400000");
+    assert_string_equal(psi_safetensors_metadata(&back, key), said);
+    psi_safetensors_fini(&back);
+    psi_buf_fini(&out);
+}
+
+/* The format's own parser has the only limit: one byte more than it reads is not written, and is named. */
+TEST(test_header_at_its_limit)
+{
+    static char key[] = "k", a[] = "a";
+    struct psi_tensor one = tensor(a, "U8", PS_SHAPE(1));
+    size_t rest = strlen("{\"__metadata__\":{\"k\":\"\"},\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}");
+    char *text = test_alloc(PSI_SAFETENSORS_HEADER_MAX + 1);
+    const struct psi_tensor_metadata metadata[] = {{key, text}};
+    struct psi_buf out;
+    memset(text, 'x', PSI_SAFETENSORS_HEADER_MAX - rest);
+    psi_buf_init(&out, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
+    assert_ok(psi_safetensors_encode(&one, 1, metadata, 1, &out, &err), &err);
+    assert_int_equal(out.len, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
+    psi_buf_clear(&out);
+    text[PSI_SAFETENSORS_HEADER_MAX - rest] = 'x';
+    assert_fails(psi_safetensors_encode(&one, 1, metadata, 1, &out, &err), PS_INVALID_ARGUMENT, &err,
+                 "the header would have 100000008 bytes, and safetensors' own parser reads at most 100000000: put the variables");
+    assert_int_equal(out.len, 0);
+    psi_buf_fini(&out);
+}
+
+static ps_status begins_with_t(void *ctx, const char *name, bool *out_takes, struct psi_err *e)
+{
+    (void)ctx, (void)e;
+    *out_takes = name[0] == 't';
+    return PS_OK;
+}
+
+/* ctx: texts of what was refused, behind one another. */
+static ps_status note_refused(void *ctx, const char *name, struct psi_err *e)
+{
+    char *notes = ctx;
+    assert_int_equal(e->code, PS_INVALID_ARGUMENT);
+    (void)sprintf(notes + strlen(notes), "[%s]", name);
+    return PS_OK;
+}
+
+/* What is not meant is not looked at: neither the file's end nor other tensors need fit it. */
+TEST(test_some_are_meant)
+{
+    static const struct psi_tensor_reader reader = {.takes = begins_with_t, .check_name = name_good};
+    static const struct {
+        const char *odd;
+        size_t bytes;
+    } table[] = {
+        {"\"o\":{\"dtype\":\"F8\",\"shape\":[4],\"data_offsets\":[4,8]}", 4}, {"\"o\":[}", 4},        {"\"o\":\"\\u\"", 4},
+        {"\"o\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}", 4}, {"\"o\":1,\"o\":2", 4}, {"\"../\":-", 9},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        char text[256];
+        size_t bytes = 0;
+        struct psi_safetensors s;
+        (void)snprintf(text, sizeof(text), "{%s,\"t\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}", table[i].odd);
+        uint8_t *file = make_file(text, table[i].bytes, &bytes);
+        assert_ok(read_file_by(&reader, file, bytes, &s), &err);
+        assert_int_equal(s.tensor_count, 1);
+        assert_true(s.tensors[0].begin == 2 && s.tensors[0].end == 4);
+        psi_safetensors_fini(&s);
+        assert_fails(read_file_by(&reader, file, bytes - table[i].bytes + 3, &s), PS_INVALID_ARGUMENT, &err,
+                     "tensor 't': its values end");
+        free(file);
+    }
+}
+
+TEST(test_two_that_are_meant_overlap)
+{
+    static const struct psi_tensor_reader reader = {.takes = begins_with_t};
+    struct psi_safetensors s;
+    size_t bytes = 0;
+    char text[512] = "{";
+    char *p = text + 1;
+    put_entry(&p, "o", 0, "U8", 0, 4);
+    put_entry(&p, "t", 1, "U8", 0, 3);
+    put_entry(&p, "t", 2, "U8", 2, 4);
+    strcpy(p, "}");
+    uint8_t *file = make_file(text, 4, &bytes);
+    assert_fails(read_file_by(&reader, file, bytes, &s), PS_INVALID_ARGUMENT, &err, "tensor 't2': its values begin at byte 2");
+    free(file);
+}
+
+/* All that are wrong are said, one after the other, and the others are read. */
+TEST(test_each_that_is_refused)
+{
+    char notes[256] = "";
+    const struct psi_tensor_reader reader = {.check_name = name_good, .refused = note_refused, .ctx = notes};
+    struct psi_safetensors s;
+    size_t bytes = 0;
+    char text[512] = "{\"a b\":7";
+    char *p = text + strlen(text);
+    put_entry(&p, "t", 1, "U8", 0, 4);
+    put_entry(&p, "f", 2, "F8", 4, 5);
+    put_entry(&p, "t", 3, "U8", 8, 9);
+    put_entry(&p, "t", 1, "U8", 4, 8);
+    strcpy(p, "}");
+    uint8_t *file = make_file(text, 8, &bytes);
+    assert_ok(read_file_by(&reader, file, bytes, &s), &err);
+    assert_string_equal(notes, "[a b][f2][t3][t1]");
+    assert_int_equal(s.tensor_count, 1);
+    assert_string_equal(s.tensors[0].name, "t1");
+    psi_safetensors_fini(&s);
+    free(file);
 }
 
 TEST(test_memory)

@@ -282,7 +282,7 @@ TEST(test_values_are_safetensors)
     const struct psd_variable *w = psd_variable_find(psd_container_find(&l->task->store, "c"), "w");
     bool value = false, slot = false;
     assert_int_equal(psi_safetensors_length(f->data, f->len, &length, NULL), PS_OK);
-    assert_int_equal(psi_safetensors_decode((const char *)f->data + 8, length, f->len, NULL, NULL, &table, NULL), PS_OK);
+    assert_int_equal(psi_safetensors_decode((const char *)f->data + 8, length, f->len, NULL, &table, NULL), PS_OK);
     assert_int_equal(table.tensor_count, 4);
     assert_string_equal(psi_safetensors_metadata(&table, "psd_container"), "c");
     for (size_t i = 0; i < table.tensor_count; i++) {

@@ -13,17 +13,33 @@ static void write_text(const char *path, const char *text, size_t n)
     assert_int_equal(fclose(f), 0);
 }
 
+/* This header, and the values, which are text. */
+static void write_header(const char *path, const char *header, const char *values)
+{
+    char text[1024];
+    int n = (int)strlen(header);
+    int all = snprintf(text + 8, sizeof(text) - 8, "%s%s", header, values);
+    memset(text, 0, 8);
+    text[0] = (char)(n & 255);
+    text[1] = (char)(n >> 8);
+    write_text(path, text, (size_t)all + 8);
+}
+
 /* One tensor of one byte. */
 static void write_file(const char *path, char name, char value)
 {
     char text[128];
-    static const char header[] = "{\"%c\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
-    int n = snprintf(text + 8, sizeof(text) - 8, header, name);
-    memset(text, 0, 8);
-    text[0] = (char)n;
-    text[8 + n] = value;
-    write_text(path, text, (size_t)n + 9);
+    (void)snprintf(text, sizeof(text), "{\"%c\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}", name);
+    write_header(path, text, (char[2]){value, '\0'});
 }
+
+static bool is_a(void *ctx, const char *name)
+{
+    (void)ctx;
+    return strcmp(name, "a") == 0;
+}
+
+static const struct psi_file_wants only_a = {.takes = is_a};
 
 static void close_source(void *source)
 {
@@ -49,7 +65,7 @@ TEST(test_one_is_replaced)
     write_text(index, map, sizeof(map) - 1);
     write_file(first, 'a', 'x');
     write_file(second, 'b', 'y');
-    assert_ok(psi_file_source_open(s, index, &err), &err);
+    assert_ok(psi_file_source_open(s, index, NULL, &err), &err);
     test_later(close_source, s);
     assert_int_equal(s->item_count, 2);
     assert_int_equal(read_byte(s, 0), 'x');
@@ -68,8 +84,57 @@ TEST(test_a_file_alone_stays_open)
     struct psi_file_source *s = test_alloc(sizeof(*s));
     struct psi_err err;
     write_file(path, 'a', 'x');
-    assert_ok(psi_file_source_open(s, path, &err), &err);
+    assert_ok(psi_file_source_open(s, path, NULL, &err), &err);
     test_later(close_source, s);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(read_byte(s, 0), 'x');
+}
+
+/* A file of an index that has nothing that is meant need not be there, nor what the map says of it be the name of a file. */
+TEST(test_files_that_are_not_meant)
+{
+    static const char map[] = "{\"weight_map\":{\"b\":\"2\",\"a\":\"1\",\"c\":\"../3\",\"d\":[}}}";
+    const char *dir = test_dir();
+    const char *index = test_path(dir, "m.index.json");
+    struct psi_file_source *s = test_alloc(sizeof(*s));
+    struct psi_err err;
+    write_text(index, map, sizeof(map) - 1);
+    write_file(test_path(dir, "1"), 'a', 'x');
+    assert_ok(psi_file_source_open(s, index, &only_a, &err), &err);
+    assert_int_equal(s->item_count, 1);
+    assert_int_equal(read_byte(s, 0), 'x');
+    assert_int_equal(s->part_count, 1);
+    assert_true(psi_file_source_left_out(s, "b", 1) && psi_file_source_left_out(s, "c", 1) && psi_file_source_has(s, "a", 1));
+    assert_false(psi_file_source_left_out(s, "a", 1) || psi_file_source_has(s, "e", 1));
+    psi_file_source_close(s);
+    assert_fails(psi_file_source_open(s, index, NULL, &err), PS_INVALID_ARGUMENT, &err, "the file of tensor 'c'");
+    psi_file_source_close(s);
+    write_text(index, "{\"weight_map\":{\"b\":\"2\",\"a\":\"1\"}}", 32);
+    assert_ok(psi_file_source_open(s, index, &only_a, &err), &err);
+    psi_file_source_close(s);
+    assert_fails(psi_file_source_open(s, index, NULL, &err), PS_NOT_FOUND, &err, "2: open");
+    psi_file_source_close(s);
+}
+
+/* All that cannot be variables are named, in whatever way they cannot; without them the file can be had. */
+TEST(test_all_that_are_refused)
+{
+    static const char header[] = "{\"o1\":{\"dtype\":\"U32\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                                 "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                 "\"o2:bytes\":{\"dtype\":\"I8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                                 "\"o2:offsets\":{\"dtype\":\"I8\",\"shape\":[0],\"data_offsets\":[0,0]},"
+                                 "\"o3\":{\"dtype\":\"BOOL\",\"shape\":[1],\"data_offsets\":[1,2]},"
+                                 "\"o 4\":{\"dtype\":\"F8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+    const char *path = test_path(test_dir(), "m.safetensors");
+    struct psi_file_source *s = test_alloc(sizeof(*s));
+    struct psi_err err;
+    write_header(path, header, "xy");
+    assert_ok(psi_file_source_open(s, path, &only_a, &err), &err);
+    assert_int_equal(s->item_count, 1);
+    assert_int_equal(read_byte(s, 0), 'x');
+    assert_int_equal(psi_map_count(&s->left_out), 4); /* the two of o2 are one */
+    psi_file_source_close(s);
+    assert_fails(psi_file_source_open(s, path, NULL, &err), PS_INVALID_ARGUMENT, &err,
+                 "; 3 others are refused: 'o1', 'o2', 'o3'; `only` takes the rest");
+    psi_file_source_close(s);
 }
