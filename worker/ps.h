@@ -666,8 +666,8 @@ typedef struct ps_file_options {
     bool reserved[6];        /* false */
     const char *const *only; /* patterns for names of variables (* ? [a-z]; * also for a /), then NULL; NULL: all. Slots follow
                                 their variable. At most 64 */
-    const char *const *prefixes; /* import: "OLD=NEW", then NULL: a name that begins with OLD begins with NEW instead; of several
-                                    the longest; "=NEW": any name. At most 64 */
+    const char *const *prefixes; /* "OLD=NEW", then NULL: a name that begins with OLD begins with NEW instead, import: here,
+                                    export: in the file; of several the longest; "=NEW": any name. At most 64 */
     ps_taken_fn taken;           /* import; may be NULL: for each, when all is done. On the calling thread */
 } ps_file_options;
 PS_API void ps_file_options_init(ps_file_options *options);
@@ -681,7 +681,8 @@ PS_API void ps_file_options_init(ps_file_options *options);
  * timeout of the session, and a second more for each 64 MiB, holds per variable. Memory: at most 8 MiB of values at a time.
  * Errors: UNAVAILABLE (a task is down; PS_REASON_IN_ROUNDS: rounds end too fast), DATA_LOSS (a task came back empty: the
  * directory knows more variables), NOT_FOUND (no such directory), PERMISSION_DENIED, RESOURCE_EXHAUSTED (disk full),
- * INVALID_ARGUMENT (at path is something that is no regular file), FAILED_PRECONDITION (no variable with a value).
+ * INVALID_ARGUMENT (at path is something that is no regular file; `prefixes` would make two variables one tensor; the header is
+ * larger than the format allows), FAILED_PRECONDITION (no variable with a value). Nothing is written before that is known.
  */
 PS_API ps_status ps_export(ps_session *s, const char *path, const ps_file_options *options, int *out_variables);
 /**
@@ -953,7 +954,8 @@ typedef struct ps_checkpoint_options {
     ps_copied_fn copied;          /* may be NULL; name is that of a file that is read; export: bytes of values that are written */
     ps_checkpoint_fault_fn fault; /* verify; may be NULL. On the calling thread */
     void *ctx;
-    const char *const *only; /* export: as of ps_file_options */
+    const char *const *only;     /* export: as of ps_file_options */
+    const char *const *prefixes; /* export: as of ps_file_options; slots follow their variable */
 } ps_checkpoint_options;
 PS_API void ps_checkpoint_options_init(ps_checkpoint_options *options);
 /**

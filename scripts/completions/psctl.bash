@@ -78,7 +78,7 @@ _psctl() {
             ;;
         export)
             words=""
-            flags=" --target --timeout --json --help --version --container --only"
+            flags=" --target --timeout --json --help --version --container --only --prefix"
             ;;
         containers)
             words=""

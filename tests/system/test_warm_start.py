@@ -101,9 +101,8 @@ class WarmStart(Trained):
                     self.assertRegex(psctl(c, *verb, self.file, *flags, "--yes", code=1), says)
         for says, *args in (("--only and no --prefix|no --only and no --prefix", "import", "w.npy", "--only", "w"),
                             ("--create is for", "import", self.file, "--create"),
-                            ("checkpoint export takes no --prefix", "checkpoint", "export", "1", "x", "--prefix", "a=b"),
+                            ("checkpoint verify takes no --prefix", "checkpoint", "verify", "1", "--prefix", "a=b"),
                             ("checkpoint list takes no --only", "checkpoint", "list", "--only", "w"),
-                            ("export takes no --prefix", "export", "x", "--prefix", "a=b"),
                             ("--only: '' is not allowed", "import", self.file, "--only", ""),
                             ("--only: may be given 64 times", "import", self.file, *["--only", "w"] * 65)):
             with self.subTest(args=args[:4]):
@@ -122,6 +121,58 @@ class WarmStart(Trained):
                       psctl(self.c, "checkpoint", "export", "1", name, "--only", "w", "--only", "x*", code=1))
         self.assertIn("the pattern 'x*' fits no variable of the container", psctl(self.c, "export", name, "--only", "x*", code=1))
         self.assertFalse(os.path.exists(name))
+
+    def test_exports_under_other_names(self):
+        """The file has the new names, of slots and in its metadata too, and what is imported of it is the same under these."""
+        name = self.at("others.safetensors")
+        flags = ("--prefix", "w=net/w", "--prefix", "global_=", "--prefix", "=old/")
+        want = {"net/w": "w", "old/b": "b", "step": "global_step"}
+        for with_slots, *verb in ((False, "export", name), (True, "checkpoint", "export", "1", name, "--slots"),
+                                  (True, "checkpoint", "export", "1", name, "--slots", "--shard", "50")):
+            with self.subTest(verb=verb):
+                psctl(self.c, *verb, *flags)
+                parts = [name]
+                if "--shard" in verb:
+                    with open(name + ".index.json", encoding="utf-8") as file:
+                        parts = [self.at(p) for p in set(json.load(file)["weight_map"].values())]
+                metadata, tensors = {}, {}
+                for part in parts:
+                    said, some = read_safetensors(part)
+                    tensors.update(some)
+                    metadata.update(json.loads(said["psd_variables"]))
+                self.assertEqual(sorted(metadata), sorted(want))
+                slots = {"net/w/Adagrad": "w/Adagrad", "old/b/Adagrad": "b/Adagrad"} if with_slots else {}
+                self.assertEqual({n: t[2] for n, t in tensors.items()}, {n: self.tensors[of][2] for n, of in {**want, **slots}.items()})
+                self.assertEqual([metadata[n].get("slots") for n in sorted(want)], [["net/w/Adagrad"], ["old/b/Adagrad"], None] if with_slots else [None] * 3)
+                c = self.fresh(1, "--checkpoint_dir", self.at("others-%d" % len(verb)), "--checkpoint_seconds", "0")
+                index = name + ".index.json" if "--shard" in verb else name
+                psctl(c, *(("checkpoint", "import") if with_slots else ("import",)), index, "--prefix", "net/w=w", "--prefix", "old/=", "--create", "--yes")
+                now = self.now(c)
+                self.assertEqual({n: now[n] for n in ("w", "b")}, {n: self.live[n] for n in ("w", "b")})
+                if with_slots:
+                    self.assertEqual(now["w/Adagrad"], self.tensors["w/Adagrad"][2])
+                os.remove(parts[0])
+
+    def test_exports_that_would_meet(self):
+        """Nothing is written, and a file that is there stays."""
+        name = self.at("met.safetensors")
+        with open(name, "wb") as file:
+            file.write(b"as it was")
+        for verb in (("export", name), ("checkpoint", "export", "1", name), ("checkpoint", "export", "1", name, "--slots", "--shard", "50")):
+            for says, *flags in (("variables '[bw]' and '[bw]' would both be tensor 'x'", "--prefix", "b=x", "--prefix", "w=x"),
+                                 ("variables '[bw]' and '[bw]' would both be tensor 'w'", "--prefix", "b=w", "--only", "[bw]"),
+                                 ("the prefix 'v=x' fits no variable of the c[a-z]+", "--prefix", "v=x"),
+                                 ("the prefix 'w=x' fits no variable of the c.* that is meant", "--prefix", "w=x", "--only", "b"),
+                                 ("variable 'w' under the prefix 'w=': variable name ''", "--prefix", "w="),
+                                 ("prefix 'w': is not of the form OLD=NEW", "--prefix", "w"),
+                                 ("variable '[bw]' under the prefix '=" + "n" * 200, "--prefix", "=" + "n" * 255)):
+                with self.subTest(verb=verb[:2], flags=[f[:9] for f in flags]):
+                    self.assertRegex(psctl(self.c, *verb, *flags, code=1), says)
+        slot = psctl(self.c, "checkpoint", "export", "1", name, "--slots", "--prefix", "b=w/Adagrad", code=1)
+        self.assertIn("tensor 'w/Adagrad': the name comes twice", slot)
+        with open(name, "rb") as file:
+            self.assertEqual(file.read(), b"as it was")
+        self.assertEqual([n for n in os.listdir(os.path.dirname(name)) if n.startswith(("met.", "met-", ".psd"))], ["met.safetensors"])
 
     def test_an_index(self):
         """Its files are one: patterns fit in any of them, and what is wrong in the last one is found before the first is given."""

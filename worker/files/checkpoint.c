@@ -251,6 +251,7 @@ struct exporter {
     struct reading r;
     const char *path;
     struct psi_choice choice;
+    struct psi_map names; /* in the file, of the variables */
     struct source *sources;
     size_t source_count;
     struct psi_file_var *vars;
@@ -335,24 +336,25 @@ static ps_status add_power(struct exporter *e, const char *name, const char *end
     return st;
 }
 
-static ps_status add_strings(struct exporter *e, const struct psi_saved_variable *v, struct psi_err *err)
+/* name: what the variable is called in the file. */
+static ps_status add_strings(struct exporter *e, const struct psi_saved_variable *v, const char *name, struct psi_err *err)
 {
     int64_t count = ps_shape_elements(&v->shape) + 1;
-    ps_status st = add_tensor(e, v->name, PSI_FILES_OFFSETS, PS_I64, PS_SHAPE(count), err);
-    return st == PS_OK ? add_tensor(e, v->name, PSI_FILES_BYTES, PS_U8, PS_SHAPE((int64_t)v->bytes - 8 * count), err) : st;
+    ps_status st = add_tensor(e, name, PSI_FILES_OFFSETS, PS_I64, PS_SHAPE(count), err);
+    return st == PS_OK ? add_tensor(e, name, PSI_FILES_BYTES, PS_U8, PS_SHAPE((int64_t)v->bytes - 8 * count), err) : st;
 }
 
-static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *v, struct psi_err *err)
+static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *v, const char *name, struct psi_err *err)
 {
     ps_status st = PS_OK;
     for (uint32_t i = 1; st == PS_OK && i < v->array_count; i++) {
         char ending[16];
         (void)snprintf(ending, sizeof(ending), "/%s", psi_saved_slot_tf_name(v->optimizer.kind, i - 1));
-        st = add_tensor(e, v->name, ending, v->dtype, v->shape, err);
+        st = add_tensor(e, name, ending, v->dtype, v->shape, err);
     }
     if (st == PS_OK && v->optimizer.kind == PS_OPT_ADAM && !e->same_powers) {
-        st = add_power(e, v->name, "/beta1_power", v->dtype, v->beta1_power, err);
-        st = st == PS_OK ? add_power(e, v->name, "/beta2_power", v->dtype, v->beta2_power, err) : st;
+        st = add_power(e, name, "/beta1_power", v->dtype, v->beta1_power, err);
+        st = st == PS_OK ? add_power(e, name, "/beta2_power", v->dtype, v->beta2_power, err) : st;
     }
     return st;
 }
@@ -374,9 +376,14 @@ static ps_status add_variable(struct exporter *e, struct source *from, size_t i,
     var->info.atomic = v->atomic;
     var->info.version = v->version;
     from->first[i] = e->tensor_count + 1;
-    ps_status st = v->dtype == PS_STRING ? add_strings(e, v, err) : add_tensor(e, v->name, "", v->dtype, v->shape, err);
+    ps_status st = psi_choice_export(&e->choice, &e->names, v->name, &var->as, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    const char *name = psi_files_name(var);
+    st = v->dtype == PS_STRING ? add_strings(e, v, name, err) : add_tensor(e, name, "", v->dtype, v->shape, err);
     size_t own = e->tensor_count;
-    st = st == PS_OK && e->r.options.slots ? add_slots(e, v, err) : st;
+    st = st == PS_OK && e->r.options.slots ? add_slots(e, v, name, err) : st;
     var->slot_count = e->tensor_count - own;
     return st;
 }
@@ -558,7 +565,7 @@ static ps_status make_header(struct exporter *e, struct shard *s, struct psi_err
     ps_status st = psi_safetensors_encode(&e->tensors[s->begin], s->end - s->begin, metadata,
                                           sizeof(metadata) / sizeof(metadata[0]), &s->header, err);
     free(variables);
-    return st == PS_OK ? psi_file_target_write(&s->target, s->header.data, s->header.len, 0, err) : st;
+    return st;
 }
 
 static ps_status write_at(struct exporter *e, size_t tensor, uint64_t at, const void *p, size_t n, struct psi_err *err)
@@ -583,6 +590,10 @@ static ps_status make_headers(struct exporter *e, struct psi_err *err)
     }
     for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) {
         st = make_header(e, &e->shards[i], err);
+    }
+    for (uint32_t i = 0; st == PS_OK && i < e->shard_count; i++) { /* nothing is written before all headers are known to fit */
+        const struct psi_buf *header = &e->shards[i].header;
+        st = psi_file_target_write(&e->shards[i].target, header->data, header->len, 0, err);
     }
     for (size_t i = 0; st == PS_OK && i < e->tensor_count; i++) {
         if (e->parts[i].ready) {
@@ -713,6 +724,10 @@ static void exporter_fini(struct exporter *e)
     for (size_t i = 0; i < e->tensor_count; i++) {
         psi_free(e->parts[i].name);
     }
+    for (size_t i = 0; i < e->var_count; i++) {
+        psi_free(e->vars[i].as);
+    }
+    psi_map_fini(&e->names);
     psi_free(e->shards);
     psi_free(e->sources);
     psi_free(e->vars);
@@ -727,9 +742,11 @@ ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path,
 {
     PSI_API_VISIT(s);
     struct psi_err err = {0};
+    static const uint64_t seed[2] = {0, 0}; /* the first two names that are the same end it */
     struct exporter e = {.r = {.session = s, .number = number}, .path = path};
+    psi_map_init(&e.names, seed);
     ps_status st = take_options(&e.r, options, &err);
-    st = st == PS_OK ? psi_choice_init(&e.choice, e.r.options.only, NULL, &err) : st;
+    st = st == PS_OK ? psi_choice_init(&e.choice, e.r.options.only, e.r.options.prefixes, &err) : st;
     if (st == PS_OK && (path == NULL || path[0] == '\0')) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "path is %s", path == NULL ? "NULL" : "empty");
     }

@@ -8,6 +8,7 @@
  */
 #include "choice.h"
 
+#include "common/mem.h"
 #include "common/name.h"
 
 #include <fnmatch.h>
@@ -103,6 +104,22 @@ ps_status psi_choice_once(struct psi_map *names, const char *what, const char *f
     }
     return psi_fail(err, PS_INVALID_ARGUMENT, "%s '%s' and '%s' would both be %s '%s'", what, (const char *)other, from,
                     strcmp(what, "tensors") == 0 ? "variable" : "tensor", as);
+}
+
+ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const char *name, char **out_as, struct psi_err *err)
+{
+    char as[PS_NAME_BYTES_MAX + 1];
+    *out_as = NULL;
+    if (c->prefixes == NULL) {
+        return PS_OK;
+    }
+    ps_status st = psi_choice_rename(c, name, as, err);
+    st = st == PS_OK ? psi_choice_once(names, "variables", name, as, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    *out_as = psi_strndup(as, strlen(as));
+    return *out_as != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
 }
 
 /* Each of them has fitted something. */

@@ -24,6 +24,12 @@ bool psi_choice_takes(struct psi_choice *c, const char *name);
 ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1],
                             struct psi_err *err) PSI_MUST;
 /**
+ * The name of variable `name` in the file of an export, which no other in `names` has (psi_choice_once()). *out_as: NULL where
+ * the choice has no prefixes, which is no change; psi_free. Errors: those of the two others; RESOURCE_EXHAUSTED.
+ */
+ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const char *name, char **out_as,
+                            struct psi_err *err) PSI_MUST;
+/**
  * `from` becomes `as`, which nothing in `names` has become so far. names: by `as`, each with its `from`, which stays the
  * caller's. what: "tensors", "variables". Errors: INVALID_ARGUMENT naming the two that would be one; RESOURCE_EXHAUSTED.
  */

@@ -2,9 +2,10 @@
 /*
  * ps_export(): live values into one safetensors file.
  *
- * Happy path: the file's directory takes a new file -> list of the variables -> records -> strings -> header -> the values in
- * pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and disk work at the same time -> commit
- * (target.c). The header has the variables in the order of creation; their values lie in the file by element size.
+ * Happy path: the file's directory takes a new file -> list of the variables, and their names in the file (choice.c) -> records
+ * -> strings -> header -> the values in pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and
+ * disk work at the same time -> commit (target.c). The header has the variables in the order of creation; their values lie in the
+ * file by element size.
  *
  * In rounds the values are those of one round: the directory is asked before and after, and when a round has ended between the
  * two the values are read again, over those that are in the file, for so long as one variable of that size may take. A round is
@@ -116,15 +117,25 @@ static ps_status list(struct exporter *e, struct psi_err *err)
 /* Variables without a value are left out. */
 static ps_status choose(struct exporter *e, struct psi_err *err)
 {
+    static const uint64_t seed[2] = {0, 0}; /* the first two that are the same end it */
     size_t kept = 0;
     struct psi_choice choice;
-    ps_status st = psi_choice_init(&choice, e->options.only, NULL, err);
+    struct psi_map names;
+    ps_status st = psi_choice_init(&choice, e->options.only, e->options.prefixes, err);
     st = st == PS_OK ? list(e, err) : st;
+    if (st == PS_OK) {
+        qsort(e->vars, e->count, sizeof(*e->vars), in_order);
+    }
+    psi_map_init(&names, seed);
     for (size_t i = 0; st == PS_OK && i < e->count; i++) {
         if (e->vars[i].info.initialised && psi_choice_takes(&choice, e->vars[i].info.name)) {
-            e->vars[kept++] = e->vars[i];
+            struct psi_file_var *v = &e->vars[kept++];
+            *v = e->vars[i];
+            st = psi_choice_export(&choice, &names, v->info.name, &v->as, err);
         }
     }
+    psi_map_fini(&names);
+    e->count = kept;
     st = st == PS_OK ? psi_choice_check(&choice, "the container that has a value", err) : st;
     if (st == PS_OK && kept == 0) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "container '%s' has no variable with a value: there is nothing to export",
@@ -133,8 +144,6 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
     if (st != PS_OK) {
         return st;
     }
-    e->count = kept;
-    qsort(e->vars, e->count, sizeof(*e->vars), in_order);
     return psi_files_open(e->session, e->vars, e->count, err);
 }
 
@@ -166,7 +175,8 @@ static ps_status read_strings(struct exporter *e, const struct psi_file_var *var
 static ps_status add_tensor(struct exporter *e, const struct psi_file_var *var, const char *ending, ps_dtype dtype,
                             ps_shape shape, const uint8_t *memory, struct psi_err *err)
 {
-    size_t n = strlen(var->info.name) + strlen(ending) + 1;
+    const char *name = psi_files_name(var);
+    size_t n = strlen(name) + strlen(ending) + 1;
     struct psi_tensor *t = &e->tensors[e->tensor_count];
     struct part *part = &e->parts[e->tensor_count];
     part->var = var;
@@ -175,7 +185,7 @@ static ps_status add_tensor(struct exporter *e, const struct psi_file_var *var, 
     if (part->name == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
     }
-    (void)snprintf(part->name, n, "%s%s", var->info.name, ending);
+    (void)snprintf(part->name, n, "%s%s", name, ending);
     *t = (struct psi_tensor){.name = part->name, .type = psi_tensor_type_of(dtype), .shape = shape};
     e->tensor_count++;
     return t->type != NULL
@@ -480,9 +490,6 @@ ps_status ps_export(ps_session *s, const char *path, const ps_file_options *opti
     struct psi_err err = {0};
     struct exporter e = {.session = s, .target = {.fd = -1, .directory_fd = -1}};
     ps_status st = psi_files_options(s, path, options, &e.options, &err);
-    if (st == PS_OK && e.options.prefixes != NULL) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "prefixes are for ps_import(): an export has the names that are there");
-    }
     psi_buf_init(&e.header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
@@ -499,6 +506,9 @@ ps_status ps_export(ps_session *s, const char *path, const ps_file_options *opti
     }
     psi_free(e.parts);
     psi_free(e.tensors);
+    for (size_t i = 0; e.vars != NULL && i < e.count; i++) {
+        psi_free(e.vars[i].as);
+    }
     psi_free(e.vars);
     if (st != PS_OK) {
         return psi_api_last_error_set(&err);

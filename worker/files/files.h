@@ -36,6 +36,7 @@ struct psi_file_var {
     bool told;                /* of a file: its metadata has it */
     bool slot;                /* of a file: it is a slot ... */
     char *slot_of;            /* ... of this variable, or a power; psi_free */
+    char *as;                 /* its name in the file, of an export that has prefixes; NULL: info.name; psi_free */
     const char *const *slots; /* [slot_count] tensors that are its slots; to be described */
     size_t slot_count;
     ps_variable_spec spec;
@@ -56,6 +57,12 @@ ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count,
 ps_status psi_files_cluster_name(ps_session *s, char *name, size_t n, struct psi_err *err) PSI_MUST;
 /** For a request that moves so many bytes: the session's timeout, and a second more for each 64 MiB. */
 int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes);
+
+/** What it is called in the file of an export. */
+static inline const char *psi_files_name(const struct psi_file_var *v)
+{
+    return v->as != NULL ? v->as : v->info.name;
+}
 
 /* ---- metadata.c ---- */
 /** JSON for PSI_FILES_KEY_VARIABLES; free(). NULL: no memory. */

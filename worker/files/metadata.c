@@ -83,7 +83,7 @@ static bool describe_one(json_t *root, const struct psi_file_var *v)
         json_decref(entry);
         return false;
     }
-    return json_object_set_new(root, info->name, entry) == 0;
+    return json_object_set_new(root, psi_files_name(v), entry) == 0;
 }
 
 char *psi_files_describe(const struct psi_file_var *vars, size_t count)

@@ -588,6 +588,7 @@ static enum psctl_exit export_one(struct psctl *c)
     o.container = c->container;
     o.slots = c->slots;
     o.only = c->only[0] != NULL ? c->only : NULL;
+    o.prefixes = c->prefix[0] != NULL ? c->prefix : NULL;
     o.shard_bytes = (uint64_t)c->shard_bytes;
     o.copied = psctl_copied;
     o.ctx = &copy;
@@ -667,7 +668,7 @@ static const struct action {
     {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
     {"restore", "[NUMBER | latest]", 0, 1, restore, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SPREAD) | PSCTL_FLAG(NO_SAVE)},
     {"export", "NUMBER | latest, FILE", 2, 2, export_one,
-     PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY)},
+     PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(SLOTS) | PSCTL_FLAG(SHARD) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX)},
     {"import", "FILE", 1, 1, import, PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX) | PSCTL_FLAG(CREATE)},
     {"delete", "NUMBER", 1, 1, delete_one, PSCTL_FLAG(FORCE)},
 };
@@ -745,8 +746,9 @@ const struct psctl_verb psctl_verb_checkpoint = {
         "are.\n"
         "export: the variables of a container as they were saved into one safetensors file, --slots: with those of the\n"
         "optimizers, --shard BYTES: into files of that size, FILE-00001-of-00003.safetensors (FILE without its .safetensors)\n"
-        "and an index, FILE.safetensors.index.json, --only: not all of them. What is not exported is not compared with\n"
-        "its CRCs. Files of an export with another number of them stay beside; the index names those that count.\n"
+        "and an index, FILE.safetensors.index.json, --only: not all of them, --prefix: under other names. What is not\n"
+        "exported is not compared with its CRCs. Files of an export with another number of them stay beside; the index names "
+        "those that count.\n"
         "import: psctl import, with the slots that export has written; --only, --prefix and --create as there. A checkpoint\n"
         "is made of it, where there is a checkpoint_dir.\n"
         "delete: it goes on all tasks that are up; exit status 1 where one is not, which keeps its part. The newest one\n"

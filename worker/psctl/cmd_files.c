@@ -167,6 +167,7 @@ static enum psctl_exit run_export(struct psctl *c)
     o.copied = psctl_copied;
     o.ctx = &copy;
     o.only = c->only[0] != NULL ? c->only : NULL;
+    o.prefixes = c->prefix[0] != NULL ? c->prefix : NULL;
     ps_status st = ps_export(c->session, c->argv[0], &o, &variables);
     psctl_copy_wipe(&copy);
     if (st != PS_OK) {
@@ -185,12 +186,13 @@ const struct psctl_verb psctl_verb_export = {
     .summary = "all variables of a container into a safetensors file",
     .args_min = 1,
     .args_max = 1,
-    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY),
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(ONLY) | PSCTL_FLAG(PREFIX),
     .words = "",
     .run = run_export,
     .help = "Live values of all tasks; FILE appears whole or not at all, and PyTorch and NumPy read it\n"
             "(safetensors.torch.load_file). Values only, no slots. Not one instant of the whole model while workers\n"
-            "push. --timeout is for each variable.\n",
+            "push. --prefix gives variables other names in the file, as psctl import gives them here: two that meet in one name\n"
+            "are found before anything is written. --timeout is for each variable.\n",
 };
 
 /* ---- import ---- */

@@ -69,12 +69,13 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                     .help =
                         "only variables of such names (* ? [a-z]; * also stands for a /), and their slots; may be given again",
                     FIELD(only)},
-    [PSCTL_PREFIX] = {.name = "prefix",
-                      TEXTS,
-                      .metavar = "OLD=NEW",
-                      .help = "names that begin with OLD begin with NEW here; OLD= takes it off, =NEW goes before every name; "
-                              "may be given again: the longest OLD counts",
-                      FIELD(prefix)},
+    [PSCTL_PREFIX] =
+        {.name = "prefix",
+         TEXTS,
+         .metavar = "OLD=NEW",
+         .help = "names that begin with OLD begin with NEW instead, here of an import, in the file of an export; OLD= takes "
+                 "it off, =NEW goes before every name; may be given again: the longest OLD counts",
+         FIELD(prefix)},
     [PSCTL_CREATE] = {.name = "create", ON, .help = "with --only or --prefix: create what is not there", FIELD(create)},
     [PSCTL_SPREAD] = {.name = "spread", ON, .help = "dealt anew over all ps tasks there are, and saved so", FIELD(spread)},
     [PSCTL_NO_SAVE] = {.name = "no_save", ON, .help = "do not save first what a restore discards", FIELD(no_save)},

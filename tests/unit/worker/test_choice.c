@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which variables are meant, and under which names: patterns, prefixes, and what is wrong with them. */
 #include "test.h"
+#include "common/mem.h"
 #include "worker/files/choice.h"
 
 static struct psi_err err;
@@ -114,4 +115,26 @@ TEST(test_lists)
         assert_true(psi_choice_takes(&c, texts[i]));
     }
     assert_fails(psi_choice_check(&c, "the file", &err), PS_NOT_FOUND, &err, "the prefix 'a0='");
+}
+
+/* Names in the file of an export: none where nothing is said, else each once. */
+TEST(test_export_names)
+{
+    static const uint64_t seed[2] = {0, 0};
+    static const char *const prefixes[] = {"a/=x/", "b=x", NULL};
+    struct psi_choice none = make(NULL, NULL), some = make(NULL, prefixes);
+    struct psi_map names;
+    char *as = NULL;
+    psi_map_init(&names, seed);
+    assert_ok(psi_choice_export(&none, &names, "a/w", &as, &err), &err);
+    assert_null(as);
+    assert_ok(psi_choice_export(&some, &names, "a/w", &as, &err), &err);
+    assert_string_equal(as, "x/w");
+    psi_free(as);
+    assert_fails(psi_choice_export(&some, &names, "b/w", &as, &err), PS_INVALID_ARGUMENT, &err,
+                 "variables 'a/w' and 'b/w' would both be tensor 'x/w'");
+    assert_null(as);
+    assert_fails(psi_choice_export(&some, &names, "x/w", &as, &err), PS_INVALID_ARGUMENT, &err, "would both be tensor 'x/w'");
+    assert_fails(psi_choice_export(&some, &names, "a//", &as, &err), PS_INVALID_ARGUMENT, &err, "variable 'a//' under");
+    psi_map_fini(&names);
 }
