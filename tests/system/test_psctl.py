@@ -1049,6 +1049,54 @@ class HalfDead(unittest.TestCase):
             self.assertEqual(run(PSCTL, "-t", cluster.addresses[0], "status")[0], 0)
 
 
+class Targets(unittest.TestCase):
+    """-t a,b: the first that answers."""
+
+    def test_the_first_that_answers(self):
+        with Cluster(2) as cluster:
+            dead = "127.0.0.1:%d" % free_port()
+            for targets in (dead + "," + cluster.addresses[1], "psd://%s,%s" % (cluster.addresses[0], dead)):
+                code, out, err = run(PSCTL, "-t", targets, "--timeout", "3600", "status")  # run() ends the test long before
+                self.assertEqual((code, err), (0, ""), out)
+                self.assertIn("2 of 2 up", out)
+            code, out, err = run(PSCTL, "--timeout", "3600", "ping", env={"PSD_TARGET": dead + "," + cluster.addresses[0]})
+            self.assertEqual((code, err), (0, ""), out)
+
+    def test_one_that_says_nothing(self):
+        """It is given a part of the time only; the verb still has the rest."""
+        with Cluster(1) as cluster, socket.create_server(("127.0.0.1", 0)) as silent:
+            target = "127.0.0.1:%d" % silent.getsockname()[1]
+            for verb in (["status"], ["ping"], ["vars", "--json"]):
+                code, out, err = run(PSCTL, "-t", ",".join([target, target, cluster.addresses[0]]), "--timeout", "8", *verb)
+                self.assertEqual((code, err), (0, ""), out)
+
+    def test_nobody_answers(self):
+        dead = ["127.0.0.1:%d" % free_port() for _ in range(3)]
+        code, out, err = run(PSCTL, "-t", ",".join(dead), "--timeout", "3600", "status", "--json")
+        self.assertEqual(code, 1)
+        for target in dead:
+            self.assertRegex(err, "target \\(%s\\): no connection: [^;]*refused; " % target)
+        self.assertIn("is a psd running there?", err)
+        self.assertEqual(len(err.splitlines()), 1)
+        self.assertEqual(json.loads(out)["error"]["status"], "UNAVAILABLE")
+        many = ["127.0.0.1:%d" % free_port() for _ in range(30)]
+        err = run(PSCTL, "-t", ",".join(many), "--timeout", "3600", "status")[2]
+        for target in many:
+            self.assertIn(target, err)
+
+    def test_what_is_no_list(self):
+        with Cluster(1) as cluster:
+            for targets, why in ((cluster.addresses[0] + ",", "empty"), (",", "empty"), ("bad address," + cluster.addresses[0], "bad address"),
+                                 ("127.0.0.1:%d,bad address" % free_port(), "refused; target: address 'bad address'"),
+                                 ("a,,b", "empty"), (",".join(["a"] * 65), "64")):
+                code, out, err = run(PSCTL, "-t", targets, "status")
+                self.assertEqual((code, out), (2, ""), targets)
+                self.assertIn(why, err)
+            code, _, err = run(PSCTL, "status", env={"PSD_TARGET": "x:y,z"})
+            self.assertEqual(code, 2)
+            self.assertIn("PSD_TARGET", err)
+
+
 class NobodyToAsk(unittest.TestCase):
     """What takes all away and cannot ask does nothing; what is named goes ahead."""
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl's session: one target, from which the cluster is learned; and what psctl says beside its answers.
- * Happy path: connect -> the verb. Failure modes: nobody answers at the target: message and exit 1; a target that is no address,
- * or a verb that asks where nobody can be asked: exit 2.
+ * psctl's session, and what psctl says beside its answers.
+ * Happy path: connect, to the first target that answers (target.c) -> the verb. Failure modes: those of the targets; a verb that
+ * asks where nobody can be asked: exit 2.
  */
 #include "psctl.h"
 
@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WAITED_MS = 500 /* a task that refuses connections takes less */ };
+enum { WAITED_MS = 500 /* a task that refuses connections takes less */, ERROR_MAX = 4608 /* with each of 64 targets */ };
 
 json_t *psctl_error_value(ps_status st, ps_reason reason, const char *text)
 {
@@ -25,7 +25,7 @@ static void say_error(const struct psctl *c, ps_status st, ps_reason reason, con
     __attribute__((format(printf, 4, 0)));
 static void say_error(const struct psctl *c, ps_status st, ps_reason reason, const char *format, va_list ap)
 {
-    char text[1024];
+    char text[ERROR_MAX];
     (void)vsnprintf(text, sizeof(text), format, ap);
     psctl_add_in_all(c, reason, text, sizeof(text));
     psi_utf8_printable(text);
@@ -145,14 +145,12 @@ void psctl_restart_clock(struct psctl *c)
 enum psctl_exit psctl_connect(struct psctl *c)
 {
     ps_session_options o;
-    char error[512] = "";
     if (c->all && (c->verb->flags & PSCTL_FLAG(YES)) != 0 && !c->yes && isatty(STDIN_FILENO) == 0) {
         return psctl_misused(c,
                              "%s --all asks first, and nobody can be asked: standard input is no terminal; --yes does it unasked",
                              c->verb->name);
     }
     ps_session_options_init(&o);
-    o.target = c->target;
     o.cluster_name = NULL; /* whatever it is called */
     o.container = c->container;
     o.operation_timeout_ms = c->timeout_ms;
@@ -164,22 +162,7 @@ enum psctl_exit psctl_connect(struct psctl *c)
     if (c->watch_ms == 0) {
         psctl_leave_begin();
     }
-    psctl_leave_hold();
-    ps_status st = ps_session_open(&o, &c->session, error, sizeof(error));
-    psctl_leave_session(c->session);
-    if (st != PS_OK) {
-        psctl_error(c, st, "%s", error);
-        return st == PS_INVALID_ARGUMENT ? PSCTL_USAGE : PSCTL_FAILED;
-    }
-    psctl_restart_clock(c);
-    c->task_count = ps_cluster_tasks(c->session);
-    if (c->task_count < 0) {
-        psctl_failed(c, PS_UNAVAILABLE, ps_last_reason(), "%s; is a psd running there? -t HOST:PORT names another",
-                     ps_last_error());
-        return PSCTL_FAILED;
-    }
-    psctl_asked(c);
-    return PSCTL_OK;
+    return psctl_first_target(c, &o);
 }
 
 bool psctl_confirmed(struct psctl *c, const char *format, ...)

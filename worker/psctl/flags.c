@@ -22,9 +22,9 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_TARGET] = {.name = "target",
                       .letter = 't',
                       TEXT,
-                      .metavar = "HOST:PORT",
-                      .help = "any task of the cluster, also psd://HOST:PORT and unix:PATH (default: PSD_TARGET, then "
-                              "127.0.0.1:2222)",
+                      .metavar = "HOST:PORT,...",
+                      .help = "any task of the cluster, also psd://HOST:PORT and unix:PATH; of several the first that "
+                              "answers (default: PSD_TARGET, then 127.0.0.1:2222)",
                       FIELD(target)},
     [PSCTL_TIMEOUT] =
         {.name = "timeout", TIME, .default_text = "5s", .metavar = "SECONDS", .help = "for the whole command", FIELD(timeout_ms)},

@@ -19,7 +19,7 @@ enum psctl_exit { PSCTL_OK = 0, PSCTL_FAILED = 1, PSCTL_USAGE = 2 };
 /* The command line, and the session once psctl_connect() has made it. */
 struct psctl {
     /* flags; what is not given is NULL, 0 or false */
-    const char *target;    /* NULL: PSD_TARGET, then the default */
+    const char *target;    /* -t, one or a list; NULL: PSD_TARGET, then the default */
     const char *npy;       /* --npy FILE */
     bool imports;          /* no flag: the verb set is part of an import, whose values are saved as a checkpoint */
     const char *container; /* --container NAME, the first one; NULL: the default one */
@@ -122,6 +122,9 @@ void psctl_verb_usage(const struct psctl_verb *verb);
 /** Open the session and know the cluster. Says what failed; PSCTL_USAGE: the target is no address, or the verb asks and nobody is
  *  there to answer. */
 enum psctl_exit psctl_connect(struct psctl *c);
+/** The session with the first target that answers, and the cluster from it; o has all but the target, borrows. Says what failed:
+ *  PSCTL_USAGE where a target is no address. target.c */
+enum psctl_exit psctl_first_target(struct psctl *c, const ps_session_options *o);
 /** What is left of the command's time; > 0. */
 int64_t psctl_left_ms(const struct psctl *c);
 /** What was asked for until now is over. */
