@@ -62,7 +62,7 @@ _psctl() {
             ;;
         workers)
             words=""
-            flags=" --target --timeout --json --help --version --watch --task"
+            flags=" --target --timeout --json --help --version --watch --task --all"
             ;;
         rounds)
             words=""

@@ -431,8 +431,11 @@ class Workers(unittest.TestCase):
             self.assertEqual((seen["task"], seen["pid"]), ("", child.pid))
             self.assertEqual(self.psctl("workers").splitlines()[1].split()[0], "-")
             child.kill()
-            self.until(["workers"], lambda got: [s["connected"] for s in got["sessions"]] == [False])
+            gone = self.until(["workers"], lambda got: [s["connected"] for s in got["sessions"]] == [False])
+            self.assertEqual([(s["state"], s["pid"]) for s in gone["sessions"]], [("gone", child.pid)])
+            self.assertEqual(gone["gone_left_out"], 0)
             self.assertIn("gone", self.psctl("workers"))
+            self.assertIn("gone", self.psctl("workers", "--all"))
 
     def test_the_directory_is_down(self):
         with Cluster(2) as self.cluster:

@@ -81,6 +81,16 @@ static const char *state_cell(const void *row, char *buf, size_t n)
     return !s->connected ? "gone" : s->stopping ? "stopping" : "connected";
 }
 
+static json_t *state_value(const void *row)
+{
+    return json_string(state_cell(row, NULL, 0));
+}
+
+bool psctl_shows_session(const ps_session_info *s, bool all)
+{
+    return all || s->connected || s->heard_ms < PSCTL_GONE_SHOWN_MS;
+}
+
 #define FIELD(kind_, field_) CLI_FIELD(kind_, ps_session_info, field_)
 static const struct cli_column columns[] = {
     {"TASK", "task", CLI_OTHER, .cell = task_cell, .value = task_value},
@@ -95,7 +105,8 @@ static const struct cli_column columns[] = {
     {NULL, "waits", FIELD(CLI_U32, waits)},
     {NULL, "in_progress", FIELD(CLI_U32, in_progress)},
     {"HOLDS", "held_bytes", FIELD(CLI_BYTES, held_bytes)},
-    {"STATE", "connected", FIELD(CLI_BOOL, connected), .cell = state_cell},
+    {"STATE", "state", CLI_OTHER, .cell = state_cell, .value = state_value},
+    {NULL, "connected", FIELD(CLI_BOOL, connected)},
     {NULL, "stopping", FIELD(CLI_BOOL, stopping)},
     {NULL, "rival", FIELD(CLI_TEXT, rival)},
 };
@@ -145,10 +156,21 @@ static enum psctl_exit show(struct psctl *c)
     psctl_answer(c);
     ask(c, only, &all);
     cli_list_begin(&list, "sessions", columns, CLI_COUNT(columns), c->json);
+    size_t left_out = 0;
     for (size_t i = 0; i < all.count; i++) {
-        cli_list_add(&list, &all.at[i]);
+        if (psctl_shows_session(&all.at[i], c->all)) {
+            cli_list_add(&list, &all.at[i]);
+        } else {
+            left_out++;
+        }
     }
     cli_list_end(&list, &c->room);
+    if (c->json) {
+        cli_json_put("gone_left_out", json_integer((json_int_t)left_out));
+    } else if (left_out > 0) {
+        (void)printf("%zu session%s that went away more than a minute ago: --all shows %s\n", left_out, left_out == 1 ? "" : "s",
+                     left_out == 1 ? "it" : "them");
+    }
     note_rivals(c, &all);
     free(all.at);
     psctl_down(c, only);
@@ -164,12 +186,13 @@ const struct psctl_verb psctl_verb_workers = {
     .name = "workers",
     .arguments = "",
     .summary = "sessions: who trains, at which step, last heard",
-    .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH),
+    .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH) | PSCTL_FLAG(ALL),
     .words = "",
     .show = show,
     .help = "The sessions that the directory knows, which are all that created or looked up a variable; --task asks\n"
             "another task for those that are connected with it. A program that is no task of the cluster has - for a\n"
             "TASK; STEP is - until it has said one. STATE is `connected`, `stopping` once it was told to stop, or `gone`\n"
-            "until the task forgets it (session_keep). A note names a process that was refused\n"
+            "where its connection ended without a goodbye: killed, or cut off. A session that is gone is shown for a\n"
+            "minute, and with --all until the task forgets it (session_keep). A note names a process that was refused\n"
             "because another one is the same task. While the directory is down the other tasks are asked for theirs.\n",
 };

@@ -50,7 +50,9 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_TASK] = {.name = "task", TEXT, .metavar = "TASK", .help = "this task only, /job:ps/task:1 or ps:1", FIELD(task)},
     [PSCTL_ALL] = {.name = "all",
                    ON,
-                   .help = "everything: all tasks (shutdown), all containers (reset), all variables (set-lr)",
+                   .help =
+                       "everything: all tasks (shutdown), all containers (reset), all variables (set-lr), also sessions that are "
+                       "long gone (workers)",
                    FIELD(all)},
     [PSCTL_YES] = {.name = "yes", .letter = 'y', ON, .help = "do not ask", FIELD(yes)},
     [PSCTL_SLOTS] = {.name = "slots", ON, .help = "slots of the optimizers, too, under TensorFlow's names", FIELD(slots)},

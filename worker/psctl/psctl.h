@@ -245,6 +245,12 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path);
  * directory makes none. FAILED: said why. */
 enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number);
 
+/* ---- cmd_workers.c ---- */
+/* How long psctl workers shows a session that went away, without --all. The task remembers it for session_keep. */
+enum { PSCTL_GONE_SHOWN_MS = 60000 };
+/** Is this session shown? all: --all. */
+bool psctl_shows_session(const ps_session_info *s, bool all);
+
 /* ---- checkpoint_list.c ---- */
 enum psctl_exit psctl_checkpoint_list(struct psctl *c);
 typedef char psctl_waiting_text[sizeof(((ps_task_info *)NULL)->waiting_for) + sizeof("...")];
