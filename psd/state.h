@@ -115,7 +115,8 @@ struct psd_peer {
     uint64_t conflict_ms, conflict_life; /* when that one came last, and who it is */
     /* directory, rpc/job.c: a session of it has trained; the last such has said that the job is done; which one */
     bool trained, done;
-    uint8_t done_session[16], newest_session[16]; /* ... and the last one that it began */
+    uint8_t done_session[16], newest_session[16];      /* ... and the last one that it began */
+    char newest_container[PS_CONTAINER_BYTES_MAX + 1]; /* ... the default container of newest_session */
     bool done_older;   /* ... an older process of it has said so, which counts when the newest one is gone */
     bool counts_older; /* ... and does, until that one is heard again */
     bool told_done;    /* directory: it knows that the job is done */

@@ -321,10 +321,10 @@ PS_API ps_status ps_stop(ps_session *s, int64_t timeout_ms, uint32_t *out_sessio
  * can be read as before.
  *
  * The job is done when every trainer that the cluster lists has said so; where it lists none, when one has, and no trainer that
- * holds a lease has not. A trainer that opens another session is not done any more, until it says so again; what the others have
- * said stays. Then ps_should_stop becomes true in every
- * session within a beat, and tasks with exit_when_done end when no session is connected to them any more, a lease later at the
- * latest: whoever needs the values (a test, an export) reads them before.
+ * holds a lease has not. A program that names no job counts while it is connected and knows a global step. A trainer that opens
+ * another session is not done any more, until it says so again; what the others have said stays. Then ps_should_stop becomes true
+ * in every session within a beat, and tasks with exit_when_done end when no session is connected to them any more, a lease later
+ * at the latest: whoever needs the values (a test, an export) reads them before.
  *
  * Blocks. Errors, which do not stick: FAILED_PRECONDITION (no trainer), ABORTED (CONFLICT: another process began later
  * as the same task and is not done: its word counts), UNAVAILABLE and DEADLINE_EXCEEDED (the directory cannot be reached: it may

@@ -5,7 +5,9 @@
  * A trainer is a task of job worker, chief or master. It is done when a session of it has said so, until it opens another one;
  * of two processes that are one trainer what the newer one says counts. The job is done when every trainer that the cluster lists
  * is, and so is every session of other trainers that holds a lease (a third worker where two are listed); one that only serves
- * counts as none. Where none is listed: when one is, and no trainer's session that holds a lease is not.
+ * counts as none. Where none is listed: when one is, and no trainer's session that holds a lease is not. Programs with models in
+ * different containers have trainers of the same number: each of them has to be done. A session that names no job cannot say that
+ * it is done; it counts as a trainer while it holds a lease and its BEATs say a global step, as those of psctl never do.
  * It is not done any more when one of these opens a session, and is again when that one has said so too.
  *
  * Happy path: JOB_DONE of the last one -> the directory tells the other tasks, and in the answers to their beats the sessions ->
@@ -41,11 +43,19 @@ static bool any_listed(const struct psd_task *t)
     return false;
 }
 
-/* A trainer's session holds a lease and has not said that the job is done, and the cluster does not list its task. */
+/* The session is a trainer's, holds a lease and has not said that the job is done. */
+static bool trains(const struct psd_task *t, const struct psd_record *r)
+{
+    bool trainer = r->job[0] == '\0' ? r->step_count > 0 : psd_job_trains(r->job);
+    return trainer && !r->done && r->lease_until_ms > t->now_ms;
+}
+
+/* ... and what is known of a trainer that the cluster lists does not speak for it: the cluster does not list its task, or another
+ * program's session was the last to begin as that one. */
 static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
 {
     const struct psd_peer *p = psd_peer_find(t, r->job, r->task);
-    return psd_job_trains(r->job) && !r->done && r->lease_until_ms > t->now_ms && (p == NULL || !counts(p));
+    return trains(t, r) && (p == NULL || !counts(p) || strcmp(r->container, p->newest_container) != 0);
 }
 
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing)
@@ -71,8 +81,13 @@ void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_o
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
         const struct psd_record *r = value;
         if (trains_unlisted(t, r)) {
+            char who[96];
             *out_of += 1;
-            psd_names_add(out_missing, "/job:%s/task:%u", r->job, r->task);
+            if (r->job[0] == '\0') {
+                psd_names_add(out_missing, "%s", psd_record_text(r, who, sizeof(who)));
+            } else {
+                psd_names_add(out_missing, "/job:%s/task:%u", r->job, r->task);
+            }
         }
     }
 }
@@ -86,8 +101,7 @@ static bool unlisted_are_done(const struct psd_task *t)
         return false; /* others may be yet to come back to a new directory */
     }
     while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
-        const struct psd_record *r = value;
-        if (psd_job_trains(r->job) && !r->done && r->lease_until_ms > t->now_ms) {
+        if (trains(t, value)) {
             return false;
         }
     }
@@ -179,6 +193,7 @@ void psd_job_session(struct psd_task *t, struct psd_record *record)
         p->trained = true;
         p->done = p->done_older = p->counts_older = false;
         memcpy(p->newest_session, record->session, sizeof(p->newest_session));
+        memcpy(p->newest_container, record->container, sizeof(p->newest_container));
     }
     if (t->job_done && !t->config.exit_when_done) {
         begin_anew(t);
@@ -219,7 +234,9 @@ void psd_rpc_job_done(struct psd_task *t, struct psd_conn *c, const struct psd_r
     }
     struct psd_peer *p = psd_peer_find(t, record->job, record->task);
     const struct psd_record *newer = p == NULL ? NULL : successor(t, p, record);
-    if (newer != NULL) {
+    bool beside =
+        newer != NULL && strcmp(newer->container, record->container) != 0; /* another program's, which counts by itself */
+    if (newer != NULL && !beside) {
         char who[96];
         p->done_older = true;
         PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_CONFLICT,
@@ -230,7 +247,7 @@ void psd_rpc_job_done(struct psd_task *t, struct psd_conn *c, const struct psd_r
     }
     t->dones += !record->done;
     record->done = true;
-    if (p != NULL) {
+    if (p != NULL && !beside) {
         p->done = p->trained = true;
         p->done_older = p->counts_older = false;
         memcpy(p->done_session, record->session, sizeof(p->done_session));

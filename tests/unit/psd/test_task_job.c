@@ -153,15 +153,91 @@ TEST(test_an_unlisted_trainer)
     }
 }
 
+/* A program that names no job trains: the directory knows it by the global step that its beats say. The job does not end under
+ * it. */
+TEST(test_a_trainer_without_a_job)
+{
+    for (int how = 0; how < 2; how++) {                              /* it leaves; it is gone without a word */
+        struct pair *p = pair_new(how == 0 ? WORKERS : SPEC, exits); /* two workers are listed; none is */
+        ps_v1_InfoAnswer info;
+        struct fc third, psctl;
+        shell_pass(&p->net, PS_LEASE_MS); /* where none is listed the directory is to be older than a lease */
+        fc_connect_as(&p->w0, p->ps0, 2, "worker", 0);
+        fc_connect_as(&p->w1, p->ps0, 3, "worker", 1);
+        fc_connect_as(&third, p->ps0, 4, "", 0);
+        fc_connect_as(&psctl, p->ps0, 5, "", 0);
+        assert_applied(fc_beat(&third, 7, NULL));
+        assert_applied(job_done(&p->w0));
+        assert_applied(job_done(&p->w1));
+        for (int i = 0; i < 10; i++) { /* over two leases */
+            shell_pass(&p->net, 2450);
+            assert_false(told(&third) || told(&p->w0) || told(&p->w1) || told(&psctl));
+        }
+        assert_int_equal(fc_info(&p->w0, &info), PS_OK);
+        assert_false(info.job_done);
+        if (how == 0) {
+            assert_true(info.done == 2 && info.trainers == 3);
+            assert_memory_equal(info.not_done.bytes, "trainer@here:4000", info.not_done.size);
+            goodbye(&third);
+        } else {
+            shell_cut(third.conn);
+            for (int i = 0; i < 4; i++) {
+                shell_pass(&p->net, 2450);
+                assert_false(told(&p->w0) || told(&p->w1) || told(&psctl)); /* it may come back */
+            }
+            shell_pass(&p->net, 2450);
+            assert_true(told(&p->w0) && told(&p->w1) && told(&psctl));
+        }
+        goodbye(&p->w0);
+        goodbye(&p->w1);
+        shell_pass(&p->net, 1000);
+        assert_false(p->ps0->shutdown); /* psctl is connected, which is waited for, a lease at most */
+        shell_pass(&p->net, PS_LEASE_MS);
+        assert_true(p->ps0->shutdown && p->ps1->shutdown);
+    }
+}
+
 /* A session of this process, which is worker 0. */
-static void hello_other(struct fc *c, uint8_t process)
+static void hello_in(struct fc *c, uint8_t process, const char *container)
 {
     struct fc_hello h;
     fc_hello_default(c, &h);
+    PSI_IGNORE(PSI_BYTES_SET(h.m.container, container)); /* fits */
     PSI_IGNORE(PSI_BYTES_SET(h.m.job, "worker"));
     h.m.task = 0;
     h.m.pid = process;
     assert_int_equal(fc_hello(c, &h), PS_OK);
+}
+
+static void hello_other(struct fc *c, uint8_t process)
+{
+    hello_in(c, process, "");
+}
+
+/* Two programs in different containers have a worker 0 each: whichever is done first, the job goes on until the other one is. */
+TEST(test_two_programs)
+{
+    for (int newer_first = 0; newer_first < 2; newer_first++) {
+        struct pair *p = pair_new(WORKERS, NULL);
+        struct fc other;
+        ps_v1_InfoAnswer info;
+        fc_connect_as(&p->w1, p->ps0, 3, "worker", 1);
+        assert_applied(job_done(&p->w1));
+        fc_init(&p->w0, p->ps0, 4);
+        hello_in(&p->w0, 4, "one");
+        fc_init(&other, p->ps0, 5);
+        hello_in(&other, 5, "two");
+        struct fc *first = newer_first != 0 ? &other : &p->w0, *last = newer_first != 0 ? &p->w0 : &other;
+        assert_applied(job_done(first));
+        shell_pass(&p->net, 2000);
+        assert_false(told(first) || told(last) || told(&p->w1));
+        assert_int_equal(fc_info(last, &info), PS_OK);
+        assert_memory_equal(info.not_done.bytes, "/job:worker/task:0", info.not_done.size);
+        goodbye(first);
+        assert_false(told(last));
+        assert_applied(job_done(last));
+        assert_true(told(last) && told(&p->w1));
+    }
 }
 
 static void connect_other(struct fc *c, struct shell_task *at, uint8_t id)
