@@ -95,6 +95,23 @@ TEST(test_nothing_to_begin_with)
     }
 }
 
+/* Nothing is on any disk, and nothing has to be: a task serves when its list is taken, not a beat later. */
+TEST(test_serves_when_its_list_is_taken)
+{
+    struct sv *sv = sv_new_bare(false, false, sv_with_disk);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_true(shell_logged(sv->t[1], "directory_connected"));
+    assert_true(sv->t[0]->core->said_serving && sv->t[1]->core->said_serving);
+}
+
+/* A task without a disk begins with nothing: it serves when its list is taken, and asks nobody. */
+TEST(test_no_disk_serves_at_once)
+{
+    struct sv *sv = sv_new_bare(false, false, NULL);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_true(sv->t[1]->core->start == NULL && sv->t[1]->core->said_serving);
+}
+
 /* Before the other one has come nobody knows what they begin with. */
 TEST(test_lists_before_the_start)
 {
