@@ -106,7 +106,8 @@ typedef struct psd_text {
         "task's counts, as for the next three.")                                                                                 \
     ROW(uint32_t, checkpoint_steps, "checkpoint_steps", COUNT, 0, 1000000000, 0, "0", true,                                      \
         "A checkpoint after so many global steps as well; 0: none.")                                                             \
-    ROW(uint32_t, max_to_keep, "max_to_keep", COUNT, 2, 10000, 5, "5", true, "Checkpoints that are kept; older ones go.")        \
+    ROW(uint32_t, max_to_keep, "max_to_keep", COUNT, 0, 10000, 5, "5", true,                                                     \
+        "Checkpoints that are kept; older ones go. 0: all are kept, also when a disk is full.")                                  \
     ROW(uint32_t, keep_checkpoint_every_hours, "keep_checkpoint_every_hours", COUNT, 0, 100000, 0, "0", true,                    \
         "The last checkpoint of each span of so many hours is kept for good; 0: none.")                                          \
     ROW(uint64_t, checkpoint_memory_bytes, "checkpoint_memory", BYTES, 1048576, INT64_C(1) << 50, 268435456, "256MiB", true,     \

@@ -224,7 +224,7 @@ uint64_t psd_saves_same_as(const struct psd_checkpoint *c);
 /** A checkpoint is saved. Older ones that are not needed any more are dropped. */
 void psd_saves_retire(struct psd_task *t);
 /** The disk of a task is full. One checkpoint older than the newest whole one goes: a duplicate first, else the oldest, and
- * only at last the oldest that keep_checkpoint_every_hours keeps. False: none can go. */
+ * only at last the oldest that keep_checkpoint_every_hours keeps. False: none can go, or all are kept (max_to_keep 0). */
 bool psd_saves_make_room(struct psd_task *t);
 
 /* ---- saves_when.c ---- */

@@ -3,13 +3,17 @@
  * Which checkpoints stay: max_to_keep of those that differ, the last one of each span of keep_checkpoint_every_hours, and each
  * one that a start reads or `restore` names. A duplicate has the very same content as a newer whole checkpoint; it takes no
  * place from a checkpoint that differs. A checkpoint that is in part, or known to be damaged, does not count as one of those
- * kept. When a disk is full, checkpoints older than the newest whole one go one by one. Failure: none; a task whose disk does
+ * kept: the newest whole one stays while another is made. When a disk is full, checkpoints older than the newest whole one go one
+ * by one. max_to_keep 0 keeps all for good: nothing goes then, also where a disk is full. Failure: none; a task whose disk does
  * not remove a checkpoint is told again.
  */
 #include "saves.h"
 #include "starts.h"
 
-enum { KEPT_LEAST = 2, HOUR_MS = 3600 * 1000 };
+enum {
+    ENOUGH = 2, /* whole checkpoints: nobody needs a damaged one then. Fewer are enough where fewer are kept */
+    HOUR_MS = 3600 * 1000
+};
 
 static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
 {
@@ -65,7 +69,10 @@ static uint32_t spare_places(const struct psd_task *t, uint32_t most)
 void psd_saves_retire(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
-    uint32_t most = t->config.max_to_keep < KEPT_LEAST ? KEPT_LEAST : t->config.max_to_keep;
+    const uint32_t most = t->config.max_to_keep;
+    if (most == 0) {
+        return;
+    }
     uint64_t span = (uint64_t)t->config.keep_checkpoint_every_hours * HOUR_MS;
     uint32_t spare = spare_places(t, most);
     uint32_t whole = 0; /* newer whole checkpoints that differ, so far */
@@ -86,7 +93,7 @@ void psd_saves_retire(struct psd_task *t)
             psd_saves_forget(t, number);
         }
     }
-    if (whole >= KEPT_LEAST) {
+    if (whole >= (most < ENOUGH ? most : ENOUGH)) {
         drop_damaged(t);
     }
 }
@@ -105,6 +112,9 @@ bool psd_saves_make_room(struct psd_task *t)
     struct psi_list *it = NULL;
     uint64_t newest = psd_saves_newest(t), goes = 0;
     uint32_t least = UINT32_MAX;
+    if (t->config.max_to_keep == 0) {
+        return false;
+    }
     PSI_LIST_FOREACH(it, &s->known) {
         const struct psd_checkpoint *c = at_checkpoint(it);
         uint64_t number = c->what.number;

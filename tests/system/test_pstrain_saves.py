@@ -131,7 +131,7 @@ class Saves(Case):
     def test_flags_that_make_no_sense(self):
         for args, word in ((("--checkpoint_steps", "5"), "give --checkpoint_dir too"),
                            (("--checkpoint_dir", ""), "name a directory"),
-                           (("--max_to_keep", "1", "--checkpoint_dir", "x"), "allowed: 2 to"),
+                           (("--max_to_keep", "-1", "--checkpoint_dir", "x"), "allowed: 0 to"),
                            (("--serial", "2", "--checkpoint_dir", "x"), "drop one of them")):
             p = self.start(*(args if "--serial" in args else ("--local", "ps=1,workers=1", *args)))
             self.assertEqual(p.end(), 2, p.lines)

@@ -62,7 +62,7 @@ static const struct psi_option rows[] = {
          "From one checkpoint to the next, the first one when the model is ready; 0: none by time", .tag = TO_PS, .max = 1000000),
     FLAG("checkpoint_steps", checkpoint_steps, INT, "0", "N", "A checkpoint after so many global steps as well; 0: none",
          .tag = TO_PS, .max = 1000000000),
-    FLAG("max_to_keep", max_to_keep, INT, "5", "N", "Checkpoints that are kept; older ones go", .tag = TO_PS, .min = 2,
+    FLAG("max_to_keep", max_to_keep, INT, "5", "N", "Checkpoints that are kept; older ones go. 0: all are kept", .tag = TO_PS,
          .max = 10000),
     FLAG("keep_checkpoint_every_hours", keep_every_hours, INT, "0", "N",
          "The last checkpoint of each span of so many hours is kept for good; 0: none", .tag = TO_PS, .max = 100000),

@@ -580,6 +580,51 @@ TEST(test_named_one_is_kept)
     assert_true(sv_has_nothing(sv, 0, 1) && sv_is_whole(sv, 6));
 }
 
+/* 0: all, also duplicates and those of which the manifest is damaged. */
+TEST(test_all_are_kept)
+{
+    char path[512];
+    ps_v1_CheckpointAnswer a[16];
+    struct sv *sv = sv_new();
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    sv_kill(sv, 0);
+    (void)snprintf(path, sizeof(path), "%s/ps-0/%020d/manifest", sv->dir, 1);
+    assert_int_equal(truncate(path, 20), 0);
+    sv_boot(sv, 0, sv_with_disk);
+    sv->t[0]->core->config.restore = PSD_RESTORE_NONE; /* or they do not begin: it is the only one */
+    sv->t[0]->core->config.max_to_keep = 0;
+    sv_connect(sv);
+    PSI_IGNORE(sv_join(sv));      /* it stays with the tasks */
+    for (int i = 0; i < 9; i++) { /* 2 to 10, and all have the same content */
+        PSI_IGNORE(sv_save(sv));
+        sv_run(sv);
+    }
+    assert_int_equal(sv_list(sv, a, 16), 10);
+    assert_int_equal(a[0].state, PS_CHECKPOINT_UNUSABLE);
+    for (uint64_t number = 2; number <= 10; number++) {
+        assert_true(sv_is_whole(sv, number));
+    }
+}
+
+/* 1: the newest whole one alone, which goes when another one is whole on all tasks, and not before. */
+TEST(test_one_is_kept)
+{
+    struct sv *sv = sv_new();
+    sv->t[0]->core->config.max_to_keep = 1;
+    for (uint64_t number = 1; number <= 3; number++) {
+        PSI_IGNORE(sv_save(sv));
+        sv_run(sv);
+        assert_true(sv_is_whole(sv, number) && sv_has_nothing(sv, 0, number - 1) && sv_has_nothing(sv, 1, number - 1));
+    }
+    sv_ask(sv);
+    sv_kill(sv, 1); /* while the next one is made */
+    sv_run(sv);
+    assert_true(sv_has(sv, 0, 3, PSD_DISK_MANIFEST) && sv_has(sv, 1, 3, PSD_DISK_MANIFEST));
+    sv_boot(sv, 1, sv_with_disk);
+    sv_run(sv);
+    assert_true(sv_is_whole(sv, 3));
+}
+
 /* A manifest of ours that is none: its bytes go when newer ones are whole. */
 TEST(test_damaged_manifest)
 {

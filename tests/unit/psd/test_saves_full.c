@@ -102,6 +102,28 @@ TEST(test_older_ones_give_way)
     }
 }
 
+/* Of those that are kept for good none gives way: the attempt fails, and what is there stays. */
+TEST(test_all_that_are_kept_stay)
+{
+    struct room r;
+    ps_v1_CheckpointAnswer a;
+    struct sv *sv = begin();
+    sv->t[0]->core->config.max_to_keep = 0;
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(save(sv), i);
+    }
+    fill(&r, sv, 1, 3, ENOSPC);
+    sv_ask(sv);
+    pass(sv, 5000);
+    assert_reply(fc_take(&sv->c, NULL), PS_RESOURCE_EXHAUSTED, "disk is full");
+    assert_false(shell_logged(sv->t[0], "checkpoint_gives_way"));
+    assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2) && sv_is_whole(sv, 3));
+    assert_true(sv_failed(sv, &a));
+    sv->t[0]->core->config.max_to_keep = 5; /* as a reload sets it */
+    assert_true(save(sv) > 3);
+    assert_true(sv_has_nothing(sv, 0, 1) && sv_is_whole(sv, 3));
+}
+
 /* The newest whole one never goes: with room for one alone nothing can be saved, and what is there stays. */
 TEST(test_the_newest_stays)
 {
