@@ -1032,10 +1032,11 @@ PS_API const char *ps_cluster_task_name(ps_session *s, int task);
 /**
  * Run a call of a task's call table (psd.h: psd_call_table) and wait for its end.
  *
- * device   "/job:worker/task:0", of a task that serves.
- * in       [in_bytes] at most PS_CALL_BYTES_MAX; out [out_capacity] gets its result, *out_bytes (may be NULL) the number of
- * bytes. Errors: NOT_FOUND (no such call there, its text lists them), what the call's check or run said, OUT_OF_RANGE (out is too
- * small), CANCELLED, DEADLINE_EXCEEDED (the call is cancelled there). Runs at most once: outcome unknown when its task was lost.
+ * device   "/job:worker/task:0", of a task that serves. With a device of its own, as "/job:worker/task:0/device:GPU:1", it must
+ * be one that the task has (ps_session_devices), unless the session allows soft placement. INVALID_ARGUMENT: it is none. in
+ * [in_bytes] at most PS_CALL_BYTES_MAX; out [out_capacity] gets its result, *out_bytes (may be NULL) the number of bytes. Errors:
+ * NOT_FOUND (no such call there, its text lists them), what the call's check or run said, OUT_OF_RANGE (out is too small),
+ * CANCELLED, DEADLINE_EXCEEDED (the call is cancelled there). Runs at most once: outcome unknown when its task was lost.
  */
 PS_API ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
                          size_t out_capacity, size_t *out_bytes, int64_t timeout_ms);

@@ -146,6 +146,7 @@ struct env {
     ps_session *session;
 };
 static uint32_t threads = 1, most = 64;
+static const char *devices; /* NULL: as a server has them unless it is told */
 
 static void no_log(void *ctx, ps_log_level level, const char *line)
 {
@@ -154,7 +155,7 @@ static void no_log(void *ctx, ps_log_level level, const char *line)
     (void)line;
 }
 
-static ps_session *session_at(const char *target)
+static ps_session *session_with(const char *target, bool soft)
 {
     ps_session_options o;
     ps_session *s = NULL;
@@ -162,8 +163,14 @@ static ps_session *session_at(const char *target)
     o.target = target;
     o.operation_timeout_ms = 60000;
     o.log = no_log;
+    o.allow_soft_placement = soft;
     assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
     return s;
+}
+
+static ps_session *session_at(const char *target)
+{
+    return session_with(target, false);
 }
 
 static void env_init(struct env *e)
@@ -177,6 +184,7 @@ static void env_init(struct env *e)
     o.listen = "127.0.0.1:0";
     o.calls = (psd_call_table){.rows = rows, .row_bytes = sizeof(rows[0]), .count = sizeof(rows) / sizeof(rows[0]), .ctx = &e->t};
     o.call_threads = threads;
+    o.devices = devices != NULL ? devices : o.devices;
     o.calls_max = most;
     if (psd_server_start(&o, &e->server, error, sizeof(error)) != PS_OK) {
         fail_msg("%s", error);
@@ -248,6 +256,41 @@ static void what_is_refused_names_the_reason(void **state)
     assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, "/jub:ps", "test.odd", "", 0, NULL, 0, NULL, 0), "/jub:ps");
     assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, TASK, NULL, "", 0, NULL, 0, NULL, 0), "no call");
     assert_int_equal(atomic_load(&e.t.ran), 0);
+    env_fini(&e);
+}
+
+/* The device of a call is one of the task's, as that of a variable would have to be. */
+static void the_device_is_one_that_the_task_has(void **state)
+{
+    static const struct {
+        const char *device, *word; /* word NULL: it is there */
+    } asked[] = {{TASK "/device:CPU:0", NULL},
+                 {TASK "/cpu:0", NULL},
+                 {TASK "/device:CPU:*", NULL},
+                 {TASK "/replica:0/device:GPU:1", NULL},
+                 {TASK "/gpu", NULL}, /* any one */
+                 {TASK "/device:*:0", NULL},
+                 {TASK "/device:TPU:5", "device '" TASK "/device:TPU:5': " TASK " has no TPU:5; it has CPU:0,GPU:1"},
+                 {TASK "/device:TPU", TASK " has no TPU:*"},
+                 {TASK "/gpu:0", TASK " has no GPU:0"},
+                 {TASK "/device:CPU:1", TASK " has no CPU:1"},
+                 {TASK "/replica:3", "/replica:3 does not exist: every task is of replica 0"}};
+    struct env e;
+    (void)state;
+    devices = "CPU:0,GPU:1";
+    env_init(&e);
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        const ps_status expected = asked[i].word == NULL ? PS_OK : PS_INVALID_ARGUMENT;
+        assert_call(expected, ps_call(e.session, asked[i].device, "test.echo", "", 0, NULL, 0, NULL, 0), asked[i].word);
+    }
+    assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, TASK "/device:TPU:5", "test.echo", "", 0, NULL, 0, NULL, 0), "");
+    assert_int_equal(ps_last_reason(), PS_REASON_NO_DEVICE);
+    assert_int_equal(atomic_load(&e.t.ran), 6);
+    ps_session *s = session_with(psd_server_target(e.server), true); /* what the task lacks becomes CPU:0 of the same task */
+    assert_call(PS_OK, ps_call(s, TASK "/device:TPU:5", "test.echo", "", 0, NULL, 0, NULL, 0), "");
+    assert_call(PS_INVALID_ARGUMENT, ps_call(s, TASK "/replica:3", "test.echo", "", 0, NULL, 0, NULL, 0), "/replica:3");
+    assert_int_equal(ps_session_close(s), 0);
+    devices = NULL;
     env_fini(&e);
 }
 
@@ -475,6 +518,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(values_go_in_and_come_out),
         cmocka_unit_test(what_is_refused_names_the_reason),
+        cmocka_unit_test(the_device_is_one_that_the_task_has),
         cmocka_unit_test(failures_of_the_call_arrive_once),
         cmocka_unit_test(two_threads_run_two_calls),
         cmocka_unit_test(a_long_call_holds_nobody_up),

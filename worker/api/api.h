@@ -424,6 +424,11 @@ void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
 /* ---- device.c ---- */
 /** "/job:ps/task:0/device:CPU:0, ...": the devices of the cluster for an error's text, "" where they cannot be had; n >= 64. */
 void psi_api_devices_text(ps_session *s, char *dst, size_t n);
+/** Every task has it, CPU:0, or will do with that: the session allows soft placement. */
+bool psi_api_device_is_everywhere(const ps_session *s, const struct psi_device *d);
+/** The task, which has said what it has, has the device that d asks for. Errors PS_INVALID_ARGUMENT, PS_REASON_NO_DEVICE: it has
+ *  not, and its devices are named. */
+ps_status psi_api_device_check(const ps_task_info *task, const struct psi_device *d, struct psi_err *err);
 /** One line where a ps task has got more than twice what the others have on average, and --placement balanced would help. */
 void psi_api_log_balance(ps_session *s);
 /** "v1: (Variable): /job:ps/task:0/device:CPU:0", where the session wants that. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ps_call: a call of a task's call table, from a program that waits for it.
- * Happy path: the device names a task -> the core's CALL -> the output. Failure modes: what the device lacks or has too much is
- * INVALID_ARGUMENT; the rest is the core's (core/call.c).
+ * Happy path: the device names a task -> where it is not CPU:0, the task is asked whether it has it -> the core's CALL -> the
+ * output. Failure modes: what the device lacks or has too much is INVALID_ARGUMENT; the rest is the core's (core/call.c).
  */
 #include "api.h"
 
@@ -14,8 +14,11 @@
 struct call_args {
     struct psi_call_io io;
     struct psi_device device;
+    bool asks;         /* for `info`: what the task has */
+    ps_task_info info; /* the core writes here */
 };
 
+/* The task is known to the core alone: a program may call one that serves and is no ps. */
 static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
 {
     struct call_args *a = call->arg;
@@ -23,9 +26,9 @@ static ps_status prepare(struct psi_api_call *call, struct psi_err *err)
     (void)psi_task_name_format(name, sizeof(name), a->device.job, a->device.task);
     for (uint32_t i = 0; i < psi_client_task_count(call->client); i++) {
         if (strcmp(psi_client_task_name(call->client, i), name) == 0) {
-            call->req.kind = PSI_REQ_CALL;
+            call->req.kind = a->asks ? PSI_REQ_AWAIT_INFO : PSI_REQ_CALL;
             call->req.task = i;
-            call->req.dst = &a->io;
+            call->req.dst = a->asks ? (void *)&a->info : (void *)&a->io;
             return PS_OK;
         }
     }
@@ -39,7 +42,23 @@ static ps_status find_device(const char *text, struct psi_device *out, struct ps
         return psi_fail(err, PS_INVALID_ARGUMENT, "device '%.100s' names no task; a call needs one, as /job:worker/task:0",
                         text != NULL ? text : "");
     }
+    if (st == PS_OK && out->has_replica && out->replica != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "/replica:%u does not exist: every task is of replica 0", out->replica);
+    }
     return st;
+}
+
+/* A device that not every task has: its task says what it has. */
+static ps_status check_device(struct psi_api_call call, struct psi_err *err)
+{
+    struct call_args *a = call.arg;
+    if (psi_api_device_is_everywhere(call.session, &a->device)) {
+        return PS_OK;
+    }
+    a->asks = true;
+    ps_status st = psi_api_call_run(&call, err);
+    a->asks = false;
+    return st == PS_OK ? psi_api_device_check(&a->info, &a->device, err) : st;
 }
 
 ps_status ps_call(ps_session *s, const char *device, const char *name, const void *in, size_t in_bytes, void *out,
@@ -54,6 +73,7 @@ ps_status ps_call(ps_session *s, const char *device, const char *name, const voi
     if (st == PS_OK) {
         st = psi_api_know_cluster(s, timeout_ms, &err);
     }
+    st = st == PS_OK ? check_device(call, &err) : st;
     if (st == PS_OK) {
         st = psi_api_call_run(&call, &err);
     }

@@ -19,7 +19,10 @@
 #include <string.h>
 
 #define DEVICE_DEFAULT "CPU:0" /* of a task that does not say */
-enum { LIST_MS = 2000 };       /* for the list in an error's text */
+enum {
+    LIST_MS = 2000, /* for the list in an error's text */
+    NAMED_MAX = 64  /* devices in one */
+};
 
 /* ---- scopes ---- */
 
@@ -172,9 +175,42 @@ int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, 
     return total;
 }
 
+/* Is one of the task's devices as d wants it? A type that d leaves open is CPU, an index any. */
+static bool has_device(const ps_task_info *task, const struct psi_device *d)
+{
+    ps_device_info own[NAMED_MAX];
+    int count = devices_of(task, own, sizeof(own[0]), NAMED_MAX, 0);
+    for (int i = 0; i < count && i < NAMED_MAX; i++) {
+        if (strcmp(own[i].type, d->has_type ? d->type : "CPU") == 0 && (!d->has_index || own[i].index == d->index)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psi_api_device_is_everywhere(const ps_session *s, const struct psi_device *d)
+{
+    return s->allow_soft_placement || ((!d->has_type || strcmp(d->type, "CPU") == 0) && (!d->has_index || d->index == 0));
+}
+
+ps_status psi_api_device_check(const ps_task_info *task, const struct psi_device *d, struct psi_err *err)
+{
+    char device[PSI_DEVICE_BYTES];
+    char wanted[16] = "*";
+    if (has_device(task, d)) {
+        return PS_OK;
+    }
+    if (d->has_index) {
+        (void)snprintf(wanted, sizeof(wanted), "%u", d->index);
+    }
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_NO_DEVICE,
+                       "device '%s': /job:%s/task:%u has no %s:%s; it has %.127s; leave it out or allow soft placement",
+                       psi_device_format(d, device, sizeof(device)), d->job, d->task, d->has_type ? d->type : "CPU", wanted,
+                       task->devices[0] != '\0' ? task->devices : DEVICE_DEFAULT);
+}
+
 void psi_api_devices_text(ps_session *s, char *dst, size_t n)
 {
-    enum { NAMED_MAX = 64 };
     struct psi_err err = {0};
     ps_device_info *infos = psi_calloc(NAMED_MAX, sizeof(*infos));
     int total = infos != NULL ? devices(s, false, infos, sizeof(*infos), NAMED_MAX, LIST_MS, &err) : 0;
