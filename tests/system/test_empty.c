@@ -67,7 +67,7 @@ static void test_parameters(void **state)
 {
     (void)state;
     ps_session *s = open_session(20000);
-    ps_param *p = ps_param_get(s, "parameter/empty", PS_SHAPE(0, 10), ps_glorot(), ps_sgd(1));
+    ps_param *p = ps_param_get(s, "parameter/empty", PS_SHAPE(0, 10), ps_glorot(PS_FAN_IN_OUT), ps_sgd(1));
     ps_param *one = ps_param_get(s, "parameter/one", PS_SHAPE(1), ps_zeros(), ps_sgd(1));
     good(ps_session_ready(s));
     for (int i = 0; i < 3; i++) {
@@ -96,24 +96,25 @@ static void test_queues(void **state)
     uint32_t count = 9;
     ps_queue_spec_init(&spec, "empty/queue", PS_F32, EMPTY);
     good(ps_queue_get(s, &spec, &q));
-    good(ps_enqueue(q, PS_FROM(NULL), 0));
-    good(ps_enqueue_many(q, PS_FROM(NULL), 3, 0, &count));
+    good(ps_enqueue(q, PS_FROM({NULL, 0}), 0));
+    good(ps_enqueue_many(q, PS_FROM({NULL, 0}), 3, 0, &count));
     assert_int_equal(count, 3);
-    good(ps_dequeue(q, PS_INTO(NULL), 0));
-    good(ps_dequeue_many(q, PS_INTO(NULL), 2, 0));
+    good(ps_dequeue(q, PS_INTO({NULL, 0}), 0));
+    good(ps_dequeue_many(q, PS_INTO({NULL, 0}), 2, 0));
     good(ps_queue_close(q, false, 0));
-    good(ps_dequeue_up_to(q, PS_INTO(NULL), 5, 0, &count));
+    good(ps_dequeue_up_to(q, PS_INTO({NULL, 0}), 5, 0, &count));
     assert_int_equal(count, 1);
-    refused(ps_dequeue(q, PS_INTO(NULL), 0), PS_OUT_OF_RANGE, "closed");
+    refused(ps_dequeue(q, PS_INTO({NULL, 0}), 0), PS_OUT_OF_RANGE, "closed");
     ps_queue_spec_init(&spec, "empty/beside", PS_F32, EMPTY); /* beside a component that has elements */
     spec.component_count = 2;
     spec.components[1] = (ps_component){.dtype = PS_I64, .shaped = true, .shape = PS_SCALAR};
     spec.kind = PS_QUEUE_RANDOM_SHUFFLE;
     good(ps_queue_get(s, &spec, &q));
-    good(ps_enqueue_many(q, PS_FROM(NULL, in), 3, 0, NULL));
-    good(ps_dequeue_many(q, PS_INTO(NULL, out), 3, 0));
+    good(ps_enqueue_many(q, PS_FROM({NULL, 0}, {in, sizeof(in)}), 3, 0, NULL));
+    good(ps_dequeue_many(q, PS_INTO({NULL, 0}, {out, sizeof(out)}), 3, 0));
     assert_int_equal(out[0] + out[1] + out[2], 6);
-    refused(ps_enqueue(q, PS_FROM(NULL, NULL), 0), PS_INVALID_ARGUMENT, "no memory is given for component 1");
+    refused(ps_enqueue(q, PS_FROM({NULL, 0}, {NULL, sizeof(in[0])}), 0), PS_INVALID_ARGUMENT,
+            "no memory is given for component 1");
     spec.name = "empty/said"; /* of a shape that each element says */
     spec.kind = PS_QUEUE_FIFO;
     spec.component_count = 1;
@@ -143,10 +144,10 @@ static void test_accumulators(void **state)
     uint64_t count = 0;
     good(ps_accumulator_get(s, "empty/sum", PS_F32, EMPTY, PS_REDUCTION_MEAN, NULL, &a));
     for (int i = 0; i < 3; i++) {
-        good(ps_accumulator_apply_grad(a, NULL, 0, 0, &accepted));
+        good(ps_accumulator_apply_grad(a, NULL, 0, 0, 0, &accepted));
         assert_true(accepted);
     }
-    good(ps_accumulator_take_grad(a, 2, NULL, 0, &count));
+    good(ps_accumulator_take_grad(a, 2, NULL, 0, 0, &count));
     assert_int_equal(count, 3);
     assert_int_equal(ps_session_close(s), 0);
 }
