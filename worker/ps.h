@@ -95,7 +95,8 @@ PS_API ps_status ps_session_open(const ps_session_options *options, ps_session *
  * then PSD_TARGET, then 127.0.0.1:2222. --fresh (the chief resets the container) and
  * --placement balanced without a cluster spec ask the cluster here and block for --timeout at most. Never NULL: after a failure
  * every call returns the same error, ps_should_stop is true and ps_session_close returns it. --help prints `about` and the flags
- * to standard output.
+ * to standard output; then every call is CANCELLED with a text that says so (also ps_session_error()), none of this is an error
+ * of the session, ps_should_stop is true and ps_session_close returns 0.
  */
 PS_API ps_session *ps_session_open_args(int *argc, char **argv, const char *about);
 
@@ -126,8 +127,22 @@ PS_API void ps_session_leave(ps_session *s);
  * ps_step_done()   the next one continues the same step. The step counts once, unless the session was made anew meanwhile
  * ps_pull()        the values that have not come are torn until the next one has returned PS_OK
  * ps_param_get()   does not wait. What it has put aside is got by the next ps_session_ready() or other call that gets
- * ps_param_grad()  returns NULL while the last push of the parameter is not answered
+ * ps_param_grad()  does not wait for the last push of the parameter, which goes on: it returns another buffer
  * ps_should_stop() returns true if interrupted while a monitored session is made anew, or in a hook. The next one goes on there
+ *
+ * Interrupted are the calls that wait for a task, or for another thread's call:
+ *   ps_session_ready, ps_session_wait_cluster, ps_session_job_done, ps_barrier, ps_barrier_within, ps_wait_ready, ps_wait_step
+ *   ps_stop, ps_sync_finish, ps_progress_run, ps_pull, ps_pull_param, ps_push, ps_push_pull, ps_step_done, ps_should_stop
+ *   ps_param_grad; ps_param_get in a scope of PS_REUSE_ALWAYS
+ *   ps_variable_get, ps_variables_get, ps_variable_find, ps_global_step_get, ps_variable_delete, ps_report_uninitialized
+ *   what asks the task of a variable: ps_variable_read, _assign, _init, _push and their like, ps_variable_set_rate, ps_set_rates
+ *   ps_reset, ps_reset_containers, ps_reset_all, ps_export, ps_import, ps_checkpoint_save and all other ps_checkpoint_ calls
+ *   ps_queue.h: all but the _start calls, ps_tuple_ calls, and what is said of a queue without asking (name, device, spec)
+ *   ps_session_devices, ps_cluster_tasks, ps_cluster_info, ps_task_ calls, ps_rounds, ps_checkpoints, ps_call
+ *   ps_ps_count, ps_task_count and ps_is_chief, which then say what is known without asking
+ *
+ * Not interrupted: ps_session_open and its like, ps_session_close and ps_session_leave, which end by themselves, ps_param_value
+ * and the layers of ps_nn.h, which wait for a device at most, ps_file_check, and whatever asks nobody.
  *
  * A recovery of a monitored session ends too: the session is lost as before, and the next call makes it anew. A hook or a
  * restore function is not ended itself, but each call that it makes is. If the hook then returns CANCELLED, the call to which
@@ -219,8 +234,10 @@ PS_API ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, c
  * next call on; where another device computes, call this before each time. */
 PS_API void *ps_param_value(ps_param *p);
 /** The gradient buffer in host memory; waits until the last push of p is acknowledged, and for a gradient that a device has yet
- * to compute. NULL after a failure. It holds what was written last: nobody sets it to zero, so write all of it (ps_dense_backward
- *  does). */
+ * to compute. Never NULL but for NULL, as ps_param_value(): after a failure, which ps_session_status() says, it is memory of p
+ * that is never pushed. It holds what was written last: nobody sets it to zero, so write all of it (ps_dense_backward does). It
+ * is the same buffer each time, but for a call that was interrupted while a push had that buffer (ps_interrupt()): that call
+ * returns another one, which is the gradient buffer from then on. In a callback: FAILED_PRECONDITION (sticky). */
 PS_API void *ps_param_grad(ps_param *p);
 PS_API const ps_shape *ps_param_shape(const ps_param *p);
 PS_API const char *ps_param_name(const ps_param *p); /* the full one */
@@ -303,6 +320,11 @@ PS_API int64_t ps_global_step(ps_session *s);
  * once the cluster has asked this session to stop (ps_stop). What blocks (ps_session_ready, a wait) is not interrupted by that:
  * ask before and after it. */
 PS_API bool ps_should_stop(ps_session *s);
+/** What ps_should_stop() would return now, and nothing happens by it: no hook is called, no step begins, a lost monitored session
+ * is not made anew, nothing is logged or waited for. False of a lost session that ps_should_stop() would make anew. For threads
+ * beside the one that trains (readers of data, a display) and for code in the middle of a step. Any thread, also in a callback.
+ */
+PS_API bool ps_would_stop(ps_session *s);
 /** The global step to stop at; 0: no limit. A --steps on the command line (ps_session_open_args) wins over it. */
 PS_API void ps_set_steps(ps_session *s, int64_t steps);
 /** The seed given by --seed or the options. */

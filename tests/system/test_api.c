@@ -606,7 +606,8 @@ static void errors_stick(void **state)
     assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(ps_session_error(s), "stick//bad"));
     ((float *)ps_param_value(bad))[4] = 1; /* harmless */
-    assert_null(ps_param_grad(good));
+    ((float *)ps_param_grad(good))[2] = 1; /* harmless as well */
+    assert_non_null(strstr(ps_last_error(), "stick//bad"));
     assert_int_equal(ps_push(s, good), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_session_ready(s), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_session_fail(s, PS_INTERNAL, "later"), PS_INVALID_ARGUMENT);

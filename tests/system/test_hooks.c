@@ -193,6 +193,48 @@ static void what_hooks_do(void **state)
     assert_int_equal(ps_session_close(k.s), 0);
 }
 
+static ps_status counts_begun(void *ctx, ps_session *s)
+{
+    (void)s;
+    (*(int *)ctx)++;
+    return PS_OK;
+}
+
+/* What asks whether the training would stop calls no hook and begins no step, on the thread that trains too. */
+static void would_stop_only_looks(void **state)
+{
+    struct worker k;
+    ps_hook hook;
+    int begun = 0;
+    (void)state;
+    open_worker(&k, -1, NULL);
+    ps_hook_init(&hook);
+    hook.ctx = &begun;
+    hook.before_run = counts_begun;
+    assert_int_equal(ps_add_hook(k.s, &hook), PS_OK);
+    assert_false(ps_would_stop(k.s));
+    ready(&k);
+    assert_false(ps_would_stop(k.s));
+    assert_int_equal(begun, 0);
+    assert_false(ps_should_stop(k.s));
+    assert_int_equal(begun, 1);
+    assert_int_equal(push(&k, 1), PS_OK);
+    assert_false(ps_would_stop(k.s)); /* in the middle of a step */
+    assert_int_equal(ps_step_done(k.s), PS_OK);
+    assert_false(ps_would_stop(k.s));
+    ps_set_steps(k.s, 1);
+    assert_true(ps_would_stop(k.s));
+    assert_null(strstr(k.log, "goal_reached"));
+    ps_set_steps(k.s, 2);
+    assert_false(ps_would_stop(k.s));
+    assert_int_equal(ps_request_stop(k.s), PS_OK);
+    assert_true(ps_would_stop(k.s));
+    assert_true(ps_should_stop(k.s));
+    assert_int_equal(begun, 1);
+    assert_true(ps_would_stop(NULL));
+    assert_int_equal(ps_session_close(k.s), 0);
+}
+
 /* ---- values ---- */
 
 struct seen {
@@ -528,6 +570,7 @@ int main(void)
         cmocka_unit_test_setup(other_threads_only_look, new_container),
         cmocka_unit_test_setup(a_hook_that_fails, new_container),
         cmocka_unit_test_setup(what_hooks_do, new_container),
+        cmocka_unit_test_setup(would_stop_only_looks, new_container),
         cmocka_unit_test_setup(values_of_a_step, new_container),
         cmocka_unit_test_setup(stop_at_step_asynchronously, new_container),
         cmocka_unit_test_setup(stop_at_step_in_rounds, new_container),

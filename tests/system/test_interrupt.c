@@ -352,6 +352,52 @@ static void a_step_goes_on(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+static ps_param *wanted;
+static float *given;
+
+static ps_status in_param_grad(struct waiter *w)
+{
+    (void)w;
+    given = ps_param_grad(wanted);
+    return given != NULL && ps_last_reason() == PS_REASON_INTERRUPTED ? PS_CANCELLED : PS_OK;
+}
+
+/* The push keeps its gradient; what the program writes meanwhile is the next one. */
+static void a_gradient_buffer_is_never_missing(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(LONG_MS);
+    struct waiter w = {.call = in_param_grad, .s = s};
+    wanted = ps_param_get(s, "grad/w", PS_SCALAR, ps_zeros(), ps_sgd(1));
+    assert_fine(ps_session_ready(s));
+    float value = 0;
+    for (int i = 0; i < 5; i++) {
+        const float *before = ps_param_grad(wanted);
+        for (int task = 0; task < API_TASKS; task++) {
+            stop(task);
+        }
+        push_one(s, wanted);
+        waiter_start(&w);
+        interrupt_until_over(&w);
+        float *another = given;
+        assert_ptr_not_equal(another, before);
+        another[0] = 10;
+        waiter_start(&w);
+        interrupt_until_over(&w);
+        assert_ptr_equal(given, another); /* it is not the push's */
+        for (int task = 0; task < API_TASKS; task++) {
+            go_on(task);
+        }
+        assert_fine(ps_push(s, wanted));
+        assert_fine(ps_step_done(s));
+        assert_ptr_equal(ps_param_grad(wanted), another);
+        value -= 11;
+        assert_fine(ps_pull(s));
+        assert_float_equal(((float *)ps_param_value(wanted))[0], value, 0);
+    }
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 static void a_pull_is_made_again(void **state)
 {
     (void)state;
@@ -486,6 +532,148 @@ static void steps_with_others(ps_sync_mode mode)
     assert_int_equal(ps_session_close(b.s), 0);
 }
 
+/* ---- every call that asks ---- */
+
+#define ASK(name, call)                                                                                                          \
+    static ps_status ask_##name(struct waiter *w)                                                                                \
+    {                                                                                                                            \
+        return call;                                                                                                             \
+    }
+/* a count, -1 where it failed */
+#define COUNT(name, call) ASK(name, (call) < 0 ? ps_last_reason() == PS_REASON_INTERRUPTED ? PS_CANCELLED : PS_UNKNOWN : PS_OK)
+
+static float number[1], other[1];
+static const double rate = 0.5;
+static ps_variable_spec asked_spec;
+static ps_variable *asked;
+static ps_queue_spec asked_queue;
+static ps_queue *found;
+static ps_task_info infos[API_TASKS];
+static ps_device_info devices[4];
+static const char *names[4];
+static const char *const containers[] = {"x"};
+
+static void see_container(void *ctx, const char *container)
+{
+    (void)ctx;
+    (void)container;
+}
+
+ASK(read, ps_variable_read(w->v, number, sizeof(number)))
+ASK(assign, ps_variable_assign(w->v, number, sizeof(number)))
+ASK(init, ps_variable_init(w->v, true))
+ASK(init_from, ps_variable_init_from(w->v, number, sizeof(number)))
+ASK(add, ps_variable_assign_add(w->v, number, sizeof(number), NULL, 0))
+ASK(sub, ps_variable_assign_sub(w->v, number, sizeof(number), NULL, 0))
+ASK(push, ps_variable_push(w->v, number, sizeof(number), 1))
+ASK(push_pull, ps_variable_push_pull(w->v, number, sizeof(number), other, sizeof(other), 1))
+ASK(set_rate, ps_variable_set_rate(w->v, &rate))
+ASK(set_rates, ps_set_rates(w->s, NULL, &rate, LONG_MS, NULL))
+ASK(initialized, ps_variable_is_initialized(w->v, &(bool){false}))
+ASK(get, ps_variable_get(w->s, &asked_spec, &asked))
+ASK(gets, ps_variables_get(w->s, &asked_spec, 1, &asked))
+ASK(find, ps_variable_find(w->s, "absent", &asked))
+ASK(delete, ps_variable_delete(w->s, "absent"))
+ASK(reset, ps_reset(w->s))
+ASK(reset_containers, ps_reset_containers(w->s, containers, 1))
+ASK(reset_all, ps_reset_all(w->s))
+COUNT(report, ps_report_uninitialized(w->s, names, 4))
+ASK(export, ps_export(w->s, "/tmp/psd-never-written.safetensors", NULL, NULL))
+ASK(save, ps_checkpoint_save(w->s, LONG_MS, NULL))
+ASK(verify, ps_checkpoint_verify(w->s, 1, NULL, NULL))
+ASK(saved_containers, ps_checkpoint_containers(w->s, 1, see_container, NULL))
+ASK(checkpoint_delete, ps_checkpoint_delete(w->s, 1, false, LONG_MS))
+ASK(restore, ps_checkpoint_restore(w->s, 1, LONG_MS, NULL))
+ASK(spread, ps_checkpoint_spread(w->s, 1, LONG_MS, NULL))
+ASK(queue_get, ps_queue_get(w->s, &asked_queue, &found))
+ASK(queue_find, ps_queue_find(w->s, "absent", &found))
+ASK(queue_size, ps_queue_size(w->q, &(uint64_t){0}))
+ASK(queue_close, ps_queue_close(w->q, false, LONG_MS))
+COUNT(devices, ps_session_devices(w->s, devices, sizeof(devices[0]), 4))
+ASK(cluster_info, ps_cluster_info(w->s, infos, sizeof(infos[0]), API_TASKS, LONG_MS))
+ASK(variables, ps_task_variables(w->s, 1, LONG_MS, NULL, NULL))
+ASK(config, ps_task_config(w->s, 1, LONG_MS, NULL, NULL))
+ASK(waits, ps_task_waits(w->s, 1, LONG_MS, NULL, NULL))
+ASK(ping, ps_task_ping(w->s, 1, LONG_MS, NULL))
+ASK(shutdown, ps_task_shutdown(w->s, 1, LONG_MS))
+ASK(rounds, ps_rounds(w->s, LONG_MS, NULL, NULL, NULL))
+ASK(checkpoints, ps_checkpoints(w->s, LONG_MS, NULL, NULL))
+ASK(call, ps_call(w->s, "/job:ps/task:1", "x", NULL, 0, NULL, 0, NULL, LONG_MS))
+ASK(stop, ps_stop(w->s, LONG_MS, NULL))
+
+/* As ps_interrupt() lists them. No task answers. */
+static void every_call_that_asks(void **state)
+{
+    static const struct {
+        const char *name;
+        ps_status (*call)(struct waiter *w);
+    } calls[] = {{"read", ask_read},
+                 {"assign", ask_assign},
+                 {"init", ask_init},
+                 {"init_from", ask_init_from},
+                 {"add", ask_add},
+                 {"sub", ask_sub},
+                 {"push", ask_push},
+                 {"push_pull", ask_push_pull},
+                 {"set_rate", ask_set_rate},
+                 {"set_rates", ask_set_rates},
+                 {"initialized", ask_initialized},
+                 {"get", ask_get},
+                 {"gets", ask_gets},
+                 {"find", ask_find},
+                 {"delete", ask_delete},
+                 {"reset", ask_reset},
+                 {"reset_containers", ask_reset_containers},
+                 {"reset_all", ask_reset_all},
+                 {"report", ask_report},
+                 {"export", ask_export},
+                 {"save", ask_save},
+                 {"verify", ask_verify},
+                 {"saved_containers", ask_saved_containers},
+                 {"checkpoint_delete", ask_checkpoint_delete},
+                 {"restore", ask_restore},
+                 {"spread", ask_spread},
+                 {"queue_get", ask_queue_get},
+                 {"queue_find", ask_queue_find},
+                 {"queue_size", ask_queue_size},
+                 {"queue_close", ask_queue_close},
+                 {"devices", ask_devices},
+                 {"cluster_info", ask_cluster_info},
+                 {"variables", ask_variables},
+                 {"config", ask_config},
+                 {"waits", ask_waits},
+                 {"ping", ask_ping},
+                 {"shutdown", ask_shutdown},
+                 {"rounds", ask_rounds},
+                 {"checkpoints", ask_checkpoints},
+                 {"call", ask_call},
+                 {"stop", ask_stop}};
+    (void)state;
+    ps_session *s = open_session(LONG_MS);
+    struct waiter w = {.s = s, .q = queue(s, "asks/queue", 5)};
+    w.v = get(s, "asks/v", PS_F32, PS_SCALAR, ps_sgd(1));
+    assert_fine(ps_variable_init(w.v, false));
+    ps_variable_spec_init(&asked_spec);
+    asked_spec.name = "asks/new";
+    asked_spec.shape = PS_SCALAR;
+    asked_spec.dtype = PS_F32;
+    ps_queue_spec_init(&asked_queue, "asks/new_queue", PS_I64, PS_SCALAR);
+    assert_int_equal(ps_cluster_tasks(s), API_TASKS);
+    for (int task = 0; task < API_TASKS; task++) {
+        stop(task);
+    }
+    for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+        print_message("%s\n", calls[i].name); /* which one, should it wait for ever */
+        w.call = calls[i].call;
+        waiter_start(&w);
+        interrupt_until_over(&w);
+    }
+    for (int task = 0; task < API_TASKS; task++) {
+        test_cluster_kill(&cluster, task); /* what it was asked for is not to be done */
+    }
+    (void)ps_session_close(s); /* whatever it says of the tasks */
+}
+
 static void rounds(void **state)
 {
     (void)state;
@@ -545,9 +733,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(interrupt_ends_every_wait, setup_workers, teardown),
         cmocka_unit_test_setup_teardown(in_a_signal_handler, setup, teardown),
         cmocka_unit_test_setup_teardown(a_step_goes_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_gradient_buffer_is_never_missing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_pull_is_made_again, setup, teardown),
         cmocka_unit_test_setup_teardown(ready_is_made_again, setup, teardown),
         cmocka_unit_test_setup_teardown(a_read_at_a_task_that_hangs, setup, teardown),
+        cmocka_unit_test_setup_teardown(every_call_that_asks, setup, teardown),
         cmocka_unit_test_setup_teardown(rounds, setup_workers, teardown),
         cmocka_unit_test_setup_teardown(staleness, setup_workers, teardown),
         cmocka_unit_test_setup_teardown(staleness_alone, setup_workers, teardown),

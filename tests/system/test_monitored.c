@@ -239,7 +239,8 @@ static void test_half_lost(void **state)
     assert_int_equal(ps_session_reason(s), PS_REASON_LOST);
     assert_non_null(strstr(ps_session_error(s), "is lost: 'b' at /job:ps/task:1"));
     assert_int_equal(atomic_load(&seen.failed), 1);
-    assert_null(ps_param_grad(m.w));
+    assert_non_null(ps_param_grad(m.w));
+    assert_true(ps_would_stop(s));
     assert_int_equal(ps_pull(s), PS_DATA_LOSS);
     assert_int_equal(ps_session_close(s), PS_DATA_LOSS);
     float value[WIDTH];
@@ -500,8 +501,11 @@ static void too_late(int64_t max_recovery_ms, int64_t deadline_ms)
     assert_int_equal(ps_step_done(s), PS_UNAVAILABLE);
     assert_int_equal(atomic_load(&seen.lost), 1);
     assert_non_null(ps_param_grad(m.w)); /* to the end of its step a program needs no branch */
+    assert_false(ps_would_stop(s));      /* a loss that may be mended, and nothing begins to mend it here */
+    assert_int_equal(atomic_load(&seen.failed), 0);
     ps_session_set_deadline(s, deadline_ms);
     assert_true(ps_should_stop(s));
+    assert_true(ps_would_stop(s));
     assert_int_equal(atomic_load(&seen.failed), 1);
     assert_non_null(strstr(ps_session_error(s), "/job:ps/task:1"));
     assert_non_null(strstr(ps_session_error(s), "was not made anew within"));

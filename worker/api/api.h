@@ -59,6 +59,9 @@ struct ps_param {
     enum psi_param_next next_state; /* under the lock, like the version that belongs to it */
     uint64_t next_version;
     struct psk_block next; /* the second buffer, exchanged with value by ps_pull(); empty: never needed */
+    /* the second gradient buffer, exchanged with grad by an interrupted ps_param_grad(); empty: never needed */
+    struct psk_block apart;
+    bool push_has_apart; /* under the lock: the push that is in flight has apart, and grad is the program's */
 };
 
 /* What each push and pull looks at comes first: with many variables none of it is in cache. */
@@ -85,6 +88,7 @@ struct ps_session {
     pid_t pid;                 /* of the process that opened it */
     unsigned forks;            /* as at its opening: psi_api_here() */
     bool is_static;            /* the object for when there is no memory */
+    bool help;                 /* of --help: calls are refused, and no such error sticks */
     /* number of ps_interrupt()s, and of interrupts by leaving and closing. A call that began before one ends CANCELLED */
     atomic_uint interrupts;
     atomic_bool ends;   /* the session is being left or closed, which is the cause of the interrupt */
@@ -97,7 +101,7 @@ struct ps_session {
     bool closing;
     bool left;          /* ps_session_leave() came first: that calls are refused then is a failure */
     bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or the io is not there to be driven */
-    bool stopping;      /* --help, or the cluster asks this session to stop */
+    bool stopping;      /* the cluster asks this session to stop; of --help */
     bool job_done;      /* it has said that the job is done */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     uint32_t users;     /* public calls between psi_api_begin() and psi_api_end() */

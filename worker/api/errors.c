@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define HELP "--help was given: nothing is done"
 #define FORKED "a session belongs to the process that opened it (pid %ld); this is a child made by fork()"
 
 /* ---- log ---- */
@@ -126,7 +127,7 @@ ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
     }
     if (!s->opened) {
         ps_status st = psi_api_sticky(s, err);
-        return st != PS_OK ? st : psi_fail(err, PS_CANCELLED, "--help was given: nothing is done");
+        return st != PS_OK ? st : psi_fail(err, PS_CANCELLED, HELP);
     }
     if (may_block && psi_io_on_loop(s->io)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "a call that blocks cannot be made in a callback of the library");
@@ -225,7 +226,7 @@ static enum stuck take_error(ps_session *s, const struct psi_err *err, bool fina
 
 static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 {
-    if (!psi_api_here(s) || psi_api_is_interrupt(err)) {
+    if (!psi_api_here(s) || psi_api_is_interrupt(err) || s->help) {
         return err->code; /* an interrupt is not kept: the next call may continue what this one began */
     }
     struct psi_err named = *err;
@@ -307,10 +308,13 @@ ps_status ps_session_status(ps_session *s)
 
 const char *ps_session_error(ps_session *s)
 {
-    if (s == NULL || s->monitor == NULL) {
-        return s == NULL ? "the session is NULL" : s->error.text; /* written once, before its code is seen */
+    if (s == NULL || s->help) {
+        return s == NULL ? "the session is NULL" : HELP;
     }
-    static _Thread_local struct psi_err shown; /* a recovery takes the session's own away */
+    if (s->monitor == NULL && psi_api_here(s)) {
+        return s->error.text; /* written once, before its code is seen */
+    }
+    static _Thread_local struct psi_err shown; /* a recovery takes the session's own away, and a child has none */
     memset(&shown, 0, sizeof(shown));
     PSI_IGNORE(psi_api_sticky(s, &shown)); /* "" where there is none */
     return shown.text;

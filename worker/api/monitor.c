@@ -160,6 +160,18 @@ bool psi_monitor_is_here(const ps_session *s)
     return s->monitor != NULL && psi_api_here(s);
 }
 
+bool psi_monitor_is_lost(ps_session *s)
+{
+    struct psi_err err = {0};
+    if (s->monitor == NULL || psi_api_check(s, false, &err) != PS_OK) {
+        return false;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool lost = !s->monitor->final;
+    (void)pthread_mutex_unlock(&s->lock);
+    return lost;
+}
+
 /* Under the lock: this thread trains. */
 static void is_trainer(struct psi_monitor *m)
 {

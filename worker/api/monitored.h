@@ -58,6 +58,8 @@ bool psi_monitor_deletes(const ps_session *s, const ps_variable *v);
 void psi_monitor_deleting(ps_session *s, int32_t more);
 /** It is monitored, and this is the process that opened it. */
 bool psi_monitor_is_here(const ps_session *s);
+/** A monitored session that is to be made anew: its program goes on to the end of its step. */
+bool psi_monitor_is_lost(ps_session *s);
 /** Under the lock: this thread's steps are those of the session. */
 bool psi_monitor_trains(const struct psi_monitor *m);
 

@@ -71,6 +71,7 @@ ps_session *psi_api_broken(const struct psi_err *err)
     }
     psi_api_session_init(s);
     if (err->code == PS_OK) {
+        s->help = true;
         s->stopping = true;
     } else {
         PSI_IGNORE(psi_api_stick(s, err)); /* it is in the session now */

@@ -47,6 +47,7 @@ static void param_free(ps_param *p)
         psk_block_fini(&p->value);
         psk_block_fini(&p->next);
         psk_block_fini(&p->grad);
+        psk_block_fini(&p->apart);
         psi_free(p);
     }
 }
@@ -241,32 +242,68 @@ void *ps_param_value(ps_param *p)
     return p->value.host;
 }
 
-/* A monitored session that is to be made anew: its program goes on to the end of its step. */
-static bool is_lost(ps_session *s)
+/* The second gradient buffer is there, of zeros at first. */
+static bool has_apart(ps_param *p)
 {
-    struct psi_err err = {0};
-    if (s->monitor == NULL || psi_api_check(s, true, &err) != PS_OK) {
-        return false;
-    }
+    return p->apart.host != NULL || buffer_new(p->session, &p->apart, p->bytes, NULL) == PS_OK;
+}
+
+/* This call does not wait for the push that is in flight: the push keeps the buffer that it has, and the program gets the other
+ * one. It waits all the same where a gradient is on its way from a device, which is soon over, and where there is no memory. */
+static void grad_exchange(ps_param *p)
+{
+    ps_session *s = p->session;
+    const bool apart = has_apart(p);
     (void)pthread_mutex_lock(&s->lock);
-    const bool lost = !s->monitor->final;
+    while (p->fetching || (p->pushing && !p->push_has_apart && !apart)) {
+        psi_api_wait(s, &s->changed);
+    }
+    if (p->pushing && !p->push_has_apart) {
+        const struct psk_block grad = p->grad;
+        p->grad = p->apart;
+        p->apart = grad;
+        p->push_has_apart = true;
+    }
     (void)pthread_mutex_unlock(&s->lock);
-    return lost;
+}
+
+/* In a callback nothing can be waited for. The error sticks, so what the program writes is never pushed. */
+static void *grad_in_callback(ps_param *p, struct psi_err *err)
+{
+    ps_session *s = p->session;
+    PSI_IGNORE(psi_api_refused(s, err, "ps_param_grad")); /* ps_last_error() says it */
+    (void)pthread_mutex_lock(&s->lock);
+    const bool used = p->pushing && !p->push_has_apart;
+    (void)pthread_mutex_unlock(&s->lock);
+    return !used ? p->grad.host : has_apart(p) ? p->apart.host : p->value.host;
 }
 
 static void *param_grad(ps_param *p)
 {
     void *memory = NULL;
     struct psi_err err = {0};
-    if (psi_api_enter(p->session, true) != PS_OK && !is_lost(p->session)) {
-        return NULL;
+    ps_session *s = p->session;
+    if (psi_api_check(s, false, &err) != PS_OK) { /* a dummy's, or a child's copy: no push has it */
+        PSI_IGNORE(psi_api_last_error_set(&err));
+        return p->grad.host;
     }
-    if (wait_for(p, &p->pushing) != PS_OK || (psi_api_sticky(p->session, NULL) != PS_OK && !is_lost(p->session))) {
-        return NULL;
+    if (psi_api_check(s, true, &err) != PS_OK) {
+        return grad_in_callback(p, &err);
+    }
+    if ((psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s)) || wait_for(p, &p->pushing) != PS_OK) {
+        grad_exchange(p);
+    }
+    const ps_status failed = psi_monitor_is_lost(s) ? PS_OK : psi_api_sticky(s, NULL);
+    if (failed != PS_OK) {
+        PSI_IGNORE(psi_api_last(s, failed)); /* ps_last_error() says why */
+        return p->grad.host;
     }
     ps_status st = psk_block_read(&p->grad, p->bytes, &memory, &err);
     st = st == PS_OK ? psk_block_write(&p->grad, NULL, p->bytes, &memory, &err) : st; /* the program may write */
-    return st == PS_OK || device_failed(p, &err) == PS_OK ? memory : NULL;
+    if (st != PS_OK) {
+        PSI_IGNORE(device_failed(p, &err)); /* the session says it; the buffer is there */
+    }
+    return p->grad.host;
 }
 
 void *ps_param_grad(ps_param *p)
@@ -385,6 +422,7 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
         next_came(p, result);
     }
     p->pushing = false;
+    p->push_has_apart = false;
     s->pushes--;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
@@ -785,64 +823,4 @@ int64_t ps_global_step(ps_session *s)
     int64_t step = s->global_step;
     (void)pthread_mutex_unlock(&s->lock);
     return step;
-}
-
-bool psi_api_is_over(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    bool stop = s->stopping || s->hooks.stop_asked || (s->steps > 0 && s->global_step >= s->steps);
-    int64_t steps = s->steps;
-    int64_t found = s->found_global_step;
-    bool note = steps > 0 && found >= steps && !s->goal_noted; /* it was there before this program made a step */
-    s->goal_noted = s->goal_noted || note;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (note) {
-        psi_api_log(s, PS_LOG_INFO, "goal_reached", PSI_KV("global_step", found), PSI_KV("steps", steps),
-                    PSI_KV("remedy", "a higher --steps goes on, --fresh starts over"));
-    }
-    return stop;
-}
-
-static bool should_stop(ps_session *s)
-{
-    do {                                /* again where a hook failed in a way that can be put right */
-        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
-        if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
-            return true;
-        }
-        psi_monitor_step_over(s, false);
-        if (psi_api_is_over(s)) {
-            return true;
-        }
-        if (psi_api_hooks_step_begins(s)) {
-            return false;
-        }
-    } while (psi_api_sticky(s, NULL) != PS_OK);
-    return true; /* a hook asked for it */
-}
-
-bool ps_should_stop(ps_session *s)
-{
-    struct psi_api_visit visit;
-    psi_api_begin(s, &visit);
-    const bool stop = should_stop(s);
-    psi_api_end(s);
-    return stop;
-}
-
-void ps_set_steps(ps_session *s, int64_t steps)
-{
-    if (!may_look(s)) {
-        return;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    if (!s->steps_fixed) {
-        s->steps = steps;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-uint64_t ps_seed(ps_session *s)
-{
-    return s == NULL ? 0 : s->seed;
 }

@@ -50,7 +50,7 @@ void average_add(struct average *a, const struct model *m)
 {
     for (int i = 0; i < count_of(m); i++) {
         const float *g = ps_param_grad(param_of(m, i));
-        size_t elements = g != NULL ? elements_of(m, i) : 0;
+        const size_t elements = elements_of(m, i);
         float *acc = a->sum[i];
         for (size_t k = 0; k < elements; k++) {
             acc[k] = a->count == 0 ? g[k] : acc[k] + g[k];
@@ -64,7 +64,7 @@ void average_push(struct average *a, const struct model *m, ps_session *s)
     float n = (float)a->count;
     for (int i = 0; i < count_of(m); i++) {
         float *g = ps_param_grad(param_of(m, i));
-        size_t elements = g != NULL ? elements_of(m, i) : 0;
+        const size_t elements = elements_of(m, i);
         for (size_t k = 0; k < elements; k++) {
             g[k] = a->sum[i][k] / n;
         }

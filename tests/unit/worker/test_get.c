@@ -74,7 +74,7 @@ TEST(the_error_of_a_parameter_sticks)
     assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(ps_session_error(s), "ps_param_get: get of 'stick/w'"));
     assert_non_null(strstr(ps_session_error(s), "SHAPE_MISMATCH"));
-    assert_null(ps_param_grad(good));
+    ((float *)ps_param_grad(good))[1] = 1; /* harmless */
     ((float *)ps_param_value(bad))[4] = 1; /* harmless */
     assert_int_equal(ps_push(s, bad), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * When a training program's loop is over: the step to stop at, ps_should_stop() and ps_would_stop().
+ *
+ * Happy path: ps_should_stop() makes a lost session anew, ends the step before and begins the next one, with its hooks;
+ * ps_would_stop() looks at the same state and changes nothing. Failure modes: a session that has failed, and one that cannot be
+ * made anew, is over.
+ */
+#include "monitored.h"
+
+/* Under the lock: no step begins any more, and nothing has failed. */
+static bool is_over(const ps_session *s)
+{
+    return s->stopping || s->hooks.stop_asked || (s->steps > 0 && s->global_step >= s->steps);
+}
+
+bool psi_api_is_over(ps_session *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    bool stop = is_over(s);
+    int64_t steps = s->steps;
+    int64_t found = s->found_global_step;
+    bool note = steps > 0 && found >= steps && !s->goal_noted; /* it was there before this program made a step */
+    s->goal_noted = s->goal_noted || note;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (note) {
+        psi_api_log(s, PS_LOG_INFO, "goal_reached", PSI_KV("global_step", found), PSI_KV("steps", steps),
+                    PSI_KV("remedy", "a higher --steps goes on, --fresh starts over"));
+    }
+    return stop;
+}
+
+static bool should_stop(ps_session *s)
+{
+    do {                                /* again where a hook failed in a way that can be put right */
+        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
+        if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
+            return true;
+        }
+        psi_monitor_step_over(s, false);
+        if (psi_api_is_over(s)) {
+            return true;
+        }
+        if (psi_api_hooks_step_begins(s)) {
+            return false;
+        }
+    } while (psi_api_sticky(s, NULL) != PS_OK);
+    return true; /* a hook asked for it */
+}
+
+bool ps_should_stop(ps_session *s)
+{
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    const bool stop = should_stop(s);
+    psi_api_end(s);
+    return stop;
+}
+
+bool ps_would_stop(ps_session *s)
+{
+    if (s == NULL || !psi_api_here(s) || !s->opened || (psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s))) {
+        return true;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    const bool over = is_over(s);
+    (void)pthread_mutex_unlock(&s->lock);
+    return over;
+}
+
+void ps_set_steps(ps_session *s, int64_t steps)
+{
+    if (s == NULL || !psi_api_here(s)) {
+        return;
+    }
+    (void)pthread_mutex_lock(&s->lock);
+    if (!s->steps_fixed) {
+        s->steps = steps;
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+uint64_t ps_seed(ps_session *s)
+{
+    return s == NULL ? 0 : s->seed;
+}
