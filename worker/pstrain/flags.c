@@ -81,7 +81,8 @@ static const struct psi_option rows[] = {
          "them",
          .tag = TO_PS),
     FLAG("data", data, TEXT, "digits", "DATA",
-         "digits (UCI, in the distribution), mnist:DIR with the four MNIST files, or libsvm:TRAIN[,TEST] with sparse text "
+         "digits (UCI, in the distribution), mnist:DIR with four IDX files by their usual names (mnist:DIR/PREFIX where DIR has "
+         "several sets), or libsvm:TRAIN[,TEST] with sparse text "
          "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
          .group = "What is trained", .tag = TO_WORKERS),
     FLAG("libsvm_base", base, ENUM, "auto", "0|1",

@@ -250,8 +250,10 @@ TEST(test_mnist_malformed)
         {1, 4, 6, "train-labels", "6 labels: expected 5"},
         {1, 4, 0x40000000, "train-labels", "expected 5"},
         {3, 4, 2, "t10k-labels", "2 labels: expected 3"},
-        {3, 8, 0x0a000000, "t10k-labels", "byte 8: label 10: expected 0 to 9"},
-        {1, 9, 0x000000ff, "train-labels", "byte 12: label 255"},
+        {0, 0, 0xc03, "train-images", "(int32, 3 dimensions): expected 0x00000803"},
+        {0, 0, 0x805, "train-images", "(unsigned bytes, 5 dimensions)"},
+        {1, 0, 0xd01, "train-labels", "(float32, 1 dimensions): expected 0x00000801"},
+        {1, 0, 0x701, "train-labels", "(no type of IDX, 1 dimensions)"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         for (int gz = 0; gz < 2; gz++) {
@@ -297,6 +299,199 @@ TEST(test_mnist_pair_and_trailing_bytes)
         write_gz(in_temp(names[file], ".gz"), longer, c.count + 1);
         check_refused(mnist_spec(), names[file], "expected its end");
     }
+}
+
+/* ---- as sets other than MNIST are ---- */
+
+enum { WIDE = 8 /* bytes of the largest type */ };
+
+/* An IDX file: dims sizes, then count elements of `each` bytes from values. */
+static void write_idx(const char *path, uint8_t type, int dims, const uint32_t *sizes, const void *values, size_t bytes)
+{
+    unsigned char file[512] = {0, 0, type, (unsigned char)dims};
+    for (int i = 0; i < dims; i++) {
+        put_u32(file + 4 + 4 * i, sizes[i]);
+    }
+    memcpy(file + 4 + 4 * dims, values, bytes);
+    write_plain(path, file, 4 + 4 * (size_t)dims + bytes);
+}
+
+static void good(struct dataset *set)
+{
+    if (data_load(mnist_spec(), NULL, set, err) != 0) {
+        fail_msg("%s", err);
+    }
+}
+
+/* Labels above 9, as EMNIST's: as many classes as the highest of both files says, and never less than 10. */
+TEST(test_idx_labels)
+{
+    static const struct {
+        uint8_t type;
+        unsigned char train[TRAIN * 4];
+        size_t bytes;
+        int classes, first;
+        const char *says; /* refused */
+    } cases[] = {
+        {0x08, {46, 0, 1, 2, 61}, TRAIN, 62, 46, NULL},
+        {0x08, {255, 0, 1, 2, 3}, TRAIN, 256, 255, NULL},
+        {0x08, {3, 0, 1, 2, 3}, TRAIN, 10, 3, NULL},
+        {0x09, {127, 0, 1, 2, 3}, TRAIN, 128, 127, NULL},
+        {0x09, {0xff, 0, 1, 2, 3}, TRAIN, 0, 0, "byte 8: label -1: expected 0 to 65535"},
+        {0x0b, {1, 44, 0, 0, 0, 1, 0, 2, 0, 3}, TRAIN * 2, 301, 300, NULL},
+        {0x0c, {0, 0, 1, 44, 0, 0, 0, 0, 0, 0, 0, 1}, TRAIN * 4, 301, 300, NULL},
+        {0x0c, {0, 0, 0, 1, 0, 1, 0, 0}, TRAIN * 4, 0, 0, "byte 12: label 65536: expected 0 to 65535"},
+    };
+    const uint32_t size = TRAIN;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct dataset set;
+        write_mnist(0);
+        write_idx(in_temp(names[1], ""), cases[i].type, 1, &size, cases[i].train, cases[i].bytes);
+        if (cases[i].says != NULL) {
+            check_refused(mnist_spec(), names[1], cases[i].says);
+            continue;
+        }
+        good(&set);
+        assert_int_equal(set.classes, cases[i].classes);
+        assert_int_equal(set.train_y[0], cases[i].first);
+        assert_int_equal(set.test_y[0], 9);
+        assert_int_equal(set.note[0] != '\0', cases[i].classes > 10);
+        data_free(&set);
+    }
+}
+
+/* The highest label is in the test file. */
+TEST(test_idx_labels_of_the_test)
+{
+    struct dataset set;
+    const uint32_t size = TEST;
+    write_mnist(0);
+    write_idx(in_temp(names[3], ""), 0x08, 1, &size, "\001M\002", TEST);
+    good(&set);
+    assert_true(set.classes == 'M' + 1 && set.test_y[1] == 'M');
+    data_free(&set);
+}
+
+/* Pixels of other types and dimensions. */
+TEST(test_idx_images)
+{
+    unsigned char bytes[TRAIN * 2 * WIDE];
+    const uint32_t flat[] = {TRAIN, 2}, deep[] = {TRAIN, 1, 2, 1};
+    const double pixels[TRAIN * 2] = {0.25, -3, 1e-3, 7, 0, 1, 2, 3, 4, 5};
+    for (int wide = 0; wide < 2; wide++) {
+        struct dataset set;
+        for (size_t i = 0; i < TRAIN * 2; i++) {
+            float narrow = (float)pixels[i];
+            uint64_t bits = 0;
+            uint32_t half = 0;
+            memcpy(&bits, &pixels[i], sizeof(bits));
+            memcpy(&half, &narrow, sizeof(half));
+            put_u32(bytes + (wide != 0 ? 8 : 4) * i, wide != 0 ? (uint32_t)(bits >> 32) : half);
+            if (wide != 0) {
+                put_u32(bytes + 8 * i + 4, (uint32_t)bits);
+            }
+        }
+        write_mnist(0);
+        const uint8_t type = wide != 0 ? 0x0e : 0x0d;
+        const size_t each = wide != 0 ? 8 : 4;
+        write_idx(in_temp(names[0], ""), type, wide != 0 ? 2 : 4, wide != 0 ? flat : deep, bytes, TRAIN * 2 * each);
+        write_idx(in_temp(names[2], ""), type, wide != 0 ? 2 : 4, (const uint32_t[]){TEST, wide != 0 ? 2 : 1, 2, 1}, bytes,
+                  TEST * 2 * each);
+        good(&set);
+        assert_int_equal(set.features, 2);
+        for (size_t i = 0; i < TRAIN * 2; i++) {
+            assert_true(set.train_x[i] == (float)pixels[i]);
+        }
+        assert_true(set.test_x[3] == 7);
+        data_free(&set);
+        put_u32(bytes, 0x7fc00000u | (wide != 0 ? 0x00080000u : 0)); /* NaN */
+        write_idx(in_temp(names[0], ""), type, wide != 0 ? 2 : 4, wide != 0 ? flat : deep, bytes, TRAIN * 2 * each);
+        check_refused(mnist_spec(), names[0], wide != 0 ? "byte 12: a pixel that is no finite float32" : "byte 20: a pixel");
+        write_mnist(0);
+        write_idx(in_temp(names[0], ""), type, wide != 0 ? 2 : 4, wide != 0 ? flat : deep, bytes, TRAIN * 2 * each - 1);
+        check_refused(mnist_spec(), names[0], "its header asks for");
+    }
+}
+
+static const char *spec_in(const char *rest)
+{
+    static char spec[PATH_MAX + 100];
+    snprintf(spec, sizeof(spec), "mnist:%s%s", temp_dir, rest);
+    return spec;
+}
+
+/* The four files by other names; NULL in the middle: the usual one. */
+static void write_named(const char *const others[FILES])
+{
+    write_mnist(0);
+    for (size_t i = 0; i < FILES; i++) {
+        char from[PATH_MAX + 64];
+        snprintf(from, sizeof(from), "%s", in_temp(names[i], ""));
+        assert_int_equal(rename(from, in_temp(others[i], "")), 0);
+    }
+}
+
+static void remove_named(const char *const others[FILES])
+{
+    for (size_t i = 0; i < FILES; i++) {
+        assert_int_equal(unlink(in_temp(others[i], "")), 0);
+    }
+}
+
+TEST(test_idx_names)
+{
+    static const char *const cases[][FILES] = {
+        {"train-images.idx3-ubyte", "train-labels.idx1-ubyte", "t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"},
+        {"train-images-idx3-ubyte", "train-labels.idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels.idx1-ubyte"},
+        {"train_images.idx3-ubyte", "Train-Labels-idx1-ubyte", "test-images-idx3-ubyte", "test_labels.idx1-ubyte"},
+        {"emnist-letters-train-images-idx3-ubyte", "emnist-letters-train-labels-idx1-ubyte",
+         "emnist-letters-test-images-idx3-ubyte", "emnist-letters-test-labels-idx1-ubyte"},
+        {"my.train-images-idx3-ubyte", "my.train-labels-idx1-int", "my.test-images-idx4-float", "my.test-labels-idx1-ubyte"},
+    };
+    struct dataset set;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        write_named(cases[i]);
+        good(&set);
+        assert_true(set.train_count == TRAIN && set.test_count == TEST && set.train_y[0] == 9);
+        data_free(&set);
+        remove_named(cases[i]);
+    }
+    /* two sets in one directory: the prefix says which */
+    static const char *const digits[FILES] = {"emnist-digits-train-images-idx3-ubyte", "emnist-digits-train-labels-idx1-ubyte",
+                                              "emnist-digits-test-images-idx3-ubyte", "emnist-digits-test-labels-idx1-ubyte"};
+    write_named(digits);
+    write_named(cases[3]);
+    check_refused(mnist_spec(), "has files of several sets ('emnist-", "name one, as in mnist:");
+    assert_int_equal(data_load(spec_in("/emnist-digits"), NULL, &set, err), 0);
+    data_free(&set);
+    check_refused(spec_in("/emnist-bymerge"), "/emnist-bymerge/train-images-idx3-ubyte: no such file",
+                  "neither plain nor with .gz");
+    unlink(in_temp(digits[1], ""));
+    check_refused(spec_in("/emnist-digits"), "train-labels-idx1-ubyte: no such file", "train-images.idx3-ubyte");
+    write_gz(in_temp(digits[1], ".gz"), "\0\0\010\001\0\0\0\005\001\002\003\004\005", 13);
+    assert_int_equal(data_load(spec_in("/emnist-digits"), NULL, &set, err), 0);
+    assert_int_equal(set.train_y[4], 5);
+    data_free(&set);
+    unlink(in_temp(digits[1], ".gz"));
+    remove_named(cases[3]);
+    for (size_t i = 0; i < FILES; i++) {
+        unlink(in_temp(digits[i], ""));
+    }
+    /* a directory that has the file, as an archive unpacks; a plain file beside it is preferred */
+    char from[PATH_MAX + 64];
+    write_mnist(0);
+    snprintf(from, sizeof(from), "%s", in_temp(names[0], ""));
+    assert_int_equal(rename(from, in_temp("kept", "")), 0);
+    assert_int_equal(mkdir(from, 0700), 0);
+    snprintf(from, sizeof(from), "%s", in_temp("kept", ""));
+    assert_int_equal(rename(from, in_temp(names[0], "/train-images-idx3-ubyte")), 0);
+    good(&set);
+    data_free(&set);
+    write_plain(in_temp("train-images.idx3-ubyte", ""), "short", 5);
+    check_refused(mnist_spec(), "train-images.idx3-ubyte", "magic number 0x73686f72");
+    unlink(in_temp("train-images.idx3-ubyte", ""));
+    unlink(in_temp(names[0], "/train-images-idx3-ubyte"));
+    rmdir(in_temp(names[0], ""));
 }
 
 TEST(test_mnist_files_absent_or_odd)

@@ -61,8 +61,9 @@ struct data_options {
  * digits     1,437 training and 360 test images of 8 x 8, shuffled with a fixed seed so that all workers agree on the split. The
  *            file digits/digits.csv.gz is looked for in $PS_DATA_DIR if that is set; else in ../share/psd/data and ../../../data
  *            of the program's directory and in the installation's data directory.
- * mnist:DIR  DIR/train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k files, each plain or with .gz.
- *
+ * mnist:DIR  DIR/train-images-idx3-ubyte, train-labels-idx1-ubyte and the two t10k files, each plain or with .gz, or by the other
+ *            names that idx_find() knows; mnist:DIR/PREFIX where the names begin with PREFIX-. As many classes as the highest
+ *            label says, 10 at least.
  * libsvm:TRAIN[,TEST]  LIBSVM's sparse text, plain or gzip; without TEST a fifth of TRAIN is kept for the test. Any finite
  * numbers are labels: the classes are the different labels of both files in rising order.
  *
@@ -75,7 +76,7 @@ void data_free(struct dataset *set);
 
 /** The readers behind data_load(), with the path of the file or directory. */
 int data_load_digits(const char *path, struct dataset *out, char *err);
-int data_load_mnist(const char *dir, struct dataset *out, char *err);
+int data_load_mnist(const char *where, struct dataset *out, char *err);
 /** test_path NULL: a split. */
 int data_load_libsvm(const char *train_path, const char *test_path, const struct data_options *options, struct dataset *out,
                      char *err);

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The files of a set of images in IDX format, for its reader. */
+#ifndef PSTRAIN_IDX_H
+#define PSTRAIN_IDX_H
+
+#include "data.h"
+
+#include <limits.h>
+
+enum idx_file { IDX_TRAIN_IMAGES, IDX_TRAIN_LABELS, IDX_TEST_IMAGES, IDX_TEST_LABELS, IDX_FILES };
+
+struct idx_paths {
+    char path[IDX_FILES][PATH_MAX];
+};
+
+/**
+ * Where the four files are.
+ *
+ * where    a directory, or DIR/PREFIX of names like PREFIX-train-images-idx3-ubyte.
+ * Returns  0, or -1 with a line in err (CLI_ERR_BYTES): a file that is not there; files of several sets and no prefix.
+ */
+int idx_find(const char *where, struct idx_paths *out, char *err);
+
+#endif

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The four IDX files of a set by their names as they are in the wild: [PREFIX-]train-images-idx3-ubyte, with `.` or `_` for `-`,
+ * with t10k or test for the test files, any number of dimensions and any type behind idx, with .gz or without; or a directory of
+ * such a name with a file of the same name inside, as some archives unpack.
+ *
+ * Happy path: every name of the directory is taken apart -> the best of each of the four. Failure modes: no such directory, one
+ * of the files is not there, several prefixes of which none was named: each is said with names.
+ */
+#include "idx.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+
+enum { PREFIX_BYTES = 256 /* a name has 255 */ };
+enum { OTHER_SEPARATOR = 1, COMPRESSED = 2, DIRECTORY = 4, NONE = 8 }; /* the lower sum is the better file */
+
+struct name {
+    char prefix[PREFIX_BYTES];
+    enum idx_file file;
+    int rank;
+};
+
+static bool is_separator(char c)
+{
+    return c == '-' || c == '.' || c == '_';
+}
+
+/* text begins with word, and a separator or its end behind that: what comes behind the separator; NULL: not so. */
+static const char *behind(const char *text, const char *word)
+{
+    size_t n = strlen(word);
+    if (strncasecmp(text, word, n) != 0 || (text[n] != '\0' && !is_separator(text[n]))) {
+        return NULL;
+    }
+    return text[n] == '\0' ? text + n : text + n + 1;
+}
+
+/* "idx3-ubyte", "idx3-ubyte.gz" */
+static bool is_idx(const char *text, struct name *out)
+{
+    static const char *const types[] = {"ubyte", "byte", "short", "int", "float", "double"};
+    if (strncasecmp(text, "idx", 3) != 0 || text[3] < '1' || text[3] > '9' || !is_separator(text[4])) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        const char *end = behind(text + 5, types[i]);
+        if (end != NULL && (*end == '\0' || strcasecmp(end, "gz") == 0)) {
+            out->rank += *end != '\0' ? COMPRESSED : 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* "images-idx3-ubyte" behind the part of the set */
+static bool is_content(const char *text, bool trains, struct name *out)
+{
+    static const char *const contents[] = {"images", "labels"};
+    for (int i = 0; i < 2; i++) {
+        const char *idx = behind(text, contents[i]);
+        if (idx != NULL && is_idx(idx, out)) {
+            out->file = (enum idx_file)((trains ? IDX_TRAIN_IMAGES : IDX_TEST_IMAGES) + i);
+            out->rank += idx[-1] != '-' ? OTHER_SEPARATOR : 0;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_apart(const char *text, struct name *out)
+{
+    static const char *const parts[] = {"train", "t10k", "test"};
+    for (const char *p = text; *p != '\0'; p++) {
+        for (int i = 0; i < 3 && (p == text || is_separator(p[-1])); i++) {
+            const char *content = behind(p, parts[i]);
+            *out = (struct name){.rank = 0};
+            if (content != NULL && is_content(content, i == 0, out)) {
+                (void)snprintf(out->prefix, sizeof(out->prefix), "%.*s", p == text ? 0 : (int)(p - text - 1), text);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+struct search {
+    const char *dir;
+    const char *prefix; /* NULL: that of the first file */
+    struct idx_paths *out;
+    int rank[IDX_FILES];
+    char first[PREFIX_BYTES];
+    bool found;
+};
+
+/* 0; -1: another prefix than the files before it. */
+static int look_at(struct search *s, const char *text, char *err)
+{
+    struct name name;
+    struct stat st;
+    char path[PATH_MAX];
+    if (!take_apart(text, &name) || (s->prefix != NULL && strcmp(s->prefix, name.prefix) != 0)) {
+        return 0;
+    }
+    if (s->found && strcmp(s->first, name.prefix) != 0) {
+        const char *one = s->first[0] != '\0' ? s->first : name.prefix;
+        return cli_error(err, "mnist: %s has files of several sets ('%s' and '%s'): name one, as in mnist:%s/%s", s->dir,
+                         s->first, name.prefix, s->dir, one);
+    }
+    s->found = true;
+    memcpy(s->first, name.prefix, sizeof(s->first));
+    if (snprintf(path, sizeof(path), "%s/%s", s->dir, text) >= (int)sizeof(path)) {
+        return cli_error(err, "mnist: path too long: %.200s", s->dir);
+    }
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        size_t n = strlen(path);
+        name.rank += DIRECTORY;
+        if (snprintf(path + n, sizeof(path) - n, "/%s", text) >= (int)(sizeof(path) - n) || stat(path, &st) != 0) {
+            path[n] = '\0'; /* to be refused */
+        }
+    }
+    if (name.rank < s->rank[name.file]) {
+        s->rank[name.file] = name.rank;
+        memcpy(s->out->path[name.file], path, sizeof(path));
+    }
+    return 0;
+}
+
+static int look_everywhere(struct search *s, DIR *dir, char *err)
+{
+    int result = 0;
+    for (const struct dirent *d = readdir(dir); d != NULL && result == 0; d = readdir(dir)) {
+        result = look_at(s, d->d_name, err);
+    }
+    return result;
+}
+
+int idx_find(const char *where, struct idx_paths *out, char *err)
+{
+    static const char *const names[IDX_FILES] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
+                                                 "t10k-labels-idx1-ubyte"};
+    char dir[PATH_MAX];
+    struct stat st;
+    struct search s = {.dir = dir, .out = out, .rank = {NONE, NONE, NONE, NONE}};
+    if (snprintf(dir, sizeof(dir), "%s", where) >= (int)sizeof(dir)) {
+        return cli_error(err, "mnist: path too long: %.200s", where);
+    }
+    char *slash = strrchr(dir, '/');
+    if (stat(where, &st) == 0 ? !S_ISDIR(st.st_mode) : slash != NULL && slash != dir) { /* DIR/PREFIX */
+        s.prefix = slash != NULL ? where + (slash - dir) + 1 : where;
+        (void)snprintf(slash != NULL ? slash : dir, 2, "%s", slash != NULL ? "" : ".");
+    }
+    DIR *open = opendir(dir);
+    int result = open != NULL ? look_everywhere(&s, open, err) : 0;
+    if (open != NULL) {
+        closedir(open);
+    }
+    for (int i = 0; i < IDX_FILES && result == 0; i++) {
+        if (s.rank[i] == NONE) {
+            result = cli_error(
+                err, "mnist: %s/%s: no such file, neither plain nor with .gz, nor by another usual name of it (%s)", where,
+                names[i], i < IDX_TEST_IMAGES ? "train-images.idx3-ubyte" : "t10k-images.idx3-ubyte, test-images-idx3-ubyte");
+        }
+    }
+    return result;
+}
