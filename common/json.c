@@ -13,8 +13,9 @@ ps_status psi_json_parse(const char *what, const char *text, size_t len, json_t 
     if (len > PSI_JSON_BYTES_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %zu bytes, at most %d are read", what, len, PSI_JSON_BYTES_MAX);
     }
+    const size_t mark = psi_utf8_mark(text, len);
     json_error_t error = {0};
-    json_t *value = json_loadb(text, len, JSON_REJECT_DUPLICATES, &error);
+    json_t *value = json_loadb(text + mark, len - mark, JSON_REJECT_DUPLICATES, &error);
     if (value == NULL) {
         if (json_error_code(&error) == json_error_out_of_memory) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", what);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Happy path: open, read until nothing comes. Failure: no such file, not readable, more bytes than allowed; memory. */
+/* Happy path: open, read until nothing comes, skip a byte order mark. Failure: UTF-16; no such file, not readable, more bytes
+ * than allowed; memory. */
 #include "text_file.h"
 
 #include "utf8.h"
@@ -28,6 +29,20 @@ static ps_status read_all(FILE *f, size_t max_bytes, struct psi_buf *out, struct
     return out->len <= max_bytes ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "has more than %zu bytes", max_bytes);
 }
 
+static ps_status skip_mark(struct psi_buf *out, struct psi_err *err)
+{
+    char *text = (char *)out->data;
+    if (psi_utf8_is_utf16(text, out->len)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "is UTF-16 text: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)");
+    }
+    const size_t mark = psi_utf8_mark(text, out->len);
+    if (mark > 0) {
+        out->len -= mark;
+        memmove(text, text + mark, out->len);
+    }
+    return PS_OK;
+}
+
 ps_status psi_text_file_read(const char *what, const char *path, size_t max_bytes, struct psi_buf *out, struct psi_err *err)
 {
     char shown[PSI_PATH_SHOWN];
@@ -40,6 +55,7 @@ ps_status psi_text_file_read(const char *what, const char *path, size_t max_byte
     }
     ps_status st = read_all(f, max_bytes, out, err);
     (void)fclose(f);
+    st = st == PS_OK ? skip_mark(out, err) : st;
     if (st != PS_OK) {
         psi_err_prefix(err, "%s %s", what, psi_utf8_shorten(path, shown, sizeof(shown)));
     }

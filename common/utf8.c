@@ -76,3 +76,13 @@ const char *psi_utf8_shorten(const char *text, char *buf, size_t n)
     memcpy(buf + head + 3, text + tail, len - tail + 1);
     return buf;
 }
+
+size_t psi_utf8_mark(const char *text, size_t n)
+{
+    return n >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+}
+
+bool psi_utf8_is_utf16(const char *text, size_t n)
+{
+    return n >= 2 && (memcmp(text, "\xff\xfe", 2) == 0 || memcmp(text, "\xfe\xff", 2) == 0);
+}

@@ -531,7 +531,8 @@ static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, stru
     size_t bytes = 0;
     psi_map_init(&index.files, map_seed);
     ps_status st = read_whole(s, &text, &bytes, err);
-    st = st == PS_OK ? psi_json_each("the index", text, bytes, add_member, &index, err) : st;
+    const size_t mark = st == PS_OK ? psi_utf8_mark(text, bytes) : 0;
+    st = st == PS_OK ? psi_json_each("the index", text + mark, bytes - mark, add_member, &index, err) : st;
     if (st == PS_OK && !index.mapped) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "it has no weight_map: it is no index of safetensors files");
     }

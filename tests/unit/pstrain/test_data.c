@@ -608,7 +608,12 @@ TEST(test_digits_malformed)
     check_digits_edit(line2, ",", "edit.csv:2:1: expected a pixel", "");
     check_digits_edit(digits_bytes - 3, "10\n", "edit.csv:1797:", "");
 
-    char *text = test_alloc(digits_bytes + line2 + 1);
+    char *text = test_alloc(digits_bytes + line2 + 4);
+    memcpy(text, "\xef\xbb\xbf", 3); /* a byte order mark */
+    memcpy(text + 3, digits_text, digits_bytes);
+    write_plain(in_temp("edit.csv", ""), text, digits_bytes + 3);
+    assert_int_equal(data_load_digits(in_temp("edit.csv", ""), &set, err), 0);
+    data_free(&set);
     memcpy(text, digits_text, digits_bytes);
     memcpy(text + digits_bytes, digits_text, line2);
     write_gz(in_temp("edit.csv", ""), text, digits_bytes + line2);

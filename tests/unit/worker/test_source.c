@@ -78,6 +78,20 @@ TEST(test_one_is_replaced)
     assert_fails(psi_file_source_read(s, &s->items[1], &byte, &err), PS_DATA_LOSS, &err, "2: the file is another one");
 }
 
+TEST(test_an_index_with_a_byte_order_mark)
+{
+    static const char map[] = "\xef\xbb\xbf{\"weight_map\":{\"a\":\"1\"}}";
+    const char *dir = test_dir();
+    const char *index = test_path(dir, "m.index.json");
+    struct psi_file_source *s = test_alloc(sizeof(*s));
+    struct psi_err err;
+    write_text(index, map, sizeof(map) - 1);
+    write_file(test_path(dir, "1"), 'a', 'x');
+    assert_ok(psi_file_source_open(s, index, NULL, &err), &err);
+    test_later(close_source, s);
+    assert_int_equal(read_byte(s, 0), 'x');
+}
+
 TEST(test_a_file_alone_stays_open)
 {
     const char *path = test_path(test_dir(), "m.safetensors");

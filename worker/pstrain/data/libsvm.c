@@ -12,6 +12,8 @@
  */
 #include "data.h"
 
+#include "common/utf8.h"
+
 #include <errno.h>
 #include <float.h>
 #include <inttypes.h>
@@ -126,12 +128,13 @@ static int next_line(struct reader *r, char *err)
     if (n > LINE_BYTES_MAX) {
         return cli_error(err, "%s:%" PRId64 ": the line is longer than %d bytes", r->file.path, r->number, LINE_BYTES_MAX);
     }
-    if (r->number == 1 && (strncmp(r->line, "\xff\xfe", 2) == 0 || strncmp(r->line, "\xfe\xff", 2) == 0)) {
+    if (r->number == 1 && psi_utf8_is_utf16(r->line, (size_t)n)) {
         return wrong_bytes(r, "this is UTF-16 text: convert it to UTF-8 (iconv -f UTF-16 -t UTF-8)", err);
     }
-    if (r->number == 1 && strncmp(r->line, "\xef\xbb\xbf", 3) == 0) {
-        memmove(r->line, r->line + 3, (size_t)(n - 3) + 1);
-        n -= 3;
+    const int64_t mark = r->number == 1 ? (int64_t)psi_utf8_mark(r->line, (size_t)n) : 0;
+    if (mark > 0) {
+        n -= mark;
+        memmove(r->line, r->line + mark, (size_t)n + 1);
     }
     return (int64_t)strlen(r->line) == n ? 1 : wrong_bytes(r, "a byte 0 in the line", err);
 }
