@@ -375,10 +375,10 @@ $(B)/tests/bench/gpu/gpu_emulated: $(B)/obj/emulated/gpu.o $(call obj,$(EMULATED
 	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS))
 ifeq ($(VARIANT),fuzz)
 $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
-	$(call program,-fsanitize=fuzzer $(call grouped,$(SIMLIB_A) $(WHOLE_A)))
+	$(call program,-fsanitize=fuzzer $(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(ZLIB_LIBS))
 else
 $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
-	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)))
+	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(ZLIB_LIBS))
 endif
 
 ifeq ($(VARIANT),tsan)
