@@ -198,6 +198,8 @@ class Installed(unittest.TestCase):
             unit = text.read()
         self.assertNotIn("@BINDIR@", unit)
         self.assertIn("ExecStart=/usr/local/bin/psd --config /usr/local/etc/psd/psd.conf --task_index %i $PSD_FLAGS\n", unit)
+        for line in re.findall(r"(?m)^Exec\w+=.*$", unit):  # systemd before 239 takes no other ones, and looks in no PATH
+            self.assertRegex(line, r"^Exec\w+=/")
         self.assertIn("EnvironmentFile=-/usr/local/etc/default/psd\n", unit)
         self.assertNotRegex(unit, r"@[A-Z]+@")
         if shutil.which("systemd-analyze") is None:
