@@ -732,6 +732,39 @@ PS_API ps_status ps_file_check(const char *path, const ps_file_options *options,
 
 /* ============================================== administration ============================================== */
 
+/* A container of a checkpoint. */
+typedef struct ps_saved_container {
+    char container[64];
+    int64_t step; /* the highest value of a variable global_step in it at the cut; -1: it had none */
+} ps_saved_container;
+/* How far checkpoints are, as the directory sees it. */
+typedef struct ps_saves_info {
+    bool known;           /* the task is the directory, has a checkpoint_dir, and says all this; else the rest is 0 */
+    bool whole;           /* the newest checkpoint is whole now; else it may be, when all tasks are up */
+    bool decided;         /* the one that is being made is whole, and the tasks are told so */
+    bool awaits_reset;    /* one is wanted, and waits for the end of a reset */
+    bool more_containers; /* the newest one has more than `containers` */
+    uint8_t reserved[3];
+    uint64_t number;                            /* of the newest one; 0: none is saved, and the next five are not set */
+    int64_t step;                               /* highest global_step in it; -1: there was none */
+    int64_t age_ms;                             /* since it was begun; -1: not known */
+    uint64_t took_ms, bytes;                    /* until all of it was written; of all its files */
+    uint64_t makes, make_ms;                    /* the one that is being made, 0: none is; since it was begun */
+    uint32_t make_tasks, make_done, make_share; /* tasks; those that have written their part; of it, in millionths */
+    uint32_t load_tasks, load_done, load_share; /* the same of the one that is loaded */
+    uint64_t loads;                             /* 0: none is */
+    uint64_t failed_attempts;                   /* that have failed since the last checkpoint that is saved */
+    uint64_t failed_number;                     /* of the last failure: the attempt; 0: it could not be begun */
+    int64_t failed_age_ms;                      /* of it: how long ago; -1: nothing has failed since then */
+    ps_status failed_status;                    /* of it */
+    ps_reason failed_reason;                    /* of it */
+    char failed[288];                           /* of it: why */
+    uint32_t every_seconds, every_steps;        /* when one is made by itself; 0: not by time, or not by steps */
+    uint32_t container_count;                   /* of containers */
+    uint8_t reserved_containers[4];
+    ps_saved_container containers[8]; /* of the newest one, the first ones */
+} ps_saves_info;
+
 typedef struct ps_task_info {
     char job[64];
     uint32_t task;
@@ -765,6 +798,7 @@ typedef struct ps_task_info {
     uint8_t reserved_done[7];
     char checkpoints[512]; /* directory that has a checkpoint_dir: the last one, how far the next one is, why the last attempt
                               failed, and when it makes them; "" */
+    ps_saves_info saves;   /* the same as fields */
 } ps_task_info;
 /** Number of tasks that serve: those of every job but worker, chief, master and evaluator, and of these the ones that the
  * directory is connected with when this is first called. Blocks; -1 on error, which for a target that refuses connections

@@ -43,7 +43,11 @@ static void describe_job(const struct psd_task *t, ps_v1_InfoAnswer *a)
 static void describe_checkpoints(const struct psd_task *t, ps_v1_InfoAnswer *a)
 {
     char text[sizeof(a->checkpoints.bytes)], reset[PSI_ERR_TEXT_MAX / 2];
-    psd_saves_text(t, text, sizeof(text));
+    text[0] = '\0';
+    a->has_saves = psd_saves_state(t, &a->saves);
+    if (a->has_saves) {
+        psd_saves_text(t, &a->saves, text, sizeof(text));
+    }
     psd_reset_text(t, reset, sizeof(reset));
     if (reset[0] != '\0') {
         size_t n = strlen(text);

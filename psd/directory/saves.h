@@ -88,7 +88,9 @@ struct psd_saves {
     bool last_failed;
     uint64_t failed_ms;     /* when the last attempt failed or was refused; 0: it did not fail */
     uint64_t failed_number; /* number of the attempt that failed; 0: it could not be begun */
-    char failed[352];       /* for people: which attempt failed, and why */
+    uint64_t failed_count;  /* attempts that have failed since then; what could not be begun is none */
+    struct psi_err failed_err;
+    char failed[352]; /* for people: which attempt failed, and why */
     /* volatile: the attempt */
     enum psd_saves_phase phase;
     ps_v1_SaveItem what;
@@ -190,9 +192,11 @@ void psd_saves_ask_again(struct psd_saves *s);
 /* ---- saves_ask.c: CHECKPOINT, CHECKPOINTS, CHECKPOINT_DELETE ---- */
 /** What a request for a checkpoint waits for. The request may be a CHECKPOINT_RESTORE whose checkpoint is placed. */
 void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out);
-/** Checkpoints, for people: the last one, the one that is being made, the last attempt where it failed, when they are made. ""
- * without a place for them, and in a task that is not the directory. */
-void psd_saves_text(const struct psd_task *t, char *buf, size_t n);
+/** saves_state.c: the newest checkpoint, the one that is being made or loaded, the last attempt where it failed, when they are
+ * made. False: there is no place for them, or the task is not the directory. */
+bool psd_saves_state(const struct psd_task *t, ps_v1_SavesState *out);
+/** The same for people, of what psd_saves_state() has put into s. */
+void psd_saves_text(const struct psd_task *t, const ps_v1_SavesState *s, char *buf, size_t n);
 /** What is deleted may be gone from our disk. */
 void psd_saves_delete_turn(struct psd_task *t);
 

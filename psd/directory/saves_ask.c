@@ -13,7 +13,6 @@
 #include "saves.h"
 #include "starts.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 
 enum { RETRY_MS = 1000 };
@@ -85,75 +84,6 @@ void psd_rpc_checkpoints(struct psd_task *t, struct psd_conn *c, const struct ps
         psd_list_add(&l, &ps_v1_CheckpointAnswer_msg, &a);
     }
     psd_list_end(&l);
-}
-
-struct text {
-    char *buf;
-    size_t n, used;
-};
-
-static void add(struct text *x, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct text *x, const char *format, ...)
-{
-    va_list ap;
-    va_start(ap, format);
-    int n = vsnprintf(x->buf + x->used, x->n - x->used, format, ap);
-    va_end(ap);
-    x->used = n > 0 && (size_t)n < x->n - x->used ? x->used + (size_t)n : x->n - 1; /* cut is fine */
-}
-
-static void add_newest(const struct psd_task *t, struct text *x)
-{
-    uint64_t whole = psd_saves_newest(t), maybe = psd_saves_newest_maybe(t);
-    const struct psd_checkpoint *c = psd_saves_known(t, whole != 0 ? whole : maybe);
-    if (c == NULL) {
-        add(x, "none is saved");
-        return;
-    }
-    add(x, "%llu is saved%s", (unsigned long long)c->what.number, whole != 0 ? "" : ", where tasks that are away have it");
-    if (c->what.step != 0) {
-        add(x, ", step %llu", (unsigned long long)c->what.step - 1);
-    }
-    uint64_t now = t->config.unix_ms + (t->now_ms - t->started_ms);
-    if (c->what.time_ms != 0 && t->config.unix_ms != 0 && now >= c->what.time_ms) {
-        add(x, ", begun %llu s ago", (unsigned long long)(now - c->what.time_ms) / 1000);
-    }
-    add(x, ", took %llu ms", (unsigned long long)c->what.milliseconds);
-}
-
-void psd_saves_text(const struct psd_task *t, char *buf, size_t n)
-{
-    const struct psd_saves *s = t->saves;
-    struct text x = {.buf = buf, .n = n};
-    uint32_t loads = 0, done = 0, share = 0;
-    buf[0] = '\0';
-    if (s == NULL) {
-        return;
-    }
-    add_newest(t, &x);
-    if (t->starts->phase == PSD_STARTS_LOADING) {
-        psd_starts_count(t, &loads, &done, &share);
-        add(&x, "; %llu is loaded, %u of %u tasks, %u %%", (unsigned long long)t->starts->number, done, loads, share / 10000);
-    }
-    if (s->phase > PSD_SAVES_LOOKING) {
-        done = psd_saves_count(t, &share);
-        add(&x, "; %llu is %s for %llu ms, %u of %u tasks, %u %%", (unsigned long long)s->what.number,
-            s->phase == PSD_SAVES_TELLING ? "decided, and told" : "written", (unsigned long long)(t->now_ms - s->begun_ms), done,
-            s->what.task_count, share / 10000);
-    }
-    if ((s->wanted || !psi_list_empty(&s->asked)) && psd_saves_in_reset(t)) {
-        add(&x, "; one waits for the end of a reset");
-    }
-    if (s->failed_ms != 0) {
-        add(&x, "; %llu s ago %s", (unsigned long long)(t->now_ms - s->failed_ms) / 1000, s->failed);
-    }
-    add(&x, t->config.checkpoint_seconds == 0 && t->config.checkpoint_steps == 0 ? "; on demand" : "; one");
-    if (t->config.checkpoint_seconds != 0) {
-        add(&x, " every %u s", t->config.checkpoint_seconds);
-    }
-    if (t->config.checkpoint_steps != 0) {
-        add(&x, "%s every %u steps", t->config.checkpoint_seconds != 0 ? " and" : "", t->config.checkpoint_steps);
-    }
 }
 
 static bool has_any(const struct psd_task *t, uint64_t number)

@@ -34,8 +34,10 @@ void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err 
     if (number != 0) {
         PSI_IGNORE(snprintf(which, sizeof(which), "failed: checkpoint %llu, ", (unsigned long long)number)); /* fits */
     }
+    s->failed_count = (s->failed_ms == 0 ? 0 : s->failed_count) + (number != 0);
     s->failed_ms = t->now_ms;
     s->failed_number = number;
+    s->failed_err = *err;
     PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
 }
 

@@ -795,6 +795,16 @@ def checkpoints_failed(f):
         b"failed: checkpoint 14, RESOURCE_EXHAUSTED: full")}], "an attempt")
 
 
+def info_saves(f):
+    is_frame(f, "INFO", "CRC REPLY", id=107)
+    check(items(f.payload, "InfoAnswer") == [{"job": b"ps", "directory": 1, "checkpoints": b"12 is saved", "saves": {
+        "number": 12, "whole": 1, "step": 1206, "age_ms": 5001, "took_ms": 40, "bytes": 4096,
+        "containers": [{"container": b"localhost", "step": 1206}, {"container": b"tables"}], "more_containers": 1,
+        "makes": 14, "make_tasks": 2, "make_done": 1, "make_share": 750000, "make_ms": 300,
+        "failed_attempts": 1, "failed_number": 13, "failed_age_ms": 1001, "failed_status": 8, "failed_reason": 59,
+        "failed": b"full", "every_seconds": 600}}], "how far checkpoints are")
+
+
 def list_saved(f):
     is_frame(f, "LIST", "CRC", id=85)
     check(items(f.payload, "ListItem") == [{"saved": {"number": 12, "state": 1}}, {"saved": {"number": 11, "state": 3}}], "saved")
@@ -949,7 +959,7 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "checkpoint_restore": checkpoint_restore, "checkpoint_restore_some": checkpoint_restore_some, "checkpoint_keeps": checkpoint_keeps,
             "task_load": task_load, "task_load_others": task_load_others, "task_load_sized": task_load_sized,
             "task_load_asked": task_load_asked,
-            "share_beat": share_beat, "changed_beat": changed_beat, "saved_beat": saved_beat, "step_beat": step_beat, "task_saved": of_number("TASK_SAVED", 104), "task_cut_same": task_cut_same, "checkpoints_failed": checkpoints_failed, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
+            "share_beat": share_beat, "changed_beat": changed_beat, "saved_beat": saved_beat, "step_beat": step_beat, "task_saved": of_number("TASK_SAVED", 104), "task_cut_same": task_cut_same, "checkpoints_failed": checkpoints_failed, "info_saves": info_saves, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,
             "hello": hello, "hello_kept_out": hello_kept_out, "hello_container": hello_container, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,

@@ -320,6 +320,40 @@ static inline void checkpoints_failed(struct wire *out)
     list_frame(out, PS_OP_CHECKPOINTS, PS_FLAG_REPLY, 106, &ps_v1_CheckpointAnswer_msg, &m, sizeof(m), 1);
 }
 
+/* INFO's answer of a directory with a place for checkpoints: one is saved, one is made, one has failed. */
+static inline void info_saves(struct wire *out)
+{
+    ps_v1_InfoAnswer m = ps_v1_InfoAnswer_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* these fit */
+    m.directory = true;
+    PSI_IGNORE(PSI_BYTES_SET(m.checkpoints, "12 is saved"));
+    m.has_saves = true;
+    m.saves = (ps_v1_SavesState){.number = 12,
+                                 .whole = true,
+                                 .step = 1206,
+                                 .age_ms = 5001,
+                                 .took_ms = 40,
+                                 .bytes = 4096,
+                                 .containers_count = 2,
+                                 .more_containers = true,
+                                 .makes = 14,
+                                 .make_tasks = 2,
+                                 .make_done = 1,
+                                 .make_share = 750000,
+                                 .make_ms = 300,
+                                 .failed_attempts = 1,
+                                 .failed_number = 13,
+                                 .failed_age_ms = 1001,
+                                 .failed_status = PS_RESOURCE_EXHAUSTED,
+                                 .failed_reason = PS_REASON_DISK_FULL,
+                                 .every_seconds = 600};
+    PSI_IGNORE(PSI_BYTES_SET(m.saves.containers[0].container, "localhost"));
+    m.saves.containers[0].step = 1206;
+    PSI_IGNORE(PSI_BYTES_SET(m.saves.containers[1].container, "tables"));
+    PSI_IGNORE(PSI_BYTES_SET(m.saves.failed, "full"));
+    list_frame(out, PS_OP_INFO, PS_FLAG_REPLY, 107, &ps_v1_InfoAnswer_msg, &m, sizeof(m), 1);
+}
+
 static inline void checkpoints_shares(struct wire *out)
 {
     ps_v1_CheckpointAnswer m = ps_v1_CheckpointAnswer_init_zero;

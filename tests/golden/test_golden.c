@@ -463,6 +463,7 @@ static const struct golden {
     {"task_saved", task_saved},
     {"task_cut_same", task_cut_same},
     {"checkpoints_failed", checkpoints_failed},
+    {"info_saves", info_saves},
     {"checkpoints_shares", checkpoints_shares},
     {"list_part", list_part},
     {"list_gone", list_gone},

@@ -192,6 +192,37 @@ class Saved(unittest.TestCase):
         self.assertRegex(psctl(c, "checkpoint", "list", code=1), "the last attempt is no checkpoint: refused: FAILED_PRECONDITION: ")
         for said in (psctl(c, "status"), psctl(c, "status", "--json")["tasks"][0]["checkpoints"]):
             self.assertRegex(said, "none is saved; [0-9]+ s ago refused: FAILED_PRECONDITION: .* has /job:ps/task:1")
+        state = psctl(c, "status", "--json")["tasks"][0]["checkpoint"]
+        self.assertEqual((state["failed"]["status"], state["failed_attempts"], "number" in state["failed"], "number" in state),
+                         ("FAILED_PRECONDITION", 0, False, False))
+        self.assertIn("/job:ps/task:1", state["failed"]["message"])
+
+    def test_state_as_fields(self):
+        """What psctl status says in words its JSON says in fields."""
+        c = self.cluster("--checkpoint_seconds", "0")
+        self.train(c, 30)
+        number = save(c)
+        tasks = psctl(c, "status", "--json")["tasks"]
+        state = tasks[0]["checkpoint"]
+        self.assertEqual((state["number"], state["whole"], state["step"], state["failed_attempts"]), (number, True, 30, 0))
+        self.assertEqual(state["containers"], [{"container": "localhost", "step": 30}])
+        self.assertTrue(state["bytes"] > 0 and state["milliseconds"] >= 0 and 0 <= state["age_ms"] < 600000, state)
+        self.assertFalse(state["awaits_reset"] or "failed" in state or "making" in state or "loading" in state, state)
+        self.assertEqual((state["every_seconds"], state["every_steps"]), (0, 0))
+        self.assertNotIn("checkpoint", tasks[1])  # which is not the directory
+        before = resource.prlimit(c.tasks[1].pid, resource.RLIMIT_FSIZE)
+        for failed in (1, 2):
+            change(c.addresses[0])
+            resource.prlimit(c.tasks[1].pid, resource.RLIMIT_FSIZE, (100, before[1]))
+            psctl(c, "checkpoint", "save", code=1)
+            resource.prlimit(c.tasks[1].pid, resource.RLIMIT_FSIZE, before)
+            state = psctl(c, "status", "--json")["tasks"][0]["checkpoint"]
+            self.assertEqual((state["number"], state["failed_attempts"]), (number, failed))
+            self.assertEqual(state["failed"]["number"], number + failed)
+            self.assertIn("File too large", state["failed"]["message"])
+            self.assertTrue(state["failed"]["status"] and 0 <= state["failed"]["age_ms"] < 600000, state)
+        self.assertRegex(psctl(c, "status"), "%d is saved, step 30, .*; [0-9]+ s ago failed: checkpoint %d, .*File too large.*; "
+                         "2 attempts have failed since the last one that is saved; on demand" % (number, number + 2))
 
 
 if __name__ == "__main__":

@@ -187,6 +187,53 @@ void psi_control_info_failed(struct psi_request *req)
     snprintf(info->error, sizeof(info->error), "%.*s", (int)sizeof(info->error) - 1, req->err->text);
 }
 
+static bool take_containers(const ps_v1_SavesState *m, ps_saves_info *out)
+{
+    bool good = m->containers_count <= sizeof(out->containers) / sizeof(out->containers[0]);
+    out->container_count = good ? m->containers_count : 0;
+    for (uint32_t i = 0; i < out->container_count; i++) {
+        ps_saved_container *of = &out->containers[i];
+        of->step = (int64_t)(m->containers[i].step - 1); /* 0: none */
+        good = good && PSI_BYTES_TEXT(m->containers[i].container, of->container, sizeof(of->container)) == PS_OK &&
+               m->containers[i].step <= (uint64_t)INT64_MAX + 1;
+    }
+    return good;
+}
+
+/* What the directory says of checkpoints. False: it is not understood. */
+static bool take_saves(const ps_v1_SavesState *m, ps_saves_info *out)
+{
+    const uint64_t most = (uint64_t)INT64_MAX + 1;
+    *out = (ps_saves_info){.known = true,
+                           .whole = m->whole,
+                           .decided = m->decided,
+                           .awaits_reset = m->awaits_reset,
+                           .more_containers = m->more_containers,
+                           .number = m->number,
+                           .step = (int64_t)(m->step - 1), /* 0: none; the same of the ages */
+                           .age_ms = (int64_t)(m->age_ms - 1),
+                           .took_ms = m->took_ms,
+                           .bytes = m->bytes,
+                           .makes = m->makes,
+                           .make_ms = m->make_ms,
+                           .make_tasks = m->make_tasks,
+                           .make_done = m->make_done,
+                           .make_share = m->make_share,
+                           .load_tasks = m->load_tasks,
+                           .load_done = m->load_done,
+                           .load_share = m->load_share,
+                           .loads = m->loads,
+                           .failed_attempts = m->failed_attempts,
+                           .failed_number = m->failed_number,
+                           .failed_age_ms = (int64_t)(m->failed_age_ms - 1),
+                           .failed_status = m->failed_status <= PS_UNAUTHENTICATED ? (ps_status)m->failed_status : PS_UNKNOWN,
+                           .failed_reason = psi_reason((ps_reason)m->failed_reason, (ps_status)m->failed_status),
+                           .every_seconds = m->every_seconds,
+                           .every_steps = m->every_steps};
+    return take_containers(m, out) && PSI_BYTES_TEXT(m->failed, out->failed, sizeof(out->failed)) == PS_OK && m->step <= most &&
+           m->age_ms <= most && m->failed_age_ms <= most;
+}
+
 void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
@@ -201,6 +248,7 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
 #define TEXT(field) good = good && PSI_BYTES_TEXT(m.field, info->field, sizeof(info->field)) == PS_OK;
 #define SAME(field) info->field = m.field;
     PSI_INFO_FIELDS(TEXT, SAME)
+    good = good && (!m.has_saves || take_saves(&m.saves, &info->saves));
     if (!good) {
         describe_task(ask->peer, info);
         psi_control_not_understood(ask);

@@ -22,6 +22,12 @@ static json_t *reason_value(const void *row)
     return json_string(ps_reason_name(r->t.reason));
 }
 
+static json_t *saves_value(const void *row)
+{
+    const struct row *r = row;
+    return psctl_saves_value(&r->t.saves);
+}
+
 static bool is_up(const void *row)
 {
     const struct row *r = row;
@@ -118,6 +124,7 @@ static const struct cli_column columns[] = {
     {NULL, "trainers", FIELD(CLI_U32, t.trainers), .has = is_directory},
     {NULL, "trainers_not_done", FIELD(CLI_TEXT, t.not_done), .has = is_directory},
     {NULL, "checkpoints", FIELD(CLI_TEXT, t.checkpoints), .has = is_directory},
+    {NULL, "checkpoint", CLI_OTHER, .has = is_directory, .value = saves_value},
 };
 static const struct cli_column sum_columns[] = {
     {NULL, "tasks", FIELD(CLI_INT, tasks)},

@@ -245,6 +245,10 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path);
  * directory makes none. FAILED: said why. */
 enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number);
 
+/* ---- saves.c ---- */
+/** JSON of how far checkpoints are; NULL: the task does not say. */
+json_t *psctl_saves_value(const ps_saves_info *saves);
+
 /* ---- cmd_workers.c ---- */
 /* How long psctl workers shows a session that went away, without --all. The task remembers it for session_keep. */
 enum { PSCTL_GONE_SHOWN_MS = 60000 };

@@ -7,6 +7,7 @@
 #include "fs_fault.h"
 
 #include "common/mem.h"
+#include "psd/directory/saves.h"
 #include "psd/durable/files.h"
 #include "psd/shell/place.h"
 
@@ -357,6 +358,17 @@ static inline bool sv_is_whole(const struct sv *sv, uint64_t number)
         }
     }
     return true;
+}
+
+/* What psctl status says of checkpoints, in words. Returns buf [n]. */
+static inline const char *sv_status(const struct sv *sv, char *buf, size_t n)
+{
+    ps_v1_SavesState state;
+    buf[0] = '\0';
+    if (psd_saves_state(sv->t[0]->core, &state)) {
+        psd_saves_text(sv->t[0]->core, &state, buf, n);
+    }
+    return buf;
 }
 
 #endif

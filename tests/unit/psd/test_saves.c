@@ -258,8 +258,7 @@ TEST(test_directory_lost_before_it_has_decided)
 static bool status_says(const struct sv *sv, const char *part)
 {
     char text[512];
-    psd_saves_text(sv->t[0]->core, text, sizeof(text));
-    return strstr(text, part) != NULL;
+    return strstr(sv_status(sv, text, sizeof(text)), part) != NULL;
 }
 
 TEST(test_without_a_directory_for_it)

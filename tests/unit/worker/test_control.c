@@ -145,6 +145,9 @@ TEST(test_info)
     m.pushes_applied = 34;
     m.directory = true;
     PSI_BYTES_SET(m.version, "0.1.0");
+    m.has_saves = true;
+    m.saves = (ps_v1_SavesState){.number = 12, .step = 1206, .failed_attempts = 2, .failed_status = 8, .containers_count = 1};
+    PSI_BYTES_SET(m.saves.containers[0].container, "c");
     assert_int_equal(psi_list_append(&body, &ps_v1_InfoAnswer_msg, &m, NULL), PS_OK);
     struct fake_answer a = {.body = &body};
     fake_reply(f, 0, PS_OP_INFO, fake_take(f, 0, PS_OP_INFO)->h.id, false, &a);
@@ -152,6 +155,12 @@ TEST(test_info)
     assert_true(infos[0].up && infos[0].directory && infos[0].pushes_applied == 34);
     assert_string_equal(infos[0].address, "a:1");
     assert_string_equal(infos[0].version, "0.1.0");
+    assert_true(infos[0].saves.known && infos[0].saves.number == 12 && infos[0].saves.step == 1205);
+    assert_true(infos[0].saves.age_ms == -1 && infos[0].saves.failed_age_ms == -1); /* not said */
+    assert_int_equal(infos[0].saves.failed_reason, PS_RESOURCE_EXHAUSTED);          /* as the status says */
+    assert_int_equal(infos[0].saves.container_count, 1);
+    assert_string_equal(infos[0].saves.containers[0].container, "c");
+    assert_int_equal(infos[0].saves.containers[0].step, -1);
     fake_cut(f, 0);
     for (int i = 0; i < 3; i++) {
         fake_wait(f, 300);
