@@ -33,8 +33,8 @@ static void test_variables(void **state)
         good(ps_variable_init(v, false));
         check_version(v, 0);
         good(ps_variable_assign(v, NULL, 0));
-        good(ps_variable_assign_add(v, NULL, 0, NULL));
-        good(ps_variable_assign_sub(v, "", 0, NULL));
+        good(ps_variable_assign_add(v, NULL, 0, NULL, 0));
+        good(ps_variable_assign_sub(v, "", 0, NULL, 0));
         check_version(v, 3);
         refused(ps_variable_assign(v, "1234", 4), PS_INVALID_ARGUMENT, "4 bytes");
         if (i == 0) {
@@ -42,7 +42,7 @@ static void test_variables(void **state)
             continue;
         }
         good(ps_variable_push(v, NULL, 0, 0.5F));
-        good(ps_variable_push_pull_versioned(v, NULL, NULL, 0, 1, &version, &exact));
+        good(ps_variable_push_pull_versioned(v, NULL, 0, NULL, 0, 1, &version, &exact));
         assert_true(version == 5 && exact);
         check_version(v, 5);
         if (i > 1) {
