@@ -5,6 +5,11 @@
  * removed entry leaves a hole; when holes are more than half the array is squeezed at the next put that needs room.
  * Entries carry a rising id, which is what cursors count, so squeezing does not disturb an iteration.
  * Large tables shrink when most of their entries were removed. Failure: no memory at put; the map holds what it held then.
+ *
+ * Entries of a large map move to their new tables some at a time (struct psi_map_move): those that were in the tables before come
+ * to the front of the new array, in their order, and what is put meanwhile stands behind the place that is kept for them. So ids
+ * rise through the entries that have moved, then those that have not, then the new ones. A search looks at the new index, then at
+ * the old one, which only loses entries: an entry that has moved or is removed stays in that index, and matches nothing.
  */
 #include "map.h"
 
@@ -30,6 +35,18 @@ struct psi_map_entry {
     } key;
     void *value; /* NULL: hole */
 };
+
+/* The tables before. */
+struct psi_map_move {
+    struct psi_map_entry *entries;
+    uint32_t *slots;
+    uint32_t slot_count, entry_count;
+    uint32_t at;     /* the next one to move */
+    uint32_t placed; /* entries that have moved, and where the next one comes in the new array */
+    uint32_t room;   /* of the new array that is kept for them: so many were live when the move began */
+};
+
+enum { REMOVED = 1 /* key_bytes of an entry that was removed before it moved: it takes its place as a hole */ };
 _Static_assert(PSI_CACHE_LINE % sizeof(struct psi_map_entry) == 0, "a look-up touches one line of them");
 /* a table that has just grown is 3/8 full: 4 bytes of index for each slot, 8/3 slots for each entry */
 _Static_assert(PSI_MAP_ENTRY_BYTES > sizeof(struct psi_map_entry) + sizeof(uint32_t) * 8 / 3, "an entry with its share");
@@ -69,13 +86,38 @@ static void free_key(const struct psi_map *m, struct psi_map_entry *e)
     }
 }
 
+static void tables_free(struct psi_map_entry *entries, uint32_t *slots)
+{
+    psi_free(entries);
+    psi_free(slots);
+}
+
+uint32_t psi_map_left(const struct psi_map *m)
+{
+    return m->move == NULL ? 0 : m->move->entry_count - m->move->at;
+}
+
+static void move_end(struct psi_map *m)
+{
+    tables_free(m->move->entries, m->move->slots);
+    psi_free(m->move);
+    m->move = NULL;
+}
+
 void psi_map_fini(struct psi_map *m)
 {
     for (uint32_t i = 0; i < m->entry_count; i++) {
-        free_key(m, &m->entries[i]);
+        if (m->move == NULL || i < m->move->placed || i >= m->move->room) {
+            free_key(m, &m->entries[i]);
+        }
     }
-    psi_free(m->entries);
-    psi_free(m->slots);
+    if (m->move != NULL) {
+        for (uint32_t i = m->move->at; i < m->move->entry_count; i++) {
+            free_key(m, &m->move->entries[i]);
+        }
+        move_end(m);
+    }
+    tables_free(m->entries, m->slots);
     psi_free(m->spare_key);
     *m = (struct psi_map){.key = {m->key[0], m->key[1]}, .borrows = m->borrows};
 }
@@ -113,6 +155,23 @@ static size_t find_slot(const struct psi_map *m, const struct wanted *w)
     return SIZE_MAX;
 }
 
+/* An entry that has not moved yet; NULL: there is none such. */
+static struct psi_map_entry *find_unmoved(const struct psi_map *m, const struct wanted *w)
+{
+    const struct psi_map_move *old = m->move;
+    if (old == NULL) {
+        return NULL;
+    }
+    size_t mask = old->slot_count - 1;
+    for (size_t i = w->hash & mask; old->slots[i] != 0; i = (i + 1) & mask) {
+        struct psi_map_entry *e = &old->entries[old->slots[i] - 1];
+        if (old->slots[i] > old->at && e->value != NULL && matches(e, w)) {
+            return e;
+        }
+    }
+    return NULL;
+}
+
 static void index_entry(uint32_t *slots, uint32_t slot_count, uint32_t hash, uint32_t entry_number)
 {
     size_t mask = slot_count - 1;
@@ -123,11 +182,11 @@ static void index_entry(uint32_t *slots, uint32_t slot_count, uint32_t hash, uin
     slots[i] = entry_number + 1;
 }
 
-/* Copy the live entries to `entries` (which may be the map's own), index them in `slots`, and make both the map's. */
+/* Copy the live entries to `entries` (which may be the map's own), index them in `slots`, which is zeroed, and make both the
+ * map's. */
 static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
 {
     uint32_t count = 0;
-    memset(slots, 0, slot_count * sizeof(*slots));
     for (uint32_t i = 0; i < m->entry_count; i++) {
         if (m->entries[i].value != NULL) {
             entries[count] = m->entries[i];
@@ -143,7 +202,50 @@ static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *
     m->slot_count = slot_count;
 }
 
-/* Squeeze holes out, into tables that fit the live entries and one more. */
+/* Move some entries of the tables before to the new ones. */
+static void move_some(struct psi_map *m, uint32_t count)
+{
+    struct psi_map_move *old = m->move;
+    for (; count > 0 && old->at < old->entry_count; count--) {
+        struct psi_map_entry e = old->entries[old->at++];
+        if (e.value == NULL && e.key_bytes != REMOVED) {
+            continue; /* it was a hole already when the move began */
+        }
+        e.key_bytes = e.value == NULL ? 0 : e.key_bytes;
+        m->entries[old->placed] = e;
+        if (e.value != NULL) {
+            index_entry(m->slots, m->slot_count, e.hash, old->placed);
+        }
+        old->placed++;
+    }
+    if (old->at == old->entry_count) {
+        PSI_ASSERT(old->placed == old->room);
+        move_end(m);
+    }
+}
+
+/* From now on the tables are these new ones, and the entries move there. False: no memory. slots: zeroed. */
+static bool move_begin(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
+{
+    struct psi_map_move *move = psi_malloc(sizeof(*move));
+    if (move == NULL) {
+        return false;
+    }
+    *move = (struct psi_map_move){.entries = m->entries,
+                                  .slots = m->slots,
+                                  .slot_count = m->slot_count,
+                                  .entry_count = m->entry_count,
+                                  .room = m->live_count};
+    m->move = move;
+    m->entries = entries;
+    m->slots = slots;
+    m->entry_count = m->live_count;
+    m->entry_capacity = capacity_of(slot_count);
+    m->slot_count = slot_count;
+    return true;
+}
+
+/* Squeeze holes out, into tables that fit the live entries and one more. Those of many entries only begin with that. */
 static ps_status refit(struct psi_map *m, struct psi_err *err)
 {
     uint32_t slot_count = m->slot_count == 0 ? FIRST_SLOTS : m->slot_count;
@@ -157,28 +259,40 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
     while (slot_count > FIRST_SLOTS && m->live_count < capacity_of(slot_count) / 4) {
         slot_count /= 2;
     }
-    if (slot_count == m->slot_count) {
+    bool same = slot_count == m->slot_count, at_once = m->entry_count <= PSI_MAP_AT_ONCE;
+    if (same && at_once) {
+        memset(m->slots, 0, slot_count * sizeof(*m->slots));
         squeeze(m, m->entries, m->slots, slot_count); /* in place: put and remove in turn never allocate */
         return PS_OK;
     }
     uint32_t capacity = capacity_of(slot_count);
     struct psi_map_entry *entries = psi_aligned_malloc(PSI_CACHE_LINE, capacity * sizeof(*entries));
-    uint32_t *slots = psi_malloc(slot_count * sizeof(*slots));
-    if (entries == NULL || slots == NULL) {
-        psi_free(entries);
-        psi_free(slots);
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for %u entries", capacity);
+    uint32_t *slots = psi_calloc(slot_count, sizeof(*slots)); /* of a large index only what is used is ever touched */
+    bool room = entries != NULL && slots != NULL;
+    if (room && !at_once && move_begin(m, entries, slots, slot_count)) {
+        return PS_OK;
+    }
+    if (same || !room) {
+        tables_free(entries, slots);
+        if (!same) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for %u entries", capacity);
+        }
+        memset(m->slots, 0, slot_count * sizeof(*m->slots));
+        squeeze(m, m->entries, m->slots, slot_count); /* without memory for a move, at once */
+        return PS_OK;
     }
     struct psi_map_entry *old_entries = m->entries;
     uint32_t *old_slots = m->slots;
     squeeze(m, entries, slots, slot_count);
-    psi_free(old_entries);
-    psi_free(old_slots);
+    tables_free(old_entries, old_slots);
     return PS_OK;
 }
 
 static ps_status make_room(struct psi_map *m, struct psi_err *err)
 {
+    if (m->move != NULL && m->entry_count == m->entry_capacity) { /* cannot be: a move is over long before */
+        move_some(m, UINT32_MAX);
+    }
     return m->entry_count < m->entry_capacity ? PS_OK : refit(m, err);
 }
 
@@ -216,12 +330,17 @@ static char *key_kept(struct psi_map *m, const struct wanted *w)
     return key;
 }
 
+static struct psi_map_entry *find_entry(const struct psi_map *m, const struct wanted *w)
+{
+    size_t slot = find_slot(m, w);
+    return slot == SIZE_MAX ? find_unmoved(m, w) : &m->entries[m->slots[slot] - 1];
+}
+
 static ps_status put(struct psi_map *m, const struct wanted *w, void *value, void **out_old, struct psi_err *err)
 {
     PSI_ASSERT(value != NULL);
-    size_t slot = find_slot(m, w);
-    if (slot != SIZE_MAX) {
-        struct psi_map_entry *e = &m->entries[m->slots[slot] - 1];
+    struct psi_map_entry *e = find_entry(m, w);
+    if (e != NULL) {
         void *old = e->value;
         e->value = value;
         if (m->borrows) { /* the old key belongs to the old value, which goes */
@@ -236,17 +355,20 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
     if (st != PS_OK) {
         return st;
     }
-    struct psi_map_entry e = {.id = m->next_id, .hash = w->hash, .key_bytes = w->len, .value = value};
+    struct psi_map_entry made = {.id = m->next_id, .hash = w->hash, .key_bytes = w->len, .value = value};
     if (w->len == NUMBER_KEY) {
-        e.key.number = w->number;
+        made.key.number = w->number;
     } else {
-        e.key.bytes = key_kept(m, w);
-        if (e.key.bytes == NULL) {
+        made.key.bytes = key_kept(m, w);
+        if (made.key.bytes == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for a key of %u bytes", w->len);
         }
     }
-    m->entries[m->entry_count] = e;
-    index_entry(m->slots, m->slot_count, e.hash, m->entry_count);
+    if (m->move != NULL) {
+        move_some(m, PSI_MAP_STEP);
+    }
+    m->entries[m->entry_count] = made;
+    index_entry(m->slots, m->slot_count, made.hash, m->entry_count);
     m->entry_count++;
     m->live_count++;
     m->next_id++;
@@ -275,51 +397,72 @@ static void free_slot(struct psi_map *m, size_t hole)
     m->slots[hole] = 0;
 }
 
+/* Holes at the end cost nothing. Where entries still move, their places stay. */
+static void trim(struct psi_map *m)
+{
+    uint32_t least = m->move == NULL ? 0 : m->move->room;
+    while (m->entry_count > least && m->entries[m->entry_count - 1].value == NULL) {
+        m->entry_count--;
+    }
+}
+
 static void *take_out(struct psi_map *m, const struct wanted *w)
 {
     size_t slot = find_slot(m, w);
-    if (slot == SIZE_MAX) {
+    struct psi_map_entry *e = slot == SIZE_MAX ? find_unmoved(m, w) : &m->entries[m->slots[slot] - 1];
+    if (e == NULL) {
         return NULL;
     }
-    uint32_t number = m->slots[slot] - 1;
-    free_slot(m, slot);
-    struct psi_map_entry *e = &m->entries[number];
+    if (slot != SIZE_MAX) {
+        free_slot(m, slot);
+    }
     void *value = e->value;
     free_key(m, e);
     e->value = NULL;
-    e->key_bytes = 0;
+    e->key_bytes = slot != SIZE_MAX ? 0 : REMOVED;
     m->live_count--;
-    while (m->entry_count > 0 && m->entries[m->entry_count - 1].value == NULL) {
-        m->entry_count--; /* holes at the end cost nothing */
+    if (m->move != NULL) {
+        move_some(m, PSI_MAP_STEP);
     }
-    if (m->slot_count > KEPT_SLOTS && m->live_count < capacity_of(m->slot_count) / 4) {
+    trim(m);
+    if (m->move == NULL && m->slot_count > KEPT_SLOTS && m->live_count < capacity_of(m->slot_count) / 4) {
         PSI_IGNORE(refit(m, NULL)); /* without memory the tables stay as they are */
     }
     return value;
 }
 
-static bool next_entry(const struct psi_map *m, uint64_t *cursor, const struct psi_map_entry **out)
+/* The first live entry with id >= *cursor among entries[low .. end). Holes keep their id, so ids rise. */
+static bool next_of(const struct psi_map_entry *entries, uint32_t low, uint32_t end, uint64_t *cursor,
+                    const struct psi_map_entry **out)
 {
-    /* the first entry with id >= *cursor; holes keep their id, so ids rise through the whole array */
-    uint32_t low = 0;
-    uint32_t high = m->entry_count;
+    uint32_t high = end;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (m->entries[middle].id < *cursor) {
+        if (entries[middle].id < *cursor) {
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    while (low < m->entry_count && m->entries[low].value == NULL) {
+    while (low < end && entries[low].value == NULL) {
         low++;
     }
-    if (low == m->entry_count) {
+    if (low == end) {
         return false;
     }
-    *out = &m->entries[low];
-    *cursor = m->entries[low].id + 1;
+    *out = &entries[low];
+    *cursor = entries[low].id + 1;
     return true;
+}
+
+static bool next_entry(const struct psi_map *m, uint64_t *cursor, const struct psi_map_entry **out)
+{
+    const struct psi_map_move *old = m->move;
+    if (old == NULL) {
+        return next_of(m->entries, 0, m->entry_count, cursor, out);
+    }
+    return next_of(m->entries, 0, old->placed, cursor, out) || next_of(old->entries, old->at, old->entry_count, cursor, out) ||
+           next_of(m->entries, old->room, m->entry_count, cursor, out);
 }
 
 static struct wanted wanted_bytes(const struct psi_map *m, const void *key, size_t len)
@@ -335,8 +478,8 @@ static struct wanted wanted_number(const struct psi_map *m, uint64_t key)
 
 static void *find(const struct psi_map *m, const struct wanted *w)
 {
-    size_t slot = find_slot(m, w);
-    return slot == SIZE_MAX ? NULL : m->entries[m->slots[slot] - 1].value;
+    const struct psi_map_entry *e = find_entry(m, w);
+    return e == NULL ? NULL : e->value;
 }
 
 void *psi_map_find(const struct psi_map *m, const void *key, size_t len)
@@ -375,24 +518,22 @@ bool psi_map_next(const struct psi_map *m, uint64_t *cursor, const char **out_ke
 
 void psi_map_check_invariants(const struct psi_map *m)
 {
-    uint32_t live = 0;
+    const struct psi_map_move *old = m->move;
+    const struct psi_map_entry *e = NULL;
+    uint32_t live = 0, used = 0, unmoved = 0;
+    uint64_t cursor = 0, before = 0;
     PSI_ASSERT(m->entry_count <= m->entry_capacity && m->entry_capacity == capacity_of(m->slot_count));
-    for (uint32_t i = 0; i < m->entry_count; i++) {
-        const struct psi_map_entry *e = &m->entries[i];
-        PSI_ASSERT(e->id < m->next_id && (i == 0 || m->entries[i - 1].id < e->id));
-        if (e->value != NULL) {
-            live++;
-            struct wanted w =
-                e->key_bytes == NUMBER_KEY ? wanted_number(m, e->key.number) : wanted_bytes(m, e->key.bytes, e->key_bytes);
-            size_t slot = find_slot(m, &w);
-            PSI_ASSERT(slot != SIZE_MAX && m->slots[slot] == i + 1);
-        }
+    PSI_ASSERT(old == NULL || (old->at < old->entry_count && old->placed <= old->room && old->room <= m->entry_count));
+    for (; next_entry(m, &cursor, &e); before = e->id, live++) {
+        struct wanted w =
+            e->key_bytes == NUMBER_KEY ? wanted_number(m, e->key.number) : wanted_bytes(m, e->key.bytes, e->key_bytes);
+        PSI_ASSERT(find_entry(m, &w) == e && e->id < m->next_id && (live == 0 || before < e->id));
+        unmoved += find_unmoved(m, &w) == e;
     }
-    uint32_t used = 0;
     for (uint32_t i = 0; i < m->slot_count; i++) {
         used += m->slots[i] != 0;
     }
-    PSI_ASSERT(live == m->live_count && used == live);
+    PSI_ASSERT(live == m->live_count && used == live - unmoved);
 }
 
 void psi_u64_map_init(struct psi_u64_map *m, const uint64_t seed[2])

@@ -4,7 +4,7 @@
  * hash is keyed, so peers who choose keys cannot force collisions. Entries are kept in the order of insertion: iteration does not
  * depend on the seed, and a cursor stays good across any put and remove (it sees what is put later, and nothing twice). Values
  * are never NULL and stay the caller's. One thread at a time. No allocation in find or next, and in remove only to shrink large
- * tables.
+ * tables. No put or remove goes through all entries of a large map: the entries move to larger or smaller tables some at a time.
  */
 #ifndef PSI_MAP_H
 #define PSI_MAP_H
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 struct psi_map_entry;
+struct psi_map_move;
 struct psi_map {
     uint64_t key[2];               /* of the hash */
     struct psi_map_entry *entries; /* in order of insertion; a removed one has value NULL */
@@ -22,8 +23,9 @@ struct psi_map {
     uint32_t live_count;
     uint32_t entry_capacity;
     uint32_t slot_count;
-    uint64_t next_id; /* of the next insertion */
-    char *spare_key;  /* memory for the key of the next put; NULL: none */
+    uint64_t next_id;          /* of the next insertion */
+    struct psi_map_move *move; /* the tables before, with the entries that have not moved yet; NULL: all are in these */
+    char *spare_key;           /* memory for the key of the next put; NULL: none */
     uint32_t spare_bytes;
     bool borrows; /* keys are the caller's memory */
 };
@@ -32,6 +34,10 @@ struct psi_map {
 enum { PSI_MAP_ENTRY_BYTES = 32 + 12 };
 /* What a map with few entries takes at most: its first tables, as malloc gives them. */
 enum { PSI_MAP_LEAST_BYTES = 12 * 32 + 64 + 16 + 16 * 4 + 16 };
+
+/* Tables with at most PSI_MAP_AT_ONCE entries change their size in one put or remove, larger ones in many, each of which moves
+ * PSI_MAP_STEP entries: a move is over when half of the room in the new tables is filled. */
+enum { PSI_MAP_AT_ONCE = 4096, PSI_MAP_STEP = 8 };
 
 /** seed: 128 random bits. Allocates nothing. */
 void psi_map_init(struct psi_map *m, const uint64_t seed[2]);
@@ -53,6 +59,8 @@ void *psi_map_remove(struct psi_map *m, const void *key, size_t len);
 /** Next entry at or after *cursor (start with 0), which moves on; false at the end. key is NUL-terminated, the map's,
  *  good until its entry is removed; out_key and out_len may be NULL. */
 bool psi_map_next(const struct psi_map *m, uint64_t *cursor, const char **out_key, size_t *out_len, void **out_value);
+/** Entries of the tables before that have not moved; 0: no move goes on. */
+uint32_t psi_map_left(const struct psi_map *m);
 void psi_map_check_invariants(const struct psi_map *m);
 
 struct psi_u64_map {

@@ -115,6 +115,7 @@ void psd_machine_keep_little(void)
 {
 #ifdef __GLIBC__
     PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* without it memory only goes back later */
+    PSI_IGNORE(mallopt(M_MXFAST, 0));                  /* without it the next large piece takes as long as all small ones freed */
 #endif
 }
 

@@ -354,3 +354,103 @@ TEST(test_reserve)
     psi_map_fini(&m);
     psi_u64_map_fini(&u);
 }
+
+/* Entries that one put or remove has moved to other tables, where `left` have not been moved before it. */
+static uint32_t moved_of(const struct psi_map *m, uint32_t left)
+{
+    return left == 0 ? 0 : left - psi_map_left(m);
+}
+
+/* However many there are, no put and no remove goes through all of them: when a table grows, is squeezed or shrinks. */
+TEST(test_a_large_map_moves_in_steps)
+{
+    enum { COUNT = 60000 };
+    struct psi_u64_map u;
+    uint32_t moves = 0;
+    psi_u64_map_init(&u, seed);
+    for (uint64_t i = 0; i < 3 * COUNT; i++) {
+        for (int remove = 0; remove < 2; remove++) {
+            const uint32_t left = psi_map_left(&u.core), entries = u.core.entry_count;
+            const struct psi_map_move *move = u.core.move;
+            if (remove == 0 && i < 2 * COUNT) {
+                assert_int_equal(psi_u64_map_put(&u, i, &values[i % 4096], NULL, NULL), PS_OK);
+            } else if (remove == 1 && i >= COUNT) {
+                assert_ptr_equal(psi_u64_map_remove(&u, i - COUNT), &values[(i - COUNT) % 4096]);
+            }
+            assert_in_range(moved_of(&u.core, left), 0, PSI_MAP_STEP);
+            if (move == NULL && u.core.move != NULL) { /* it has begun with this one */
+                assert_in_range(psi_map_left(&u.core), entries - PSI_MAP_STEP, entries);
+                moves++;
+            }
+        }
+        if (i % 5000 == 0) {
+            psi_map_check_invariants(&u.core);
+        }
+    }
+    assert_in_range(moves, 6, 40);
+    assert_int_equal(psi_u64_map_count(&u), 0);
+    psi_u64_map_fini(&u);
+}
+
+/* In the middle of a move: finds, order, cursors, replaced values, removed entries, memory faults, the end of the map. */
+TEST(test_in_the_middle_of_a_move)
+{
+    enum { MOST = 40000 };
+    static void *model[MOST];
+    for (uint64_t run = 0; run < 3; run++) {
+        struct psi_map m;
+        struct psi_u64_map u;
+        uint64_t random = run, cursor = 0, walked = 0;
+        uint32_t count = 0, moving = 0;
+        char key[16];
+        void *got = NULL, *old = NULL;
+        memset(model, 0, sizeof(model));
+        psi_map_init(&m, (uint64_t[2]){run, 7});
+        psi_u64_map_init(&u, (uint64_t[2]){7, run});
+        for (int step = 0; step < 300000; step++) {
+            const uint64_t k = psi_random_below(&random, MOST);
+            const size_t len = (size_t)snprintf(key, sizeof(key), "k%u", (unsigned int)k);
+            const bool puts = psi_random_below(&random, 10) < (step / 100000 % 2 == 0 ? 8u : 3u);
+            void *value = &values[step % (int)sizeof(values)];
+            moving += m.move != NULL;
+            psi_mem_fail_after(step % 3000 == 0 ? 0 : -1); /* it grows, or is squeezed, all the same or later */
+            if (puts && psi_map_put(&m, key, len, value, &old, NULL) == PS_OK) {
+                assert_ptr_equal(old, model[k]);
+                count += model[k] == NULL;
+                model[k] = value;
+                psi_mem_fail_after(-1);
+                assert_int_equal(psi_u64_map_put(&u, k, value, NULL, NULL), PS_OK);
+            } else if (!puts) {
+                assert_ptr_equal(psi_map_remove(&m, key, len), model[k]);
+                assert_ptr_equal(psi_u64_map_remove(&u, k), model[k]);
+                count -= model[k] != NULL;
+                model[k] = NULL;
+            }
+            psi_mem_fail_after(-1);
+            assert_ptr_equal(psi_map_find(&m, key, len), model[k]);
+            assert_ptr_equal(psi_u64_map_find(&u, k), model[k]);
+            assert_int_equal(psi_map_count(&m), count);
+            if (m.move != NULL && moving % 64 == 0) { /* a cursor beside it */
+                walked = psi_map_next(&m, &cursor, NULL, NULL, &got) ? walked + 1 : walked;
+            }
+            if (m.move != NULL && moving % 500 == 0) {
+                psi_map_check_invariants(&m);
+                psi_map_check_invariants(&u.core);
+            }
+        }
+        psi_map_check_invariants(&m);
+        for (uint64_t k = 0; k < MOST; k++) {
+            const size_t len = (size_t)snprintf(key, sizeof(key), "k%u", (unsigned int)k);
+            assert_ptr_equal(psi_map_find(&m, key, len), model[k]);
+        }
+        assert_in_range(moving, 1000, 300000);
+        assert_true(walked > 0);
+        while (m.move == NULL && count < MOST * 8) { /* it ends with a map that still moves */
+            const size_t len = (size_t)snprintf(key, sizeof(key), "more%u", count++);
+            assert_int_equal(psi_map_put(&m, key, len, &values[0], NULL, NULL), PS_OK);
+        }
+        assert_non_null(m.move);
+        psi_map_fini(&m);
+        psi_u64_map_fini(&u);
+    }
+}
