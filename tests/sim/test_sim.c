@@ -92,6 +92,7 @@ static void test_again(void **state)
     struct sim_summary total = {0};
     sim_skip_seed("seeds that have found something");
     run_seed(8003316, false, &total);
+    run_seed(8000339, false, &total); /* of mutant claim-refuses-beside-the-dead */
 }
 
 /* One call is cut at every boundary of its bytes, in both directions, and a byte beside each. */
