@@ -151,13 +151,28 @@ static bool all_listed(const struct psd_task *t)
     return all;
 }
 
+/* No last checkpoint was begun, because none is made by itself: what became of the last one that somebody asked for. */
+static const char *lost_by_hand(const struct psd_task *t, bool writes)
+{
+    const struct psd_saves *s = t->saves;
+    if (!t->draining || by_itself(t) || nothing_is_lost(t)) {
+        return NULL;
+    }
+    bool looks = s->phase == PSD_SAVES_LOOKING && !psi_list_empty(&s->served);
+    if (writes || looks || !psi_list_empty(&s->asked)) {
+        return "the one that was asked for was not over within the time to drain (drain)";
+    }
+    return s->failed_ms != 0 ? s->failed : NULL;
+}
+
 const char *psd_saves_lost_text(const struct psd_task *t)
 {
     const struct psd_saves *s = t->saves;
+    bool writes = s != NULL && (s->phase == PSD_SAVES_CUTTING || s->phase == PSD_SAVES_DECIDING);
     if (s == NULL || s->last_ms == 0) {
-        return NULL;
+        return s == NULL ? NULL : lost_by_hand(t, writes);
     }
-    bool open = s->phase == PSD_SAVES_CUTTING || s->phase == PSD_SAVES_DECIDING || s->wanted;
+    bool open = writes || s->wanted;
     if (open && (s->forced || s->phase != PSD_SAVES_IDLE || psd_saves_have_news(t))) {
         return "it was not over within the time to drain (drain)";
     }

@@ -147,8 +147,8 @@ void psd_save_directory_lost(struct psd_task *t);
 /** The task is to end: the directory is asked for a last checkpoint; it is over, or does not come. */
 void psd_save_drain(struct psd_task *t);
 bool psd_save_drained(const struct psd_task *t);
-/** In a task that is not the directory: the task is to end, and the last checkpoint of which it has heard is not whole here.
- * Either the task has waited for that checkpoint, or something has changed since and checkpoints are made by themselves. */
+/** In a task that is not the directory: the task is to end, and either the last checkpoint, for which the task has waited, is not
+ * whole here; or checkpoints are made by themselves, and something has changed that none has. */
 bool psd_save_is_lost(const struct psd_task *t);
 /** Something that makes a checkpoint differ has changed since a checkpoint had all that is here, or since the task began empty.
  * True also where that checkpoint is gone. False without a disk. */

@@ -45,13 +45,13 @@ void psd_rpc_task_saved(struct psd_task *t, struct psd_conn *c, const struct psd
 bool psd_save_is_lost(const struct psd_task *t)
 {
     const struct psd_save *s = t->save;
-    if (s == NULL || t->is_directory || !t->draining || s->highest == 0) {
+    if (s == NULL || t->is_directory || !t->draining) {
         return false;
     }
-    const struct psd_shard *last = psd_save_shard(t, s->highest);
+    const struct psd_shard *last = s->highest == 0 ? NULL : psd_save_shard(t, s->highest);
     bool whole = last != NULL && last->manifest_bytes != 0;
     /* a checkpoint was begun since the task waits for its last one */
     bool begun = s->ends_ms != 0 && (s->highest > s->ends_highest || s->ends_failed);
     bool by_itself = t->config.checkpoint_seconds != 0 || t->config.checkpoint_steps != 0;
-    return !whole && (begun || (by_itself && psd_save_changed(t)));
+    return (begun && !whole) || (by_itself && psd_save_changed(t));
 }

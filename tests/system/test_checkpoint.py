@@ -150,6 +150,17 @@ class Saved(unittest.TestCase):
         self.assertGreater(max(r["number"] for r in listed(c)), before)
         self.assertEqual(psctl(c, "get", "w", "--timeout", "30s").split()[-4:], ["5"] * 4)
 
+    def test_a_save_by_hand_that_failed(self):
+        """No checkpoint is made by itself. The only save that was asked for has failed: the directory ends with a status of its own."""
+        c = self.cluster("--checkpoint_seconds", "0")
+        change(c.addresses[0])
+        resource.prlimit(c.tasks[1].pid, resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+        self.assertIn("File too large", psctl(c, "checkpoint", "save", code=1))
+        lines = c.said[0]
+        self.assertEqual(c.kill(0, signal.SIGTERM), 4)
+        self.assertRegex("".join(lines), "lvl=error ev=last_checkpoint_lost .*File too large")
+        self.assertEqual(c.kill(1, signal.SIGTERM), 0)
+
     def test_a_last_one_that_is_lost(self):
         """A disk that takes nothing: the list says so, tasks end with a status of their own, and what was saved is there again."""
         c = self.cluster("--checkpoint_seconds", "3600")

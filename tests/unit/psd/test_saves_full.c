@@ -231,3 +231,74 @@ TEST(test_the_last_one_is_not_over)
     assert_non_null(strstr(psd_task_lost_text(sv->t[0]->core), "not over"));
     assert_non_null(psd_task_lost_text(sv->t[1]->core));
 }
+
+static void by_hand(struct psd_task_config *config)
+{
+    sv_with_disk(config);
+    config->checkpoint_seconds = config->checkpoint_steps = 0;
+}
+
+static struct sv *begin_by_hand(void)
+{
+    struct sv *sv = sv_new_bare(false, false, by_hand);
+    PSI_IGNORE(sv_join(sv)); /* it stays with the tasks */
+    assert_int_equal(save(sv), 1);
+    return sv;
+}
+
+/* No checkpoint is made by itself. The last save that was asked for has failed: the end says so, until one is saved. What nobody
+ * asked to be saved is not lost. */
+TEST(test_a_save_by_hand_that_failed)
+{
+    for (int heals = 0; heals < 2; heals++) {
+        struct room r;
+        struct sv *sv = begin_by_hand();
+        fill(&r, sv, 1, 1, ENOSPC);
+        sv_ask(sv);
+        pass(sv, 4000);
+        assert_int_equal(fc_take(&sv->c, NULL).status, PS_RESOURCE_EXHAUSTED);
+        if (heals) {
+            sv->disks[1].fault.kinds = 0;
+            assert_int_not_equal(save(sv), 0);
+        }
+        sv->t[0]->core->store.changes++;
+        end(sv);
+        const char *lost = psd_task_lost_text(sv->t[0]->core);
+        assert_true((lost != NULL) == !heals);
+        assert_true(heals || strstr(lost, "disk is full") != NULL);
+        assert_null(psd_task_lost_text(sv->t[1]->core)); /* the directory's process says it */
+    }
+}
+
+/* A save that was asked for is under way when the time to drain is over; or none could be begun, because a task was away. */
+TEST(test_a_save_by_hand_that_is_not_over)
+{
+    for (int away = 0; away < 2; away++) {
+        struct sv *sv = begin_by_hand();
+        if (away) {
+            shell_cut(PSI_CONTAINER_OF(psi_list_first(&sv->t[1]->conns), struct shell_conn, link));
+        } else {
+            sv->disks[1].held = true;
+        }
+        sv_ask(sv);
+        sv_run(sv);
+        assert_null(psd_task_lost_text(sv->t[0]->core)); /* nothing ends */
+        psd_task_drain(sv->t[0]->core);
+        psd_task_drain(sv->t[1]->core);
+        const char *lost = psd_task_lost_text(sv->t[0]->core);
+        assert_true(lost != NULL && strstr(lost, away ? "not connected" : "was not over") != NULL);
+    }
+}
+
+/* All end at once (drain 0), and the directory has not heard that another task has changed since the last checkpoint. */
+TEST(test_changes_that_the_directory_has_not_heard_of)
+{
+    for (int changes = 0; changes < 2; changes++) {
+        struct sv *sv = begin();
+        assert_int_equal(save(sv), 1);
+        sv->t[1]->core->store.changes += (uint64_t)changes;
+        psd_task_drain(sv->t[1]->core);
+        psd_task_drain(sv->t[0]->core);
+        assert_true((psd_task_lost_text(sv->t[1]->core) != NULL) == (changes != 0));
+    }
+}
