@@ -135,10 +135,6 @@ ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job, size_t l
     if (c->job_count >= PS_JOBS_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s': a cluster has at most %d jobs", made.name, PS_JOBS_MAX);
     }
-    const char *other = strcmp(made.name, "chief") == 0 ? "master" : "chief";
-    if (is_chief_job(made.name) && psi_cluster_job_index(c, other) >= 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "jobs 'chief' and 'master' are both given: at most one chief is allowed");
-    }
     uint32_t at = c->job_count;
     while (at > 0 && strcmp(c->jobs[at - 1].name, made.name) > 0) {
         c->jobs[at] = c->jobs[at - 1];
@@ -187,6 +183,10 @@ ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t j, uint32_t task, 
     if (job->task_count > 0 && is_chief_job(job->name)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s': at most one chief is allowed", job->name);
     }
+    const char *other = strcmp(job->name, "chief") == 0 ? "master" : "chief";
+    if (is_chief_job(job->name) && psi_cluster_num_tasks(c, other) > 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "jobs 'chief' and 'master' are both given: at most one chief is allowed");
+    }
     if (psi_cluster_total_tasks(c) >= PS_TASKS_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: a cluster has at most %d tasks", name, PS_TASKS_MAX);
     }
@@ -207,13 +207,6 @@ ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t j, uint32_t task, 
     job->tasks[at] = (struct psi_cluster_task){.index = task, .address = copy};
     job->task_count++;
     return PS_OK;
-}
-
-ps_status psi_cluster_job_end(const struct psi_cluster *c, uint32_t job, struct psi_err *err)
-{
-    return c->jobs[job].task_count > 0
-               ? PS_OK
-               : psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' has no tasks; a list of addresses is needed", c->jobs[job].name);
 }
 
 ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err)
@@ -419,7 +412,7 @@ const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, 
     uint32_t count = psi_cluster_num_tasks(c, job);
     size_t used = 0;
     PSI_ASSERT(n >= 32);
-    buf[0] = '\0';
+    PSI_IGNORE(snprintf(buf, n, "%s", count == 0 ? "none" : "")); /* fits */
     for (uint32_t i = 0; i < count; i++) {
         uint32_t first = psi_cluster_task_index(c, job, i);
         uint32_t last = first;
@@ -440,13 +433,18 @@ const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, 
 
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task)
 {
-    if (c->job_count == 0) {
+    const struct psi_cluster_job *job = NULL;
+    for (uint32_t j = 0; j < c->job_count; j++) {
+        const struct psi_cluster_job *at = &c->jobs[j];
+        if (at->task_count > 0 && (job == NULL || strcmp(at->name, "ps") == 0)) {
+            job = at;
+        }
+    }
+    if (job == NULL) {
         return false;
     }
-    int32_t j = psi_cluster_job_index(c, "ps");
-    const struct psi_cluster_job *job = &c->jobs[j < 0 ? 0 : j];
     *out_job = job->name;
-    *out_task = job->tasks[0].index; /* every job has a task */
+    *out_task = job->tasks[0].index;
     return true;
 }
 
@@ -455,7 +453,7 @@ bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32
     static const char *const order[] = {"chief", "master", "worker"};
     for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
         int32_t j = psi_cluster_job_index(c, order[i]);
-        if (j >= 0) {
+        if (j >= 0 && c->jobs[j].task_count > 0) {
             *out_job = c->jobs[j].name;
             *out_task = is_chief_job(order[i]) ? c->jobs[j].tasks[0].index : 0;
             return true;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Addresses and the ClusterSpec: jobs (sorted by name), their tasks (sorted by index, holes are fine), where each listens. Built
- * from host lists, a spec string "ps=h:p,h:p;worker=1@h:p", JSON, a Python literal, or TF_CONFIG. Names are not resolved here.
+ * from host lists, a spec string "ps=h:p,h:p;worker=1@h:p", JSON, a Python literal, or TF_CONFIG. A job may have no tasks, as in
+ * TensorFlow's ClusterSpec: "worker=", [], {}. It is there, and does what a job that is not listed does. Names are not resolved.
  * Pure, psi_cluster_load apart; one thread at a time.
  */
 #ifndef PSI_CLUSTER_H
@@ -51,7 +52,7 @@ struct psi_cluster_job {
     char name[PS_JOB_BYTES_MAX + 1];
     uint32_t task_count;
     size_t capacity;
-    struct psi_cluster_task *tasks; /* task_count of them, by index */
+    struct psi_cluster_task *tasks; /* task_count of them, by index; may be none */
 };
 struct psi_cluster {
     char name[PS_JOB_BYTES_MAX + 1]; /* of the cluster; "psd" unless set */
@@ -70,8 +71,8 @@ PSI_MUST ps_status psi_cluster_set_name(struct psi_cluster *c, const char *name,
 PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from, struct psi_err *err); /* to: inited */
 
 /**
- * Add a job with the tasks of a comma-separated list; task i is the i-th. Spaces around an entry do not count.
- * Errors  PS_INVALID_ARGUMENT: bad job name, job given twice, no or a bad address, an address given twice (both tasks are
+ * Add a job with the tasks of a comma-separated list; task i is the i-th. Spaces around an entry do not count. "": no tasks.
+ * Errors  PS_INVALID_ARGUMENT: bad job name, job given twice, a bad address, an address given twice (both tasks are
  *         named), more than one chief, more than PS_JOBS_MAX jobs or PS_TASKS_MAX tasks. PS_RESOURCE_EXHAUSTED: memory.
  *         c is unchanged then.
  */
@@ -114,7 +115,7 @@ uint32_t psi_cluster_job_count(const struct psi_cluster *c);
 const char *psi_cluster_job_name(const struct psi_cluster *c, uint32_t job_index);
 /** -1 = no such job. */
 int32_t psi_cluster_job_index(const struct psi_cluster *c, const char *job);
-/** 0 = no such job. */
+/** 0 = no such job, or one without tasks. */
 uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job);
 /** Tasks that train together: of the jobs worker, chief and master. */
 uint32_t psi_cluster_workers(const struct psi_cluster *c);
@@ -128,17 +129,20 @@ uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, ui
 uint32_t psi_cluster_task_number(const struct psi_cluster *c, const char *job, uint32_t task);
 /** The names of the jobs for messages: "ps, worker", cut with "..."; n >= PS_JOB_BYTES_MAX + 8. Returns buf. */
 const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t n);
-/** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", cut with "..."; n >= 32. Returns buf. */
+/** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", "none", cut with "..."; n >= 32. Returns buf. */
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n);
-/** The directory task: the first task of job ps, or of the first job by name; false where the cluster is empty. */
+/** The directory task: the first task of job ps, or, where that has none, of the first job by name that has one; false where the
+ *  cluster has no tasks. */
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
-/** The chief: the task of job chief (or master), else task 0 of job worker, listed or not; false where there is none. */
+/** The chief: the task of job chief (or master), else task 0 of job worker, listed or not; jobs without tasks do not count. False
+ *  where there is none. */
 bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
 /** Append the spec string ("ps=a:1,b:1;worker=1@c:1"), which psi_cluster_parse reads back. */
 PSI_MUST ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
 /** Append JSON, which psi_cluster_parse reads back: {"ps": ["a:1", "b:1"], "worker": {"1": "c:1"}}. */
 PSI_MUST ps_status psi_cluster_format_json(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
-/** Same jobs, tasks and addresses; the clusters' names do not count. */
+/** Same jobs, also of those without tasks, tasks and addresses, in whatever form they were given; the clusters' names do not
+ *  count. */
 bool psi_cluster_equal(const struct psi_cluster *a, const struct psi_cluster *b);
 /** FNV-1a of the cluster name, a zero byte and the number of tasks of job ps as u32 little-endian; HELLO compares it. */
 uint64_t psi_cluster_hash(const struct psi_cluster *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the readers of a ClusterSpec add a job: begin, put each task, end. Not for others. */
+/* How the readers of a ClusterSpec add a job: begin, put each task. Not for others. */
 #ifndef PSI_CLUSTER_INTERNAL_H
 #define PSI_CLUSTER_INTERNAL_H
 
@@ -11,8 +11,6 @@ PSI_MUST ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job,
 /** A task that the job does not have yet, at len bytes of address. */
 PSI_MUST ps_status psi_cluster_job_put(struct psi_cluster *c, uint32_t job, uint32_t task, const char *text, size_t len,
                                        struct psi_err *err);
-/** A job has tasks, or this is an error. */
-PSI_MUST ps_status psi_cluster_job_end(const struct psi_cluster *c, uint32_t job, struct psi_err *err);
 /** The tasks of "HOST:PORT, N@HOST:PORT": len bytes of a spec string. *out_at: where an error is, or len. */
 PSI_MUST ps_status psi_cluster_job_put_list(struct psi_cluster *c, uint32_t job, const char *hosts, size_t len, size_t *out_at,
                                             struct psi_err *err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The texts of a ClusterSpec. Read: spec string "ps=a:1,b:1;worker=1@c:1" (jobs end with ';' or their line), or one object of
- * JSON or Python: job -> list of addresses, or job -> {index: address}. Written: spec string, JSON. Both readers work on a copy
+ * JSON or Python: job -> list of addresses, or job -> {index: address}. Written: spec string, JSON. A job without tasks is
+ * "worker=", [] or {}; it is written as TensorFlow's ClusterSpec.as_dict() does, {}. Both readers work on a copy
  * of the cluster. Failure: grammar, and all that cluster.c refuses; every error names line and column.
  */
 #include "cluster_internal.h"
@@ -66,7 +67,7 @@ ps_status psi_cluster_job_put_list(struct psi_cluster *c, uint32_t job, const ch
         st = psi_cluster_job_put(c, job, next, from, (size_t)(to - from), err);
         next++;
     }
-    return st == PS_OK ? psi_cluster_job_end(c, job, err) : st;
+    return st;
 }
 
 /* One JOB=LIST of [p, end). *out_at: where an error is. */
@@ -229,7 +230,6 @@ static ps_status read_pair(struct reader *r)
     if (st != PS_OK) {
         return st;
     }
-    const struct psi_token open = r->t;
     if (is_mark(r, '[') || is_mark(r, '(')) {
         st = read_list(r, job, r->t.mark == '[' ? ']' : ')');
     } else if (is_mark(r, '{')) {
@@ -239,7 +239,7 @@ static ps_status read_pair(struct reader *r)
         PSI_IGNORE(snprintf(what, sizeof(what), "job '%s': a list of addresses, or {index: address},", r->c->jobs[job].name));
         return expected(r, what);
     }
-    return st == PS_OK ? at_token(&open, psi_cluster_job_end(r->c, job, r->err), r->err) : st;
+    return st;
 }
 
 static ps_status read_literal(struct psi_cluster *c, const char *text, struct psi_err *err)
@@ -323,7 +323,7 @@ static ps_status put_string(struct psi_buf *out, const char *text, struct psi_er
 
 static ps_status put_job(struct psi_buf *out, const struct psi_cluster_job *job, struct psi_err *err)
 {
-    bool whole = job->tasks[job->task_count - 1].index + 1 == job->task_count;
+    bool whole = job->task_count > 0 && job->tasks[job->task_count - 1].index + 1 == job->task_count;
     ps_status st = psi_buf_printf(out, err, "\"%s\": %s", job->name, whole ? "[" : "{");
     for (uint32_t t = 0; st == PS_OK && t < job->task_count; t++) {
         st = psi_buf_append_text(out, t == 0 ? "" : ", ", err);

@@ -52,7 +52,7 @@ static ps_status add_json_job(struct psi_cluster *c, const char *name, json_t *t
         }
         st = st == PS_OK ? put_json(c, job, task, address, err) : st;
     }
-    return st == PS_OK ? psi_cluster_job_end(c, job, err) : st;
+    return st;
 }
 
 /* A whole number from 0, as a number or as a string of digits. */
@@ -100,6 +100,9 @@ static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t
         return psi_fail(err, PS_INVALID_ARGUMENT, "task is given, cluster is not");
     }
     bool listed = psi_cluster_num_tasks(c, self.job) > 0;
+    if (!listed && psi_cluster_job_index(c, self.job) >= 0 && strcmp(self.job, "evaluator") != 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task.type is '%s', a job of the cluster without tasks", self.job);
+    }
     if (!listed && strcmp(self.job, "evaluator") != 0) {
         char list[256];
         return psi_fail(err, PS_INVALID_ARGUMENT, "task.type is '%s', which is no job of the cluster; it has %s", self.job,

@@ -85,6 +85,9 @@ static ps_status check_task(const struct psi_cluster *c, const char *job, uint32
         return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u is not in the cluster: job '%s' has task%s %s", task, job,
                         psi_cluster_num_tasks(c, job) > 1 ? "s" : "", psi_cluster_task_list(c, job, list, sizeof(list)));
     }
+    if (psi_cluster_job_index(c, job) >= 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "task_index %u is not in the cluster: job '%s' has no tasks", task, job);
+    }
     return psi_fail(err, PS_INVALID_ARGUMENT, "job '%s' is not in the cluster: it has %s", job,
                     psi_cluster_job_list(c, jobs, sizeof(jobs)));
 }
@@ -94,8 +97,9 @@ ps_status psd_server_config_cluster(const psd_server_options *o, struct psi_clus
     ps_status st = psi_cluster_set_name(c, o->cluster_name, err);
     if (st == PS_OK && o->cluster_spec != NULL) {
         st = psi_cluster_load(c, o->cluster_spec, err);
-        if (st == PS_OK && psi_cluster_job_count(c) == 0) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "cluster spec: it has no jobs");
+        if (st == PS_OK && psi_cluster_total_tasks(c) == 0) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT,
+                          psi_cluster_job_count(c) == 0 ? "cluster spec: it has no jobs" : "cluster spec: it has no tasks");
         }
     }
     if (st == PS_OK && o->ps_hosts != NULL) {

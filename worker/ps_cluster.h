@@ -37,23 +37,24 @@ PS_API ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spe
 PS_API ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, size_t out_job_bytes,
                                                 int *out_task);
 PS_API void ps_cluster_spec_free(ps_cluster_spec *spec); /* NULL is fine */
-/** Add a job by a comma-separated list of addresses, as flags give it. Unchanged after an error. */
+/** Add a job by a comma-separated list of addresses, as flags give it; "": one without tasks. Unchanged after an error. */
 PS_API ps_status ps_cluster_spec_add_job(ps_cluster_spec *spec, const char *job, const char *hosts);
 /** Add one task; a task that is there with the same address is fine, with another it is INVALID_ARGUMENT. */
 PS_API ps_status ps_cluster_spec_add_task(ps_cluster_spec *spec, const char *job, int task, const char *address);
 /** Jobs by name: TensorFlow's spec.jobs. NULL: no such index. Texts from here on stay valid until the spec changes. */
 PS_API int ps_cluster_spec_job_count(const ps_cluster_spec *spec);
 PS_API const char *ps_cluster_spec_job(const ps_cluster_spec *spec, int index);
-/** Number of tasks of a job (spec.num_tasks); -1: no such job. */
+/** Number of tasks of a job (spec.num_tasks), 0 of one that is there without tasks ("worker=", [], {}); -1: no such job. */
 PS_API int ps_cluster_spec_num_tasks(const ps_cluster_spec *spec, const char *job);
 /** Ascending indices of the tasks of a job (spec.task_indices): at most max are written, the number of all is returned; -1. */
 PS_API int ps_cluster_spec_task_indices(const ps_cluster_spec *spec, const char *job, int *out_indices, int max);
 /** Address of one task (spec.task_address); NULL: no such task. */
 PS_API const char *ps_cluster_spec_task_address(const ps_cluster_spec *spec, const char *job, int task);
 /** Addresses by task index, NULL where an index is missing (spec.job_tasks): at most max are written; returns the highest index
- *  plus 1, -1: no such job. */
+ *  plus 1, 0 of a job without tasks, -1: no such job. */
 PS_API int ps_cluster_spec_job_tasks(const ps_cluster_spec *spec, const char *job, const char **out_addresses, int max);
-/** JSON: {"ps": ["a:2222"], "worker": {"1": "c:2222"}}, a list where no index is missing (spec.as_dict). */
+/** JSON: {"ps": ["a:2222"], "worker": {"1": "c:2222"}}, a list where no index is missing, {} where there are no tasks
+ * (spec.as_dict). */
 PS_API const char *ps_cluster_spec_as_dict(ps_cluster_spec *spec);
 /** The spec string, which ps_cluster_spec_new reads back; also what ps_session_options.cluster_spec takes. */
 PS_API const char *ps_cluster_spec_text(ps_cluster_spec *spec);

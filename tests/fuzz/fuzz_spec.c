@@ -20,7 +20,7 @@ static void check_cluster(const struct psi_cluster *c)
 {
     PSI_ASSERT(c->job_count <= PS_JOBS_MAX && psi_cluster_total_tasks(c) <= PS_TASKS_MAX);
     for (uint32_t j = 0; j < c->job_count; j++) {
-        PSI_ASSERT(c->jobs[j].task_count > 0 && (j == 0 || strcmp(c->jobs[j - 1].name, c->jobs[j].name) < 0));
+        PSI_ASSERT(j == 0 || strcmp(c->jobs[j - 1].name, c->jobs[j].name) < 0);
         for (uint32_t t = 0; t < c->jobs[j].task_count; t++) {
             const struct psi_cluster_task *task = &c->jobs[j].tasks[t];
             PSI_ASSERT(task->index < PS_TASKS_MAX && (t == 0 || c->jobs[j].tasks[t - 1].index < task->index));
@@ -29,8 +29,8 @@ static void check_cluster(const struct psi_cluster *c)
     }
     const char *job = NULL;
     uint32_t task = 0;
-    PSI_ASSERT(psi_cluster_directory(c, &job, &task) == (c->job_count > 0));
-    PSI_ASSERT(c->job_count == 0 || psi_cluster_task_address(c, job, task) != NULL);
+    PSI_ASSERT(psi_cluster_directory(c, &job, &task) == (psi_cluster_total_tasks(c) > 0));
+    PSI_ASSERT(psi_cluster_total_tasks(c) == 0 || psi_cluster_task_address(c, job, task) != NULL);
 }
 
 /* Written in both forms, it reads back as the same. */

@@ -161,6 +161,19 @@ class Start(Directory):
         with Psd("--task_index", "0", env={"TF_CONFIG": config}) as psd:  # a flag counts more
             self.assertEqual(psd.ready, [f"ready: psd://127.0.0.1:{other}"])
 
+    def test_jobs_without_tasks(self):
+        """In each form of a cluster; a ps job without tasks has no task that this could be."""
+        at = f"127.0.0.1:{free_port()}"
+        for args in (["--cluster", json.dumps({"ps": [at], "worker": []})], ["--cluster", f"worker=;ps={at}"],
+                     ["--cluster", str({"ps": {0: at}, "worker": {}})], ["--ps_hosts", at, "--worker_hosts", ""]):
+            with self.subTest(args=args), Psd(*args, "--job_name", "ps") as psd:
+                self.assertEqual(psd.ready, [f"ready: psd://{at}"])
+        config = {"cluster": {"ps": [at], "worker": []}, "task": {"type": "ps", "index": 0}}
+        with Psd(env={"TF_CONFIG": json.dumps(config)}) as psd:
+            self.assertEqual(psd.ready, [f"ready: psd://{at}"])
+        self.refused("--cluster", f"ps=;worker={at}", "--job_name", "ps", words=["job 'ps' has no tasks"])
+        self.refused("--cluster", "ps=;worker=", words=["it has no tasks"])
+
     def test_configuration_file_and_precedence(self):
         conf = self.file("psd.conf", "# a comment\nlisten = 127.0.0.1:1\nhello-deadline = 250ms\n")
         with Psd("--config", conf, "--listen", "127.0.0.1:0") as psd:

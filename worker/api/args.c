@@ -188,8 +188,9 @@ static ps_status cluster_from_flags(const struct args *a, const uint8_t *from, s
             return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
         }
         st = psi_cluster_load(&place->cluster, a->cluster, err);
-        if (st == PS_OK && psi_cluster_job_count(&place->cluster) == 0) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "it has no jobs");
+        if (st == PS_OK && psi_cluster_total_tasks(&place->cluster) == 0) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT,
+                          psi_cluster_job_count(&place->cluster) == 0 ? "it has no jobs" : "it has no tasks");
         }
         if (st != PS_OK) {
             psi_err_prefix(err, "--cluster");
@@ -201,6 +202,9 @@ static ps_status cluster_from_flags(const struct args *a, const uint8_t *from, s
         if (st != PS_OK) {
             psi_err_prefix(err, "--ps_hosts");
             return st;
+        }
+        if (psi_cluster_total_tasks(&place->cluster) == 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "--ps_hosts is empty: where are the ps tasks?");
         }
     } else if (given(from, ROW_WORKER_HOSTS)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "--worker_hosts is given without --ps_hosts: where are the ps tasks?");

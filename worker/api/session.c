@@ -125,6 +125,11 @@ static ps_status options_where(const ps_session_options *o, struct psi_cluster *
     if (st == PS_OK && o->cluster_spec != NULL) {
         st = psi_cluster_load(cluster, o->cluster_spec, err);
     }
+    if (st == PS_OK && o->target == NULL && psi_cluster_job_index(cluster, "ps") >= 0 &&
+        psi_cluster_num_tasks(cluster, "ps") == 0) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT,
+                      "cluster_spec: job ps has no tasks: list them, or give the target, a task that serves");
+    }
     if (st != PS_OK) {
         return st;
     }

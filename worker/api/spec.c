@@ -150,25 +150,25 @@ const char *ps_cluster_spec_job(const ps_cluster_spec *spec, int index)
     return index >= 0 && index < ps_cluster_spec_job_count(spec) ? psi_cluster_job_name(&spec->cluster, (uint32_t)index) : NULL;
 }
 
-/* 0 = no such job: every job has a task. */
-static uint32_t tasks_of(const ps_cluster_spec *spec, const char *job)
+/* -1 = no such job. */
+static int tasks_of(const ps_cluster_spec *spec, const char *job)
 {
-    return spec != NULL && job != NULL ? psi_cluster_num_tasks(&spec->cluster, job) : 0;
+    bool there = spec != NULL && job != NULL && psi_cluster_job_index(&spec->cluster, job) >= 0;
+    return there ? (int)psi_cluster_num_tasks(&spec->cluster, job) : -1;
 }
 
 int ps_cluster_spec_num_tasks(const ps_cluster_spec *spec, const char *job)
 {
-    uint32_t count = tasks_of(spec, job);
-    return count > 0 ? (int)count : -1;
+    return tasks_of(spec, job);
 }
 
 int ps_cluster_spec_task_indices(const ps_cluster_spec *spec, const char *job, int *out_indices, int max)
 {
-    uint32_t count = tasks_of(spec, job);
-    for (uint32_t i = 0; out_indices != NULL && i < count && max > 0 && i < (uint32_t)max; i++) {
-        out_indices[i] = (int)psi_cluster_task_index(&spec->cluster, job, i);
+    int count = tasks_of(spec, job);
+    for (int i = 0; out_indices != NULL && i < count && i < max; i++) {
+        out_indices[i] = (int)psi_cluster_task_index(&spec->cluster, job, (uint32_t)i);
     }
-    return count > 0 ? (int)count : -1;
+    return count;
 }
 
 const char *ps_cluster_spec_task_address(const ps_cluster_spec *spec, const char *job, int task)
@@ -178,11 +178,11 @@ const char *ps_cluster_spec_task_address(const ps_cluster_spec *spec, const char
 
 int ps_cluster_spec_job_tasks(const ps_cluster_spec *spec, const char *job, const char **out_addresses, int max)
 {
-    uint32_t count = tasks_of(spec, job);
-    if (count == 0) {
-        return -1;
+    int count = tasks_of(spec, job);
+    if (count <= 0) {
+        return count;
     }
-    int end = (int)psi_cluster_task_index(&spec->cluster, job, count - 1) + 1;
+    int end = (int)psi_cluster_task_index(&spec->cluster, job, (uint32_t)count - 1) + 1;
     for (int i = 0; out_addresses != NULL && i < end && i < max; i++) {
         out_addresses[i] = psi_cluster_task_address(&spec->cluster, job, (uint32_t)i);
     }

@@ -282,7 +282,8 @@ static ps_status append_jobs(struct psi_client *c, struct psi_ask *ask, const ch
         snprintf(job, sizeof(job), "%.*s", n < sizeof(job) ? (int)n : (int)sizeof(job) - 1, jobs);
         uint32_t count = n < sizeof(job) && n > 0 ? psi_cluster_num_tasks(&c->cluster, job) : 0;
         if (n > 0 && count == 0) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no job %s", psi_quote(quoted, sizeof(quoted), jobs, n));
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster has no tasks of job %s",
+                            psi_quote(quoted, sizeof(quoted), jobs, n));
         }
         if (strcmp(job, psi_client_directory(c)->job) == 0) {
             want_tasks(c);

@@ -19,6 +19,7 @@ struct source {
     ps_cluster_spec *spec;
     char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type, "" when there is none */
     int index;
+    bool tf_config; /* it is TF_CONFIG's */
 };
 
 static int count_of(const ps_cluster_spec *spec, const char *job)
@@ -48,6 +49,7 @@ static int read_source(const struct flags *f, const char *tf_config, struct sour
         return cli_error(err, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts; drop one of them");
     }
     if (!hosts && !flags_given(f, "cluster") && tf_config != NULL && tf_config[0] != '\0') {
+        out->tf_config = true;
         return read_tf_config(tf_config, out, err);
     }
     if (ps_cluster_spec_new(f->cluster, &out->spec) != PS_OK) {
@@ -76,7 +78,7 @@ static char *text_with(ps_cluster_spec *spec, const char *job, int index)
     }
     if (out != NULL && at != NULL) {
         size_t end = (size_t)(at - text) + strcspn(at, ";");
-        (void)snprintf(out, n, "%.*s,%d@unlisted:1%s", (int)end, text, index, text + end);
+        (void)snprintf(out, n, "%.*s%s%d@unlisted:1%s", (int)end, text, text[end - 1] == '=' ? "" : ",", index, text + end);
     } else if (out != NULL) {
         (void)snprintf(out, n, "%s;%s=%d@unlisted:1", text, job, index);
     }
@@ -122,6 +124,14 @@ static const char *indices_text(const ps_cluster_spec *spec, const char *job, ch
     return buf;
 }
 
+/* The job is not there, or has no tasks. */
+static int no_tasks(const struct flags *f, const struct source *s, const char *job, const char *why, char *err)
+{
+    return s->tf_config                ? cli_error(err, "TF_CONFIG: its cluster has no %s tasks: %s", job, why)
+           : flags_given(f, "cluster") ? cli_error(err, "--cluster has no %s tasks: %s", job, why)
+                                       : cli_error(err, "--%s_hosts is empty, there are no %s tasks: %s", job, job, why);
+}
+
 static int check_task(const struct flags *f, const struct source *s, const char *job, int64_t index, char *err)
 {
     char indices[128];
@@ -131,15 +141,13 @@ static int check_task(const struct flags *f, const struct source *s, const char 
         return bad_job(f, s, job, err);
     }
     if (count_of(s->spec, "ps") == 0 && !f->serve) {
-        return flags_given(f, "cluster") ? cli_error(err, "--cluster has no job ps: where are the ps tasks?")
-                                         : cli_error(err, "--ps_hosts is empty: where are the ps tasks?");
+        return no_tasks(f, s, "ps", "where are they?", err);
     }
-    if (f->by_shards && strcmp(job, "worker") == 0) {
+    if (f->by_shards && strcmp(job, "worker") == 0 && count_of(s->spec, "ps") > 0) {
         return 0; /* who is not listed gets work like the others */
     }
     if (count_of(s->spec, job) == 0) {
-        return flags_given(f, "cluster") ? cli_error(err, "--cluster has no job %s, which this process is to be of", job)
-                                         : cli_error(err, "--%s_hosts is empty: it must list the tasks of job %s", job, job);
+        return no_tasks(f, s, job, "this process is to be one of them", err);
     }
     if (ps_cluster_spec_task_address(s->spec, job, (int)index) == NULL) {
         return cli_error(err, "--task_index %lld: job %s has %d task%s, %s", (long long)index, job, count_of(s->spec, job),
@@ -185,7 +193,7 @@ static int fill_evaluator(ps_cluster_spec *spec, int64_t index, struct cluster *
 {
     bool listed = count_of(spec, "evaluator") > 0;
     if (count_of(spec, "ps") == 0) {
-        return cli_error(err, "the cluster has no job ps: where are the ps tasks?");
+        return cli_error(err, "the cluster has no ps tasks: where are they?");
     }
     if (listed && ps_cluster_spec_task_address(spec, "evaluator", (int)index) == NULL) {
         return cli_error(err, "--task_index %lld: the cluster lists no such evaluator", (long long)index);

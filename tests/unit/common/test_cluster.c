@@ -77,7 +77,6 @@ TEST(test_faults_name_the_place)
         {"", "'' is not of the form JOB=HOST:PORT"},
         {"ps", "'ps' is not of the form"},
         {"ps=a:1;", "'' is not of the form"},
-        {"ps=", "job 'ps' has no tasks"},
         {"ps=a:1,,b:1", "/job:ps/task:1: address '': the host is empty"},
         {"ps=a:1,", "/job:ps/task:1: address ''"},
         {"ps=a:1,b:99999", "/job:ps/task:1: address 'b:99999': the port"},
@@ -105,9 +104,86 @@ TEST(test_faults_name_the_place)
     }
     struct psi_cluster c;
     psi_cluster_init(&c);
-    assert_fails(psi_cluster_add_job(&c, "ps", "", &err), PS_INVALID_ARGUMENT, &err, "has no tasks");
+    assert_fails(psi_cluster_add_job(&c, "ps", ",", &err), PS_INVALID_ARGUMENT, &err, "the host is empty");
     assert_int_equal(psi_cluster_job_count(&c), 0);
     psi_cluster_fini(&c);
+}
+
+/* A job without tasks is there, as in TensorFlow's ClusterSpec: in each form, written, read back, and compared. */
+TEST(test_jobs_without_tasks)
+{
+    static const char *const forms[] = {"ps=a:1;worker=",
+                                        "worker =  ; ps=a:1",
+                                        "worker=\nps=a:1\n",
+                                        "{'ps': ['a:1'], 'worker': []}",
+                                        "{'worker': (), 'ps': {0: 'a:1'}}",
+                                        "{\"ps\": [\"a:1\"], \"worker\": {}}"};
+    struct psi_err err;
+    struct psi_cluster same, without;
+    struct psi_cluster_self self = {.known = false};
+    psi_cluster_init(&same);
+    psi_cluster_init(&without);
+    assert_ok(psi_cluster_parse_tf_config(&same, "{\"cluster\": {\"ps\": [\"a:1\"], \"worker\": []}}", &self, &err), &err);
+    assert_ok(psi_cluster_parse(&without, "ps=a:1", &err), &err);
+    for (size_t i = 0; i < ARRAY_COUNT(forms); i++) {
+        const char *job = NULL;
+        uint32_t task = 9;
+        char list[PSI_TASK_LIST_MAX];
+        struct psi_cluster c, copy;
+        struct psi_buf json;
+        psi_cluster_init(&c);
+        psi_cluster_init(&copy);
+        psi_buf_init(&json, 1 << 10);
+        assert_ok(psi_cluster_parse(&c, forms[i], &err), &err);
+        expect_spec(&c, "ps=a:1;worker=");
+        assert_ok(psi_cluster_format_json(&c, &json, &err), &err);
+        assert_string_equal(psi_buf_text(&json), "{\"ps\": [\"a:1\"], \"worker\": {}}");
+        assert_ok(psi_cluster_parse(&copy, psi_buf_text(&json), &err), &err);
+        assert_true(psi_cluster_equal(&c, &copy) && psi_cluster_equal(&c, &same));
+        assert_false(psi_cluster_equal(&c, &without));
+        assert_true(psi_cluster_hash(&c) == psi_cluster_hash(&without));
+        assert_int_equal(psi_cluster_job_count(&c), 2);
+        assert_true(psi_cluster_job_index(&c, "worker") >= 0);
+        assert_int_equal(psi_cluster_num_tasks(&c, "worker"), 0);
+        assert_int_equal(psi_cluster_total_tasks(&c), 1);
+        assert_int_equal(psi_cluster_task_number(&c, "worker", 0), UINT32_MAX);
+        assert_string_equal(psi_cluster_task_list(&c, "worker", list, sizeof(list)), "none");
+        assert_true(psi_cluster_directory(&c, &job, &task) && strcmp(job, "ps") == 0 && task == 0);
+        assert_false(psi_cluster_chief(&c, &job, &task));
+        assert_ok(psi_cluster_add_task(&c, "worker", 3, "b:1", &err), &err); /* it gets one */
+        expect_spec(&c, "ps=a:1;worker=3@b:1");
+        psi_buf_fini(&json);
+        psi_cluster_fini(&c);
+        psi_cluster_fini(&copy);
+    }
+    psi_cluster_fini(&same);
+    psi_cluster_fini(&without);
+}
+
+/* They are no directory, no chief, and in nobody's way. */
+TEST(test_jobs_without_tasks_have_no_part)
+{
+    static const struct {
+        const char *spec, *directory, *chief; /* NULL: none */
+    } rows[] = {{"ps=;worker=a:1", "worker", "worker"},
+                {"chief=;ps=a:1;worker=b:1", "ps", "worker"},
+                {"chief=a:1;master=;ps=b:1", "ps", "chief"},
+                {"chief=;master=a:1;ps=b:1", "ps", "master"},
+                {"a=;ps=;z=b:1", "z", NULL},
+                {"ps=;worker=", NULL, NULL}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct psi_err err;
+        struct psi_cluster c;
+        const char *job = NULL;
+        uint32_t task = 9;
+        psi_cluster_init(&c);
+        assert_ok(psi_cluster_parse(&c, rows[i].spec, &err), &err);
+        assert_int_equal(psi_cluster_directory(&c, &job, &task), rows[i].directory != NULL);
+        assert_true(rows[i].directory == NULL || (strcmp(job, rows[i].directory) == 0 && task == 0));
+        assert_int_equal(psi_cluster_chief(&c, &job, &task), rows[i].chief != NULL);
+        assert_true(rows[i].chief == NULL || strcmp(job, rows[i].chief) == 0);
+        psi_cluster_fini(&c);
+    }
 }
 
 TEST(test_limits)

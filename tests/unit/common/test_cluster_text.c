@@ -171,8 +171,7 @@ TEST(test_faults_name_the_place)
         {"{'ps': [b'a:1']}", "is expected, not 'b'"},
         {"[['ps']]", "is not of the form"}, /* a spec string, as it does not begin with a brace */
         /* literals: what a cluster refuses */
-        {"{'ps': []}", "line 1, column 8: job 'ps' has no tasks"},
-        {"{'ps': {}}", "line 1, column 8: job 'ps' has no tasks"},
+        {"{'ps': [], 'ps': {}}", "line 1, column 12: job 'ps' is given twice"},
         {"{'p s': ['a:1']}", "line 1, column 2: job name 'p s'"},
         {"{'ps': ['a:1'],\n 'ps': ['b:1']}", "line 2, column 2: job 'ps' is given twice"},
         {"{'ps': {1: 'a:1', 1: 'b:1'}}", "line 1, column 22: /job:ps/task:1 is given twice"},

@@ -5,6 +5,7 @@
 
 #define CONFIG "{\"cluster\": {\"ps\": [\"p:1\", \"p:2\"], \"chief\": [\"c:1\"], \"worker\": [\"w:1\", \"w:2\"]}, \"task\": %s}"
 
+static bool by_shards;
 /* The flags' texts; NULL: not given */
 static const char *cluster_flag;
 static int find(struct cluster *c, char *err, const char *ps, const char *workers, const char *job, const char *index,
@@ -24,6 +25,7 @@ static int find(struct cluster *c, char *err, const char *ps, const char *worker
         }
     }
     assert_int_equal(flags_parse(argc, argv, &f, flags_err), 0);
+    f.by_shards = by_shards;
     err[0] = '\0';
     return cluster_find(&f, tf_config, c, err);
 }
@@ -120,10 +122,17 @@ TEST(test_cluster_flag)
     assert_int_equal(find(&c, err, NULL, NULL, "worker", "1", NULL), 0);
     assert_false(c.chief); /* worker 0 is, though it is not listed */
     cluster_fini(&c);
+    cluster_flag = "ps=a:1;worker=";
+    refused("--cluster has no worker tasks", NULL, NULL, "worker", "2", NULL);
+    by_shards = true; /* who is not listed gets work like the others */
+    assert_int_equal(find(&c, err, NULL, NULL, "worker", "2", NULL), 0);
+    assert_string_equal(c.spec, "ps=a:1;worker=2@unlisted:1");
+    cluster_fini(&c);
+    by_shards = false;
     cluster_flag = "worker=a:1";
-    refused("--cluster has no job ps", NULL, NULL, "worker", "0", NULL);
+    refused("--cluster has no ps tasks: where are they?", NULL, NULL, "worker", "0", NULL);
     cluster_flag = "ps=a:1";
-    refused("--cluster has no job worker", NULL, NULL, "worker", "0", NULL);
+    refused("--cluster has no worker tasks: this process is to be one of them", NULL, NULL, "worker", "0", NULL);
     cluster_flag = "{'ps': ['a:1']";
     refused("--cluster: cluster spec: line 1, column 15", NULL, NULL, "worker", "0", NULL);
     cluster_flag = "@/nonexistent/spec";
@@ -159,7 +168,13 @@ TEST(test_refusals)
     refused("--worker_hosts: /job:worker/task:0: address 'b:1;ps=c:1'", "a:1", "b:1;ps=c:1", "worker", NULL, NULL);
     refused("TF_CONFIG: line 1, column", NULL, NULL, "ps", NULL, "{\"cluster\": ");
     refused("TF_CONFIG: the text is a list, it must be an object", NULL, NULL, "ps", NULL, "[]");
-    refused("cluster: job 'ps' has no tasks", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps\": []}}");
+    refused("TF_CONFIG: its cluster has no ps tasks", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps\": []}}");
+    refused("TF_CONFIG: its cluster has no ps tasks", NULL, NULL, "worker", NULL,
+            "{\"cluster\": {\"ps\": [], \"worker\": [\"b:1\"]}}");
+    refused("TF_CONFIG: its cluster has no worker tasks", NULL, NULL, "worker", NULL,
+            "{\"cluster\": {\"ps\": [\"a:1\"], \"worker\": []}}");
+    refused("--ps_hosts is empty", "", "b:1", "worker", NULL, NULL);
+    refused("--worker_hosts is empty", "a:1", "", "worker", NULL, NULL);
     refused("cluster: /job:ps/task:1 is null, it must be a string", NULL, NULL, "ps", NULL,
             "{\"cluster\": {\"ps\": [\"a:1\", null]}}");
     refused("job name 'ps='", NULL, NULL, "ps", NULL, "{\"cluster\": {\"ps=\": [\"a:1\"]}}");

@@ -71,6 +71,27 @@ TEST(test_reads_a_cluster)
     ps_cluster_spec_free(NULL);
 }
 
+TEST(test_a_job_without_tasks)
+{
+    const char *address = "";
+    int index = 9;
+    ps_cluster_spec *spec = spec_of("ps=a:1;worker="), *same = spec_of("{'ps': ['a:1'], 'worker': {}}");
+    assert_true(ps_cluster_spec_equal(spec, same));
+    assert_int_equal(ps_cluster_spec_job_count(spec), 2);
+    assert_int_equal(ps_cluster_spec_num_tasks(spec, "worker"), 0);
+    assert_int_equal(ps_cluster_spec_num_tasks(spec, "chief"), -1);
+    assert_int_equal(ps_cluster_spec_task_indices(spec, "worker", &index, 1), 0);
+    assert_int_equal(ps_cluster_spec_job_tasks(spec, "worker", &address, 1), 0);
+    assert_null(ps_cluster_spec_task_address(spec, "worker", 0));
+    assert_string_equal(ps_cluster_spec_as_dict(spec), "{\"ps\": [\"a:1\"], \"worker\": {}}");
+    ps_cluster_spec_free(same);
+    same = spec_of("ps=a:1");
+    assert_int_equal(ps_cluster_spec_add_job(same, "worker", ""), PS_OK);
+    assert_true(ps_cluster_spec_equal(spec, same));
+    ps_cluster_spec_free(same);
+    ps_cluster_spec_free(spec);
+}
+
 TEST(test_builds_a_cluster)
 {
     ps_cluster_spec *spec = spec_of(NULL);

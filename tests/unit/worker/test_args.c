@@ -71,6 +71,24 @@ TEST(flags_are_taken_out)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* A job without tasks is as if it were not listed. */
+TEST(a_job_without_tasks)
+{
+    static const char *const lines[] = {"a --ps_hosts h:1 --worker_hosts '' --job_name worker --task_index 3",
+                                        "a --cluster ps=h:1;worker= --job_name worker --task_index 3",
+                                        "a --cluster ps=h:1;chief="};
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        struct line l;
+        ps_session *s = open_line(&l, lines[i] + 2);
+        if (ps_session_status(s) != PS_OK) {
+            fail_msg("%s: %s", lines[i], ps_session_error(s));
+        }
+        assert_int_equal(ps_task_count(s), i < 2 ? 4 : 1); /* a worker that is not listed is one */
+        assert_int_equal(ps_ps_count(s), 1);
+        assert_int_equal(ps_session_close(s), 0);
+    }
+}
+
 /* What the flags ask of the cluster at once fails softly where there is none, and sticks. */
 TEST(flags_that_ask_the_cluster)
 {
@@ -214,6 +232,9 @@ TEST(errors_name_the_flag_and_the_jobs)
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name ps", NULL, "psd", "jobs for it: worker, evaluator");
     bad("--ps_hosts h:1 --worker_hosts h:2 --job_name worker --task_index 1", NULL, "task_index", "1 tasks");
     bad("--ps_hosts h:1 --job_name chief", NULL, "chief", "ps, worker");
+    bad("--ps_hosts ''", NULL, "--ps_hosts is empty", "where are the ps tasks");
+    bad("--cluster ps=;worker=", NULL, "--cluster: it has no tasks", "");
+    bad("--cluster ps=;worker=h:1 --job_name worker", NULL, "job ps has no tasks", "give the target");
     bad("--worker_hosts h:2 --job_name worker", NULL, "--worker_hosts", "--ps_hosts");
     bad("--ps_hosts h:1,h:1", NULL, "--ps_hosts", "h:1");
     bad("--ps_hosts h:1 --worker_hosts h:1 --job_name worker", NULL, "--worker_hosts", "h:1");
