@@ -110,8 +110,10 @@ PS_API ps_status ps_request_stop(ps_session *s);
  * different goals.
  */
 PS_API ps_status ps_add_stop_at_step_hook(ps_session *s, int64_t last_step, int64_t num_steps);
-/** A log line, ev=step_rate, each time that every_steps global steps, or every_seconds, have passed; 0: do not count; both: what
- *  comes first. It has the global steps per second of all workers, and those of this session. */
+/** A log line, ev=step_rate, each time that every_steps global steps, or every_seconds, have passed since the session's first
+ * step or the line before; 0: do not count; both: what comes first. So with 100 steps the lines of one worker are at 101, 201 and
+ * so on. It has the global steps per second of all workers, and those of this session. Source  TF 1.15
+ * python/training/basic_session_run_hooks.py StepCounterHook, SecondOrStepTimer. */
 PS_API ps_status ps_add_step_counter_hook(ps_session *s, int64_t every_steps, double every_seconds);
 /** A log line, ev=step_values, after the first step and then as often, with the last values of these names that were said since
  *  the line before. count 0: of all names. names borrows. */

@@ -439,9 +439,9 @@ static void lines_of_the_log(void **state)
         }
         assert_int_equal(step(&k), PS_OK);
     }
-    assert_int_equal(lines(&k, "ev=step_rate"), 2); /* behind steps 3 and 6 */
-    assert_non_null(strstr(k.log, "ev=step_rate global_step=3 global_steps_per_second="));
-    assert_non_null(strstr(k.log, "ev=step_rate global_step=6 global_steps_per_second="));
+    assert_int_equal(lines(&k, "ev=step_rate"), 2); /* behind steps 4 and 7: as TensorFlow counts, from the first step on */
+    assert_non_null(strstr(k.log, "ev=step_rate global_step=4 global_steps_per_second="));
+    assert_non_null(strstr(k.log, "ev=step_rate global_step=7 global_steps_per_second="));
     assert_int_equal(lines(&k, "ev=step_values"), 3); /* 1, 4, 7 */
     assert_non_null(strstr(k.log, "ev=step_values global_step=1 loss=9\n"));
     assert_non_null(strstr(k.log, "ev=step_values global_step=4 loss=6 accuracy=nan\n"));

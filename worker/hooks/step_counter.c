@@ -2,8 +2,10 @@
 /*
  * Steps per second in the log.
  *
- * Happy path: from one line to the next, the global steps of all workers and the steps of this session, over the time. Failure
- * mode: the global step has gone back, because the model was lost: that line is left out, and the time begins again.
+ * Happy path: the time begins behind the session's first step, as TensorFlow's StepCounterHook has it: what only a first step
+ * does (connections, buffers) is in no rate. From one line to the next, the global steps of all workers and the steps of this
+ * session, over the time. Failure mode: the global step has gone back, because the model was lost: that line is left out, and the
+ * time begins again.
  */
 #include "hooks.h"
 
@@ -14,16 +16,6 @@ struct counter {
     int64_t own;    /* steps of this session since the time began */
     double began_s; /* when it did */
 };
-
-static ps_status on_created(void *ctx, ps_session *s)
-{
-    struct counter *h = ctx;
-    if (!h->every.begun) {
-        psi_every_begin(&h->every, ps_global_step(s), psi_io_now_ms());
-        h->began_s = psi_every_seconds_now();
-    }
-    return PS_OK;
-}
 
 static const char *rate(char buf[32], int64_t steps, double seconds)
 {
@@ -41,7 +33,7 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
     if (!psi_every_due(&h->every, step, psi_io_now_ms())) {
         return PS_OK;
     }
-    if (step >= before.last_step) {
+    if (before.begun && step >= before.last_step) {
         char all[32];
         char own[32];
         const double seconds = now_s - h->began_s;
@@ -56,8 +48,7 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
 
 ps_status ps_add_step_counter_hook(ps_session *s, int64_t every_steps, double every_seconds)
 {
-    static const struct psi_hook hook = {.name = "step_counter",
-                                         .hook = {.after_create_session = on_created, .after_run = on_step}};
+    static const struct psi_hook hook = {.name = "step_counter", .hook = {.after_run = on_step}};
     struct counter h = {.own = 0};
     struct psi_err err = {0};
     PSI_IGNORE(psi_every_init(&h.every, every_steps, every_seconds, &err)); /* err has it */
