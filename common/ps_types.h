@@ -123,12 +123,17 @@ typedef struct ps_shape {
     int64_t dims[PS_RANK_MAX];
 } ps_shape;
 
-/** The shape with the given dimensions; the first negative one ends the list. Any thread. ps_shape_of(-1, ...) is a scalar.
- *  More than PS_RANK_MAX dimensions cannot be written; PS_SHAPE() refuses them at compile time. */
+/** Ends the dimensions of ps_shape_of(): no dimension is it. */
+#define PS_SHAPE_END INT64_MIN
+/** The shape with the given dimensions; the first PS_SHAPE_END ends the list. Any thread. PS_SHAPE(n, 10) has two dimensions
+ *  whatever n is: what takes the shape refuses a negative one, as -1 of a size that is not known, with a text. More than
+ *  PS_RANK_MAX dimensions cannot be written; PS_SHAPE() refuses them at compile time. */
 PS_API ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int64_t d4, int64_t d5, int64_t d6, int64_t d7);
-#define PS_SHAPE(...) PSI_SHAPE8(__VA_ARGS__, -1, -1, -1, -1, -1, -1, -1, -1, 0)
+#define PS_SHAPE(...)                                                                                                            \
+    PSI_SHAPE8(__VA_ARGS__, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END,    \
+               PS_SHAPE_END, 0)
 #define PSI_SHAPE8(a, b, c, d, e, f, g, h, ...) ps_shape_of(a, b, c, d, e, f, g, h)
-#define PS_SCALAR ps_shape_of(-1, -1, -1, -1, -1, -1, -1, -1)
+#define PS_SCALAR PS_SHAPE(PS_SHAPE_END)
 
 /** Name of a status in upper case ("FAILED_PRECONDITION"); never NULL. Any thread. */
 PS_API const char *ps_status_name(ps_status st);

@@ -27,7 +27,7 @@ ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int64_t d4,
 {
     const int64_t dims[PS_RANK_MAX] = {d0, d1, d2, d3, d4, d5, d6, d7};
     ps_shape shape = {0};
-    while (shape.rank < PS_RANK_MAX && dims[shape.rank] >= 0) {
+    while (shape.rank < PS_RANK_MAX && dims[shape.rank] != PS_SHAPE_END) {
         shape.dims[shape.rank] = dims[shape.rank];
         shape.rank++;
     }

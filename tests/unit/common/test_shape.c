@@ -40,8 +40,8 @@ TEST(test_check)
         {PS_SHAPE(most / 4, 0, 5), "more than"},
         {PS_SHAPE(0, INT64_C(1) << 62, INT64_C(1) << 62), "more than"}, /* so nobody multiplies the last two */
         {PS_SHAPE(INT64_C(1) << 62, INT64_C(1) << 62, 0), "more than"},
-        {{.rank = 1, .dims = {-1}}, "shape (-1,): dimension 0 is -1; a dimension must be known, 0 or more"},
-        {{.rank = 2, .dims = {0, -1}}, "dimension 1 is -1"},
+        {PS_SHAPE(-1), "shape (-1,): dimension 0 is -1; a dimension must be known, 0 or more"},
+        {PS_SHAPE(0, -1), "dimension 1 is -1"},
         {PS_SHAPE(most - 1), NULL},
         {PS_SHAPE(most), NULL},
         {PS_SHAPE(most + 1), "more than 2199023255552 elements"},

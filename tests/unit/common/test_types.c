@@ -16,10 +16,17 @@ TEST(test_shape_of)
     s = PS_SHAPE(1, 2, 3, 4, 5, 6, 7, 8);
     assert_int_equal(s.rank, PS_RANK_MAX);
     assert_int_equal(s.dims[7], 8);
-    s = PS_SHAPE(3, -1, 5);
+    s = PS_SHAPE(3, PS_SHAPE_END, 5);
     assert_int_equal(s.rank, 1);
     s = PS_SHAPE(0);
     assert_int_equal(s.rank, 1);
+    s = PS_SHAPE(-1, 10); /* a size that is not known is no end of the dimensions: the shape would be a scalar's */
+    assert_int_equal(s.rank, 2);
+    assert_true(s.dims[0] == -1 && s.dims[1] == 10);
+    s = PS_SHAPE(10, -1);
+    assert_int_equal(s.rank, 2);
+    s = PS_SCALAR;
+    assert_int_equal(s.rank, 0);
 }
 
 TEST(test_elements)
