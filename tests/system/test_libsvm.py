@@ -137,7 +137,7 @@ class Alone(Sparse):
         one = self.file("one", "7 1:1\n" * 100)
         self.refused("--serial", "1", "--data", "libsvm:" + one, says=["all labels are 7: there is nothing to tell apart"])
         self.refused("--serial", "1", "--data", "libsvm:" + self.file("ages", "".join("%d.5 1:1\n" % i for i in range(200))),
-                     says=[":101: 100.5 is the label number 101", "no measurements (regression)"])
+                     says=[":21: 20.5 is the label number 21", "no measurements (regression)"])
         self.refused("--serial", "1", "--data", "digits", "--libsvm_base", "0", says=["--libsvm_base is of sparse text"], code=2)
 
     def test_checkpoint(self):
@@ -200,6 +200,30 @@ class Together(Sparse):
         self.assertIn("continuing", out)
         out = self.train("--data", "libsvm:" + fours.replace("fours", "label"), "--epochs", "1", "--fresh")  # and --fresh forgets it
         self.assertIn("labels 3, 4 are classes 0, 1; 1 features, indices from 1", out)
+
+    def test_evaluator(self):
+        """An evaluator takes labels, base and features of the model that trainers make meanwhile."""
+        fours = self.file("fours", "".join("4 1:0.1 4:1.5\n" for _ in range(20)))
+        worker = "127.0.0.1:%d" % free_port()
+        flags = ["--ps_hosts", self.cluster.hosts, "--worker_hosts", worker, "--model", "softmax", "--learning_rate", "0.5"]
+        evaluator = subprocess.Popen([PSTRAIN, *flags, "--job_name", "evaluator", "--task_index", "0", "--data",
+                                      "libsvm:%s,%s" % (fours, fours), "--eval_every", "1"], stdout=subprocess.PIPE, encoding="utf-8")
+        try:
+            code, out, err = run(PSTRAIN, *flags, "--job_name", "worker", "--task_index", "0", "--data", "libsvm:" + self.first,
+                                 "--epochs", "20")
+            self.assertEqual(code, 0, out + err)
+            out = ""
+            for line in evaluator.stdout:
+                out += line
+                if " global_step 160" in line:
+                    break
+            evaluator.terminate()
+            evaluator.communicate()
+        finally:
+            evaluator.kill()
+            evaluator.wait()
+        self.assertIn("labels 2, 4 are classes 0, 1; 6 features, indices from 0 (as the model's)", out)
+        self.assertEqual(self.accuracy(out[out.rindex("test accuracy"):]), 1.0)
 
     def test_two_workers(self):
         """The second worker's file has one of the labels and fewer features."""

@@ -100,8 +100,29 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
 
 /* ---- files ---- */
 
+/* Archives and compressed files that zlib takes for plain ones: what each is and what makes a file of it that is read. */
+static const char *remedy_of(const uint8_t *head, size_t n)
+{
+    static const struct {
+        const char *magic, *says;
+    } kinds[] = {{"BZh", "bzip2: bunzip2 it, or bzcat it into gzip"},
+                 {"\xfd"
+                  "7zXZ",
+                  "xz: unxz it, or xzcat it into gzip"},
+                 {"\x28\xb5\x2f\xfd", "zstd: unzstd it, or zstdcat it into gzip"},
+                 {"PK\x03\x04", "a zip archive: unzip it"},
+                 {"\x1f\x9d", "compress's .Z: uncompress it"}};
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        if (n >= strlen(kinds[i].magic) && memcmp(head, kinds[i].magic, strlen(kinds[i].magic)) == 0) {
+            return kinds[i].says;
+        }
+    }
+    return NULL;
+}
+
 int data_file_open(struct data_file *file, const char *path, char *err)
 {
+    uint8_t head[8];
     struct stat st;
     memset(file, 0, sizeof(*file));
     file->path = path;
@@ -115,6 +136,12 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
         close(fd);
         return cli_error(err, "%s: not a regular file", path);
+    }
+    ssize_t got = pread(fd, head, sizeof(head), 0);
+    const char *remedy = got > 0 ? remedy_of(head, (size_t)got) : NULL; /* a file that cannot be read says so below */
+    if (remedy != NULL) {
+        close(fd);
+        return cli_error(err, "%s: plain files and gzip are read, this is %s", path, remedy);
     }
     file->stored_bytes = st.st_size;
     file->gz = gzdopen(fd, "rb");

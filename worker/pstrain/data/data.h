@@ -152,7 +152,8 @@ struct data_file {
     int plain;            /* 1: not compressed */
 };
 
-/** 0; 1 if there is no such file (err says so too); -1. path must outlive the file. */
+/** 0; 1 if there is no such file (err says so too); -1, also of files that are compressed in another way. path must outlive the
+ * file. */
 int data_file_open(struct data_file *file, const char *path, char *err);
 /** Exactly bytes bytes of what, or an error with the position. */
 int data_file_read(struct data_file *file, void *buf, size_t bytes, const char *what, char *err);

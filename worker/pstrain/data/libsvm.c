@@ -27,7 +27,7 @@ enum {
     LINE_BYTES_FIRST = 64 << 10,
     LINE_BYTES_MAX = 16 << 20, /* a million values */
     CLASSES_MAX = 65536,
-    FRACTIONS_MAX = 100,       /* classes where not all labels are whole numbers; a regression has more different labels */
+    FRACTIONS_MAX = 20,        /* classes where not all labels are whole numbers; a regression has more different labels */
     INDEX_MAX = INT32_MAX - 1, /* 8 GiB of weights for one output; see WEIGHTS_MAX of input.h */
     PROGRESS_ROWS = 1 << 12,
     SPLIT_SEED = 20160101, /* of the test examples where no file has them */
