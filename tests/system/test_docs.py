@@ -80,6 +80,7 @@ class Readme(Place):
         self.assertEqual(["%.1f" % g for g in got], ["%.1f" % float(s) for s in said.groups()])
 
 
+NETWORK_OF_ITS_OWN = run("unshare", "-rn", "true")[0] == 0
 ROOT_OF_ITS_OWN = run("unshare", "-r", "true")[0] == 0
 
 
@@ -97,11 +98,114 @@ class Install(Place):
             file.write("/usr/local/lib\n")
         ldconfig = ["unshare", "-r", "/sbin/ldconfig", "-r", root]
         listed = subprocess.run([*ldconfig, "-p"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False).stdout
-        self.assertNotIn("libpsworker.so.0", listed)
+        self.assertNotIn("libpsworker.so.", listed)
         subprocess.run(ldconfig, check=True)
         listed = subprocess.run([*ldconfig, "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
-        for name in ("libpsd.so.0", "libpsworker.so.0"):
-            self.assertRegex(listed, r"%s .* => /usr/local/lib/%s" % (re.escape(name), re.escape(name)))
+        for name in ("libpsd", "libpsworker"):
+            self.assertRegex(listed, r"%s\.so\.([0-9]+) .* => /usr/local/lib/%s\.so\.\1\n" % (name, name))
+
+
+class Ssh(Place):
+    """The lines below "Over ssh"."""
+
+    def setUp(self):
+        super().setUp()
+        text = page("docs/OPERATIONS.md")
+        self.text = text[text.index("## Over ssh"):text.index("## systemd")]
+        on, self.forwards = "", []  # (port here, port there, whose, on which host)
+        for line in block(self.text, "").splitlines()[1:]:
+            here, there, whose, where = re.fullmatch(r"\$TUNNEL -L 127\.0\.0\.1:(\d+):127\.0\.0\.1:(\d+) (\S+)\.example(?: +# on (.*))?", line).groups()
+            on = where or on
+            self.forwards.append((here, there, whose, on))
+
+    def test_ssh_understands_them(self):
+        if run("ssh", "-V")[0] != 0:
+            self.skipTest("ssh is not installed")
+        lines = block(self.text, "")
+        self.assertEqual(lines.count("$TUNNEL -L"), len(self.forwards))
+        out = self.shell(lines.replace("ssh -N", "ssh -G -F none -N"), self.folder)
+        for here, there, _, _ in self.forwards:
+            self.assertIn("localforward [127.0.0.1]:%s [127.0.0.1]:%s\n" % (here, there), out)
+        self.assertIn("exitonforwardfailure yes", out)
+
+    @unittest.skipUnless(NETWORK_OF_ITS_OWN, "no namespace for a network can be made")
+    def test_three_hosts(self):
+        """ps0, ps1 and one that trains and asks: each with the ports that the page gives it, and no other way to the others."""
+        conf = os.path.join(self.folder, "psd.conf")
+        lines = re.search(r"```\n(.*?)```", self.text, re.S).group(1)
+        with open(conf, "w", encoding="utf-8") as file:
+            file.write(re.sub(r"(?m)^ +", "", lines))
+        ports = {whose: there for _, there, whose, _ in self.forwards}
+        hosts = re.search(r"ps_hosts = (\S+)", lines).group(1)
+        self.assertEqual(hosts, "127.0.0.1:%s,127.0.0.1:%s" % (ports["ps0"], ports["ps1"]))
+        alone = [sys.executable, "-B", os.path.join(ROOT, "tests/system/alone.py"), self.folder]
+
+        def host(name, served, *command):
+            forwarded = ",".join(here for here, _, _, on in self.forwards if re.match(name + r"\b", on))
+            return ["unshare", "-rn", *alone, served, forwarded, *command]
+        tasks = []
+        try:
+            for i, name in enumerate(("ps0", "ps1")):
+                tasks.append(subprocess.Popen(host(name, ports[name], path("bin/psd"), "--config", conf, "--task_index", str(i), "--log_level", "warn"),
+                                              stdout=subprocess.PIPE, text=True, preexec_fn=die_with_parent))
+            for task in tasks:
+                self.assertTrue(task.stdout.readline().startswith("ready:"))
+            workers = re.search(r"worker_hosts = (\S+),", lines).group(1)
+            train = "%s --ps_hosts %s --worker_hosts %s --job_name worker --task_index 0 --steps 50 && exec %s -t 127.0.0.1:%s status" % (
+                PSTRAIN, hosts, workers, PSCTL, ports["ps0"])
+            code, out, err = run(*host("each host of a worker", "-", "bash", "-c", train))
+            self.assertEqual(code, 0, out + err)
+            self.assertEqual(len(re.findall(r"(?m)^/job:ps/task:[01] .* up ", out)), 2, out)
+            # without its second line the host reaches one of them
+            code, out, err = run("unshare", "-rn", *alone, "-", ports["ps0"], PSCTL, "-t", "127.0.0.1:" + ports["ps0"], "--timeout", "2s", "status")
+            self.assertEqual(code, 1, out + err)
+            self.assertEqual(len(re.findall(r"(?m)^/job:ps/task:[01] .* up ", out)), 1, out)
+        finally:
+            for task in tasks:
+                task.kill()
+                task.communicate()
+
+
+class Restarts(Place):
+    """The table below "What is to be started again"."""
+
+    def setUp(self):
+        super().setUp()
+        text = page("docs/OPERATIONS.md")
+        text = text[text.index("### What is to be started again"):text.index("### The unit")]
+        self.text = text
+        self.again = {int(status): again.split(":")[0].split(",")[0].strip() == "yes"
+                      for status, again in re.findall(r"(?m)^\| ([0-9]) \|.*\| ([^|]+) \|$", text)}
+
+    def test_the_unit_does_it(self):
+        with open(os.path.join(ROOT, "scripts/systemd/psd@.service"), encoding="utf-8") as file:
+            unit = file.read()
+        self.assertIn("\nRestart=on-failure\n", unit)
+        never = [int(n) for n in re.search(r"(?m)^RestartPreventExitStatus=(.*)$", unit).group(1).split()]
+        self.assertEqual(self.again, {status: status != 0 and status not in never for status in range(5)})
+        self.assertIn("`exitcodes=%s`" % ",".join(str(s) for s in sorted(s for s in self.again if not self.again[s])), self.text)
+
+    def test_statuses(self):
+        """Those that a test can have at will: 3 and 4 are in test_signals.py and test_checkpoint.py."""
+        self.assertEqual(run(path("bin/psd"), "--lease", "x")[0], 2)
+        self.assertEqual(run(PSTRAIN, "--no_such_flag")[0], 2)
+        self.assertEqual(run(path("bin/psd"), "--ps_hosts", "127.0.0.1:%d" % free_port(), "--checkpoint_dir", os.path.join(self.folder, "not", "there"))[0], 1)
+        with Cluster(1) as c:
+            flags = ("--ps_hosts", c.hosts, "--worker_hosts", "127.0.0.1:%d" % free_port(), "--job_name", "worker", "--task_index", "0")
+            self.assertEqual(run(PSTRAIN, *flags, "--steps", "1")[0], 0)
+            self.assertEqual(run(PSTRAIN, *flags, "--steps", "5", "--warm_start", "/not/there")[0], 1)
+            self.assertEqual(run(PSCTL, "-t", c.addresses[0], "shutdown", "--all", "--yes")[0], 0)
+            self.assertEqual(c.tasks[0].wait(60), 0)
+
+
+class InAnIncident(unittest.TestCase):
+    def test_lines_fit(self):
+        """What is read in an incident fits a terminal of 160 columns."""
+        for name, begin, end in (("docs/OPERATIONS.md", "## Upgrade", "## Settings"),):
+            text = page(name)
+            part = text[text.index("\n" + begin):text.index("\n" + end)]
+            self.assertGreater(part.count("\n|"), 15)
+            self.assertEqual([line for line in part.split("\n") if len(line) > 160], [])
 
 
 if __name__ == "__main__":
