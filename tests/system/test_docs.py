@@ -3,6 +3,7 @@
 # test-timeout: 300
 """What README.md and docs/OPERATIONS.md tell people to type, typed: the lines are read from the page, and only ports, places and host
 names are other ones."""
+import contextlib
 import json
 import os
 import re
@@ -105,6 +106,81 @@ class Install(Place):
             self.assertRegex(listed, r"%s\.so\.([0-9]+) .* => /usr/local/lib/%s\.so\.\1\n" % (name, name))
 
 
+@contextlib.contextmanager
+def saving(folder, *flags):
+    """Two ps tasks with checkpoints beneath this folder."""
+    c = Cluster(2)
+    try:
+        for task in (0, 1):
+            c.start(task, "--checkpoint_dir", folder, *flags)
+        yield c
+    finally:
+        c.__exit__()
+
+
+class Backup(Place):
+    """The recipe below "A backup while psd runs"."""
+
+    def setUp(self):
+        super().setUp()
+        text = page("docs/OPERATIONS.md")
+        text = text[text.index("### A backup while psd runs"):]
+        self.save, self.recipe = block(text, ""), block(text, "On the host of each ps task")
+        self.assertIn("psctl -t ps0.example:2222 checkpoint save", self.save)
+
+    def copy(self, number, source, to, **env):
+        line = re.search(r"(?m)^N=12 FROM=\S+ TO=\S+$", self.recipe).group(0)
+        lines = self.recipe.replace(line, "N=%d FROM=%s TO=%s" % (number, source, to))
+        return run("bash", "-e", "-c", lines, env=env)
+
+    def test_while_it_trains(self):
+        live, backup = os.path.join(self.folder, "live"), os.path.join(self.folder, "backup")
+        os.mkdir(live)
+        with saving(live, "--checkpoint_seconds", "0", "--checkpoint_steps", "50", "--max_to_keep", "3") as c:
+            flags = ("--ps_hosts", c.hosts, "--worker_hosts", "127.0.0.1:%d" % free_port(), "--job_name", "worker", "--task_index", "0")
+            with subprocess.Popen([PSTRAIN, *flags, "--steps", "1000000"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                                  preexec_fn=die_with_parent) as trainer:
+                while run(PSCTL, "-t", c.addresses[0], "get", "global_step")[0] != 0:
+                    self.assertIsNone(trainer.poll())
+                number, copied = 0, False
+                while number < 6 or not copied:  # others have gone by then. A newer number, as the text says, where training was so fast that it is gone already
+                    code, out, err = run("bash", "-c", self.save.replace("ps0.example:2222", c.addresses[0]), env={"PATH": path("bin") + ":" + os.environ["PATH"]})
+                    self.assertEqual(code, 0, err)
+                    number = int(re.search(r"checkpoint ([0-9]+)", out).group(1))
+                    listed = json.loads(run(PSCTL, "-t", c.addresses[0], "checkpoint", "list", "--json")[1])["checkpoints"]
+                    copied = [self.copy(number, os.path.join(live, "ps-%d" % i), os.path.join(backup, "ps-%d" % i))[0] for i in (0, 1)] == [0, 0]
+                    step = [i["step"] for i in listed if i["number"] == number]
+                    copied = copied and number >= 6 and step != []
+                    if not copied:
+                        subprocess.run(["rm", "-rf", backup], check=True)
+                trainer.kill()
+        for task in ("ps-0", "ps-1"):
+            os.chmod(os.path.join(backup, task), 0o700)
+            self.assertEqual(os.listdir(os.path.join(backup, task)), ["%020d" % number])
+        with saving(backup, "--checkpoint_seconds", "0") as c:
+            self.assertEqual(json.loads(run(PSCTL, "-t", c.addresses[0], "get", "global_step", "--json")[1])["values"], step)
+            status = json.loads(run(PSCTL, "-t", c.addresses[0], "checkpoint", "list", "--json")[1])["checkpoints"]
+            self.assertEqual([(i["number"], i["state"], i["step"]) for i in status], [(number, "saved", step[0])])
+            code, out, err = run(PSCTL, "-t", c.addresses[0], "checkpoint", "verify", str(number))
+            self.assertEqual(code, 0, out + err)
+            self.assertEqual(run(PSTRAIN, "--ps_hosts", c.hosts, "--eval")[0], 0)
+
+    def test_what_is_removed_meanwhile(self):
+        """The copy fails, however much of it is there."""
+        source, to, tools = (os.path.join(self.folder, n) for n in ("ps-0", "copy", "tools"))
+        place = os.path.join(source, "%020d" % 7)
+        os.makedirs(place)
+        os.mkdir(tools)
+        with open(os.path.join(place, "manifest"), "w", encoding="utf-8") as file:
+            file.write("x")
+        self.assertEqual(self.copy(7, source, to)[0], 0)
+        self.assertNotEqual(self.copy(8, source, to)[0], 0)
+        with open(os.path.join(tools, "cp"), "w", encoding="utf-8") as file:
+            file.write('#!/bin/sh\n/bin/cp "$@" && mv "%s" "%s.tmp"\n' % (place, place))
+        os.chmod(os.path.join(tools, "cp"), 0o700)
+        self.assertNotEqual(self.copy(7, source, to, PATH=tools + ":" + os.environ["PATH"])[0], 0)
+
+
 class Ssh(Place):
     """The lines below "Over ssh"."""
 
@@ -201,7 +277,8 @@ class Restarts(Place):
 class InAnIncident(unittest.TestCase):
     def test_lines_fit(self):
         """What is read in an incident fits a terminal of 160 columns."""
-        for name, begin, end in (("docs/OPERATIONS.md", "## Upgrade", "## Settings"),):
+        for name, begin, end in (("docs/OPERATIONS.md", "## Checkpoints", "## More of export"), ("docs/DURABILITY.md", "7.2. ", "7.3. "),
+                                 ("docs/OPERATIONS.md", "## Upgrade", "## Settings")):
             text = page(name)
             part = text[text.index("\n" + begin):text.index("\n" + end)]
             self.assertGreater(part.count("\n|"), 15)
