@@ -177,6 +177,18 @@ struct psd_effect_node {
 
 struct psd_pull_out;
 
+/* A log line that is not written yet: base/batch.c. */
+struct psd_batch {
+    /* volatile: */
+    int level;
+    uint32_t count;          /* variables; 0: there is no such line */
+    const char *event, *key; /* constants; key: of detail */
+    uint64_t begun_ms, last_ms;
+    char peer[96];
+    char var[PS_NAME_BYTES_MAX + 1]; /* the first one */
+    char detail[256];
+};
+
 struct psd_task {
     /* remembered: */
     uint64_t position; /* of the last change */
@@ -196,6 +208,7 @@ struct psd_task {
     char name[PSI_TASK_NAME_MAX];
     uint64_t random_key[2], random_count;
     uint64_t now_ms, started_ms, last_tick_ms;
+    struct psd_batch batch;
     uint64_t record_cursor; /* of records, where the next tick looks on */
     uint64_t life, durable;
     struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */

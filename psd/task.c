@@ -407,6 +407,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
     psd_source_tick(t);
     psd_saves_tick(t);
     psd_starts_tick(t);
+    psd_batch_tick(t);
     settle(t);
     if (now_ms - t->rate_at_ms >= 1000) {
         double seconds = (double)(now_ms - t->rate_at_ms) / 1000.0;
@@ -422,6 +423,7 @@ void psd_task_tick(struct psd_task *t, uint64_t now_ms)
 void psd_task_drain(struct psd_task *t)
 {
     t->draining = true;
+    psd_batch_end(t);
     psd_queues_drain(t);
     psd_save_drain(t);
     psd_saves_last(t);

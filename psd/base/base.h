@@ -64,6 +64,15 @@ void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const 
 /** Which other process says that it is p: "" when none has for a while. */
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
+/* ---- batch.c: one log line of what one call does to many variables ---- */
+/** Count a variable in the line of this event, peer and detail, which is begun where the last such call was about another one.
+ * event and the key of detail: constants; the rest is copied. detail: PSI_KV() of a text. */
+void psd_log_batch(struct psd_task *t, enum psi_log_level level, const char *event, const char *peer, const char *var,
+                   struct psi_kv detail);
+/** Write the line that is begun, if there is one. */
+void psd_batch_end(struct psd_task *t);
+void psd_batch_tick(struct psd_task *t);
+
 /* A frame that asks for something, whole. */
 struct psd_request {
     struct ps_frame_header header;

@@ -14,6 +14,8 @@
 
 #include "psd/rpc/rpc.h"
 
+#include <stdio.h>
+
 enum { RETRY_MS = 50, ASKED_MS = 2000 /* many retries */, HOLD_MS = 1000 };
 
 /* At least as many members live as close a round, or a round is being closed. */
@@ -56,6 +58,12 @@ static ps_status ask(struct psd_task *t, struct psd_group *g, const struct psd_r
     if (!closes && (!goes_on(g) || waits_for_asker(g, asker))) {
         g->hold_until_ms = t->now_ms + HOLD_MS;
         return PS_OK;
+    }
+    if (g->rate_asked.token != want->token) { /* else it is asked again, and waits for the same round */
+        char who[96], rate[32];
+        PSI_IGNORE(snprintf(rate, sizeof(rate), "%g", want->rate)); /* fits */
+        psd_log(t, PSI_LOG_INFO, "rate_asked", PSI_KV("peer", psd_record_text(asker, who, sizeof(who))),
+                PSI_KV("container", g->container), PSI_KV("round", g->round), PSI_KV("rate", rate));
     }
     g->rate_asked = *want;
     return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_NOT_READY,

@@ -49,7 +49,7 @@ void psd_starts_name_own(struct psd_task *t, const char *container)
         const struct psd_name *n = psd_directory_find(&t->names, container, v->name);
         struct psi_err err;
         if (n != NULL && n->owner != t->peers[t->self].index) {
-            psd_log(t, PSI_LOG_ERROR, "name_elsewhere", PSI_KV("var", v->name), PSI_KV("msg", "it is elsewhere"));
+            psd_log_batch(t, PSI_LOG_ERROR, "name_elsewhere", t->name, v->name, PSI_KV("msg", "it is elsewhere"));
             psd_drop_here(t, v);
         } else if (name(t, v, &err) != PS_OK) {
             t->starts->unnamed = true;

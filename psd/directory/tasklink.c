@@ -329,8 +329,9 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             name.name.size = item.name.size;
             memcpy(name.name.bytes, item.name.bytes, item.name.size);
             psd_list_add(&l, &ps_v1_NameItem_msg, &name);
-            psd_log(t, PSI_LOG_WARN, "name_elsewhere", PSI_KV("peer", c->text),
-                    PSI_KV_BYTES("var", item.name.bytes, item.name.size), PSI_KV("msg", "dropped there"));
+            char text[PS_NAME_BYTES_MAX + 1];
+            psd_hello_text((const pb_bytes_array_t *)(const void *)&item.name, text, sizeof(text));
+            psd_log_batch(t, PSI_LOG_WARN, "name_elsewhere", c->text, text, PSI_KV("msg", "dropped there"));
         }
     }
     if ((r->header.flags & PS_FLAG_MORE) != 0) {
@@ -338,6 +339,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         return;
     }
     psd_list_end(&l);
+    psd_batch_end(t);
     if (c->closing) {
         return;
     }
@@ -651,13 +653,14 @@ void psd_rpc_list_answer(struct psd_task *t, struct psd_conn *c, const struct ps
         list_drops(c);
         const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
         if (v != NULL) {
-            psd_log(t, PSI_LOG_WARN, "name_elsewhere", PSI_KV("var", name), PSI_KV("msg", "dropped here"));
+            psd_log_batch(t, PSI_LOG_WARN, "name_elsewhere", c->text, name, PSI_KV("msg", "dropped here"));
             psd_drop_here(t, v);
         }
     }
     if ((r->header.flags & PS_FLAG_MORE) != 0) {
         return;
     }
+    psd_batch_end(t);
     if (!list_over(c)) {
         send_list(t, c); /* nothing of that is left */
     } else {

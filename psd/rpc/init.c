@@ -79,8 +79,8 @@ static ps_status decide_init(struct psd_task *t, struct psd_conn *c, const struc
     }
     if ((runs || m.chief_number != 0) && !psi_optimizer_equal(&m.variable->optimizer, &m.optimizer)) {
         char text[PSI_OPTIMIZER_TEXT_MAX];
-        psd_log(t, PSI_LOG_INFO, "hyperparameters", PSI_KV("var", m.variable->name),
-                PSI_KV("now", psi_optimizer_format(&m.optimizer, text, sizeof(text))));
+        psd_log_batch(t, PSI_LOG_INFO, "hyperparameters", c->text, m.variable->name,
+                      PSI_KV("now", psi_optimizer_format(&m.optimizer, text, sizeof(text))));
     }
     *out = (struct psd_change){.kind = PSD_CHANGE_INIT,
                                .init = {.record = c->record,

@@ -317,6 +317,11 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
     if (psd_progress_streams(p)) {
         psd_variable_capture(v, m->scale, &p->scalars);
     }
+    if (p->kind == PSD_ASSIGN && record->job[0] == '\0') { /* an operator: a worker assigns as part of its training */
+        char who[96];
+        psd_log_batch(t, PSI_LOG_INFO, "assign_asked", psd_record_text(record, who, sizeof(who)), v->name,
+                      PSI_KV("container", v->container->name));
+    }
     struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = record, .reserved = p}};
     psd_commit(t, &c);
     return PS_OK;

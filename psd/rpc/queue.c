@@ -327,6 +327,10 @@ void psd_rpc_queue_close(struct psd_task *t, struct psd_conn *c, const struct ps
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "accumulator '%s' at %s is never closed", v->name, t->name);
     }
     w->queue.cancel = m.cancel;
+    if (st == PS_OK) {
+        psd_log(t, PSI_LOG_INFO, "queue_close_asked", PSI_KV("peer", c->text), PSI_KV("container", v->container->name),
+                PSI_KV("queue", v->name), PSI_KV("cancel", m.cancel));
+    }
     if (st != PS_OK) {
         refuse(t, w, &err);
     } else if (m.cancel) {

@@ -71,8 +71,7 @@ ps_status psd_rate_check(double rate, struct psi_err *err)
                : psi_fail(err, PS_INVALID_ARGUMENT, "learning rate %g: it must be finite and > 0", rate);
 }
 
-/* Set the rate of v, without a log line. False: v has it already. */
-static bool change(struct psd_task *t, const struct psd_variable *v, double rate)
+bool psd_rate_change(struct psd_task *t, const struct psd_variable *v, double rate)
 {
     const struct psd_change c = {.kind = PSD_CHANGE_RATE, .rate = {.variable = v, .rate = rate}};
     if (memcmp(&v->rate, &rate, sizeof(rate)) == 0) {
@@ -82,11 +81,19 @@ static bool change(struct psd_task *t, const struct psd_variable *v, double rate
     return true;
 }
 
-void psd_rate_change(struct psd_task *t, const char *peer, const struct psd_variable *v, double rate)
+void psd_rate_log(struct psd_task *t, const char *peer, const char *container, uint64_t changed, double rate)
+{
+    char text[32];
+    PSI_IGNORE(snprintf(text, sizeof(text), "%g", rate)); /* fits */
+    psd_log(t, PSI_LOG_INFO, rate == 0 ? "rate_cleared" : "rate_set", PSI_KV("peer", peer), PSI_KV("container", container),
+            PSI_KV("variables", changed), PSI_KV("rate", text));
+}
+
+static void change_one(struct psd_task *t, const char *peer, const struct psd_variable *v, double rate)
 {
     ps_optimizer with = v->optimizer;
     char text[PSI_OPTIMIZER_TEXT_MAX];
-    if (!change(t, v, rate)) {
+    if (!psd_rate_change(t, v, rate)) {
         return;
     }
     with.learning_rate = rate == 0 ? with.learning_rate : rate;
@@ -102,7 +109,7 @@ static ps_status set_one(struct psd_task *t, const struct psd_conn *c, const str
         ps_status st = psd_target_check(t, v, false, err);
         st = st == PS_OK ? check(t, v, s->rate, err) : st;
         if (st == PS_OK) {
-            psd_rate_change(t, c->text, v, s->rate);
+            change_one(t, c->text, v, s->rate);
         }
         return st;
     }
@@ -136,7 +143,7 @@ static ps_status set_all(struct psd_task *t, const struct psd_conn *c, const str
                 continue; /* queues too */
             }
             if (pass == 1) {
-                changed += change(t, v, rate);
+                changed += psd_rate_change(t, v, rate);
                 ++*out_count;
                 continue;
             }
@@ -147,10 +154,7 @@ static ps_status set_all(struct psd_task *t, const struct psd_conn *c, const str
         }
     }
     if (changed > 0) {
-        char text[32];
-        PSI_IGNORE(snprintf(text, sizeof(text), "%g", rate)); /* fits */
-        psd_log(t, PSI_LOG_INFO, rate == 0 ? "rate_cleared" : "rate_set", PSI_KV("peer", c->text), PSI_KV("container", in->name),
-                PSI_KV("variables", changed), PSI_KV("rate", text));
+        psd_rate_log(t, c->text, in->name, changed, rate);
     }
     return PS_OK;
 }

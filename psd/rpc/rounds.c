@@ -326,8 +326,12 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
         psd_age_note_round(g->parts[0].variable, (uint64_t)g->source_count * g->part_count);
     }
     psd_commit(t, &c);
+    uint64_t changed = 0;
     for (uint32_t i = 0; set_rate && i < g->part_count; i++) {
-        psd_rate_change(t, "the directory", g->parts[i].variable, rate);
+        changed += psd_rate_change(t, g->parts[i].variable, rate);
+    }
+    if (changed > 0) { /* rate_asked in the log of the directory says who asked for it */
+        psd_rate_log(t, "the directory", g->container->name, changed, rate);
     }
 }
 

@@ -72,8 +72,10 @@ void psd_rounds_end_here(struct psd_task *t, const char *container);
 
 /** rate.c: check a learning rate that is to replace the optimizer's. 0 is allowed and clears it. INVALID_ARGUMENT. */
 ps_status psd_rate_check(double rate, struct psi_err *err) PSI_MUST;
-/** Set the rate of v. Nothing happens where v has it already. peer: the client, for the log. */
-void psd_rate_change(struct psd_task *t, const char *peer, const struct psd_variable *v, double rate);
+/** Set the rate of v, without a log line. False: v has it already, nothing was done. */
+bool psd_rate_change(struct psd_task *t, const struct psd_variable *v, double rate);
+/** Log the rate of so many variables of a container that have changed; 0: their optimizers' own. peer: who asked. */
+void psd_rate_log(struct psd_task *t, const char *peer, const char *container, uint64_t changed, double rate);
 
 /** Carry out SET_RATE at this task, at once. */
 void psd_rpc_set_rate(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);

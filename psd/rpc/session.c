@@ -130,6 +130,7 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
         uint64_t number = PSI_CONTAINER_OF(it, struct psd_progress, link)->number;
         psd_outcome_tear(t, record, psd_record_find(record, number));
     }
+    psd_batch_end(t);
     psd_steps_left(t, record);
     psd_queue_session_end(t, record);
     psd_session_end_waits(t, record, false);

@@ -112,3 +112,84 @@ TEST(test_checkpoints)
     PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_RESTORE, 77));
     assert_false(shell_logged(sv->t[0], "checkpoint_deleted") || shell_logged(sv->t[0], "restore_asked"));
 }
+
+/* How many lines of this event the log has. */
+static uint32_t lines_of(const struct shell_task *t, const char *event)
+{
+    uint32_t count = 0;
+    const char *at = t->log_bytes == 0 ? NULL : t->log;
+    while (at != NULL && (at = strstr(at, event)) != NULL) {
+        count++;
+        at += strlen(event);
+    }
+    return count;
+}
+
+/* What one call of a program does to many variables is one line, written when no more of it has come for a while, or when the
+ * program says goodbye. */
+TEST(test_many_are_one_line)
+{
+    enum { MANY = 50 };
+    static float ones[100];
+    ps_v1_OpenAnswer v[MANY];
+    struct cl *cl = cl_new();
+    char name[16];
+    for (uint32_t i = 0; i < MANY; i++) {
+        PSI_IGNORE(snprintf(name, sizeof(name), "v%u", i)); /* fits */
+        ps_v1_CreateAnswer a;
+        assert_int_equal(cl_create(cl, name, "ps", 0, false, &a), PS_OK);
+        assert_int_equal(fc_open(&cl->c, name, &v[i]), PS_OK);
+    }
+    uint64_t chief = fc_chief(&cl->c);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_applied(fc_init_var(&cl->c, v[i].handle, ps_constant(2), ps_sgd(0.5), chief, false)); /* made with sgd(1) */
+    }
+    assert_int_equal(lines_of(cl->ps0, "hyperparameters"), 0);
+    cl_pass(cl, 2000);
+    assert_int_equal(lines_of(cl->ps0, "hyperparameters"), 1);
+    assert_true(says_who(cl->ps0, "hyperparameters", "var=v0 variables=50"));
+    assert_true(says_who(cl->ps0, "hyperparameters", "now=\"sgd(learning_rate=0.5)\""));
+    /* values that a program gives which is no task of the cluster */
+    struct fc *c = operator_of(cl->ps0, 50);
+    for (uint32_t i = 0; i < MANY; i++) {
+        assert_applied(fc_push(c, PS_OP_ASSIGN, &v[i], ones, 1, 0));
+    }
+    assert_int_equal(lines_of(cl->ps0, "assign_asked"), 0);
+    assert_applied(fc_call(c, PS_OP_GOODBYE, 0, 900, 0, NULL, 0, NULL));
+    assert_int_equal(lines_of(cl->ps0, "assign_asked"), 1);
+    assert_true(says_who(cl->ps0, "assign_asked", WHO " var=v0 variables=50"));
+    /* another program, another line */
+    struct fc *first = operator_of(cl->ps0, 51), *second = operator_of(cl->ps0, 52);
+    assert_applied(fc_push(first, PS_OP_ASSIGN, &v[1], ones, 1, 0));
+    assert_applied(fc_push(first, PS_OP_ASSIGN, &v[2], ones, 1, 0));
+    assert_applied(fc_call(first, PS_OP_GOODBYE, 0, 900, 0, NULL, 0, NULL));
+    assert_applied(fc_push(second, PS_OP_ASSIGN, &v[3], ones, 1, 0));
+    cl_pass(cl, 2000);
+    assert_int_equal(lines_of(cl->ps0, "assign_asked"), 2);
+}
+
+/* A line that does not end is written now and then. */
+TEST(test_one_that_goes_on)
+{
+    static const float ones[4] = {1, 1, 1, 1};
+    struct cl *cl = cl_new();
+    ps_v1_OpenAnswer v = fc_ready(&cl->c, "v", PS_F32, 4, ps_sgd(1), 1);
+    struct fc *c = operator_of(cl->ps0, 50);
+    for (uint32_t ms = 0; ms < 65000; ms += 100) {
+        assert_applied(fc_push(c, PS_OP_ASSIGN, &v, ones, 1, 0));
+        shell_pass(&cl->net, 100);
+    }
+    assert_in_range(lines_of(cl->ps0, "assign_asked"), 1, 2);
+    /* a worker assigns as part of its training: that is not logged */
+    struct fc_hello hello;
+    struct fc worker;
+    fc_init(&worker, cl->ps0, 51);
+    fc_hello_default(&worker, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
+    assert_int_equal(fc_hello(&worker, &hello), PS_OK);
+    shell_pass(&cl->net, 2000);
+    shell_log_clear(cl->ps0);
+    assert_applied(fc_push(&worker, PS_OP_ASSIGN, &v, ones, 1, 0));
+    shell_pass(&cl->net, 2000);
+    assert_int_equal(lines_of(cl->ps0, "assign_asked"), 0);
+}
