@@ -253,6 +253,7 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
         return;
     }
     psd_wait_hang(w, need, &t->saves->asked);
+    psd_batch_end(t); /* what an import has given comes first */
     psd_log(t, PSI_LOG_INFO, "checkpoint_asked", PSI_KV("peer", c->text));
     psd_wait_open(t, w);
 }

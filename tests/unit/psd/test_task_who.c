@@ -97,11 +97,15 @@ static struct fc_reply by_name(struct sv *sv, struct fc *c, uint8_t op, uint64_t
 TEST(test_checkpoints)
 {
     struct sv *sv = sv_new();
-    PSI_IGNORE(fc_ready(&sv->c, "v", PS_F32, 4, ps_sgd(1), 1)); /* it is there */
+    static const float ones[4] = {1, 1, 1, 1};
+    ps_v1_OpenAnswer v = fc_ready(&sv->c, "v", PS_F32, 4, ps_sgd(1), 1);
     struct fc *c = operator_of(sv->t[0], 50);
+    assert_applied(fc_push(c, PS_OP_ASSIGN, &v, ones, 1, 0)); /* an import does so, and then saves what it has given */
     PSI_IGNORE(fc_call(c, PS_OP_CHECKPOINT, 0, c->next_id++, 0, NULL, 0, NULL)); /* the log is looked at */
     sv_run(sv);
     assert_true(says_who(sv->t[0], "checkpoint_asked", WHO) && shell_logged(sv->t[0], "checkpoint_saved checkpoint=1"));
+    assert_true(says_who(sv->t[0], "assign_asked", WHO));
+    assert_true(strstr(sv->t[0]->log, "assign_asked") < strstr(sv->t[0]->log, "checkpoint_asked"));
     PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_RESTORE, 1)); /* likewise */
     assert_true(says_who(sv->t[0], "restore_asked", WHO) && says_who(sv->t[0], "restore_asked", "checkpoint=1"));
     assert_true(shell_logged(sv->t[0], "checkpoint_restored"));
