@@ -360,6 +360,11 @@ class Live(unittest.TestCase):
         self.assertEqual([d["memory_bytes"] for d in devices], budgets)
         self.assertEqual(len(self.psctl("devices").splitlines()), 3)
 
+    def test_nothing_is_in_rounds(self):
+        text = self.psctl("rounds")
+        self.assertTrue(text.startswith("no container is trained in rounds, or with bounded staleness\nage of gradients"), text)
+        self.assertEqual(json.loads(self.psctl("rounds", "--json"))["rounds"], [])
+
     def test_nothing_waits(self):
         self.assertEqual(json.loads(self.psctl("waits", "--json")), {"waits": [], "down": []})
         self.assertEqual(self.psctl("waits").splitlines()[-1], "nothing waits")

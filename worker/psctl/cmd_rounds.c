@@ -269,10 +269,9 @@ static void name_containers(struct answers *all)
     }
 }
 
-static void print(const struct psctl *c, struct answers *all)
+static void print_groups(const struct psctl *c, const struct answers *all)
 {
     struct cli_list list;
-    name_containers(all);
     cli_list_begin(&list, "rounds", round_columns, CLI_COUNT(round_columns), c->json);
     for (size_t i = 0; i < all->round_count; i++) {
         cli_list_add(&list, &all->rounds[i]);
@@ -283,7 +282,19 @@ static void print(const struct psctl *c, struct answers *all)
         cli_list_add(&list, &all->members[i]);
     }
     cli_list_end(&list, &c->room);
+}
+
+/* heard: the directory has answered, so that none means that there is none. */
+static void print(const struct psctl *c, struct answers *all, bool heard)
+{
+    name_containers(all);
+    if (c->json || all->round_count > 0) {
+        print_groups(c, all);
+    } else if (heard) {
+        (void)printf("no container is trained in rounds, or with bounded staleness\n");
+    }
     if (c->json) {
+        struct cli_list list;
         cli_list_begin(&list, "ages", age_columns, CLI_COUNT(age_columns), true);
         for (size_t i = 0; i < all->age_count; i++) {
             cli_list_add(&list, &all->ages[i]);
@@ -311,7 +322,7 @@ static enum psctl_exit show(struct psctl *c)
         (void)psctl_heard(c, i, st == PS_UNIMPLEMENTED ? PS_OK : st); /* of a release that counts none */
     }
     psctl_answer(c);
-    print(c, &all);
+    print(c, &all, heard);
     psctl_down(c, -1);
     psctl_answer_end(c);
     free(all.rounds);

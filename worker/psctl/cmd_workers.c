@@ -86,9 +86,22 @@ static json_t *state_value(const void *row)
     return json_string(state_cell(row, NULL, 0));
 }
 
-bool psctl_shows_session(const ps_session_info *s, bool all)
+static bool is_same_process(const ps_session_info *a, const ps_session_info *b)
 {
-    return all || s->connected || s->heard_ms < PSCTL_GONE_SHOWN_MS;
+    return a->pid == b->pid && a->task == b->task && strcmp(a->job, b->job) == 0 && strcmp(a->host, b->host) == 0 &&
+           strcmp(a->program, b->program) == 0;
+}
+
+bool psctl_shows_session(const ps_session_info *sessions, size_t count, size_t i, bool all)
+{
+    const ps_session_info *s = &sessions[i];
+    bool shown = s->heard_ms < PSCTL_GONE_SHOWN_MS;
+    for (size_t k = 0; !all && !s->connected && shown && k < count; k++) {
+        const ps_session_info *other = &sessions[k];
+        bool later = other->connected || other->heard_ms < s->heard_ms || (other->heard_ms == s->heard_ms && k < i);
+        shown = k == i || !later || !is_same_process(s, other);
+    }
+    return all || s->connected || shown;
 }
 
 #define FIELD(kind_, field_) CLI_FIELD(kind_, ps_session_info, field_)
@@ -158,7 +171,7 @@ static enum psctl_exit show(struct psctl *c)
     cli_list_begin(&list, "sessions", columns, CLI_COUNT(columns), c->json);
     size_t left_out = 0;
     for (size_t i = 0; i < all.count; i++) {
-        if (psctl_shows_session(&all.at[i], c->all)) {
+        if (psctl_shows_session(all.at, all.count, i, c->all)) {
             cli_list_add(&list, &all.at[i]);
         } else {
             left_out++;
@@ -168,8 +181,8 @@ static enum psctl_exit show(struct psctl *c)
     if (c->json) {
         cli_json_put("gone_left_out", json_integer((json_int_t)left_out));
     } else if (left_out > 0) {
-        (void)printf("%zu session%s that went away more than a minute ago: --all shows %s\n", left_out, left_out == 1 ? "" : "s",
-                     left_out == 1 ? "it" : "them");
+        (void)printf("%zu more session%s gone, for over a minute or replaced by the same process: --all shows %s\n", left_out,
+                     left_out == 1 ? " is" : "s are", left_out == 1 ? "it" : "them");
     }
     note_rivals(c, &all);
     free(all.at);
@@ -193,6 +206,7 @@ const struct psctl_verb psctl_verb_workers = {
             "another task for those that are connected with it. A program that is no task of the cluster has - for a\n"
             "TASK; STEP is - until it has said one. STATE is `connected`, `stopping` once it was told to stop, or `gone`\n"
             "where its connection ended without a goodbye: killed, or cut off. A session that is gone is shown for a\n"
-            "minute, and with --all until the task forgets it (session_keep). A note names a process that was refused\n"
+            "minute, where its process has no newer one, and with --all until the task forgets it (session_keep). A note names a "
+            "process that was refused\n"
             "because another one is the same task. While the directory is down the other tasks are asked for theirs.\n",
 };

@@ -252,8 +252,9 @@ json_t *psctl_saves_value(const ps_saves_info *saves);
 /* ---- cmd_workers.c ---- */
 /* How long psctl workers shows a session that went away, without --all. The task remembers it for session_keep. */
 enum { PSCTL_GONE_SHOWN_MS = 60000 };
-/** Is this session shown? all: --all. */
-bool psctl_shows_session(const ps_session_info *s, bool all);
+/** Is session i of these [count] shown? One that is gone is not where it went away long ago, or where its process has a session
+ *  that was heard later: the one that a recovery has made. all: --all, each is. */
+bool psctl_shows_session(const ps_session_info *sessions, size_t count, size_t i, bool all);
 
 /* ---- checkpoint_list.c ---- */
 enum psctl_exit psctl_checkpoint_list(struct psctl *c);
