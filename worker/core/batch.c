@@ -11,7 +11,8 @@
 
 #include <stdio.h>
 
-enum { GROUPS_MAX = 16, LOST_MS = 1000 };
+/* SLOW_TOO_MS: requests that began so shortly after one that is told are of the same call, or the same step */
+enum { GROUPS_MAX = 16, LOST_MS = 1000, SLOW_TOO_MS = 1000 };
 
 /* Requests of one kind that wait for the same task. */
 struct slow_group {
@@ -29,13 +30,26 @@ static int explains(const struct psi_request *req)
     return peer != NULL && psi_peer_down(peer) ? 3 : req->why != NULL ? 2 : queued ? 0 : 1;
 }
 
-static void add(struct slow_group *groups, uint32_t *count, const struct psi_request *req)
+/* The group of req's kind and task; count: there is none. */
+static uint32_t find_group(const struct slow_group *groups, uint32_t count, const struct psi_request *req)
 {
     const struct psi_peer *peer = psi_request_peer(req);
     uint32_t i = 0;
-    while (i < *count && (groups[i].example->kind != req->kind || groups[i].peer != peer)) {
+    while (i < count && (groups[i].example->kind != req->kind || groups[i].peer != peer)) {
         i++;
     }
+    return i;
+}
+
+static bool has_group(const struct slow_group *groups, uint32_t count, const struct psi_request *req)
+{
+    return find_group(groups, count, req) < count;
+}
+
+static void add(struct slow_group *groups, uint32_t *count, const struct psi_request *req)
+{
+    const struct psi_peer *peer = psi_request_peer(req);
+    uint32_t i = find_group(groups, *count, req);
     if (i == GROUPS_MAX) {
         i--;
     } else if (i == *count) {
@@ -60,11 +74,13 @@ void psi_slow_tell(struct psi_client *c)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &c->all) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
-        if (psi_slow_due(req) > c->now_ms) {
+        const uint64_t due = psi_slow_due(req);
+        const bool due_too = due > c->now_ms && due - c->now_ms <= SLOW_TOO_MS && has_group(groups, count, req);
+        if (due > c->now_ms && !due_too) {
             continue;
         }
         req->flags |= PSI_REQUEST_SLOW_LOGGED;
-        if (!psi_request_slow_itself(req)) {
+        if (due_too || !psi_request_slow_itself(req)) {
             add(groups, &count, req);
         }
     }
