@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 from cluster import Cluster, free_port, main, path, run
+from test_files import read_safetensors, write_safetensors
 
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
@@ -224,6 +225,52 @@ class Together(Sparse):
             evaluator.wait()
         self.assertIn("labels 2, 4 are classes 0, 1; 6 features, indices from 0 (as the model's)", out)
         self.assertEqual(self.accuracy(out[out.rindex("test accuracy"):]), 1.0)
+
+    def test_lost(self):
+        """All of the model is lost with its ps task: the chief makes it anew and writes the labels again."""
+        with Cluster(1) as alone:
+            worker = subprocess.Popen([PSTRAIN, "--ps_hosts", alone.hosts, "--worker_hosts", "127.0.0.1:%d" % free_port(), "--job_name",
+                                       "worker", "--task_index", "0", "--model", "softmax", "--learning_rate", "0.5", "--data",
+                                       "libsvm:" + self.first, "--epochs", "1000000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      encoding="utf-8")
+            try:
+                for line in worker.stdout:
+                    if "variables created" in line:
+                        break
+                alone.kill(0)
+                alone.start(0)
+                for line in worker.stderr:
+                    if "ev=recovered" in line:
+                        break
+                names = ""
+                while "data/index_base" not in names:  # it comes with the next step
+                    self.assertIsNone(worker.poll())
+                    names = run(PSCTL, "-t", alone.addresses[0], "vars")[1]
+                code, out, err = run(PSCTL, "-t", alone.addresses[0], "get", "data/labels")
+                self.assertEqual(code, 0, out + err)
+                self.assertRegex(out, r"\b2\b.*\b4\b")
+            finally:
+                worker.kill()
+                worker.communicate()
+
+    def test_no_labels(self):
+        """A model of a program that keeps no labels is tested with those of the file, which is said."""
+        self.train("--data", "libsvm:" + self.first, "--epochs", "20")
+        code, out, err = run(PSTRAIN, "--eval", "--ps_hosts", self.cluster.hosts, "--model", "softmax", "--data", "libsvm:" + self.first)
+        self.assertEqual((code, "keeps no labels" in err), (0, False), out + err)
+        with tempfile.TemporaryDirectory() as folder:
+            exported = os.path.join(folder, "m.safetensors")
+            code, _, err = run(PSCTL, "-t", self.cluster.addresses[0], "export", exported)
+            self.assertEqual(code, 0, err)
+            metadata, tensors = read_safetensors(exported)
+            write_safetensors(exported, {n: t for n, t in tensors.items() if not n.startswith("data/")},
+                              {"format": metadata["format"]})
+            with Cluster(1) as other:
+                code, _, err = run(PSCTL, "-t", other.addresses[0], "import", exported)
+                self.assertEqual(code, 0, err)
+                code, out, err = run(PSTRAIN, "--eval", "--ps_hosts", other.hosts, "--model", "softmax", "--data", "libsvm:" + self.first)
+                self.assertEqual(code, 0, out + err)
+                self.assertIn("the model keeps no labels (data/labels, data/index_base): classes and indices are those of this file", err)
 
     def test_two_workers(self):
         """The second worker's file has one of the labels and fewer features."""

@@ -274,10 +274,13 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
 /* The model of this data as it is for the model on the ps tasks; again: say what became of it where that has changed. */
 static int adopted(const struct flags *f, ps_session *s, struct dataset *data, bool again, struct model_spec *out_spec)
 {
-    bool changed = false;
-    int status = source_adopt(f, s, data, &changed);
-    if (status == EXIT_DONE && (changed || !again)) {
+    struct source_match match;
+    int status = source_adopt(f, s, data, &match);
+    if (status == EXIT_DONE && (match.changed || !again)) {
         source_say(data);
+    }
+    if (status == EXIT_DONE && data_is_sparse(data) && !match.known) {
+        say_note("the model keeps no labels (data/labels, data/index_base): classes and indices are those of this file");
     }
     return status == EXIT_DONE ? source_model(f, data, out_spec) : status;
 }

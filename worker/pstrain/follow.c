@@ -47,7 +47,8 @@ static int prepare(struct follower *w, const struct cluster *c)
 static int build(struct follower *w, ps_session *aside)
 {
     struct model_spec spec;
-    int status = source_adopt(w->f, aside, &w->data, NULL);
+    struct source_match match;
+    int status = source_adopt(w->f, aside, &w->data, &match);
     status = status == EXIT_DONE ? source_model(w->f, &w->data, &spec) : status;
     if (status != EXIT_DONE) {
         return status;

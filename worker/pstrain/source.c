@@ -156,11 +156,12 @@ static int adopt(const struct flags *f, struct dataset *data, const struct data_
                : say_error("--data %s: %s; --container NAME keeps another model apart, --fresh starts over", f->data, err);
 }
 
-int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, bool *out_changed)
+int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out)
 {
     const struct dataset before = *data;
     struct data_known known = {.base = DATA_BASE_FOUND};
     double *labels = NULL;
+    *out = (struct source_match){.known = false};
     if (!data_is_sparse(data)) {
         return EXIT_DONE;
     }
@@ -176,25 +177,25 @@ int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, boo
     const bool same = labels == NULL || (known.classes == data->classes &&
                                          memcmp(labels, data->labels, (size_t)data->classes * sizeof(*labels)) == 0);
     status = status == EXIT_DONE ? adopt(f, data, &known) : status;
+    out->known = labels != NULL && known.base != DATA_BASE_FOUND;
     free(labels);
     if (status == EXIT_DONE && data->classes < 2) {
         status =
             say_error("--data %s: all labels are %.15g: there is nothing to tell apart, and no model that knows other labels",
                       f->data, data->labels[0]);
     }
-    if (out_changed != NULL) {
-        *out_changed = !same || before.base != data->base || before.features != data->features;
-    }
+    out->changed = !same || before.base != data->base || before.features != data->features;
     return status;
 }
 
-int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, bool *out_changed)
+int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, struct source_match *out)
 {
+    *out = (struct source_match){.known = false};
     if (!data_is_sparse(data)) {
         return EXIT_DONE;
     }
     ps_session *aside = session_open_aside(f, c);
-    int status = aside != NULL ? source_adopt(f, aside, data, out_changed) : EXIT_FAILED;
+    int status = aside != NULL ? source_adopt(f, aside, data, out) : EXIT_FAILED;
     (void)ps_session_close(aside); /* its errors were said */
     return status;
 }

@@ -19,14 +19,20 @@
 int source_load(const struct flags *f, bool quiet, struct dataset *out);
 /** The model that --model and the data make. Returns the exit status; said: weights above INPUT_BYTES_MAX. */
 int source_model(const struct flags *f, const struct dataset *data, struct model_spec *out);
-/** Make a sparse set one for the model in --container, where there is one; other sets stay as they are.
+/* Of a model and a sparse set. */
+struct source_match {
+    bool known;   /* the model has labels and a base */
+    bool changed; /* the set has other classes, columns or features now */
+};
+/**
+ * Make a sparse set one for the model in --container, where there is one; other sets stay as they are.
  *
- * *out_changed  it has other classes, columns or features now; may be NULL.
- * Returns       the exit status; said on failure: what does not fit the model; labels that are all the same, where there is none.
+ * out      false twice for a set that is not sparse.
+ * Returns  the exit status; said on failure: what does not fit the model; labels that are all the same, where there is none.
  */
-int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, bool *out_changed);
+int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out);
 /** The same in a session of its own. */
-int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, bool *out_changed);
+int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, struct source_match *out);
 /** Keep the labels and the base of a sparse set with the model, where nobody has; in a session of its own. As the chief. Returns
  * the exit status; said on failure. */
 int source_keep(const struct flags *f, const struct cluster *c, const struct dataset *data);

@@ -37,6 +37,8 @@ enum {
     STEP_END_MS = 1000, /* in rounds, after a signal: to finish a step for which others may be missing */
     LEAD_AGAIN_MS = 1000,
     GOAL_AGAIN_MS = 200,
+    LABELS_MS = 5000,
+    LABELS_AGAIN_MS = 100,
     SUMMARY_STEPS = 10
 };
 
@@ -133,25 +135,34 @@ static int balance(ps_session *s, const struct cluster *c)
 /* Labels and features of a model that is there already. */
 static int take_over(struct trainer *t)
 {
-    bool changed = false;
-    int status = source_adopt_aside(t->f, t->c, &t->data, &changed);
-    status = status == EXIT_DONE && changed ? build(t) : status;
+    struct source_match match;
+    int status = source_adopt_aside(t->f, t->c, &t->data, &match);
+    status = status == EXIT_DONE && match.changed ? build(t) : status;
     if (status == EXIT_DONE && t->c->chief && !t->alone) {
         source_say(&t->data);
     }
     return status;
 }
 
-/* The model is ready: what it was made with, by another chief or out of a file, is what counts. */
+/* The model is ready: what it was made with, by another chief or out of a file, is what counts. A chief that has made it anew
+ * after a loss writes that a moment later; a chief of an older version never does. */
 static int compare(struct trainer *t)
 {
-    bool changed = false;
-    int status = source_adopt_aside(t->f, t->c, &t->data, &changed);
+    struct source_match match;
+    const int64_t end_ms = cli_clock_ms() + LABELS_MS;
+    int status = source_adopt_aside(t->f, t->c, &t->data, &match);
+    while (status == EXIT_DONE && !match.known && data_is_sparse(&t->data) && cli_clock_ms() < end_ms) {
+        clock_wait(LABELS_AGAIN_MS);
+        status = source_adopt_aside(t->f, t->c, &t->data, &match);
+    }
     if (status == EXIT_DONE && t->data.classes != t->model.spec.units[t->model.spec.layers]) {
         return say_error("--data %s: the model has %" PRId64 " classes and labels of %" PRId64, t->f->data,
                          t->model.spec.units[t->model.spec.layers], t->data.classes);
     }
-    if (status == EXIT_DONE && changed) {
+    if (status == EXIT_DONE && !match.known && data_is_sparse(&t->data)) {
+        say_note("%s: the chief keeps no labels with the model: classes and indices are those of this worker's file", t->who);
+    }
+    if (status == EXIT_DONE && match.changed) {
         source_say(&t->data);
     }
     return status;
