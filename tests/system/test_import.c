@@ -155,7 +155,7 @@ static void test_import_refused(void **state)
         {MORE("b", "U32", "[2,2]", 28), 28, PS_INVALID_ARGUMENT, "tensor 'b' is U32"},
         {MORE("b", "I32", "[2,2]", 28), 27, PS_INVALID_ARGUMENT, "tensor 'b'"},
         {MORE("b", "I32", "[2,2]", 28), 29, PS_INVALID_ARGUMENT, "end at byte 28"},
-        {MORE("new", "F32", "[0]", 12), 12, PS_INVALID_ARGUMENT, "tensor 'new'"},
+        {MORE("new", "F32", "[0]", 16), 16, PS_INVALID_ARGUMENT, "tensor 'new'"}, /* none takes no bytes */
         {MORE("new", "F32", "[2]", 16), 16, PS_INVALID_ARGUMENT, "tensor 'new'"},
         {MORE("../new", "F32", "[1]", 16), 16, PS_INVALID_ARGUMENT, "'../new'"},
         {MORE("a/flags", "BOOL", "[3]", 15), 15, PS_INVALID_ARGUMENT, "tensor 'a/flags' is BOOL, but element 0 is 7"},
@@ -265,7 +265,8 @@ static void test_strings_refused(void **state)
         {TEXTS("I64", "[3]", 24, "[4]", 28), {0, INT64_MAX, 4}, 28, "tensor 't:offsets'"},
         {TEXTS("I64", "[3,1]", 24, "[4]", 28), {0, 2, 4}, 28, "strings are two tensors"},
         {TEXTS("F64", "[3]", 24, "[4]", 28), {0, 2, 4}, 28, "strings are two tensors"},
-        {TEXTS("I64", "[1]", 8, "[20]", 28), {0, 2, 4}, 28, "strings are two tensors"},
+        {TEXTS("I64", "[1]", 8, "[20]", 28), {0, 2, 4}, 28, "the strings end at byte 0 of 20"}, /* no string */
+        {TEXTS("I64", "[0]", 0, "[28]", 28), {0, 2, 4}, 28, "strings are two tensors"},
         {TEXTS("I64", "[3]", 24, "[2,2]", 28), {0, 2, 4}, 28, "strings are two tensors"},
         {TEXTS("I64", "[3]", 24, "[1048577]", 1048601), {0, 2, 1048577}, 1048601, "has 1048577 bytes"},
         {"{\"t:offsets\":{\"dtype\":\"I64\",\"shape\":[3],\"data_offsets\":[0,24]}}",

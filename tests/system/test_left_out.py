@@ -27,6 +27,7 @@ def entry(dtype, shape, begin, end):
 # (what it is, JSON of names and entries, bytes of their values, which begin at byte 20: how the error of an import of all begins)
 ODD = (
     ("no dtype of a variable", '"odd": ' + entry("U32", [1], 20, 24), b"abcd", "tensor 'odd' is U32, which no variable can be"),
+    ("no element, and no dtype", '"odd": ' + entry("U32", [0, 7], 20, 20), b"", "tensor 'odd' is U32, which no variable can be"),
     ("unknown", '"odd": ' + entry("F8_E4M3", [4], 20, 24), b"abcd", "tensor 'odd': dtype F8_E4M3 is not known"),
     ("bits", '"odd": ' + entry("F4", [8], 20, 24), b"abcd", "tensor 'odd': dtype F4 is not known"),
     ("no text", '"odd": {"dtype": 7, "shape": [4], "data_offsets": [20, 24]}', b"abcd", "tensor 'odd': dtype"),
