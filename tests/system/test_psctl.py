@@ -412,6 +412,8 @@ class Workers(unittest.TestCase):
             self.assertEqual(stepped["asked"], ["/job:ps/task:0"])
             self.assertEqual([(s["task"], s["pid"], s["program"], s["connected"]) for s in stepped["sessions"]],
                              [("/job:worker/task:0", chief.pid, "softmax", True), ("/job:worker/task:1", late.pid, "softmax", True)])
+            for s in stepped["sessions"]:  # which have just begun: no rate yet, or one
+                self.assertTrue(s.get("steps_per_second", 1) > 0 or s["age_ms"] >= 10000, s)
             text = self.psctl("workers").splitlines()
             self.assertEqual(text[0].split(), "TASK HOST PID PROGRAM STEP STEPS/S LAST-HEARD HOLDS STATE".split())
             self.assertIn("connected", text[1])

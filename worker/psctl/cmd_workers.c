@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { RATE_KNOWN_MS = 10000 };
+
 struct sessions {
     ps_session_info *at; /* owned */
     size_t count, capacity;
@@ -65,6 +67,13 @@ static bool has_step(const void *row)
     return s->global_step >= 0;
 }
 
+/* A rate takes two beats: 0 of a session that has just begun is no rate, nor is one of a session that is gone. */
+static bool has_rate(const void *row)
+{
+    const ps_session_info *s = row;
+    return has_step(row) && s->connected && (s->steps_per_second > 0 || s->age_ms >= RATE_KNOWN_MS);
+}
+
 static const char *heard_cell(const void *row, char *buf, size_t n)
 {
     const ps_session_info *s = row;
@@ -112,7 +121,7 @@ static const struct cli_column columns[] = {
     {"PROGRAM", "program", FIELD(CLI_TEXT, program)},
     {NULL, "id", FIELD(CLI_TEXT, id)},
     {"STEP", "global_step", FIELD(CLI_I64, global_step), .has = has_step},
-    {"STEPS/S", "steps_per_second", FIELD(CLI_RATE, steps_per_second), .has = has_step},
+    {"STEPS/S", "steps_per_second", FIELD(CLI_RATE, steps_per_second), .has = has_rate},
     {"LAST-HEARD", "heard_ms", FIELD(CLI_TIME, heard_ms), .cell = heard_cell},
     {NULL, "age_ms", FIELD(CLI_TIME, age_ms)},
     {NULL, "waits", FIELD(CLI_U32, waits)},
