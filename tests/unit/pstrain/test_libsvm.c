@@ -217,7 +217,14 @@ TEST(test_base)
     good_texts("1 0:0 1:5\n0 3:6\n", "1 2:7\n", &d); /* with the value 0 it is an index all the same */
     assert_true(d.features == 4 && d.base == 0 && at(&d, 0, 1) == 5);
     data_free(&d);
+    refused("1 0:1 1:5\n-1 0:2 1:4\n1 0:3 1:7\n", 0, "index 0 counts the examples, as in LIBSVM's precomputed kernels");
+    good_texts("1 0:1 1:5\n-1 0:2 1:4\n1 0:4 1:7\n", "1 0:1\n", &d); /* no count */
+    data_free(&d);
+    good_texts("1 0:1 1:5\n-1 0:2 1:4\n", "1 0:1\n", &d); /* too few to be one */
+    data_free(&d);
     options.base = 0;
+    good_texts("1 0:1 1:5\n-1 0:2 1:4\n1 0:3 1:7\n", "1 0:1\n", &d); /* said to be a feature */
+    data_free(&d);
     good_texts("1 1:5\n0 3:6\n", "1 2:7\n", &d);
     assert_true(d.features == 4 && at(&d, 0, 1) == 5);
     assert_null(strstr(d.note, "occur"));
@@ -486,7 +493,8 @@ TEST(test_adopt)
     good_texts("4 0:5\n-1 3:6\n", "4 2:7\n", &d);
     known = (struct data_known){.base = 1};
     assert_int_equal(data_adopt(&d, &known, err), -1);
-    assert_non_null(strstr(err, "index 0 occurs, and the indices of the model begin at 1"));
+    assert_non_null(
+        strstr(err, "index 0 occurs, and the indices of the model begin at 1: one that has it is made with --libsvm_base 0"));
     data_free(&d);
     options.base = 1;
     good_texts("4 1:5\n-1 3:6\n", "4 2:7\n", &d);

@@ -8,7 +8,7 @@
  * Indices of a line in any order are sorted; values of 0 take no memory.
  * Failure modes: what is no number, an index that is named twice (or its values are added up, or the last one counts), one that
  * no model has weights for, a line that is too long, several labels in a line, labels that are measurements and no classes:
- * FILE:LINE and what was expected.
+ * FILE:LINE and what was expected. A precomputed kernel, whose index 0 counts the examples.
  */
 #include "data.h"
 
@@ -29,6 +29,7 @@ enum {
     CLASSES_MAX = 65536,
     FRACTIONS_MAX = 20,        /* classes where not all labels are whole numbers; a regression has more different labels */
     INDEX_MAX = INT32_MAX - 1, /* 8 GiB of weights for one output; see WEIGHTS_MAX of input.h */
+    COUNTED_MIN = 3,           /* examples that make 1, 2, 3 a count */
     PROGRESS_ROWS = 1 << 12,
     SPLIT_SEED = 20160101, /* of the test examples where no file has them */
     TEST_SHARE = 5         /* one of so many */
@@ -51,6 +52,7 @@ struct reading {
     bool fractions;       /* of them */
     int64_t index_max;    /* -1: none yet */
     bool has_index_0;     /* likewise */
+    bool counts;          /* the first value of every row so far is of index 0 and the row's number, from 1 */
     int64_t qids, joined; /* lines with a qid; values that were added up or overwritten */
     struct entry *line;   /* entries of the line that is read */
     int64_t line_count, line_room;
@@ -337,6 +339,8 @@ static int add_row(const struct reader *r, double label, char *err)
 {
     struct reading *all = r->all;
     int64_t room = all->row_room;
+    all->counts =
+        all->counts && all->line_count > 0 && all->line[0].index == 0 && all->line[0].value == (float)(all->rows.count + 1);
     if (add_values(r, err) != 0) {
         return -1;
     }
@@ -524,10 +528,16 @@ static void add_notes(const struct reading *all, struct dataset *out)
 int data_load_libsvm(const char *train_path, const char *test_path, const struct data_options *options, struct dataset *out,
                      char *err)
 {
-    struct reading all = {.options = options, .index_max = -1};
+    struct reading all = {.options = options, .index_max = -1, .counts = true};
     memset(out, 0, sizeof(*out));
     int result = read_file(&all, train_path, err);
     int64_t train_rows = all.rows.count;
+    if (result == 0 && all.counts && train_rows >= COUNTED_MIN && options->base == DATA_BASE_FOUND) {
+        result = cli_error(err,
+                           "%s: index 0 counts the examples, as in LIBSVM's precomputed kernels, which are not trained; "
+                           "--libsvm_base 0 takes it for a feature",
+                           train_path);
+    }
     if (result == 0 && test_path != NULL) {
         result = read_file(&all, test_path, err);
     }

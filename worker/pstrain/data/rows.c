@@ -200,7 +200,8 @@ static int check_columns(const struct dataset *set, const struct data_known *kno
         return cli_error(err, "--libsvm_base %d: the indices of the model begin at %d", set->base, known->base);
     }
     if (known->base == 1 && set->has_index_0) {
-        return cli_error(err, "index 0 occurs, and the indices of the model begin at 1");
+        return cli_error(err,
+                         "index 0 occurs, and the indices of the model begin at 1: one that has it is made with --libsvm_base 0");
     }
     return known->features == 0 || used <= known->features
                ? 0
