@@ -464,6 +464,13 @@ TEST(test_idx_names)
     check_refused(mnist_spec(), "has files of several sets ('emnist-", "name one, as in mnist:");
     assert_int_equal(data_load(spec_in("/emnist-digits"), NULL, &set, err), 0);
     data_free(&set);
+    write_mnist(0); /* names without a prefix are meant where none is named */
+    write_gz(in_temp(names[1], ".gz"), "\0\0\010\001\0\0\0\005\7\002\003\004\005", 13);
+    unlink(in_temp(names[1], ""));
+    good(&set);
+    assert_int_equal(set.train_y[0], 7);
+    data_free(&set);
+    remove_mnist();
     check_refused(spec_in("/emnist-bymerge"), "/emnist-bymerge/train-images-idx3-ubyte: no such file",
                   "neither plain nor with .gz");
     unlink(in_temp(digits[1], ""));

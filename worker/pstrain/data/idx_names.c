@@ -109,9 +109,8 @@ static int look_at(struct search *s, const char *text, char *err)
         return 0;
     }
     if (s->found && strcmp(s->first, name.prefix) != 0) {
-        const char *one = s->first[0] != '\0' ? s->first : name.prefix;
         return cli_error(err, "mnist: %s has files of several sets ('%s' and '%s'): name one, as in mnist:%s/%s", s->dir,
-                         s->first, name.prefix, s->dir, one);
+                         s->first, name.prefix, s->dir, s->first);
     }
     s->found = true;
     memcpy(s->first, name.prefix, sizeof(s->first));
@@ -132,13 +131,27 @@ static int look_at(struct search *s, const char *text, char *err)
     return 0;
 }
 
-static int look_everywhere(struct search *s, DIR *dir, char *err)
+/* The names with s->prefix, or with any. */
+static int look_once(struct search *s, DIR *dir, char *err)
 {
     int result = 0;
+    rewinddir(dir);
     for (const struct dirent *d = readdir(dir); d != NULL && result == 0; d = readdir(dir)) {
         result = look_at(s, d->d_name, err);
     }
     return result;
+}
+
+/* Where no prefix is named, names without one are meant if there are any: they cannot be named otherwise. */
+static int look_everywhere(struct search *s, DIR *dir, char *err)
+{
+    if (s->prefix != NULL) {
+        return look_once(s, dir, err);
+    }
+    s->prefix = "";
+    int result = look_once(s, dir, err);
+    s->prefix = NULL;
+    return result != 0 || s->found ? result : look_once(s, dir, err);
 }
 
 int idx_find(const char *where, struct idx_paths *out, char *err)
