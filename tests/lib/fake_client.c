@@ -560,7 +560,7 @@ struct fc_reply fc_pull(struct fc *c, const ps_v1_OpenAnswer *v, uint64_t first,
     PSI_IGNORE(wire_frame(&w, &f));
     shell_send(c->conn, &w);
     struct fc_reply r = fc_take(c, &body);
-    if (r.status == PS_OK) {
+    if (r.status == PS_OK && count > 0) {
         memcpy(values, body.data, count * ps_dtype_bytes((ps_dtype)v->dtype));
     }
     wire_fini(&w);

@@ -62,28 +62,51 @@ static void test_variables(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
-/* A parameter of a training step beside one that has elements. */
+enum way { PLAIN, NARROW, PREFETCHED, IN_ROUNDS, WAYS };
+
+/* A parameter of a training step beside one that has elements, in each way in which values travel. */
 static void test_parameters(void **state)
 {
     (void)state;
-    ps_session *s = open_session(20000);
-    ps_param *p = ps_param_get(s, "parameter/empty", PS_SHAPE(0, 10), ps_glorot(PS_FAN_IN_OUT), ps_sgd(1));
-    ps_param *one = ps_param_get(s, "parameter/one", PS_SHAPE(1), ps_zeros(), ps_sgd(1));
-    good(ps_session_ready(s));
-    for (int i = 0; i < 3; i++) {
-        good(ps_pull(s));
-        assert_non_null(ps_param_value(p));
-        assert_non_null(ps_param_grad(p));
-        ((float *)ps_param_grad(one))[0] = 1;
-        good(ps_push(s, p));
-        good(ps_push_pull(s, one));
-        good(ps_step_done(s));
+    for (int way = PLAIN; way < WAYS; way++) {
+        char container[32];
+        char error[512];
+        ps_session *s = NULL;
+        ps_session_options o;
+        ps_sync_options sync;
+        ps_sync_options_init(&sync);
+        sync.workers = 1;
+        ps_session_options_init(&o);
+        (void)snprintf(container, sizeof(container), "way%d", way);
+        o.target = cluster.address[0];
+        o.job = "worker";
+        o.container = container;
+        o.operation_timeout_ms = 20000;
+        o.log = no_log;
+        o.wire_dtype = way == NARROW ? PS_BF16 : PS_DTYPE_NONE;
+        o.prefetch = way == PREFETCHED;
+        assert_int_equal(ps_session_open(&o, &s, error, sizeof(error)), PS_OK);
+        if (way == IN_ROUNDS) {
+            good(ps_session_sync(s, &sync));
+        }
+        ps_param *p = ps_param_get(s, "empty", PS_SHAPE(0, 10), ps_glorot(PS_FAN_IN_OUT), ps_adam(1));
+        ps_param *one = ps_param_get(s, "one", PS_SHAPE(1), ps_zeros(), ps_sgd(1));
+        good(ps_session_ready(s));
+        for (int i = 0; i < 3; i++) {
+            good(ps_pull(s));
+            assert_non_null(ps_param_value(p));
+            assert_non_null(ps_param_grad(p));
+            ((float *)ps_param_grad(one))[0] = 1;
+            good(ps_push(s, p));
+            good(ps_push_pull(s, one));
+            good(ps_step_done(s));
+        }
+        assert_int_equal(ps_global_step(s), 3);
+        ps_variable *v = NULL;
+        good(ps_variable_find(s, "empty", &v));
+        check_version(v, 3);
+        assert_int_equal(ps_session_close(s), 0);
     }
-    assert_int_equal(ps_global_step(s), 3);
-    ps_variable *v = NULL;
-    good(ps_variable_find(s, "parameter/empty", &v));
-    check_version(v, 3);
-    assert_int_equal(ps_session_close(s), 0);
 }
 
 static void test_queues(void **state)
