@@ -286,6 +286,15 @@ static void the_device_is_one_that_the_task_has(void **state)
     assert_call(PS_INVALID_ARGUMENT, ps_call(e.session, TASK "/device:TPU:5", "test.echo", "", 0, NULL, 0, NULL, 0), "");
     assert_int_equal(ps_last_reason(), PS_REASON_NO_DEVICE);
     assert_int_equal(atomic_load(&e.t.ran), 6);
+    ps_queue_spec spec; /* queues and accumulators have their check where variables have it */
+    ps_queue *q = NULL;
+    ps_accumulator *a = NULL;
+    ps_queue_spec_init(&spec, "q", PS_F32, PS_SCALAR);
+    spec.device = TASK "/device:TPU:5";
+    assert_call(PS_INVALID_ARGUMENT, ps_queue_get(e.session, &spec, &q), "has no TPU:5");
+    assert_call(PS_INVALID_ARGUMENT,
+                ps_accumulator_get(e.session, "a", PS_F32, PS_SCALAR, PS_REDUCTION_SUM, TASK "/device:TPU:5", &a),
+                "has no TPU:5");
     ps_session *s = session_with(psd_server_target(e.server), true); /* what the task lacks becomes CPU:0 of the same task */
     assert_call(PS_OK, ps_call(s, TASK "/device:TPU:5", "test.echo", "", 0, NULL, 0, NULL, 0), "");
     assert_call(PS_INVALID_ARGUMENT, ps_call(s, TASK "/replica:3", "test.echo", "", 0, NULL, 0, NULL, 0), "/replica:3");
