@@ -51,6 +51,25 @@ const struct psi_tensor_type *psi_tensor_type_of(ps_dtype dtype)
 
 /* ---- reading ---- */
 
+/* What else a file is that people have values in; "": not known. */
+static const char *other_format(const uint8_t prefix[PSI_SAFETENSORS_PREFIX])
+{
+    static const struct {
+        const char *begin, *text;
+    } known[] = {
+        {"PK\003\004", "; this is a zip file, as PyTorch's .pt and NumPy's .npz are: save the tensors by safetensors"},
+        {"\200\002", "; this is a pickle, as PyTorch's older files are: save the tensors by safetensors"},
+        {"\211HDF", "; this is an HDF5 file, as Keras's .h5 are: save the tensors by safetensors"},
+        {"GGUF", "; this is a GGUF file: save the tensors by safetensors"},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (memcmp(prefix, known[i].begin, strlen(known[i].begin)) == 0) {
+            return known[i].text;
+        }
+    }
+    return "";
+}
+
 ps_status psi_safetensors_length(const uint8_t prefix[PSI_SAFETENSORS_PREFIX], uint64_t file_bytes, uint64_t *out_header_bytes,
                                  struct psi_err *err)
 {
@@ -65,8 +84,8 @@ ps_status psi_safetensors_length(const uint8_t prefix[PSI_SAFETENSORS_PREFIX], u
     if (n > PSI_SAFETENSORS_HEADER_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
                         "no safetensors file: its first 8 bytes say a header of %llu bytes, at most %llu "
-                        "are allowed",
-                        (unsigned long long)n, (unsigned long long)PSI_SAFETENSORS_HEADER_MAX);
+                        "are allowed%s",
+                        (unsigned long long)n, (unsigned long long)PSI_SAFETENSORS_HEADER_MAX, other_format(prefix));
     }
     if (n > file_bytes - PSI_SAFETENSORS_PREFIX || n < 2) {
         return psi_fail(err, PS_INVALID_ARGUMENT,

@@ -287,6 +287,28 @@ TEST(test_length)
     }
 }
 
+/* Files of values that people have and that are no safetensors: the error says what they are, and what to do. */
+TEST(test_other_files)
+{
+    static const struct {
+        const char *begin, *says;
+    } table[] = {
+        {"PK\003\004\024\000\000\000",
+         "this is a zip file, as PyTorch's .pt and NumPy's .npz are: save the tensors by safetensors"},
+        {"\200\002\212\nl\374\234F", "this is a pickle, as PyTorch's older files are"},
+        {"\200\002}q\000X\004\000", "this is a pickle, as PyTorch's older files are: save the tensors by safetensors"},
+        {"\211HDF\r\n\032\n", "this is an HDF5 file, as Keras's .h5 are: save the tensors by safetensors"},
+        {"GGUF\003\000\000\000", "this is a GGUF file: save the tensors by safetensors"},
+        {"\377\377\377\377\377\377\377\377", "are allowed"},
+    };
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        uint8_t prefix[PSI_SAFETENSORS_PREFIX];
+        uint64_t n = 0;
+        memcpy(prefix, table[i].begin, sizeof(prefix));
+        assert_fails(psi_safetensors_length(prefix, 1000, &n, &err), PS_INVALID_ARGUMENT, &err, table[i].says);
+    }
+}
+
 /* Each cut of a small file is refused; each flipped bit is refused or leaves a table that covers the values. */
 TEST(test_cuts_and_flips)
 {
