@@ -164,8 +164,9 @@ enum {
 
 /* Bits of HELLO's `features` and `needs`: what a side speaks beside the protocol's version. */
 enum {
-    PS_FEATURE_REASONS = 1, /* errors carry a reason */
-    PS_FEATURES_KNOWN = 1   /* every other bit is of a newer version */
+    PS_FEATURE_REASONS = 1,   /* errors carry a reason */
+    PS_FEATURE_LONG_ADDS = 2, /* ADD of more than 64 bytes, in as many frames as a PUSH */
+    PS_FEATURES_KNOWN = 3     /* every other bit is of a newer version */
 };
 
 /* What HELLO's reply says of an unresolved number. */

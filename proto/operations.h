@@ -36,8 +36,8 @@
        "a gradient; the new values come back, range by range") \
     OP(ASSIGN,       19, WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL, \
        "staged, swapped in at its end") \
-    OP(ADD,          20, WHERE,           SINGLE, 0,     "ps_push_meta", "values",         NULL, \
-       "assign_add / assign_sub, whole variable of <= 64 bytes, returns the new value") \
+    OP(ADD,          20, WHERE,           SEQ,    PARTS, "ps_push_meta", "values",         NULL, \
+       "assign_add / assign_sub: values that are added; of <= 64 bytes the reply has the new value") \
     OP(CONTRIBUTE,   21, WHERE,           SEQ,    PARTS, "ps_contribute_meta", "values",   NULL, \
        "a member's gradient for a round: staged until the round is closed") \
     /* variables */ \

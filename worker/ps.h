@@ -541,7 +541,7 @@ PS_API ps_status ps_variable_read(ps_variable *v, void *dst, size_t dst_bytes);
  * As ps_variable_read(), and says what these values are, whatever other threads do with v. *out_version: version of the oldest
  * of the values. *out_exact: all values are of that version, of one moment. Either may be NULL; both are written on PS_OK only.
  *
- * Always exact are atomic variables (ps_variable_spec.atomic), strings, and values of at most 64 KiB as they travel. A larger
+ * Always exact are atomic variables (ps_variable_spec.atomic), strings, and values of at most 64 KiB. A larger
  * value that a push or an assign changes during the read may be of several moments; none of its 64 KiB segments is. A program
  * that needs an exact value reads again.
  */
@@ -560,8 +560,24 @@ PS_API ps_status ps_variable_assign(ps_variable *v, const void *src, size_t src_
 PS_API ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_bytes);
 /** Run the initializer of its spec; force: also when initialised (slots are reset). */
 PS_API ps_status ps_variable_init(ps_variable *v, bool force);
-/** v += delta (v -= delta), exactly once; whole variable of at most 64 bytes. The new value goes to out_value [out_bytes], which
- * may be NULL. INVALID_ARGUMENT also where out_bytes are not the variable's. */
+/**
+ * v += delta (v -= delta), element by element, exactly once: TensorFlow's assign_add and assign_sub with use_locking.
+ *
+ * Of any size. More than 64 KiB travel and are added in segments of 64 KiB, as a push is: additions and pushes of several
+ * sessions never lose each other's part, a connection that breaks is resumed where it was, and a read in between may have some
+ * segments and not others, unless the variable is atomic. After an error ps_last_applied() says whether a part may be in.
+ * Integers wrap, as TensorFlow's do. float16 and bfloat16 are added as float32, and the sum is rounded to the nearest, ties to
+ * even. NaN and infinity are added as any number (psd --refuse_nonfinite is about gradients).
+ *
+ * delta      [delta_bytes] of v's dtype and shape, host memory, row-major; borrows. It travels in v's dtype, whatever wire_dtype.
+ * out_value  [out_bytes] the new value, of the moment of this addition; NULL: not wanted. Only where the value has at most 64
+ * bytes.
+ *
+ * Errors     INVALID_ARGUMENT     also: v holds bool or strings, out_bytes are not v's, out_value where v has more than 64 bytes
+ *            FAILED_PRECONDITION  also: of more than 64 KiB to a variable in rounds (PS_REASON_IN_ROUNDS), as a push
+ *            UNIMPLEMENTED        more than 64 bytes, and the task is of a release that cannot add them
+ * Source     TF 1.15 core/kernels/dense_update_ops.cc, dense_update_functor.h
+ */
 PS_API ps_status ps_variable_assign_add(ps_variable *v, const void *delta, size_t delta_bytes, void *out_value, size_t out_bytes);
 PS_API ps_status ps_variable_assign_sub(ps_variable *v, const void *delta, size_t delta_bytes, void *out_value, size_t out_bytes);
 /** Apply a gradient with the variable's optimizer, exactly once. scale multiplies it before: finite, > 0, no unit (1/replicas
@@ -639,7 +655,7 @@ typedef struct ps_result {
     uint64_t version;   /* of the variable after the mutation, or of the values read */
     bool exact;         /* reads: a consistent snapshot */
     uint8_t reserved[7];
-    uint32_t result_bytes; /* assign_add: the new value */
+    uint32_t result_bytes; /* assign_add: the new value, where it has at most 64 bytes; else 0 */
     ps_reason reason;      /* NONE when status is PS_OK */
     uint8_t result[64];
     const char *text; /* error text, valid during the callback */

@@ -105,8 +105,8 @@ uint8_t psd_push_op(uint8_t kind)
     return ops[kind];
 }
 
-/* What is in progress to v, or of that the gradients which the optimizer is applied with, ends so. */
-static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool applied_only, const struct psi_err *why)
+/* What is in progress to v, or of that what adds to its value over some time, ends so. */
+static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool streams_only, const struct psi_err *why)
 {
     uint64_t cursor = 0;
     void *value = NULL;
@@ -115,7 +115,7 @@ static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool 
         struct psi_list *it = NULL, *tmp = NULL;
         PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
             const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
-            if (p->variable != v || (applied_only && !psd_push_is_applied(p->kind))) {
+            if (p->variable != v || (streams_only && !psd_push_streams(p->kind, v))) {
                 continue;
             }
             struct psi_err err = *why;

@@ -65,6 +65,12 @@ static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_
                            slot, v->name, power);
 }
 
+/* What the program called that sent an ADD of this scale. */
+static const char *add_name(float scale)
+{
+    return scale < 0 ? "assign_sub" : "assign_add";
+}
+
 /* A kind of mutation that v does not take, or a scale that the kind does not have. */
 static ps_status check_kind(const struct psd_task *t, const struct psd_variable *v, uint8_t kind, float scale,
                             struct psi_err *err)
@@ -73,16 +79,13 @@ static ps_status check_kind(const struct psd_task *t, const struct psd_variable 
         return scale == 1.0F ? PS_OK
                              : psi_fail(err, PS_INVALID_ARGUMENT, "assign to '%s': scale %g; allowed: 1", v->name, (double)scale);
     }
-    if (kind == PSD_ADD && (v->bytes > PS_RESULT_BYTES_MAX || v->dtype == PS_BOOL)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "assign_add to '%s': %s of %llu bytes; allowed: numbers, at most %d bytes (larger: push, then pull)",
-                        v->name, ps_dtype_name(v->dtype), (unsigned long long)v->bytes, PS_RESULT_BYTES_MAX);
+    if (kind == PSD_ADD && v->dtype == PS_BOOL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s to '%s': it holds bool; allowed: numbers", add_name(scale), v->name);
     }
     if (kind == PSD_ADD) {
-        return scale == 1.0F || scale == -1.0F
-                   ? PS_OK
-                   : psi_fail(err, PS_INVALID_ARGUMENT, "assign_add to '%s': scale %g; allowed: 1 and -1", v->name,
-                              (double)scale);
+        return scale == 1.0F || scale == -1.0F ? PS_OK
+                                               : psi_fail(err, PS_INVALID_ARGUMENT, "%s to '%s': scale %g; allowed: 1 and -1",
+                                                          add_name(scale), v->name, (double)scale);
     }
     if (v->optimizer.kind == PS_OPT_NONE) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "variable '%s' at %s has no optimizer: it can be assigned, not pushed to",
@@ -197,7 +200,7 @@ static ps_status check_rounds(const struct psd_task *t, const struct psd_record 
     if (kind == PSD_CONTRIBUTE) {
         return check_contribution(t, record, v, m, err);
     }
-    if (psd_push_is_applied(kind)) {
+    if (psd_push_streams(kind, v)) {
         return psd_variable_in_rounds(v) ? psd_fail_in_rounds(t, v, err) : PS_OK;
     }
     return psd_round_check(t, v, err);
@@ -308,13 +311,15 @@ static ps_status begin(struct psd_task *t, struct psd_record *record, const stru
         if (p->staging == NULL) {
             st = psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                              "%s to '%s': no room to stage %llu bytes within the memory budget of %s",
-                             psd_push_is_assign(p->kind) ? "assign" : "push", v->name, (unsigned long long)p->staging_bytes,
-                             t->name);
+                             psd_push_is_assign(p->kind) ? "assign"
+                             : p->kind == PSD_ADD        ? add_name(p->scale)
+                                                         : "push",
+                             v->name, (unsigned long long)p->staging_bytes, t->name);
             psd_progress_free(t, p);
             return st;
         }
     }
-    if (psd_progress_streams(p)) {
+    if (psd_push_is_applied(p->kind) && p->staging == NULL) {
         psd_variable_capture(v, m->scale, &p->scalars);
     }
     if (p->kind == PSD_ASSIGN && record->job[0] == '\0') { /* an operator: a worker assigns as part of its training */

@@ -3,8 +3,8 @@
  * What a mutation with a body does to its variable: one segment at a time, and at its end.
  *
  * Happy path: a gradient is applied segment by segment while it is in cache, from float16 by way of a small block on the
- * stack; values of ASSIGN and gradients of an atomic variable are gathered in staging memory and take effect at LAST, those of
- * CONTRIBUTE in the area of its member, where they wait for their round.
+ * stack, and what an ADD has is added so; values of ASSIGN, and gradients and additions to an atomic variable, are gathered in
+ * staging memory and take effect at LAST, those of CONTRIBUTE in the area of its member, where they wait for their round.
  * Failure: none; what does not fit was refused before (psd/rpc/push.c).
  */
 #include "mutate.h"
@@ -49,6 +49,15 @@ static void changed(const struct psd_variable *v, uint64_t first, uint64_t count
     psd_sums_changed(&psd_variable_own(v)->sums, v->value, v->bytes, first * v->element_bytes, count * v->element_bytes);
 }
 
+/* Elements [first, first + count) of an ADD. */
+static void add(const struct psd_progress *g, uint64_t first, const uint8_t *delta, uint64_t count)
+{
+    const struct psd_variable *v = g->variable;
+    bool known = psd_add(v->dtype, (uint8_t *)v->value + first * v->element_bytes, delta, count, g->scale < 0 ? -1 : 1);
+    changed(v, first, count);
+    PSI_ASSERT(known); /* admission refuses other dtypes */
+}
+
 static void stage(const struct psd_progress *g, void *staging, uint64_t first, const uint8_t *p, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
@@ -73,9 +82,7 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
         optimise(g, n->offset, p, (ps_dtype)g->wire, count);
         changed(v, n->offset, count);
     } else {
-        bool known = psd_add(v->dtype, v->value, p, count, g->scale < 0 ? -1 : 1);
-        changed(v, 0, v->elements);
-        PSI_ASSERT(known); /* admission refuses other dtypes */
+        add(g, n->offset, p, count);
     }
     n->offset += count;
 }
@@ -150,7 +157,10 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
         v->pushes++;
     }
-    if (g->kind == PSD_ADD) {
+    if (g->kind == PSD_ADD && g->staging != NULL) { /* all of it now */
+        add(g, 0, g->staging, v->elements);
+    }
+    if (g->kind == PSD_ADD && v->bytes <= PS_RESULT_BYTES_MAX) {
         n->result_bytes = (uint8_t)v->bytes;
         memcpy(n->result, v->value, v->bytes);
     }

@@ -64,7 +64,7 @@ bool psd_progress_fits(const struct psd_progress *p)
         return v->initialised && v->optimizer.kind != PS_OPT_NONE && (a == NULL || (!a->complete && a->from == NULL));
     }
     case PSD_ADD:
-        return v->initialised && v->bytes <= PS_RESULT_BYTES_MAX && v->dtype != PS_BOOL && !strings;
+        return v->initialised && v->dtype != PS_BOOL && !strings && !(psd_push_streams(p->kind, v) && psd_variable_in_rounds(v));
     case PSD_ASSIGN_SLOT_1:
     case PSD_ASSIGN_SLOT_2:
         return v->initialised && psd_push_slot(p->kind) <= psd_optim_slot_count(v->optimizer.kind) && !p->init_only;

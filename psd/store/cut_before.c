@@ -58,7 +58,7 @@ static void before_segment(struct psd_cut *cut, const struct psd_change *c)
 {
     const struct psd_progress *p = c->segment.number->progress;
     const struct psd_variable *v = p->variable;
-    bool applied = psd_push_is_applied(p->kind);
+    bool streams = psd_push_streams(p->kind, v);
     psd_cut_record(cut, c->segment.record);
     if (p->kind == PSD_CONTRIBUTE) {
         return;
@@ -66,11 +66,11 @@ static void before_segment(struct psd_cut *cut, const struct psd_change *c)
     if (c->segment.last || psd_progress_streams(p)) {
         psd_cut_variable(cut, v);
     }
-    if (applied && p->staging == NULL) {
+    if (streams && p->staging == NULL) {
         for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {
             psd_kept_change(v->kept[i], c->segment.number->offset * v->element_bytes, c->segment.count * v->element_bytes);
         }
-    } else if ((applied && c->segment.last) || p->kind == PSD_ADD) {
+    } else if (streams ? c->segment.last : p->kind == PSD_ADD) {
         psd_cut_variable(cut, v);
         change_all(v);
     }

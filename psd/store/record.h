@@ -142,13 +142,19 @@ static inline bool psd_push_is_assign(uint8_t kind)
 {
     return kind == PSD_ASSIGN || psd_push_slot(kind) != 0;
 }
-/** Gradients of it are in the variable before its end. */
+/** It changes v's value segment by segment, or, of an atomic variable, with what it has staged: a gradient that the optimizer is
+ * applied with, and an ADD of more than one segment. */
+static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
+{
+    return psd_push_is_applied(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
+}
+/** Some of it is in the variable before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
 {
-    return psd_push_is_applied(p->kind) && !p->variable->atomic;
+    return psd_push_streams(p->kind, p->variable) && !p->variable->atomic;
 }
 
-/** A push that is in progress, with some of its gradient in the variable. Its end, whatever that is, makes a version of the
+/** A push that is in progress, with some of it in the variable. Its end, whatever that is, makes a version of the
  * variable. */
 static inline bool psd_number_is_torn(const struct psd_number *n)
 {
@@ -158,7 +164,7 @@ static inline bool psd_number_is_torn(const struct psd_number *n)
 /** All of it is gathered in staging, and takes effect with its last byte. */
 static inline bool psd_progress_stages(const struct psd_progress *p)
 {
-    return psd_push_is_assign(p->kind) || (psd_push_is_applied(p->kind) && p->variable->atomic);
+    return psd_push_is_assign(p->kind) || (psd_push_streams(p->kind, p->variable) && p->variable->atomic);
 }
 
 /** Bytes that it stages. Of a variable without elements 0, also where it stages. */

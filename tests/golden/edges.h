@@ -312,6 +312,24 @@ static inline void make_add(struct wire *w)
     draft_end(&d, w);
 }
 
+/* number 9 */
+static inline void make_subtract_first(struct wire *w)
+{
+    struct draft d;
+    draft_push(&d, PS_OP_ADD, PS_FLAG_FIRST, 9, TWO_SEGMENTS, -1.0F);
+    draft_floats(&d, SEGMENT_FLOATS, 1.0F);
+    draft_end(&d, w);
+}
+
+static inline void make_subtract_continuation(struct wire *w)
+{
+    struct draft d;
+    draft_push(&d, PS_OP_ADD, PS_FLAG_LAST, 9, TWO_SEGMENTS, -1.0F);
+    d.h.offset = SEGMENT_FLOATS;
+    draft_floats(&d, 3, -2.0F);
+    draft_end(&d, w);
+}
+
 static inline void make_error_reply(struct wire *w)
 {
     struct draft d;

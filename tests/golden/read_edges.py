@@ -61,6 +61,17 @@ def push_continuation(f):
     check(f.floats(3) == [-2.0] * 3 and len(f.payload) == 16, "what is left of the operation, padded")
 
 
+def subtract_first(f):
+    is_frame(f, 20, "CRC SEQ FIRST", 9, handle=17, dtype=F32, offset=0)
+    same(f.push_meta(), total=SEGMENT // 4 + 3, scale=-1.0, assign=0)
+    check(f.payload == struct.pack("<f", 1.0) * (SEGMENT // 4), "a whole segment of ones")
+
+
+def subtract_continuation(f):
+    is_frame(f, 20, "CRC SEQ LAST", 9, handle=17, dtype=F32, offset=SEGMENT // 4, meta=b"")
+    check(f.floats(3) == [-2.0] * 3 and len(f.payload) == 16, "what is left of the operation, padded")
+
+
 def push_partly(f):
     is_frame(f, 16, "SEQ REPLY", 4, handle=17, payload=b"")
     same(f.reply_meta(), status=3, applied=1, reason=49, position=0, version=14, retry_after_ms=0, result=b"",
@@ -139,7 +150,7 @@ def task_displaced(f):
 
 MEANINGS = {"seal": seal, "wait": wait, "call": call, "called": called, "task_displaced": task_displaced,
             "push_single": push_single, "push_first": push_first, "push_continuation": push_continuation, "push_partly": push_partly, "push_busy": push_busy, "pull_ragged": pull_ragged, "pull_moved": pull_moved,
-            "pushpull_value": pushpull_value, "add": add, "abandon": abandon, "ping": ping, "durable": durable, "close": close, "list": list_,
+            "pushpull_value": pushpull_value, "add": add, "subtract_first": subtract_first, "subtract_continuation": subtract_continuation, "abandon": abandon, "ping": ping, "durable": durable, "close": close, "list": list_,
             "task_create": task_create, "task_created": task_created}
 # bad frame: what the reader says; None: it is refused by its header alone, of which nothing but the named thing is wrong
 BAD = {"bad_magic": "magic or version", "bad_header_crc": "CRC of header and meta", "bad_meta": "CRC of header and meta",

@@ -31,6 +31,8 @@ static const struct good goods[] = {
     {"pull_moved", "PULL's reply: the variable has changed between its first and its last byte", make_pull_reply},
     {"pushpull_value", "PUSHPULL: new values of the range that the second frame of number 6 brought", make_value},
     {"add", "ADD of 1 to an int64 scalar", make_add},
+    {"subtract_first", "ADD with scale -1, first frame of an operation of two segments, with CRC", make_subtract_first},
+    {"subtract_continuation", "ADD, the rest of that operation; its only segment is padded", make_subtract_continuation},
     {"abandon", "ABANDON of number 7", make_abandon},
     {"ping", "BEAT without its message", make_beat},
     {"durable", "DURABLE: watermark 1000", make_durable},
@@ -551,6 +553,13 @@ static void test_meaning_hot(void **state)
 
     load(&s, "add", PS_OP_ADD, PS_FLAG_CRC | PS_FLAG_SEQ | PS_FLAG_FIRST | PS_FLAG_LAST, 8);
     assert_true(s.h.dtype == PS_I64 && s.h.meta_bytes == sizeof(push) && s.payload.len == 8 && s.payload.data[0] == 1);
+
+    load(&s, "subtract_first", PS_OP_ADD, PS_FLAG_CRC | PS_FLAG_SEQ | PS_FLAG_FIRST, 9);
+    memcpy(&push, s.meta, sizeof(push));
+    assert_true(push.total_elements == SEGMENT_FLOATS + 3 && push.scale == -1 && s.payload.len == PS_SEGMENT_BYTES);
+    load(&s, "subtract_continuation", PS_OP_ADD, PS_FLAG_CRC | PS_FLAG_SEQ | PS_FLAG_LAST, 9);
+    assert_true(s.h.offset == SEGMENT_FLOATS && s.h.meta_bytes == 0);
+    assert_int_equal(s.h.body_bytes, psi_body_bytes(12, true, false));
     wire_fini(&s.payload);
 }
 

@@ -464,6 +464,7 @@ void fake_answer_hello(struct fake *f, uint32_t task, uint64_t life, uint64_t re
     a.lease_ms = PS_LEASE_MS;
     a.beat_ms = PS_BEAT_MS;
     a.needs = f->told_needs;
+    a.features = m.features & ~f->told_lacks;
     uint32_t place = 0; /* in the client's table */
     for (uint32_t j = 0; j < c->job_count; j++) {
         for (uint32_t i = 0; i < c->jobs[j].task_count; i++) {

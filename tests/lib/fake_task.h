@@ -48,6 +48,7 @@ struct fake {
     ps_applied told_applied; /* in every number of HELLO's answer */
     ps_reason told_reason;   /* likewise */
     uint64_t told_needs;     /* of HELLO's answer */
+    uint64_t told_lacks;     /* features that HELLO's answer has not, as an older task */
 };
 
 /** spec: "ps=a:1,b:2"; NULL: only the target "a:1" is known. job: "" or the client's. */

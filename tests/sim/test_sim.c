@@ -137,6 +137,7 @@ static void test_every_boundary(void **state)
         {PSI_REQ_PUSH, SIM_BOUNDARY_LARGE, 9, 2},
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_LARGE, 9, 9},
         {PSI_REQ_ASSIGN, SIM_BOUNDARY_LARGE, 9, 2},
+        {PSI_REQ_ADD, SIM_BOUNDARY_LARGE, 9, 2},
         {PSI_REQ_PULL, SIM_BOUNDARY_LARGE, 3, 9},
         {PSI_REQ_PUSH, SIM_BOUNDARY_NARROW, 9, 2},
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_NARROW, 9, 9},
@@ -144,6 +145,7 @@ static void test_every_boundary(void **state)
         /* one frame of two segments, or of one */
         {PSI_REQ_PUSH, SIM_BOUNDARY_ATOMIC, 4, 2},
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_ATOMIC, 4, 4},
+        {PSI_REQ_ADD, SIM_BOUNDARY_ATOMIC, 4, 2},
         {PSI_REQ_PULL, SIM_BOUNDARY_ATOMIC, 2, 4},
         {PSI_REQ_PUSH, SIM_BOUNDARY_ATOMIC_NARROW, 3, 2},
         {PSI_REQ_PUSH_PULL, SIM_BOUNDARY_ATOMIC_NARROW, 3, 3},

@@ -456,14 +456,99 @@ static void slots(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+/* Every dtype that has numbers, in three frames and some, from other memory than what was read; integers wrap as TensorFlow's. */
+static void additions_of_any_size(void **state)
+{
+    static const struct {
+        ps_dtype dtype;
+        uint8_t start[8], delta[8], sum[8], difference[8]; /* little-endian; difference = start - delta */
+    } rows[] = {
+        {PS_I8, {127}, {2}, {0x81}, {125}},
+        {PS_U8, {255}, {3}, {2}, {252}},
+        {PS_F16, {0x00, 0x68}, {0x00, 0x3c}, {0x00, 0x68}, {0xff, 0x67}},  /* 2048 + 1 is a tie: 2048; 2047 */
+        {PS_BF16, {0x80, 0x43}, {0x40, 0x40}, {0x82, 0x43}, {0x7d, 0x43}}, /* 256 + 3 is a tie: 260; 253 */
+        {PS_I32, {0xff, 0xff, 0xff, 0x7f}, {1}, {0, 0, 0, 0x80}, {0xfe, 0xff, 0xff, 0x7f}},
+        {PS_I64,
+         {255, 255, 255, 255, 255, 255, 255, 127},
+         {1},
+         {0, 0, 0, 0, 0, 0, 0, 128},
+         {254, 255, 255, 255, 255, 255, 255, 127}},
+        {PS_F32, {0, 0, 0x80, 0x3f}, {0, 0, 0, 0x40}, {0, 0, 0x40, 0x40}, {0, 0, 0x80, 0xbf}},
+        {PS_F64,
+         {0, 0, 0, 0, 0, 0, 0xf0, 0x3f},
+         {0, 0, 0, 0, 0, 0, 0, 0x40},
+         {0, 0, 0, 0, 0, 0, 8, 0x40},
+         {0, 0, 0, 0, 0, 0, 0xf0, 0xbf}},
+    };
+    enum { BYTES = (3 << 20) + 4096 + 8 };
+    (void)state;
+    ps_session *s = open_session(60000);
+    uint8_t *value = malloc(BYTES), *delta = malloc(BYTES);
+    assert_true(value != NULL && delta != NULL);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const size_t size = ps_dtype_bytes(rows[i].dtype), count = BYTES / size;
+        char name[32];
+        (void)snprintf(name, sizeof(name), "large/%s", ps_dtype_name(rows[i].dtype));
+        ps_variable *v = get(s, name, rows[i].dtype, PS_SHAPE((int64_t)count), NULL);
+        for (size_t k = 0; k < count; k++) {
+            memcpy(value + k * size, rows[i].start, size);
+            memcpy(delta + k * size, rows[i].delta, size);
+        }
+        assert_int_equal(ps_variable_init_from(v, value, BYTES), PS_OK);
+        assert_int_equal(ps_variable_assign_add(v, delta, BYTES, NULL, 0), PS_OK);
+        assert_int_equal(ps_variable_read(v, value, BYTES), PS_OK);
+        for (size_t k = 0; k < count; k++) {
+            assert_true(memcmp(value + k * size, rows[i].sum, size) == 0);
+            memcpy(value + k * size, rows[i].start, size);
+        }
+        assert_int_equal(ps_variable_assign(v, value, BYTES), PS_OK);
+        assert_int_equal(ps_variable_assign_sub(v, delta, BYTES, NULL, 0), PS_OK);
+        assert_int_equal(ps_variable_read(v, value, BYTES), PS_OK);
+        assert_int_equal(ps_variable_version(v, NULL), 3);
+        for (size_t k = 0; k < count; k++) {
+            assert_true(memcmp(value + k * size, rows[i].difference, size) == 0);
+        }
+    }
+    ps_variable *nine = get(s, "large/nine", PS_F64, PS_SHAPE(9), NULL);
+    double nines[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    assert_int_equal(ps_variable_init_from(nine, nines, sizeof(nines)), PS_OK);
+    assert_int_equal(ps_variable_assign_sub(nine, nines, sizeof(nines), nines, sizeof(nines)), PS_INVALID_ARGUMENT);
+    assert_non_null(
+        strstr(ps_last_error(), "assign_sub of 'large/nine': its new value has 72 bytes, and comes back where it has 64"));
+    assert_int_equal(ps_variable_assign_sub(nine, nines, 64, NULL, 0), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "assign_sub of 'large/nine': 64 bytes are given, the variable has 72"));
+    assert_int_equal(ps_variable_assign_sub(nine, nines, sizeof(nines), NULL, 0), PS_OK);
+    assert_int_equal(ps_variable_read(nine, nines, sizeof(nines)), PS_OK);
+    assert_true(nines[0] == 0 && nines[8] == 0);
+    ps_variable *flags = get(s, "large/flags", PS_BOOL, PS_SHAPE(4), NULL);
+    ps_variable *texts = get(s, "large/texts", PS_STRING, PS_SHAPE(4), NULL);
+    assert_int_equal(ps_variable_init(flags, false), PS_OK);
+    assert_int_equal(ps_variable_assign_sub(flags, delta, 4, NULL, 0), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "assign_sub of 'large/flags': it holds bool"));
+    assert_int_equal(ps_variable_assign_add(texts, delta, 4, NULL, 0), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "assign_add of 'large/texts': it holds strings"));
+    ps_variable *fresh = get(s, "large/fresh", PS_F32, PS_SHAPE(BYTES / 4), NULL);
+    assert_int_equal(ps_variable_assign_sub(fresh, delta, BYTES, NULL, 0), PS_FAILED_PRECONDITION);
+    assert_non_null(strstr(ps_last_error(), "assign_sub of 'large/fresh'"));
+    free(value);
+    free(delta);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_dtype_round_trips), cmocka_unit_test(a_bool_is_0_or_1),
-        cmocka_unit_test(small_dtypes_add),        cmocka_unit_test(narrow_wires),
-        cmocka_unit_test(wire_of_a_session),       cmocka_unit_test(strings),
-        cmocka_unit_test(longest_strings),         cmocka_unit_test(atomic_variables),
-        cmocka_unit_test(new_initializers),        cmocka_unit_test(slots),
+        cmocka_unit_test(every_dtype_round_trips),
+        cmocka_unit_test(a_bool_is_0_or_1),
+        cmocka_unit_test(additions_of_any_size),
+        cmocka_unit_test(small_dtypes_add),
+        cmocka_unit_test(narrow_wires),
+        cmocka_unit_test(wire_of_a_session),
+        cmocka_unit_test(strings),
+        cmocka_unit_test(longest_strings),
+        cmocka_unit_test(atomic_variables),
+        cmocka_unit_test(new_initializers),
+        cmocka_unit_test(slots),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -119,7 +119,7 @@ void psi_api_finish_status(struct psi_api_call *call)
 
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err)
 {
-    if (v->dtype == PS_STRING && req->kind != PSI_REQ_INIT) {
+    if (v->dtype == PS_STRING && req->kind != PSI_REQ_INIT && req->kind != PSI_REQ_ADD) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
                         "variable '%s' holds strings: use ps_variable_assign_strings, ps_variable_init_strings and "
                         "ps_variable_read_strings",
@@ -209,10 +209,17 @@ ps_status ps_variable_init(ps_variable *v, bool force)
 static ps_status add(ps_variable *v, struct psi_request req, const char *call, void *out_value, size_t out_bytes)
 {
     struct psi_err err = {0};
-    if (out_value != NULL && psi_api_room_check(v, call, out_bytes, &err) != PS_OK) {
+    ps_status st = out_value != NULL ? psi_api_room_check(v, call, out_bytes, &err) : PS_OK;
+    if (st == PS_OK && out_value != NULL && v != NULL && v->bytes > PS_RESULT_BYTES_MAX) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT,
+                      "%s of '%s': its new value has %llu bytes, and comes back where it has %d at most: give no memory for it, "
+                      "and read it",
+                      call, v->name, (unsigned long long)v->bytes, PS_RESULT_BYTES_MAX);
+    }
+    if (st != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    const ps_status st = run(v, req, &req);
+    st = run(v, req, &req);
     if (st == PS_OK && out_value != NULL) {
         memcpy(out_value, req.result, out_bytes < req.result_bytes ? out_bytes : req.result_bytes);
     }

@@ -94,7 +94,7 @@ enum {
     PSI_KIND_SRC = 4,        /* needs src */
     PSI_KIND_DST = 8,        /* needs dst */
     PSI_KIND_SCALE = 16,     /* DATA: scale is finite and above 0 */
-    PSI_KIND_SIGN = 32,      /* DATA: scale is 1 or -1, and the value a small one */
+    PSI_KIND_SIGN = 32,      /* DATA: scale is 1 or -1, and the variable holds numbers */
     PSI_KIND_WIRE = 64,      /* DATA: values travel in the variable's wire dtype, not its own */
     PSI_KIND_STRINGS = 128,  /* DATA: also of strings */
     PSI_KIND_NO_VALUE = 256, /* DATA: no value travels */
@@ -265,6 +265,7 @@ struct psi_peer {
     bool sent_blocked; /* at the last tick the kernel took no more */
     uint64_t bad_logged_ms;
     bool crc;                          /* of this connection: segments that go out carry CRCs */
+    uint64_t features;                 /* PS_FEATURE_* that both sides speak, of the last HELLO */
     char last_error[PSI_ERR_TEXT_MAX]; /* why it is not up */
     /* when the task first refused this session with CONFLICT; 0: it has not, since the session was last let in */
     uint64_t kept_out_ms;
@@ -429,6 +430,14 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
                                    struct psi_err *err) PSI_MUST;
 /** Kind, variable, task, memory, scale. */
 ps_status psi_request_check(struct psi_client *c, const struct psi_request *req, struct psi_err *err) PSI_MUST;
+/** No value of v that anybody sees has a part of a mutation: each takes effect as a whole. By its own dtype: who pushes a value
+ * that others read as bfloat16 may send twice as many segments, and so does who adds to it. */
+static inline bool psi_var_is_one_segment(const struct psi_var *v)
+{
+    return v->dtype == PS_STRING || v->elements * ps_dtype_bytes(v->dtype) <= PS_SEGMENT_BYTES;
+}
+/** What the program called, for texts: "push", "assign_sub". */
+const char *psi_request_name(const struct psi_request *req);
 static inline const struct psi_kind *psi_kind_of(const struct psi_request *req)
 {
     return &req->owner->kinds[req->kind];

@@ -396,6 +396,7 @@ void psi_peer_hello(struct psi_peer *peer)
     if (!answer_fits(peer, &parts)) {
         return;
     }
+    peer->features = parts.answer.features;
     peer->lease_ms = bounded(parts.answer.lease_ms, 100, 3600000, PS_LEASE_MS);
     peer->beat_ms = bounded(parts.answer.beat_ms, 10, 900000, PS_BEAT_MS);
     /* a restarted directory is told at once the steps of a member with bounded staleness */
@@ -473,6 +474,22 @@ void psi_peer_tick(struct psi_peer *peer)
 
 /* ---- what goes out ---- */
 
+/* An addition of which the task, of an older release, would understand no frame, has ended. */
+static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
+{
+    if (req->kind != PSI_REQ_ADD || (peer->features & PS_FEATURE_LONG_ADDS) != 0 ||
+        req->var->elements * ps_dtype_bytes(req->var->dtype) <= PS_RESULT_BYTES_MAX) {
+        return false;
+    }
+    char where[PSI_WHERE_MAX];
+    const struct psi_var *var = req->var;
+    psi_var_release(req);
+    psi_request_end_as(req, PS_UNIMPLEMENTED, PS_REASON_FEATURE, PS_NOTHING_APPLIED,
+                       "%s of '%s' at %s: the task is of a release that adds %d bytes at most; upgrade it", psi_request_name(req),
+                       var->name, psi_peer_where(peer, where, sizeof(where)), PS_RESULT_BYTES_MAX);
+    return true;
+}
+
 /* Requests that have their turn: mutations while the window has room, then reads. */
 static void pump_ready(struct psi_peer *peer)
 {
@@ -482,7 +499,7 @@ static void pump_ready(struct psi_peer *peer)
         while (it != head && psi_window_room(peer, multi != 0) && !peer->doomed) {
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, link);
             it = it->next;
-            if (req->var->partial == NULL) {
+            if (req->var->partial == NULL && !ends_unknown_there(peer, req)) {
                 psi_window_admit(peer, req);
             }
         }

@@ -67,7 +67,7 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
     }
     const char *subject = psi_request_subject(req);
     bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS); /* the text names who is late */
-    psi_request_end_as(req, r->status, r->reason, r->applied, "%s%s%s%s%s%s: %s", psi_kind_of(req)->name,
+    psi_request_end_as(req, r->status, r->reason, r->applied, "%s%s%s%s%s%s: %s", psi_request_name(req),
                        subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                        others ? "" : " at ", others ? "" : psi_peer_where(ask->peer, where, sizeof(where)), r->text);
 }
@@ -505,7 +505,7 @@ void psi_control_ask(struct psi_request *req, uint8_t op, ps_status (*build)(str
     st = st == PS_OK && build != NULL ? build(ask, &err) : st;
     if (st != PS_OK) {
         psi_ask_free(ask);
-        psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", psi_kind_of(req)->name, err.text);
+        psi_request_end(req, st, PS_NOTHING_APPLIED, "%s: %s", psi_request_name(req), err.text);
         return;
     }
     if (req->stage != PSI_STAGE_ASKED) {

@@ -231,13 +231,13 @@ void psi_control_list(struct psi_client *c, struct psi_ask *ask, const struct ps
     }
     if (ask->partial) {
         psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s at %s: its answer does not fit memory",
-                        psi_kind_of(req)->name, ask->peer->name);
+                        psi_request_name(req), ask->peer->name);
         return;
     }
     st = give_all(ask, &err);
     if (st != PS_OK) {
-        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood: %s",
-                        psi_kind_of(req)->name, ask->peer->name, err.text);
+        psi_request_end(req, PS_INTERNAL, PS_NOTHING_APPLIED, "%s at %s: its answer is not understood: %s", psi_request_name(req),
+                        ask->peer->name, err.text);
         return;
     }
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);

@@ -29,7 +29,7 @@ static void describe(const struct psi_request *req, char *dst, size_t n)
     bool directory = peer != NULL && c->known && peer->index == c->directory && !psi_request_is(req, PSI_KIND_DATA);
     peer = peer != NULL && is_told(req, peer) ? NULL : peer;
     const char *at = peer == NULL ? "" : directory ? " at the directory, " : " at ";
-    snprintf(dst, n, "%s%s%.*s%s%s%s", psi_kind_of(req)->name, name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
+    snprintf(dst, n, "%s%s%.*s%s%s%s", psi_request_name(req), name != NULL ? " of '" : "", PS_NAME_BYTES_MAX,
              name != NULL ? name : "", name != NULL ? "'" : "", at,
              peer != NULL ? psi_peer_where(peer, where, sizeof(where)) : "");
 }

@@ -229,7 +229,8 @@ void psi_pull_end(struct psi_peer *peer)
     if (req->offset2 == total_of(req)) {
         PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
         if (var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
-            req->exact = true;
+            /* of the moment that the head tells of, whatever the trailer says */
+            req->exact = psi_var_is_one_segment(var) || peer->sink_meta.in_progress == 0;
         }
         req->exact = req->exact && (psi_request_is(req, PSI_KIND_READ) || req->counter == req->version);
         var->used = true;
@@ -264,7 +265,7 @@ void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_r
     }
     char where[PSI_WHERE_MAX];
     bool pushed = (req->flags & PSI_REQUEST_PUSHED) != 0;
-    psi_request_end_as(req, r->status, r->reason, psi_request_applied(req), "%s of '%s' at %s: %s%s", psi_kind_of(req)->name,
+    psi_request_end_as(req, r->status, r->reason, psi_request_applied(req), "%s of '%s' at %s: %s%s", psi_request_name(req),
                        var->name, psi_peer_where(peer, where, sizeof(where)), pushed ? "the push was applied, but: " : "",
                        r->text);
     if (r->status == PS_ABORTED) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN (streamed from the caller's memory, at most 1 MiB a frame), ADD and
- * INIT (copied).
+ * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN, ADD (streamed from the caller's memory, at most 1 MiB a frame), an
+ * ADD of 64 bytes or less and INIT (copied).
  *
  * Happy path: one frame of an operation is in the send queue at a time; when it is out the next one goes to the queue's end, so
  * operations on different variables interleave. The first frame carries FIRST and the total, the last one LAST. After a resume
@@ -148,7 +148,7 @@ void psi_push_queue(struct psi_entry *e)
     } else if (e->op == PS_OP_SET_STEP) {
         queue_set_step(e, &h);
         e->begun = true;
-    } else if (e->op == PS_OP_ADD) {
+    } else if (e->op == PS_OP_ADD && e->total * size <= PS_RESULT_BYTES_MAX) {
         h.flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
         h.meta_bytes = meta_bytes;
         psi_peer_send(peer, &h, &meta, e->req->src, (uint32_t)(e->total * size));
@@ -240,9 +240,9 @@ void psi_push_value_end(struct psi_peer *peer)
 void psi_push_pulled(struct psi_request *req)
 {
     if (req->offset2 >= req->var->elements) {
-        bool one_segment = req->var->elements * psi_wire_unit(req->var->wire) <= PS_SEGMENT_BYTES;
         /* exact: the values are those that this push has made; of no elements none come */
-        req->exact = req->var->elements == 0 || ((req->exact || one_segment) && req->counter == req->version);
+        req->exact = req->var->elements == 0 ||
+                     ((req->exact || psi_var_is_one_segment(req->var)) && req->counter == req->version);
         psi_request_ended(req);
         return;
     }

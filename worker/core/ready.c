@@ -127,7 +127,7 @@ void psi_ready_go(struct psi_request *req)
     }
     if (r == NULL || r->vars == NULL || r->inner == NULL) {
         ready_free(r);
-        psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory for %u variables", psi_kind_of(req)->name,
+        psi_request_end(req, PS_RESOURCE_EXHAUSTED, PS_NOTHING_APPLIED, "%s: no memory for %u variables", psi_request_name(req),
                         count);
         return;
     }
@@ -778,7 +778,7 @@ void psi_ready_expire(struct psi_request *req)
     ps_reason reason = psi_ready_explain(r, text, sizeof(text));
     ps_applied applied =
         r->step == READY_INIT || r->step == READY_SYNC || r->step == READY_SEALED ? PS_MAYBE_PARTLY_APPLIED : PS_NOTHING_APPLIED;
-    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, reason, applied, "%s%s%s%s: %llu ms are over, %s", psi_kind_of(req)->name,
+    psi_ready_fail(r, PS_DEADLINE_EXCEEDED, reason, applied, "%s%s%s%s: %llu ms are over, %s", psi_request_name(req),
                    subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                    (unsigned long long)(req->owner->now_ms - req->started_ms), text);
     end(r);
@@ -788,7 +788,7 @@ bool psi_ready_slow(struct psi_request *req)
 {
     char text[420];
     (void)psi_ready_explain(req->extra, text, sizeof(text));
-    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", psi_kind_of(req)->name),
+    psi_client_log(req->owner, PSI_LOG_WARN, "waiting", PSI_KV("what", psi_request_name(req)),
                    PSI_KV("seconds", PSI_SLOW_MS / 1000), PSI_KV("why", text));
     return true;
 }

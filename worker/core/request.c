@@ -21,24 +21,30 @@
 #define DELAY_MAX_MS 1000u
 #define EARLY_MAX_MS 250u
 
+/* Of a row of the table; a request that is only checked has none of its own yet. */
+static const char *name_of(const struct psi_request *req, const struct psi_kind *k)
+{
+    return req->kind == PSI_REQ_ADD && req->scale < 0 ? "assign_sub" : k->name;
+}
+
 static ps_status check_strings(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
                                struct psi_err *err)
 {
     if ((k->is & PSI_KIND_STRINGS) == 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it holds strings; they are assigned and read whole", k->name,
-                        v->name);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it holds strings; they are assigned and read whole",
+                        name_of(req, k), v->name);
     }
     if (req->part_elements != 0) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': a part of it; strings are read whole", k->name, v->name);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': a part of it; strings are read whole", name_of(req, k), v->name);
     }
     bool reads = (k->is & PSI_KIND_READ) != 0;
     if (reads && req->bytes < psi_blob_bytes_max(v->elements)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, its strings may need %llu", k->name, v->name,
-                        (unsigned long long)req->bytes, (unsigned long long)psi_blob_bytes_max(v->elements));
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, its strings may need %llu", name_of(req, k),
+                        v->name, (unsigned long long)req->bytes, (unsigned long long)psi_blob_bytes_max(v->elements));
     }
     ps_status st = reads ? PS_OK : psi_blob_check(req->src, req->bytes, v->elements, err);
     if (st != PS_OK) {
-        psi_err_prefix(err, "%s of '%s'", k->name, v->name);
+        psi_err_prefix(err, "%s of '%s'", name_of(req, k), v->name);
     }
     return st;
 }
@@ -49,18 +55,14 @@ static ps_status check_bytes(const struct psi_request *req, const struct psi_kin
     uint64_t bytes = 0;
     if (req->part_elements != 0 &&
         ((k->is & PSI_KIND_READ) == 0 || req->part_first >= v->elements || req->part_elements > v->elements - req->part_first)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': elements %llu to %llu of %llu", k->name, v->name,
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': elements %llu to %llu of %llu", name_of(req, k), v->name,
                         (unsigned long long)req->part_first, (unsigned long long)(req->part_first + req->part_elements - 1),
                         (unsigned long long)v->elements);
     }
     uint64_t elements = req->part_elements != 0 ? req->part_elements : v->elements;
     if (!psi_mul_bytes(elements, ps_dtype_bytes(v->dtype), &bytes) || req->bytes != bytes) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, the variable has %llu", k->name, v->name,
-                        (unsigned long long)req->bytes, (unsigned long long)bytes);
-    }
-    if ((k->is & PSI_KIND_SIGN) != 0 && bytes > PS_RESULT_BYTES_MAX) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes, at most %d: push it, then pull", k->name, v->name,
-                        (unsigned long long)bytes, PS_RESULT_BYTES_MAX);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': %llu bytes are given, the variable has %llu", name_of(req, k),
+                        v->name, (unsigned long long)req->bytes, (unsigned long long)bytes);
     }
     return PS_OK;
 }
@@ -72,8 +74,8 @@ static ps_status check_bools(const struct psi_request *req, const struct psi_kin
     const uint8_t *src = req->src;
     for (uint64_t i = 0; i < req->bytes; i++) {
         if (src[i] > 1) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': element %llu is %u, a bool is 0 or 1", k->name, v->name,
-                            (unsigned long long)i, src[i]);
+            return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': element %llu is %u, a bool is 0 or 1", name_of(req, k),
+                            v->name, (unsigned long long)i, src[i]);
         }
     }
     return PS_OK;
@@ -85,9 +87,13 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
     if ((k->is & PSI_KIND_NO_VALUE) != 0) {
         return PS_OK;
     }
+    if ((k->is & PSI_KIND_SIGN) != 0 && (v->dtype == PS_BOOL || v->dtype == PS_STRING)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': it holds %s; numbers can be added", name_of(req, k), v->name,
+                        v->dtype == PS_BOOL ? "bool" : "strings");
+    }
     const bool lacks = ((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL);
     if (lacks && (v->dtype == PS_STRING || v->elements > 0)) { /* nothing needs no memory; strings have offsets at least */
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", k->name, v->name);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", name_of(req, k), v->name);
     }
     ps_status st = v->dtype == PS_STRING ? check_strings(req, k, v, err) : check_bytes(req, k, v, err);
     if (st == PS_OK && v->dtype == PS_BOOL && (k->is & PSI_KIND_SRC) != 0) {
@@ -97,12 +103,12 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
         return st;
     }
     if ((k->is & PSI_KIND_SIGN) != 0 && req->scale != 1.0f && req->scale != -1.0f) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the sign is %g, it must be 1 or -1", k->name, v->name,
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the sign is %g, it must be 1 or -1", name_of(req, k), v->name,
                         (double)req->scale);
     }
     if ((k->is & PSI_KIND_SCALE) != 0 && (!isfinite(req->scale) || req->scale <= 0.0f)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the scale is %g, it must be finite and above 0", k->name, v->name,
-                        (double)req->scale);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the scale is %g, it must be finite and above 0", name_of(req, k),
+                        v->name, (double)req->scale);
     }
     const uintptr_t src = (uintptr_t)req->src, dst = (uintptr_t)req->dst;
     if (req->kind == PSI_REQ_PUSH_PULL && src < dst + req->bytes && dst < src + req->bytes) { /* it may be sent again */
@@ -166,6 +172,11 @@ static const uint32_t WAYS[PSI_STAGES] = {
     [PSI_STAGE_ASKED] = TO(DELAYED) | TO(DONE),
     [PSI_STAGE_COMPOSITE] = TO(DONE),
 };
+
+const char *psi_request_name(const struct psi_request *req)
+{
+    return name_of(req, psi_kind_of(req));
+}
 
 uint64_t psi_request_total(const struct psi_request *req)
 {

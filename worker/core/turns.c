@@ -48,7 +48,7 @@ void psi_var_queue(struct psi_request *req)
     if (var->lost) {
         psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, psi_request_applied(req),
                            "%s of '%s' at %s: the variable is gone: it was reset or deleted, or its task restarted without it",
-                           psi_kind_of(req)->name, var->name, c->peers[var->owner]->name);
+                           psi_request_name(req), var->name, c->peers[var->owner]->name);
         return;
     }
     psi_request_move(req, PSI_STAGE_WAITING);
@@ -130,7 +130,7 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
             }
             psi_var_release(req);
             psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, psi_request_applied(req), "%s of '%s' at %s: %s",
-                               psi_kind_of(req)->name, var->name, psi_peer_where(peer, where, sizeof(where)), why);
+                               psi_request_name(req), var->name, psi_peer_where(peer, where, sizeof(where)), why);
             again = true;
             break;
         }

@@ -36,7 +36,7 @@ static void give_up(struct psi_var *var, ps_status st, ps_reason reason, const s
         again = link != NULL;
         if (again) {
             struct psi_request *req = PSI_CONTAINER_OF(link, struct psi_request, link);
-            psi_request_end_as(req, st, reason, PS_NOTHING_APPLIED, "%s of '%s'%s%s: %s", psi_kind_of(req)->name, var->name,
+            psi_request_end_as(req, st, reason, psi_request_applied(req), "%s of '%s'%s%s: %s", psi_request_name(req), var->name,
                                at != NULL ? " at " : "", at != NULL ? psi_peer_where(at, where, sizeof(where)) : "", text);
         }
     }

@@ -108,7 +108,7 @@ static void finish(struct psi_entry *e)
     if (gone && (repeat || values_missing)) {
         char where[PSI_WHERE_MAX];
         psi_request_end_as(req, PS_ABORTED, PS_REASON_LOST, repeat ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED,
-                           "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_kind_of(req)->name, var->name,
+                           "%s of '%s' at %s: the variable was reset, deleted or lost %s", psi_request_name(req), var->name,
                            psi_peer_where(peer, where, sizeof(where)),
                            repeat ? "before it could be repeated" : "before its new values had come; the push was applied");
         return;
@@ -159,7 +159,7 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         char where[PSI_WHERE_MAX];
         req->status = r->status;
         req->applied = r->applied;
-        req->err = psi_client_err(peer->c, r->status, r->reason, r->applied, "%s of '%s' at %s: %s", psi_kind_of(req)->name,
+        req->err = psi_client_err(peer->c, r->status, r->reason, r->applied, "%s of '%s' at %s: %s", psi_request_name(req),
                                   var->name, psi_peer_where(peer, where, sizeof(where)), r->text);
     }
     bool gone = r->status == PS_ABORTED && r->reason != PS_REASON_NEWER_CHIEF && e->op != PS_OP_INIT &&
@@ -239,7 +239,8 @@ void psi_window_expire(struct psi_request *req)
     }
     bool half = e->queued;
     bool never = !e->begun && !half;
-    bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL || e->op == PS_OP_CONTRIBUTE) && (half || e->next < e->total);
+    bool part = (e->op == PS_OP_PUSH || e->op == PS_OP_PUSHPULL || e->op == PS_OP_CONTRIBUTE || e->op == PS_OP_ADD) &&
+                (half || e->next < e->total);
     ps_applied applied = never ? PS_NOTHING_APPLIED : part ? partly(e) : PS_OUTCOME_UNKNOWN;
     uint64_t number = e->number;
     if (var->partial == e) {
@@ -252,7 +253,7 @@ void psi_window_expire(struct psi_request *req)
     bool up = peer->state == PSI_PEER_UP;
     unsigned long long waited = peer->c->now_ms - req->started_ms;
     psi_request_end_as(req, up ? PS_DEADLINE_EXCEEDED : PS_UNAVAILABLE, up ? PS_REASON_NONE : PS_REASON_NOT_CONNECTED, applied,
-                       "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_kind_of(req)->name, var->name, where, waited,
+                       "%s of '%s' at %s: no answer within %llu ms%s%s; %s", psi_request_name(req), var->name, where, waited,
                        peer->last_error[0] != '\0' ? ": " : "", peer->last_error, psi_applied_name(applied));
     if (never) {
         entry_free(e);
@@ -494,7 +495,7 @@ void psi_window_lose(struct psi_peer *peer, struct psi_var *var, ps_reason reaso
         entry_free(e);
         req->extra = NULL;
         psi_var_release(req);
-        psi_request_end_as(req, PS_ABORTED, reason, applied, "%s of '%s' at %s: %s; %s", psi_kind_of(req)->name, var->name,
+        psi_request_end_as(req, PS_ABORTED, reason, applied, "%s of '%s' at %s: %s; %s", psi_request_name(req), var->name,
                            psi_peer_where(peer, where, sizeof(where)), why, psi_applied_name(applied));
     }
 }

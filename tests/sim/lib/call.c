@@ -88,17 +88,18 @@ static void on_done(struct psi_request *req)
     op->applied = req->applied;
     op->version = req->version;
     op->exact = req->exact;
-    if (op->var != NULL && req->var != NULL) { /* some programs read wide what others push narrow */
-        op->one_segment = op->var->dtype == PS_STRING || op->var->elements * ps_dtype_bytes(req->var->wire) <= PS_SEGMENT_BYTES;
+    if (op->var != NULL && req->var != NULL) { /* what is read narrow may be added to wide */
+        op->one_segment = op->var->dtype == PS_STRING || sim_var_bytes(op->var) <= PS_SEGMENT_BYTES;
     }
     op->done_event = s->event;
     op->done_ms = s->now;
     if (op->kind == PSI_REQ_ADD && op->status == PS_OK) {
-        if (req->result_bytes != sim_var_bytes(op->var)) {
+        const uint64_t bytes = sim_var_bytes(op->var);
+        if (req->result_bytes != (bytes <= PS_RESULT_BYTES_MAX ? bytes : 0)) {
             sim_fail(s, "%s: an answer of %u bytes", sim_op_text(op, text), req->result_bytes);
         }
         memcpy(&op->result, req->result, 8);
-        for (uint32_t i = 8; i < req->result_bytes; i += 8) {
+        for (uint32_t i = 8; op->var->dtype == PS_I64 && i < req->result_bytes; i += 8) {
             if (memcmp(req->result, req->result + i, 8) != 0) {
                 sim_fail(s, "%s: elements of its answer differ", sim_op_text(op, text));
             }
@@ -189,10 +190,10 @@ static void prepare_variable(struct sim *s, struct sim_call *call)
     }
     case PSI_REQ_ADD: {
         bool minus = sim_one_in(s, 3);
-        if (v->kind == SIM_VAR_COUNTER) {
+        if (v->kind != SIM_VAR_STEP) { /* of a variable of pushes it adds what a push would */
             next_digit(s, op);
         }
-        op->add = v->kind == SIM_VAR_COUNTER ? (int64_t)power4(op->digit) : 1;
+        op->add = v->kind != SIM_VAR_STEP ? (int64_t)power4(op->digit) : 1;
         call->src = buffer(v, call);
         fill(v, call->src, minus ? -(double)op->add : (double)op->add);
         req->scale = minus ? -1 : 1;

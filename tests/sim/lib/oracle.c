@@ -123,7 +123,6 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
     struct run r = {0};
     uint64_t prefix[SIM_DIGITS_MAX];
     char text[200];
-    uint64_t segment = PS_SEGMENT_BYTES / ps_dtype_bytes(v->wire);
     while (next_run(s, v, value, &r)) {
         check_run(s, v, b->creation, &r, "at the task");
     }
@@ -141,6 +140,7 @@ static void check_pushes(struct sim *s, const struct sim_birth *b, const void *v
             sim_fail(s, "%llu elements of atomic '%s' have %s: half a push can be seen", (unsigned long long)prefix[k], v->name,
                      sim_op_text(op, text));
         }
+        uint64_t segment = PS_SEGMENT_BYTES / ps_dtype_bytes(op->kind == PSI_REQ_ADD ? v->dtype : v->wire);
         if (prefix[k] != v->elements && prefix[k] % segment != 0) {
             sim_fail(s, "%s is torn at element %llu, which is no end of a segment", sim_op_text(op, text),
                      (unsigned long long)prefix[k]);
@@ -412,6 +412,13 @@ static void check_status(struct sim *s, struct sim_call *call)
     }
 }
 
+/* Each element of its variable gets its digit. */
+static bool adds_digit(const struct sim_op *op)
+{
+    return op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL ||
+           (op->kind == PSI_REQ_ADD && op->var->kind == SIM_VAR_PUSH);
+}
+
 static bool is_mutation(enum psi_request_kind kind)
 {
     return kind == PSI_REQ_PUSH || kind == PSI_REQ_PUSH_PULL || kind == PSI_REQ_ASSIGN || kind == PSI_REQ_ADD;
@@ -465,21 +472,24 @@ static void check_ok(struct sim *s, struct sim_call *call)
         sim_fail(s, "%s ended OK in a variable that no task ever had", sim_op_text(op, text));
     }
     check_versions(s, op, b);
-    const bool pushed = (op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL) && op->var->elements > 0;
-    if (pushed && (b->alive || b->by_restart) && (digit_of(b->first, op->digit) != 1 || digit_of(b->last, op->digit) != 1)) {
+    if (adds_digit(op) && op->var->elements > 0 && (b->alive || b->by_restart) &&
+        (digit_of(b->first, op->digit) != 1 || digit_of(b->last, op->digit) != 1)) {
         sim_fail(s, "LOST: %s ended OK, but the task does not have it (first %llu, last element %llu)", sim_op_text(op, text),
                  (unsigned long long)b->first, (unsigned long long)b->last);
     }
     if (op->kind == PSI_REQ_PULL || op->kind == PSI_REQ_PUSH_PULL) {
         check_pull(s, op, call->dst, call->bytes);
     }
-    if (op->kind == PSI_REQ_ADD) {
+    if (op->kind == PSI_REQ_ADD && op->var->kind != SIM_VAR_PUSH) {
         check_added(s, op);
+    } else if (op->kind == PSI_REQ_ADD && call->req.result_bytes > 0 &&
+               digit_of(sim_element(s, op->var, call->req.result, 0), op->digit) != 1) {
+        sim_fail(s, "%s: its own answer does not have it", sim_op_text(op, text));
     }
     if (is_mutation(op->kind) && op->kind != PSI_REQ_PUSH_PULL) {
         check_order(s, op);
     }
-    if (op->kind == PSI_REQ_ADD || (op->kind == PSI_REQ_PULL && op->var->dtype == PS_I64)) {
+    if (op->var->dtype == PS_I64 && (op->kind == PSI_REQ_ADD || op->kind == PSI_REQ_PULL)) {
         b->done_value = op->result > b->done_value ? op->result : b->done_value;
     }
 }
@@ -528,12 +538,11 @@ static void check_failure(struct sim *s, const struct sim_call *call)
         op->kind != PSI_REQ_DELETE && op->status != PS_FAILED_PRECONDITION) {
         sim_fail(s, "%s failed although nothing breaks in this seed: %s", sim_op_text(op, text), why);
     }
-    if (op->kind == PSI_REQ_PUSH && op->var->atomic && op->applied == PS_MAYBE_PARTLY_APPLIED) {
-        sim_fail(s, "%s says that part of an atomic push may be in: %s", sim_op_text(op, text), why);
+    if ((op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_ADD) && op->var->atomic && op->applied == PS_MAYBE_PARTLY_APPLIED) {
+        sim_fail(s, "%s says that part of it may be in, and the variable is atomic: %s", sim_op_text(op, text), why);
     }
     struct sim_birth *b = sim_birth_find(s, op->creation);
-    if ((op->kind == PSI_REQ_PUSH || op->kind == PSI_REQ_PUSH_PULL) && op->applied == PS_NOTHING_APPLIED && b != NULL &&
-        digit_of(b->first, op->digit) != 0) {
+    if (adds_digit(op) && op->applied == PS_NOTHING_APPLIED && b != NULL && digit_of(b->first, op->digit) != 0) {
         sim_fail(s, "%s says that nothing was applied, but the task has it", sim_op_text(op, text));
     }
 }

@@ -124,7 +124,10 @@ static enum psi_request_kind draw_call(struct sim *s, struct sim_program *p, con
     bool digits = v->digits_used < v->digits_max;
     switch (v->kind) {
     case SIM_VAR_PUSH:
-        return x < 45 && digits ? PSI_REQ_PUSH : x < 60 && digits ? PSI_REQ_PUSH_PULL : PSI_REQ_PULL;
+        return x < 36 && digits   ? PSI_REQ_PUSH
+               : x < 48 && digits ? PSI_REQ_PUSH_PULL
+               : x < 60 && digits ? PSI_REQ_ADD
+                                  : PSI_REQ_PULL;
     case SIM_VAR_TMP:
         return x < 50 && digits && p->initialised_tmp           ? PSI_REQ_PUSH
                : x < 85                                         ? PSI_REQ_PULL

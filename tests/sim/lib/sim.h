@@ -275,7 +275,7 @@ struct sim_program {
 #define SIM_CONTAINER "localhost" /* of the model */
 #define SIM_OTHER "other"         /* of the monitor's variable, in most seeds: there a name of the model's is another variable */
 enum sim_var_kind {
-    SIM_VAR_PUSH,     /* f64 or f32, SGD with rate 1: the sum of 4^k over the pushes applied */
+    SIM_VAR_PUSH,     /* f64 or f32, SGD with rate 1: the sum of 4^k over the pushes and additions applied */
     SIM_VAR_COUNTER,  /* i64, ADD of 4^k */
     SIM_VAR_STEP,     /* i64 global_step, ADD of 1 */
     SIM_VAR_REGISTER, /* f64 or strings (text.c), ASSIGN and INIT_FROM of a tag in all elements */

@@ -93,6 +93,33 @@ TEST(test_applied_at_last)
     assert_int_equal(info.pushes_torn, 0);
 }
 
+/* An addition that needs more than one segment is staged as a push is. */
+TEST(test_added_at_last)
+{
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = ready(e, "v", N, ps_no_optimizer(), 3);
+    uint64_t memory = psd_task_memory_bytes(e->t->core);
+    PSI_IGNORE(filled(values, N, 1)); /* it is in values */
+    uint64_t number = e->c.next_number++;
+    send_segments(e, PS_OP_ADD, &v, number, 0, 2);
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory + N * 4);
+    assert_all(e, 3, 0);
+    assert_applied(fc_push(&e->c, PS_OP_ADD, &v, values, -1, 0));
+    assert_all(e, 2, 1);
+    send_segments(e, PS_OP_ADD, &v, number, 2, 3);
+    assert_applied(fc_take(&e->c, NULL));
+    assert_all(e, 3, 2);
+    number = e->c.next_number++;
+    send_segments(e, PS_OP_ADD, &v, number, 0, 2);
+    assert_int_equal(fc_abandon(&e->c, number).result[0], PS_NUMBER_ABANDONED);
+    assert_all(e, 3, 2); /* nothing of it is in */
+    assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
+    ps_v1_OpenAnswer small = ready(e, "small", 2, ps_no_optimizer(), 3);
+    struct fc_reply r = fc_push(&e->c, PS_OP_ADD, &small, values, 1, 0);
+    assert_applied(r);
+    assert_int_equal(r.result_bytes, 8);
+}
+
 /* Adam: its powers are those of the moment it is applied, as if the pushes had come one after the other. */
 TEST(test_order_of_scalars)
 {

@@ -71,6 +71,46 @@ TEST(test_every_dtype)
     }
 }
 
+/* The same in every element of a variable of several segments, the last one ragged. */
+TEST(test_every_dtype_in_segments)
+{
+    static const struct {
+        ps_dtype dtype;
+        double start;
+        uint8_t delta[8], sum[8], difference[8]; /* difference = sum - delta - delta */
+    } rows[] = {
+        {PS_I8, 127, {2}, {0x81}, {125}},
+        {PS_U8, 255, {3}, {2}, {252}},
+        {PS_F16, 2048, {0x00, 0x3c}, {0x00, 0x68}, {0xfe, 0x67}}, /* 2049 is a tie: 2048; 2047; 2046 */
+        {PS_BF16, 256, {0x40, 0x40}, {0x82, 0x43}, {0x7d, 0x43}}, /* 259 is a tie: 260; 257 too: 256; 253 */
+        {PS_I32, 2147483647, {1}, {0, 0, 0, 0x80}, {0xfe, 0xff, 0xff, 0x7f}},
+        {PS_F32, 1, {0, 0, 0x80, 0x3f}, {0, 0, 0, 0x40}, {0}},
+        {PS_F64, 1, {0, 0, 0, 0, 0, 0, 0xf0, 0x3f}, {0, 0, 0, 0, 0, 0, 0, 0x40}, {0}},
+        {PS_I64, -1, {1}, {0}, {254, 255, 255, 255, 255, 255, 255, 255}},
+    };
+    enum { BYTES = 3 * 65536 + 24 };
+    static uint8_t delta[BYTES];
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const size_t bytes = ps_dtype_bytes(rows[i].dtype), count = BYTES / bytes;
+        struct env *e = env_new(NULL);
+        ps_v1_OpenAnswer v = fc_ready(&e->c, "v", rows[i].dtype, count, ps_no_optimizer(), rows[i].start);
+        for (size_t k = 0; k < count; k++) {
+            memcpy(delta + k * bytes, rows[i].delta, bytes);
+        }
+        struct fc_reply r = fc_push(&e->c, PS_OP_ADD, &v, delta, 1, 0);
+        assert_applied(r);
+        assert_true(r.result_bytes == 0 && r.version == 1);
+        for (size_t k = 0; k < count; k++) {
+            assert_memory_equal((const uint8_t *)peek_at(e->t, "v").value + k * bytes, rows[i].sum, bytes);
+        }
+        assert_applied(fc_push(&e->c, PS_OP_ADD, &v, delta, -1, 0));
+        assert_applied(fc_push(&e->c, PS_OP_ADD, &v, delta, -1, 0));
+        for (size_t k = 0; k < count; k++) {
+            assert_memory_equal((const uint8_t *)peek_at(e->t, "v").value + k * bytes, rows[i].difference, bytes);
+        }
+    }
+}
+
 TEST(test_definitions)
 {
     ps_v1_CreateItem m;

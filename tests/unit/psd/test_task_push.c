@@ -480,13 +480,75 @@ TEST(test_add)
     for (int i = 0; i < 8; i++) {
         assert_true(out[i] == 1 - d[i]);
     }
-    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &nine, values, 1, 0), PS_INVALID_ARGUMENT, "at most 64 bytes");
-    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &flag, values, 1, 0), PS_INVALID_ARGUMENT, "bool");
+    double ninths[9] = {9, 8, 7, 6, 5, 4, 3, 2, 1};
+    r = fc_push(&p->e.c, PS_OP_ADD, &nine, ninths, 1, 0);
+    assert_applied(r);
+    assert_int_equal(r.result_bytes, 0); /* 72 bytes */
+    for (int i = 0; i < 9; i++) {
+        assert_true(((const double *)peek_at(p->e.t, "nine").value)[i] == 10 - i);
+    }
+    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &flag, values, 1, 0), PS_INVALID_ARGUMENT, "assign_add to 'flag': it holds bool");
+    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &flag, values, -1, 0), PS_INVALID_ARGUMENT, "assign_sub to 'flag': it holds bool");
     static const float scales[] = {0, 2, 0.5F, NAN};
     for (size_t i = 0; i < ARRAY_COUNT(scales); i++) {
         assert_reply(fc_push(&p->e.c, PS_OP_ADD, &s, &one, scales[i], 0), PS_INVALID_ARGUMENT, "1 and -1");
     }
-    assert_reply(fc_push(&p->e.c, PS_OP_ADD, &p->w, filled(values, N, 1), 1, 0), PS_INVALID_ARGUMENT, "at most 64 bytes");
+    r = fc_push(&p->e.c, PS_OP_ADD, &p->w, filled(values, N, 1), 1, 0);
+    assert_applied(r);
+    assert_true(r.result_bytes == 0 && r.version == 1);
+    assert_values(p, 1, 1, 1);
+}
+
+/* An addition of several segments is resumed, replayed and torn as a push is, and its sign holds to the end. */
+TEST(test_long_add)
+{
+    struct push_env *p = push_new(NULL);
+    struct fc_hello h;
+    uint64_t going = p->e.c.next_number++;
+    struct fc_part part = third(p, going, 0);
+    part.op = PS_OP_ADD;
+    part.scale = -1;
+    send_part(p, &part);
+    assert_values(p, -1, 0, 0);
+    ps_v1_InfoAnswer info;
+    fc_cut(&p->e.c);
+    fc_hello_default(&p->e.c, &h);
+    h.unresolved[0] = going;
+    h.unresolved_count = 1;
+    assert_int_equal(fc_hello(&p->e.c, &h), PS_OK);
+    assert_int_equal(p->e.c.numbers[0].state, PS_NUMBER_IN_PROGRESS);
+    assert_int_equal(p->e.c.numbers[0].offset, 16384);
+    for (uint32_t i = 1; i < 3; i++) {
+        part = third(p, going, i);
+        part.op = PS_OP_ADD;
+        send_part(p, &part);
+    }
+    struct fc_reply r = fc_take(&p->e.c, NULL);
+    assert_applied(r);
+    assert_true(r.version == 1 && r.result_bytes == 0);
+    assert_values(p, -1, -1, -1);
+    fc_cut(&p->e.c);
+    assert_int_equal(fc_connect(&p->e.c), PS_OK);
+    p->e.c.next_number = going;
+    assert_int_equal(fc_push(&p->e.c, PS_OP_ADD, &p->w, values, -1, 0).position, r.position); /* the same one */
+    assert_values(p, -1, -1, -1);
+    uint64_t torn = p->e.c.next_number++;
+    part = third(p, torn, 0);
+    part.op = PS_OP_ADD;
+    send_part(p, &part);
+    r = fc_abandon(&p->e.c, torn);
+    assert_int_equal(r.result[0], PS_NUMBER_ABANDONED);
+    assert_values(p, 0, -1, -1);
+    assert_int_equal(peek_at(p->e.t, "w").version, 2);
+    uint64_t other = p->e.c.next_number++;
+    part = third(p, other, 0);
+    part.op = PS_OP_ADD;
+    send_part(p, &part);
+    part = third(p, other, 1); /* a gradient cannot continue it */
+    send_part(p, &part);
+    assert_gap(p);
+    assert_int_equal(fc_info(&p->e.c, &info), PS_OK);
+    assert_int_equal(info.pushes_torn, 2);
 }
 
 TEST(test_abandon)

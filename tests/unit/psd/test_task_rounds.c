@@ -311,11 +311,15 @@ TEST(test_pushes_from_outside)
     assert_reply(reply, PS_FAILED_PRECONDITION, "trains it");
     assert_int_equal(reply.reason, PS_REASON_IN_ROUNDS);
     assert_reply(fc_push(&r->e.c, PS_OP_ADD, &r->b, values, 1, 0), PS_FAILED_PRECONDITION, "psctl stop");
+    reply = fc_push(&r->e.c, PS_OP_ADD, &r->w, values, 1, 0); /* of several segments: as a push */
+    assert_reply(reply, PS_FAILED_PRECONDITION, "--sync");
+    assert_int_equal(reply.reason, PS_REASON_IN_ROUNDS);
     const int64_t hundred = 100;
     assert_reply(fc_push(&r->e.c, PS_OP_ASSIGN, &r->step, &hundred, 1, 0), PS_FAILED_PRECONDITION, "'global_step'");
     assert_reply(fc_init_var(&r->e.c, r->w.handle, ps_ones(), ps_sgd(1), 0, true), PS_FAILED_PRECONDITION, "trains it");
     all_die(r);
-    assert_applied(fc_push(&r->e.c, PS_OP_ASSIGN, &r->w, filled(values, RT_N, 9), 1, 0)); /* between rounds */
+    assert_reply(fc_push(&r->e.c, PS_OP_ADD, &r->w, values, 1, 0), PS_FAILED_PRECONDITION, "--sync"); /* also between rounds */
+    assert_applied(fc_push(&r->e.c, PS_OP_ASSIGN, &r->w, filled(values, RT_N, 9), 1, 0));             /* between rounds */
     rt_prepare(r, 1, both, 1);
     reply = fc_push(&r->e.c, PS_OP_ASSIGN, &r->w, values, 1, 0);
     assert_reply(reply, PS_UNAVAILABLE, "round is being closed");
@@ -369,19 +373,24 @@ TEST(test_an_assign_in_progress_when_the_round_closes)
     assert_floats(rt_variable(r, "w")->value, 0, RT_N, 0);
 }
 
-TEST(test_a_push_in_progress_when_rounds_begin)
+TEST(test_what_streams_when_rounds_begin)
 {
-    struct rt *r = rt_new(NULL, ps_sgd(1), 0);
-    assert_int_equal(rt_set_as(r, 0, PSD_SYNC_NONE, NULL), PS_OK);
-    struct fc_part rest = half_of(&r->e.c, PS_OP_PUSH, &r->w, 0);
-    assert_int_equal(rt_set_as(r, RT_GENERATION, PSD_SYNC_ROUNDS, NULL), PS_OK);
-    shell_settle(r->e.t);
-    struct fc_reply reply = fc_take(&r->e.c, NULL);
-    assert_reply(reply, PS_FAILED_PRECONDITION, "in rounds");
-    assert_int_equal(reply.applied, PS_MAYBE_PARTLY_APPLIED);
-    fc_send_part(&r->e.c, &rest); /* read and dropped */
-    assert_floats(rt_variable(r, "w")->value, SEGMENT / 4, RT_N, 1);
-    assert_applied(fc_beat(&r->e.c, -1, NULL));
+    static const uint8_t ops[] = {PS_OP_PUSH, PS_OP_ADD};
+    for (size_t i = 0; i < ARRAY_COUNT(ops); i++) {
+        struct rt *r = rt_new(NULL, ps_sgd(1), 0);
+        assert_int_equal(rt_set_as(r, 0, PSD_SYNC_NONE, NULL), PS_OK);
+        struct fc_part rest = half_of(&r->e.c, ops[i], &r->w, 0);
+        assert_int_equal(rt_variable(r, "w")->in_progress, 1);
+        assert_int_equal(rt_set_as(r, RT_GENERATION, PSD_SYNC_ROUNDS, NULL), PS_OK);
+        shell_settle(r->e.t);
+        struct fc_reply reply = fc_take(&r->e.c, NULL);
+        assert_reply(reply, PS_FAILED_PRECONDITION, "in rounds");
+        assert_int_equal(reply.applied, PS_MAYBE_PARTLY_APPLIED);
+        assert_int_equal(rt_variable(r, "w")->in_progress, 0);
+        fc_send_part(&r->e.c, &rest); /* read and dropped */
+        assert_floats(rt_variable(r, "w")->value, SEGMENT / 4, RT_N, 1);
+        assert_applied(fc_beat(&r->e.c, -1, NULL));
+    }
 }
 
 TEST(test_what_is_refused)

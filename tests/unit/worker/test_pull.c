@@ -45,6 +45,25 @@ TEST(test_small)
     assert_memory_equal(dst, now, SMALL * 4);
 }
 
+/* float32 that is read as bfloat16 in one segment has two of its own: what adds to it, or pushes wide, may be half in. */
+TEST(test_narrow)
+{
+    enum { TWO = 2 * PS_SEGMENT_BYTES / 4 };
+    static const uint16_t now[TWO];
+    for (uint32_t in_progress = 0; in_progress < 2; in_progress++) {
+        struct fake *f = fake_new(SPEC, "", 0, true);
+        struct psi_var *w = fake_get(f, 0, "w", TWO, 9, 1);
+        w->wire = PS_BF16;
+        float *dst = filled(TWO, 1);
+        struct fake_request *pull = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 1000);
+        struct fake_frame ask = take_pull(f, 0, TWO);
+        fake_values(f, 0, &ask, false, 0, now, sizeof(now), 12, in_progress);
+        assert_done(pull, PS_OK);
+        assert_int_equal(pull->req.exact, in_progress == 0);
+        assert_true(dst[0] == 0 && dst[TWO - 1] == 0);
+    }
+}
+
 /* Ten chunks, eight at a time; the versions decide about exact. */
 static void pull_chunks(uint64_t odd_version, uint32_t in_progress, bool exact)
 {

@@ -590,6 +590,66 @@ TEST(test_add_and_init)
     assert_int_equal(init->req.status, PS_OK);
 }
 
+/* An addition of several frames: as a push, from the caller's memory, also where it is resumed. */
+TEST(test_long_add)
+{
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct psi_var *w = fake_get(f, 0, "w", 2 * FRAME, 9, 1);
+    float *delta = numbers_from(2 * FRAME, 1);
+    struct fake_request *add = fake_begin(f, PSI_REQ_ADD, w, delta, NULL, 100000);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_ADD);
+    assert_int_equal(frame->h.flags & (PS_FLAG_FIRST | PS_FLAG_LAST), PS_FLAG_FIRST);
+    struct ps_push_meta m;
+    memcpy(&m, frame->meta, sizeof(m));
+    assert_true(m.total_elements == 2 * FRAME && m.version == 0 && m.scale == 1);
+    assert_memory_equal(frame->payload, delta, PS_VALUES_FRAME_BYTES);
+    frame = fake_take(f, 0, PS_OP_ADD);
+    assert_int_equal(frame->h.flags & (PS_FLAG_FIRST | PS_FLAG_LAST), PS_FLAG_LAST);
+    fake_cut(f, 0);
+    const struct fake_number states[] = {{1, PS_NUMBER_IN_PROGRESS, 3 * SEGMENT, 0, 0}, {0}};
+    fake_hello(f, 0, 100, 200, states, NULL);
+    frame = fake_take(f, 0, PS_OP_ADD);
+    assert_true(frame->h.id == 1 && frame->h.offset == 3 * SEGMENT && (frame->h.flags & PS_FLAG_FIRST) == 0);
+    assert_memory_equal(frame->payload, delta + 3 * SEGMENT, PS_VALUES_FRAME_BYTES);
+    frame = fake_take(f, 0, PS_OP_ADD);
+    assert_int_equal(frame->h.flags & PS_FLAG_LAST, PS_FLAG_LAST);
+    ok_reply(f, PS_OP_ADD, 1, 7);
+    assert_done(add, PS_OK);
+    assert_true(add->req.version == 7 && add->req.result_bytes == 0);
+}
+
+/* The deadline when some frames are out: a part of it may be in. */
+TEST(test_long_add_abandoned)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", 2 * FRAME, 9, 1);
+    float *delta = numbers_from(2 * FRAME, 1);
+    f->task[0].take = PS_VALUES_FRAME_BYTES;
+    struct fake_request *add = fake_begin(f, PSI_REQ_ADD, w, delta, NULL, 1000);
+    fake_wait(f, 1001);
+    assert_done(add, PS_DEADLINE_EXCEEDED);
+    assert_int_equal(add->req.applied, PS_MAYBE_PARTLY_APPLIED);
+    assert_non_null(strstr(add->err.text, "assign_add of 'w'"));
+}
+
+/* A task of an older release is not sent what it would take for bad bytes; what it can add it is. */
+TEST(test_long_add_to_an_older_task)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    f->told_lacks = PS_FEATURE_LONG_ADDS;
+    struct psi_var *w = fake_get(f, 0, "w", 17, 9, 1);
+    struct psi_var *small = fake_get(f, 0, "small", 16, 8, 2);
+    float *delta = numbers_from(17, 1);
+    struct fake_request *add = fake_begin(f, PSI_REQ_ADD, w, delta, NULL, 1000);
+    assert_done(add, PS_UNIMPLEMENTED);
+    assert_true(add->err.reason == PS_REASON_FEATURE && add->req.applied == PS_NOTHING_APPLIED);
+    assert_non_null(strstr(add->err.text, "adds 64 bytes at most"));
+    assert_null(fake_next(f, 0));
+    (void)fake_begin(f, PSI_REQ_ADD, small, delta, NULL, 1000);
+    assert_int_equal(fake_take(f, 0, PS_OP_ADD)->h.handle, 8);
+    ok_reply(f, PS_OP_ADD, 1, 1);
+}
+
 /* A reply for a number that was never sent, and one of another op: bad bytes, a new connection, no harm to the request. */
 TEST(test_bad_replies)
 {
