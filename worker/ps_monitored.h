@@ -89,8 +89,8 @@ typedef struct ps_recovery {
     bool replaced;              /* the model that is there is not the one that was: somebody has made it anew */
     uint8_t reserved[5];
     int64_t step_before, step; /* global step: the last one known before, and the one that it goes on from */
-    int64_t model_step;        /* the one that the model began with that is there, also where an earlier recovery found that model;
-                                  others may have gone on from there */
+    int64_t model_step;        /* the step that the model began with which is there now, also where an earlier recovery found that
+                                  model; others may have gone on from there */
     int64_t lost_steps;        /* step_before - model_step, or, not replaced, - step, where that is more than 0 */
     int64_t took_ms;           /* from the start of the recovery until the model was ready */
     char text[512];            /* one line that says all this */

@@ -196,7 +196,8 @@ TEST(test_initializers)
                  "glorot_uniform");
     assert_fails(psi_initializer_check(ps_zeros(), (ps_dtype)11, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 11");
     const ps_shape empty = PS_SHAPE(0), unknown = {.rank = 1, .dims = {-1}};
-    assert_ok(psi_initializer_check(ps_glorot(PS_FAN_IN_OUT), PS_F32, &empty, &err), &err); /* both fans are 0, and nothing is drawn */
+    /* both fans are 0, and nothing is drawn */
+    assert_ok(psi_initializer_check(ps_glorot(PS_FAN_IN_OUT), PS_F32, &empty, &err), &err);
     assert_fails(psi_initializer_check(ps_zeros(), PS_F32, &unknown, &err), PS_INVALID_ARGUMENT, &err, "dimension 0");
     ps_initializer odd = {.kind = 10};
     assert_fails(psi_initializer_check(&odd, PS_F32, &shape, &err), PS_INVALID_ARGUMENT, &err, "number 10");
