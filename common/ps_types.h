@@ -133,7 +133,7 @@ PS_API ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int6
     PSI_SHAPE8(__VA_ARGS__, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END,    \
                PS_SHAPE_END, 0)
 #define PSI_SHAPE8(a, b, c, d, e, f, g, h, ...) ps_shape_of(a, b, c, d, e, f, g, h)
-#define PS_SCALAR PS_SHAPE(PS_SHAPE_END)
+#define PS_SCALAR PSI_SHAPE8(PS_SHAPE_END, 0, 0, 0, 0, 0, 0, 0, 0)
 
 /** Name of a status in upper case ("FAILED_PRECONDITION"); never NULL. Any thread. */
 PS_API const char *ps_status_name(ps_status st);
