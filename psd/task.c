@@ -40,6 +40,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->init_slice_bytes = PS_INIT_SLICE_BYTES;
     config->cut_slice_bytes = PS_CUT_SLICE_BYTES;
     config->list_slice_rows = PS_LIST_SLICE_ROWS;
+    config->reset_slice_names = PS_RESET_SLICE_NAMES;
     config->cut_pace_bytes = PS_CUT_PACE_BYTES;
     config->round_slice_bytes = PS_ROUND_SLICE_BYTES;
     config->tick_looks = PS_TICK_LOOKS;
@@ -224,7 +225,8 @@ void psd_task_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason
 bool psd_task_has_work(const struct psd_task *t)
 {
     return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
-           psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t);
+           psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) || psd_emptying_has_work(t) ||
+           psd_resets_have_work(t);
 }
 
 void psd_task_work(struct psd_task *t)
@@ -245,6 +247,12 @@ void psd_task_work(struct psd_task *t)
     }
     if (psd_rounds_has_work(t)) {
         psd_rounds_work(t);
+    }
+    if (psd_emptying_has_work(t)) {
+        psd_emptying_work(t);
+    }
+    if (psd_resets_have_work(t)) {
+        psd_resets_work(t);
     }
     psd_cut_turn(t, t->config.cut_slice_bytes);
     psd_save_work(t);
@@ -492,6 +500,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->disk_asks);
     psi_list_init(&t->slow);
     psi_list_init(&t->listings);
+    psi_list_init(&t->emptying);
     psi_list_init(&t->full);
     psi_list_init(&t->held);
     psi_list_init(&t->building);
@@ -573,6 +582,7 @@ void psd_task_free(struct psd_task *t)
     psd_start_fini(t);
     psd_saves_fini(t);
     psd_resets_fini(&t->resets);
+    psd_emptying_fini(t);
     psd_directory_fini(&t->names);
     psd_chiefs_fini(&t->chiefs);
     psd_steps_fini(t);

@@ -27,6 +27,9 @@ void psd_reset_refused(struct psd_task *t, const struct psd_peer *peer, const ch
 /** The end of an event: those that an earlier life of ours has begun are begun again, once our disk is read. */
 void psd_resets_turn(struct psd_task *t);
 void psd_resets_tick(struct psd_task *t);
+/** Names are to be forgotten; psd_task_config.reset_slice_names of the oldest reset. */
+bool psd_resets_have_work(const struct psd_task *t);
+void psd_resets_work(struct psd_task *t);
 /** A task lists: it joins every reset that is pending or that it has missed (RESET goes out before its list is answered). */
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
 

@@ -142,11 +142,23 @@ static void over_noted(struct psd_task *t, void *ctx, uint64_t id, const struct 
     finish_if_done(t, reset);
 }
 
-/* All have answered: our disk notes it, and then it is over. */
+/* More names of the container than are forgotten in one event. No name comes to them before the reset is over. */
+static bool has_many_names(const struct psd_task *t, const struct psd_reset *reset)
+{
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, reset->container);
+    return in != NULL && in->count > t->config.reset_slice_names;
+}
+
+/* All have answered: the names go, our disk notes that, and then it is over. */
 static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
 {
     struct psi_err err;
-    if (!reset->pending || reset->noting || !is_answered(t, reset)) {
+    if (!reset->pending || reset->noting || reset->emptying || !is_answered(t, reset)) {
+        return;
+    }
+    reset->forgetting = has_many_names(t, reset);
+    t->resets.forgetting = t->resets.forgetting || reset->forgetting;
+    if (reset->forgetting) {
         return;
     }
     if (reset->bar == 0 || reset->noted) {
@@ -194,6 +206,43 @@ void psd_reset_refused(struct psd_task *t, const struct psd_peer *peer, const ch
     if (reset != NULL) {
         ask_later(t, reset, err);
         tell_waiters(t, reset, err);
+    }
+}
+
+static struct psd_reset *at_reset(struct psi_list *link)
+{
+    return PSI_CONTAINER_OF(link, struct psd_reset, link);
+}
+
+bool psd_resets_have_work(const struct psd_task *t)
+{
+    return t->resets.forgetting;
+}
+
+static void forget_some(struct psd_task *t, const char *container)
+{
+    for (uint32_t left = t->config.reset_slice_names; left > 0; left--) {
+        const struct psd_name *n = psd_names_in_first(psd_directory_names_in(&t->names, container));
+        if (n == NULL) {
+            return;
+        }
+        struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
+        psd_commit(t, &c);
+    }
+}
+
+void psd_resets_work(struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    t->resets.forgetting = false;
+    PSI_LIST_FOREACH(it, &t->resets.all) {
+        struct psd_reset *reset = at_reset(it);
+        if (reset->forgetting && !t->resets.forgetting) {
+            forget_some(t, reset->container);
+            t->resets.forgetting = true; /* this one may not be the last */
+            finish_if_done(t, reset);    /* it may be over, and freed */
+            return;
+        }
     }
 }
 
@@ -254,12 +303,20 @@ static void add_outstanding(const struct psd_task *t, struct psd_names *n, const
     }
 }
 
+/* What of this task has not done its part when all other tasks have: it still drops variables or names, or its disk is slow. */
+static const char *own_part(const struct psd_task *t, const struct psd_reset *reset, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n, "%s%s", reset->emptying || reset->forgetting ? "" : "the disk of ", t->name)); /* fits */
+    return buf;
+}
+
 /* Who has not done its part of the reset: the tasks, or our own disk. */
 static void add_missing(const struct psd_task *t, struct psd_names *n, const struct psd_reset *reset)
 {
+    char buf[PSI_TASK_NAME_MAX + 16];
     add_outstanding(t, n, reset);
     if (n->used == 0) {
-        psd_names_add(n, "the disk of %s", t->name);
+        psd_names_add(n, "%s", own_part(t, reset, buf, sizeof(buf)));
     }
 }
 
@@ -333,7 +390,7 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
 
 static void describe_reset(const struct psd_task *t, const struct psd_wait *w, struct psd_wait_text *out)
 {
-    char of_here[PSD_NAMES_HALF], of_away[PSD_NAMES_HALF];
+    char of_here[PSD_NAMES_HALF], of_away[PSD_NAMES_HALF], own[PSI_TASK_NAME_MAX + 16];
     struct psd_names here = PSD_NAMES_IN(of_here), away = PSD_NAMES_IN(of_away);
     const struct psd_reset *reset = PSI_CONTAINER_OF(w->needs[0].of, struct psd_reset, waiters);
     for (uint32_t i = 0; i < t->peer_count; i++) {
@@ -343,7 +400,7 @@ static void describe_reset(const struct psd_task *t, const struct psd_wait *w, s
         }
     }
     if (here.used == 0 && away.used == 0) {
-        psd_names_add(&here, "the disk of %s", t->name);
+        psd_names_add(&here, "%s", own_part(t, reset, own, sizeof(own)));
     }
     const char *waits = psd_names_text(&here), *lost = psd_names_text(&away);
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "empty: %s", reset->container)); /* fits */
@@ -414,6 +471,15 @@ static ps_status check_as_chief(struct psd_task *t, const struct psd_conn *c, co
     return st == PS_OK ? psd_chief_follow(t, container, m.chief_number, c->text, err) : st;
 }
 
+static void emptied(struct psd_task *t, const char *container, uint64_t id, uint64_t bar)
+{
+    struct psd_reset *reset = find_pending(t, container);
+    (void)id;
+    (void)bar;
+    reset->emptying = false;
+    finish_if_done(t, reset);
+}
+
 /* From now on it is pending. reset, made for it, is taken over. */
 static void carry_out(struct psd_task *t, struct psd_reset *made)
 {
@@ -445,10 +511,11 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
         }
     }
     psd_groups_reset(t, container);
-    if (psd_reset_here(t, container)) {
+    if (psd_container_find(&t->store, container) != NULL) {
         psd_reset_log(t, container, reset->by[0] != '\0' ? reset->by : t->name);
     }
-    finish_if_done(t, reset);
+    reset->emptying = true;
+    psd_emptying_begin(t, container, emptied, 0, 0);
 }
 
 static void taken_back(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)

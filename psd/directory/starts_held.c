@@ -82,7 +82,7 @@ static ps_status list_own(struct psd_task *t, struct psi_err *err)
     held_begin(t, of);
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
-        if (psi_map_count(&c->variables) > 0) {
+        if (psd_container_count(c) > 0) {
             st = held_add(of, c->name, c->start, c->next, err);
         }
     }

@@ -719,6 +719,20 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
     answer(t, PS_OP_TASK_DELETE, id, err == NULL ? NULL : &told);
 }
 
+/* The container that the directory has had us reset is empty: our disk notes that. */
+static void emptied(struct psd_task *t, const char *container, uint64_t id, uint64_t asked_bar)
+{
+    struct psi_err err;
+    bool notes = psd_save_is_able(t);
+    uint64_t bar = !notes ? 0 : t->save->highest > asked_bar ? t->save->highest : asked_bar;
+    notes = bar != 0 && bar < UINT64_MAX / 2;
+    ps_status st = notes ? psd_bars_set(t, container, bar, false, &err) : PS_OK;
+    st = notes && st == PS_OK ? psd_bars_wait(t, reset_noted, NULL, id, &err) : st;
+    if (!notes || st != PS_OK) {
+        answer(t, PS_OP_TASK_RESET, id, st == PS_OK ? NULL : &err);
+    }
+}
+
 void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_ContainerItem item;
@@ -728,18 +742,15 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     if (st == PS_OK) {
         st = PSI_BYTES_TEXT(item.container, container, sizeof(container));
     }
-    if (st == PS_OK && psd_reset_here(t, container)) {
+    if (st == PS_OK && psd_container_find(&t->store, container) != NULL) {
         char by[sizeof(item.by.bytes) + 1];
         psd_hello_text((const pb_bytes_array_t *)(const void *)&item.by, by, sizeof(by));
         psd_reset_log(t, container, by[0] != '\0' ? by : c->text); /* an older directory does not say who */
     }
-    bool notes = st == PS_OK && psd_save_is_able(t);
-    uint64_t bar = !notes ? 0 : t->save->highest > item.bar ? t->save->highest : item.bar;
-    notes = bar != 0 && bar < UINT64_MAX / 2;
-    st = notes ? psd_bars_set(t, container, bar, false, &err) : st;
-    st = notes && st == PS_OK ? psd_bars_wait(t, reset_noted, NULL, r->header.id, &err) : st;
-    if (!notes || st != PS_OK) {
-        answer(t, PS_OP_TASK_RESET, r->header.id, st == PS_OK ? NULL : &err);
+    if (st == PS_OK) {
+        psd_emptying_begin(t, container, emptied, r->header.id, item.bar);
+    } else {
+        answer(t, PS_OP_TASK_RESET, r->header.id, &err);
     }
 }
 
@@ -785,6 +796,7 @@ void psd_task_link_lost(struct psd_task *t, struct psd_conn *c)
         lost_at_directory(t, p);
     } else {
         psd_save_directory_lost(t);
+        psd_emptying_directory_lost(t);
         psd_start_directory_lost(t);
         if (t->refusal_logged_ms == 0) { /* a refusal has its own line */
             psd_log(t, PSI_LOG_WARN, "directory_lost", PSI_KV("peer", c->text));

@@ -20,7 +20,9 @@ static bool go_on(struct psd_task *t, struct psd_conn *c)
     uint32_t left = t->config.list_slice_rows;
     psd_list_begin(&l, t, c, of->op, of->flags, c->listing_id);
     while (left > 0 && psi_u64_map_next(&t->store.handles, &c->listing_cursor, NULL, &value)) {
-        of->add(&l, value);
+        if (!psd_variable_is_gone(value)) {
+            of->add(&l, value);
+        }
         left--;
     }
     if (left == 0) {

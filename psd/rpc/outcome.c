@@ -124,12 +124,36 @@ static void abort_pushes(struct psd_task *t, const struct psd_variable *v, bool 
     }
 }
 
+static void fail_lost(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err)
+{
+    PSI_IGNORE(psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "variable '%s' at %s was reset or deleted during the operation",
+                           v->name, t->name)); /* kept and sent by the caller */
+}
+
 void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v)
 {
     struct psi_err err;
-    PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "variable '%s' at %s was reset or deleted during the operation",
-                           v->name, t->name)); /* kept and sent below */
+    fail_lost(t, v, &err);
     abort_pushes(t, v, false, &err);
+}
+
+void psd_outcome_abort_container(struct psd_task *t, const struct psd_container *in)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (t->progress_count > 0 && psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        struct psd_record *record = value;
+        struct psi_list *it = NULL, *tmp = NULL;
+        PSI_LIST_FOREACH_SAFE(it, tmp, &record->progress) {
+            const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
+            const struct psd_variable *v = p->variable;
+            if (v->container == in) {
+                struct psi_err err;
+                fail_lost(t, v, &err);
+                psd_outcome_refuse_push(t, record, record->conn, psd_push_op(p->kind), v->handle, p->number, &err);
+            }
+        }
+    }
 }
 
 ps_status psd_fail_in_rounds(const struct psd_task *t, const struct psd_variable *v, struct psi_err *err)

@@ -216,9 +216,9 @@ void psd_queue_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, s
 {
     struct psi_err err;
     const struct psd_variable *v = psd_queue_of(t, w);
-    ps_status st = v == NULL     ? psd_queue_fail_gone(t, w, &err)
-                   : t->draining ? fail_draining(t, &err)
-                                 : psd_queue_come(t, w, v->queue, p, n, &err);
+    ps_status st = v == NULL || psd_variable_is_gone(v) ? psd_queue_fail_gone(t, w, &err)
+                   : t->draining                        ? fail_draining(t, &err)
+                                                        : psd_queue_come(t, w, v->queue, p, n, &err);
     if (st != PS_OK) {
         refuse(t, w, &err);
     } else if (w->queue.come == w->queue.bytes) {

@@ -10,7 +10,7 @@
 
 const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w)
 {
-    return psd_variable_by_handle(&t->store, w->queue.handle);
+    return psd_variable_left(&t->store, w->queue.handle);
 }
 
 ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err)

@@ -58,6 +58,8 @@ void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struc
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
 /** Every push in progress to v, which is about to go, ends ABORTED. */
 void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v);
+/** The same for all variables of a container at once. */
+void psd_outcome_abort_container(struct psd_task *t, const struct psd_container *in);
 /** Every gradient in progress to v, which is about to be in rounds, ends FAILED_PRECONDITION. */
 void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v);
 /** Only members of rounds have gradients for v. */
@@ -218,10 +220,26 @@ void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
 ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
 /** It is deleted, and the disk that was to note that has failed: what its client is told. */
 struct psi_err psd_delete_not_noted(const struct psi_err *err);
-/** Empty a container here; the caller logs it, with who asked. False: there is no such container, nothing was done. */
+/** Empty a container in this event: for what comes in its place in the same event, and for a small one. The caller logs it, with
+ * who asked. False: there is no such container, nothing was done. */
 bool psd_reset_here(struct psd_task *t, const char *container);
 /** Log that a container was emptied. peer: who asked for that, borrows. */
 void psd_reset_log(struct psd_task *t, const char *container, const char *peer);
+
+/* ---- emptying.c: a container that is reset is emptied in slices ---- */
+/** The container is empty. id and bar: as given to psd_emptying_begin(); id 0: whoever asked is gone. */
+typedef void (*psd_emptied_fn)(struct psd_task *t, const char *container, uint64_t id, uint64_t bar);
+/** Empty the container, and then call done: once, in this event where there is little to drop. From now on no request finds what
+ * is in it, what is in progress to it has ended, and psd_create_here() is refused until it is empty. */
+void psd_emptying_begin(struct psd_task *t, const char *container, psd_emptied_fn done, uint64_t id, uint64_t bar);
+bool psd_emptying_has_work(const struct psd_task *t);
+/** Drop psd_task_config.reset_slice_names of the oldest. */
+void psd_emptying_work(struct psd_task *t);
+/** psd_reset_here() empties it at once: what is left for the slices is to tell. */
+void psd_emptying_overtaken(struct psd_task *t, const struct psd_container *in);
+/** The connection to the directory is lost: nobody hears the answers. */
+void psd_emptying_directory_lost(struct psd_task *t);
+void psd_emptying_fini(struct psd_task *t);
 
 /* ---- listing.c: lists of what a task has, in slices ---- */
 struct psd_listing {

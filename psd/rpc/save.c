@@ -483,6 +483,9 @@ ps_status psd_save_cut_here(struct psd_task *t, uint64_t number, bool hurries, p
         return psi_fail(err, PS_UNAVAILABLE, "%s: the disk is still busy with checkpoint %llu", t->name,
                         (unsigned long long)s->number);
     }
+    if (!psi_list_empty(&t->emptying)) { /* the part would have what a reset has taken away */
+        return psi_fail(err, PS_UNAVAILABLE, "%s is still dropping what a reset has taken away", t->name);
+    }
     if (psd_save_shard(t, number) != NULL) { /* a part is of one instant */
         return psi_fail(err, PS_UNAVAILABLE, "%s: its disk has files of checkpoint %llu", t->name, (unsigned long long)number);
     }

@@ -31,7 +31,8 @@ struct psd_slow {
 
 static struct psd_request request_of(const struct psd_slow *s)
 {
-    return (struct psd_request){.header = s->header, .meta = s->meta, .variable = s->variable->gone ? NULL : s->variable};
+    return (struct psd_request){
+        .header = s->header, .meta = s->meta, .variable = psd_variable_is_gone(s->variable) ? NULL : s->variable};
 }
 
 /* It would run an initializer, and nothing refuses it. */

@@ -760,7 +760,7 @@ void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
     item.start.moved = 0;
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
-        if (psi_map_count(&c->variables) > 0) {
+        if (psd_container_count(c) > 0) {
             item.start.start = c->start;
             item.start.next = c->next;
             PSI_IGNORE(PSI_BYTES_SET(item.start.container, c->name)); /* fits: checked name */

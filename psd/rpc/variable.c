@@ -55,6 +55,10 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
     const struct psd_container *in = psd_container_find(&t->store, item->container);
     const struct psd_definition *d = &item->definition;
     item->created = false;
+    if (in != NULL && in->emptying) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING,
+                           "%s is still dropping what a reset of '%s' has taken away", t->name, item->container);
+    }
     const struct psd_variable *v = psd_variable_find(in, item->name);
     if (v != NULL) {
         return compare(t, v, item, err);
@@ -137,6 +141,7 @@ bool psd_reset_here(struct psd_task *t, const char *container)
     if (in == NULL) {
         return false;
     }
+    psd_emptying_overtaken(t, in);
     uint64_t cursor = 0;
     void *value = NULL;
     psd_rounds_end_here(t, container);

@@ -66,6 +66,8 @@ struct psd_reset {
     uint64_t bar, bar_before; /* 0: none is kept */
     uint64_t chief_number;    /* of the chief that asked for it; 0: not as a chief */
     char by[96];              /* who asked, for logs; "": an earlier life of the directory was asked */
+    bool emptying;            /* our own part of the container is being emptied (rpc/emptying.c) */
+    bool forgetting;          /* all tasks have done their part, and the container's names are being forgotten in slices */
     bool noting, noted;       /* that it is open, or over, is on its way to our disk; that it is over is there */
     bool taken_back;          /* the reset is not carried out, and our disk still says that it is open */
     uint64_t again_ms;        /* after a failure: 0: none */
@@ -80,6 +82,7 @@ struct psd_resets {
     /* volatile: each task has another seed, and psd_reset.place says what is where */
     struct psi_list places[PSD_RESET_PLACES]; /* by the hash of the container */
     uint64_t seed[2];                         /* of that hash */
+    bool forgetting;                          /* one of them may have names that are to be forgotten */
 };
 
 /** store: of the same task; borrowed as long as the directory lives. */

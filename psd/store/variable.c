@@ -115,12 +115,33 @@ const struct psd_container *psd_container_find(const struct psd_store *s, const 
 
 const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name)
 {
-    return c == NULL ? NULL : psi_map_find(&c->variables, name, strlen(name));
+    return c == NULL || c->emptying ? NULL : psi_map_find(&c->variables, name, strlen(name));
 }
 
 const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle)
 {
+    const struct psd_variable *v = psi_u64_map_find(&s->handles, handle);
+    return v == NULL || v->container->emptying ? NULL : v;
+}
+
+const struct psd_variable *psd_variable_left(const struct psd_store *s, uint32_t handle)
+{
     return psi_u64_map_find(&s->handles, handle);
+}
+
+bool psd_variable_is_gone(const struct psd_variable *v)
+{
+    return v->gone || v->container->emptying;
+}
+
+void psd_container_emptying(const struct psd_container *c, bool emptying)
+{
+    psd_container_own(c)->emptying = emptying;
+}
+
+uint32_t psd_container_count(const struct psd_container *c)
+{
+    return c->emptying ? 0 : psi_map_count(&c->variables);
 }
 
 static void prefetch(const void *p, uint64_t bytes)
@@ -622,7 +643,7 @@ void psd_store_check_invariants(const struct psd_store *s)
             PSI_ASSERT(!v->gone && v->container == c && v->refs > 0);
             PSI_ASSERT(!v->initialised || v->value != NULL);
             PSI_ASSERT(v->value == NULL || v->first_value == NULL);
-            PSI_ASSERT(psd_variable_by_handle(s, v->handle) == v);
+            PSI_ASSERT(psd_variable_left(s, v->handle) == v);
             PSI_ASSERT(!v->sealed || v->initialised);
             PSI_ASSERT(v->part == NULL || (v->part->variable == v && v->part->rounds == c->rounds));
             PSI_ASSERT(!psd_variable_in_rounds(v) || v->in_progress == 0);

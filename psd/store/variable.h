@@ -89,6 +89,7 @@ struct psd_container {
     uint64_t cut_step;       /* global step of the container in that cut, + 1; 0: none that counts */
     char *cut_bare;          /* name of the first variable without a value in that cut, owned; NULL: there is none */
     uint64_t start, next;    /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
+    bool emptying;           /* a reset drops its variables in slices: nobody finds them any more (psd_variable_is_gone()) */
     bool by_rounds;          /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
@@ -168,11 +169,19 @@ uint64_t psd_definition_memory_bytes(const struct psd_definition *d);
 /** As psd_definition_compare(), and the hyperparameters too. */
 bool psd_definition_equal(const struct psd_definition *a, const struct psd_definition *b);
 
-/** NULL when absent. */
+/** NULL when absent. A variable of a container that is being emptied is absent. */
 const struct psd_container *psd_container_find(const struct psd_store *s, const char *name);
 const struct psd_variable *psd_variable_find(const struct psd_container *c, const char *name);
 /** NULL: no such handle in this life, or its variable is gone. */
 const struct psd_variable *psd_variable_by_handle(const struct psd_store *s, uint32_t handle);
+/** The same, and also a variable that a reset takes away and has not dropped yet: for what waits at the variable until then. */
+const struct psd_variable *psd_variable_left(const struct psd_store *s, uint32_t handle);
+/** v is dropped, or a reset takes it away: whoever asks for it is told that it is gone. */
+bool psd_variable_is_gone(const struct psd_variable *v);
+/** A reset drops the variables of c in slices (true), or has dropped them (false). No state: a change says what is dropped. */
+void psd_container_emptying(const struct psd_container *c, bool emptying);
+/** Variables and queues of c that requests find: none while it is being emptied. */
+uint32_t psd_container_count(const struct psd_container *c);
 /** Have what pushes and pulls of `bytes` look at brought into cache; of handles that there are not, nothing.
  * n: PSD_WARM_MAX at most. */
 void psd_variables_warm(const struct psd_store *s, const uint64_t *handles, uint32_t n, uint64_t bytes);

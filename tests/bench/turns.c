@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "psd/directory/saves.h"
 #include "psd/directory/starts.h"
+#include "psd/shell/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -219,6 +220,7 @@ int main(int argc, char **argv)
                    sessions = argument(argc, argv, 3, 4096), resets = argument(argc, argv, 4, 1024);
     struct shell_net net;
     struct fc c, at1;
+    psd_machine_keep_little(); /* as psd does */
     shell_net_init(&net);
     net.check_every = UINT32_MAX;
     net.turn = turn;

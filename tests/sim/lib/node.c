@@ -252,6 +252,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.cut_slice_bytes = 256;
     config.tick_looks = s->seed % 4 == 1 ? 1 : config.tick_looks;
     config.list_slice_rows = s->seed % 5 < 2 ? 1 + (uint32_t)(s->seed % 3) : config.list_slice_rows;
+    config.reset_slice_names = s->seed % 5 > 2 ? 1 : config.reset_slice_names;
     config.cut_pace_bytes = (uint64_t)1 << (14 + s->seed % 13);
     config.memory_budget_bytes = s->k.memory_bytes > 0 ? s->k.memory_bytes : config.memory_budget_bytes;
     config.config_row = sim_config_row;
