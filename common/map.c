@@ -22,7 +22,8 @@ enum {
     FIRST_SLOTS = 16,
     KEPT_SLOTS = 256, /* tables of this size never shrink by a removal */
     ENTRIES_MAX = 1 << 30,
-    FIND_AT_ONCE = 64
+    FIND_AT_ONCE = 64,
+    FORGET_AT_ONCE = 4096 /* entries: 32 pages */
 };
 
 struct psi_map_entry {
@@ -208,6 +209,9 @@ static void move_some(struct psi_map *m, uint32_t count)
     struct psi_map_move *old = m->move;
     for (; count > 0 && old->at < old->entry_count; count--) {
         struct psi_map_entry e = old->entries[old->at++];
+        if (old->at % FORGET_AT_ONCE == 0) { /* both tables together take no more memory than one */
+            psi_forget(&old->entries[old->at - FORGET_AT_ONCE], FORGET_AT_ONCE * sizeof(e));
+        }
         if (e.value == NULL && e.key_bytes != REMOVED) {
             continue; /* it was a hole already when the move began */
         }

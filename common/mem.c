@@ -130,6 +130,14 @@ void psi_pages_free(void *p, size_t bytes)
 }
 #endif
 
+void psi_forget(void *p, size_t bytes)
+{
+    const uintptr_t page = 4096, first = ((uintptr_t)p + page - 1) & ~(page - 1), end = ((uintptr_t)p + bytes) & ~(page - 1);
+    if (end > first) {
+        PSI_IGNORE(madvise((void *)first, end - first, MADV_DONTNEED)); /* otherwise it is given back with the rest */
+    }
+}
+
 char *psi_strndup(const char *s, size_t len)
 {
     if (len == SIZE_MAX) {

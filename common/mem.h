@@ -24,6 +24,9 @@ void *psi_aligned_calloc(size_t alignment, size_t bytes) __attribute__((malloc, 
  * psi_aligned_malloc(), no page beside them is touched. Free with psi_pages_free(). */
 void *psi_pages(size_t bytes) __attribute__((malloc, warn_unused_result));
 void psi_pages_free(void *p, size_t bytes);
+/** What is in these bytes is not needed any more: the whole pages among them go back to the system, and are pages of zeroes when
+ * they are touched again. Of any allocation. */
+void psi_forget(void *p, size_t bytes);
 /** len bytes and a NUL. */
 char *psi_strndup(const char *s, size_t len) __attribute__((malloc, warn_unused_result));
 void psi_free(void *p);
