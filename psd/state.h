@@ -78,6 +78,7 @@ struct psd_conn {
     struct psi_list listing;
     const struct psd_listing *listing_of; /* what the list is of */
     uint64_t listing_id, listing_cursor, listing_beat_ms;
+    void *listing_at; /* where it is, of psd_listing.step; ours */
     struct psi_list full; /* of the task, while too many of its replies wait: it is not read */
     struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;

@@ -231,6 +231,8 @@ void psd_conn_end(struct psd_task *t, struct psd_conn *c)
     psi_list_remove(&c->held);
     psi_list_remove(&c->full);
     psi_list_remove(&c->listing);
+    psi_free(c->listing_at);
+    c->listing_at = NULL;
     t->conn_count--;
     psi_list_push_back(&t->ended, &c->all);
     c->link->owner = NULL;

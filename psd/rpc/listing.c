@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of what this task has, which may be a million entries: VARS and QUEUES for a client, LIST for the directory. A list is
- * made in slices, so that others are served meanwhile, and no faster than the other side reads. Each entry is as it is when its
- * turn comes.
+ * Lists of what this task has, which may be a million entries: VARS, QUEUES and CONTAINERS for a client, LIST for the directory.
+ * A list is made in slices, so that others are served meanwhile, and no faster than the other side reads. Each entry is as it is
+ * when its turn comes.
  *
  * Happy path: psd_listing_begin() sends the first slice. Where there is more, the connection is not read. psd_listing_work()
  * makes one slice in each turn of the shell's loop, for one connection after the other. After the last frame, what came behind
@@ -11,18 +11,29 @@
  */
 #include "rpc.h"
 
+#include "common/mem.h"
+
+/* The next variable or queue; false: there is none. */
+static bool step_variable(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
+{
+    void *value = NULL;
+    if (!psi_u64_map_next(&t->store.handles, &c->listing_cursor, NULL, &value)) {
+        return false;
+    }
+    if (!psd_variable_is_gone(value)) {
+        c->listing_of->add(l, value);
+    }
+    return true;
+}
+
 /* Make one slice. False: it was the last one. */
 static bool go_on(struct psd_task *t, struct psd_conn *c)
 {
     const struct psd_listing *of = c->listing_of;
     struct psd_list l;
-    void *value = NULL;
     uint32_t left = t->config.list_slice_rows;
     psd_list_begin(&l, t, c, of->op, of->flags, c->listing_id);
-    while (left > 0 && psi_u64_map_next(&t->store.handles, &c->listing_cursor, NULL, &value)) {
-        if (!psd_variable_is_gone(value)) {
-            of->add(&l, value);
-        }
+    while (left > 0 && (of->step != NULL ? of->step : step_variable)(t, c, &l)) {
         left--;
     }
     if (left == 0) {
@@ -33,6 +44,8 @@ static bool go_on(struct psd_task *t, struct psd_conn *c)
         of->end(t, &l);
     }
     psd_list_end(&l);
+    psi_free(c->listing_at);
+    c->listing_at = NULL;
     return false;
 }
 

@@ -245,6 +245,9 @@ void psd_emptying_fini(struct psd_task *t);
 struct psd_listing {
     uint8_t op;
     uint16_t flags;
+    /* looks at one thing, and adds an entry where there is one; false: nothing is left. NULL: all variables and queues, by `add`
+     */
+    bool (*step)(struct psd_task *t, struct psd_conn *c, struct psd_list *l);
     void (*add)(struct psd_list *l, const struct psd_variable *v); /* adds the entry of a variable or queue, if it has one */
     void (*end)(struct psd_task *t, struct psd_list *l);           /* adds the end of the list; NULL: nothing more */
 };

@@ -82,6 +82,8 @@ struct psd_container {
     uint64_t incarnation;
     struct psi_map variables;  /* name -> struct psd_variable */
     struct psd_rounds *rounds; /* psd/store/rounds.h; NULL: none */
+    /* derived: */
+    uint32_t number; /* containers that were made before it */
     /* volatile: */
     uint64_t cut;            /* the last cut that has the container: psd/store/cut.h */
     uint32_t cut_file;       /* newest file of the container's values in that cut; 0: none */

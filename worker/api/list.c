@@ -57,6 +57,11 @@ static int queue_by_container_and_name(const void *a, const void *b)
     return order != 0 ? order : strcmp(x->name, y->name);
 }
 
+static int by_container(const void *a, const void *b)
+{
+    return strcmp(((const ps_container_info *)a)->name, ((const ps_container_info *)b)->name);
+}
+
 static int by_container_and_name(const void *a, const void *b)
 {
     const ps_variable_info *x = a;

@@ -358,7 +358,7 @@ struct sim_call {
     char limit[16];
     uint32_t task_life; /* of the task that is asked when it began, 0: not known which */
     uint32_t listed, listed_self;
-    char last[64];
+    char last[256];
     uint64_t last_ms;
 };
 

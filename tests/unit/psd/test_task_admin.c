@@ -2,6 +2,8 @@
 /* What operators ask of a task: INFO's devices, TASKS, CONTAINERS, CONFIG_SET. */
 #include "cluster_test.h"
 
+#include <stdlib.h>
+
 static bool is(const void *field, const char *text)
 {
     const pb_bytes_array_t *f = field;
@@ -112,6 +114,13 @@ TEST(test_lost)
 
 /* ---- CONTAINERS ---- */
 
+static int by_name(const void *a, const void *b)
+{
+    const ps_v1_ContainerAnswer *x = a, *y = b;
+    return strncmp((const char *)x->container.bytes, (const char *)y->container.bytes, sizeof(x->container.bytes));
+}
+
+/* Sorted, as the library does. */
 static uint32_t containers(struct fc *c, ps_v1_ContainerAnswer *out)
 {
     struct wire back;
@@ -124,6 +133,7 @@ static uint32_t containers(struct fc *c, ps_v1_ContainerAnswer *out)
         count++;
     }
     wire_fini(&back);
+    qsort(out, count, sizeof(*out), by_name);
     return count;
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VARS and QUEUES are sent in slices: how many rows a turn looks at, what is served in between, what is left when a session ends.
+/* VARS, QUEUES and CONTAINERS are sent in slices: how many rows a turn looks at, what is served in between, what is left when a
+ * session ends.
  */
 #include "cluster_test.h"
 #include "queue_test.h"
@@ -165,4 +166,102 @@ TEST(test_the_directory_hears_in_slices)
     assert_false(psd_task_has_work(cl->ps1->core));
     assert_int_equal(cl_create(cl, "v00", "ps", 1, false, &a), PS_OK);
     assert_false(a.created);
+}
+
+/* The CONTAINERS of one frame that has come, of which `out` [VARIABLES + 1] has `count` so far; more: another frame follows. */
+static uint32_t containers_of_frame(struct fc *c, ps_v1_ContainerAnswer *out, uint32_t count, bool *out_more)
+{
+    struct wire *body = wire_new();
+    struct fc_reply r = fc_take(c, body);
+    const uint8_t *p = body->data;
+    size_t n = body->len;
+    assert_applied(r);
+    while (n > 0 && fc_item(&p, &n, &ps_v1_ContainerAnswer_msg, &out[count])) {
+        count++;
+    }
+    *out_more = (r.h.flags & PS_FLAG_MORE) != 0;
+    return count;
+}
+
+static void make_in(struct fc *c, const char *container, const char *name)
+{
+    ps_v1_CreateItem m;
+    fc_create_item(&m, name, PS_F32, 1, ps_sgd(1));
+    PSI_IGNORE(PSI_BYTES_SET(m.container, container)); /* fits */
+    assert_int_equal(fc_create(c, &m, NULL), PS_OK);
+}
+
+/* CONTAINERS: a turn looks at as many variables, or ends of containers. */
+TEST(test_containers_in_slices)
+{
+    enum { CONTAINERS = 6, TURNS_MIN = (VARIABLES + 3 * CONTAINERS) / SLICE };
+    ps_v1_ContainerAnswer a[VARIABLES + 1];
+    struct env *e = with_variables();
+    struct fc *other = fc_new(e->t, 2);
+    bool more = true;
+    uint32_t count = 0, turns = 1;
+    for (int i = 1; i < CONTAINERS; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "c%02d", i);
+        make_in(&e->c, name, "v");
+    }
+    e->t->work_held = true;
+    send_request(&e->c, PS_OP_CONTAINERS, 100);
+    for (; more; turns++) {
+        const uint32_t before = count;
+        count = containers_of_frame(&e->c, a, count, &more);
+        assert_in_range(count - before, 0, SLICE);
+        if (!more) {
+            break;
+        }
+        if (turns == 2) { /* one is reset while its variables are looked at, and has another variable then */
+            assert_int_equal(count, 0);
+            assert_applied(fc_reset(other, 900, "localhost"));
+            make_in(other, "localhost", "new");
+        }
+        if (turns == 3) { /* the last container is empty when its turn comes */
+            assert_applied(fc_reset(other, 901, "c05"));
+        }
+        assert_true(psd_task_has_work(e->t->core));
+        psd_task_work(e->t->core);
+        shell_settle(e->t);
+    }
+    assert_false(psd_task_has_work(e->t->core));
+    assert_int_equal(count, CONTAINERS);
+    assert_true(a[0].variables == 1 && a[0].names == 1);
+    for (int i = 1; i < CONTAINERS; i++) {
+        assert_int_equal(a[i].variables, i < CONTAINERS - 1);
+    }
+    assert_in_range(turns, 5, TURNS_MIN);
+}
+
+/* A container in which the directory only knows names is listed once, also where the directory gets a variable of it meanwhile.
+ */
+TEST(test_containers_of_others)
+{
+    for (int made = 0; made < 2; made++) {
+        struct cl *cl = cl_new_apart();
+        struct fc *other = fc_new(cl->ps0, 7);
+        ps_v1_ContainerAnswer a[VARIABLES + 1];
+        ps_v1_CreateAnswer answer;
+        bool more = false;
+        PSI_IGNORE(cl_join(cl, cl->ps1)); /* the connection stays with the tasks */
+        assert_int_equal(cl_create(cl, "v", "ps", 1, false, &answer), PS_OK);
+        cl->ps0->core->config.list_slice_rows = 1;
+        cl->ps0->work_held = true;
+        send_request(other, PS_OP_CONTAINERS, 100);
+        assert_int_equal(containers_of_frame(other, a, 0, &more), 0); /* its own are over */
+        assert_true(more);
+        if (made == 1) {
+            assert_int_equal(cl_create(cl, "here", "ps", 0, false, &answer), PS_OK);
+        }
+        uint32_t count = 0;
+        while (more) {
+            psd_task_work(cl->ps0->core);
+            shell_settle(cl->ps0);
+            count = containers_of_frame(other, a, count, &more);
+        }
+        assert_int_equal(count, 1);
+        assert_true(a[0].names == (uint32_t)made + 1 && a[0].variables == (uint32_t)made && (a[0].incarnation != 0) == made);
+    }
 }

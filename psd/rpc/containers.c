@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CONTAINERS: what a task has in each container, and at the directory how many names it knows in each. A list in slices
+ * (listing.c): a slice looks at so many variables, because one container may have a million of them.
+ *
+ * Happy path: the containers of the store, in the order in which they were made, each with all its variables -> at the directory
+ * those in which it only knows names. A container that was there when the request came is listed once; its sums are of the turns
+ * in which its variables were looked at. A container that is reset meanwhile is looked at anew. Failure: no memory: refused.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+
+/* Where a list of containers is. */
+struct containers_at {
+    uint64_t outer, inner;                 /* cursors: of containers, or of those in which names are known; of variables */
+    bool known;                            /* those of the store are over: the containers of known names */
+    uint32_t made;                         /* containers that the store had then */
+    const struct psd_container *container; /* whose variables are looked at; NULL: the next one's turn comes */
+    ps_v1_ContainerAnswer sum;             /* of container */
+};
+
+static void describe_chief(const struct psd_task *t, const struct psd_chief *chief, ps_v1_ContainerAnswer *a)
+{
+    const struct psd_record *holder = psd_chief_holder(t, chief);
+    a->chief_number = chief->number;
+    a->chief_left_ms = holder != NULL ? holder->lease_until_ms - t->now_ms : 0;
+    if (holder != NULL || !t->is_directory) {
+        PSI_IGNORE(PSI_BYTES_SET(a->chief, chief->text)); /* fits */
+    }
+}
+
+/* c NULL: the directory knows names in it, but has nothing of it itself. */
+static void describe_container(const struct psd_task *t, const char *name, const struct psd_container *c,
+                               ps_v1_ContainerAnswer *a)
+{
+    const struct psd_chief *chief = psd_chief_find(&t->chiefs, name);
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, name);
+    *a = (ps_v1_ContainerAnswer)ps_v1_ContainerAnswer_init_zero;
+    if (chief != NULL) {
+        describe_chief(t, chief, a);
+    }
+    PSI_IGNORE(PSI_BYTES_SET(a->container, name)); /* fits: checked name */
+    a->names = in == NULL ? 0 : in->variables;
+    a->incarnation = c == NULL ? 0 : c->incarnation;
+}
+
+static void add_variable(const struct psd_variable *v, ps_v1_ContainerAnswer *a)
+{
+    if (v->queue != NULL) {
+        a->queues++;
+        a->bytes += v->queue->bytes;
+    } else {
+        a->variables++;
+        a->initialised += v->initialised;
+        a->bytes += psd_variable_memory_bytes(v);
+    }
+}
+
+static void begin(const struct psd_task *t, struct containers_at *at, const struct psd_container *c)
+{
+    at->container = c;
+    at->inner = 0;
+    describe_container(t, c->name, c, &at->sum);
+}
+
+/* A variable of the container whose turn it is, or its end. */
+static void step_in(const struct psd_task *t, struct psd_list *l, struct containers_at *at)
+{
+    void *value = NULL;
+    if (at->container->incarnation != at->sum.incarnation) {
+        begin(t, at, at->container);
+    }
+    if (!at->container->emptying && psi_map_next(&at->container->variables, &at->inner, NULL, NULL, &value)) {
+        add_variable(value, &at->sum);
+        return;
+    }
+    psd_list_add(l, &ps_v1_ContainerAnswer_msg, &at->sum);
+    at->container = NULL;
+}
+
+/* Of the containers in which names are known: those that the store had not when its own were over. Their owner may have lost the
+ * names: a reset of all containers must find them. */
+static void step_known(const struct psd_task *t, struct psd_list *l, struct containers_at *at, const char *name)
+{
+    const struct psd_container *c = psd_container_find(&t->store, name);
+    if (c != NULL && c->number >= at->made) {
+        begin(t, at, c);
+    } else if (c == NULL) {
+        ps_v1_ContainerAnswer a;
+        describe_container(t, name, NULL, &a);
+        psd_list_add(l, &ps_v1_ContainerAnswer_msg, &a);
+    }
+}
+
+static bool step(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
+{
+    struct containers_at *at = c->listing_at;
+    void *value = NULL;
+    if (at->container != NULL) {
+        step_in(t, l, at);
+    } else if (at->known) {
+        if (!psi_map_next(&t->names.in, &at->outer, NULL, NULL, &value)) {
+            return false;
+        }
+        step_known(t, l, at, ((const struct psd_names_in *)value)->container);
+    } else if (psi_map_next(&t->store.containers, &at->outer, NULL, NULL, &value)) {
+        begin(t, at, value);
+    } else {
+        at->known = true;
+        at->outer = 0;
+        at->made = psi_map_count(&t->store.containers);
+    }
+    return true;
+}
+
+void psd_rpc_containers(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    static const struct psd_listing containers = {.op = PS_OP_CONTAINERS, .flags = PS_FLAG_REPLY, .step = step};
+    if (psd_peers_refuse(t, c, r)) {
+        return;
+    }
+    c->listing_at = psi_calloc(1, sizeof(struct containers_at));
+    if (c->listing_at == NULL) {
+        psd_list_refuse(t, c, r);
+        return;
+    }
+    psd_listing_begin(t, c, &containers, r->header.id);
+}
