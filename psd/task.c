@@ -226,7 +226,7 @@ bool psd_task_has_work(const struct psd_task *t)
 {
     return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
            psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) || psd_emptying_has_work(t) ||
-           psd_resets_have_work(t);
+           psd_resets_have_work(t) || psd_starts_has_work(t) || psd_saves_have_work(t); /* the last two at the end of the event */
 }
 
 void psd_task_work(struct psd_task *t)

@@ -9,6 +9,7 @@
  * on.
  */
 #include "directory.h"
+#include "starts.h"
 
 #include "psd/rpc/start.h"
 
@@ -209,6 +210,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     if (n != NULL && n->owner == peer->index) {
         if (err == NULL) {
             psd_name_confirm(n, peer->life);
+            psd_starts_made(t, peer, n->container);
             note_made(peer, a);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
             forget(t, n); /* the owner's own refusal */

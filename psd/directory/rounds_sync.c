@@ -8,6 +8,7 @@
  * ended everywhere, and SYNC fails with what that owner said.
  */
 #include "rounds.h"
+#include "starts.h"
 
 #include "common/mem.h"
 #include "common/name.h"
@@ -104,13 +105,11 @@ static ps_status read_names(const struct psd_task *t, const uint8_t *p, size_t n
 /* Is it the set that is in the group? *out_marked: names that are. */
 static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t *out_marked)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, s->container);
     bool same = true;
     *out_marked = 0;
-    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        *out_marked += n->rounds != 0 && strcmp(n->container, s->container) == 0;
+    for (const struct psd_name *n = psd_names_in_first(in); n != NULL; n = psd_names_in_next(in, n)) {
+        *out_marked += n->rounds != 0;
     }
     for (uint32_t i = 0; i < s->count; i++) {
         same = same && s->names[i] != NULL && s->names[i]->rounds == (i == 0 ? 2 : 1);
@@ -120,13 +119,9 @@ static bool is_same_set(const struct psd_task *t, const struct set *s, uint32_t 
 
 static void mark(const struct psd_task *t, const char *container, const struct set *s)
 {
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        if (strcmp(n->container, container) == 0) {
-            psd_name_in_rounds(n, 0);
-        }
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, container);
+    for (const struct psd_name *n = psd_names_in_first(in); n != NULL; n = psd_names_in_next(in, n)) {
+        psd_name_in_rounds(n, 0);
     }
     for (uint32_t i = 0; s != NULL && i < s->count; i++) {
         psd_name_in_rounds(s->names[i], i == 0 ? 2 : 1);
@@ -195,6 +190,9 @@ static ps_status begin_group(struct psd_task *t, const struct set *s, const stru
     for (uint32_t i = 0; i < s->count; i++) {
         g->owners[s->names[i]->owner].part = true;
         psd_name_by_rounds(s->names[i], s->names[i]->by_rounds || o->mode == PSD_SYNC_ROUNDS);
+    }
+    if (o->mode == PSD_SYNC_ROUNDS) {
+        psd_starts_by_rounds(t, s->container);
     }
     mark(t, s->container, s);
     psd_log(t, PSI_LOG_INFO, "rounds_set", PSI_KV("container", g->container), PSI_KV("mode", o->mode), PSI_KV("names", s->count));

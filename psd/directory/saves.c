@@ -129,6 +129,7 @@ void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p)
 {
     if (t->saves != NULL) {
         t->saves->names_checked = false;
+        t->saves->names_cursor = 0;
         /* the task says in this list whether it has changed, and which checkpoint has all that it has */
         t->peers[p->index].changed = false;
         t->peers[p->index].saved = 0;

@@ -73,6 +73,8 @@ struct psd_saves {
     uint64_t highest;             /* of all tasks that have listed */
     struct psd_saves_peer *peers; /* by peer */
     bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
+    bool names_left;              /* ... goes on in the next psd_task_work() */
+    uint64_t names_cursor;        /* ... names before this one are there */
     /* volatile: when */
     bool wanted;        /* a checkpoint is to be made as soon as it can be, if something is new */
     bool forced;        /* a checkpoint is to be made also where nothing is new */
@@ -239,7 +241,9 @@ bool psd_saves_drained(const struct psd_task *t);
 /** Why the last checkpoint that a task has asked for, and that had something new in it, is not saved. NULL: it is saved, or
  * nothing was new. Valid until the next change. */
 const char *psd_saves_lost_text(const struct psd_task *t);
-/** FAILED_PRECONDITION: it cannot be made as things are; UNAVAILABLE: not now. */
+/** Names are left to look at before a checkpoint begins: psd_saves_turn() goes on. */
+bool psd_saves_have_work(const struct psd_task *t);
+/** FAILED_PRECONDITION: it cannot be made as things are; UNAVAILABLE: not now. Names as psd_saves_check_names(). */
 ps_status psd_saves_check(struct psd_task *t, struct psi_err *err) PSI_MUST;
 
 /* ---- saves_parts.c ---- */
@@ -251,7 +255,8 @@ ps_status psd_saves_take_part(struct psd_saves *s, const struct psd_peer *p, con
 ps_status psd_saves_put_files(const struct psd_saves *s, struct psi_buf *manifest, struct psi_err *err) PSI_MUST;
 /** FAILED_PRECONDITION: what was taken is half a model. */
 ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** FAILED_PRECONDITION: an owner has come back without a variable of its own. */
+/** FAILED_PRECONDITION: an owner has come back without a variable of its own. Looks at psd_task_config.list_slice_rows names;
+ * PS_OK counts when psd_saves.names_checked is set. Otherwise it goes on when it is called again. */
 ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saves_parts_free(struct psd_saves *s);
 /** An item of a list that is a bar. */

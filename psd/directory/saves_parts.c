@@ -179,9 +179,14 @@ ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err)
 
 ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err)
 {
-    uint64_t cursor = 0;
+    struct psd_saves *s = t->saves;
     void *value = NULL;
-    while (!t->saves->names_checked && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+    for (uint32_t left = t->config.list_slice_rows; left > 0 && !s->names_checked; left--) {
+        uint64_t after = s->names_cursor;
+        s->names_checked = !psi_map_next(&t->names.names, &after, NULL, NULL, &value);
+        if (s->names_checked) {
+            break;
+        }
         const struct psd_name *n = value;
         const struct psd_peer *p = &t->peers[n->owner];
         if (p->own_job && n->life != p->life && n->asked != p->life) {
@@ -190,8 +195,8 @@ ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err)
                             "container",
                             p->job, p->task, n->name, n->container);
         }
+        s->names_cursor = after;
     }
-    t->saves->names_checked = true;
     return PS_OK;
 }
 

@@ -88,6 +88,9 @@ void psd_saves_turn(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
     struct psi_err err;
+    if (s != NULL) {
+        s->names_left = false;
+    }
     psd_saves_delete_turn(t);
     if (s != NULL && t->save->job_ends) {
         t->save->job_ends = false;
@@ -105,7 +108,9 @@ void psd_saves_turn(struct psd_task *t)
     }
     bool held = between_rounds(t) || psd_saves_in_reset(t);
     ps_status st = held ? PS_UNAVAILABLE : psd_saves_check(t, &err);
-    if (st == PS_OK) {
+    if (st == PS_OK && !s->names_checked) {
+        s->names_left = true;
+    } else if (st == PS_OK) {
         /* where no checkpoint is whole, the client gets no other answer */
         bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saves_newest(t) == 0;
         s->warned = false;
@@ -134,6 +139,11 @@ void psd_saves_turn(struct psd_task *t)
 static bool by_itself(const struct psd_task *t)
 {
     return t->config.checkpoint_seconds != 0 || t->config.checkpoint_steps != 0;
+}
+
+bool psd_saves_have_work(const struct psd_task *t)
+{
+    return t->saves != NULL && t->saves->names_left;
 }
 
 bool psd_saves_drained(const struct psd_task *t)

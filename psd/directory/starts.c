@@ -355,7 +355,7 @@ static void place(struct psd_task *t)
     struct psd_start_list all = {.of = NULL}, left = {.of = NULL}, *of = psi_calloc(t->peer_count, sizeof(*of));
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
     struct psi_err err;
-    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : psd_starts_list_now(t, &err);
+    ps_status st = of == NULL ? PS_RESOURCE_EXHAUSTED : psd_starts_list_own(t, &err);
     struct psd_checkpoint *c = psd_saves_known(t, s->number); /* NULL: it was deleted meanwhile */
     what.number = s->number;
     what.start = s->start;
@@ -730,7 +730,13 @@ void psd_starts_turn(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
     struct psi_err err;
-    if (s == NULL || !s->look || s->phase != PSD_STARTS_IDLE || s->unnamed || t->draining || !may_begin(t)) {
+    bool over = false;
+    if (s == NULL) {
+        return;
+    }
+    s->looks_on = false;
+    if (!s->look || s->phase != PSD_STARTS_IDLE || s->unnamed || t->draining || !may_begin(t)) {
+        s->looks = false; /* from the first name again, when it may begin */
         return;
     }
     s->look = false;
@@ -738,7 +744,9 @@ void psd_starts_turn(struct psd_task *t)
         s->asked = 0;
         psd_start_list_fini(&s->asked_of);
         place_nothing(t, false, NULL);
-    } else if (psd_starts_list_now(t, &err) == PS_OK) {
+    } else if (psd_starts_look_at_names(t, &over, &err) == PS_OK && !over) {
+        s->look = s->looks_on = true;
+    } else if (over && psd_starts_list_own(t, &err) == PS_OK) {
         (s->asked != 0 && !comes_first(t) ? decide_asked : decide)(t);
     }
 }

@@ -80,6 +80,10 @@ struct psd_starts {
     bool adopts;            /* some load what others have written: all do, and it goes back everywhere */
     ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
     bool look;              /* at the end of this event */
+    bool looks;             /* the names are gone through in slices, from names_cursor on; a decision follows */
+    bool looks_on;          /* ... by the next psd_task_work() */
+    bool unlisted;          /* there was no memory to note what was made since the look began */
+    uint64_t names_cursor;
     int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again ... */
     bool refused_all;       /* ... and where not the same tasks would load: by `recover` */
     char why_refused[512];  /* psd_task.refused */
@@ -143,12 +147,22 @@ void psd_starts_turn(struct psd_task *t);
 void psd_starts_tick(struct psd_task *t);
 
 /* ---- starts_held.c ---- */
+/** What this task itself holds. RESOURCE_EXHAUSTED also where something that others hold could not be noted. */
 /** A list of p begins; an item of it. */
 void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p);
 ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed,
                                struct psi_err *err) PSI_MUST;
 /** What everybody holds now, and what rounds have made. RESOURCE_EXHAUSTED. */
-ps_status psd_starts_list_now(struct psd_task *t, struct psi_err *err) PSI_MUST;
+ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** Go on with a look at what others have made since they listed, and at what rounds have made: at psd_task_config.list_slice_rows
+ * names. *out_over: it is over, and until the start that is decided is over psd_starts_made() and psd_starts_by_rounds() keep it
+ * true. */
+ps_status psd_starts_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err) PSI_MUST;
+bool psd_starts_has_work(const struct psd_task *t);
+/** The task at p has something in this container. */
+void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *container);
+/** Rounds may have made values of this container. */
+void psd_starts_by_rounds(struct psd_task *t, const char *container);
 /** NULL: it has nothing of that container. */
 struct psd_starts_held *psd_starts_find_held(const struct psd_starts_peer *of, const char *container);
 /** Some task holds it that does not wait; NULL: it lives nowhere. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What each task holds, container by container, when a start is decided: as it has listed, and what was made since.
- * Failure: no memory, and nothing is decided.
+ * What each task holds, container by container, when a start is decided: as it has listed, and what was made since. The directory
+ * may know a million names: it goes through them in slices before it decides, and what is made meanwhile is noted when it is
+ * made. Failure: no memory, and nothing is decided.
  */
 #include "starts.h"
 
@@ -72,13 +73,12 @@ ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, con
     return st == PS_OK ? held_add(&t->starts->peers[p->index], container, item->start, item->next, err) : st;
 }
 
-/* What this task itself holds. */
-static ps_status list_own(struct psd_task *t, struct psi_err *err)
+ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
 {
     struct psd_starts_peer *of = &t->starts->peers[t->self];
     uint64_t cursor = 0;
     void *value = NULL;
-    ps_status st = PS_OK;
+    ps_status st = t->starts->unlisted ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory") : PS_OK;
     held_begin(t, of);
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
@@ -90,30 +90,62 @@ static ps_status list_own(struct psd_task *t, struct psi_err *err)
 }
 
 /* What others have made since they listed: their list may be from before all that they have. And what rounds have made. */
-static ps_status list_made(struct psd_task *t, struct psi_err *err)
+static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct psi_err *err)
 {
-    uint64_t cursor = 0;
+    const struct psd_peer *p = &t->peers[n->owner];
+    struct psd_starts_peer *of = &t->starts->peers[n->owner];
+    ps_status st = PS_OK;
+    if (!p->self && n->life != 0 && n->life == p->life && psd_starts_find_held(of, n->container) == NULL) {
+        st = held_add(of, n->container, 0, 0, err);
+    }
+    return st == PS_OK && n->by_rounds ? psd_start_list_put(t, &t->starts->by_rounds, n->container, 0, err) : st;
+}
+
+ps_status psd_starts_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err)
+{
+    struct psd_starts *s = t->starts;
     void *value = NULL;
     ps_status st = PS_OK;
-    psd_start_list_fini(&t->starts->by_rounds);
-    while (st == PS_OK && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
-        const struct psd_name *n = value;
-        const struct psd_peer *p = &t->peers[n->owner];
-        struct psd_starts_peer *of = &t->starts->peers[n->owner];
-        if (!p->self && n->life != 0 && n->life == p->life && psd_starts_find_held(of, n->container) == NULL) {
-            st = held_add(of, n->container, 0, 0, err);
-        }
-        if (st == PS_OK && n->by_rounds) {
-            st = psd_start_list_put(t, &t->starts->by_rounds, n->container, 0, err);
-        }
+    if (!s->looks) {
+        psd_start_list_fini(&s->by_rounds);
+        s->names_cursor = 0;
+        s->looks = true;
+        s->unlisted = false;
     }
+    *out_over = false;
+    for (uint32_t left = t->config.list_slice_rows; st == PS_OK && left > 0 && !*out_over; left--) {
+        *out_over = !psi_map_next(&t->names.names, &s->names_cursor, NULL, NULL, &value);
+        st = *out_over ? PS_OK : list_made(t, value, err);
+    }
+    s->looks = st == PS_OK && !*out_over;
     return st;
 }
 
-ps_status psd_starts_list_now(struct psd_task *t, struct psi_err *err)
+bool psd_starts_has_work(const struct psd_task *t)
 {
-    ps_status st = list_own(t, err);
-    return st == PS_OK ? list_made(t, err) : st;
+    return t->starts != NULL && t->starts->looks_on;
+}
+
+/* What is made is noted at once. */
+static bool follows(const struct psd_task *t)
+{
+    return t->starts != NULL && (t->starts->looks || t->starts->phase != PSD_STARTS_IDLE);
+}
+
+void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *container)
+{
+    struct psi_err err;
+    if (follows(t) && !p->self && psd_starts_find_held(&t->starts->peers[p->index], container) == NULL) {
+        t->starts->unlisted = held_add(&t->starts->peers[p->index], container, 0, 0, &err) != PS_OK || t->starts->unlisted;
+    }
+}
+
+void psd_starts_by_rounds(struct psd_task *t, const char *container)
+{
+    struct psi_err err;
+    if (follows(t)) {
+        t->starts->unlisted = psd_start_list_put(t, &t->starts->by_rounds, container, 0, &err) != PS_OK || t->starts->unlisted;
+    }
 }
 
 const struct psd_starts_held *psd_starts_living(const struct psd_task *t, const char *container)

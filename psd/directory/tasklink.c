@@ -228,12 +228,16 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     if (st == PS_OK) {
         n = psd_directory_find(&t->names, named.container, named.name);
         psd_name_confirm(n, p->life);
+        psd_starts_made(t, p, n->container);
         const struct psd_group *g = psd_group_find(t, named.container);
         bool knows = g == NULL || g->phase == PSD_GROUP_RECOVERING; /* otherwise it may be yet to hear what its chief wants */
         if (knows) {
             psd_name_in_rounds(n, (uint8_t)item->rounds);
         }
         psd_name_by_rounds(n, item->by_rounds || (n->by_rounds && !knows));
+        if (n->by_rounds) {
+            psd_starts_by_rounds(t, n->container);
+        }
     }
     return st;
 }

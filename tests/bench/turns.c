@@ -179,16 +179,21 @@ static void look_at_names(struct psd_task *t)
     }
     t->saves = &saves;
     t->starts = &starts;
-    turn(true);
-    ps_status st = psd_saves_check_names(t, &err);
-    turn(false);
-    check(st == PS_OK, err.text);
-    row("psd_saves_check_names()");
-    turn(true);
-    st = psd_starts_list_now(t, &err);
-    turn(false);
-    check(st == PS_OK, err.text);
-    row("psd_starts_list_now()");
+    while (!saves.names_checked) {
+        turn(true);
+        ps_status st = psd_saves_check_names(t, &err);
+        turn(false);
+        check(st == PS_OK, err.text);
+    }
+    row("a checkpoint begins: have the owners all names");
+    for (bool over = false; !over;) {
+        turn(true);
+        ps_status st = psd_starts_look_at_names(t, &over, &err);
+        st = over && st == PS_OK ? psd_starts_list_own(t, &err) : st;
+        turn(false);
+        check(st == PS_OK, err.text);
+    }
+    row("a start is decided: what each task has made");
     t->saves = own_saves;
     t->starts = own_starts;
     psd_start_list_fini(&starts.by_rounds);

@@ -182,3 +182,86 @@ TEST(test_names_of_a_start)
     }
     psd_start_list_fini(&l);
 }
+
+/* What is looked at in slices: the names that the directory knows. */
+enum { ROWS = 4, NAMES = 18 };
+
+static struct psd_task *with_names(struct sv *sv)
+{
+    struct psd_task *t = sv->t[0]->core;
+    for (uint32_t i = 0; i < NAMES; i++) {
+        assert_int_equal(fc_make(&sv->c, name_of(i), PS_F32, 1, ps_sgd(1)), PS_OK);
+    }
+    t->config.list_slice_rows = ROWS;
+    return t;
+}
+
+/* Turns until the names are looked at: each looks at ROWS of them. `slices` have been looked at. */
+static void look_on(struct sv *sv, uint32_t slices, const bool *left, const uint64_t *cursor)
+{
+    for (; slices <= NAMES / ROWS; slices++) {
+        assert_true(*left && psd_task_has_work(sv->t[0]->core));
+        assert_int_equal(*cursor, slices * ROWS);
+        psd_task_work(sv->t[0]->core);
+        shell_settle(sv->t[0]);
+    }
+    assert_false(*left);
+}
+
+/* Before a checkpoint begins: has an owner lost a name? */
+TEST(test_names_before_a_checkpoint)
+{
+    for (int lost = 0; lost < 2; lost++) {
+        struct sv *sv = sv_new();
+        struct psd_task *t = with_names(sv);
+        struct psd_saves *s = t->saves;
+        const struct psd_name *last = psd_directory_find(&t->names, "localhost", name_of(NAMES - 1));
+        if (lost == 1) {
+            psd_name_unsure(last, 12345); /* another process had it */
+        }
+        s->names_checked = false; /* as after a list */
+        s->names_cursor = 0;
+        sv->t[0]->work_held = true;
+        sv_ask(sv);
+        look_on(sv, 2, &s->names_left, &s->names_cursor);
+        assert_true(s->names_checked == (lost == 0) && (s->phase == PSD_SAVES_IDLE) == (lost == 1));
+        if (lost == 1) {
+            assert_reply(fc_take(&sv->c, NULL), PS_FAILED_PRECONDITION, name_of(NAMES - 1));
+        } else {
+            sv->t[0]->work_held = false;
+            sv_run(sv);
+            assert_applied(fc_take(&sv->c, NULL));
+        }
+    }
+}
+
+/* Before a start is decided: what has each task made? What is made meanwhile, and what rounds make, is noted at once. */
+TEST(test_names_before_a_start)
+{
+    struct sv *sv = sv_new();
+    struct psd_task *t = with_names(sv);
+    struct psd_starts *s = t->starts;
+    sv->t[0]->work_held = true;
+    s->look = true;
+    psd_task_work(t); /* an event */
+    assert_int_equal(s->names_cursor, ROWS);
+    assert_null(psd_starts_find_held(&s->peers[1], "other"));
+    psd_starts_made(t, &t->peers[1], "other");
+    psd_starts_by_rounds(t, "rounds");
+    assert_non_null(psd_starts_find_held(&s->peers[1], "other"));
+    assert_non_null(psd_start_list_find(&s->by_rounds, "rounds"));
+    look_on(sv, 1, &s->looks_on, &s->names_cursor);
+    assert_false(s->look);
+    psd_starts_made(t, &t->peers[1], "later"); /* it is decided, and nothing starts: the next look finds it */
+    assert_null(psd_starts_find_held(&s->peers[1], "later"));
+    /* a task that lists begins it anew */
+    s->look = true;
+    psd_task_work(t); /* an event */
+    assert_true(s->looks && s->names_cursor == ROWS);
+    t->peers[1].listed = false;
+    psd_task_work(t);
+    assert_false(s->looks || s->looks_on);
+    t->peers[1].listed = true;
+    psd_task_work(t);
+    assert_int_equal(s->names_cursor, ROWS);
+}
