@@ -349,6 +349,11 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
         return;
     }
     psd_saves_note_failed(t);
+    if (err->code == PS_UNAVAILABLE && !t->draining) { /* the client is not to ask again: by then what it asked for may be lost */
+        s->again_ms = t->now_ms + RETRY_MS;
+        psd_saves_ask_again(s);
+        return;
+    }
     psd_saves_fail(t, &s->served, err);
 }
 
@@ -630,9 +635,10 @@ void psd_saves_reset(struct psd_task *t, const char *container)
     psd_saves_fail(t, &s->asked, &err);
 }
 
-void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c)
+void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c, uint64_t began_ms)
 {
     struct psd_saves *s = t->saves;
+    struct psi_list lost, *it = NULL, *tmp = NULL;
     struct psi_err err;
     PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_LOST,
                            "what was to be saved is lost: tasks have gone back to checkpoint %llu, of step %llu, which is what "
@@ -640,7 +646,14 @@ void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c)
                            (unsigned long long)c->what.number,
                            (unsigned long long)(c->what.step == 0 ? 0 : c->what.step - 1))); /* told */
     err.applied = PS_OUTCOME_UNKNOWN; /* its client is not to ask again by itself: it would be answered for something else */
-    psd_saves_fail(t, &s->asked, &err);
+    psi_list_init(&lost);
+    PSI_LIST_FOREACH_SAFE(it, tmp, &s->asked) {
+        if (PSI_CONTAINER_OF(it, struct psd_need, at)->wait->begun_ms <= began_ms) {
+            psi_list_remove(it);
+            psi_list_push_back(&lost, it);
+        }
+    }
+    psd_saves_fail(t, &lost, &err);
 }
 
 void psd_saves_attempt(struct psd_task *t)

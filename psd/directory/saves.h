@@ -125,8 +125,9 @@ void psd_saves_lost(struct psd_task *t, const struct psd_peer *p);
 /** A container is reset. An attempt that is under way ends, and so does each request for a checkpoint of what was there,
  * ABORTED. */
 void psd_saves_reset(struct psd_task *t, const char *container);
-/** What lives on some task is replaced by checkpoint c. Requests to save what lived there end with UNAVAILABLE. */
-void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c);
+/** What lives on some task is replaced by checkpoint c. Requests to save what lived there end with UNAVAILABLE: those that came
+ * until began_ms. Who asked later asked for what the start that had begun by then was to leave. */
+void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c, uint64_t began_ms);
 /** The highest number that was ever given out; 0: none was, or nothing is saved here. */
 uint64_t psd_saves_highest(const struct psd_task *t);
 /** No checkpoint of the container up to this number may be loaded, as our disk and those of the tasks that have listed say. */

@@ -211,9 +211,15 @@ void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, stru
             psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
-    const char *held = psd_saves_in_reset(t) ? "the end of a reset" : "the end of a round";
+    for (uint32_t i = 0; s->phase == PSD_SAVES_IDLE && i < t->peer_count; i++) {
+        if (t->peers[i].own_job && !t->peers[i].self && !t->peers[i].listed) {
+            psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
+        }
+    }
+    const char *held = psd_saves_in_reset(t) ? "the end of a reset" : t->starting ? "what is being loaded" : "the end of a round";
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s%s", psd_names_text(&missing),
                         missing.used == 0               ? held
+                        : s->phase == PSD_SAVES_IDLE    ? " is connected"
                         : s->phase == PSD_SAVES_LOOKING ? " says whether it has changed"
                                                         : " has written its part")); /* cut is fine */
 }
@@ -227,6 +233,16 @@ static void expire_checkpoint(struct psd_task *t, struct psd_wait *w)
 }
 
 static const struct psd_wait_kind of_checkpoint = {.describe = psd_saves_describe, .expire = expire_checkpoint};
+
+/* Variables are known, and not all tasks of the job wait for what they begin with. */
+static bool something_lives(const struct psd_task *t)
+{
+    bool lives = false;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        lives = lives || (t->peers[i].own_job && !t->peers[i].waits);
+    }
+    return lives && psi_map_count(&t->names.names) > 0;
+}
 
 void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
@@ -247,7 +263,9 @@ void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd
     if (asked && st != PS_OK) {
         psd_saves_failed(t, 0, &err);
     }
-    struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, &err) : NULL;
+    /* where something lives the client is not told to ask again later: by then that may be lost */
+    bool later = st == PS_UNAVAILABLE && something_lives(t);
+    struct psd_need *need = st == PS_OK || later ? psd_wait_need(t, w, &err) : NULL;
     if (need == NULL) {
         psd_wait_refused(t, w, &err, st == PS_UNAVAILABLE ? RETRY_MS : 0);
         return;

@@ -231,6 +231,16 @@ static void go_back(struct psd_task *t, uint64_t step)
     t->went_back_ms = t->now_ms;
 }
 
+/* What lives goes back, too, because it has to be of one instant with what was lost. */
+static bool living_load(const struct psd_task *t)
+{
+    bool living = false;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        living = living || (t->starts->peers[i].loads && !t->peers[i].waits);
+    }
+    return living;
+}
+
 /* Nothing of what is loaded is to be placed: all that others have lives, and left was reset since. */
 static const char *why_nothing(const struct psd_starts *s, const struct psd_start_list *all, const struct psd_start_list *left,
                                char *buf, size_t n)
@@ -408,7 +418,7 @@ static void place(struct psd_task *t)
             s->peers[i].done = false;
         }
         if (any) {
-            psd_saves_went_back(t, c);
+            psd_saves_went_back(t, c, s->by_ask || !living_load(t) ? s->begun_ms : t->now_ms);
         }
         for (uint32_t i = 0; i < t->peer_count; i++) {
             if (s->peers[i].loads && !t->peers[i].self) {
@@ -585,6 +595,7 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
     bool memory = true;
     s->adopts = psd_starts_adopts(t, c);
     s->strays = psd_starts_moved_most(t) >= c->what.number;
+    s->begun_ms = s->phase == PSD_STARTS_IDLE ? t->now_ms : s->begun_ms; /* not of an older one, when the first is bad */
     s->phase = PSD_STARTS_LOADING;
     t->starting = true;
     s->failed = PS_OK;

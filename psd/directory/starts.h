@@ -76,6 +76,7 @@ struct psd_starts {
     /* volatile: */
     enum psd_starts_phase phase;
     uint64_t number, start; /* of the checkpoint that is loaded; tells this start from others */
+    uint64_t begun_ms;      /* LOADING, PLACING: when this start, or restore, began */
     bool total;             /* nothing lived */
     bool adopts;            /* some load what others have written: all do, and it goes back everywhere */
     ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */

@@ -287,6 +287,7 @@ static void prepare_other(struct sim *s, struct sim_call *call)
     }
     req->task = some_task(s, call->program);
     PSI_IGNORE(sim_admin_prepare(s, call)); /* kinds of its own */
+    sim_saves_prepare(s, call);             /* likewise */
     if (call->dst != NULL) {
         req->dst = call->dst;
         req->bytes = call->bytes;

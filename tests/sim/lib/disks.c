@@ -237,6 +237,7 @@ void sim_disks_logged(struct sim *s, const struct psd_effect *log)
     if (end == digits) {
         return;
     }
+    sim_saves_logged(s, log->event, number);
     if (strcmp(log->event, "checkpoint_restored") == 0) {
         s->back_everywhere = strstr(log->text, " recover=partial ") == NULL;
         check_restored(s, log->text, number);
@@ -337,6 +338,7 @@ void sim_disks_end(struct sim *s, struct sim_task *t)
     if (p == NULL) {
         return;
     }
+    sim_saves_killed(s, t);
     if (p->count > 0 && below(p, 2) == 0) { /* in the middle of it */
         sim_disk_die_after(p->disk, (uint32_t)below(p, 8));
         PSI_IGNORE(psd_files_run(&p->files, &p->ops[0], &bytes, NULL)); /* nobody is there to be told */

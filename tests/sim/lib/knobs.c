@@ -369,6 +369,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->large = options->large;
     k->disks = options->disks;
     k->beside = options->beside;
+    k->asks = options->asks;
     k->fewer = k->disks && (k->profile == SIM_RACE || k->beside) && s->seed % 4 == 2;
     k->save_in = k->beside ? 12 : 100;
     k->spread = k->fewer && !k->beside && s->seed % 8 == 2;

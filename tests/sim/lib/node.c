@@ -152,6 +152,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
     sim_queues_poll(s, t);
     sim_rounds_poll(s, t);
     sim_checkpoint_note(t);
+    sim_saves_look(s, t);
     sim_checkpoint_look(s, t);
     t->placed = sim_back_count(t);
     sim_claims_look(s, t);

@@ -560,6 +560,10 @@ void sim_check_done(struct sim *s, struct sim_call *call)
         sim_barrier_check(s, call);
         return;
     }
+    if (sim_saves_is(call->op)) {
+        sim_saves_done(s, call);
+        return;
+    }
     if (sim_queue_done(s, call) || sim_rounds_done(s, call) || sim_chief_done(s, call)) {
         return;
     }

@@ -178,7 +178,7 @@ static void work(struct sim *s, struct sim_program *p)
         p->next_call_at = s->now + sim_range(s, 100, 400); /* enough of them for one seed */
     }
     enum psi_request_kind admin = PSI_REQ_NONE;
-    if (sim_admin_draw(s, p, &admin)) {
+    if (sim_saves_draw(s, p, &admin) || sim_admin_draw(s, p, &admin)) {
         PSI_IGNORE(sim_call_start(s, p, admin, NULL, timeout_of(s, p))); /* none of them can be refused */
         return;
     }

@@ -11,6 +11,7 @@
  * net.c      byte streams with frame boundaries, delays, cuts, half-open connections, backlog
  * node.c     tasks and clients: events, effects, restarts
  * disks.c    the disks of tasks, on disk.c;  twin.c: two processes of one task
+ * saves.c    clients that ask for checkpoints, and that all goes back to one
  * fewer.c    at the end the cluster begins again with fewer ps tasks, out of their disks
  * race.c     resets, creations, pushes and dying tasks in every order
  * program.c  what a client does: get, ready, work, end, come back;  call.c: one request, from start to its callback
@@ -107,6 +108,7 @@ struct sim_knobs {
     bool beside;         /* ... beside another profile than the races: back.c looks, and optimizers have slots */
     const char *recover; /* ... and who goes back to the cut where one does; NULL: as ever */
     uint32_t save_in;    /* ... and at one tick of the directory in n a checkpoint is wanted */
+    bool asks;           /* ... and clients ask for checkpoints and go back to some, saves.c */
     bool shares;         /* QUEUES: a work queue instead of the two others */
     bool sums;           /* QUEUES: an accumulator instead */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
@@ -353,7 +355,9 @@ struct sim_call {
     struct psi_stepped stepped;
     struct psi_readied readied; /* LEASE */
     /* administration */
-    struct psi_setting setting; /* CONFIG_SET */
+    struct psi_setting setting;  /* CONFIG_SET */
+    struct psi_saved_name saved; /* CHECKPOINT_RESTORE */
+    const char *container;       /* ... of these, if it is not of all */
     struct psi_barrier barrier;
     char limit[16];
     uint32_t task_life; /* of the task that is asked when it began, 0: not known which */
@@ -644,6 +648,8 @@ struct sim {
     bool unclean;                 /* a session ended and may have left a push in progress */
     uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
         count_loaded;
+    struct sim_saves *saves; /* saves.c; NULL: none yet */
+    uint64_t count_saves_ok, count_saves_failed, count_restores_ok;
     uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_unchanged, count_came_back, count_fewer, count_spread,
         count_older, count_back_slots, count_back_elements;
     bool back_everywhere;    /* what was placed last goes back everywhere: recover is not partial */
@@ -705,6 +711,7 @@ struct sim_options {
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
     bool disks;           /* each task has a disk, disks.c */
     bool beside;          /* ... and what comes back of it is compared with what was there, back.c; not with twins */
+    bool asks;            /* ... and clients ask for checkpoints, saves.c */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
@@ -714,15 +721,16 @@ struct sim_options {
     int boundary_shift;
 };
 struct sim_summary {
-    uint64_t disk_ops, disk_cuts; /* operations answered; power cuts */
-    uint64_t checkpoints;         /* saved */
-    uint64_t unchanged;           /* not made, for nothing was new */
-    uint64_t came_back;           /* variables, out of one */
-    uint64_t back_slots;          /* ... with slots */
-    uint64_t back_elements;       /* elements of queues */
-    uint64_t fewer;               /* clusters that began again with fewer tasks: 0 or 1 */
-    uint64_t spread;              /* ... and dealt what was saved over all of them */
-    uint64_t older;               /* ... and once took an older one than the newest */
+    uint64_t disk_ops, disk_cuts;                 /* operations answered; power cuts */
+    uint64_t checkpoints;                         /* saved */
+    uint64_t unchanged;                           /* not made, for nothing was new */
+    uint64_t saves_ok, restores_ok, saves_failed; /* asked for by clients */
+    uint64_t came_back;                           /* variables, out of one */
+    uint64_t back_slots;                          /* ... with slots */
+    uint64_t back_elements;                       /* elements of queues */
+    uint64_t fewer;                               /* clusters that began again with fewer tasks: 0 or 1 */
+    uint64_t spread;                              /* ... and dealt what was saved over all of them */
+    uint64_t older;                               /* ... and once took an older one than the newest */
     uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */
@@ -923,6 +931,18 @@ void sim_shares_prepare(struct sim *s, struct sim_call *call);
 /** May op, which is over, have failed as it did? */
 bool sim_shares_cause(struct sim *s, const struct sim_op *op);
 void sim_shares_done(struct sim *s, const struct sim_call *call);
+
+/* ---- saves.c: clients that ask for checkpoints; nothing happens in a world without ---- */
+bool sim_saves_draw(struct sim *s, const struct sim_program *p, enum psi_request_kind *out_kind);
+bool sim_saves_is(const struct sim_op *op);
+void sim_saves_prepare(struct sim *s, struct sim_call *call);
+/** One of these calls has ended. */
+void sim_saves_done(struct sim *s, struct sim_call *call);
+/** t is about to be killed; is at the end of an event; the directory has logged this event of a checkpoint. */
+void sim_saves_killed(struct sim *s, const struct sim_task *t);
+void sim_saves_look(struct sim *s, const struct sim_task *t);
+void sim_saves_logged(struct sim *s, const char *event, uint64_t number);
+void sim_saves_free(struct sim *s);
 
 /* ---- claims.c ---- */
 /** It has ended because another process is the worker that its program says it is. */

@@ -55,6 +55,8 @@ const char *sim_kind_name(enum psi_request_kind kind)
                                                      [PSI_REQ_SESSIONS] = "sessions",
                                                      [PSI_REQ_WAITS] = "waits",
                                                      [PSI_REQ_CONFIG_SET] = "config-set",
+                                                     [PSI_REQ_CHECKPOINT] = "checkpoint",
+                                                     [PSI_REQ_CHECKPOINT_RESTORE] = "checkpoint-restore",
                                                      [PSI_REQ_CALL] = "call",
                                                      [PSI_REQ_TASKS] = "tasks",
                                                      [PSI_REQ_STOP] = "stop",

@@ -269,6 +269,7 @@ static void unmake_world(struct sim *s)
     sim_queues_free(s);
     sim_rounds_free(s);
     sim_back_free(s);
+    sim_saves_free(s);
     free(s->scratch);
     psi_cluster_fini(&s->cluster);
 }
@@ -298,6 +299,9 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .disk_cuts = s->count_disk_cuts,
                                     .checkpoints = s->count_checkpoints,
                                     .unchanged = s->count_unchanged,
+                                    .saves_ok = s->count_saves_ok,
+                                    .restores_ok = s->count_restores_ok,
+                                    .saves_failed = s->count_saves_failed,
                                     .came_back = s->count_came_back,
                                     .back_slots = s->count_back_slots,
                                     .back_elements = s->count_back_elements,

@@ -344,6 +344,19 @@ TEST(test_asked_to_save_and_lost)
     }
 }
 
+/* A checkpoint is asked for while task 1 is away. The client is not sent away to ask again: by then the task may have gone back. */
+TEST(test_asked_to_save_while_a_task_is_away)
+{
+    struct st *s = saved_at_1("partial");
+    sv_kill(s->sv, 1);
+    sv_ask(s->sv);
+    sv_run(s->sv);
+    assert_int_equal(fc_take(&s->sv->c, NULL).status, FC_NONE);
+    boot(s, false, true);
+    connect_1(s);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_UNAVAILABLE, "what was to be saved is lost");
+}
+
 /* One that is decided has what was asked for: its number is the answer, also when the task has lost what lived there. */
 TEST(test_asked_to_save_and_lost_when_decided)
 {
