@@ -999,11 +999,11 @@ PS_API ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint
  * newest whole checkpoint, no other one is made.
  *
  * out_number  number of the checkpoint that has it all, which may be an older one; may be NULL
- * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (a task is away, or its disk is still at work on
- * an older checkpoint), UNAVAILABLE with PS_OUTCOME_UNKNOWN (what was there is lost, because tasks have gone back to a
- * checkpoint, or the directory was started again: ps_checkpoints() says what is saved, and another call saves what is
- * there now), ABORTED (a container was reset meanwhile), DEADLINE_EXCEEDED (the checkpoint goes on), and what a disk says:
- * RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any thread.
+ * Errors: FAILED_PRECONDITION (a ps task has no checkpoint_dir), UNAVAILABLE (the tasks have not begun; while a task is away, or
+ * its disk is still at work on an older checkpoint, the call waits), UNAVAILABLE with PS_OUTCOME_UNKNOWN (what was there is lost,
+ * because tasks have gone back to a checkpoint, or the directory was started again: ps_checkpoints() says what is saved, and
+ * another call saves what is there now), ABORTED (a container was reset meanwhile), DEADLINE_EXCEEDED (the checkpoint goes on),
+ * and what a disk says: RESOURCE_EXHAUSTED (full), DATA_LOSS, PERMISSION_DENIED. Any thread.
  */
 PS_API ps_status ps_checkpoint_save(ps_session *s, int64_t timeout_ms, uint64_t *out_number);
 /* A file of a checkpoint that is not as it was written, or cannot be read. Of status UNAVAILABLE or DEADLINE_EXCEEDED: its task
