@@ -419,3 +419,32 @@ ps_status ps_wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
     psi_api_end(s);
     return st;
 }
+
+/* ---- the next step ---- */
+
+static bool should_stop(ps_session *s)
+{
+    do {                                /* again where a hook failed in a way that can be put right */
+        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
+        if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
+            return true;
+        }
+        psi_monitor_step_over(s, false);
+        if (psi_api_is_over(s)) {
+            return true;
+        }
+        if (psi_api_hooks_step_begins(s)) {
+            return false;
+        }
+    } while (psi_api_sticky(s, NULL) != PS_OK);
+    return true; /* a hook asked for it */
+}
+
+bool ps_should_stop(ps_session *s)
+{
+    struct psi_api_visit visit;
+    psi_api_begin(s, &visit);
+    const bool stop = should_stop(s);
+    psi_api_end(s);
+    return stop;
+}

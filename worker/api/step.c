@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A step: ps_step_done() waits for its pushes, for the other workers where the session is a member, and adds one to the global
+ * A step: ps_should_stop() makes a lost session anew, ends the step before and begins the next one, with its hooks.
+ * ps_step_done() waits for the step's pushes, for the other workers where the session is a member, and adds one to the global
  * step.
  *
  * Happy path of the addition: a spare record carries the addition to the variable's task, and the thread waits for the answer.

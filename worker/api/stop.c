@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * When a training program's loop is over: the step to stop at, ps_should_stop() and ps_would_stop().
+ * When a training program's loop is over: the step to stop at. ps_should_stop() (monitored.c) and ps_would_stop() look at it.
  *
- * Happy path: ps_should_stop() makes a lost session anew, ends the step before and begins the next one, with its hooks;
- * ps_would_stop() looks at the same state and changes nothing. Failure modes: a session that has failed, and one that cannot be
- * made anew, is over.
+ * Happy path: ps_would_stop() looks and changes nothing. Failure modes: a session that has failed is over.
  */
 #include "monitored.h"
 
@@ -27,33 +25,6 @@ bool psi_api_is_over(ps_session *s)
         psi_api_log(s, PS_LOG_INFO, "goal_reached", PSI_KV("global_step", found), PSI_KV("steps", steps),
                     PSI_KV("remedy", "a higher --steps goes on, --fresh starts over"));
     }
-    return stop;
-}
-
-static bool should_stop(ps_session *s)
-{
-    do {                                /* again where a hook failed in a way that can be put right */
-        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
-        if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
-            return true;
-        }
-        psi_monitor_step_over(s, false);
-        if (psi_api_is_over(s)) {
-            return true;
-        }
-        if (psi_api_hooks_step_begins(s)) {
-            return false;
-        }
-    } while (psi_api_sticky(s, NULL) != PS_OK);
-    return true; /* a hook asked for it */
-}
-
-bool ps_should_stop(ps_session *s)
-{
-    struct psi_api_visit visit;
-    psi_api_begin(s, &visit);
-    const bool stop = should_stop(s);
-    psi_api_end(s);
     return stop;
 }
 

@@ -492,11 +492,13 @@ void psi_request_fail_peer(struct psi_peer *peer);
  * when that has gone on for a while; what else waits goes on waiting for its return. */
 void psi_request_unreachable(struct psi_peer *peer);
 
-/* ---- batch.c: one log line of what one call may cause many times ---- */
+/* ---- slow.c: one log line of many requests that wait for long ---- */
 /** When a log line is to say that this request takes long; UINT64_MAX: one has said so. */
 uint64_t psi_slow_due(const struct psi_request *req);
 /** Requests for which that time has come are told: a line for each task and kind of request, and not before c->slow_ms again. */
 void psi_slow_tell(struct psi_client *c);
+
+/* ---- lost.c: one log line of many variables that are lost ---- */
 /** The variable is lost; psi_lost_tell() logs it, with others of its task. why: copied. */
 void psi_lost_note(struct psi_client *c, const struct psi_var *var, const char *why);
 /** At the end of an event: one line for each task that has lost variables, at most once a second. */

@@ -344,7 +344,7 @@ TEST(test_asked_to_save_and_lost)
     }
 }
 
-/* A checkpoint is asked for while task 1 is away. The client is not sent away to ask again: by then the task may have gone back. */
+/* A checkpoint is asked for while task 1 is away. The client is not told to ask again: by then the task may have gone back. */
 TEST(test_asked_to_save_while_a_task_is_away)
 {
     struct st *s = saved_at_1("partial");

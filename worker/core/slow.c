@@ -1,18 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines that one call may cause for many requests or variables at once: a step of a model with 100,000 variables whose task
- * hangs, or the return of a task without them. Such an event is one line, with the number and one example.
+ * Log lines of requests that wait for long: a step of a model with 100,000 variables whose task hangs is one line, with the
+ * number of requests and one example.
  *
- * Happy path: nothing waits for long, and nothing is lost. Requests that have waited for PSI_SLOW_MS are counted by task and kind
- * of request, and told at most once in PSI_SLOW_MS. Lost variables are counted by task, and told at the end of the event, at most
- * once a second. Failure: more kinds and tasks than GROUPS_MAX are added to the last line.
+ * Happy path: nothing waits for long. Requests that have waited for PSI_SLOW_MS are counted by task and kind of request, and told
+ * at most once in PSI_SLOW_MS. Failure: more kinds and tasks than GROUPS_MAX are added to the last line.
  */
 #include "client.h"
 
-#include <stdio.h>
-
 /* SLOW_TOO_MS: requests that began so shortly after one that is told are of the same call, or the same step */
-enum { GROUPS_MAX = 16, LOST_MS = 1000, SLOW_TOO_MS = 1000 };
+enum { GROUPS_MAX = 16, SLOW_TOO_MS = 1000 };
 
 /* Requests of one kind that wait for the same task. */
 struct slow_group {
@@ -88,32 +85,4 @@ void psi_slow_tell(struct psi_client *c)
         psi_request_slow(groups[i].example, groups[i].count, groups[i].oldest_ms);
     }
     c->slow_ms = count > 0 ? c->now_ms + PSI_SLOW_MS : c->slow_ms;
-}
-
-/* ---- variables that are lost ---- */
-
-void psi_lost_note(struct psi_client *c, const struct psi_var *var, const char *why)
-{
-    struct psi_peer *peer = c->peers[var->owner];
-    if (peer->lost_count++ == 0) {
-        snprintf(peer->lost_var, sizeof(peer->lost_var), "%s", var->name);
-        snprintf(peer->lost_why, sizeof(peer->lost_why), "%s", why);
-    }
-    c->lost_untold = true;
-}
-
-void psi_lost_tell(struct psi_client *c)
-{
-    bool untold = false;
-    for (uint32_t i = 0; c->lost_untold && i < c->peer_count; i++) {
-        struct psi_peer *peer = c->peers[i];
-        if (peer->lost_count > 0 && peer->lost_again_ms <= c->now_ms) {
-            psi_client_log(c, PSI_LOG_WARN, "variable_lost", PSI_KV("var", peer->lost_var), PSI_KV("variables", peer->lost_count),
-                           PSI_KV("task", peer->name), PSI_KV("why", peer->lost_why));
-            peer->lost_count = 0;
-            peer->lost_again_ms = c->now_ms + LOST_MS;
-        }
-        untold = untold || peer->lost_count > 0;
-    }
-    c->lost_untold = untold;
 }
