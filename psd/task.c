@@ -649,9 +649,12 @@ static void check_counted(const struct psd_task *t)
     PSI_ASSERT(counted[PSD_MEMORY_CONNECTIONS] == conns);
     PSI_ASSERT(counted[PSD_MEMORY_SESSIONS] == psi_map_count(&t->records) * PSD_RECORD_BYTES);
     PSI_ASSERT(counted[PSD_MEMORY_NAMES] == psd_directory_bytes(&t->names));
+    const uint64_t bar_count =
+        t->save == NULL ? 0 : psi_map_count(&t->save->bars.by_names) + psi_map_count(&t->save->others.bars.by_names);
     psd_directory_check_invariants(&t->names);
     PSI_ASSERT(counted[PSD_MEMORY_CONTAINERS] == psi_map_count(&t->store.containers) * (uint64_t)PSD_CONTAINER_BYTES +
-                                                     psi_map_count(&t->chiefs) * (uint64_t)PSD_CHIEF_BYTES);
+                                                     psi_map_count(&t->chiefs) * (uint64_t)PSD_CHIEF_BYTES +
+                                                     bar_count * (uint64_t)PSD_BAR_BYTES);
     PSI_ASSERT(counted[PSD_MEMORY_ROUNDS] == psd_rounds_record_bytes(&t->store));
     PSI_ASSERT(t->store.cut != NULL || counted[PSD_MEMORY_CUT] == 0);
 }

@@ -38,8 +38,9 @@ static struct asker *at_asker(struct psi_list *it)
     return PSI_CONTAINER_OF(it, struct asker, link);
 }
 
-void psd_bars_init(const struct psd_task *t, struct psd_bars *b)
+void psd_bars_init(struct psd_task *t, struct psd_bars *b)
 {
+    b->store = &t->store;
     psi_list_init(&b->all);
     psi_map_init(&b->by_names, t->store.map_seed);
     psi_list_init(&b->askers);
@@ -50,6 +51,7 @@ void psd_bars_fini(struct psd_bars *b)
 {
     struct psi_list *it = NULL;
     while ((it = psi_list_pop_front(&b->all)) != NULL) {
+        psd_store_uncount(b->store, PSD_MEMORY_CONTAINERS, PSD_BAR_BYTES);
         psi_free(at_bar(it));
     }
     while ((it = psi_list_pop_front(&b->askers)) != NULL) {
@@ -89,6 +91,7 @@ static void bar_free(struct psd_bars *b, struct psd_bar *bar)
     PSI_IGNORE(psi_map_remove(&b->by_names, k.text, k.bytes)); /* cannot fail: the map has bar under this key */
     psi_list_remove(&bar->link);
     b->names -= bar->name[0] != '\0';
+    psd_store_uncount(b->store, PSD_MEMORY_CONTAINERS, PSD_BAR_BYTES);
     psi_free(bar);
 }
 
@@ -106,6 +109,7 @@ static struct psd_bar *get(struct psd_bars *b, const char *container, const char
         memcpy(bar->container, container, strlen(container) + 1);
         memcpy(bar->name, name, strlen(name) + 1);
         psi_list_push_back(&b->all, &bar->link);
+        psd_store_count(b->store, PSD_MEMORY_CONTAINERS, PSD_BAR_BYTES);
         b->names += name[0] != '\0';
     }
     return bar;

@@ -28,8 +28,12 @@ struct psd_bar {
     char name[PS_NAME_BYTES_MAX + 1];           /* "": the container */
 };
 
+/* what a bar takes of the memory budget, with its entry of the map; a bar is counted, and never refused for the budget */
+enum { PSD_BAR_BYTES = (sizeof(struct psd_bar) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES };
+
 struct psd_bars {
     /* volatile: */
+    struct psd_store *store; /* of the task: counts the bars */
     struct psi_list all;     /* struct psd_bar */
     struct psi_map by_names; /* container, NUL, name -> struct psd_bar */
     uint32_t names;          /* how many of the bars are of variables */
@@ -44,7 +48,7 @@ struct psd_bars {
 };
 
 /** None; psd_bars_fini() answers nobody. */
-void psd_bars_init(const struct psd_task *t, struct psd_bars *b);
+void psd_bars_init(struct psd_task *t, struct psd_bars *b);
 void psd_bars_fini(struct psd_bars *b);
 /** Into b, of a file of so many bytes, ours or another task's (psd_disk_file.writer): done when they are read. What b has of the
  * same name stays if it is higher. Errors, and done never: as psd_disk_ask(), DATA_LOSS. One file at a time. */

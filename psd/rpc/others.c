@@ -15,7 +15,7 @@
 
 #include <string.h>
 
-void psd_others_init(const struct psd_task *t, struct psd_others *o)
+void psd_others_init(struct psd_task *t, struct psd_others *o)
 {
     psd_bars_init(t, &o->bars);
 }

@@ -35,7 +35,7 @@ struct psd_others {
     psd_bars_fn done;
 };
 
-void psd_others_init(const struct psd_task *t, struct psd_others *o);
+void psd_others_init(struct psd_task *t, struct psd_others *o);
 void psd_others_fini(struct psd_others *o);
 /** An entry of our disk's list that is another task's. False: no memory. */
 bool psd_others_list(struct psd_task *t, const struct psd_disk_entry *e) PSI_MUST;

@@ -100,7 +100,7 @@ struct psd_container {
  * kinds. */
 enum psd_memory {
     PSD_MEMORY_VARIABLES,  /* records of variables and queues, with their places in the tables of names, handles and creations */
-    PSD_MEMORY_CONTAINERS, /* with what the directory keeps of them: their chiefs, and resets that are not done everywhere */
+    PSD_MEMORY_CONTAINERS, /* with their chiefs, and bars: of what was reset or deleted and checkpoints may have */
     PSD_MEMORY_NAMES,      /* records of names at the directory */
     PSD_MEMORY_PUSHES,     /* records of pushes in progress and of attempts of queues */
     PSD_MEMORY_ROUNDS,     /* records of groups and their members */

@@ -731,3 +731,20 @@ TEST(test_step_of_a_checkpoint)
     assert_true(fc_item(&p, &n, &ps_v1_CheckpointAnswer_msg, &a));
     assert_int_equal(a.step, 1205 + 1);
 }
+
+/* Bars count in the memory budget, those of containers, of variables and of tasks beside this one; none is counted twice. */
+TEST(test_bars_are_counted)
+{
+    struct sv *sv = sv_new();
+    struct psd_task *t = sv->t[0]->core;
+    const uint64_t *counted = &t->store.counted[PSD_MEMORY_CONTAINERS], before = *counted;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(psd_bars_set(t, "one", 5, false, NULL), PS_OK);
+        assert_int_equal(psd_bars_note(t, &t->save->bars, "one", "w", 5, NULL), PS_OK);
+        assert_int_equal(psd_bars_note(t, &t->save->others.bars, "one", "w", 5, NULL), PS_OK);
+        assert_int_equal(*counted, before + 3 * PSD_BAR_BYTES);
+    }
+    assert_int_equal(psd_bars_set(t, "one", 0, false, NULL), PS_OK);
+    assert_int_equal(*counted, before + 2 * PSD_BAR_BYTES);
+    psd_task_check_invariants(t);
+}
