@@ -3,7 +3,8 @@
 """Explicit-state model of one psd session against one task (docs/PROTOCOL.md section 2), as it was explored before the protocol
 was written in C, with resets of the variable that the operations are for. Containers with a journal are not there yet in psd.
 
-One client session runs OPS (frames, container, returns a value).  The network keeps a FIFO in each
+One client session runs OPS (frames, container, returns a value): a push or an addition has any number of frames, and only an
+addition of one frame returns a value.  The network keeps a FIFO in each
 direction per connection; a connection that the client gave up may stay readable at the task (its bytes
 are buffered there) until the task notices, and a connection whose HELLO was not read yet survives a
 restart of the task (it sits in the backlog).  'Parsed but not yet applied' needs no state of its own:
