@@ -241,8 +241,8 @@ void psi_push_pulled(struct psi_request *req)
 {
     if (req->offset2 >= req->var->elements) {
         /* exact: the values are those that this push has made; of no elements none come */
-        req->exact = req->var->elements == 0 ||
-                     ((req->exact || psi_var_is_one_segment(req->var)) && req->counter == req->version);
+        req->exact =
+            req->var->elements == 0 || ((req->exact || psi_var_is_one_segment(req->var)) && req->counter == req->version);
         psi_request_ended(req);
         return;
     }
