@@ -108,15 +108,10 @@ static void on_config(void *ctx, const struct psi_setting_seen *info)
 static void on_container(void *ctx, const ps_container_info *info)
 {
     struct sim_call *call = ctx;
-<<<<<<< HEAD
     char entry[PS_CONTAINER_BYTES_MAX + 3];
     (void)snprintf(entry, sizeof(entry), "/%s/", info->name); /* a container is listed once, in no order */
     if (info->name[0] == '\0' || strstr(call->last, entry) != NULL || info->initialised > info->variables ||
-        (info->incarnation == 0 && info->variables > 0) || (info->initialised == 0) != (info->bytes == 0)) {
-=======
-    if (info->name[0] == '\0' || strcmp(call->last, info->name) >= 0 || info->initialised > info->variables ||
         (info->incarnation == 0 && info->variables > 0) || (info->initialised == 0 && info->bytes > 0)) {
->>>>>>> 50b513b (sim: values of no bytes are a container's values)
         sim_fail(call->program->sim, "CONTAINERS lists '%s' after '%s': %u of %u variables in %llu bytes", info->name, call->last,
                  info->initialised, info->variables, (unsigned long long)info->bytes);
     }
