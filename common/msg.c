@@ -51,7 +51,8 @@ static const struct message_name NAMES[] = {
     NAME(SaveItem),      NAME(FileItem),
     NAME(StartItem),     NAME(CheckpointAnswer),
     NAME(SavedNameItem), NAME(CheckpointRead),
-    NAME(BarItem),
+    NAME(BarItem),       NAME(SavedContainer),
+    NAME(SavesState),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)

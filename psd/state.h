@@ -78,7 +78,7 @@ struct psd_conn {
     struct psi_list listing;
     const struct psd_listing *listing_of; /* what the list is of */
     uint64_t listing_id, listing_cursor, listing_beat_ms;
-    void *listing_at; /* where it is, of psd_listing.step; ours */
+    void *listing_at;     /* where it is, of psd_listing.step; ours */
     struct psi_list full; /* of the task, while too many of its replies wait: it is not read */
     struct psi_buf rest;  /* not read: what had come behind one of these, from rest_at on: congruent to the stream modulo 8 */
     size_t rest_at;
@@ -225,7 +225,8 @@ struct psd_task {
     bool crowded; /* the shell takes no further connection for now */
     uint64_t next_link_name;
     bool draining;
-    bool served; /* a variable or a queue was asked for something since the last look */
+    bool served;        /* a variable or a queue was asked for something since the last look */
+    bool forgets_names; /* directory: a reset may have names that are to be forgotten */
     /* volatile: free lists and pools */
     struct psi_list free_progress, free_pulls;
     struct psd_wait *free_waits;

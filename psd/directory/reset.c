@@ -157,7 +157,7 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
         return;
     }
     reset->forgetting = has_many_names(t, reset);
-    t->resets.forgetting = t->resets.forgetting || reset->forgetting;
+    t->forgets_names = t->forgets_names || reset->forgetting;
     if (reset->forgetting) {
         return;
     }
@@ -216,7 +216,7 @@ static struct psd_reset *at_reset(struct psi_list *link)
 
 bool psd_resets_have_work(const struct psd_task *t)
 {
-    return t->resets.forgetting;
+    return t->forgets_names;
 }
 
 static void forget_some(struct psd_task *t, const char *container)
@@ -234,13 +234,13 @@ static void forget_some(struct psd_task *t, const char *container)
 void psd_resets_work(struct psd_task *t)
 {
     struct psi_list *it = NULL;
-    t->resets.forgetting = false;
+    t->forgets_names = false;
     PSI_LIST_FOREACH(it, &t->resets.all) {
         struct psd_reset *reset = at_reset(it);
-        if (reset->forgetting && !t->resets.forgetting) {
+        if (reset->forgetting && !t->forgets_names) {
             forget_some(t, reset->container);
-            t->resets.forgetting = true; /* this one may not be the last */
-            finish_if_done(t, reset);    /* it may be over, and freed */
+            t->forgets_names = true;  /* this one may not be the last */
+            finish_if_done(t, reset); /* it may be over, and freed */
             return;
         }
     }

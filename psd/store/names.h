@@ -82,7 +82,6 @@ struct psd_resets {
     /* volatile: each task has another seed, and psd_reset.place says what is where */
     struct psi_list places[PSD_RESET_PLACES]; /* by the hash of the container */
     uint64_t seed[2];                         /* of that hash */
-    bool forgetting;                          /* one of them may have names that are to be forgotten */
 };
 
 /** store: of the same task; borrowed as long as the directory lives. */

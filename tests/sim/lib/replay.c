@@ -315,6 +315,7 @@ static void containers(const struct look *l, const struct psi_map *ma, const str
         const struct psd_container *a = pa, *b = pb;
         SAME_TEXT(psd_container, name);
         SAME(psd_container, incarnation);
+        CHECK(psd_container, number, l->cut || a->number == b->number);
         CHECK(psd_container, variables, psi_map_count(&a->variables) == psi_map_count(&b->variables));
         SAME_BY(psd_container, variables, variable_maps);
         CHECK(psd_container, rounds, l->cut ? b->rounds == NULL : (a->rounds == NULL) == (b->rounds == NULL));

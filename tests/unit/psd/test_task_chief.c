@@ -202,7 +202,7 @@ TEST(test_same_task_again)
     assert_true(granted(&again, "localhost", 0, CLAIM) > first);
     /* sessions of no task are each their own */
     struct fc *other = fc_new(d->e->t, 5);
-    PSI_IGNORE(granted(&d->e->c, "b", 0, CLAIM | PREFERRED)); /* that it is */
+    PSI_IGNORE(granted(&d->e->c, "b", 0, CLAIM | PREFERRED));                     /* that it is */
     assert_not_yet(other, "b", CLAIM | PREFERRED, PS_LEASE_MS, "@testhost:4711"); /* as its HELLO says */
 }
 

@@ -141,9 +141,9 @@ TEST(test_slow_ones_say_where_they_stand)
         fake_begin(f, PSI_REQ_PULL, small, NULL, dst[i], 16000);
     }
     struct fake_frame ask = take_pull(f, 0, SMALL);
-    fake_wait(f, 1000);
+    fake_wait(f, 2000);
     fake_begin(f, PSI_REQ_PULL, large, NULL, values, 16000);
-    fake_wait(f, 4500);
+    fake_wait(f, 3500);
     assert_non_null(strstr(f->last_log, "pull of 'w'"));
     assert_non_null(strstr(f->last_log, "its values have been asked for, and have not all come"));
     fake_values(f, 0, &ask, false, 0, now, SMALL * 4, 12, 0);

@@ -501,15 +501,19 @@ static int set_places(const struct reading *all, int64_t train_rows, const char 
     return 0;
 }
 
+/* The block with `bytes` bytes; as it was where it cannot be made smaller. */
+static void *smaller(void *block, size_t bytes)
+{
+    void *less = realloc(block, bytes);
+    return less != NULL ? less : block;
+}
+
 /* What was made larger than needed. */
 static void give_back(struct reading *all)
 {
-    void *less = realloc(all->rows.columns, (size_t)(all->value_count + 1) * sizeof(int32_t));
-    all->rows.columns = less != NULL ? less : all->rows.columns;
-    less = realloc(all->rows.values, (size_t)(all->value_count + 1) * sizeof(float));
-    all->rows.values = less != NULL ? less : all->rows.values;
-    less = realloc(all->rows.ends, (size_t)all->rows.count * sizeof(int64_t));
-    all->rows.ends = less != NULL ? less : all->rows.ends;
+    all->rows.columns = smaller(all->rows.columns, (size_t)(all->value_count + 1) * sizeof(int32_t));
+    all->rows.values = smaller(all->rows.values, (size_t)(all->value_count + 1) * sizeof(float));
+    all->rows.ends = smaller(all->rows.ends, (size_t)all->rows.count * sizeof(int64_t));
 }
 
 static void add_notes(const struct reading *all, struct dataset *out)
