@@ -125,7 +125,7 @@ TEST(test_bad_definitions)
     ps_v1_CreateItem m;
     ps_v1_CreateAnswer a;
     struct env *e = env_new(NULL);
-    static const int64_t dims[][3] = {{0, 1, 1},
+    static const int64_t dims[][3] = {{0, -1, 1},
                                       {-1, 1, 1},
                                       {INT64_MIN, 1, 1},
                                       {INT64_MAX, 2, 1},

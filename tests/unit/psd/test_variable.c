@@ -73,7 +73,7 @@ TEST(test_definitions)
     bad.shape.rank = 9;
     assert_int_equal(psd_definition_check(&bad, "v", &err), PS_INVALID_ARGUMENT);
     bad = d;
-    bad.shape.dims[0] = 0;
+    bad.shape.dims[0] = -1;
     assert_int_equal(psd_definition_check(&bad, "v", &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "variable 'v'"));
     bad = definition(PS_I64, 10, ps_sgd(1));
