@@ -153,6 +153,13 @@ class Alone(Sparse):
         self.assertGreater(self.accuracy(out), 0.9)
 
 
+class Short(Cluster):
+    """Another worker is chief soon after the one that is gone."""
+
+    def start(self, i, *flags):
+        super().start(i, "--lease", "500ms", "--beat", "100ms", *flags)
+
+
 class Together(Sparse):
     """A model on ps tasks that run, and workers and tests with files of their own."""
 
@@ -252,6 +259,17 @@ class Together(Sparse):
             finally:
                 worker.kill()
                 worker.communicate()
+
+    def test_another_chief(self):
+        """The first worker never comes: who is chief in its place keeps the labels of its own file with the model."""
+        with Short(1) as alone:
+            hosts = ",".join("127.0.0.1:%d" % free_port() for _ in range(2))
+            code, out, err = run(PSTRAIN, "--ps_hosts", alone.hosts, "--worker_hosts", hosts, "--job_name", "worker", "--task_index", "1",
+                                 "--model", "softmax", "--data", "libsvm:" + self.first, "--steps", "5")
+            self.assertEqual((code, "keeps no labels" in err), (0, False), out + err)
+            code, out, err = run(PSCTL, "-t", alone.addresses[0], "get", "data/labels")
+            self.assertEqual(code, 0, out + err)
+            self.assertRegex(out, r"\b2\b.*\b4\b")
 
     def test_no_labels(self):
         """A model of a program that keeps no labels is tested with those of the file, which is said."""

@@ -225,7 +225,9 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     if (st != PS_OK) {
         return session_failed(s, "the model is not ready");
     }
-    if (compare(t) != EXIT_DONE) {
+    /* the task that was to be chief is not there, and this worker is chief in its place */
+    const bool stands_in = !t->c->chief && !t->alone && ps_is_chief(s);
+    if ((stands_in && source_keep(t->f, t->c, &t->data) != EXIT_DONE) || compare(t) != EXIT_DONE) {
         return -1;
     }
     t->chief = t->alone || t->f->serial > 0 ? t->c->chief : ps_is_chief(s);
