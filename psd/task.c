@@ -707,7 +707,7 @@ void psd_task_variables(const struct psd_task *t, psd_task_variable_cb cb, void 
         void *item = NULL;
         while (psi_map_next(&c->variables, &inner, NULL, NULL, &item)) {
             const struct psd_variable *v = item;
-            if (v->queue != NULL) {
+            if (v->queue != NULL || psd_variable_is_gone(v)) {
                 continue;
             }
             cb(ctx, c->name, v->name, v->creation, v->initialised, v->sealed, v->version, v->value,

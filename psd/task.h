@@ -161,7 +161,7 @@ uint64_t psd_task_forgotten(const struct psd_task *t);
 uint32_t psd_task_variable_count(const struct psd_task *task);
 /** Invariants of all stateful parts; asserts. */
 void psd_task_check_invariants(const struct psd_task *task);
-/** What the simulator's oracles look at: calls back for each variable that exists. */
+/** What the simulator's oracles look at: calls back for each variable that a request finds. */
 typedef void (*psd_task_variable_cb)(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised,
                                      bool sealed, uint64_t version, const void *value, size_t value_bytes);
 void psd_task_variables(const struct psd_task *task, psd_task_variable_cb cb, void *ctx);
