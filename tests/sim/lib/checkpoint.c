@@ -284,7 +284,7 @@ static bool same_variable(const struct psd_variable *a, const struct psd_variabl
     bool same = a->initialised == b->initialised && a->sealed == b->sealed && a->version == b->version && a->bytes == b->bytes &&
                 a->rate == b->rate && (a->queue == NULL) == (b->queue == NULL) &&
                 psi_optimizer_equal(&a->optimizer, &b->optimizer) && same_memory(a->value, b->value, a->bytes);
-    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && same; i++) {
+    for (uint32_t i = 0; i < PSD_OPTIM_SLOTS_MAX && same && a->initialised; i++) { /* without a value, slots are only room */
         same = same_memory(a->slots[i], b->slots[i], a->bytes);
     }
     const struct psd_queue *q = a->queue, *p = b->queue;
