@@ -271,6 +271,41 @@ class Together(Sparse):
             self.assertEqual(code, 0, out + err)
             self.assertRegex(out, r"\b2\b.*\b4\b")
 
+    def test_different_files(self):
+        """Two workers that begin at once: whose variables come first is chance. The other one takes their width, or its error names
+        the flag that makes one width of both."""
+        narrow = self.file("narrow", rows(["2", "4"], 1, 300, features=3))
+        commands = [self.worker(i, 2, "--data", "libsvm:" + name, "--epochs", "2") for i, name in enumerate((self.first, narrow))]
+        both = [subprocess.Popen(c, stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8") for c in commands]
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT)
+            if ended.si_status != 0:
+                for w in both:
+                    w.kill()
+            out = str([w.communicate() for w in both])
+        finally:
+            for w in both:
+                w.kill()
+                w.wait()
+        self.assertNotIn("SHAPE_MISMATCH", out)
+        self.assertTrue([w.returncode for w in both] == [0, 0] or "is made with --libsvm_features" in out, out)
+
+    def test_different_labels(self):
+        """The variables of a worker whose file has one more label are there: the chief is told what to do."""
+        more = self.file("more", rows(["2", "4", "5"], 0, 300))
+        chief = self.worker(0, 2, "--data", "libsvm:" + self.first)
+        second = subprocess.Popen(self.worker(1, 2, "--data", "libsvm:" + more), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            while "weights" not in run(PSCTL, "-t", self.cluster.addresses[0], "vars")[1]:
+                self.assertIsNone(second.poll())
+            code, out, err = run(*chief)
+        finally:
+            second.kill()
+            second.communicate()
+        self.assertEqual(code, 1, out + err)
+        self.assertIn("the labels of this file are 2 classes; where the files of the trainers have different labels, start the chief first",
+                      err)
+
     def test_no_labels(self):
         """A model of a program that keeps no labels is tested with those of the file, which is said."""
         self.train("--data", "libsvm:" + self.first, "--epochs", "20")

@@ -176,7 +176,30 @@ static int waited(ps_status st)
     return st == PS_OK ? BEGUN : st == PS_ABORTED ? AGAIN : st == PS_OUT_OF_RANGE ? NOTHING_LEFT : -1;
 }
 
-/* BEGUN; AGAIN: the model was reset meanwhile, try again with a new session; NOTHING_LEFT to do: said; -1: said. */
+/* ps_session_ready() has failed. Of trainers with different files the first to come makes the variables: another one takes their
+ * width over (AGAIN), or says why its file does not fit them. */
+static int not_ready(struct trainer *t)
+{
+    const bool other_file = data_is_sparse(&t->data) && ps_session_reason(t->session) == PS_REASON_SHAPE_MISMATCH;
+    struct source_match match = {.known = false};
+    if (other_file && source_adopt_aside(t->f, t->c, &t->data, &match) != EXIT_DONE) {
+        return -1;
+    }
+    if (match.changed) {
+        return AGAIN;
+    }
+    (void)session_failed(t->session, "the model is not ready");
+    if (other_file) {
+        say_note("--data %s: the labels of this file are %" PRId64
+                 " classes; where the files of the trainers have different labels, "
+                 "start the chief first, with a file that has all of them",
+                 t->f->data, t->data.classes);
+    }
+    return -1;
+}
+
+/* BEGUN; AGAIN: the model was reset meanwhile, or has another width, try again with a new session; NOTHING_LEFT to do: said; -1:
+ * said. */
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
     bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks, or has emptied them */
@@ -223,7 +246,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
         return AGAIN; /* of the chief: a trainer of the older run has made its model again, and ends now */
     }
     if (st != PS_OK) {
-        return session_failed(s, "the model is not ready");
+        return not_ready(t);
     }
     /* the task that was to be chief is not there, and this worker is chief in its place */
     const bool stands_in = !t->c->chief && !t->alone && ps_is_chief(s);
