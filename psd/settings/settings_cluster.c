@@ -51,6 +51,20 @@ static ps_status read_tf_config(struct psi_options *o, struct psd_settings *s, c
     return st;
 }
 
+/* A script with a variable that is not set gives an empty flag. Without a cluster this task would serve alone, at an address of
+ * its own, where nobody of the cluster looks for it. */
+static ps_status check_not_empty(const struct psi_options *o, const struct psd_settings *s, struct psi_err *err)
+{
+    const char *name = level_of(o, "cluster") == PSI_FROM_FLAG    ? "cluster"
+                       : level_of(o, "ps_hosts") == PSI_FROM_FLAG ? "ps_hosts"
+                                                                  : NULL;
+    if (name == NULL || s->cluster[0] != '\0' || s->ps_hosts[0] != '\0' || s->worker_hosts[0] != '\0') {
+        return PS_OK;
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "--%s is empty: there are no ps tasks; leave it out for a task that is alone",
+                    name);
+}
+
 /* One source of the cluster, the highest. */
 static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
 {
@@ -74,7 +88,7 @@ static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, c
     if (s->cluster[0] != '\0' && (s->ps_hosts[0] != '\0' || s->worker_hosts[0] != '\0')) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
     }
-    return PS_OK;
+    return check_not_empty(o, s, err);
 }
 
 /* A cluster of several lines becomes a spec string: settings are shown on one line. */

@@ -289,6 +289,8 @@ class Refusals(Directory):
                 (["-c", spec, "--job_name", "chief"], ["'chief'", "ps, worker"]),
                 (["-c", spec, "--ps_hosts", "127.0.0.1:1"], ["twice", "--cluster", "--ps_hosts"]),
                 (["-c", "ps"], ["ps"]),
+                (["-c", ""], ["--cluster is empty", "leave it out"]),
+                (["--ps_hosts", "", "--worker_hosts", ""], ["--ps_hosts is empty", "leave it out"]),
                 (["-c", "ps=127.0.0.1:0"], ["127.0.0.1:0"]),
                 (["-c", "ps=127.0.0.1:1,127.0.0.1:1"], ["127.0.0.1:1"]),
                 (["-c", "ps=127.0.0.1:70000"], ["70000"]),

@@ -224,6 +224,18 @@ class CommandLine(Case):
         for word in words:
             self.assertIn(word, p.text("err"))
 
+    def test_no_ps_tasks_to_test(self):
+        """What --eval and --serial look for: the flag, or TF_CONFIG, is named."""
+        config = json.dumps({"cluster": {"ps": [], "chief": ["127.0.0.1:1"]}, "task": {"type": "chief", "index": 0}})
+        for args, env, words in ((["--eval", "--ps_hosts="], {}, "--ps_hosts is empty, there are no ps tasks"),
+                                 (["--eval", "--cluster=ps=;worker=127.0.0.1:1"], {}, "--cluster has no ps tasks"),
+                                 (["--eval"], {"TF_CONFIG": config}, "TF_CONFIG: its cluster has no ps tasks"),
+                                 (["--serial", "1", "--ps_hosts="], {}, "--ps_hosts is empty, there are no ps tasks")):
+            with self.subTest(args=args):
+                done = subprocess.run([PSTRAIN, *args], env=dict(os.environ, **env), capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(words, done.stderr)
+
     def test_bad_command_lines(self):
         hosts = ("--ps_hosts", "127.0.0.1:1", "--worker_hosts", "127.0.0.1:2,127.0.0.1:3")
         for args, words in (

@@ -124,6 +124,8 @@ static const char *indices_text(const ps_cluster_spec *spec, const char *job, ch
     return buf;
 }
 
+#define NO_PS "where are they?"
+
 /* The job is not there, or has no tasks. */
 static int no_tasks(const struct flags *f, const struct source *s, const char *job, const char *why, char *err)
 {
@@ -141,7 +143,7 @@ static int check_task(const struct flags *f, const struct source *s, const char 
         return bad_job(f, s, job, err);
     }
     if (count_of(s->spec, "ps") == 0 && !f->serve) {
-        return no_tasks(f, s, "ps", "where are they?", err);
+        return no_tasks(f, s, "ps", NO_PS, err);
     }
     if (f->by_shards && strcmp(job, "worker") == 0 && count_of(s->spec, "ps") > 0) {
         return 0; /* who is not listed gets work like the others */
@@ -189,11 +191,12 @@ static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluste
     return 0;
 }
 
-static int fill_evaluator(ps_cluster_spec *spec, int64_t index, struct cluster *out, char *err)
+static int fill_evaluator(const struct flags *f, const struct source *s, int64_t index, struct cluster *out, char *err)
 {
+    ps_cluster_spec *spec = s->spec;
     bool listed = count_of(spec, "evaluator") > 0;
     if (count_of(spec, "ps") == 0) {
-        return cli_error(err, "the cluster has no ps tasks: where are they?");
+        return no_tasks(f, s, "ps", NO_PS, err);
     }
     if (listed && ps_cluster_spec_task_address(spec, "evaluator", (int)index) == NULL) {
         return cli_error(err, "--task_index %lld: the cluster lists no such evaluator", (long long)index);
@@ -210,7 +213,7 @@ int cluster_find(const struct flags *f, const char *tf_config, struct cluster *o
         const char *job = flags_given(f, "job_name") ? f->job_name : s.type;
         int64_t index = flags_given(f, "task_index") || s.index < 0 ? f->task_index : s.index;
         if (strcmp(job, "evaluator") == 0 && !f->serve) {
-            result = fill_evaluator(s.spec, index, out, err); /* no trainer, whether it is listed or not */
+            result = fill_evaluator(f, &s, index, out, err); /* no trainer, whether it is listed or not */
         } else {
             result = check_task(f, &s, job, index, err);
             result = result == 0 ? fill(s.spec, job, (int)index, out, err) : result;
@@ -225,10 +228,13 @@ int cluster_find_tested(const struct flags *f, const char *tf_config, const char
     struct source s = {.index = -1};
     struct cluster c = {.spec = NULL};
     int result = 0;
-    bool from_config = !flags_given(f, "ps_hosts") && tf_config != NULL && tf_config[0] != '\0';
-    if (flags_given(f, "cluster") || from_config) { /* which task of it this process is does not matter */
-        result = flags_given(f, "cluster") ? read_source(f, NULL, &s, err) : read_tf_config(tf_config, &s, err);
+    s.tf_config = !flags_given(f, "cluster") && !flags_given(f, "ps_hosts") && tf_config != NULL && tf_config[0] != '\0';
+    if (flags_given(f, "cluster") || s.tf_config) { /* which task of it this process is does not matter */
+        result = s.tf_config ? read_tf_config(tf_config, &s, err) : read_source(f, NULL, &s, err);
+        result = result == 0 && count_of(s.spec, "ps") == 0 ? no_tasks(f, &s, "ps", NO_PS, err) : result;
         c.spec = result == 0 ? text_of(s.spec) : NULL;
+    } else if (flags_given(f, "ps_hosts") && f->ps_hosts[0] == '\0') {
+        result = no_tasks(f, &s, "ps", NO_PS, err);
     } else if (flags_given(f, "ps_hosts")) {
         c.target = strndup(f->ps_hosts, strcspn(f->ps_hosts, ","));
     } else {
