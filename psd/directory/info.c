@@ -84,11 +84,6 @@ static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
 void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_InfoAnswer a = ps_v1_InfoAnswer_init_zero;
-    uint64_t variable_bytes = 0, cursor = 0, handle = 0;
-    void *value = NULL;
-    while (psi_u64_map_next(&t->store.handles, &cursor, &handle, &value)) {
-        variable_bytes += ((const struct psd_variable *)value)->bytes;
-    }
     PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));         /* fits: checked name */
     PSI_IGNORE(PSI_BYTES_SET(a.address, t->config.address)); /* fits: checked address */
     PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));        /* fits */
@@ -96,7 +91,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.task = t->config.task;
     a.uptime_ms = t->now_ms - t->started_ms;
     a.memory_bytes = psd_store_memory_bytes(&t->store);
-    a.variable_bytes = variable_bytes;
+    a.variable_bytes = t->store.variable_bytes;
     a.connections = t->conn_count;
     a.sessions = psi_map_count(&t->records);
     a.variables = t->store.variable_count - t->store.queue_count;

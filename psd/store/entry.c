@@ -175,14 +175,13 @@ static void take_value(struct psd_codec *k, struct psd_variable *v, uint64_t byt
     }
     if (bytes != v->bytes) { /* only a value of strings changes its size */
         s->promised_bytes -= psd_arena_bytes(v->bytes);
-        v->bytes = bytes;
+        psd_variable_resize(s, v, bytes);
         if (!psd_store_promise(s, bytes)) {
             s->promised_bytes += psd_arena_bytes(bytes); /* freeing v gives these bytes back */
             no_memory(k, "a value");
             return;
         }
     }
-    v->bytes = bytes;
 }
 
 /* done: write the element like one that was done at the instant of the cut. `deliveries` counts again from there, so 0 is

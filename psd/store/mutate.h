@@ -53,6 +53,8 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
 void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_variable *v, uint64_t creation);
 /** Out of its container; freed with its last reference. */
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
+/** The value of v takes `bytes`, as that of strings may. What is promised for it is the caller's to change. */
+void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t bytes);
 /** v takes the value and slots of m, filled to their end if they are not, and fresh powers. Version 0 after the first time; later
  *  (forced) it counts on, so that a read that straddles it is not taken for exact. */
 void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct psd_making *m);

@@ -207,8 +207,9 @@ static ps_status move_all(const struct placing *p, void (*moved)(const struct pl
     s->budget_lowered = s->budget_lowered || s->promised_bytes > s->budget_bytes;
     s->variable_count += old->variable_count;
     s->queue_count += old->queue_count;
+    s->variable_bytes += old->variable_bytes;
     s->changes++;
-    old->promised_bytes = 0;
+    old->promised_bytes = old->variable_bytes = 0;
     old->variable_count = old->queue_count = 0;
     for (struct psd_container *c = next(from, &cursor); c != NULL; c = next(from, &cursor)) {
         if (psi_map_count(&c->variables) > 0) {

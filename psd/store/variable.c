@@ -421,6 +421,7 @@ void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_v
     s->next_order = v->order < s->next_order ? s->next_order : v->order + 1;
     s->variable_count++;
     s->queue_count += v->queue != NULL;
+    s->variable_bytes += v->bytes;
     ps_status st = psi_map_put(&c->variables, v->name, strlen(v->name), v, NULL, NULL);
     if (st == PS_OK) {
         st = psi_u64_map_put(&s->handles, v->handle, v, NULL, NULL);
@@ -441,6 +442,7 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     v->container = NULL;
     s->gone_bytes += psd_variable_record_bytes(v->name, v->rank);
     s->variable_count--;
+    s->variable_bytes -= v->bytes;
     if (v->queue != NULL) {
         s->queue_count--;
         psd_queue_clear(s, v->queue);
@@ -467,6 +469,14 @@ static void make_slots(struct psd_variable *v)
     psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
 }
 
+void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t bytes)
+{
+    if (v->container != NULL) { /* else it is not counted: it is being made, or it is gone */
+        s->variable_bytes += bytes - v->bytes;
+    }
+    v->bytes = bytes;
+}
+
 static void count_value(struct psd_variable *v)
 {
     v->version = v->initialised ? v->version + 1 : 0;
@@ -483,7 +493,7 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
     psd_sums_reset(&v->sums);
     v->first_value = NULL; /* it was this, or goes on with the promise that this brings */
     v->value = value;
-    v->bytes = bytes;
+    psd_variable_resize(s, v, bytes);
 }
 
 void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept)
@@ -592,7 +602,7 @@ static void take_empty_strings(struct psd_store *s, struct psd_variable *v, void
     psd_kept_let_go(s, &v->kept[0], v->value, v->bytes);
     s->promised_bytes -= psd_arena_bytes(v->bytes) - psd_arena_bytes(bytes);
     v->value = value;
-    v->bytes = bytes;
+    psd_variable_resize(s, v, bytes);
 }
 
 static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_making *m)
@@ -630,7 +640,7 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
 void psd_store_check_invariants(const struct psd_store *s)
 {
     uint32_t count = 0, queues = 0;
-    uint64_t cursor = 0, records = 0;
+    uint64_t cursor = 0, records = 0, bytes = 0;
     void *value = NULL;
     while (psi_map_next(&s->containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
@@ -655,10 +665,11 @@ void psd_store_check_invariants(const struct psd_store *s)
             }
             count++;
             records += psd_variable_record_bytes(v->name, v->rank);
+            bytes += v->bytes;
         }
     }
     PSI_ASSERT(s->counted[PSD_MEMORY_VARIABLES] == records + s->gone_bytes);
-    PSI_ASSERT(count == s->variable_count && queues == s->queue_count);
+    PSI_ASSERT(count == s->variable_count && queues == s->queue_count && bytes == s->variable_bytes);
     PSI_ASSERT(psi_u64_map_count(&s->handles) == count && psi_u64_map_count(&s->creations) == count);
     PSI_ASSERT(s->promised_bytes <= s->budget_bytes || s->budget_lowered);
 }

@@ -120,7 +120,8 @@ struct psd_store {
     uint32_t next_handle, next_order;
     uint32_t variable_count; /* queues too */
     uint32_t queue_count;
-    uint64_t dropped; /* variables so far: who waits for one looks again when it has changed */
+    uint64_t variable_bytes; /* of the values of all variables, initialised or not: the sum of psd_variable.bytes */
+    uint64_t dropped;        /* variables so far: who waits for one looks again when it has changed */
     /* volatile: */
     struct psd_arena arena;
     struct psd_arena records; /* of variables */

@@ -212,7 +212,7 @@ class WarmStart(Trained):
         says("it names 5 tensors, and its files have 4", lambda p: write_safetensors(p, less, said), of[last])
         says("%s: .*No such file" % of[last], os.remove, of[last], "--only", "[bw]")
         says("%s: " % of[last], lambda p: os.truncate(p, len(kept[of[last]]) - 1), of[last])
-        for text, want in (("{", "parts.safetensors.index.json: "), ('{"weight_map": {}}', "has no weight_map"),
+        for text, want in (("{", "parts.safetensors.index.json: "), ('{"weight_map": {}}', "its weight_map names no tensor"), ("{}", "it has no weight_map"),
                            ('{"weight_map": {"w": "../x"}}', "is no name of a file beside it"),
                            ('{"weight_map": {"w": 1}}', "is no name of a file beside it"),
                            ('{"weight_map": 1}', "weight_map: line 1, column 1: '{' is expected")):

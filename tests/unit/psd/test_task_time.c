@@ -483,6 +483,22 @@ TEST(test_peer_that_does_not_read)
     assert_int_equal(e->c.conn->frame_count, 100000);
 }
 
+/* INFO knows the bytes of all variables without a look at any: here it cannot find one. */
+TEST(test_info_looks_at_no_variable)
+{
+    ps_v1_InfoAnswer a;
+    struct env *e = env_new(NULL);
+    struct psd_store *s = &e->t->core->store;
+    PSI_IGNORE(fc_ready(&e->c, "v", PS_F32, N, ps_sgd(1), 0)); /* INFO alone is of interest */
+    struct psi_u64_map handles = s->handles;
+    psi_u64_map_init(&s->handles, s->map_seed);
+    e->net.check_every = UINT32_MAX;
+    assert_int_equal(fc_info(&e->c, &a), PS_OK);
+    psi_u64_map_fini(&s->handles);
+    s->handles = handles;
+    assert_int_equal(a.variable_bytes, N * 4);
+}
+
 TEST(test_info)
 {
     ps_v1_InfoAnswer a;
