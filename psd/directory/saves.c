@@ -337,11 +337,15 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
     bool full = err->reason == PS_REASON_DISK_FULL;
     psd_log(t, PSI_LOG_WARN, "checkpoint_failed", PSI_KV("checkpoint", number), PSI_KV("st", ps_status_name(err->code)),
             PSI_KV("msg", err->text));
-    psd_saves_failed(t, number, err);
     idle(t);
     drop_all(t, number);
     /* UNAVAILABLE: a task may still be removing older checkpoints */
     s->makes_room = full ? psd_saves_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE;
+    struct psi_err said = *err;
+    if (full && !s->makes_room) { /* the next attempt fails as well, unless somebody makes room */
+        psi_err_prefix(&said, "no older checkpoint can go");
+    }
+    psd_saves_failed(t, number, &said);
     if (s->makes_room) {
         psd_saves_force(t);
         s->again_ms = t->now_ms + (t->draining ? RETRY_LAST_MS : RETRY_MS);
@@ -354,7 +358,7 @@ static void give_up(struct psd_task *t, const struct psi_err *err)
         psd_saves_ask_again(s);
         return;
     }
-    psd_saves_fail(t, &s->served, err);
+    psd_saves_fail(t, &s->served, &said);
 }
 
 /* It has not its part of the one that is told, which nobody was told is saved. */

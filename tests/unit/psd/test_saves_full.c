@@ -115,7 +115,7 @@ TEST(test_all_that_are_kept_stay)
     fill(&r, sv, 1, 3, ENOSPC);
     sv_ask(sv);
     pass(sv, 5000);
-    assert_reply(fc_take(&sv->c, NULL), PS_RESOURCE_EXHAUSTED, "disk is full");
+    assert_reply(fc_take(&sv->c, NULL), PS_RESOURCE_EXHAUSTED, "no older checkpoint can go: ");
     assert_false(shell_logged(sv->t[0], "checkpoint_gives_way"));
     assert_true(sv_is_whole(sv, 1) && sv_is_whole(sv, 2) && sv_is_whole(sv, 3));
     assert_true(sv_failed(sv, &a));
@@ -138,8 +138,9 @@ TEST(test_the_newest_stays)
     assert_reply(fc_take(&sv->c, NULL), PS_RESOURCE_EXHAUSTED, "disk is full");
     assert_true(sv_is_whole(sv, 2) && sv_has_nothing(sv, 0, 1));
     assert_true(sv_failed(sv, &a));
-    assert_true(a.number == 4 && a.state == PS_CHECKPOINT_UNUSABLE && a.text.size > 0);
-    r.most = 2; /* there is room again */
+    assert_true(a.number == 4 && a.state == PS_CHECKPOINT_UNUSABLE);
+    assert_non_null(memmem(a.text.bytes, a.text.size, "no older checkpoint can go: ", 28)); /* room must be made by hand */
+    r.most = 2;                                                                             /* there is room again */
     for (int i = 0; i < 25; i++) {
         assert_int_equal(fc_beat(&sv->c, -1, NULL).status, PS_OK);
         pass(sv, 1000);
