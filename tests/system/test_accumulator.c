@@ -195,7 +195,8 @@ static void what_is_refused(void **state)
     assert_said(ps_accumulator_get(s, NULL, PS_F32, PS_SHAPE(2), PS_REDUCTION_MEAN, NULL, &other), PS_INVALID_ARGUMENT, "NULL");
     assert_said(ps_accumulator_apply_grad(a, infinite, sizeof(infinite), 0, 0, NULL), PS_INVALID_ARGUMENT,
                 "element 1 is NaN or infinite");
-    assert_said(ps_accumulator_apply_grad(a, NULL, sizeof(float[2]), 0, 0, NULL), PS_INVALID_ARGUMENT, "the gradient is NULL");
+    assert_said(ps_accumulator_apply_grad(a, NULL, sizeof(float[2]), 0, 0, NULL), PS_INVALID_ARGUMENT,
+                "accumulator 'refused': the gradient is NULL");
     assert_said(ps_accumulator_apply_grad(a, values, 7, 0, 0, NULL), PS_INVALID_ARGUMENT,
                 "accumulator 'refused': 7 bytes are given, a gradient of it has 8");
     assert_said(ps_accumulator_take_grad(a, 1, values, 12, 0, NULL), PS_INVALID_ARGUMENT,

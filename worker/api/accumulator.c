@@ -45,7 +45,8 @@ static ps_status check(const ps_accumulator *a, struct psi_err *err)
 static ps_status check_memory(const ps_accumulator *a, const void *memory, size_t bytes, const char *what, struct psi_err *err)
 {
     if (check(a, err) != PS_OK || (memory == NULL && bytes > 0)) {
-        return a == NULL ? err->code : psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", what);
+        return a == NULL ? err->code
+                         : psi_fail(err, PS_INVALID_ARGUMENT, "accumulator '%s': %s is NULL", a->queue.variable.name, what);
     }
     const struct psi_queue_component *c = &a->queue.spec.components[0];
     const uint64_t wanted = (uint64_t)ps_shape_elements(&c->shape) * ps_dtype_bytes(c->dtype);
