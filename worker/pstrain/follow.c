@@ -100,7 +100,7 @@ static int await_model(struct follower *w, const struct cluster *c)
                                                          : "no trainer has made a model");
     }
     int status = st == PS_OK ? build(w, aside) : EXIT_FAILED;
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return status;
 }
 

@@ -256,7 +256,7 @@ static int start_over(struct local *l)
     if (status != EXIT_DONE) {
         PSI_IGNORE(session_call_failed(st, "--fresh: cannot empty the ps tasks"));
     }
-    (void)ps_session_close(s);
+    session_close_aside(s);
     return s == NULL ? EXIT_FAILED : status;
 }
 

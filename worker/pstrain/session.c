@@ -224,7 +224,17 @@ ps_session *session_open(const struct flags *f, const struct cluster *c, bool tr
 
 ps_session *session_open_aside(const struct flags *f, const struct cluster *c)
 {
-    return open_any(f, c, false, f->timeout_s * 1000, true);
+    stop_hold();
+    ps_session *s = open_any(f, c, false, f->timeout_s * 1000, true);
+    stop_aside(s, NULL);
+    return s;
+}
+
+void session_close_aside(ps_session *s)
+{
+    stop_hold(); /* until it is closed: a process that ends meanwhile would not have said goodbye */
+    (void)ps_session_close(s);
+    stop_aside(NULL, s);
 }
 
 int session_close(ps_session *s)
@@ -342,6 +352,9 @@ int session_call_failed(ps_status st, const char *what)
 int session_failed(ps_session *s, const char *what)
 {
     ps_status st = ps_session_status(s);
+    if (stop_is_ending()) {
+        return -1;
+    }
     (void)say_error("%s: %s: %s%s", what, ps_status_name(st), ps_session_error(s), remedy(st, ps_session_reason(s)));
     return -1;
 }

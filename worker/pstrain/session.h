@@ -23,8 +23,10 @@ int session_warmed(void);
 typedef bool (*session_gate_fn)(void *ctx);
 /** Of sessions that train, from now on; NULL: nobody is asked. */
 void session_gate(session_gate_fn ask, void *ctx);
-/** One beside that, which a signal does not know of; ps_session_close() ends it. Said on failure; NULL then. */
+/** One beside that; a signal that ends the process says goodbye for it as well. Said on failure; NULL then. */
 ps_session *session_open_aside(const struct flags *f, const struct cluster *c);
+/** End it. NULL is fine. */
+void session_close_aside(ps_session *s);
 /** Its status; NULL is fine. */
 int session_close(ps_session *s);
 /** It has failed because variables of these names are there with other definitions. */

@@ -79,7 +79,7 @@ static ps_status look(const struct flags *f, const struct cluster *c, const char
     } else if (st != PS_OK) {
         (void)session_call_failed(st, "--work shards");
     }
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return st;
 }
 
@@ -115,7 +115,7 @@ void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief
     if (shards_are_over(aside, chief)) {
         (void)ps_variable_delete(aside, queue_name(chief, name)); /* else it is left: it disturbs nobody */
     }
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
 }
 
 static void say_shard(const struct shards *s, const char *what)

@@ -196,7 +196,7 @@ int source_adopt_aside(const struct flags *f, const struct cluster *c, struct da
     }
     ps_session *aside = session_open_aside(f, c);
     int status = aside != NULL ? source_adopt(f, aside, data, out) : EXIT_FAILED;
-    (void)ps_session_close(aside); /* its errors were said */
+    session_close_aside(aside); /* its errors were said */
     return status;
 }
 
@@ -228,6 +228,6 @@ int source_keep(const struct flags *f, const struct cluster *c, const struct dat
     if (st != PS_OK) {
         (void)session_call_failed(st, "to keep the labels with the model (" LABELS_NAME ", " BASE_NAME ")");
     }
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return st == PS_OK ? EXIT_DONE : EXIT_FAILED;
 }

@@ -11,14 +11,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ONE_WISH_MS = 1000 };
+enum { ONE_WISH_MS = 1000, ASIDES_MAX = 4 };
 
 static atomic_int noted;
 static atomic_bool gentle;
 static atomic_llong within_ms;
 static int64_t noted_ms; /* of the thread */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static ps_session *session; /* under lock */
+static ps_session *session;            /* under lock */
+static ps_session *asides[ASIDES_MAX]; /* under lock */
+static atomic_bool ending;
 
 void stop_set(sigset_t *set)
 {
@@ -68,6 +70,10 @@ static void *take_signals(void *set)
         }
         if (stop_insists(&noted_ms) || !gentle) {
             (void)pthread_mutex_lock(&lock); /* for good: the session is not closed meanwhile */
+            ending = true;
+            for (int i = 0; i < ASIDES_MAX; i++) {
+                ps_session_leave(asides[i]);
+            }
             ps_session_leave(session);
             _exit(EXIT_SIGNAL + number);
         }
@@ -100,6 +106,22 @@ void stop_session(ps_session *s)
 {
     session = s;
     (void)pthread_mutex_unlock(&lock);
+}
+
+void stop_aside(ps_session *opened, const ps_session *closed)
+{
+    for (int i = 0; i < ASIDES_MAX; i++) {
+        if (closed != NULL ? asides[i] == closed : opened != NULL && asides[i] == NULL) {
+            asides[i] = opened;
+            break;
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+}
+
+bool stop_is_ending(void)
+{
+    return ending;
 }
 
 void stop_within(int64_t ms)

@@ -20,6 +20,10 @@ void stop_watch(void);
 void stop_hold(void);
 /** Behind stop_hold(): which session; NULL: none any more. */
 void stop_session(ps_session *s);
+/** Behind stop_hold(): a session aside of that one was opened, or closed (NULL: not so). At most four are open at once. */
+void stop_aside(ps_session *opened, const ps_session *closed);
+/** The process ends, and its sessions are left: what fails now fails for that, and is not told. */
+bool stop_is_ending(void);
 /** gently: the first signal is only noted, so that a step can be finished; one that insists ends the process. */
 void stop_gently(bool gently);
 /** Once a signal is noted the process ends after ms, as by one that insists: a step waits for others, which may be gone. 0: it is

@@ -161,7 +161,7 @@ int team_note_fresh(struct team *t, bool begins)
     t->fresh = own.newest;
     st = begins ? st : sign_read(t, aside, FRESH_NAME, &t->fresh);
     int result = st == PS_OK || is_unsigned(st) ? 0 : session_call_failed(st, "the last run with --fresh (" FRESH_NAME ")");
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return result;
 }
 
@@ -171,7 +171,7 @@ static bool differs(const struct team *t, const char *name, int64_t own)
     int64_t now = own;
     ps_session *aside = session_open_aside(t->f, t->c);
     bool known = aside != NULL && sign_read(t, aside, name, &now) == PS_OK;
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return known && now != own;
 }
 
@@ -222,7 +222,7 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
     while (cli_clock_ms() < deadline_ms) {
         struct sight seen = {.wanted = 0};
         if (!fresh && ps_is_chief(t->session)) { /* there is none any more */
-            (void)ps_session_close(aside);
+            session_close_aside(aside);
             return PS_OK;
         }
         ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
@@ -236,17 +236,17 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
             t->chief = seen.wanted;
             st = sign_read(t, aside, RUN_NAME, &t->run);
             if (!is_unsigned(st)) {
-                (void)ps_session_close(aside);
+                session_close_aside(aside);
                 return st;
             }
         }
         if (st == PS_ABORTED) {
-            (void)ps_session_close(aside);
+            session_close_aside(aside);
             return st;
         }
         if (st != PS_OK && !is_unsigned(st)) {
             (void)session_call_failed(st, "waiting for the chief");
-            (void)ps_session_close(aside);
+            session_close_aside(aside);
             return st;
         }
         if (cli_clock_ms() >= note_ms) {
@@ -257,7 +257,7 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
         clock_wait(LOOK_MS);
     }
     bool ended = !fresh && has_ended(t, aside);
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     if (ended) {
         say_note("%s: all shards of the last run are done, and no chief has begun another one within %" PRId64
                  " s (--timeout): nothing is left to do",
@@ -303,7 +303,7 @@ int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before)
     st = st == PS_OK && goal > 0 ? sign_write(t, aside, GOAL_NAME, goal) : st;
     st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* last: who sees it finds the others */
     int result = st == PS_OK ? 0 : session_call_failed(st, "the chief's signs (" CHIEF_NAME ")");
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return result;
 }
 
@@ -339,7 +339,7 @@ int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
         *goal = st == PS_OK && there > ps_global_step(t->session) ? there : *goal;
     }
     int result = st == PS_OK || is_unsigned(st) ? known : session_call_failed(st, "the goal of the run (" GOAL_NAME ")");
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return result;
 }
 
@@ -359,7 +359,7 @@ bool team_succeeds(const struct team *t)
         chief = ps_is_chief(t->session);
         clock_wait(there || chief ? 0 : LOOK_MS);
     }
-    (void)ps_session_close(aside);
+    session_close_aside(aside);
     return chief;
 }
 
