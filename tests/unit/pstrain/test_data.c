@@ -473,8 +473,24 @@ TEST(test_idx_names)
     remove_mnist();
     check_refused(spec_in("/emnist-bymerge"), "/emnist-bymerge/train-images-idx3-ubyte: no such file",
                   "neither plain nor with .gz");
+    check_refused(spec_in("/no/such"), "/no: No such file or directory", "mnist:DIR or mnist:DIR/PREFIX");
+    write_plain(in_temp("test-images-idx3-ubyte", ""), "short", 5); /* of one rank with t10k-, which counts */
+    write_plain(in_temp("test-labels-idx1-ubyte", ""), "short", 5);
+    write_mnist(0);
+    good(&set);
+    data_free(&set);
+    unlink(in_temp("test-images-idx3-ubyte", ""));
+    unlink(in_temp("test-labels-idx1-ubyte", ""));
+    write_mnist(0);
+    write_plain(in_temp("test-images-idx3-ubyte", ""), "short", 5); /* in whatever order the directory says them */
+    write_plain(in_temp("test-labels-idx1-ubyte", ""), "short", 5);
+    good(&set);
+    data_free(&set);
+    unlink(in_temp("test-images-idx3-ubyte", ""));
+    unlink(in_temp("test-labels-idx1-ubyte", ""));
+    remove_mnist();
     unlink(in_temp(digits[1], ""));
-    check_refused(spec_in("/emnist-digits"), "train-labels-idx1-ubyte: no such file", "train-images.idx3-ubyte");
+    check_refused(spec_in("/emnist-digits"), "train-labels-idx1-ubyte: no such file", "(train-labels.idx1-ubyte)");
     write_gz(in_temp(digits[1], ".gz"), "\0\0\010\001\0\0\0\005\001\002\003\004\005", 13);
     assert_int_equal(data_load(spec_in("/emnist-digits"), NULL, &set, err), 0);
     assert_int_equal(set.train_y[4], 5);
@@ -503,6 +519,7 @@ TEST(test_idx_names)
 
 TEST(test_mnist_files_absent_or_odd)
 {
+    char spec[PATH_MAX + 64];
     for (size_t file = 0; file < FILES; file++) {
         write_mnist(0);
         unlink(in_temp(names[file], ""));
@@ -514,7 +531,12 @@ TEST(test_mnist_files_absent_or_odd)
         check_refused(mnist_spec(), names[file], "not a regular file");
         unlink(in_temp(names[file], ""));
     }
-    check_refused("mnist:/nonexistent", "/nonexistent/train-images-idx3-ubyte", "no such file");
+    check_refused("mnist:/nonexistent/there", "/nonexistent: No such file or directory", "mnist:DIR");
+    check_refused("mnist:/nonexistent", "/nonexistent: No such file or directory", "mnist:DIR");
+    write_mnist(0);
+    snprintf(spec, sizeof(spec), "mnist:%s", in_temp(names[0], ""));
+    check_refused(spec, "train-images-idx3-ubyte is a file", "mnist:DIR, its directory");
+    remove_mnist();
     char *long_spec = test_alloc(3 * PATH_MAX);
     memset(long_spec, 'd', 3 * PATH_MAX);
     memcpy(long_spec, "mnist:", 6);

@@ -16,9 +16,10 @@ struct idx_paths {
 /**
  * Where the four files are.
  *
- * where    a directory, or DIR/PREFIX of names like PREFIX-train-images-idx3-ubyte. Of a directory the names without a prefix,
- * else those with the only one. Returns  0, or -1 with a line in err (CLI_ERR_BYTES): a file that is not there; files of several
- * sets and no prefix.
+ * where    a directory, or DIR/PREFIX of names like PREFIX-train-images-idx3-ubyte. Of a directory the names without a prefix
+ *          are taken; where there are none, those with the only prefix.
+ * Returns  0, or -1 with a line in err (CLI_ERR_BYTES): a file or a directory that is not there; files of several sets and no
+ *          prefix.
  */
 int idx_find(const char *where, struct idx_paths *out, char *err);
 

@@ -124,9 +124,11 @@ static int look_at(struct search *s, const char *text, char *err)
             path[n] = '\0'; /* to be refused */
         }
     }
-    if (name.rank < s->rank[name.file]) {
+    /* of two that are as good the order of their names decides, t10k before test: a directory lists them in any order */
+    char *best = s->out->path[name.file];
+    if (name.rank < s->rank[name.file] || (name.rank == s->rank[name.file] && strcmp(path, best) < 0)) {
         s->rank[name.file] = name.rank;
-        memcpy(s->out->path[name.file], path, sizeof(path));
+        memcpy(best, path, sizeof(path));
     }
     return 0;
 }
@@ -158,6 +160,9 @@ int idx_find(const char *where, struct idx_paths *out, char *err)
 {
     static const char *const names[IDX_FILES] = {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte",
                                                  "t10k-labels-idx1-ubyte"};
+    static const char *const others[IDX_FILES] = {"train-images.idx3-ubyte", "train-labels.idx1-ubyte",
+                                                  "t10k-images.idx3-ubyte, test-images-idx3-ubyte",
+                                                  "t10k-labels.idx1-ubyte, test-labels-idx1-ubyte"};
     char dir[PATH_MAX];
     struct stat st;
     struct search s = {.dir = dir, .out = out, .rank = {NONE, NONE, NONE, NONE}};
@@ -165,20 +170,26 @@ int idx_find(const char *where, struct idx_paths *out, char *err)
         return cli_error(err, "mnist: path too long: %.200s", where);
     }
     char *slash = strrchr(dir, '/');
-    if (stat(where, &st) == 0 ? !S_ISDIR(st.st_mode) : slash != NULL && slash != dir) { /* DIR/PREFIX */
+    const bool is_there = stat(where, &st) == 0;
+    const bool is_file = is_there && !S_ISDIR(st.st_mode);
+    if (is_there ? is_file : slash != NULL && slash != dir) { /* DIR/PREFIX */
         s.prefix = slash != NULL ? where + (slash - dir) + 1 : where;
         (void)snprintf(slash != NULL ? slash : dir, 2, "%s", slash != NULL ? "" : ".");
     }
     DIR *open = opendir(dir);
-    int result = open != NULL ? look_everywhere(&s, open, err) : 0;
-    if (open != NULL) {
-        closedir(open);
+    if (open == NULL) {
+        return cli_error(err, "mnist: %s: %s: expected mnist:DIR or mnist:DIR/PREFIX", dir, strerror(errno));
+    }
+    int result = look_everywhere(&s, open, err);
+    closedir(open);
+    if (result == 0 && is_file && !s.found) {
+        result = cli_error(err, "mnist: %s is a file: expected mnist:DIR, its directory, or mnist:DIR/PREFIX", where);
     }
     for (int i = 0; i < IDX_FILES && result == 0; i++) {
         if (s.rank[i] == NONE) {
-            result = cli_error(
-                err, "mnist: %s/%s: no such file, neither plain nor with .gz, nor by another usual name of it (%s)", where,
-                names[i], i < IDX_TEST_IMAGES ? "train-images.idx3-ubyte" : "t10k-images.idx3-ubyte, test-images-idx3-ubyte");
+            result =
+                cli_error(err, "mnist: %s/%s: no such file, neither plain nor with .gz, nor by another usual name of it (%s)",
+                          where, names[i], others[i]);
         }
     }
     return result;

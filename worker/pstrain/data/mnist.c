@@ -4,8 +4,9 @@
  * dimension as u32, then the elements, the last dimension fastest.
  *   images: 0x00000803, count, rows, columns, then count * rows * columns bytes of pixels, 0 to 255, which become 0 to 1; float32
  *           and float64 are taken as they are; 2 to 4 dimensions
- *   labels: 0x00000801, count, then count bytes; the signed types too. Classes are 0 to the highest label of both files, 10 at
- * least Both headers of a pair are read and compared with each other and with the size of the file before anything is allocated:
+ *   labels: 0x00000801, count, then count bytes; the signed types as well. Classes are 0 to the highest label of both files, but
+ *           at least 10
+ * Both headers of a pair are read and compared with each other and with the size of the file before anything is allocated:
  * deflate cannot expand by more than 1032, so a small file cannot claim a large content.
  * Failure modes: file absent, wrong magic, sizes of 0 or beyond the bounds, counts that differ, another image size in the test
  * set, a label below 0 or too high, a pixel that is not finite, too short, too long, damaged gzip; each with file and byte.
