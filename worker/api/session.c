@@ -152,6 +152,9 @@ static ps_status options_where(const ps_session_options *o, struct psi_cluster *
     if (text != NULL) {
         struct psi_address address;
         st = psi_address_parse(text, false, &address, err);
+        if (st != PS_OK && strchr(text, ',') != NULL) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "'%.200s' is several; a session takes one, any task of the cluster", text);
+        }
         if (st != PS_OK) {
             psi_err_prefix(err, "%s", from);
             return st;

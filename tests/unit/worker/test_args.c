@@ -89,6 +89,21 @@ TEST(a_job_without_tasks)
     }
 }
 
+/* psctl tries one target after the other; a session takes one, and says so instead of what is no address in the list. */
+TEST(several_targets)
+{
+    struct line l;
+    ps_session *s = open_line(&l, "--target h:1,h:2 --log_level error");
+    assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
+    assert_string_equal(ps_session_error(s), "target: 'h:1,h:2' is several; a session takes one, any task of the cluster");
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+    assert_int_equal(setenv("PSD_TARGET", "h:1,h:2", 1), 0);
+    s = open_line(&l, "--log_level error");
+    assert_string_equal(ps_session_error(s), "PSD_TARGET: 'h:1,h:2' is several; a session takes one, any task of the cluster");
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+    assert_int_equal(unsetenv("PSD_TARGET"), 0);
+}
+
 /* What the flags ask of the cluster at once fails softly where there is none, and sticks. */
 TEST(flags_that_ask_the_cluster)
 {
