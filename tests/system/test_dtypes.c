@@ -267,6 +267,15 @@ static void strings(void **state)
     assert_int_equal(ps_variable_assign(v, text, 64), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_variable_push(v, text, 0, 1), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_variable_assign_add(v, text, 0, NULL, 0), PS_INVALID_ARGUMENT);
+    /* what it holds is the cause, whatever memory is given for a value */
+    assert_int_equal(ps_variable_assign_sub(v, text, 2, text, 2), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "assign_sub of 'strings/v': it holds strings"));
+    assert_int_equal(ps_variable_push_pull(v, text, 2, text + 2, 2, 1), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "holds strings"));
+    ps_variable *many = get(s, "strings/bools", PS_BOOL, PS_SHAPE(65), NULL);
+    uint8_t bools[65] = {0};
+    assert_int_equal(ps_variable_assign_add(many, bools, 65, bools, 65), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "it holds bool"));
     ps_request req = {0};
     assert_int_equal(ps_pull_start(v, text, 0, 0, &req, (ps_done_fn)(void (*)(void))abort, NULL), PS_INVALID_ARGUMENT);
     ps_variable *number = get(s, "strings/number", PS_F32, PS_SHAPE(4), NULL);

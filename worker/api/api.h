@@ -410,7 +410,8 @@ uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exa
 void psi_api_finish_status(struct psi_api_call *call);
 /** What can be seen of a request for numbers at once: memory, size, scale, and that v holds strings. Any thread. */
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT, naming both sizes, unless v's value has `bytes`, which a call was given to write it into. v NULL: PS_OK. */
+/** INVALID_ARGUMENT, naming both sizes, unless v's value has `bytes`, which a call was given to write it into. PS_OK for NULL and
+ * for strings, which every such call refuses for what they are. */
 ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */

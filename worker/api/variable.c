@@ -131,7 +131,7 @@ ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *r
 
 ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err)
 {
-    return v == NULL || bytes == v->bytes
+    return v == NULL || v->dtype == PS_STRING || bytes == v->bytes
                ? PS_OK
                : psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': there is room for %zu bytes of its value, the variable has %llu",
                           call, v->name, bytes, (unsigned long long)v->bytes);
@@ -210,7 +210,7 @@ static ps_status add(ps_variable *v, struct psi_request req, const char *call, v
 {
     struct psi_err err = {0};
     ps_status st = out_value != NULL ? psi_api_room_check(v, call, out_bytes, &err) : PS_OK;
-    if (st == PS_OK && out_value != NULL && v != NULL && v->bytes > PS_RESULT_BYTES_MAX) {
+    if (st == PS_OK && out_value != NULL && v != NULL && v->dtype != PS_BOOL && v->bytes > PS_RESULT_BYTES_MAX) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT,
                       "%s of '%s': its new value has %llu bytes, and comes back where it has %d at most: give no memory for it, "
                       "and read it",
