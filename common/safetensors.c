@@ -51,6 +51,9 @@ const struct psi_tensor_type *psi_tensor_type_of(ps_dtype dtype)
 
 /* ---- reading ---- */
 
+#define PICKLE "; this is a pickle, as PyTorch's older files are: save the tensors by safetensors"
+#define HTML "; this is a page of HTML, as a download that failed leaves: get the file again"
+
 /* What else a file is that people have values in; "": not known. */
 static const char *other_format(const uint8_t prefix[PSI_SAFETENSORS_PREFIX])
 {
@@ -58,7 +61,15 @@ static const char *other_format(const uint8_t prefix[PSI_SAFETENSORS_PREFIX])
         const char *begin, *text;
     } known[] = {
         {"PK\003\004", "; this is a zip file, as PyTorch's .pt and NumPy's .npz are: save the tensors by safetensors"},
-        {"\200\002", "; this is a pickle, as PyTorch's older files are: save the tensors by safetensors"},
+        {"\200\002", PICKLE}, /* and which protocol of pickles */
+        {"\200\003", PICKLE},
+        {"\200\004", PICKLE},
+        {"\200\005", PICKLE},
+        {"version ", "; this is a Git LFS pointer and not the file: git lfs pull gets the file"},
+        {"<!DOCTY", HTML},
+        {"<!docty", HTML},
+        {"<html", HTML},
+        {"\037\213\010", "; this is a gzip file: gunzip it"},
         {"\211HDF", "; this is an HDF5 file, as Keras's .h5 are: save the tensors by safetensors"},
         {"GGUF", "; this is a GGUF file: save the tensors by safetensors"},
     };
@@ -89,8 +100,8 @@ ps_status psi_safetensors_length(const uint8_t prefix[PSI_SAFETENSORS_PREFIX], u
     }
     if (n > file_bytes - PSI_SAFETENSORS_PREFIX || n < 2) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "no safetensors file, or one that is cut: a header of %llu bytes in a file of %llu",
-                        (unsigned long long)n, (unsigned long long)file_bytes);
+                        "no safetensors file, or one that is cut: a header of %llu bytes in a file of %llu%s",
+                        (unsigned long long)n, (unsigned long long)file_bytes, other_format(prefix));
     }
     *out_header_bytes = n;
     return PS_OK;

@@ -757,28 +757,32 @@ typedef struct ps_saved_container {
 typedef struct ps_saves_info {
     bool known;           /* the task is the directory, has a checkpoint_dir, and says all this; else the rest is 0 */
     bool whole;           /* the newest checkpoint is whole now; else it may be, when all tasks are up */
-    bool decided;         /* the one that is being made is whole, and the tasks are told so */
-    bool awaits_reset;    /* one is wanted, and waits for the end of a reset */
-    bool more_containers; /* the newest one has more than `containers` */
+    bool decided;         /* the checkpoint that is being made is whole, and the tasks are told so */
+    bool awaits_reset;    /* a checkpoint is wanted, and waits for the end of a reset */
+    bool more_containers; /* the newest checkpoint has more containers than are in `containers` */
     uint8_t reserved[3];
-    uint64_t number;                            /* of the newest one; 0: none is saved, and the next five are not set */
-    int64_t step;                               /* highest global_step in it; -1: there was none */
-    int64_t age_ms;                             /* since it was begun; -1: not known */
-    uint64_t took_ms, bytes;                    /* until all of it was written; of all its files */
-    uint64_t makes, make_ms;                    /* the one that is being made, 0: none is; since it was begun */
-    uint32_t make_tasks, make_done, make_share; /* tasks; those that have written their part; of it, in millionths */
-    uint32_t load_tasks, load_done, load_share; /* the same of the one that is loaded */
-    uint64_t loads;                             /* 0: none is */
-    uint64_t failed_attempts;                   /* that have failed since the last checkpoint that is saved */
-    uint64_t failed_number;                     /* of the last failure: the attempt; 0: it could not be begun */
-    int64_t failed_age_ms;                      /* of it: how long ago; -1: nothing has failed since then */
-    ps_status failed_status;                    /* of it */
-    ps_reason failed_reason;                    /* of it */
-    char failed[288];                           /* of it: why */
-    uint32_t every_seconds, every_steps;        /* when one is made by itself; 0: not by time, or not by steps */
-    uint32_t container_count;                   /* of containers */
+    /* the newest checkpoint */
+    uint64_t number;         /* 0: no checkpoint is saved, and the next four fields are not set */
+    int64_t step;            /* highest global_step in it; -1: there was none */
+    int64_t age_ms;          /* since it was begun; -1: not known */
+    uint64_t took_ms, bytes; /* from its beginning until all was written; of all its files together */
+    /* the checkpoint that is being made */
+    uint64_t makes, make_ms;                    /* its number, 0: none is being made; milliseconds since it was begun */
+    uint32_t make_tasks, make_done, make_share; /* tasks that save a part; those that have written it; written, in millionths */
+    /* the checkpoint that is being loaded */
+    uint32_t load_tasks, load_done, load_share; /* tasks that load a part; those that have loaded it; loaded, in millionths */
+    uint64_t loads;                             /* its number; 0: none is being loaded */
+    /* failures since the newest checkpoint was saved */
+    uint64_t failed_attempts;            /* attempts that were begun and have failed */
+    uint64_t failed_number;              /* number of the last attempt; 0: it could not be begun */
+    int64_t failed_age_ms;               /* since the last failure; -1: there is none, and the next three fields are not set */
+    ps_status failed_status;             /* status of the last failure */
+    ps_reason failed_reason;             /* reason of the last failure */
+    char failed[288];                    /* text of the last failure */
+    uint32_t every_seconds, every_steps; /* when a checkpoint is made by itself; 0: not by time, or not by steps */
+    uint32_t container_count;            /* entries of `containers` that are set */
     uint8_t reserved_containers[4];
-    ps_saved_container containers[8]; /* of the newest one, the first ones */
+    ps_saved_container containers[8]; /* containers of the newest checkpoint, the first ones */
 } ps_saves_info;
 
 typedef struct ps_task_info {

@@ -73,8 +73,8 @@ struct psd_saves {
     uint64_t highest;             /* of all tasks that have listed */
     struct psd_saves_peer *peers; /* by peer */
     bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
-    bool names_left;              /* ... goes on in the next psd_task_work() */
-    uint64_t names_cursor;        /* ... names before this one are there */
+    bool names_left;              /* the check of names goes on in the next psd_task_work() */
+    uint64_t names_cursor;        /* names before this one are checked: their owners have them */
     /* volatile: when */
     bool wanted;        /* a checkpoint is to be made as soon as it can be, if something is new */
     bool forced;        /* a checkpoint is to be made also where nothing is new */

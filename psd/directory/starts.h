@@ -82,7 +82,7 @@ struct psd_starts {
     ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
     bool look;              /* at the end of this event */
     bool looks;             /* the names are gone through in slices, from names_cursor on; a decision follows */
-    bool looks_on;          /* ... by the next psd_task_work() */
+    bool looks_on;          /* the next psd_task_work() goes on with the names */
     bool unlisted;          /* there was no memory to note what was made since the look began */
     uint64_t names_cursor;
     int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again ... */

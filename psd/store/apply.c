@@ -3,8 +3,10 @@
  * What a mutation with a body does to its variable: one segment at a time, and at its end.
  *
  * Happy path: a gradient is applied segment by segment while it is in cache, from float16 by way of a small block on the
- * stack, and what an ADD has is added so; values of ASSIGN, and gradients and additions to an atomic variable, are gathered in
- * staging memory and take effect at LAST, those of CONTRIBUTE in the area of its member, where they wait for their round.
+ * stack. Values of ADD are added segment by segment. Values of ASSIGN, and gradients and values of ADD for an atomic variable,
+ * are gathered in staging memory and take effect at LAST. Gradients of CONTRIBUTE wait for their round in the area of their
+ * member.
+ *
  * Failure: none; what does not fit was refused before (psd/rpc/push.c).
  */
 #include "mutate.h"
@@ -49,7 +51,7 @@ static void changed(const struct psd_variable *v, uint64_t first, uint64_t count
     psd_sums_changed(&psd_variable_own(v)->sums, v->value, v->bytes, first * v->element_bytes, count * v->element_bytes);
 }
 
-/* Elements [first, first + count) of an ADD. */
+/* Add delta, elements [first, first + count) of an ADD, to the variable, or subtract it. */
 static void add(const struct psd_progress *g, uint64_t first, const uint8_t *delta, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
@@ -149,7 +151,7 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
         changed_by_others(v);
     }
     if (psd_push_is_applied(g->kind)) {
-        if (g->staging != NULL) { /* all of it now */
+        if (g->staging != NULL) { /* to an atomic variable: gathered until now */
             g->scalars = *scalars;
             optimise(g, 0, g->staging, v->dtype, v->elements);
             changed(v, 0, v->elements);
@@ -157,7 +159,7 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
         v->pushes++;
     }
-    if (g->kind == PSD_ADD && g->staging != NULL) { /* all of it now */
+    if (g->kind == PSD_ADD && g->staging != NULL) { /* to an atomic variable: gathered until now */
         add(g, 0, g->staging, v->elements);
     }
     if (g->kind == PSD_ADD && v->bytes <= PS_RESULT_BYTES_MAX) {

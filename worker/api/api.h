@@ -101,7 +101,7 @@ struct ps_session {
     bool closing;
     bool left;          /* ps_session_leave() came first: that calls are refused then is a failure */
     bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or the io is not there to be driven */
-    bool stopping;      /* the cluster asks this session to stop; of --help */
+    bool stopping;      /* the cluster asks this session to stop, or --help was given */
     bool job_done;      /* it has said that the job is done */
     uint32_t in_flight; /* calls and requests handed to the loop and not ended */
     uint32_t users;     /* public calls between psi_api_begin() and psi_api_end() */

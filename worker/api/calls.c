@@ -14,8 +14,8 @@
 struct call_args {
     struct psi_call_io io;
     struct psi_device device;
-    bool asks;         /* for `info`: what the task has */
-    ps_task_info info; /* the core writes here */
+    bool asks;         /* the request asks the task for its devices, and runs no call */
+    ps_task_info info; /* the task's answer to that, which the core writes */
 };
 
 /* The task is known to the core alone: a program may call one that serves and is no ps. */

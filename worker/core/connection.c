@@ -474,7 +474,7 @@ void psi_peer_tick(struct psi_peer *peer)
 
 /* ---- what goes out ---- */
 
-/* An addition of which the task, of an older release, would understand no frame, has ended. */
+/* The task is of an older release, which adds PS_RESULT_BYTES_MAX at most, and req adds more: req has ended. */
 static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
 {
     if (req->kind != PSI_REQ_ADD || (peer->features & PS_FEATURE_LONG_ADDS) != 0 ||

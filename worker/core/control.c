@@ -210,7 +210,7 @@ static bool take_saves(const ps_v1_SavesState *m, ps_saves_info *out)
                            .awaits_reset = m->awaits_reset,
                            .more_containers = m->more_containers,
                            .number = m->number,
-                           .step = (int64_t)(m->step - 1), /* 0: none; the same of the ages */
+                           .step = (int64_t)(m->step - 1), /* 0: none; ages as well */
                            .age_ms = (int64_t)(m->age_ms - 1),
                            .took_ms = m->took_ms,
                            .bytes = m->bytes,

@@ -21,7 +21,7 @@
 #define DELAY_MAX_MS 1000u
 #define EARLY_MAX_MS 250u
 
-/* Of a row of the table; a request that is only checked has none of its own yet. */
+/* What the program called. k: the row of req's kind; a request that is only checked has no client to find that row with. */
 static const char *name_of(const struct psi_request *req, const struct psi_kind *k)
 {
     return req->kind == PSI_REQ_ADD && req->scale < 0 ? "assign_sub" : k->name;

@@ -473,7 +473,8 @@ struct index {
     struct psi_file_source *source;
     struct psi_map files; /* that have a tensor that is meant; each is its own value */
     size_t tensors;       /* that are meant */
-    bool mapped;          /* it has a weight_map, with an entry */
+    bool mapped;          /* it has a weight_map */
+    bool names_some;      /* the weight_map names a tensor, also one that is left out */
 };
 
 /* Each file that the map names for a tensor that is meant, once. */
@@ -483,7 +484,7 @@ static ps_status add_entry(void *ctx, const char *tensor, const char *value, siz
     json_t *file = NULL;
     char shown[128];
     void *other = NULL;
-    index->mapped = true;
+    index->names_some = true;
     if (!is_meant(index->source, tensor)) {
         return leave_out(index->source, tensor, base_bytes(tensor), err);
     }
@@ -502,7 +503,12 @@ static ps_status add_entry(void *ctx, const char *tensor, const char *value, siz
 
 static ps_status add_member(void *ctx, const char *key, const char *value, size_t bytes, struct psi_err *err)
 {
-    return strcmp(key, "weight_map") == 0 ? psi_json_each("weight_map", value, bytes, add_entry, ctx, err) : PS_OK;
+    struct index *index = ctx;
+    if (strcmp(key, "weight_map") != 0) {
+        return PS_OK;
+    }
+    index->mapped = true;
+    return psi_json_each("weight_map", value, bytes, add_entry, index, err);
 }
 
 /* All of a file that is no part. *out_text: psi_free. */
@@ -533,8 +539,10 @@ static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, stru
     ps_status st = read_whole(s, &text, &bytes, err);
     const size_t mark = st == PS_OK ? psi_utf8_mark(text, bytes) : 0;
     st = st == PS_OK ? psi_json_each("the index", text + mark, bytes - mark, add_member, &index, err) : st;
-    if (st == PS_OK && !index.mapped) {
-        st = psi_fail(err, PS_INVALID_ARGUMENT, "it has no weight_map: it is no index of safetensors files");
+    if (st == PS_OK && !index.names_some) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT,
+                      index.mapped ? "its weight_map names no tensor"
+                                   : "it has no weight_map: it is no index of safetensors files");
     }
     *out_tensors = index.tensors;
     psi_map_fini(&index.files);

@@ -68,7 +68,7 @@ static ps_status ask(struct psctl *c, const ps_session_options *o, const char *t
     return st;
 }
 
-/* ... each target in turn. */
+/* Ask one target after the other until one answers. Says what failed where none does. */
 static enum psctl_exit ask_each(struct psctl *c, const ps_session_options *o, const struct targets *t)
 {
     char text[TEXT_MAX] = "", error[512] = "";
