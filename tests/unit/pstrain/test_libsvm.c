@@ -289,6 +289,9 @@ TEST(test_as_found)
     good_texts("2 qid:10 1:0.5 3:1 # docid = GX001\n0 qid:10 2:1\n1 qid:11\n", "1 qid:1 1:1\n", &d); /* MSLR, LETOR */
     assert_true(d.classes == 3 && d.features == 3 && d.train_count == 3 && at(&d, 0, 0) == 0.5f);
     says(&d, "; qid is not used");
+    const struct data_known nothing = {.base = DATA_BASE_FOUND};
+    assert_int_equal(data_adopt(&d, &nothing, err), 0); /* what is said of the files stays */
+    says(&d, "; qid is not used");
     data_free(&d);
     good_texts("+1 1:1   \r\n\r\n   \r\n#\r\n -1  2:1#3:1\r\n", "+1 1:1\r\n", &d); /* blanks, empty lines, comments, CRLF */
     assert_true(d.train_count == 2 && d.features == 2);
@@ -462,6 +465,21 @@ TEST(test_cut_gzip)
 }
 
 /* ---- a model that is there ---- */
+
+/* A label that nothing was learnt of makes a test look bad. */
+TEST(test_labels_of_the_test_alone)
+{
+    struct dataset d;
+    good_texts("1 1:1\n2 1:2\n", "2 1:1\n", &d);
+    assert_null(strstr(d.note, "training"));
+    data_free(&d);
+    good_texts("1 1:1\n2 1:2\n", "0 1:1\n0 1:1\n", &d);
+    says(&d, "; no example of training has the label 0");
+    data_free(&d);
+    good_texts("1 1:1\n2 1:2\n", "7 1:1\n2 1:1\n9 1:1\n", &d);
+    says(&d, "; no example of training has the label 7, nor some others of the test");
+    data_free(&d);
+}
 
 TEST(test_adopt)
 {

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DATA_NOTE_BYTES = 400, DATA_BASE_FOUND = -1 };
+enum { DATA_NOTE_BYTES = 600, DATA_FOUND_BYTES = 280, DATA_BASE_FOUND = -1 };
 
 /* Examples of which most values are 0, in compressed sparse rows: 8 bytes a value that is stored and 8 bytes a row. */
 struct data_rows {
@@ -34,13 +34,14 @@ struct dataset {
     int32_t *train_y;           /* [train_count] */
     int32_t *test_y;            /* [test_count] */
     /* of sparse text: */
-    struct data_rows rows; /* all examples, in the order of the files */
-    int64_t *place;        /* [train_count + test_count]: the row of each example, those of training first */
-    double *labels;        /* [classes]: the label that is this class; NULL: a label is its class */
-    int64_t used;          /* features that occur: the highest column + 1 */
-    int base;              /* 0 or 1: the index of column 0 in the files */
-    bool base_given;       /* base is what data_options.base said */
-    bool has_index_0;      /* it occurs in the files */
+    struct data_rows rows;        /* all examples, in the order of the files */
+    int64_t *place;               /* [train_count + test_count]: the row of each example, those of training first */
+    double *labels;               /* [classes]: the label that is this class; NULL: a label is its class */
+    int64_t used;                 /* features that occur: the highest column + 1 */
+    int base;                     /* 0 or 1: the index of column 0 in the files */
+    bool base_given;              /* base is what data_options.base said */
+    bool has_index_0;             /* index 0 occurs in the files */
+    char found[DATA_FOUND_BYTES]; /* what note says of the files, whatever the model is: "; qid is not used" */
 };
 
 /* What a line of sparse text that names an index twice is. */

@@ -516,16 +516,38 @@ static void give_back(struct reading *all)
     all->rows.ends = smaller(all->rows.ends, (size_t)all->rows.count * sizeof(int64_t));
 }
 
-static void add_notes(const struct reading *all, struct dataset *out)
+/* The first class of the test that training does not have, and how many there are; -1: none, or no memory to look. */
+static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
 {
-    size_t n = strlen(out->note);
-    if (all->qids > 0) {
-        n += (size_t)snprintf(out->note + n, sizeof(out->note) - n, "; qid is not used");
+    bool *learnt = calloc((size_t)set->classes, sizeof(*learnt));
+    int64_t first = -1;
+    *out_count = 0;
+    for (int64_t i = 0; learnt != NULL && i < set->train_count; i++) {
+        learnt[set->train_y[i]] = true;
     }
-    if (all->joined > 0 && n < sizeof(out->note)) {
-        (void)snprintf(out->note + n, sizeof(out->note) - n, "; %" PRId64 " values of indices that a line has already were %s",
-                       all->joined,
-                       all->options->duplicates == DATA_DUPLICATES_LAST ? "taken in place of those before" : "added up");
+    for (int64_t c = 0; learnt != NULL && c < set->classes; c++) { /* each class is of one of the two */
+        first = !learnt[c] && first < 0 ? c : first;
+        *out_count += !learnt[c];
+    }
+    free(learnt);
+    return first;
+}
+
+/* What people should know of the files. */
+static void note_found(const struct reading *all, struct dataset *out)
+{
+    char *found = out->found;
+    int64_t count = 0;
+    const int64_t class = unlearnt_class(out, &count);
+    int n = all->qids > 0 ? snprintf(found, sizeof(out->found), "; qid is not used") : 0;
+    if (all->joined > 0) {
+        n += snprintf(found + n, sizeof(out->found) - (size_t)n,
+                      "; %" PRId64 " values of indices that a line has already were %s", all->joined,
+                      all->options->duplicates == DATA_DUPLICATES_LAST ? "taken in place of those before" : "added up");
+    }
+    if (class >= 0) {
+        (void)snprintf(found + n, sizeof(out->found) - (size_t)n, "; no example of training has the label %.15g%s",
+                       out->labels[class], count > 1 ? ", nor some others of the test" : "");
     }
 }
 
@@ -559,7 +581,7 @@ int data_load_libsvm(const char *train_path, const char *test_path, const struct
         data_free(out);
         return -1;
     }
+    note_found(&all, out);
     data_note(out);
-    add_notes(&all, out);
     return 0;
 }

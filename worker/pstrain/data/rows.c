@@ -158,13 +158,14 @@ const char *data_labels_text(const double *labels, int64_t classes, char *buf, s
 
 void data_note(struct dataset *set)
 {
-    char labels[DATA_NOTE_BYTES / 2];
-    (void)snprintf(set->note, sizeof(set->note), "%s; %" PRId64 " features, indices from %d%s",
+    char labels[DATA_NOTE_BYTES / 3];
+    (void)snprintf(set->note, sizeof(set->note), "%s; %" PRId64 " features, indices from %d%s%s",
                    data_labels_text(set->labels, set->classes, labels, sizeof(labels)), set->features, set->base,
                    set->base_given    ? ""
                    : set->has_index_0 ? " (0 occurs)"
                    : set->base == 0   ? " (as the model's)"
-                                      : " (0 does not occur)");
+                                      : " (0 does not occur)",
+                   set->found);
 }
 
 /* ---- a model that is there ---- */
