@@ -742,7 +742,7 @@ ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path,
 {
     PSI_API_VISIT(s);
     struct psi_err err = {0};
-    static const uint64_t seed[2] = {0, 0}; /* the first two names that are the same end it */
+    static const uint64_t seed[2] = {0, 0}; /* names of one model; two equal ones are an error */
     struct exporter e = {.r = {.session = s, .number = number}, .path = path};
     psi_map_init(&e.names, seed);
     ps_status st = take_options(&e.r, options, &err);

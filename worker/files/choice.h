@@ -20,12 +20,14 @@ ps_status psi_choice_init(struct psi_choice *c, const char *const *only, const c
                           struct psi_err *err) PSI_MUST;
 /** Is this variable meant? */
 bool psi_choice_takes(struct psi_choice *c, const char *name);
-/** Its name at the other side, with NUL. Errors: INVALID_ARGUMENT: what would be no name. */
+/** The name of this variable behind the prefixes: of the variable for an import, of the tensor for an export; with NUL. Errors:
+ * INVALID_ARGUMENT where the result cannot be a name. */
 ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_NAME_BYTES_MAX + 1],
                             struct psi_err *err) PSI_MUST;
 /**
  * The name of variable `name` in the file of an export, which no other in `names` has (psi_choice_once()). *out_as: NULL where
- * the choice has no prefixes, which is no change; psi_free. Errors: those of the two others; RESOURCE_EXHAUSTED.
+ * the choice has no prefixes: the variable keeps its name; psi_free. Errors: those of psi_choice_rename() and
+ * psi_choice_once(); RESOURCE_EXHAUSTED.
  */
 ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const char *name, char **out_as,
                             struct psi_err *err) PSI_MUST;
@@ -35,7 +37,8 @@ ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const c
  */
 ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as,
                           struct psi_err *err) PSI_MUST;
-/** All were asked for. Errors: NOT_FOUND naming the first pattern that has fitted nothing of `where` ("the file"), or prefix. */
+/** Every name was asked for before. Errors: NOT_FOUND naming the first pattern, or the first prefix, that has fitted nothing of
+ * `where` ("the file"). */
 ps_status psi_choice_check(const struct psi_choice *c, const char *where, struct psi_err *err) PSI_MUST;
 
 #endif

@@ -117,7 +117,7 @@ static ps_status list(struct exporter *e, struct psi_err *err)
 /* Variables without a value are left out. */
 static ps_status choose(struct exporter *e, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* the first two that are the same end it */
+    static const uint64_t seed[2] = {0, 0}; /* names of one model; two equal ones are an error */
     size_t kept = 0;
     struct psi_choice choice;
     struct psi_map names;

@@ -58,7 +58,7 @@ ps_status psi_files_cluster_name(ps_session *s, char *name, size_t n, struct psi
 /** For a request that moves so many bytes: the session's timeout, and a second more for each 64 MiB. */
 int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes);
 
-/** What it is called in the file of an export. */
+/** The name of a variable in the file of an export. */
 static inline const char *psi_files_name(const struct psi_file_var *v)
 {
     return v->as != NULL ? v->as : v->info.name;

@@ -33,8 +33,8 @@ enum { OF_OPTIMIZER_MAX = 2 /* slots */ };
 
 /* Slots of one variable in the file. */
 struct slots {
-    struct psi_file_item items[OF_OPTIMIZER_MAX]; /* without a name: it is not there */
-    double powers[OF_OPTIMIZER_MAX];              /* of Adam; below 0: not there */
+    struct psi_file_item items[OF_OPTIMIZER_MAX]; /* a slot that the file lacks has no name */
+    double powers[OF_OPTIMIZER_MAX];              /* of Adam; below 0: the file lacks it */
 };
 
 /* One ASSIGN. */
@@ -190,7 +190,7 @@ static ps_status leave_slots(struct importer *m, struct psi_err *err)
 /* No two become one. */
 static ps_status check_names(const struct importer *m, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* the first two that are the same end it */
+    static const uint64_t seed[2] = {0, 0}; /* names of one model; two equal ones are an error */
     struct psi_map names;
     ps_status st = PS_OK;
     psi_map_init(&names, seed);
@@ -231,7 +231,7 @@ static uint32_t power_of(const char *name)
 /* What the container has under the name that the first n bytes of this one of the file get; NULL: nothing. */
 static const struct psi_file_var *there_as(const struct importer *m, const char *name, size_t n)
 {
-    struct psi_choice choice = m->choice; /* it notes which prefixes have fitted: this is no use of them */
+    struct psi_choice choice = m->choice; /* a copy: a question about a slot does not count as a use of a prefix */
     struct psi_err err;
     char own[PS_NAME_BYTES_MAX + 1], as[PS_NAME_BYTES_MAX + 1];
     (void)snprintf(own, sizeof(own), "%.*s", (int)n, name);
@@ -252,7 +252,7 @@ static size_t owner_bytes(const char *name)
     return is ? (size_t)(slash - name) : 0;
 }
 
-/* Is this name of the file, which is not meant, that of a slot? What it belongs to is in the file or in the container. */
+/* True of a tensor that is left out and is a slot: its variable is in the file or in the container. */
 static bool left_out_is_slot(const struct importer *m, const char *name)
 {
     size_t n = owner_bytes(name);

@@ -67,21 +67,20 @@ int source_model(const struct flags *f, const struct dataset *data, struct model
                ? EXIT_DONE
                : say_error("--data %s: %s would be %" PRId64 " x %" PRId64 " float32, %.0f bytes; the most is %" PRId64
                            " (1 GiB), since every step sends all of them: fewer features (hash the indices), fewer classes or a "
-                           "smaller "
-                           "first layer make them less",
+                           "smaller first layer make them less",
                            f->data, model_variable_name(out, 0, false, name), out->units[0], out->units[1], bytes,
                            INPUT_BYTES_MAX);
 }
 
 /* ---- what the model keeps ---- */
 
-/* There is none, or it has no value yet. */
+/* The variable is not there, or it has no value yet. */
 static bool is_absent(ps_status st)
 {
     return st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION;
 }
 
-/* Its labels into a new array; *out_labels NULL: there are none. */
+/* The labels of the model into a new array; *out_labels NULL: the model has none. */
 static ps_status read_labels(ps_session *s, double **out_labels, int64_t *out_count)
 {
     ps_variable *v = NULL;
@@ -131,7 +130,7 @@ static ps_status read_features(const struct flags *f, ps_session *s, int64_t *ou
     return st;
 }
 
-/* Labels that are no rising numbers are not this program's. */
+/* pstrain writes labels in rising order; others were written by another program. */
 static bool labels_rise(const double *labels, int64_t count)
 {
     bool rise = true;

@@ -31,10 +31,10 @@ struct source_match {
  * Returns  the exit status; said on failure: what does not fit the model; labels that are all the same, where there is none.
  */
 int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out);
-/** The same in a session of its own. */
+/** source_adopt() in a session that it opens and closes. */
 int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, struct source_match *out);
-/** Keep the labels and the base of a sparse set with the model, where nobody has; in a session of its own. As the chief. Returns
- * the exit status; said on failure. */
+/** Write the labels and the base of a sparse set beside the model, unless they are there already; in a session that it opens and
+ * closes. For the chief. Returns the exit status; said on failure. */
 int source_keep(const struct flags *f, const struct cluster *c, const struct dataset *data);
 /** Say on standard output what became of labels and indices, where anything has. */
 void source_say(const struct dataset *data);

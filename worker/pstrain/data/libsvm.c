@@ -28,7 +28,7 @@ enum {
     LINE_BYTES_MAX = 16 << 20, /* a million values */
     CLASSES_MAX = 65536,
     FRACTIONS_MAX = 20,        /* classes where not all labels are whole numbers; a regression has more different labels */
-    INDEX_MAX = INT32_MAX - 1, /* 8 GiB of weights for one output; see WEIGHTS_MAX of input.h */
+    INDEX_MAX = INT32_MAX - 1, /* 8 GiB of weights for one output; see INPUT_BYTES_MAX of input.h */
     COUNTED_MIN = 3,           /* examples that make 1, 2, 3 a count */
     PROGRESS_ROWS = 1 << 12,
     SPLIT_SEED = 20160101, /* of the test examples where no file has them */
@@ -36,12 +36,12 @@ enum {
 };
 
 struct entry {
-    int64_t index; /* as it stands there */
+    int64_t index; /* as the file has it, from 0 or 1 on */
     float value;
-    int32_t at; /* in its line */
+    int32_t at; /* which entry of the line, from 0: of an index that is there twice the last one is known by it */
 };
 
-/* What was read so far, of both files: columns are indices as they stand there. */
+/* What was read so far of both files. rows.columns holds indices as the files have them, until set_columns(). */
 struct reading {
     const struct data_options *options;
     struct data_rows rows;
@@ -49,9 +49,9 @@ struct reading {
     int64_t row_room, value_count, value_room;
     double *labels; /* the different ones, rising */
     int64_t label_count, label_room;
-    bool fractions;       /* of them */
-    int64_t index_max;    /* -1: none yet */
-    bool has_index_0;     /* likewise */
+    bool fractions;       /* some label is no whole number */
+    int64_t index_max;    /* the highest index; -1: none yet */
+    bool has_index_0;     /* index 0 occurs */
     bool counts;          /* the first value of every row so far is of index 0 and the row's number, from 1 */
     int64_t qids, joined; /* lines with a qid; values that were added up or overwritten */
     struct entry *line;   /* entries of the line that is read */
