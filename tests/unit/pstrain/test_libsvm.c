@@ -461,7 +461,9 @@ TEST(test_cut_gzip)
     for (size_t cut = 0; cut < n; cut++) {
         put_bytes(train, bytes, cut);
         assert_int_equal(load(train, test, &d), -1);
+        assert_null(strstr(err, "<fd:")); /* a number of this process says nothing to people */
     }
+    assert_non_null(strstr(err, " of its content: unexpected end of file"));
 }
 
 /* ---- a model that is there ---- */

@@ -158,9 +158,12 @@ static int check_short(const struct data_file *file, char *err)
 {
     int code = Z_OK;
     const char *text = gzerror(file->gz, &code);
+    const char *what = strstr(text, ">: "); /* zlib puts "<fd:12>: " before it */
     return code == Z_OK ? 0
                         : cli_error(err, "%s: damaged after byte %" PRId64 " of its content: %s", file->path, file->position,
-                                    code == Z_ERRNO ? strerror(errno) : text);
+                                    code == Z_ERRNO ? strerror(errno)
+                                    : what != NULL  ? what + 3
+                                                    : text);
 }
 
 /* Up to bytes bytes: how many, fewer only at the end of the file; -1 on error. */
