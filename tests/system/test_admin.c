@@ -42,6 +42,10 @@ static void tasks_can_be_asked(void **state)
     assert_int_equal(ps_cluster_tasks(s), 2);
     assert_string_equal(ps_cluster_task_name(s, 1), "/job:ps/task:1");
     assert_null(ps_cluster_task_name(s, 2));
+    assert_int_equal(ps_cluster_info(s, NULL, sizeof(*infos), 2, 5000), PS_INVALID_ARGUMENT);
+    assert_string_equal(ps_last_error(), "infos, with room for 2 tasks, is NULL");
+    assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 3, 5000), PS_INVALID_ARGUMENT);
+    assert_string_equal(ps_last_error(), "infos has 3 entries; the cluster has 2 tasks");
     assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 5000), PS_OK);
     assert_true(infos[0].up && infos[1].up && infos[0].directory && !infos[1].directory);
     assert_int_equal(infos[0].pid, cluster.pid[0]);

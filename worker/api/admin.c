@@ -325,7 +325,10 @@ ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t 
 {
     PSI_API_VISIT(s);
     ps_status st = psi_api_know_cluster(s, timeout_ms, err);
-    if (st == PS_OK && (count < 0 || (uint32_t)count > s->task_count || (infos == NULL && count > 0))) {
+    if (st == PS_OK && infos == NULL && count > 0) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "infos, with room for %d tasks, is NULL", count);
+    }
+    if (st == PS_OK && (count < 0 || (uint32_t)count > s->task_count)) {
         st = psi_fail(err, PS_INVALID_ARGUMENT, "infos has %d entries; the cluster has %u tasks", count, s->task_count);
     }
     st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_cluster_info", err) : st;
