@@ -341,6 +341,7 @@ static void stores(const struct look *l, const struct psd_store *a, const struct
     SAME(psd_store, dropped);
     SAME(psd_store, variable_count);
     SAME(psd_store, queue_count);
+    SAME(psd_store, variable_bytes);
     CHECK(psd_store, next_handle, l->cut || a->next_handle == b->next_handle);
     SAME(psd_store, next_order);
     SAME(psd_store, counted[PSD_MEMORY_SESSIONS]);

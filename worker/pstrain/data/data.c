@@ -153,17 +153,16 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     return 0;
 }
 
-/* What zlib has to say after a read that gave less than was asked for. */
+/* What is wrong after a read that gave less than was asked for. zlib's own text begins with the number of a descriptor. */
 static int check_short(const struct data_file *file, char *err)
 {
     int code = Z_OK;
-    const char *text = gzerror(file->gz, &code);
-    const char *what = strstr(text, ">: "); /* zlib puts "<fd:12>: " before it */
+    (void)gzerror(file->gz, &code);
     return code == Z_OK ? 0
                         : cli_error(err, "%s: damaged after byte %" PRId64 " of its content: %s", file->path, file->position,
-                                    code == Z_ERRNO ? strerror(errno)
-                                    : what != NULL  ? what + 3
-                                                    : text);
+                                    code == Z_ERRNO       ? strerror(errno)
+                                    : code == Z_BUF_ERROR ? "unexpected end of file"
+                                                          : zError(code));
 }
 
 /* Up to bytes bytes: how many, fewer only at the end of the file; -1 on error. */
