@@ -41,7 +41,7 @@ enum {
     PS_ROUND_SLICE_BYTES = 8 << 20,        /* of a round's new values and what they are made of, some 2 ms */
     PS_REST_BYTES_MAX = 1 << 20,           /* what came with a request that waits, unread: far above one read of a shell */
     PS_TICK_LOOKS = 256,                   /* connections, and sessions, that a tick looks at: some 0.1 ms */
-    PS_LIST_SLICE_ROWS = 1024,             /* variables and queues that one slice of a list looks at, which takes some 2 ms */
+    PS_LIST_SLICE_ROWS = 1024,             /* variables that one slice of a list, or of a SET_RATE, looks at: some 2 ms */
     PS_RESET_SLICE_NAMES = 1024,  /* variables, or names, of a container that is reset, that one slice drops: some 0.6 ms */
     PS_CUT_SLICE_BYTES = 1 << 19, /* of a checkpoint's copies and entries, some 0.5 ms of small entries */
     PS_CUT_PACE_BYTES = 48 << 20, /* of a checkpoint to the disk in a second, beside training */

@@ -256,6 +256,7 @@ struct psd_task {
     struct psi_list held;  /* connections of pushes that wait for the memory of a cut (rpc/held.c), the longest waiting first */
     struct psi_list listings;  /* connections of lists that go on (rpc/listing.c), the one whose turn it is first */
     struct psi_list emptying;  /* containers whose variables are dropped in slices (rpc/emptying.c), the oldest first */
+    struct psi_list rate_sets; /* SET_RATEs of many variables (rpc/rate.c), the oldest first */
     struct psi_list slow;      /* INITs of large variables (rpc/slow.c), the oldest first */
     struct psi_list building;  /* psd_rounds: new values are made (rpc/rounds.c) */
     bool rounds_moved;         /* a group may have moved: the directory looks at all of them at the end of the event */

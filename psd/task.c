@@ -133,6 +133,7 @@ static void settle(struct psd_task *t)
             struct psd_conn *c = psd_conn_next_ended(t);
             psd_slow_drop(t, c);
             psd_rounds_conn_lost(t, c);
+            psd_rates_conn_lost(t, c);
             psd_session_left(t, c);
             psd_task_link_lost(t, c);
             psd_source_lost(t, c);
@@ -226,7 +227,8 @@ bool psd_task_has_work(const struct psd_task *t)
 {
     return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
            psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) || psd_emptying_has_work(t) ||
-           psd_resets_have_work(t) || psd_starts_has_work(t) || psd_saves_have_work(t); /* the last two at the end of the event */
+           psd_rates_have_work(t) || psd_resets_have_work(t) || psd_starts_has_work(t) ||
+           psd_saves_have_work(t); /* the last two at the end of the event */
 }
 
 void psd_task_work(struct psd_task *t)
@@ -250,6 +252,9 @@ void psd_task_work(struct psd_task *t)
     }
     if (psd_emptying_has_work(t)) {
         psd_emptying_work(t);
+    }
+    if (psd_rates_have_work(t)) {
+        psd_rates_work(t);
     }
     if (psd_resets_have_work(t)) {
         psd_resets_work(t);
@@ -501,6 +506,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->slow);
     psi_list_init(&t->listings);
     psi_list_init(&t->emptying);
+    psi_list_init(&t->rate_sets);
     psi_list_init(&t->full);
     psi_list_init(&t->held);
     psi_list_init(&t->building);
@@ -583,6 +589,7 @@ void psd_task_free(struct psd_task *t)
     psd_saves_fini(t);
     psd_resets_fini(&t->resets);
     psd_emptying_fini(t);
+    psd_rates_fini(t);
     psd_directory_fini(&t->names);
     psd_chiefs_fini(&t->chiefs);
     psd_steps_fini(t);

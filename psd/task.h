@@ -47,7 +47,7 @@ struct psd_task_config {
     uint64_t init_at_once_bytes;     /* an INIT with more to fill (value and slots) is made in slices ... */
     uint64_t init_slice_bytes;       /* ... of this: one for each psd_task_work() */
     uint32_t tick_looks;             /* connections, and sessions, that a tick looks at; of many it looks at an even share */
-    uint32_t list_slice_rows;        /* entries of VARS and QUEUES that one slice looks at */
+    uint32_t list_slice_rows;        /* entries of lists, and variables of a SET_RATE, that one slice looks at */
     uint32_t reset_slice_names;      /* of a container that is reset, dropped at a time: variables, or the directory's names */
     uint64_t cut_slice_bytes;        /* of a checkpoint's copies and entries, at a time */
     uint64_t cut_pace_bytes;         /* of it to the disk in a second at least, while the task serves */

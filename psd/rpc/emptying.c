@@ -46,6 +46,7 @@ void psd_emptying_begin(struct psd_task *t, const char *container, psd_emptied_f
     if (!in->emptying) {
         psd_rounds_end_here(t, container);
         psd_outcome_abort_container(t, in);
+        psd_rates_end(t, in);
         psd_container_emptying(in, true);
     }
 }

@@ -327,6 +327,9 @@ static void flip(struct psd_task *t, struct psd_rounds *g)
     }
     psd_commit(t, &c);
     uint64_t changed = 0;
+    if (set_rate) {
+        psd_rates_finish(t, g->container); /* which came before this one */
+    }
     for (uint32_t i = 0; set_rate && i < g->part_count; i++) {
         changed += psd_rate_change(t, g->parts[i].variable, rate);
     }

@@ -77,8 +77,21 @@ bool psd_rate_change(struct psd_task *t, const struct psd_variable *v, double ra
 /** Log the rate of so many variables of a container that have changed; 0: their optimizers' own. peer: who asked. */
 void psd_rate_log(struct psd_task *t, const char *peer, const char *container, uint64_t changed, double rate);
 
-/** Carry out SET_RATE at this task, at once. */
+/** Carry out SET_RATE at this task: in one event, or, for all of many variables, in slices. These check first, and change nothing
+ * that anybody sees. Then the rate is in force for all variables in one event, and slices write it to their records. */
 void psd_rpc_set_rate(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+
+/** A SET_RATE in slices goes on. */
+bool psd_rates_have_work(const struct psd_task *t);
+/** psd_task_config.list_slice_rows variables of the oldest. */
+void psd_rates_work(struct psd_task *t);
+/** What is in force in this container is written to all records in this event. */
+void psd_rates_finish(struct psd_task *t, const struct psd_container *in);
+/** All variables of the container go: SET_RATE has none. */
+void psd_rates_end(struct psd_task *t, const struct psd_container *in);
+/** c ends: a SET_RATE that only checks is over, one that is in force goes on and tells nobody. */
+void psd_rates_conn_lost(struct psd_task *t, const struct psd_conn *c);
+void psd_rates_fini(struct psd_task *t);
 
 /** There is something to build. */
 bool psd_rounds_has_work(const struct psd_task *t);

@@ -142,6 +142,7 @@ bool psd_reset_here(struct psd_task *t, const char *container)
         return false;
     }
     psd_emptying_overtaken(t, in);
+    psd_rates_end(t, in);
     uint64_t cursor = 0;
     void *value = NULL;
     psd_rounds_end_here(t, container);
@@ -191,7 +192,7 @@ static void describe(const struct psd_task *t, const struct psd_variable *v, ps_
     a->seal_number = v->sealed ? v->chief_value : 0;
     a->container_chief = psd_chief_number(&t->chiefs, v->container->name);
     a->atomic = v->atomic;
-    a->rate = v->rate;
+    a->rate = psd_variable_rate(v);
     a->rounds = v->part == NULL ? 0 : v->part->rounds->generation;
     a->rounds_mode = v->part == NULL ? PSD_SYNC_NONE : v->part->rounds->options.mode;
     a->giver.size = v->given ? sizeof(v->giver) : 0;

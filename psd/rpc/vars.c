@@ -27,7 +27,7 @@ static void add_variable(struct psd_list *l, const struct psd_variable *v)
     a.in_progress = v->in_progress;
     a.handle = v->handle;
     a.atomic = v->atomic;
-    a.rate = v->rate;
+    a.rate = psd_variable_rate(v);
     a.bytes = v->initialised ? v->bytes : 0;
     a.order = v->order;
     psd_list_add(l, &ps_v1_VarAnswer_msg, &a);

@@ -271,7 +271,9 @@ static void variable_fields(struct psd_codec *k, struct psd_variable *v, bool *i
     psd_code_flag(k, &v->restored);
     psd_code_flag(k, &v->given);
     PSD_CODE(k, v->giver);
-    PSD_CODE(k, v->rate);
+    double rate = reads(k) ? 0 : psd_variable_rate_in_cut(v);
+    PSD_CODE(k, rate);
+    v->rate = reads(k) ? rate : v->rate;
     PSD_CODE(k, v->optim_state);
     PSD_CODE(k, v->init);
     PSD_CODE(k, v->seed);

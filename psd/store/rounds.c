@@ -494,7 +494,7 @@ static void capture(const struct psd_rounds *g, struct psd_optim_scalars *scalar
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
         const struct psd_variable *v = g->parts[i].variable;
-        psd_variable_capture_at(v, g->set_rate ? g->rate : v->rate, 1.0F, &scalars[i]);
+        psd_variable_capture_at(v, g->set_rate ? g->rate : psd_variable_rate(v), 1.0F, &scalars[i]);
     }
 }
 
@@ -511,7 +511,7 @@ static bool is_current(const struct psd_rounds *g)
     for (uint32_t i = 0; i < g->part_count; i++) {
         const struct psd_variable *v = g->parts[i].variable;
         struct psd_optim_scalars now;
-        psd_variable_capture_at(v, g->set_rate ? g->rate : v->rate, 1.0F, &now);
+        psd_variable_capture_at(v, g->set_rate ? g->rate : psd_variable_rate(v), 1.0F, &now);
         if (memcmp(&now, &g->scalars[i], sizeof(now)) != 0) {
             return false;
         }

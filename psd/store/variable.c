@@ -3,6 +3,7 @@
  * Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes
  * by handle -> drop. Failure: the budget is the only soft one (RESOURCE_EXHAUSTED); nothing is half built afterwards.
  */
+#include "cut_internal.h"
 #include "mutate.h"
 
 #include "kept.h"
@@ -139,6 +140,30 @@ void psd_container_emptying(const struct psd_container *c, bool emptying)
     psd_container_own(c)->emptying = emptying;
 }
 
+void psd_container_rate(const struct psd_store *s, uint32_t rated, const struct psd_container *c, double rate)
+{
+    struct psd_container *own = psd_container_own(c);
+    own->rated = rated;
+    own->rate = rate;
+    own->rate_cut = s->cut != NULL ? s->cut->serial : 0;
+}
+
+void psd_container_rated(const struct psd_container *c)
+{
+    psd_container_own(c)->rated = 0;
+}
+
+double psd_variable_rate(const struct psd_variable *v)
+{
+    const struct psd_container *c = v->container;
+    return c != NULL && v->handle < c->rated && v->optimizer.kind != PS_OPT_NONE ? c->rate : v->rate;
+}
+
+double psd_variable_rate_in_cut(const struct psd_variable *v)
+{
+    return v->container->rate_cut == v->cut ? v->rate : psd_variable_rate(v);
+}
+
 uint32_t psd_container_count(const struct psd_container *c)
 {
     return c->emptying ? 0 : psi_map_count(&c->variables);
@@ -204,7 +229,7 @@ void psd_variable_capture_at(const struct psd_variable *v, double rate, float sc
 
 void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out)
 {
-    psd_variable_capture_at(v, v->rate, scale, out);
+    psd_variable_capture_at(v, psd_variable_rate(v), scale, out);
 }
 
 const struct psd_variable *psd_variable_ref(const struct psd_variable *v)

@@ -85,14 +85,20 @@ struct psd_container {
     /* derived: */
     uint32_t number; /* containers that were made before it */
     /* volatile: */
-    uint64_t cut;            /* the last cut that has the container: psd/store/cut.h */
-    uint32_t cut_file;       /* newest file of the container's values in that cut; 0: none */
-    uint32_t cut_notes;      /* enum ps_file_notes of the container in that cut: PS_NOTE_SEALED, PS_NOTE_BARE */
-    uint64_t cut_step;       /* global step of the container in that cut, + 1; 0: none that counts */
-    char *cut_bare;          /* name of the first variable without a value in that cut, owned; NULL: there is none */
-    uint64_t start, next;    /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
-    bool emptying;           /* a reset drops its variables in slices: nobody finds them any more (psd_variable_is_gone()) */
-    bool by_rounds;          /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
+    uint64_t cut;         /* the last cut that has the container: psd/store/cut.h */
+    uint32_t cut_file;    /* newest file of the container's values in that cut; 0: none */
+    uint32_t cut_notes;   /* enum ps_file_notes of the container in that cut: PS_NOTE_SEALED, PS_NOTE_BARE */
+    uint64_t cut_step;    /* global step of the container in that cut, + 1; 0: none that counts */
+    char *cut_bare;       /* name of the first variable without a value in that cut, owned; NULL: there is none */
+    uint64_t start, next; /* what has placed it, and what has loaded beside it since: psd/rpc/start.h; 0: nothing */
+    /* SET_RATE of all its variables (psd/rpc/rate.c): those whose handle is below `rated` have `rate`, whatever their records
+     * say, until each record says so as well; 0: each has what its record says */
+    uint32_t rated;
+    double rate;
+    uint64_t rate_cut; /* serial of the cut that was being made when `rate` came into force: it has what there was before; 0:
+                          there was none */
+    bool emptying;     /* a reset drops its variables in slices: nobody finds them any more (psd_variable_is_gone()) */
+    bool by_rounds;    /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
 
@@ -183,6 +189,15 @@ const struct psd_variable *psd_variable_left(const struct psd_store *s, uint32_t
 bool psd_variable_is_gone(const struct psd_variable *v);
 /** A reset drops the variables of c in slices (true), or has dropped them (false). No state: a change says what is dropped. */
 void psd_container_emptying(const struct psd_container *c, bool emptying);
+/** From now on all variables of c whose handle is below `rated` have this rate (0: their optimizers' own). A change for each of
+ * them follows, and then psd_container_rated(). */
+void psd_container_rate(const struct psd_store *s, uint32_t rated, const struct psd_container *c, double rate);
+/** The records of all variables of c say what their rate is, or c is emptied. */
+void psd_container_rated(const struct psd_container *c);
+/** The learning rate in force in place of the optimizer's; 0: none. */
+double psd_variable_rate(const struct psd_variable *v);
+/** The same, at the instant of the cut v->cut, which v is being written to. */
+double psd_variable_rate_in_cut(const struct psd_variable *v);
 /** Variables and queues of c that requests find: none while it is being emptied. */
 uint32_t psd_container_count(const struct psd_container *c);
 /** Have what pushes and pulls of `bytes` look at brought into cache; of handles that there are not, nothing.

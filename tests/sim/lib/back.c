@@ -112,7 +112,7 @@ static void note_one(struct sim *s, const struct sim_task *t, const struct psd_v
     made->version = v->version;
     made->torn = v->in_progress;
     made->powers = v->optim_state;
-    made->rate = v->rate;
+    made->rate = psd_variable_rate(v);
     made->bytes = memory_bytes(v);
     made->sum = sum_of(v);
     made->trained = b != NULL ? b->trained : 0;

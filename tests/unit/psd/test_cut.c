@@ -766,6 +766,47 @@ TEST(test_another_epoch)
     psd_task_free(t);
 }
 
+/* A learning rate of all variables that is in force, and not in all records yet: a cut that began before has none of it, one that
+ * began since has it of all, whenever the records are written. */
+static void rate_in_cut(struct life *l, bool cut_first, uint32_t written, double expected)
+{
+    struct checkpoint *c = checkpoint_new();
+    struct psi_err err;
+    const struct psd_container *in = psd_container_find(&l->task->store, "c");
+    const char *const names[] = {"b", "w"};
+    if (cut_first) {
+        cut_begin(l, 1 << 20);
+    }
+    psd_container_rate(&l->task->store, l->task->store.next_handle, in, 0.25);
+    if (!cut_first) {
+        cut_begin(l, 1 << 20);
+    }
+    for (uint32_t i = 0; i < written; i++) {
+        must(l,
+             (struct psd_change){.kind = PSD_CHANGE_RATE, .rate = {.variable = psd_variable_find(in, names[i]), .rate = 0.25}});
+    }
+    while (psd_cut_status(l->task) == PSD_CUT_GOES) {
+        psd_cut_turn(l->task, 1000);
+        drain(l, c);
+    }
+    assert_int_equal(psd_cut_status(l->task), PSD_CUT_WRITTEN);
+    psd_cut_end(l->task);
+    struct psd_task *t = task_new(l);
+    assert_ok(load_into(t, c, &err), &err);
+    in = psd_container_find(&t->store, "c");
+    assert_true(psd_variable_find(in, "w")->rate == expected);
+    assert_true(psd_variable_find(in, "b")->rate == expected);
+    psd_task_free(t);
+}
+
+TEST(test_a_rate_that_is_in_force)
+{
+    for (uint32_t written = 0; written <= 2; written++) {
+        rate_in_cut(small(), true, written, 0);
+        rate_in_cut(small(), false, written, 0.25);
+    }
+}
+
 /* A variable that is deleted is the cut's until it is copied; given up, the cut holds nothing. */
 TEST(test_deleted_and_given_up)
 {

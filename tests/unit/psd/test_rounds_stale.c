@@ -270,6 +270,37 @@ TEST(test_a_rate_of_a_decided_round)
     rate_of_a_round(true, 0);
 }
 
+/* A round brings a rate while one that was set before is in force and is not in all records: the later one stays. */
+TEST(test_a_rate_beside_one_in_slices)
+{
+    struct rd *r = rd_away(PSD_ON_LOSS_WAIT);
+    struct psd_task *t = r->cl->ps1->core;
+    const ps_v1_SetRate m = {.rate = 0.5};
+    contribute_away(r, 0, 1);
+    contribute_away(r, 1, 1);
+    t->config.list_slice_rows = 1;
+    r->cl->ps1->work_held = true;
+    assert_int_equal(ask_container(&r->cl->at1, PS_OP_SET_RATE, r->cl->at1.next_id++, &ps_v1_SetRate_msg, &m).status, FC_NONE);
+    while (psd_container_find(&t->store, PSI_CONTAINER_DEFAULT)->rated == 0) {
+        psd_task_work(t);
+        shell_settle(r->cl->ps1);
+    }
+    struct psd_round_spec round = {.container = PSI_CONTAINER_DEFAULT,
+                                   .generation = group(r)->generation,
+                                   .round = 1,
+                                   .members = (const uint64_t[]){r->m[0].id, r->m[1].id},
+                                   .member_count = 2,
+                                   .set_rate = true,
+                                   .rate = 0.25};
+    assert_int_equal(psd_rounds_prepare_here(t, &round, NULL), PS_OK);
+    assert_int_equal(psd_rounds_commit_here(t, &round, NULL), PS_OK);
+    r->cl->ps1->work_held = false;
+    shell_run(&r->cl->net);
+    assert_applied(fc_take(&r->cl->at1, NULL));
+    assert_true(rate_of(r->cl->ps1, "w") == 0.25);
+    assert_away(r, -0.25F, 1);
+}
+
 /* Nobody is at work: there is no round to wait for. None is closed while the tasks are told one by one. */
 TEST(test_a_rate_for_all_where_nobody_trains)
 {

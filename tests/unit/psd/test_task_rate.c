@@ -209,6 +209,223 @@ TEST(test_bad_rates)
     assert_reply(fc_call(&e->c, PS_OP_SET_RATE, 0, 900, 0, NULL, 0, NULL), PS_INVALID_ARGUMENT, "names no container");
 }
 
+/* ---- of many variables, in slices ---- */
+
+enum { MANY = 20, SLICE = 6 };
+
+static struct env *with_many(ps_v1_OpenAnswer opened[MANY], ps_dtype last)
+{
+    struct env *e = env_new(NULL);
+    e->t->core->config.list_slice_rows = SLICE;
+    e->t->work_held = true;
+    for (int i = 0; i < MANY; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "v%02d", i);
+        opened[i] = fc_ready(&e->c, name, i < MANY - 1 ? PS_F64 : last, 4, ps_sgd(0.5), 0);
+    }
+    PSI_IGNORE(fc_ready(&e->c, "step", PS_I64, 1, ps_no_optimizer(), 0)); /* has no rate */
+    return e;
+}
+
+static const struct psd_container *container_of(const struct env *e)
+{
+    return psd_container_find(&e->t->core->store, "localhost");
+}
+
+/* So many variables have the rate in their records. */
+static uint32_t written(const struct env *e, double rate)
+{
+    uint64_t cursor = 0;
+    uint32_t count = 0;
+    void *value = NULL;
+    while (psi_map_next(&container_of(e)->variables, &cursor, NULL, NULL, &value)) {
+        count += ((const struct psd_variable *)value)->rate == rate;
+    }
+    return count;
+}
+
+static double in_force(const struct env *e, const char *name)
+{
+    return psd_variable_rate(psd_variable_find(container_of(e), name));
+}
+
+static void work(struct env *e)
+{
+    assert_true(psd_task_has_work(e->t->core));
+    psd_task_work(e->t->core);
+    shell_settle(e->t);
+    shell_run(&e->net);
+}
+
+/* Slices until the rate is in force. */
+static void until_in_force(struct env *e)
+{
+    for (uint32_t slices = 1; container_of(e)->rated == 0; slices++) {
+        assert_in_range(slices, 1, MANY / SLICE + 1);
+        work(e);
+    }
+}
+
+/* An event looks at so many variables and no more. All have the rate with one event, whatever their records say. */
+TEST(test_many_in_slices)
+{
+    ps_v1_OpenAnswer v[MANY], w;
+    double defined = 0;
+    struct env *e = with_many(v, PS_F32);
+    assert_int_equal(set_rate_of(&e->c, "localhost", NULL, 0.25, false, NULL).status, FC_NONE);
+    assert_int_equal(container_of(e)->rated, 0);
+    for (int i = 0; i < MANY / SLICE; i++) { /* the last of these finds the end of the check */
+        assert_true(in_force(e, "v00") == 0 && in_force(e, "v19") == 0);
+        work(e);
+    }
+    assert_int_not_equal(container_of(e)->rated, 0);
+    while (psd_task_has_work(e->t->core)) {
+        uint32_t before = written(e, 0.25);
+        for (int i = 0; i < MANY; i++) {
+            assert_true(psd_variable_rate(psd_variable_by_handle(&e->t->core->store, v[i].handle)) == 0.25);
+        }
+        assert_true(in_force(e, "step") == 0);
+        assert_int_equal(fc_open(&e->c, "v19", &w), PS_OK);
+        assert_true(w.rate == 0.25);
+        assert_int_equal(fc_take(&e->c, NULL).status, FC_NONE);
+        work(e);
+        assert_in_range(written(e, 0.25) - before, 0, SLICE);
+    }
+    struct fc_reply r = fc_take(&e->c, NULL);
+    uint64_t count = 0;
+    assert_applied(r);
+    memcpy(&count, r.result, sizeof(count));
+    assert_int_equal(count, MANY);
+    assert_true(shell_logged(e->t, "container=localhost variables=20 rate=0.25"));
+    assert_false(psd_task_has_work(e->t->core));
+    e->t->work_held = false; /* VARS is made in slices */
+    assert_true(rate_in_vars(&e->c, "v07", &defined) == 0.25 && rate_in_vars(&e->c, "step", &defined) == 0);
+}
+
+/* Pushes between the slices: with the old rate until all are checked, with the new one from then on. */
+TEST(test_pushes_between_slices)
+{
+    ps_v1_OpenAnswer v[MANY];
+    struct env *e = with_many(v, PS_F32);
+    assert_int_equal(set_rate_of(&e->c, "localhost", NULL, 0.25, false, NULL).status, FC_NONE);
+    static float grad[4] = {1, 1, 1, 1};
+    float is[4];
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &v[MANY - 1], grad, 1, 0));
+    until_in_force(e);
+    assert_in_range(written(e, 0.25), 0, MANY - 1);
+    assert_applied(fc_push(&e->c, PS_OP_PUSH, &v[MANY - 1], grad, 1, 0));
+    assert_applied(fc_pull(&e->c, &v[MANY - 1], 0, 4, is));
+    assert_true(is[0] == -0.75F);
+}
+
+/* The last variable cannot have it: none has, and nobody has seen it. */
+TEST(test_many_or_none)
+{
+    ps_v1_OpenAnswer v[MANY];
+    struct env *e = with_many(v, PS_F32);
+    assert_int_equal(set_rate_of(&e->c, "localhost", NULL, 1e-50, false, NULL).status, FC_NONE);
+    while (psd_task_has_work(e->t->core)) {
+        assert_int_equal(container_of(e)->rated, 0);
+        work(e);
+    }
+    assert_reply(fc_take(&e->c, NULL), PS_INVALID_ARGUMENT, "variable 'v19'");
+    assert_int_equal(written(e, 0), MANY + 1);
+}
+
+/* What is made meanwhile came after the request. */
+TEST(test_made_and_deleted_between_slices)
+{
+    ps_v1_OpenAnswer v[MANY];
+    struct env *e = with_many(v, PS_F32);
+    assert_int_equal(set_rate_of(&e->c, "localhost", NULL, 0.25, false, NULL).status, FC_NONE);
+    assert_int_equal(fc_make(&e->c, "before", PS_F32, 4, ps_sgd(0.5)), PS_OK);
+    assert_applied(fc_delete(&e->c, 900, "v03"));
+    until_in_force(e);
+    assert_int_equal(fc_make(&e->c, "after", PS_F32, 4, ps_sgd(0.5)), PS_OK);
+    assert_true(in_force(e, "before") == 0 && in_force(e, "after") == 0 && in_force(e, "v19") == 0.25);
+    while (psd_task_has_work(e->t->core)) {
+        work(e);
+    }
+    struct fc_reply r = fc_take(&e->c, NULL);
+    uint64_t count = 0;
+    assert_applied(r);
+    memcpy(&count, r.result, sizeof(count));
+    assert_int_equal(count, MANY - 1);
+    assert_true(in_force(e, "before") == 0 && in_force(e, "after") == 0);
+}
+
+/* Another one comes again, so that the later one holds: of one variable and of all. Other containers do not wait. */
+TEST(test_another_between_slices)
+{
+    ps_v1_OpenAnswer v[MANY];
+    struct env *e = with_many(v, PS_F32);
+    struct fc *other = fc_new(e->t, 2);
+    for (int i = 0; i < 2; i++) { /* while it checks, and while it is written */
+        assert_int_equal(set_rate_of(&e->c, "localhost", NULL, i == 0 ? 0.25 : 0.125, false, NULL).status, FC_NONE);
+        if (i == 1) {
+            until_in_force(e);
+        }
+        struct fc_reply r = set_rate(other, "v03", 2);
+        assert_reply(r, PS_UNAVAILABLE, "still sets another learning rate of all variables in container 'localhost'");
+        assert_int_not_equal(r.retry_after_ms, 0);
+        assert_reply(set_rate_of(other, "localhost", NULL, 2, false, NULL), PS_UNAVAILABLE, "still sets another");
+        assert_applied(set_rate_of(other, "elsewhere", NULL, 2, false, NULL));
+        while (psd_task_has_work(e->t->core)) {
+            work(e);
+        }
+        assert_applied(fc_take(&e->c, NULL));
+        assert_int_equal(written(e, i == 0 ? 0.25 : 0.125), MANY);
+    }
+    assert_applied(set_rate(other, "v03", 2));
+    assert_true(in_force(e, "v03") == 2);
+}
+
+/* A reset takes all that it is for. */
+TEST(test_reset_between_slices)
+{
+    for (int i = 0; i < 4; i++) {
+        ps_v1_OpenAnswer v[MANY];
+        uint64_t count = 99;
+        struct env *e = with_many(v, PS_F32);
+        e->t->core->config.reset_slice_names = i % 2 == 0 ? SLICE : MANY + 1;
+        assert_int_equal(set_rate_of(&e->c, "localhost", NULL, 0.25, false, NULL).status, FC_NONE);
+        if (i > 1) {
+            until_in_force(e);
+        }
+        struct fc *other = fc_new(e->t, 2);
+        PSI_IGNORE(fc_reset(other, 900, "")); /* its end is seen by what can be made */
+        struct fc_reply r = fc_take(&e->c, NULL);
+        assert_applied(r);
+        memcpy(&count, r.result, sizeof(count));
+        assert_int_equal(count, 0);
+        while (psd_task_has_work(e->t->core)) {
+            work(e);
+        }
+        ps_v1_OpenAnswer again = fc_ready(&e->c, "v19", PS_F32, 4, ps_sgd(0.5), 0);
+        assert_true(again.rate == 0 && in_force(e, "v19") == 0);
+    }
+}
+
+/* Who asked is gone: what nobody has seen is not done, what is in force is. */
+TEST(test_connection_lost_between_slices)
+{
+    for (int i = 0; i < 2; i++) {
+        ps_v1_OpenAnswer v[MANY];
+        struct env *e = with_many(v, PS_F32);
+        struct fc *other = fc_new(e->t, 2);
+        assert_int_equal(set_rate_of(other, "localhost", NULL, 0.25, false, NULL).status, FC_NONE);
+        if (i == 1) {
+            until_in_force(e);
+        }
+        shell_cut(other->conn);
+        while (psd_task_has_work(e->t->core)) {
+            work(e);
+        }
+        assert_int_equal(written(e, 0.25), i == 0 ? 0 : MANY);
+        assert_int_equal(container_of(e)->rated, 0);
+    }
+}
+
 /* As bytes it is the change that it was, and no bytes bring a rate that an optimizer does not take. */
 struct kept {
     struct psi_buf bytes;
