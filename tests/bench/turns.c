@@ -165,6 +165,30 @@ static struct fc_reply set_rate(struct fc *c)
     return r;
 }
 
+/* TASKS, as if this task were another process than the one that made its names. */
+static void restarted(struct fc *c, struct psd_peer *p)
+{
+    p->restarts++;
+    p->life++;
+    list(c, PS_OP_TASKS);
+    p->life--;
+    p->restarts--;
+}
+
+/* All resets are due again at once, as after a disk that failed, and this task has answered none of them. */
+static void try_again(struct psd_task *t, uint32_t peer)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->resets.all) {
+        struct psd_reset *reset = PSI_CONTAINER_OF(it, struct psd_reset, link);
+        reset->again_ms = 1;
+        reset->owed[peer] = true;
+    }
+    turn(true);
+    psd_resets_tick(t);
+    turn(false);
+}
+
 /* Which names their owners have lost, and what each task has made: no disk is needed for that. */
 static void look_at_names(struct psd_task *t)
 {
@@ -246,6 +270,8 @@ int main(int argc, char **argv)
     row("INFO");
     list(&c, PS_OP_TASKS);
     row("TASKS");
+    restarted(&c, &ps0->core->peers[ps1->core->self]);
+    row("TASKS, when the other ps has restarted without its names");
     list(&c, PS_OP_CONTAINERS);
     row("CONTAINERS, one");
     struct fc_reply rate = set_rate(&at1);
@@ -259,6 +285,8 @@ int main(int argc, char **argv)
     row("RESET, up to 1,024 that a task of another job is owed");
     create(&c, names, names + 4 * BATCH, 1);
     row("CREATE of 500 each beside these resets");
+    try_again(ps0->core, ps1->core->self);
+    row("a tick that asks a task for all these resets again");
     shell_cut(link);
     check(join(&net, ps1, ps0) != NULL, "the second ps");
     row("LIST of half of the names, either end, beside these resets");
