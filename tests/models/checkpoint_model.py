@@ -28,6 +28,9 @@ Somebody asks for a checkpoint of what lives, or that all tasks go back to one a
 request is answered when a checkpoint is saved whose cut was taken behind it, while what it is about lived on in all parts; an attempt
 that ends leaves it for the next one. When a start takes from some part what lived there, and when the directory dies, it ends as a
 failure: nobody asks for it again in its place.
+Of two containers one may be restored alone (scenarios with `some`). The other one stays as it is where it lives. What was restored from
+an older checkpoint than the newest is of another history than that one (MOVED). A task that is lost before it is saved so makes the
+restored container go back to the newest one on all tasks; of the other container the lost task alone gets its part.
 A checkpoint that is asked for, or that time makes due (scenarios with `looks`): LOOK(n) of the newest one goes to all tasks first. Each
 says HAS(n) where all that lives there is in n, or NEWS(n). When all have it n is the answer, and no other one is made; after a task's
 NEWS all get CUT. A forced one, as behind a restore, gets CUT at once, and each says with PREPARED of which checkpoint its part is the
@@ -46,6 +49,8 @@ Promised, at every step:
   - after a start where nothing lived all parts are of one checkpoint; in rounds they are always of one round, when nothing is on its way;
   - no model is given up of which a checkpoint that had been trained has what was lost; and first values never pass for trained ones;
   - a request for a checkpoint that is answered well names one that has what lived when it was asked for, or what was restored by it;
+  - a restore of one container, and what follows on a loss before it is saved, takes from no task that lives what it has of the other
+    one, and from no task what was saved of that; the parts of the restored one are of one history, when nothing is on its way;
   - after a reset was answered nothing from before it lives, ever; when nothing is on its way all parts are of one model.
 And from every state there is a way without a further fault to one where all parts live and no shard is without a manifest."""
 import sys
@@ -54,6 +59,7 @@ from explore import Violation, main
 
 # tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, hurries, asks: requests for a checkpoint, restores,
 # bare: the directory has no part of the model;
+# some: a restore is of one container of two, and of the oldest checkpoint; of so many updates of each part of the other one
 # looks: cuts are asked for, and so many more are forced; faults: so many of each
 SCENARIOS = {
     'cuts':      dict(tasks=2, cuts=2, faults=dict(kill=1, link=1)),
@@ -63,6 +69,9 @@ SCENARIOS = {
     'bare':      dict(tasks=2, cuts=2, bare=True, faults=dict(directory=1, kill=1, link=1)),
     'asked':     dict(tasks=2, cuts=2, updates=0, asks=1, faults=dict(kill=1, link=1, directory=1)),
     'restored':  dict(tasks=2, cuts=2, updates=0, restores=1, faults=dict(kill=1, link=1, directory=1)),
+    'some':      dict(tasks=2, cuts=2, updates=0, restores=1, some=1, faults=dict(kill=1)),
+    'some_dir':  dict(tasks=2, cuts=2, updates=0, restores=1, some=1, faults=dict(directory=1)),
+    'some_2':    dict(tasks=2, cuts=2, updates=0, restores=1, some=1, faults=dict(kill=1, link=1, directory=1)),
     'rounds':    dict(tasks=2, cuts=1, updates=2, rounds=True, faults=dict(kill=1, directory=1, link=1)),
     'barely':    dict(tasks=3, cuts=1, updates=1, rounds=True, bare=True, faults=dict(kill=1, directory=1, link=1)),
     'spoilt':    dict(tasks=2, cuts=2, updates=1, faults=dict(spoil=1, directory=1, kill=1)),
@@ -95,6 +104,10 @@ MUTANTS = {
     'asked_again':       ('asked', "a request for a checkpoint that the directory took with it is sent anew to the next one"),
     'asked_stays':       ('asked', "a request for a checkpoint waits on when a start has taken from a task what lived there"),
     'number_promised':   ('restored', "a restore is answered when all have placed it, with the number of the checkpoint that is to follow"),
+    'some_is_all':       ('some', "a restore of one container takes the other one back with it"),
+    'others_go_back':    ('some', "a container that a restore left alone goes back when a task is lost before that is saved"),
+    'moved_forgotten':   ('some', "who is lost before a restore is saved gets its part of the newest one, the others keep what was restored"),
+    'some_promised':     ('some', "a restore of one container is answered with the number that is to follow, whatever is lost before"),
     'newest_of_each':    ('rounds', "in rounds a task that comes back loads, the others keep what they have"),
     'cut_of_each':       ('rounds', "the cut of a task is when its disk has time, not when CUT comes"),
     'flip_forgotten':    ('rounds', "who was away for the end of a round is not told of it before the next cut"),
@@ -112,13 +125,15 @@ MUTANTS = {
 
 # task: runs, its part that lives, cut to be written (n, part), read beside (n, part, start), shards (n, part), manifests, barred up to,
 # the directory's: a reset is open, up to which number what lives is not of what is saved, (n, what n is a duplicate of) of manifests;
-# of all: the checkpoint that has what lives, that has it once it is whole (0: none)
-RUNS, LIVE, CUT, BESIDE, SHARDS, MANIFESTS, BAR, OPEN, ANEW, SAME, HAS = range(11)
+# of all: the checkpoint that has what lives, that has it once it is whole (0: none); with `some` the version of the other container,
+# None: it lacks that one, and the highest number when what lives was restored from an older one than the newest, 0: it was not
+RUNS, LIVE, CUT, BESIDE, SHARDS, MANIFESTS, BAR, OPEN, ANEW, SAME, HAS, OTHER, MOVED = range(13)
 # a part: model, version or round; one that lives: the checkpoint that it came from (0: none), the start that placed it
 MODEL, VERSION, ORIGIN, START = range(4)
 # directory: runs, who has listed, what it does, with which number, who has done it, next number, those found spoilt, who loads, in
-# rounds the newest start and round that it knows of; ANEW as it is to be; while it cuts, of which ones its parts are the same
-UP, LISTED, PHASE, N, SET, NEXT, BAD, WHO, ROUND, BEGAN, OF = range(11)
+# rounds the newest start and round that it knows of; ANEW as it is to be; while it cuts, of which ones its parts are the same;
+# it loads because somebody asks for a restore
+UP, LISTED, PHASE, N, SET, NEXT, BAD, WHO, ROUND, BEGAN, OF, ASK = range(12)
 IDLE, LOOKING, CUTTING, TELLING, LOADING, PLACING, RESETTING = 'idle', 'looks', 'cuts', 'tells', 'loads', 'places', 'resets'
 SPOILT = (0, 0)
 # never forgotten: cuts (n, parts), reported, models up to it are dead, models, starts, shards spoilt, nothing lived, what
@@ -155,14 +170,16 @@ class Model:
         self.parts = self.all - {0} if sc.get('bare') else self.all
         self.rounds, self.updates = sc.get('rounds', False), sc.get('updates', 1)
         self.looks = 'looks' in sc
+        self.some = sc.get('some', 0)
         self.todo = (sc['cuts'], sc.get('resets', 0), sc.get('nones', 0), sc.get('hurries', 0), sc.get('asks', 0), sc.get('restores', 0),
                      sc.get('looks', 0))
         self.left = tuple(sorted(sc['faults'].items()))
 
     def start(self):
-        tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False, 0, (), (0, 0))
+        tasks = tuple((True, (1, 0, 0, 0) if i in self.parts else None, None, None, (), (), 0, False, 0, (), (0, 0),
+                       0 if self.some and i in self.parts else None, 0)
                       for i in range(self.n))
-        d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0), 0, frozenset())
+        d = (True, self.all, IDLE, 0, frozenset(), 1, frozenset(), frozenset(), (0, 0), 0, frozenset(), False)
         return (tasks, ((),) * self.n, ((),) * self.n, d, self.left, self.todo, None, 0, (), 0, 0, 1, 0, False, False, ())
 
     # ---- what is said ----
@@ -196,6 +213,10 @@ class Model:
         t[MANIFESTS] = tuple(m for m in t[MANIFESTS] if m != n)
         t[HAS] = tuple(0 if m == n else m for m in t[HAS])
 
+    def part(self, t):
+        """What a checkpoint has of it."""
+        return t[LIVE][:2] + ((t[OTHER],) if self.some else ())
+
     def note(self, w, i, n, part):
         cuts = dict(w.cuts)
         cuts[n] = put(cuts.get(n, (None,) * self.n), i, part)
@@ -210,14 +231,14 @@ class Model:
             if i not in self.parts:
                 self.tell(w, i, 'PREPARED', n)
                 return
-            t[CUT] = (n, t[LIVE][:2])
+            t[CUT] = (n, self.part(t))
             if w.asked and w.asked[SERVED] == n:
                 w.asked = put(w.asked, CUT_OF, put(w.asked[CUT_OF], i, t[LIVE][START]))
             if self.looks:                                      # of which one its part is the same is a matter of the instant
                 t[CUT] += (0 if 'same_when_written' in self.off else t[HAS][0],)
                 t[HAS] = (t[HAS][0], n)
             if 'cut_of_each' not in self.off:
-                self.note(w, i, n, t[LIVE][:2])
+                self.note(w, i, n, self.part(t))
             if 'drops_early' in self.off:
                 self.keep(t, n)
         elif what == 'HURRY':                                   # who writes goes on
@@ -239,13 +260,17 @@ class Model:
             self.forget(t, n)
         elif what == 'LOAD':
             part = (w.model, 0) if n == 0 else dict(t[SHARDS]).get(n, SPOILT)
-            t[BESIDE] = None if part == SPOILT else part + (n, m[2])
+            if m[3:]:                                           # of another history from now on
+                part = m[3:] + part[1:]
+            t[BESIDE] = None if part == SPOILT else part[:2] + (n, m[2]) + part[2:]
             if t[BESIDE] and 'places_at_once' in self.off:
                 t[LIVE] = t[BESIDE]
             self.tell(w, i, 'LOADED' if t[BESIDE] else 'BAD', n)
         elif what == 'PLACE':
-            t[LIVE], t[BESIDE], t[CUT] = t[BESIDE], None, None
-            self.place_beside(w, i, n, *m[2:])
+            if self.some:
+                self.place_other(w, i, n, *m[4:])
+            t[LIVE], t[BESIDE], t[CUT] = t[BESIDE][:4] if t[BESIDE] else None, None, None
+            self.place_beside(w, i, n, *m[2:4])
             t[HAS] = (n if self.looks else 0, 0)
             self.tell(w, i, 'PLACED', n)
         elif what == 'RESET':
@@ -254,10 +279,24 @@ class Model:
             t[BESIDE] = None
             t[HAS] = (0, 0)
             t[LIVE] = m[2] if i in self.parts else None
+            t[OTHER], t[MOVED] = 0 if self.some and i in self.parts else None, 0
             self.tell(w, i, 'WIPED', n)
         elif what == 'FLIP' and t[LIVE] and t[LIVE][VERSION] == n:
             t[LIVE] = put(t[LIVE], VERSION, n + 1)
             t[HAS] = (0, 0)
+
+    def place_other(self, w, i, n, moved, asked):
+        """The one container is placed, the other one where it is lacked."""
+        t, other = w.tasks[i], (w.tasks[i][BESIDE] + (0,))[4]
+        t[MOVED] = moved
+        back = ('some_is_all' if asked else 'others_go_back') in self.off
+        if t[OTHER] is not None and back and other < t[OTHER]:
+            raise Violation('task %d, which lived, loses what it had of the other container' % i)
+        if t[OTHER] is None or back:
+            t[OTHER] = other
+        saved = dict(w.cuts).get(w.saved)
+        if saved and max(k[BAR] for k in w.tasks) < w.saved and t[OTHER] < saved[i][2]:
+            raise Violation('task %d loses what was saved of the other container' % i)
 
     @staticmethod
     def trained(w, n):
@@ -281,7 +320,7 @@ class Model:
 
     def give_up(self, w):
         n = w.d[N]
-        if w.asked and 'number_promised' not in self.off:
+        if w.asked and not self.promised():
             w.asked = put(w.asked, SERVED, 0)                   # the next one serves it
         self.idle(w)
         w.sought = ()
@@ -323,14 +362,15 @@ class Model:
             else:
                 d[PHASE], d[SET] = PLACING, frozenset()
                 self.taken(w)
-                self.say_all(w, d[WHO], 'PLACE', n, d[WHO] != self.parts, self.trained(w, n))
+                older = self.some and d[ASK] and n < max(w.tasks[0][MANIFESTS])
+                self.say_all(w, d[WHO], 'PLACE', n, d[WHO] != self.parts, self.trained(w, n), d[NEXT] - 1 if older else 0, d[ASK])
         elif what == 'PLACED' and d[SET] == d[WHO]:
             if 'anew_noted_late' in self.off:
                 w.tasks[0][ANEW] = d[BEGAN]
             self.idle(w)
-            if w.wanted:                                        # it is restored, and is to be saved
+            if d[ASK]:                                          # it is restored, and is to be saved
                 w.wanted = 0
-                self.asks(w, d[NEXT] if 'number_promised' in self.off else 0)
+                self.asks(w, d[NEXT] if self.promised() else 0)
         elif what == 'WIPED' and d[SET] == self.all:
             w.tasks[0][OPEN] = False
             w.dead = w.model - 1
@@ -345,10 +385,13 @@ class Model:
                 raise Violation('a request is answered with checkpoint %d, which has not what was asked for' % n)
             w.asked = None
 
+    def promised(self):
+        return bool({'number_promised', 'some_promised'} & self.off)
+
     def taken(self, w):
         """A start, or a reset, takes from some part what lived there."""
         on_its_way = w.asked and w.asked[SERVED] < 0             # to the next directory
-        if not {'asked_stays', 'number_promised'} & self.off and not on_its_way:
+        if not {'asked_stays', 'number_promised', 'some_promised'} & self.off and not on_its_way:
             w.asked = None
 
     def listed(self, w, i):
@@ -484,10 +527,17 @@ class Model:
         here = self.parts & w.d[LISTED]
         lives = {i: w.tasks[i][LIVE] for i in here if w.tasks[i][LIVE]}
         lacks = here - set(lives)
+        if self.strayed(w):
+            return here
         if self.rounds and 'newest_of_each' not in self.off:
             several = len({p[START] for p in lives.values()}) > 1 and 'load_forgotten' not in self.off
             return here if lacks or several else frozenset()
         return lacks
+
+    def strayed(self, w):
+        """Some task lacks what was restored from an older one than the newest, and is not saved so."""
+        moved = {w.tasks[i][MOVED] for i in self.parts}
+        return len(moved) > 1 and max(moved) >= max(w.tasks[0][MANIFESTS], default=0) and 'moved_forgotten' not in self.off
 
     def none_lives(self, w):
         return not any(w.tasks[i][LIVE] for i in self.parts & w.d[LISTED])
@@ -498,6 +548,7 @@ class Model:
         w.todo = put(w.todo, 2, w.todo[2] - 1)
         w.model += 1
         w.starts += 1
+        d[ASK] = False
         d[BEGAN] = d[NEXT] - 1
         if 'anew_noted_late' not in self.off:
             w.tasks[0][ANEW] = d[BEGAN]
@@ -507,10 +558,15 @@ class Model:
     def load(self, w):
         """A start: the next one to try, or what somebody wants."""
         d, who = w.d, self.who_lacks(w)
-        if w.wanted:
+        d[ASK] = bool(w.wanted) and not (self.some and who)     # of one container: a start that is due comes first
+        if d[ASK]:
             w.starts += 1
             d[PHASE], d[N], d[SET], d[WHO] = LOADING, w.wanted, frozenset(), self.parts
-            self.say_all(w, self.parts, 'LOAD', w.wanted, w.starts)
+            history = ()
+            if self.some and w.wanted < max(w.tasks[0][MANIFESTS]):
+                w.model += 1                                    # the restored container's
+                history = (w.model,)
+            self.say_all(w, self.parts, 'LOAD', w.wanted, w.starts, *history)
             return
         bar = max(t[BAR] for t in w.tasks)
         none_lives = self.none_lives(w)
@@ -621,6 +677,8 @@ class Model:
                 add('task %d lists' % i, self.lists, i)
             if not self.rounds and whole and i in self.parts and t[LIVE][VERSION] < self.updates:
                 add('task %d is pushed to' % i, self.push, i)
+            if self.some and whole and i in self.parts and t[OTHER] < self.some:
+                add('task %d is pushed to in the other container' % i, self.push_other, i)
             if i:
                 add('task %d is killed' % i, self.kill, i, fault='kill')
                 if i in d[LISTED]:
@@ -644,7 +702,7 @@ class Model:
             if w.todo[4] and not w.asked:
                 add('a checkpoint is asked for', self.asked_for)
             if w.todo[5] and not w.asked and w.tasks[0][MANIFESTS]:
-                add('a restore of %d is asked for' % w.tasks[0][MANIFESTS][-1], self.wants)
+                add('a restore of %d is asked for' % w.tasks[0][MANIFESTS][0 if self.some else -1], self.wants)
             if w.asked and (w.asked[SERVED] <= 0 or w.asked[SERVED] == d[NEXT]):
                 add('cut %d, as asked for' % d[NEXT], self.cut, 0)
         if d[PHASE] == IDLE and (here or 'loads_early' in self.off) and (self.who_lacks(w) or (here and w.wanted)):
@@ -672,10 +730,9 @@ class Model:
         w.todo = put(w.todo, 4, w.todo[4] - 1)
         self.asks(w, 0)
 
-    @staticmethod
-    def wants(w):
+    def wants(self, w):
         w.todo = put(w.todo, 5, w.todo[5] - 1)
-        w.wanted = w.tasks[0][MANIFESTS][-1]
+        w.wanted = w.tasks[0][MANIFESTS][0 if self.some else -1]
 
     def asked_reset(self, w):
         w.todo = put(w.todo, 1, w.todo[1] - 1)
@@ -685,6 +742,10 @@ class Model:
     def push(w, i):
         w.tasks[i][LIVE] = put(w.tasks[i][LIVE], VERSION, w.tasks[i][LIVE][VERSION] + 1)
         w.tasks[i][HAS] = (0, 0)
+
+    @staticmethod
+    def push_other(w, i):
+        w.tasks[i][OTHER] += 1
 
     def is_full(self, w, i):
         n = w.tasks[i][CUT][0]
@@ -715,6 +776,7 @@ class Model:
     def dies(self, w, i):
         w.tasks[i][RUNS:SHARDS] = [False, None, None, None]
         w.tasks[i][HAS] = (0, 0)
+        w.tasks[i][OTHER], w.tasks[i][MOVED] = None, 0
 
     def kill(self, w, i):
         self.dies(w, i)
@@ -726,9 +788,9 @@ class Model:
         w.down = w.up = ((),) * self.n
         w.wanted = 0                                            # who asked hears that the outcome is unknown, as of a checkpoint
         if w.asked:
-            w.asked = put(w.asked, SERVED, -1) if 'asked_again' in self.off else w.asked if 'number_promised' in self.off else None
+            w.asked = put(w.asked, SERVED, -1) if 'asked_again' in self.off else w.asked if self.promised() else None
         w.sought = ()
-        w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0), 0, frozenset()]
+        w.d = [False, frozenset(), IDLE, 0, frozenset(), 0, frozenset(), frozenset(), (0, 0), 0, frozenset(), False]
 
     def starts(self, w, i):
         t = w.tasks[i]
@@ -750,7 +812,7 @@ class Model:
 
     def quiet(self, key):
         w = World(key)
-        return w.d[UP] and w.d[LISTED] == self.all and w.d[PHASE] == IDLE and not any(w.down) and not any(w.up) and all(
+        return w.d[UP] and w.d[LISTED] == self.all and w.d[PHASE] == IDLE and not any(w.down) and not any(w.up) and not self.who_lacks(w) and all(
             not w.asked and not w.wanted and t[RUNS] and not t[CUT] and not t[BESIDE] and (i not in self.parts or t[LIVE]) and
             all(n in t[MANIFESTS] for n, _ in t[SHARDS]) for i, t in enumerate(w.tasks))
 
