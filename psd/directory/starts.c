@@ -41,7 +41,8 @@ static void idle(struct psd_task *t)
     t->starting = t->starts->unnamed;
     t->delayed = NULL;
     t->starts->look = true;
-    t->starts->by_ask = t->starts->adopts = t->starts->spreads = t->starts->strays = t->starts->in_case = false;
+    t->starts->by_ask = t->starts->adopts = t->starts->has_others = t->starts->spreads = t->starts->strays = t->starts->in_case =
+        false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_starts_peer *of = &t->starts->peers[i];
         psd_start_list_fini(&of->loaded);
@@ -194,9 +195,10 @@ static bool is_lacked(const struct psd_task *t, const char *container)
 /* It goes back everywhere. */
 static bool is_cut(const struct psd_task *t, const char *container)
 {
-    bool all = psd_starts_recovers_cut(t, container) || t->starts->adopts ||
+    bool all = psd_starts_recovers_cut(t, container) || t->starts->has_others ||
                psd_start_list_find(&t->starts->by_rounds, container) != NULL;
-    return t->starts->by_ask || t->starts->total || t->starts->strays || psd_starts_is_torn(t, container) ||
+    bool strays = t->starts->strays && psd_starts_is_moved(t, container, t->starts->number);
+    return t->starts->by_ask || t->starts->total || strays || psd_starts_is_torn(t, container) ||
            (is_lacked(t, container) && (all || psd_starts_living(t, container) == NULL));
 }
 
@@ -594,6 +596,7 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
     size_t count = 0;
     bool memory = true;
     s->adopts = psd_starts_adopts(t, c);
+    s->has_others = psd_starts_has_others(t, c);
     s->strays = psd_starts_moved_most(t) >= c->what.number;
     s->begun_ms = s->phase == PSD_STARTS_IDLE ? t->now_ms : s->begun_ms; /* not of an older one, when the first is bad */
     s->phase = PSD_STARTS_LOADING;

@@ -11,8 +11,8 @@
  * (starts_parts.c), everywhere; where a part is nowhere, nothing older is loaded instead of it (starts_choice.c).
  * CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each container that it has goes back everywhere. It may be
  * dealt anew over all tasks (psd/store/deal.h): then all read what is theirs of all parts. Until a newer one is made of that, or
- * of one that is older than the newest, whoever loses what it had of it makes all go back to the newest one, as its parts are
- * (starts_moved.c).
+ * of one that is older than the newest, a task that loses what it had of it makes those containers go back everywhere to the
+ * newest one, as its parts are (starts_moved.c).
  */
 #ifndef PSD_DIRECTORY_STARTS_H
 #define PSD_DIRECTORY_STARTS_H
@@ -32,7 +32,7 @@ enum psd_starts_phase {
 struct psd_starts_held {
     /* volatile: */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    uint64_t start, next; /* as of psd_container */
+    uint64_t start, next, moved; /* as of psd_container */
 };
 
 /* A part of a checkpoint that lies beside the directory of a task. */
@@ -62,7 +62,7 @@ struct psd_starts_peer {
     /* volatile: */
     struct psd_starts_offer *offers;
     size_t offer_count, offer_capacity;
-    uint64_t moved;               /* as of psd_start; of our own that one counts */
+    uint64_t moved;               /* as of psd_store; of our own that one counts */
     uint64_t elsewhere;           /* checkpoint of which another task has placed what this one had written; 0: none */
     struct psd_starts_held *held; /* containers that have something there */
     size_t held_count, held_capacity;
@@ -78,7 +78,8 @@ struct psd_starts {
     uint64_t number, start; /* of the checkpoint that is loaded; tells this start from others */
     uint64_t begun_ms;      /* LOADING, PLACING: when this start, or restore, began */
     bool total;             /* nothing lived */
-    bool adopts;            /* some load what others have written: all do, and it goes back everywhere */
+    bool adopts;            /* all load, because of has_others or strays */
+    bool has_others;        /* psd_starts_has_others(): it goes back everywhere */
     ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
     bool look;              /* at the end of this event */
     bool looks;             /* the names are gone through in slices, from names_cursor on; a decision follows */
@@ -103,7 +104,8 @@ struct psd_starts {
     uint64_t kept, kept_until_ms;
     bool by_ask;  /* this start was begun by CHECKPOINT_RESTORE */
     bool spreads; /* the values that are loaded are dealt over all tasks */
-    /* LOADING, PLACING: what lives does not lie where the parts of the checkpoint lie, so everything goes back */
+    /* LOADING, PLACING: something that lives does not lie where the parts of the checkpoint lie, or is of another history: the
+     * containers of which that is so go back everywhere */
     bool strays;
     struct psi_err why;              /* LOADING: why a task cannot load */
     struct psd_start_list by_rounds; /* containers whose values rounds may have made: they are of one round everywhere */
@@ -190,8 +192,8 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
 /** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer, or by its writer while
  * another one has what is in it. */
 bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint *c);
-/** psd_starts_has_others() holds, or something of the checkpoint lives elsewhere since. Then all tasks load it, and everything
- * goes back everywhere. */
+/** psd_starts_has_others() holds, and everything goes back everywhere; or something of the checkpoint lives elsewhere since, or
+ * is of another history, and each container of which that is so goes back everywhere. All tasks load it in both cases. */
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
 /** It is about to be placed: whose parts another task has from now on, and who has its own again. */
 void psd_starts_note_elsewhere(struct psd_task *t);
@@ -224,6 +226,9 @@ bool psd_starts_name_rest(struct psd_task *t);
 /* ---- starts_moved.c ---- */
 /** Checkpoints up to this number have what lives on some task elsewhere; 0: none has. */
 uint64_t psd_starts_moved_most(const struct psd_task *t);
+/** That is so, or may be so, of this container and of the checkpoint with this number: some task says it, or the container lives
+ * nowhere. */
+bool psd_starts_is_moved(const struct psd_task *t, const char *container, uint64_t number);
 /** What is loaded goes back everywhere, and lies elsewhere in the newest checkpoint, or is of another history than that one. */
 bool psd_starts_moves(const struct psd_task *t);
 /** Nothing was saved since such a one was placed, and some task has lost what it had of it. */

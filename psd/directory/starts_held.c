@@ -24,7 +24,8 @@ static void held_begin(const struct psd_task *t, struct psd_starts_peer *of)
     psi_map_init(&of->held_places, t->store.map_seed);
 }
 
-static ps_status held_add(struct psd_starts_peer *of, const char *container, uint64_t start, uint64_t next, struct psi_err *err)
+static ps_status held_add(struct psd_starts_peer *of, const char *container, const struct psd_starts_held *as,
+                          struct psi_err *err)
 {
     struct psd_starts_held *h = psd_starts_find_held(of, container);
     if (h == NULL) {
@@ -37,8 +38,9 @@ static ps_status held_add(struct psd_starts_peer *of, const char *container, uin
         h = &of->held[of->held_count++];
         memcpy(h->container, container, strlen(container) + 1);
     }
-    h->start = start;
-    h->next = next;
+    h->start = as->start;
+    h->next = as->next;
+    h->moved = as->moved;
     return PS_OK;
 }
 
@@ -70,7 +72,11 @@ ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, con
         return PS_OK;
     }
     ps_status st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item->container, container, err);
-    return st == PS_OK ? held_add(&t->starts->peers[p->index], container, item->start, item->next, err) : st;
+    struct psd_starts_peer *of = &t->starts->peers[p->index];
+    /* an older psd says it of all that it has, and not of each container */
+    struct psd_starts_held as = {
+        .start = item->start, .next = item->next, .moved = item->moved == 0 ? of->moved : item->moved - 1};
+    return st == PS_OK ? held_add(of, container, &as, err) : st;
 }
 
 ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
@@ -83,7 +89,7 @@ ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psd_container_count(c) > 0) {
-            st = held_add(of, c->name, c->start, c->next, err);
+            st = held_add(of, c->name, &(struct psd_starts_held){.start = c->start, .next = c->next, .moved = c->moved}, err);
         }
     }
     return st;
@@ -96,7 +102,7 @@ static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct 
     struct psd_starts_peer *of = &t->starts->peers[n->owner];
     ps_status st = PS_OK;
     if (!p->self && n->life != 0 && n->life == p->life && psd_starts_find_held(of, n->container) == NULL) {
-        st = held_add(of, n->container, 0, 0, err);
+        st = held_add(of, n->container, &(struct psd_starts_held){.moved = of->moved}, err);
     }
     return st == PS_OK && n->by_rounds ? psd_start_list_put(t, &t->starts->by_rounds, n->container, 0, err) : st;
 }
@@ -135,8 +141,10 @@ static bool follows(const struct psd_task *t)
 void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *container)
 {
     struct psi_err err;
-    if (follows(t) && !p->self && psd_starts_find_held(&t->starts->peers[p->index], container) == NULL) {
-        t->starts->unlisted = held_add(&t->starts->peers[p->index], container, 0, 0, &err) != PS_OK || t->starts->unlisted;
+    struct psd_starts_peer *of = follows(t) && !p->self ? &t->starts->peers[p->index] : NULL;
+    if (of != NULL && psd_starts_find_held(of, container) == NULL) {
+        const struct psd_starts_held as = {.moved = of->moved};
+        t->starts->unlisted = held_add(of, container, &as, &err) != PS_OK || t->starts->unlisted;
     }
 }
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What was dealt anew over all tasks, or is of an older checkpoint than the newest, and is not saved so yet: no task's part of
- * the newest one is what it has. Each task says up to which number that is so (psd_start.moved); one that does not, beside others
- * that do, has lost what it had of it.
+ * the newest one is what it has. Each task says up to which number that is so (psd_store.moved); one that does not, beside others
+ * that do, has lost what it had of it. Each task says the same of each container: a container that a restore of others left alone
+ * is still of the newest checkpoint's history, and is not to go back with them.
  */
 #include "saves.h"
 #include "starts.h"
@@ -10,8 +11,7 @@
 /* As psd_starts_moved_most(), of p alone. */
 static uint64_t moved_on(const struct psd_task *t, const struct psd_peer *p)
 {
-    uint64_t own = t->start == NULL ? 0 : t->start->moved;
-    return !p->own_job ? 0 : p->self ? own : t->starts->peers[p->index].moved;
+    return !p->own_job ? 0 : p->self ? t->store.moved : t->starts->peers[p->index].moved;
 }
 
 uint64_t psd_starts_moved_most(const struct psd_task *t)
@@ -22,6 +22,20 @@ uint64_t psd_starts_moved_most(const struct psd_task *t)
         most = moved > most ? moved : most;
     }
     return most;
+}
+
+bool psd_starts_is_moved(const struct psd_task *t, const char *container, uint64_t number)
+{
+    if (psd_starts_living(t, container) == NULL) {
+        return true; /* who is lost may have had all of it, and its parts in that checkpoint may be those of tasks that live */
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        if (t->peers[i].own_job && h != NULL && h->moved >= number) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* 0: there is none. */

@@ -478,6 +478,7 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
 {
     struct placing p = {.task = t, .number = what->number, .of = of};
     const struct psd_placed how = {.checkpoint = what->number,
+                                   .moved = what->moved,
                                    .start = what->start,
                                    .wants = wants,
                                    .leaves_out = leaves_out,
@@ -523,7 +524,7 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
         s->sent_away = 0;
     }
     if (st == PS_OK && what->number != 0) {
-        s->moved = what->moved;
+        t->store.moved = what->moved;
     }
     psd_start_drop(t);
     return st;
@@ -754,15 +755,15 @@ void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
     }
     item.has_start = true;
     item.start.waits = t->peers[t->self].waits;
-    item.start.moved = t->start->moved;
+    item.start.moved = t->store.moved;
     psd_list_add(l, &ps_v1_ListItem_msg, &item);
     item.start.waits = false;
-    item.start.moved = 0;
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         if (psd_container_count(c) > 0) {
             item.start.start = c->start;
             item.start.next = c->next;
+            item.start.moved = c->moved + 1;
             PSI_IGNORE(PSI_BYTES_SET(item.start.container, c->name)); /* fits: checked name */
             psd_list_add(l, &ps_v1_ListItem_msg, &item);
         }

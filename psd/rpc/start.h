@@ -47,7 +47,6 @@ struct psd_start {
     char why[512];      /* ... and no checkpoint that the directory may load is there; "": that is not decided */
     bool alone;         /* directory: nothing lived anywhere when it was decided what is loaded */
     uint64_t placed;    /* so many times something of a checkpoint has come to live here */
-    uint64_t moved;     /* checkpoints up to this number have what lives here elsewhere; 0: none has */
     uint32_t sent_away; /* clients, since it waits */
     /* volatile: a load */
     uint64_t number;          /* of the checkpoint; 0: none is under way, or beside */

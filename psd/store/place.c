@@ -169,6 +169,7 @@ static void note_placed(const struct placing *p, struct psd_container *to)
     uint64_t inner = 0;
     bool trained = false;
     to->next = 0;
+    to->moved = p->how->moved;
     PSI_IGNORE(p->how->wants(p->how->ctx, to->name, &to->start, &trained)); /* cannot fail: the container moves */
     for (struct psd_variable *v = next_in(to, &inner); v != NULL; v = next_in(to, &inner)) {
         v->checkpoint = v->initialised ? p->how->checkpoint : 0;

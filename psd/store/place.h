@@ -17,6 +17,7 @@ struct psd_task;
 struct psd_placed {
     /* volatile: */
     uint64_t checkpoint; /* the number of what was loaded */
+    uint64_t moved;      /* psd_container.moved of what is placed */
     uint64_t start;      /* this one; what another start has placed elsewhere was trained since */
     /* does this container move, by which start (psd_container.start), and did some task train something in it before the cut */
     bool (*wants)(void *ctx, const char *container, uint64_t *out_start, bool *out_trained);

@@ -375,6 +375,7 @@ void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t in
 {
     c->incarnation = incarnation;
     c->number = psi_map_count(&s->containers); /* none is ever removed */
+    c->moved = s->moved;
     ps_status st = psi_map_put(&s->containers, c->name, strlen(c->name), c, NULL, NULL);
     PSI_ASSERT(st == PS_OK); /* reserved */
     psd_store_count(s, PSD_MEMORY_CONTAINERS, PSD_CONTAINER_BYTES);

@@ -97,8 +97,10 @@ struct psd_container {
     double rate;
     uint64_t rate_cut; /* serial of the cut that was being made when `rate` came into force: it has what there was before; 0:
                           there was none */
-    bool emptying;     /* a reset drops its variables in slices: nobody finds them any more (psd_variable_is_gone()) */
-    bool by_rounds;    /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
+    /* checkpoints up to this number have other things in this container, or have them elsewhere; 0: none has */
+    uint64_t moved;
+    bool emptying;           /* a reset drops its variables in slices: nobody finds them any more (psd_variable_is_gone()) */
+    bool by_rounds;          /* a group of PSD_SYNC_ROUNDS was set since it was made, loaded or reset */
     uint64_t ages[PSD_AGES]; /* pushes by how many versions their variable was ahead of the values that they came from */
 };
 
@@ -140,6 +142,8 @@ struct psd_store {
                                 and calls too */
     bool budget_lowered;     /* below what was promised then */
     struct psi_list free_attempts;
+    /* psd_container.moved of containers that are made from now on; 0 where no container has such a number */
+    uint64_t moved;
     uint64_t changes;    /* count of changes that make a checkpoint differ (commit.c) */
     uint64_t cut_serial; /* of the last cut */
     struct psd_cut *cut; /* that goes; NULL: none does, as the next */

@@ -234,3 +234,62 @@ TEST(test_lost_while_it_reads)
     assert_in(s, "b", 2);
     assert_both(s, 2, 2);
 }
+
+/* Container a, of task 0, goes back, and values were assigned since the newest checkpoint. */
+static struct st *restored_and_not_saved(void)
+{
+    static const char *const a[] = {"a"};
+    struct st *s = with_others();
+    assert_int_equal(save(s), 2);
+    set(s, 3);
+    set_in(s, "b", 3);
+    s->sv->t[0]->core->saves->again_ms = UINT64_MAX; /* no checkpoint begins */
+    ask_some(s, &(ps_v1_SavedNameItem){.number = 1}, a, 1);
+    sv_run(s->sv);
+    assert_in(s, "a", 1);
+    assert_in(s, "b", 3);
+    assert_both(s, 3, 3);
+    return s;
+}
+
+/* Task 1 is lost before the checkpoint of that is made. Container a, which is of another history than the newest checkpoint, goes
+ * back to that one. Task 0 keeps what it has of the others. */
+TEST(test_lost_before_it_is_saved)
+{
+    struct st *s = restored_and_not_saved();
+    lose(s, 1);
+    struct fc_reply r = fc_take(&s->sv->c, NULL);
+    assert_reply(r, PS_UNAVAILABLE, "checkpoint 2");
+    assert_int_equal(r.applied, PS_MAYBE_PARTLY_APPLIED); /* a was restored, and is not saved so */
+    assert_in(s, "a", 2);
+    assert_in(s, "b", 3);
+    assert_both(s, 3, 2);
+}
+
+/* The directory is lost, with all that there was of a and b: the next one hears from task 1 that its container is not concerned.
+ */
+TEST(test_directory_lost_before_it_is_saved)
+{
+    struct st *s = restored_and_not_saved();
+    lose(s, 0);
+    assert_in(s, "a", 2);
+    assert_in(s, "b", 2);
+    assert_both(s, 2, 3);
+}
+
+/* A container that is made between the restore and the loss: no checkpoint has it, and it stays. */
+TEST(test_made_before_it_is_saved)
+{
+    struct st *s = restored_and_not_saved();
+    ps_v1_CreateItem x;
+    fc_create_item(&x, "x", PS_F32, N, ps_sgd(0.1));
+    PSI_BYTES_SET(x.container, "c");
+    PSI_BYTES_SET(x.job, "ps");
+    x.pinned = true;
+    assert_int_equal(fc_create(&s->sv->c, &x, NULL), PS_OK);
+    set_in(s, "c", 4);
+    lose(s, 1);
+    assert_reply(fc_take(&s->sv->c, NULL), PS_UNAVAILABLE, "checkpoint 2");
+    assert_in(s, "a", 2);
+    assert_in(s, "c", 4);
+}

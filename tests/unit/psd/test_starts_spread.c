@@ -127,7 +127,7 @@ TEST(test_spread)
     assert_all(s, 1);
     spread(s, 1, PS_OK, ""); /* of an older one: it is read by the same ways */
     assert_all(s, 1);
-    assert_true(s->sv->t[1]->core->start->moved >= 2);
+    assert_true(s->sv->t[1]->core->store.moved >= 2);
     assert_false(psd_source_is_open(s->sv->t[1]->core));
     assert_int_equal(psi_map_count(&s->sv->t[0]->core->records), 1); /* who reads says goodbye */
 }
@@ -152,7 +152,7 @@ TEST(test_spread_and_lost)
         connect_anew(s);
         assert_true(has(s, 0) == 3 && has(s, 1) == 0);
         assert_all(s, 1);
-        assert_int_equal(s->sv->t[0]->core->start->moved, 0);
+        assert_int_equal(s->sv->t[0]->core->store.moved, 0);
         s->sv->t[0]->core->saves->again_ms = 0;
         assert_int_not_equal(save(s), 0);
         sv_end(s->sv);
