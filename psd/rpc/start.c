@@ -524,7 +524,7 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
         s->sent_away = 0;
     }
     if (st == PS_OK && what->number != 0) {
-        t->store.moved = what->moved;
+        psd_place_moved(t, what->moved);
     }
     psd_start_drop(t);
     return st;

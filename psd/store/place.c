@@ -237,3 +237,8 @@ ps_status psd_place_join(struct psd_task *to, struct psd_task *from, uint64_t (*
     const struct placing p = {.to = to, .from = from, .how = &how};
     return move_all(&p, NULL, err);
 }
+
+void psd_place_moved(struct psd_task *t, uint64_t moved)
+{
+    t->store.moved = moved;
+}

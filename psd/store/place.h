@@ -37,4 +37,7 @@ ps_status psd_place(struct psd_task *to, struct psd_task *from, const struct psd
 ps_status psd_place_join(struct psd_task *to, struct psd_task *from, uint64_t (*random)(void *ctx), void *ctx,
                          struct psi_err *err) PSI_MUST;
 
+/** psd_container.moved of containers that t makes from now on. */
+void psd_place_moved(struct psd_task *t, uint64_t moved);
+
 #endif
