@@ -452,7 +452,10 @@ static ps_status check_record(const struct psd_task *t, const char *container, s
         }
     }
     if (reset == NULL && kept >= PSD_RESETS_MAX) {
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "reset of container '%s': there are %u resets that tasks still miss",
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED,
+                        "reset of container '%s': there are %u resets that tasks still miss, the most that the directory keeps: "
+                        "start the tasks that are "
+                        "down, psctl status names them",
                         container, kept);
     }
     return PS_OK;

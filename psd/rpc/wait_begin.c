@@ -16,8 +16,11 @@ static struct psd_wait *wait_new(struct psd_task *t, struct psd_record *record, 
 {
     uint32_t count = psi_u64_map_count(&record->waits);
     if (count >= PS_WAITS_PER_SESSION_MAX) {
-        PSI_IGNORE(psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
-                               "%s: this session already has %u waiting requests", t->name, count)); /* the caller sees NULL */
+        PSI_IGNORE(
+            psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                        "%s: this session already has %u waiting requests, the most that a task keeps of one session: end one of "
+                        "them, or use another session",
+                        t->name, count)); /* the caller sees NULL */
         return NULL;
     }
     struct psd_wait *w = psd_wait_reserve(t) && psd_room(t, PSD_ROOM_LISTS, PSD_WAIT_BYTES) ? psd_wait_new(t) : NULL;

@@ -92,6 +92,11 @@ TEST(test_resets)
         assert_int_equal(psd_reset_check(t, name_of(i), &err), i < PSD_RESETS_MAX ? PS_UNAVAILABLE : PS_OK);
     }
     count_ends();
+    assert_reply(fc_reset(&cl->c, 50, "more"), PS_RESOURCE_EXHAUSTED,
+                 "there are 1024 resets that tasks still miss, the most that the directory keeps: start the tasks that are down");
+    struct psd_change over = {.kind = PSD_CHANGE_RESET_END, .reset = {.container = name_of(0)}};
+    psd_commit(t, &over);
+    assert_applied(fc_reset(&cl->c, 51, "more"));
 }
 
 static void names_of_many_containers(struct psd_task *t)

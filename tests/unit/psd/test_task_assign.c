@@ -565,8 +565,10 @@ TEST(test_collected_lists_and_their_cap)
         assert_int_equal(fc_wait(&e->c, 1000 + i, v.handle, v.creation, 1, 0).status, FC_NONE);
     }
     struct fc_reply r = fc_wait(&e->c, 5000, v.handle, v.creation, 1, 0);
-    assert_reply(r, PS_RESOURCE_EXHAUSTED, "waiting");
+    assert_reply(r, PS_RESOURCE_EXHAUSTED,
+                 "already has 1024 waiting requests, the most that a task keeps of one session: end one of them");
     assert_int_not_equal(r.retry_after_ms, 0);
     fc_ack(&e->c, 1003); /* given up */
     assert_int_equal(fc_wait(&e->c, 5001, v.handle, v.creation, 1, 0).status, FC_NONE);
+    assert_reply(fc_wait(&e->c, 5002, v.handle, v.creation, 1, 0), PS_RESOURCE_EXHAUSTED, "already has 1024 waiting requests");
 }
