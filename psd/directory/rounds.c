@@ -485,6 +485,19 @@ static ps_status check_options(const struct psd_group *g, const ps_v1_SyncOption
     return st;
 }
 
+/* Some member of the group is of this session's task. A process that begins again goes on in that place, also of a full group. */
+static bool has_place(const struct psd_group *g, const struct psd_record *record)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_group_member *m = member_at(it);
+        if (!m->gone && m->task == record->task && strcmp(m->job, record->job) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_request *r, struct psi_err *err)
 {
     ps_v1_Join m;
@@ -502,9 +515,12 @@ static ps_status join(struct psd_task *t, struct psd_wait *w, const struct psd_r
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s has no place in rounds",
                         record->job[0] == '\0' ? "a session without job and task" : "an evaluator, which trains nothing,");
     }
-    if (g->member_count >= PS_MEMBERS_MAX) {
-        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "rounds of container '%s': at most %d members",
-                           g->container, PS_MEMBERS_MAX);
+    uint32_t most = has_place(g, record) ? 2 * PS_MEMBERS_MAX : PS_MEMBERS_MAX; /* as many as an owner may list */
+    if (g->member_count >= most) {
+        return psi_fail_as(
+            err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+            "rounds of container '%s': at most %d members: one more can join when one leaves, or is given up as lost",
+            g->container, PS_MEMBERS_MAX);
     }
     w->deadline_ms = psd_wait_deadline(t, m.timeout_ms);
     struct psd_group_member *member =

@@ -273,8 +273,10 @@ ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64
     }
     const struct psd_member *before = psd_member_at(g, m->job, m->task);
     if (before == NULL && g->member_count >= PS_MEMBERS_MAX) {
-        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "rounds of container '%s': at most %d members",
-                           container, PS_MEMBERS_MAX);
+        return psi_fail_as(
+            err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+            "rounds of container '%s': at most %d members: one more can join when one leaves, or is given up as lost", container,
+            PS_MEMBERS_MAX);
     }
     if (before == NULL) {
         PSI_IGNORE(psd_room(t, PSD_ROOM_MEMORY, psd_member_memory_bytes(g))); /* psd_change_reserve() says what is missing */

@@ -22,14 +22,19 @@ static uint64_t value_u64(const struct fc_reply *r)
     return result.taken == 1 ? result.round : 0;
 }
 
-static void connect_worker(struct rd *r, struct worker *w, uint32_t i)
+static void connect_with(struct rd *r, struct worker *w, uint32_t task, uint32_t session)
 {
     fc_init(&w->d, r->cl->ps0, 1);
     fc_init(&w->o, r->cl->ps1, 1);
-    memcpy(w->d.session, &(uint32_t){i + 1000}, sizeof(uint32_t));
-    memcpy(w->o.session, &(uint32_t){i + 1000}, sizeof(uint32_t));
-    connect_as(&w->d, i);
-    connect_as(&w->o, i);
+    memcpy(w->d.session, &session, sizeof(session));
+    memcpy(w->o.session, &session, sizeof(session));
+    connect_as(&w->d, task);
+    connect_as(&w->o, task);
+}
+
+static void connect_worker(struct rd *r, struct worker *w, uint32_t i)
+{
+    connect_with(r, w, i, i + 1000);
 }
 
 static struct fc_reply join_worker(const struct rd *r, struct worker *w)
@@ -63,6 +68,25 @@ static struct fc_reply step_worker(struct worker *w)
     return ask_container(&w->d, PS_OP_STEP, w->d.next_id++, &ps_v1_Step_msg, &m);
 }
 
+static void leave_worker(struct worker *w, bool finished)
+{
+    ps_v1_Leave m = {.member = w->id, .finished = finished};
+    assert_applied(ask_container(&w->d, PS_OP_LEAVE, w->d.next_id++, &ps_v1_Leave_msg, &m));
+}
+
+/* The worker of this task is another process from now on, and joins. */
+static void begin_again(struct rd *r, struct worker *w, uint32_t task)
+{
+    connect_with(r, w, task, task + 10000);
+    assert_applied(join_worker(r, w));
+    w->round = 1;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &group(r)->members) {
+        const struct psd_group_member *m = PSI_CONTAINER_OF(it, struct psd_group_member, link);
+        w->id = m->task == task && !m->gone && !m->vacant ? m->id : w->id;
+    }
+}
+
 TEST(test_as_many_as_there_may_be)
 {
     struct rd *r = rd_new_away();
@@ -81,6 +105,10 @@ TEST(test_as_many_as_there_may_be)
         all[WORKERS - 1 - m->task].id = m->id;
     }
     connect_worker(r, &all[WORKERS], WORKERS);
+    assert_reply(join_worker(r, &all[WORKERS]), PS_RESOURCE_EXHAUSTED,
+                 "at most 1024 members: one more can join when one leaves, or is given up as lost");
+    leave_worker(&all[0], false);
+    begin_again(r, &all[0], WORKERS - 1); /* its place is kept for it */
     assert_reply(join_worker(r, &all[WORKERS]), PS_RESOURCE_EXHAUSTED, "at most 1024 members");
     for (uint64_t round = 1; round <= 2; round++) {
         for (uint32_t i = 0; i < WORKERS; i++) {
@@ -104,8 +132,7 @@ TEST(test_as_many_as_there_may_be)
         assert_away(r, -(float)round, (int64_t)round);
     }
     for (uint32_t i = 0; i < WORKERS; i++) {
-        ps_v1_Leave m = {.member = all[i].id, .finished = true};
-        assert_applied(ask_container(&all[i].d, PS_OP_LEAVE, all[i].d.next_id++, &ps_v1_Leave_msg, &m));
+        leave_worker(&all[i], true);
     }
     assert_int_equal(group(r)->member_count, 0);
     assert_int_equal(psd_rounds_here(r->cl->ps1->core, PSI_CONTAINER_DEFAULT)->member_count, 0);
