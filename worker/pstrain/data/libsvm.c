@@ -505,7 +505,10 @@ static int set_places(const struct reading *all, int64_t train_rows, const char 
 static void *smaller(void *block, size_t bytes)
 {
     void *less = realloc(block, bytes);
-    return less != NULL ? less : block;
+    if (less == NULL) {
+        return block;
+    }
+    return less;
 }
 
 /* What was made larger than needed. */
