@@ -324,7 +324,7 @@ class End(Monitored):
     def test_an_evaluator_without_a_cluster_or_a_model(self):
         p = self.start("--job_name", "evaluator", "--worker_hosts", "127.0.0.1:1")
         self.assertEqual(p.end(), 2)
-        self.assertIn("the cluster has no ps tasks", p.text("err"))
+        self.assertIn("--ps_hosts is not given, there are no ps tasks: where are they?", p.text("err"))
         self.start_psd()
         p = self.start(*self.hosts, "--job_name", "evaluator")
         self.status_says(r"2 of 2 up")

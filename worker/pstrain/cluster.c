@@ -129,9 +129,12 @@ static const char *indices_text(const ps_cluster_spec *spec, const char *job, ch
 /* The job is not there, or has no tasks. */
 static int no_tasks(const struct flags *f, const struct source *s, const char *job, const char *why, char *err)
 {
+    char flag[32];
+    (void)snprintf(flag, sizeof(flag), "%s_hosts", job); /* fits: ps or worker */
     return s->tf_config                ? cli_error(err, "TF_CONFIG: its cluster has no %s tasks: %s", job, why)
            : flags_given(f, "cluster") ? cli_error(err, "--cluster has no %s tasks: %s", job, why)
-                                       : cli_error(err, "--%s_hosts is empty, there are no %s tasks: %s", job, job, why);
+                                       : cli_error(err, "--%s is %s, there are no %s tasks: %s", flag,
+                                                   flags_given(f, flag) ? "empty" : "not given", job, why);
 }
 
 static int check_task(const struct flags *f, const struct source *s, const char *job, int64_t index, char *err)

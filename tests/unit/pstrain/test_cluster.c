@@ -161,8 +161,8 @@ TEST(test_refusals)
     refused("--job_name is empty: it must be one of ps, worker, evaluator", "a:1", "b:1", "", NULL, NULL);
     refused("--job_name 'wrker' is unknown: it must be one of ps, worker, evaluator", "a:1", "b:1", "wrker", NULL, NULL);
     refused("must be one of ps, worker, chief, evaluator", NULL, NULL, "master", NULL, config("{}"));
-    refused("--ps_hosts is empty", NULL, "b:1", "worker", NULL, NULL);
-    refused("--worker_hosts is empty", "a:1", NULL, "worker", NULL, NULL);
+    refused("--ps_hosts is not given", NULL, "b:1", "worker", NULL, NULL);
+    refused("--worker_hosts is not given", "a:1", NULL, "worker", NULL, NULL);
     refused("--task_index 1: job worker has 1 task, 0 to 0", "a:1", "b:1", "worker", "1", NULL);
     refused("--ps_hosts: /job:ps/task:1: address '': the host is empty", "a:1,", "b:1", "ps", NULL, NULL);
     refused("--worker_hosts: /job:worker/task:0: address 'b:1;ps=c:1'", "a:1", "b:1;ps=c:1", "worker", NULL, NULL);
