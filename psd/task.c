@@ -566,6 +566,9 @@ void psd_task_free(struct psd_task *t)
     }
     psd_cut_end(t);
     t->consume = NULL; /* that a process ends changes nothing of what it remembers */
+    if (t->start != NULL) {
+        psd_source_init(&t->start->source); /* its connection ends below; a start that fails there would let go of the link */
+    }
     struct psi_list *it = NULL;
     while ((it = psi_list_first(&t->conns)) != NULL) { /* with one others may end */
         struct psi_link *link = PSI_CONTAINER_OF(it, struct psd_conn, all)->link;
