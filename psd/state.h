@@ -114,12 +114,14 @@ struct psd_peer {
     struct psd_conn *conn;
     struct psi_list asks;                /* struct psd_ask, sent on the current connection */
     uint64_t conflict_ms, conflict_life; /* when that one came last, and who it is */
-    /* directory, rpc/job.c: a session of it has trained; the last such has said that the job is done; which one */
-    bool trained, done;
-    uint8_t done_session[16], newest_session[16];      /* ... and the last one that it began */
-    char newest_container[PS_CONTAINER_BYTES_MAX + 1]; /* ... the default container of newest_session */
-    bool done_older;   /* ... an older process of it has said so, which counts when the newest one is gone */
-    bool counts_older; /* ... and does, until that one is heard again */
+    /* directory, rpc/job.c: */
+    bool trained;               /* a session of the task has trained */
+    bool done;                  /* the last session of the task that trained has said that the job is done */
+    uint8_t done_session[16];   /* the session that said so */
+    uint8_t newest_session[16]; /* the last session that the task began */
+    char newest_container[PS_CONTAINER_BYTES_MAX + 1]; /* the default container of newest_session */
+    bool done_older;   /* an older process of the task has said that the job is done. It counts when the newest process is gone */
+    bool counts_older; /* done_older counts now, until the newest process is heard again */
     bool told_done;    /* directory: it knows that the job is done */
 };
 

@@ -50,8 +50,8 @@ static bool trains(const struct psd_task *t, const struct psd_record *r)
     return trainer && !r->done && r->lease_until_ms > t->now_ms;
 }
 
-/* ... and what is known of a trainer that the cluster lists does not speak for it: the cluster does not list its task, or another
- * program's session was the last to begin as that one. */
+/* The session trains, and no listed trainer's record (struct psd_peer) stands for it: the cluster does not list its task, or a
+ * session of another program was the last one that began as that task. */
 static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
 {
     const struct psd_peer *p = psd_peer_find(t, r->job, r->task);

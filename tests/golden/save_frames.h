@@ -232,7 +232,7 @@ static inline void task_reset_by(struct wire *out)
 {
     ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(m.container, "localhost"));    /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(m.by, "psctl@testhost:4711")); /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(m.by, "psctl@testhost:4711")); /* fits */
     m.bar = 12;
     list_frame(out, PS_OP_TASK_RESET, 0, 93, &ps_v1_ContainerItem_msg, &m, sizeof(m), 1);
 }

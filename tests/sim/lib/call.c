@@ -286,8 +286,8 @@ static void prepare_other(struct sim *s, struct sim_call *call)
         break;
     }
     req->task = some_task(s, call->program);
-    PSI_IGNORE(sim_admin_prepare(s, call)); /* kinds of its own */
-    sim_saves_prepare(s, call);             /* likewise */
+    PSI_IGNORE(sim_admin_prepare(s, call)); /* calls of administration only */
+    sim_saves_prepare(s, call);             /* calls about checkpoints only */
     if (call->dst != NULL) {
         req->dst = call->dst;
         req->bytes = call->bytes;

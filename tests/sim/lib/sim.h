@@ -108,7 +108,7 @@ struct sim_knobs {
     bool beside;         /* ... beside another profile than the races: back.c looks, and optimizers have slots */
     const char *recover; /* ... and who goes back to the cut where one does; NULL: as ever */
     uint32_t save_in;    /* ... and at one tick of the directory in n a checkpoint is wanted */
-    bool asks;           /* ... and clients ask for checkpoints and go back to some, saves.c */
+    bool asks;           /* disks: clients ask for checkpoints, and for restores of some, saves.c */
     bool shares;         /* QUEUES: a work queue instead of the two others */
     bool sums;           /* QUEUES: an accumulator instead */
     bool imports; /* some sessions of chiefs give registers their values and end, as psctl import does; some end in between */
@@ -357,7 +357,7 @@ struct sim_call {
     /* administration */
     struct psi_setting setting;  /* CONFIG_SET */
     struct psi_saved_name saved; /* CHECKPOINT_RESTORE */
-    const char *container;       /* ... of these, if it is not of all */
+    const char *container;       /* CHECKPOINT_RESTORE: of this one alone, where saved.container_count is 1 */
     struct psi_barrier barrier;
     char limit[16];
     uint32_t task_life; /* of the task that is asked when it began, 0: not known which */
@@ -711,7 +711,7 @@ struct sim_options {
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
     bool disks;           /* each task has a disk, disks.c */
     bool beside;          /* ... and what comes back of it is compared with what was there, back.c; not with twins */
-    bool asks;            /* ... and clients ask for checkpoints, saves.c */
+    bool asks;            /* disks: clients ask for checkpoints, saves.c */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
@@ -726,11 +726,11 @@ struct sim_summary {
     uint64_t unchanged;                           /* not made, for nothing was new */
     uint64_t saves_ok, restores_ok, saves_failed; /* asked for by clients */
     uint64_t came_back;                           /* variables, out of one */
-    uint64_t back_slots;                          /* ... with slots */
+    uint64_t back_slots;                          /* of these variables, the ones with slots */
     uint64_t back_elements;                       /* elements of queues */
     uint64_t fewer;                               /* clusters that began again with fewer tasks: 0 or 1 */
-    uint64_t spread;                              /* ... and dealt what was saved over all of them */
-    uint64_t older;                               /* ... and once took an older one than the newest */
+    uint64_t spread;                              /* of these clusters, the ones that dealt what was saved over all tasks */
+    uint64_t older; /* of these clusters, the ones that once took an older checkpoint than the newest */
     uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */

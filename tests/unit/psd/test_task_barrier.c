@@ -10,8 +10,8 @@ static struct fc *connect_in(struct fc *c, const char *container, const char *jo
     fc_hello_default(c, &hello);
     PSI_IGNORE(PSI_BYTES_SET(hello.m.container, container)); /* fits */
     PSI_IGNORE(PSI_BYTES_SET(hello.m.job, job));             /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.host, "here"));         /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(hello.m.program, "trainer"));   /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.host, "here"));         /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.program, "trainer"));   /* fits */
     hello.m.task = task;
     hello.m.pid = 4000 + task;
     assert_int_equal(fc_hello(c, &hello), PS_OK);
@@ -48,7 +48,7 @@ static struct fc_reply arrive_within(struct fc *c, uint64_t id, const char *cont
     size_t bytes = 0;
     assert_int_equal(psi_msg_encode(&ps_v1_Barrier_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
     PSI_IGNORE(PSI_BYTES_SET(item.container, container)); /* fits */
-    PSI_IGNORE(PSI_BYTES_SET(item.name, name));           /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(item.name, name));           /* fits */
     wire_init(&body);
     wire_item(&body, &ps_v1_NameItem_msg, &item);
     struct fc_reply r = fc_call(c, PS_OP_BARRIER, 0, id, 0, meta, psi_pad8((uint32_t)bytes), &body);

@@ -117,7 +117,7 @@ TEST(test_a_directory_that_has_forgotten_the_reset)
     work(cl, cl->ps1);
     cl_restart_directory(cl);
     PSI_IGNORE(cl_join(cl, cl->ps1)); /* its end is of no use here */
-    PSI_IGNORE(cl_join(cl, cl->w0));  /* likewise */
+    PSI_IGNORE(cl_join(cl, cl->w0));  /* its end is of no use here */
     work(cl, cl->ps1);                /* its list, and a slice */
     assert_int_equal(names_at(cl), 0);
     assert_int_not_equal(variables_at(cl->ps1), 0);

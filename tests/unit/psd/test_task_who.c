@@ -75,7 +75,7 @@ TEST(test_what_is_asked_of_one_task)
     assert_true(says_who(cl->ps0, "rate_set", WHO));
     PSI_IGNORE(fc_list(c, PS_OP_STOP, NULL, NULL, NULL)); /* the log is looked at */
     assert_true(says_who(cl->ps0, "stop_asked", WHO));
-    PSI_IGNORE(fc_delete(c, 70, "v")); /* likewise */
+    PSI_IGNORE(fc_delete(c, 70, "v")); /* the log is looked at */
     assert_true(says_who(cl->ps0, "delete_asked", WHO) && says_who(cl->ps0, "delete_asked", "var=v"));
     shell_log_clear(cl->ps0);
     assert_reply(fc_delete(c, 71, "v"), PS_NOT_FOUND, "no variable");
@@ -106,10 +106,10 @@ TEST(test_checkpoints)
     assert_true(says_who(sv->t[0], "checkpoint_asked", WHO) && shell_logged(sv->t[0], "checkpoint_saved checkpoint=1"));
     assert_true(says_who(sv->t[0], "assign_asked", WHO));
     assert_true(strstr(sv->t[0]->log, "assign_asked") < strstr(sv->t[0]->log, "checkpoint_asked"));
-    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_RESTORE, 1)); /* likewise */
+    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_RESTORE, 1)); /* the log is looked at */
     assert_true(says_who(sv->t[0], "restore_asked", WHO) && says_who(sv->t[0], "restore_asked", "checkpoint=1"));
     assert_true(shell_logged(sv->t[0], "checkpoint_restored"));
-    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_DELETE, 1)); /* likewise */
+    PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_DELETE, 1)); /* the log is looked at */
     assert_true(says_who(sv->t[0], "checkpoint_deleted", WHO));
     shell_log_clear(sv->t[0]);
     PSI_IGNORE(by_name(sv, c, PS_OP_CHECKPOINT_DELETE, 77)); /* refused */
