@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The model of a start onto fewer tasks: all its scenarios, then each weaker rule, which must be seen."""
+"""The model of a start onto fewer tasks: all its scenarios, then each weaker rule, which must be seen. test-timeout: 300."""
 import os
 import sys
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-timeout: 300
 """psctl: every verb against a live cluster, a half-dead one and a dead one."""
 import array
 import ast
