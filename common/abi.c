@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: the part that both sides know is copied over the defaults. Failure: a size that cannot be one, or a field that this
- * library does not know and that says something: ignoring it would do something else than what was asked for.
- */
+/* Happy path: the part that both sides know is copied over the defaults. Failure: a size that cannot be one, or a field that is
+ * set and that this library does not know: ignoring it would not do what was asked for. */
 #include "abi.h"
 
 #include <string.h>
 
-enum { STRUCT_BYTES_MAX = 4096 /* no struct of ours comes near: a size beyond it was never set */ };
+enum { STRUCT_BYTES_MAX = 4096 /* no struct of ours comes near: a larger size was never set */ };
 
 ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const char *init, struct psi_err *err)
 {

@@ -12,20 +12,18 @@
  * Take over a caller's struct, which may be of an older or a newer header than the library.
  *
  * from     begins with its struct_bytes; borrows. What the caller's header does not have keeps its default.
- * to       [to_bytes] filled with the defaults; unchanged after an error. Its own struct_bytes is to_bytes afterwards.
- * init     "ps_x_init": who should have filled `from` in, for the text.
+ * to       [to_bytes] filled with the defaults; unchanged after an error. Afterwards its own struct_bytes is to_bytes.
+ * init     "ps_x_init", the function that fills `from` in; for the error's text.
  *
  * Errors   PS_INVALID_ARGUMENT   struct_bytes is no size: it was not filled in
  *          PS_UNIMPLEMENTED      a field that only the caller's header has is not zero
  */
 PSI_MUST ps_status psi_struct_take(const void *from, void *to, size_t to_bytes, const char *init, struct psi_err *err);
 
-/**
- * Give a struct to element `index` of a caller's array whose elements have item_bytes, of an older or a newer header than the
- * library: what that does not have is left out, what only it has is zero.
- */
+/** Copy a struct to element `index` of a caller's array, whose elements have item_bytes, of an older or a newer header than the
+ * library. Fields that the caller's header lacks are left out; fields that only it has become zero. */
 void psi_struct_give(void *items, size_t item_bytes, size_t index, const void *item, size_t own_bytes);
-/** Are item_bytes the size of a struct? Errors: INVALID_ARGUMENT naming the call. */
+/** Check that item_bytes can be the size of a struct. Errors: INVALID_ARGUMENT naming the call. */
 PSI_MUST ps_status psi_struct_bytes_check(size_t item_bytes, const char *call, struct psi_err *err);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of tasks as text. Host names are checked for their characters only; the resolver has the last word. Failure: a
- * text that is none of the allowed forms; it is quoted and the reason given.
+ * Addresses of tasks as text. Host names are checked for their characters only; the resolver decides the rest.
+ * Failure: a text that has none of the allowed forms; the error quotes it and says why.
  */
 #include "cluster.h"
 
@@ -28,7 +28,7 @@ static bool is_hex(char c)
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
 }
 
-/* Why the host is not one; NULL where it is. */
+/* Why the host is wrong; NULL: it is fine. */
 static const char *host_fault(const char *p, size_t len)
 {
     if (len == 0) {
@@ -49,7 +49,7 @@ static const char *host_fault(const char *p, size_t len)
 }
 _Static_assert(PS_HOST_BYTES_MAX == 255, "host_fault names it");
 
-/* The same for what is between the brackets: hex groups, maybe a dotted tail, maybe %zone. */
+/* Why the text between the brackets is wrong; NULL: it is hex groups, maybe a dotted tail, maybe %zone. */
 static const char *ipv6_fault(const char *p, size_t len)
 {
     const char *zone = memchr(p, '%', len);
@@ -109,7 +109,7 @@ _Static_assert(PSI_UNIX_PATH_MAX == 107, "parse_unix names it");
 
 ps_status psi_address_parse_n(const char *text, size_t len, bool allow_port_zero, struct psi_address *out, struct psi_err *err)
 {
-    static const char *const schemes[] = {"psd://", "grpc://"}; /* the latter is what TensorFlow's programs write */
+    static const char *const schemes[] = {"psd://", "grpc://"}; /* grpc:// is what TensorFlow's programs write */
     static const char unix_prefix[] = "unix:";
     const char *p = text;
     size_t n = len;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: the size is within bounds, offsets rise from 0 to the number of bytes behind them. Failure: whatever else a peer
- * sends is refused before an offset is used.
- */
+/* Happy path: the size is within bounds, and the offsets rise from 0 to the number of bytes behind them. Failure: any other blob
+ * is refused before an offset is used. */
 #include "blob.h"
 
 #include <string.h>

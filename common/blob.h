@@ -8,20 +8,20 @@
 
 #include "status.h"
 
-/** Bytes of the offsets: those of a value whose elements are all empty. elements <= PS_STRING_ELEMENTS_MAX. */
+/** Bytes of the offsets alone: the size of a value whose elements are all empty. elements <= PS_STRING_ELEMENTS_MAX. */
 uint64_t psi_blob_bytes_min(uint64_t elements);
-/** ... and of the largest value. */
+/** Size of the largest value. */
 uint64_t psi_blob_bytes_max(uint64_t elements);
-/** Is that a size that `elements` strings can have? PS_INVALID_ARGUMENT says which. */
+/** Check that `elements` strings can have this size. Errors: PS_INVALID_ARGUMENT, which says the limit. */
 PSI_MUST ps_status psi_blob_size_check(uint64_t bytes, uint64_t elements, struct psi_err *err);
 /**
- * A blob from anybody: its size, and every offset: the first is 0, none falls, the last is where the blob ends.
+ * Check a blob from anywhere: its size, and that the first offset is 0, none falls, and the last is the end of the blob.
  *
- * blob     [bytes], any alignment, whatever is in it.
+ * blob     [bytes], any alignment, any content.
  * Errors   PS_INVALID_ARGUMENT, naming the size or the element.
  */
 PSI_MUST ps_status psi_blob_check(const void *blob, uint64_t bytes, uint64_t elements, struct psi_err *err);
-/** Offset i of a blob that was checked. */
+/** Offset i of a checked blob. */
 uint64_t psi_blob_offset(const void *blob, uint64_t i);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Growable buffer: doubles up to max. A failed call leaves it as it was. */
+/* Growable buffer, which doubles up to max. A failed call leaves it unchanged. */
 #include "buf.h"
 
 #include "mem.h"

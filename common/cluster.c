@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The ClusterSpec. Jobs are kept sorted by name, tasks by index, addresses as normalised text. Every public function that adds
- * works on a copy or takes back what it added, so a failure leaves the cluster as it was. Failure: grammar, limits, an address
- * given twice, memory. Addresses are compared pairwise: at most PS_TASKS_MAX^2 / 2 comparisons, once per start.
- */
+/* The ClusterSpec. Jobs are sorted by name, tasks by index, addresses are normalised text. Every public function that adds works
+ * on a copy or takes back what it added, so that a failure leaves the cluster unchanged. Failure: grammar, limits, an address
+ * given twice, memory. Addresses are compared pairwise: at most PS_TASKS_MAX^2 / 2 comparisons, once per start. */
 #include "cluster.h"
 
 #include "cluster_internal.h"
@@ -68,13 +66,13 @@ const char *psi_task_name_format(char *buf, size_t n, const char *job, uint32_t 
     return buf;
 }
 
-/* Same place: addresses are normalised, so only the case of a host name can differ. */
+/* Addresses are normalised, so equal ones differ at most in the case of a host name. */
 static bool same_address(const char *a, const char *b)
 {
     return strncmp(a, "unix:", 5) == 0 ? strcmp(a, b) == 0 : strcasecmp(a, b) == 0;
 }
 
-/* The task of the cluster that has this address, "" where none has. */
+/* The task of the cluster that has this address; "": none. */
 static const char *who_has(const struct psi_cluster *c, const char *address, char *buf, size_t n)
 {
     for (uint32_t j = 0; j < c->job_count; j++) {
@@ -108,7 +106,6 @@ static uint32_t position_of(const struct psi_cluster_job *job, uint32_t task)
     return low;
 }
 
-/* NULL: no such task. */
 static struct psi_cluster_task *find_task(const struct psi_cluster *c, const char *job, uint32_t task)
 {
     int32_t j = psi_cluster_job_index(c, job);
@@ -146,7 +143,6 @@ ps_status psi_cluster_job_begin(struct psi_cluster *c, const char *job, size_t l
     return PS_OK;
 }
 
-/* Take a job out again. */
 static void job_drop(struct psi_cluster *c, uint32_t job)
 {
     free_tasks(&c->jobs[job]);
@@ -154,7 +150,7 @@ static void job_drop(struct psi_cluster *c, uint32_t job)
     memmove(&c->jobs[job], &c->jobs[job + 1], (c->job_count - job) * sizeof(c->jobs[0]));
 }
 
-/* The address of a task to be, as it is kept, and that nobody else has it. */
+/* Normalise the address of a new task, and check that no other task has it. */
 static ps_status check_address(const struct psi_cluster *c, const char *task, const char *text, size_t len,
                                char normal[PS_ADDRESS_BYTES_MAX + 1], struct psi_err *err)
 {

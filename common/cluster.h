@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Addresses and the ClusterSpec: jobs (sorted by name), their tasks (sorted by index, holes are fine), where each listens. Built
- * from host lists, a spec string "ps=h:p,h:p;worker=1@h:p", JSON, a Python literal, or TF_CONFIG. A job may have no tasks, as in
- * TensorFlow's ClusterSpec: "worker=", [], {}. It is there, and does what a job that is not listed does. Names are not resolved.
- * Pure, psi_cluster_load apart; one thread at a time.
- */
+/* Addresses and the ClusterSpec: jobs (sorted by name), their tasks (sorted by index, holes are fine), and the address of each.
+ * Built from host lists, a spec string "ps=h:p,h:p;worker=1@h:p", JSON, a Python literal, or TF_CONFIG. A job may have no tasks,
+ * as in TensorFlow's ClusterSpec: "worker=", [], {}. Such a job behaves as one that is not listed. Names are not resolved. Pure,
+ * except psi_cluster_load(); one thread at a time. */
 #ifndef PSI_CLUSTER_H
 #define PSI_CLUSTER_H
 
@@ -14,7 +12,7 @@
 
 #define PSI_PORT_DEFAULT 2222
 #define PSI_UNIX_PATH_MAX 107
-/** "/job:" + job + "/task:" + digits + NUL. */
+/** Bytes of "/job:" + job + "/task:" + digits + NUL. */
 #define PSI_TASK_NAME_MAX (PS_JOB_BYTES_MAX + 24)
 #define PSI_CLUSTER_NAME_DEFAULT "psd"
 #define PSI_CLUSTER_FILE_MAX (1 << 20)
@@ -31,17 +29,16 @@ struct psi_address {
 };
 
 /**
- * "host:port", "host" (port 2222), "[::1]:2222", "[::1]", "unix:PATH", each also after "psd://".
- * allow_port_zero  port 0 (any free port) is accepted; for --listen only.
- * Errors  PS_INVALID_ARGUMENT that quotes the address and says what is wrong with it.
+ * Read "host:port", "host" (port 2222), "[::1]:2222", "[::1]" or "unix:PATH", each also after "psd://".
+ * allow_port_zero  accept port 0 (any free port); for --listen only.
+ * Errors  PS_INVALID_ARGUMENT that quotes the address and says what is wrong.
  */
 PSI_MUST ps_status psi_address_parse(const char *text, bool allow_port_zero, struct psi_address *out, struct psi_err *err);
-/** The same of len bytes. */
 PSI_MUST ps_status psi_address_parse_n(const char *text, size_t len, bool allow_port_zero, struct psi_address *out,
                                        struct psi_err *err);
-/** "host:port", "[v6]:port" or "unix:PATH"; n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
+/** Write "host:port", "[v6]:port" or "unix:PATH"; n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
 const char *psi_address_format(const struct psi_address *a, char *buf, size_t n);
-/** Same place as far as the text tells (host names without case). */
+/** Both texts name one place; host names are compared without case. */
 bool psi_address_equal(const struct psi_address *a, const struct psi_address *b);
 
 struct psi_cluster_task {
@@ -52,23 +49,22 @@ struct psi_cluster_job {
     char name[PS_JOB_BYTES_MAX + 1];
     uint32_t task_count;
     size_t capacity;
-    struct psi_cluster_task *tasks; /* task_count of them, by index; may be none */
+    struct psi_cluster_task *tasks; /* task_count of them, by index; may be NULL */
 };
 struct psi_cluster {
     char name[PS_JOB_BYTES_MAX + 1]; /* of the cluster; "psd" unless set */
     uint32_t job_count;
-    struct psi_cluster_job jobs[PS_JOBS_MAX]; /* sorted by name (bytes) */
+    struct psi_cluster_job jobs[PS_JOBS_MAX];
 };
 
-/** worker, chief, master, evaluator: jobs whose tasks train. They serve only where their program does so beside; all others
- * serve. TensorFlow: tf.estimator.RunConfig's task types but ps. */
+/** True for worker, chief, master and evaluator: their tasks train, and serve only if their program does so too. Tasks of all
+ * other jobs serve. TensorFlow: tf.estimator.RunConfig's task types except ps. */
 bool psi_job_trains(const char *job);
 
-/** Empty, named "psd". */
 void psi_cluster_init(struct psi_cluster *c);
 void psi_cluster_fini(struct psi_cluster *c);
 PSI_MUST ps_status psi_cluster_set_name(struct psi_cluster *c, const char *name, struct psi_err *err);
-PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from, struct psi_err *err); /* to: inited */
+PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_cluster *from, struct psi_err *err); /* inited */
 
 /**
  * Add a job with the tasks of a comma-separated list; task i is the i-th. Spaces around an entry do not count. "": no tasks.
@@ -78,73 +74,69 @@ PSI_MUST ps_status psi_cluster_copy(struct psi_cluster *to, const struct psi_clu
  */
 PSI_MUST ps_status psi_cluster_add_job(struct psi_cluster *c, const char *job, const char *hosts, struct psi_err *err);
 /**
- * Add one task, and its job where that is new. The same task with the same address is fine, with another it is an error.
- * Errors  as above, c is unchanged then.
+ * Add one task, and its job if that is new. A task that exists is fine if it has this address, otherwise an error.
+ * Errors  those of psi_cluster_add_job(); c is unchanged then.
  */
 PSI_MUST ps_status psi_cluster_add_task(struct psi_cluster *c, const char *job, uint32_t task, const char *address,
                                         struct psi_err *err);
 /**
- * Add the jobs of a text: a spec string (an entry N@ADDRESS is task N, others are one more than the one before; jobs end with ';'
- * or a newline), or, where it begins with '{', JSON or a Python literal: {'ps': ['h:p', ...], 'worker': {1: 'h:p'}}. Lines
- * that begin with # are comments.
- * Errors  as above, with line and column; c is unchanged then.
+ * Add the jobs of a text. A spec string: an entry N@ADDRESS is task N, other entries count on; jobs end with ';' or a newline.
+ * If it begins with '{', JSON or a Python literal: {'ps': ['h:p', ...], 'worker': {1: 'h:p'}}. Lines that begin with # are
+ * comments.
+ * Errors  those of psi_cluster_add_job(), with line and column; c is unchanged then.
  */
 PSI_MUST ps_status psi_cluster_parse(struct psi_cluster *c, const char *text, struct psi_err *err);
-/** The same; "@PATH" stands for what the file holds, at most PSI_CLUSTER_FILE_MAX bytes. Further error: PS_NOT_FOUND. */
+/** psi_cluster_parse(); "@PATH" stands for a file's content, at most PSI_CLUSTER_FILE_MAX bytes. Further error: PS_NOT_FOUND. */
 PSI_MUST ps_status psi_cluster_load(struct psi_cluster *c, const char *text, struct psi_err *err);
-/** The address where a task really listens (port 0 bound, say); the task exists or PS_INVALID_ARGUMENT. */
+/** Set the address where a task really listens (after port 0, say). PS_INVALID_ARGUMENT: no such task. */
 PSI_MUST ps_status psi_cluster_set_address(struct psi_cluster *c, const char *job, uint32_t task, const char *address,
                                            struct psi_err *err);
 
-/** Who TF_CONFIG says that this process is. */
+/** The task that TF_CONFIG says this process is. */
 struct psi_cluster_self {
-    bool known;                     /* "task" was there */
+    bool known;                     /* TF_CONFIG has "task" */
     char job[PS_JOB_BYTES_MAX + 1]; /* "worker", "ps", "chief", "master", "evaluator" or any job of the cluster */
     uint32_t task;
 };
 /**
- * Add the jobs of TF_CONFIG's "cluster" and read its "task"; unknown keys are ignored, an index may be a string.
- * An evaluator need not be in the cluster; any other task must. No "cluster": nothing is added, and "task" must be absent.
- * Errors  as psi_cluster_add_job, each text begins with TF_CONFIG and the place; c and *out_self are unchanged then.
+ * Add the jobs of TF_CONFIG's "cluster" and read its "task"; unknown keys are ignored, an index may be a string. An evaluator
+ * need not be in the cluster; any other task must. No "cluster": nothing is added, and "task" must be absent.
+ * Errors  as psi_cluster_add_job(); each text begins with TF_CONFIG and the place; c and *out_self are unchanged then.
  */
 PSI_MUST ps_status psi_cluster_parse_tf_config(struct psi_cluster *c, const char *json, struct psi_cluster_self *out_self,
                                                struct psi_err *err);
 
 uint32_t psi_cluster_job_count(const struct psi_cluster *c);
-/** index < job count. */
 const char *psi_cluster_job_name(const struct psi_cluster *c, uint32_t job_index);
-/** -1 = no such job. */
+/** -1: no such job. */
 int32_t psi_cluster_job_index(const struct psi_cluster *c, const char *job);
-/** 0 = no such job, or one without tasks. */
+/** 0: no such job, or a job without tasks. */
 uint32_t psi_cluster_num_tasks(const struct psi_cluster *c, const char *job);
-/** Tasks that train together: of the jobs worker, chief and master. */
+/** Number of tasks that train together: those of the jobs worker, chief and master. */
 uint32_t psi_cluster_workers(const struct psi_cluster *c);
-/** Tasks of all jobs. */
 uint32_t psi_cluster_total_tasks(const struct psi_cluster *c);
-/** NULL = no such task. Good until c changes. */
+/** NULL: no such task. Valid until c changes. */
 const char *psi_cluster_task_address(const struct psi_cluster *c, const char *job, uint32_t task);
-/** Index of the task at this position (< number of tasks) of a job that exists; positions are in order of index. */
+/** Index of the task at a position below psi_cluster_num_tasks(), in order of index. The job exists. */
 uint32_t psi_cluster_task_index(const struct psi_cluster *c, const char *job, uint32_t position);
-/** The place of a task in a table of all tasks: jobs in their order here, tasks by index. UINT32_MAX: no such task. */
+/** Position of a task among all tasks: jobs in their order here, tasks by index. UINT32_MAX: no such task. */
 uint32_t psi_cluster_task_number(const struct psi_cluster *c, const char *job, uint32_t task);
 /** The names of the jobs for messages: "ps, worker", cut with "..."; n >= PS_JOB_BYTES_MAX + 8. Returns buf. */
 const char *psi_cluster_job_list(const struct psi_cluster *c, char *buf, size_t n);
 /** The indices of a job's tasks for messages: "0 to 3", "0, 2 to 5", "none", cut with "..."; n >= 32. Returns buf. */
 const char *psi_cluster_task_list(const struct psi_cluster *c, const char *job, char *buf, size_t n);
-/** The directory task: the first task of job ps, or, where that has none, of the first job by name that has one; false where the
- *  cluster has no tasks. */
+/** The directory task: the first task of job ps or, without one, of the first job by name that has one. False: no tasks. */
 bool psi_cluster_directory(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
-/** The chief: the task of job chief (or master), else task 0 of job worker, listed or not; jobs without tasks do not count. False
- *  where there is none. */
+/** The chief: the task of job chief (or master), otherwise task 0 of job worker, even if the list lacks it; jobs without tasks
+ * do not count. False: no chief. */
 bool psi_cluster_chief(const struct psi_cluster *c, const char **out_job, uint32_t *out_task);
 /** Append the spec string ("ps=a:1,b:1;worker=1@c:1"), which psi_cluster_parse reads back. */
 PSI_MUST ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
 /** Append JSON, which psi_cluster_parse reads back: {"ps": ["a:1", "b:1"], "worker": {"1": "c:1"}}. */
 PSI_MUST ps_status psi_cluster_format_json(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err);
-/** Same jobs, also of those without tasks, tasks and addresses, in whatever form they were given; the clusters' names do not
- *  count. */
+/** Jobs (also those without tasks), tasks and addresses are equal, in any form. Names of clusters do not count. */
 bool psi_cluster_equal(const struct psi_cluster *a, const struct psi_cluster *b);
-/** FNV-1a of the cluster name, a zero byte and the number of tasks of job ps as u32 little-endian; HELLO compares it. */
+/** FNV-1a of the cluster's name, a zero byte and the number of tasks of job ps as u32 little-endian; HELLO compares it. */
 uint64_t psi_cluster_hash(const struct psi_cluster *c);
 /** "/job:ps/task:1"; n >= PSI_TASK_NAME_MAX. Returns buf. */
 const char *psi_task_name_format(char *buf, size_t n, const char *job, uint32_t task);

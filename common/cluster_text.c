@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The texts of a ClusterSpec. Read: spec string "ps=a:1,b:1;worker=1@c:1" (jobs end with ';' or their line), or one object of
- * JSON or Python: job -> list of addresses, or job -> {index: address}. Written: spec string, JSON. A job without tasks is
- * "worker=", [] or {}; it is written as TensorFlow's ClusterSpec.as_dict() does, {}. Both readers work on a copy
- * of the cluster. Failure: grammar, and all that cluster.c refuses; every error names line and column.
- */
+/* The texts of a ClusterSpec. Read: spec string "ps=a:1,b:1;worker=1@c:1" (jobs end with ';' or their line), or one object of
+ * JSON or Python: job -> list of addresses, or job -> {index: address}. Written: spec string, JSON. A job without tasks is read
+ * as "worker=", [] or {}, and written as {}, as by TensorFlow's ClusterSpec.as_dict(). Both readers work on a copy of the
+ * cluster. Failure: grammar, and what cluster.c refuses; every error names line and column. */
 #include "cluster_internal.h"
 #include "literal.h"
 #include "name.h"
@@ -18,14 +16,11 @@ bool psi_task_index_read(const char *p, size_t len, uint32_t *out)
     return len <= 5 && psi_digits_read(p, len, PS_TASKS_MAX - 1, out);
 }
 
-/* ---- spec strings ---- */
-
 static bool is_blank(char c)
 {
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Cut blanks at both ends of [*from, *to). */
 static void trim(const char **from, const char **to)
 {
     while (*from < *to && is_blank(**from)) {
@@ -70,7 +65,7 @@ ps_status psi_cluster_job_put_list(struct psi_cluster *c, uint32_t job, const ch
     return st;
 }
 
-/* One JOB=LIST of [p, end). *out_at: where an error is. */
+/* Read one JOB=LIST of [p, end). *out_at: where an error is. */
 static ps_status read_job(struct psi_cluster *c, const char *p, const char *end, const char **out_at, struct psi_err *err)
 {
     uint32_t job = 0;
@@ -116,15 +111,13 @@ static ps_status read_spec(struct psi_cluster *c, const char *text, struct psi_e
         line = lines ? end + 1 : line;
     }
     if (st == PS_OK && jobs == 0) {
-        st = read_job(c, at, at, &at, err); /* says what is missing */
+        st = read_job(c, at, at, &at, err); /* the error says what is missing */
     }
     if (st != PS_OK) {
         psi_err_prefix(err, "line %u, column %u", number, (uint32_t)(at - line) + 1);
     }
     return st;
 }
-
-/* ---- JSON and Python ---- */
 
 struct reader {
     struct psi_cluster *c;
@@ -160,7 +153,7 @@ static ps_status expected(struct reader *r, const char *what)
         r->err);
 }
 
-/* A ',' and what follows it, or `close`: the token after this is looked at next. */
+/* Read `close`, or ',' and the token behind it. */
 static ps_status next_item(struct reader *r, char close, const char *what)
 {
     ps_status st = next(r);
@@ -170,7 +163,7 @@ static ps_status next_item(struct reader *r, char close, const char *what)
     return is_mark(r, ',') ? next(r) : expected(r, what);
 }
 
-/* Behind '[' or '(', up to its end. */
+/* Read a list, from behind '[' or '(' to its end. */
 static ps_status read_list(struct reader *r, uint32_t job, char close)
 {
     uint32_t task = 0;
@@ -187,7 +180,7 @@ static ps_status read_list(struct reader *r, uint32_t job, char close)
     return st;
 }
 
-/* Behind '{', up to '}'. */
+/* Read {index: address}, from behind '{' to '}'. */
 static ps_status read_tasks(struct reader *r, uint32_t job)
 {
     ps_status st = next(r);
@@ -214,7 +207,7 @@ static ps_status read_tasks(struct reader *r, uint32_t job)
 }
 _Static_assert(PS_TASKS_MAX == 1024, "read_tasks names it");
 
-/* JOB: TASKS; the token is the job's. */
+/* Read JOB: TASKS; the current token is the job. */
 static ps_status read_pair(struct reader *r)
 {
     uint32_t job = 0;
@@ -247,7 +240,7 @@ static ps_status read_literal(struct psi_cluster *c, const char *text, struct ps
     struct reader r = {.c = c, .err = err};
     psi_literal_init(&r.literal, text);
     ps_status st = next(&r);
-    PSI_ASSERT(st == PS_OK && is_mark(&r, '{')); /* it was looked at */
+    PSI_ASSERT(st == PS_OK && is_mark(&r, '{')); /* the caller has seen the '{' */
     st = next(&r);
     while (st == PS_OK && !is_mark(&r, '}')) {
         st = read_pair(&r);
@@ -257,7 +250,7 @@ static ps_status read_literal(struct psi_cluster *c, const char *text, struct ps
     return st == PS_OK && r.t.kind != PSI_TOKEN_END ? expected(&r, "the end of the text") : st;
 }
 
-/* Where the text begins, behind blanks and comment lines. */
+/* The first byte behind blanks and comment lines. */
 static char first_byte(const char *p)
 {
     for (;;) {
@@ -287,8 +280,6 @@ ps_status psi_cluster_parse(struct psi_cluster *c, const char *text, struct psi_
     return st;
 }
 
-/* ---- written ---- */
-
 ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, struct psi_err *err)
 {
     size_t start = out->len;
@@ -310,7 +301,7 @@ ps_status psi_cluster_format(const struct psi_cluster *c, struct psi_buf *out, s
     return st;
 }
 
-/* A string of JSON; paths may hold quotes and backslashes, control bytes they may not. */
+/* Append a JSON string. Paths may have quotes and backslashes, but no control bytes. */
 static ps_status put_string(struct psi_buf *out, const char *text, struct psi_err *err)
 {
     ps_status st = psi_buf_append_text(out, "\"", err);

@@ -65,8 +65,8 @@ uint32_t psi_crc32c_software(uint32_t crc, const void *p, size_t n)
 #endif
 
 enum {
-    ISAL_MIN_BYTES = 128, /* below, the call costs more than it saves */
-    LONG_BYTES = 5456,    /* of one of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
+    ISAL_MIN_BYTES = 128, /* below, ISA-L's call costs more than it saves */
+    LONG_BYTES = 5456,    /* bytes of each of three streams; 4 * 3 * 5456 + 64 = 64 KiB, our segment */
     SHORT_BYTES = 128
 };
 #define LONG_SHIFT_2 UINT64_C(0x562cc096) /* x^(8 * 2 * 5456 - 33) mod P */
@@ -87,15 +87,14 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint64_t shift(uint64_t c
     return (uint64_t)_mm_cvtsi128_si64(product);
 }
 
-/* Three neighbouring blocks of `block` bytes from p; a is the register before the first. */
+/* The register after three neighbouring blocks of `block` bytes at p. a: the register before them. */
 __attribute__((target("sse4.2,pclmul"))) static inline uint64_t three_blocks(uint64_t a, const uint8_t *p, size_t block,
                                                                              uint64_t shift2, uint64_t shift1)
 {
     uint64_t b = 0;
     uint64_t c = 0;
-    const uint8_t *next =
-        p + 3 * block; /* what follows is asked for now: three short streams are too short for the hardware's own
-                          prefetcher (a gradient in memory: 11 GB/s without); past the end it does no harm */
+    const uint8_t *next = p + 3 * block; /* prefetched: three short streams are too short for the hardware's own prefetcher (a
+                                            gradient in memory: 11 GB/s without). Past the end it does no harm */
     for (const uint8_t *end = p + block; p < end; p += 16, next += 48) {
         __builtin_prefetch(next);
         a = _mm_crc32_u64(a, load64(p));
@@ -138,14 +137,13 @@ uint32_t psi_crc32c_own(uint32_t crc, const void *p, size_t n)
     return has_instructions() ? crc32c_hardware(crc, p, n) : psi_crc32c_software(crc, p, n);
 }
 
-/* ISA-L leaves them in use, and so do compilers that do not optimise; every instruction of SSE that follows then waits for what
- * its register held before. */
+/* ISA-L, and compilers without optimisation, leave the upper halves in use, and every SSE instruction waits for its register. */
 __attribute__((target("avx"))) static void clear_upper_halves(void)
 {
     _mm256_zeroupper();
 }
 
-/* over so many bits: x^(bits - 1) mod P of a lane's last eight bytes, x^(bits + 63) mod P of its first */
+/* constants of a fold over so many bits: x^(bits - 1) mod P for a lane's last eight bytes, x^(bits + 63) mod P for its first */
 #define FOLD_2048 0x1426a815, 0xe9a5d8be
 #define FOLD_1536 0x31c94608, 0x7ccbbbf2
 #define FOLD_1024 0x7417153f, 0x6577b245
@@ -167,15 +165,15 @@ FOLD_TARGET static inline __m512i fold_by(uint32_t last, uint32_t first)
     return _mm512_broadcast_i32x4(_mm_set_epi32((int)last, 0, (int)first, 0));
 }
 
-/* a, moved over as many bytes as k says, and what lies there. */
+/* Move `a` over as many bytes as k says, and add the data there. */
 FOLD_TARGET static inline __m512i folded(__m512i a, __m512i k, __m512i data)
 {
     __m512i first = _mm512_clmulepi64_epi128(a, k, 0x00);
     __m512i last = _mm512_clmulepi64_epi128(a, k, 0x11);
-    return _mm512_ternarylogic_epi64(first, last, data, 0x96); /* exclusive or of the three */
+    return _mm512_ternarylogic_epi64(first, last, data, 0x96);
 }
 
-/* The lowest of the neighbouring bits, and the one above them, of each number in `bits`. */
+/* Of each run of set bits in `bits`: its lowest bit, and the bit above the run. */
 static uint64_t lowest_of(uint64_t bits)
 {
     return bits & ~(bits << 1);
@@ -186,8 +184,8 @@ static uint64_t above_of(uint64_t bits)
     return (bits << 1) & ~bits;
 }
 
-/* n is a multiple of FOLD_BYTES, not 0. far: asks for what comes next (past the end it does no harm). bits: not 0, and *hit
- * becomes true where a number has all of them: the lowest one added to them goes over. */
+/* n is a multiple of FOLD_BYTES, not 0. far: prefetch (past the end it does no harm). bits: if not 0, *hit becomes true once a
+ * number has all of them set: adding the lowest one then carries into the bit above. */
 FOLD_TARGET static inline __attribute__((always_inline)) uint32_t fold(uint32_t crc, const uint8_t *p, size_t n, bool far,
                                                                        uint64_t bits, bool *hit)
 {
@@ -277,7 +275,7 @@ uint32_t psi_crc32c(uint32_t crc, const void *p, size_t n)
     if (n < ISAL_MIN_BYTES || n > INT32_MAX || !has_instructions()) {
         return psi_crc32c_own(crc, p, n);
     }
-    crc = ~crc32_iscsi((unsigned char *)(uintptr_t)p, (int)n, ~crc); /* it reads only */
+    crc = ~crc32_iscsi((unsigned char *)(uintptr_t)p, (int)n, ~crc);
     if (__builtin_cpu_supports("avx")) {
         clear_upper_halves();
     }

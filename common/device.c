@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Device strings as TensorFlow 1.15 reads them: python/framework/device_spec.py DeviceSpecV1 (empty segments, no first '/',
- * /cpu and /gpu without number, "cpu" and "gpu" in upper case, fields merged one by one) and core/util/device_name_utils.cc
- * ParseFullName ("*", /device:TYPE without number). Stricter than both in one thing: a field given twice is refused, where they
- * let the last one win. Happy path: one segment after the other into a struct. Failure: a part that is none of the five, a bad
- * name or number, two devices; the text quotes string and part, *out stays.
- */
+/* Device strings as TensorFlow 1.15 reads them: python/framework/device_spec.py DeviceSpecV1 (empty segments, no first '/', /cpu
+ * and /gpu without number, "cpu" and "gpu" in upper case, fields merged one by one) and core/util/device_name_utils.cc
+ * ParseFullName ("*", /device:TYPE without number). One difference: a field given twice is refused, where TensorFlow lets the
+ * last one win. Happy path: segments are read one by one into a struct. Failure: a part of no known kind, a bad name or number,
+ * two devices; the text quotes string and part, and *out is unchanged. */
 #include "device.h"
 
 #include "name.h"
@@ -19,9 +17,9 @@
 
 /* One "key", "key:value" or "key:value:value" between slashes. */
 struct part {
-    const char *text; /* of the whole */
+    const char *text; /* points into the device string */
     size_t len;
-    uint32_t fields; /* 1, 2, 3; more is unknown */
+    uint32_t fields; /* 1 to 3; more is an unknown part */
     const char *field[3];
     size_t field_len[3];
 };
@@ -65,7 +63,7 @@ static struct part next_part(const char **p)
     return part;
 }
 
-/* "*" leaves the field open. */
+/* Read a number. "*" leaves the field open. */
 static bool read_number(const struct part *part, uint32_t field, bool *out_has, uint32_t *out)
 {
     if (is(part, field, "*")) {
@@ -76,7 +74,7 @@ static bool read_number(const struct part *part, uint32_t field, bool *out_has, 
     return good;
 }
 
-/* A letter, then letters, digits and _: TensorFlow's rule for job and type names. */
+/* Read a name by TensorFlow's rule for jobs and types: a letter, then letters, digits and _. "*" leaves the field open. */
 static bool read_name(const struct part *part, uint32_t field, bool *out_has, char *out, size_t max)
 {
     const char *p = part->field[field];
@@ -136,7 +134,7 @@ static int kind_of(const struct part *part)
     return part->fields <= 2 && (is_any_case(part, 0, "cpu") || is_any_case(part, 0, "gpu")) ? DEVICE : UNKNOWN;
 }
 
-/* NULL: fine. */
+/* Returns what is wrong; NULL: nothing. */
 static const char *read_part(const struct part *part, int kind, struct psi_device *d)
 {
     switch (kind) {
@@ -236,12 +234,4 @@ void psi_device_merge(const struct psi_device *outer, const struct psi_device *i
 bool psi_device_is_empty(const struct psi_device *d)
 {
     return !d->has_job && !d->has_replica && !d->has_task && !d->has_type && !d->has_index;
-}
-
-bool psi_device_equal(const struct psi_device *a, const struct psi_device *b)
-{
-    return a->has_job == b->has_job && a->has_replica == b->has_replica && a->has_task == b->has_task &&
-           a->has_type == b->has_type && a->has_index == b->has_index && (!a->has_job || strcmp(a->job, b->job) == 0) &&
-           (!a->has_type || strcmp(a->type, b->type) == 0) && (!a->has_replica || a->replica == b->replica) &&
-           (!a->has_task || a->task == b->task) && (!a->has_index || a->index == b->index);
 }

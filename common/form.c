@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of operations and the check of a frame against it.
+ * The table of operations, and the check of a frame against it.
  *
- * Happy path: the row of the frame's op -> flags, header fields, meta and body are those that the row has.
- * Failure: what a row does not have is reserved: INVALID_ARGUMENT, and the caller closes the connection.
+ * Happy path: flags, header fields, meta and body of a frame are those that the row of its operation has.
+ * Failure: anything else is reserved: INVALID_ARGUMENT, and the caller closes the connection.
  */
 #include "form.h"
 
@@ -45,10 +45,9 @@ const char *psi_op_name(uint8_t op)
     return form == NULL ? "?" : form->name;
 }
 
-/* The lowest flag in flags, for a text. */
 static const char *flag_name(uint32_t flags)
 {
-    static const char *const names[] = {"CRC", "FIRST", "LAST", "SEQ", "REPLY", "MORE", "VALUE"};
+    static const char *const names[] = {"CRC", "FIRST", "LAST", "SEQ", "REPLY", "MORE", "VALUE", "TIMES"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if ((flags & (1u << i)) != 0) {
             return names[i];
@@ -75,7 +74,7 @@ static ps_status check_flags(const struct psi_form *form, const char *which, uin
     return PS_OK;
 }
 
-/* Reserved bits of the fixed metas; one of another length is the handler's to refuse. */
+/* Refuse reserved bits in the fixed metas. A meta of another length is refused by the handler. */
 static ps_status check_request_meta(const struct psi_form *form, const struct ps_frame_header *h, const uint8_t *meta,
                                     struct psi_err *err)
 {
@@ -115,7 +114,7 @@ static ps_status check_request(const struct psi_form *form, const struct ps_fram
         return st;
     }
     bool no_id = (form->has & PSI_FORM_NO_ID) != 0;
-    if (no_id ? h->id != 0 : h->id == 0 && (form->must & PS_FLAG_SEQ) == 0) { /* of sequence numbers the record knows more */
+    if (no_id ? h->id != 0 : h->id == 0 && (form->must & PS_FLAG_SEQ) == 0) { /* the record checks sequence numbers */
         return fail(err, form, "", no_id ? "id is not 0" : "id is 0");
     }
     if ((h->handle != 0 && (form->has & PSI_FORM_HANDLE) == 0) || (h->dtype != 0 && (form->has & PSI_FORM_DTYPE) == 0) ||
@@ -182,11 +181,47 @@ static ps_status check_reply(const struct psi_form *form, const struct ps_frame_
     return PS_OK;
 }
 
+/* The frame may have flag TIMES: it begins a request that has a reply, completes its list, or ends an answer. */
+static bool has_place_for_times(const struct psi_form *form, const struct ps_frame_header *h)
+{
+    const bool in_parts = (form->must & PS_FLAG_SEQ) != 0 && (form->has & PSI_FORM_DTYPE) != 0;
+    const bool answered = (form->has & (PSI_FORM_NO_ID | PSI_FORM_UNASKED)) == 0 && form->op != PS_OP_ACK;
+    const bool reply = (h->flags & PS_FLAG_REPLY) != 0;
+    const bool there = (h->flags & (MORE | PS_FLAG_VALUE)) == 0 && (reply || !in_parts || (h->flags & PS_FLAG_FIRST) != 0);
+    return answered && there;
+}
+
+/* Remove the flag, and the times that it adds to a reply's meta, from *out, a copy of h. */
+__attribute__((cold)) static ps_status take_times_off(const struct psi_form *form, const struct ps_frame_header *h,
+                                                      struct ps_frame_header *out, struct psi_err *err)
+{
+    const bool reply = (h->flags & PS_FLAG_REPLY) != 0;
+    const char *which = reply ? " reply" : "";
+    if (!has_place_for_times(form, h)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s%s: flag TIMES has no place there", form->name, which);
+    }
+    if (reply && h->meta_bytes < sizeof(struct ps_times)) {
+        return fail(err, form, which, "its meta has no times");
+    }
+    out->flags &= (uint16_t)~PS_FLAG_TIMES;
+    out->meta_bytes = (uint16_t)(out->meta_bytes - (reply ? sizeof(struct ps_times) : 0));
+    return PS_OK;
+}
+
 ps_status psi_form_check(const struct ps_frame_header *h, const uint8_t *meta, struct psi_err *err)
 {
     const struct psi_form *form = psi_form_find(h->op);
     if (form == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "operation %u is not known", h->op);
+    }
+    struct ps_frame_header plain;
+    if ((h->flags & PS_FLAG_TIMES) != 0) {
+        plain = *h;
+        const ps_status st = take_times_off(form, h, &plain, err);
+        if (st != PS_OK) {
+            return st;
+        }
+        h = &plain;
     }
     return (h->flags & PS_FLAG_REPLY) != 0 ? check_reply(form, h, meta, err) : check_request(form, h, meta, err);
 }

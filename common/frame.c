@@ -2,11 +2,10 @@
 /*
  * The frame reader: header -> meta -> segments -> (trailer) -> end.
  *
- * Happy path: a frame's header and meta are gathered in r->head, checked, and handed out; each segment that lies whole in the
- * bytes given is handed out where it lies; the part of a segment at their end goes to the lent buffer and is completed there.
- * With a target each segment is values, which go there, then padding and CRC, which go to r->tails, in whatever portions they
- * come. Failure: anything the header claims beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, the connection is
- * lost.
+ * Happy path: a frame's header and meta are gathered in r->head, checked, and handed out. Each segment that lies whole in the
+ * given bytes is handed out where it lies; a segment that they cut goes to the lent buffer and is completed there. With a target
+ * the values of each segment go to the target, its padding and CRC to r->tails, in portions of any size. Failure: a header
+ * beyond the limits, a bad CRC, a reserved field: PSI_PIECE_BAD, and the connection is lost.
  */
 #include "frame.h"
 
@@ -84,7 +83,7 @@ static bool is_hot(uint8_t op)
     return op >= PS_OP_PUSH && op <= PS_OP_CONTRIBUTE;
 }
 
-/* Everything that bounds what follows is checked here, before a byte of meta or body is taken. */
+/* Check every bound of what follows, before a byte of meta or body is taken. */
 static ps_status check_header(const struct psi_reader *r, struct psi_err *err)
 {
     const struct ps_frame_header *h = &r->header;
@@ -120,7 +119,7 @@ static enum psi_piece broken(struct psi_reader *r)
     return PSI_PIECE_BAD;
 }
 
-/* Copy what is missing of `want` bytes at dst; true when they are complete. */
+/* Copy bytes to dst until it has `want`. True: complete. */
 static bool gather(struct psi_reader *r, uint8_t *dst, uint32_t want, const uint8_t **p, size_t *n)
 {
     size_t take = want - r->have;
@@ -140,7 +139,7 @@ static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
     crc = psi_crc32c(crc, r->head + PS_FRAME_HEADER_BYTES, r->header.meta_bytes);
     if (crc != r->header.crc) {
         PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of frame header (op %u)",
-                               r->header.op)); /* piece says it */
+                               r->header.op)); /* the piece reports it */
         return broken(r);
     }
     r->meta_bytes = r->header.meta_bytes;
@@ -156,11 +155,11 @@ static enum psi_piece head_complete(struct psi_reader *r, struct psi_err *err)
     return PSI_PIECE_HEAD;
 }
 
-/* The segment that begins `left` bytes before the end of its body, the trailer apart, where `values` bytes of values are left. */
+/* The segment that begins `left` bytes before the end of the body without its trailer. `values`: bytes of values that remain. */
 struct segment {
-    uint32_t values; /* bytes of values */
-    uint32_t padded; /* the same with the padding */
-    uint32_t whole;  /* and with the CRC */
+    uint32_t values;
+    uint32_t padded;
+    uint32_t whole; /* with the padding and the CRC */
 };
 
 static struct segment segment_at(const struct psi_reader *r, uint32_t left, uint64_t values)
@@ -172,7 +171,7 @@ static struct segment segment_at(const struct psi_reader *r, uint32_t left, uint
     return s;
 }
 
-/* The segment is here, its CRC is `sum` and was told at `crc`. */
+/* A segment is complete. sum: its CRC; crc: the CRC that the peer sent. */
 static enum psi_piece segment_end(struct psi_reader *r, const struct segment *s, uint32_t sum, const uint8_t *crc,
                                   struct psi_err *err)
 {
@@ -184,7 +183,7 @@ static enum psi_piece segment_end(struct psi_reader *r, const struct segment *s,
         memcpy(told, crc, sizeof(told));
         if (told[1] != 0 || sum != told[0]) {
             PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a segment (op %u)",
-                                   r->header.op)); /* piece says it */
+                                   r->header.op)); /* the piece reports it */
             return broken(r);
         }
     }
@@ -220,8 +219,6 @@ static enum psi_piece next_segment(struct psi_reader *r, const uint8_t **p, size
     return segment_end(r, &s, sum, at + s.padded, err);
 }
 
-/* ---- values that go straight to their place ---- */
-
 void psi_reader_target(struct psi_reader *r, void *dst, uint64_t bytes)
 {
     PSI_ASSERT(r->state != READ_BODY || (r->have == 0 && r->body_left == r->header.body_bytes));
@@ -238,12 +235,12 @@ void psi_reader_release(struct psi_reader *r)
 {
     r->target = NULL;
     if (r->placed > 0) {
-        (void)broken(r); /* what lies there cannot be checked any more */
+        (void)broken(r); /* the values that lie there cannot be checked any more */
     }
 }
 
-/* How much to read of a frame whose segments are taken where they lie: to the end of one, because a cut one is copied. Near the
- * frame's end whatever there is. */
+/* Bytes to read of a frame without a target: up to the end of a segment, because a cut segment is copied. Near the frame's end:
+ * any number. */
 static size_t to_segment_end(const struct psi_reader *r)
 {
     uint32_t left = r->body_left - trailer_bytes(r);
@@ -293,7 +290,7 @@ void psi_reader_placed(struct psi_reader *r, size_t n)
     r->placed = n;
 }
 
-/* Whatever is here of the segment under way; true when that is all of it. */
+/* Take what has come of the current segment. True: the segment is complete. */
 static bool take_targeted(struct psi_reader *r, const struct segment *s, const uint8_t **p, size_t *n)
 {
     while (r->have < s->whole) {
@@ -346,9 +343,9 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
         switch ((enum reader_state)r->state) {
         case READ_HEAD:
             if (!gather(r, r->head, PS_FRAME_HEADER_BYTES, p, n)) {
-                /* a foreign protocol is recognised by its first two bytes: do not wait for 40 */
+                /* two bytes show that a protocol is foreign: do not wait for 40 */
                 if (r->have >= 2 && (r->head[0] != (PS_FRAME_MAGIC & 0xff) || r->head[1] != PS_FRAME_MAGIC >> 8)) {
-                    PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "not a psd frame")); /* the piece says it */
+                    PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "not a psd frame")); /* the piece reports it */
                     r->foreign = true;
                     return broken(r);
                 }
@@ -381,7 +378,7 @@ enum psi_piece psi_reader_next(struct psi_reader *r, const uint8_t **p, size_t *
             uint32_t crc = has_crc(r) ? psi_crc32c(0, &r->trailer, offsetof(struct ps_pull_trailer, crc)) : 0;
             if (crc != r->trailer.crc) {
                 PSI_IGNORE(psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_BAD_CRC, "BAD_CRC of a trailer (op %u)",
-                                       r->header.op)); /* as above */
+                                       r->header.op)); /* the piece reports it */
                 return broken(r);
             }
             r->state = READ_END;

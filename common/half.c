@@ -12,8 +12,8 @@
 
 enum {
     LINE = 16,         /* float32 values of a cache line */
-    AHEAD_BYTES = 4096 /* what is narrowed is not in cache: asked for so much earlier it comes twice as fast, since the
-                        * processor's own prefetchers stop at the end of each 4 KiB; past the end it does no harm */
+    AHEAD_BYTES = 4096 /* distance of prefetches: what is narrowed is not in cache, and comes twice as fast when asked for,
+                          because the CPU's own prefetchers stop at the end of each 4 KiB. Past the end it does no harm */
 };
 #define F32_INF UINT32_C(0x7f800000)
 
@@ -60,7 +60,7 @@ static inline uint16_t bf16_of(float x)
     uint32_t bits = bits_of(x);
     uint32_t is_nan = (bits & UINT32_C(0x7fffffff)) > F32_INF ? UINT32_MAX : 0;
     uint32_t half = UINT32_C(0x7fff) + ((bits >> 16) & 1U);
-    /* a NaN stays one: quiet, without rounding */
+    /* a NaN becomes quiet, without rounding */
     return (uint16_t)((bits + (half & ~is_nan)) >> 16 | (is_nan & UINT32_C(0x40)));
 }
 
@@ -72,8 +72,8 @@ static inline uint16_t f16_of(float x)
     /* from 2^-14 on: the exponent's bias goes from 127 to 15 */
     uint32_t normal = (abs - (UINT32_C(112) << 23) + UINT32_C(0xfff) + ((abs >> 13) & 1U)) >> 13;
     normal = normal > UINT32_C(0x7c00) ? UINT32_C(0x7c00) : normal;
-    /* below: a multiple of 2^-24, whose number is the fraction shifted by 14 to 25 places; 25 leaves nothing */
-    uint32_t exponent = abs >> 23 < 112U ? abs >> 23 : 112U; /* a larger one is not taken below */
+    /* below 2^-14 a half is n * 2^-24: n is the fraction, shifted right by 14 to 24; a shift by 25 gives 0 */
+    uint32_t exponent = abs >> 23 < 112U ? abs >> 23 : 112U; /* larger exponents do not come here */
     uint32_t shift = exponent > 101U ? 126U - exponent : 25U;
     uint32_t fraction = (abs & UINT32_C(0x7fffff)) | UINT32_C(0x800000);
     uint32_t tiny = (fraction + ((UINT32_C(1) << (shift - 1U)) - 1U) + ((fraction >> shift) & 1U)) >> shift;
@@ -88,7 +88,7 @@ static inline float f16_value(uint16_t h)
     uint32_t abs = h & 0x7fffU;
     uint32_t normal = (abs << 13) + (abs >= 0x7c00U ? UINT32_C(224) << 23 : UINT32_C(112) << 23);
     uint32_t tiny = bits_of((float)(int32_t)abs * 0x1p-24F); /* exact */
-    uint32_t quiet = abs > 0x7c00U ? UINT32_C(0x400000) : 0; /* as the processor's instruction makes it */
+    uint32_t quiet = abs > 0x7c00U ? UINT32_C(0x400000) : 0; /* as the CPU's instruction does */
     return float_of(sign | quiet | (abs < 0x400U ? tiny : normal));
 }
 
@@ -115,18 +115,18 @@ static void widen_bf16(const uint8_t *restrict src, uint8_t *restrict dst, size_
     }
 }
 
-/* Elements [0, result) of n by the processor's own instructions, where it has them: ten times as fast as the loops below. */
+/* Convert elements [0, result) of n by the CPU's own instructions, if it has them: ten times as fast as the loops below. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
 #include <stdatomic.h>
 
-enum { EIGHT = 8 }; /* elements an instruction */
+enum { EIGHT = 8 };
 
 static bool has_f16c(void)
 {
     enum { NOT_ASKED, NO, YES };
-    static atomic_int answer; /* the instruction that asks is slow on a virtual machine */
+    static atomic_int answer; /* kept, because CPUID is slow on a virtual machine */
     int known = atomic_load_explicit(&answer, memory_order_relaxed);
     if (known == NOT_ASKED) {
         unsigned a = 0;
@@ -220,7 +220,7 @@ double psi_half_max(ps_dtype dtype)
 uint16_t psi_half_below(uint16_t bits)
 {
     if (bits == 0 || bits == 0x8000U) {
-        return 0x8001U; /* below a zero of either sign */
+        return 0x8001U; /* the next value below a zero of either sign */
     }
     return (uint16_t)((bits & 0x8000U) == 0 ? bits - 1U : bits + 1U);
 }

@@ -8,11 +8,11 @@
 
 #define PSI_FNV1A64_START UINT64_C(0xcbf29ce484222325)
 
-/** Go on with hash h (PSI_FNV1A64_START first) over n bytes. */
+/** Continue hash h (PSI_FNV1A64_START first) over n bytes. */
 uint64_t psi_fnv1a64(uint64_t h, const void *p, size_t n);
 /** SipHash-1-3 of n bytes under a 128-bit key (Aumasson and Bernstein 2012, with 1 and 3 rounds). */
 uint64_t psi_siphash13(const uint64_t key[2], const void *p, size_t n);
-/** The same for eight bytes, the little-endian form of v. */
+/** psi_siphash13() of the eight bytes of v, little-endian. */
 uint64_t psi_siphash13_u64(const uint64_t key[2], uint64_t v);
 
 #endif

@@ -33,7 +33,7 @@ ps_status psi_json_bound(const char *what, const char *text, size_t len, size_t 
     for (size_t i = 0; i < len; i++) {
         char c = text[i];
         if (quoted && c == '\\') {
-            i++; /* whatever it is does not end the string */
+            i++; /* the escaped byte does not end the string */
         } else if (c == '"') {
             quoted = !quoted;
         } else if (!quoted && (c == ',' || c == ':' || c == '[' || c == '{') && ++count > most) {
@@ -57,8 +57,6 @@ ps_status psi_json_value(const char *what, const char *value, size_t bytes, size
     bool memory = json_error_code(&error) == json_error_out_of_memory;
     return psi_fail(err, memory ? PS_RESOURCE_EXHAUSTED : PS_INVALID_ARGUMENT, "%s: %s", what, error.text);
 }
-
-/* ---- the members of an object, one after the other ---- */
 
 struct scan {
     const char *what, *text;
@@ -88,7 +86,7 @@ static bool is_at(const struct scan *s, char c)
     return s->at < s->len && s->text[s->at] == c;
 }
 
-/* Behind the string that begins here; false: it does not end. */
+/* Skip the string that begins here. False: it has no end. */
 static bool skip_string(struct scan *s)
 {
     for (s->at++; s->at < s->len; s->at++) {
@@ -101,7 +99,7 @@ static bool skip_string(struct scan *s)
     return false;
 }
 
-/* Behind the value that begins here: brackets are counted, and nothing else is looked at. */
+/* Skip the value that begins here: count brackets, and check nothing else. */
 static ps_status skip_value(struct scan *s, struct psi_err *err)
 {
     size_t depth = 0;
@@ -120,7 +118,7 @@ static ps_status skip_value(struct scan *s, struct psi_err *err)
     return stop(s, "the text ends in the middle of a value", err);
 }
 
-/* The key that begins here, in s->key with a NUL. */
+/* Read the key that begins here into s->key, with a NUL. */
 static ps_status read_key(struct scan *s, struct psi_err *err)
 {
     size_t begin = s->at + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a link; what it means is in link.h. */
+/* Links are made and freed here; link.h says what a link is. */
 #include "link.h"
 
 #include "mem.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Intrusive doubly linked list. A link is embedded in its object; head and links have the same type; an unlinked link
- * points at itself, so remove is idempotent and psi_list_linked() tells. One thread at a time.
- */
+/* Intrusive doubly linked list. A link is embedded in its object; head and links have one type. An unlinked link points at
+ * itself, so that removing is idempotent and psi_list_linked() tells. One thread at a time. */
 #ifndef PSI_LIST_H
 #define PSI_LIST_H
 
@@ -26,7 +24,7 @@ static inline bool psi_list_empty(const struct psi_list *head)
     return head->next == head;
 }
 
-/** The link is in some list (it must have been initialised). */
+/** The link, which was initialised, is in some list. */
 static inline bool psi_list_linked(const struct psi_list *link)
 {
     return link->next != link;
@@ -50,7 +48,7 @@ static inline void psi_list_push_front(struct psi_list *head, struct psi_list *l
     psi_list_insert_between(link, head, head->next);
 }
 
-/** Put link before pos, which is in a list or is its head (then: at the back). */
+/** Put link before pos, a link of a list or its head (then at the back). */
 static inline void psi_list_insert_before(struct psi_list *pos, struct psi_list *link)
 {
     psi_list_insert_between(link, pos->prev, pos);
@@ -64,7 +62,7 @@ static inline void psi_list_remove(struct psi_list *link)
     psi_list_init(link);
 }
 
-/** First or last link, NULL where the list is empty. */
+/** The first or last link. NULL: the list is empty. */
 static inline struct psi_list *psi_list_first(const struct psi_list *head)
 {
     return psi_list_empty(head) ? NULL : head->next;
@@ -75,7 +73,7 @@ static inline struct psi_list *psi_list_last(const struct psi_list *head)
     return psi_list_empty(head) ? NULL : head->prev;
 }
 
-/** Take out the first link; NULL where the list is empty. */
+/** Take out the first link. NULL: the list is empty. */
 static inline struct psi_list *psi_list_pop_front(struct psi_list *head)
 {
     struct psi_list *link = psi_list_first(head);
@@ -99,9 +97,9 @@ static inline void psi_list_move_all(struct psi_list *to, struct psi_list *from)
     }
 }
 
-/** struct psi_list *it; the body must not remove links. */
+/** it: struct psi_list *. The body must not remove links. */
 #define PSI_LIST_FOREACH(it, head) for ((it) = (head)->next; (it) != (head); (it) = (it)->next)
-/** struct psi_list *it, *tmp; the body may remove and free `it`, no other link. */
+/** it, tmp: struct psi_list *. The body may remove and free `it`, but no other link. */
 #define PSI_LIST_FOREACH_SAFE(it, tmp, head)                                                                                     \
     for ((it) = (head)->next, (tmp) = (it)->next; (it) != (head); (it) = (tmp), (tmp) = (it)->next)
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tokens of JSON and of Python literals. Happy path: skip space and comments, then one mark, string, number or name. Failure: a
- * byte that begins none of them, a string that does not end on its line or is too long, an escape that no job name or address
- * needs. Every error names line and column.
- */
+/* Tokens of JSON and of Python literals. Happy path: skip space and comments, then take one mark, string, number or name.
+ * Failure: a byte that begins no token, a string that is too long or does not end on its line, an escape that no job name or
+ * address needs. Every error names line and column. */
 #include "literal.h"
 
 #include "name.h"
@@ -42,7 +40,7 @@ static int hex(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* Behind a backslash; advances. 0: not an escape that is read here. */
+/* Read what follows a backslash; *p moves on. 0: the escape is not supported. */
 static char read_escape(const char **p)
 {
     char c = **p;
@@ -96,7 +94,7 @@ static bool is_word(char c)
            c == '-';
 }
 
-/* A number or a name: letters, digits and _ . + - */
+/* Read a number or a name: letters, digits and _ . + - */
 static ps_status read_word(struct psi_literal *l, struct psi_token *t, struct psi_err *err)
 {
     const char *start = l->p;

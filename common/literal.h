@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokens of JSON and of Python literals, with their places. Pure; no memory of its own, no recursion. */
+/* Tokens of JSON and of Python literals, with their places. Pure; allocates nothing, no recursion. */
 #ifndef PSI_LITERAL_H
 #define PSI_LITERAL_H
 
 #include "limits.h"
 #include "status.h"
 
-/** Longest string: an address and something to be wrong with. */
+/** Longest string: an address, and more for what may be wrong with it. */
 #define PSI_LITERAL_TEXT_MAX 511
 
 enum psi_token_kind { PSI_TOKEN_END = 1, PSI_TOKEN_STRING, PSI_TOKEN_NUMBER, PSI_TOKEN_NAME, PSI_TOKEN_MARK };
@@ -15,7 +15,7 @@ struct psi_token {
     char mark;             /* PSI_TOKEN_MARK: one of { } [ ] ( ) , : */
     uint32_t line, column; /* from 1, bytes */
     size_t len;
-    char text[PSI_LITERAL_TEXT_MAX + 1]; /* STRING: what it stands for; NUMBER, NAME: as written */
+    char text[PSI_LITERAL_TEXT_MAX + 1]; /* STRING: the characters that it stands for; NUMBER, NAME: as written */
 };
 
 struct psi_literal {
@@ -26,12 +26,12 @@ struct psi_literal {
 /** Read text from its beginning; borrows it. */
 void psi_literal_init(struct psi_literal *l, const char *text);
 /**
- * The next token. Spaces, newlines and comments (# to the end of the line) are skipped. Strings are in ' or ", with u before them
- * or not, on one line; \\ \' \" \/ and \u0020 to \u007e stand for their characters, other escapes are refused.
+ * The next token. Spaces, newlines and comments (# to the end of the line) are skipped. Strings are in ' or ", may have u before
+ * them, and are on one line. \\ \' \" \/ and \u0020 to \u007e stand for their characters; other escapes are refused.
  * Errors  PS_INVALID_ARGUMENT with line and column.
  */
 PSI_MUST ps_status psi_literal_next(struct psi_literal *l, struct psi_token *out, struct psi_err *err);
-/** "'}'", "the string 'x'", "the end": for messages. Returns buf. */
+/** A token for messages: "'}'", "the string 'x'", "the end". Returns buf. */
 const char *psi_token_describe(const struct psi_token *t, char *buf, size_t n);
 
 #endif

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * logfmt lines. Happy path: each value is quoted where it holds anything but plain characters, so what a peer sent can neither
- * end a value nor begin a field. Failure: a line that is too long is cut and says so.
- */
+/* logfmt lines. Happy path: a value is quoted if it holds anything but plain characters, so that bytes of a peer can neither end
+ * a value nor begin a field. Failure: a line that is too long is cut and says so. */
 #include "log.h"
 
 #include "status.h"
@@ -24,7 +22,7 @@ static bool is_plain(char c)
     return c > ' ' && c < 0x7f && c != '"' && c != '=' && c != '\\';
 }
 
-/* Room that a byte takes between quotes. */
+/* Bytes that character c takes in a quoted value. */
 static size_t escaped_bytes(char c)
 {
     if (c == '"' || c == '\\' || c == '\n' || c == '\t' || c == '\r') {
@@ -71,10 +69,10 @@ static void line_escaped(struct line *l, char c)
     }
 }
 
-/* Append " key=value"; a value is cut where the line ends, a field that has no room for its key is left out. */
+/* Append " key=value". A value is cut at the end of the line; a field whose key has no room is left out. */
 static void line_text(struct line *l, const char *key, const char *p, size_t n)
 {
-    size_t limit = l->size - sizeof(cut_mark); /* keeps the mark and NUL possible */
+    size_t limit = l->size - sizeof(cut_mark); /* leaves room for the mark and NUL */
     size_t separator = l->len > 0 ? 1 : 0;
     size_t key_len = strlen(key);
     if (l->len + separator + key_len + 1 + 8 > limit) {
@@ -197,7 +195,7 @@ const char *psi_log_level_name(enum psi_log_level level)
 const char *psi_log_format_time(uint64_t unix_ms, char *buf, size_t n)
 {
     uint64_t seconds = unix_ms / 1000;
-    uint64_t days = seconds / 86400 + 719468; /* since 0000-03-01, so that a leap day ends its year */
+    uint64_t days = seconds / 86400 + 719468; /* counted from 0000-03-01, so that a leap day ends its year */
     uint64_t era = days / 146097;
     uint64_t day = days % 146097;
     uint64_t year = (day - day / 1460 + day / 36524 - day / 146096) / 365;

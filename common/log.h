@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log events as logfmt lines: ts=... lvl=warn ev=push_rejected conn=7 msg="...". No clock and no output of its own. */
+/* Log events as logfmt lines: ts=... lvl=warn ev=push_rejected conn=7 msg="...". Without clock and output of its own. */
 #ifndef PSI_LOG_H
 #define PSI_LOG_H
 
@@ -11,24 +11,24 @@
 
 enum psi_log_level { PSI_LOG_DEBUG = 0, PSI_LOG_INFO = 1, PSI_LOG_WARN = 2, PSI_LOG_ERROR = 3, PSI_LOG_OFF = 4 };
 
-/** A whole line, NUL-terminated, without a newline; borrows. */
+/** Writes a whole line, NUL-terminated, without a newline; borrows. */
 typedef void (*psi_log_write)(void *data, enum psi_log_level level, const char *line);
-/** Write the time as text (psi_log_format_time) to buf. */
+/** Writes the time as text (psi_log_format_time()) to buf. */
 typedef void (*psi_log_stamp)(void *data, char *buf, size_t n);
 
 struct psi_log {
-    psi_log_write write;      /* NULL: nothing is logged */
-    psi_log_stamp stamp;      /* NULL: no ts= */
-    void *data;               /* handed to both */
-    enum psi_log_level level; /* lower ones are dropped */
+    psi_log_write write; /* NULL: nothing is logged */
+    psi_log_stamp stamp; /* NULL: no ts= */
+    void *data;
+    enum psi_log_level level;
 };
 
-/* One field, key=value: PSI_KV(). The value is quoted where it needs it, whatever it contains, so it can never become a field. */
+/* One field, key=value: PSI_KV(). A value is quoted if necessary, so that no content of it can become a field. */
 struct psi_kv {
     const char *key;
     enum { PSI_KV_TEXT, PSI_KV_U64, PSI_KV_I64 } kind;
     const char *text; /* borrows */
-    size_t len;       /* of text */
+    size_t len;
     uint64_t u64;
     int64_t i64;
 };
@@ -37,7 +37,7 @@ struct psi_kv psi_kv_text(const char *key, const char *value); /* NULL is "" */
 struct psi_kv psi_kv_u64(const char *key, uint64_t value);
 struct psi_kv psi_kv_i64(const char *key, int64_t value);
 /** PSI_KV("peer", text), PSI_KV("count", n): a text or a whole number; bool is 0 or 1. */
-#ifdef __cppcheck__ /* whose 2.10 crashes on some of the others */
+#ifdef __cppcheck__ /* version 2.10 crashes on some of the others */
 struct psi_kv psi_kv_any(const char *key, ...);
 #define PSI_KV(key_, value_) psi_kv_any(key_, value_)
 #else
@@ -56,20 +56,19 @@ struct psi_kv psi_kv_any(const char *key, ...);
              : psi_kv_i64)(key_, value_)
 #endif
 #define PSI_KV_BYTES(key_, p_, n_) psi_kv_bytes(key_, p_, n_)
-/** PSI_KVS(PSI_KV(...), ...): as the two arguments of the functions below. */
+/** PSI_KVS(PSI_KV(...), ...) gives two arguments of the functions below: fields and their count. */
 #define PSI_KVS(...) (const struct psi_kv[]){__VA_ARGS__}, sizeof((const struct psi_kv[]){__VA_ARGS__}) / sizeof(struct psi_kv)
 
 /** Emit one event: psi_log_event(log, level, "ev", PSI_KV(...), ...). log may be NULL. A line over PSI_LOG_LINE_MAX is cut and
- * ends in cut=true. Any thread as far as write and stamp allow. */
+ * ends in cut=true. Any thread that write and stamp allow. */
 #define psi_log_event(log_, level_, event_, ...) psi_log_fields(log_, level_, event_, PSI_KVS(__VA_ARGS__), "")
-/** more: further fields, of psi_log_format(); "": none. */
+/** more: further fields, from psi_log_format(); "": none. */
 void psi_log_fields(const struct psi_log *log, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count,
                     const char *more);
-/** The fields alone, "a=1 b=two", into buf [n], n > 64; cut as a line is. Returns buf. */
+/** Only the fields, "a=1 b=two", into buf [n], n > 64; cut as a line is. Returns buf. */
 const char *psi_log_format(char *buf, size_t n, const struct psi_kv *kv, size_t count);
-/** Would an event of this level be written? */
 bool psi_log_enabled(const struct psi_log *log, enum psi_log_level level);
-/** "debug" "info" "warn" "error" "off". */
+/** One of "debug" "info" "warn" "error" "off". */
 const char *psi_log_level_name(enum psi_log_level level);
 /** Milliseconds since 1970 as "2024-02-29T12:34:56.789Z"; n >= 32. Returns buf. */
 const char *psi_log_format_time(uint64_t unix_ms, char *buf, size_t n);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems as a control list has them, CRC32C of
- * all before. It names every file of every task; the checkpoint is there when the directory has it.
- */
+/* The manifest of a checkpoint as a file: magic and version, a SaveItem and its FileItems in the form of a control list, CRC32C
+ * of all before. It names every file of every task. The checkpoint exists once the directory has its manifest. */
 #include "manifest.h"
 
 #include "crc32c.h"
@@ -26,7 +24,7 @@ ps_status psi_manifest_add(struct psi_buf *b, const pb_msgdesc_t *d, const void 
 
 ps_status psi_manifest_end(struct psi_buf *b, struct psi_err *err)
 {
-    uint32_t sum = psi_crc32c(0, b->data, b->len); /* little-endian */
+    uint32_t sum = psi_crc32c(0, b->data, b->len);
     return psi_buf_append(b, &sum, sizeof(sum), err);
 }
 

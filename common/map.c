@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Hash maps with entries in order of insertion. `entries` is a dense array that only grows at its end; `slots` is an open
- * addressing index into it (linear probing, at most 3/4 full, backward shift on removal, so it has no tombstones). A
- * removed entry leaves a hole; when holes are more than half the array is squeezed at the next put that needs room.
- * Entries carry a rising id, which is what cursors count, so squeezing does not disturb an iteration.
- * Large tables shrink when most of their entries were removed. Failure: no memory at put; the map holds what it held then.
+ * addressing index into it (linear probing, at most 3/4 full, backward shift on removal, so it has no tombstones). A removed
+ * entry leaves a hole; when holes are more than half, the array is squeezed at the next put that needs room. Entries have a
+ * rising id, which cursors count, so squeezing does not disturb an iteration. Large tables shrink when most of their entries
+ * were removed. Failure: no memory at a put; the map is unchanged.
  *
- * Entries of a large map move to their new tables some at a time (struct psi_map_move): those that were in the tables before come
- * to the front of the new array, in their order, and what is put meanwhile stands behind the place that is kept for them. So ids
- * rise through the entries that have moved, then those that have not, then the new ones. A search looks at the new index, then at
- * the old one, which only loses entries: an entry that has moved or is removed stays in that index, and matches nothing.
+ * Entries of a large map move to new tables some at a time (struct psi_map_move). Entries of the old tables come to the front of
+ * the new array, in their order, and new entries stand behind the room that is kept for the old ones. So ids rise through the
+ * moved entries, then the unmoved ones, then the new ones. A search looks at the new index, then at the old one. The old index
+ * keeps entries that have moved or were removed, but they match nothing.
  */
 #include "map.h"
 
@@ -20,36 +20,36 @@
 
 enum {
     FIRST_SLOTS = 16,
-    KEPT_SLOTS = 256, /* tables of this size never shrink by a removal */
+    KEPT_SLOTS = 256, /* tables up to this size never shrink by a removal */
     ENTRIES_MAX = 1 << 30,
     FIND_AT_ONCE = 64,
-    FORGET_AT_ONCE = 4096 /* entries: 32 pages */
+    FORGET_AT_ONCE = 4096 /* entries given back at a time: 32 pages */
 };
 
 struct psi_map_entry {
     uint64_t id;
     uint32_t hash;
-    uint32_t key_bytes; /* NUMBER_KEY: key.number */
+    uint32_t key_bytes; /* NUMBER_KEY: the key is key.number */
     union {
-        char *bytes;     /* owned, with a NUL */
-        uint64_t number; /* psi_u64_map */
+        char *bytes;
+        uint64_t number; /* in a psi_u64_map */
     } key;
-    void *value; /* NULL: hole */
+    void *value; /* NULL: a hole */
 };
 
-/* The tables before. */
+/* The old tables, while their entries move. */
 struct psi_map_move {
     struct psi_map_entry *entries;
     uint32_t *slots;
     uint32_t slot_count, entry_count;
-    uint32_t at;     /* the next one to move */
-    uint32_t placed; /* entries that have moved, and where the next one comes in the new array */
-    uint32_t room;   /* of the new array that is kept for them: so many were live when the move began */
+    uint32_t at;     /* index of the next entry to move */
+    uint32_t placed; /* entries that have moved; index of the next one in the new array */
+    uint32_t room;   /* places of the new array kept for them: the live entries when the move began */
 };
 
-enum { REMOVED = 1 /* key_bytes of an entry that was removed before it moved: it takes its place as a hole */ };
+enum { REMOVED = 1 /* key_bytes of an entry that was removed before it moved: it moves as a hole */ };
 _Static_assert(PSI_CACHE_LINE % sizeof(struct psi_map_entry) == 0, "a look-up touches one line of them");
-/* a table that has just grown is 3/8 full: 4 bytes of index for each slot, 8/3 slots for each entry */
+/* A table that has just grown is 3/8 full: 4 bytes of index for each slot, 8/3 slots for each entry. */
 _Static_assert(PSI_MAP_ENTRY_BYTES > sizeof(struct psi_map_entry) + sizeof(uint32_t) * 8 / 3, "an entry with its share");
 _Static_assert(PSI_MAP_LEAST_BYTES >= FIRST_SLOTS / 4 * 3 * sizeof(struct psi_map_entry) + FIRST_SLOTS * sizeof(uint32_t),
                "the first tables");
@@ -59,7 +59,7 @@ _Static_assert(PSI_MAP_LEAST_BYTES >= FIRST_SLOTS / 4 * 3 * sizeof(struct psi_ma
 /* A key to look for: bytes and their length, or a number. */
 struct wanted {
     uint32_t hash;
-    uint32_t len; /* NUMBER_KEY: number counts */
+    uint32_t len; /* NUMBER_KEY: `number` is the key */
     const void *bytes;
     uint64_t number;
 };
@@ -139,7 +139,7 @@ static bool matches(const struct psi_map_entry *e, const struct wanted *w)
     return w->len == 0 || memcmp(e->key.bytes, w->bytes, w->len) == 0;
 }
 
-/* Slot of the entry, or SIZE_MAX. The index always has a free slot, so the search ends. */
+/* Slot of the entry; SIZE_MAX: none. The search ends, because the index always has a free slot. */
 static size_t find_slot(const struct psi_map *m, const struct wanted *w)
 {
     if (m->slot_count == 0) {
@@ -156,7 +156,7 @@ static size_t find_slot(const struct psi_map *m, const struct wanted *w)
     return SIZE_MAX;
 }
 
-/* An entry that has not moved yet; NULL: there is none such. */
+/* The entry, if it has not moved yet. NULL: there is none. */
 static struct psi_map_entry *find_unmoved(const struct psi_map *m, const struct wanted *w)
 {
     const struct psi_map_move *old = m->move;
@@ -183,8 +183,7 @@ static void index_entry(uint32_t *slots, uint32_t slot_count, uint32_t hash, uin
     slots[i] = entry_number + 1;
 }
 
-/* Copy the live entries to `entries` (which may be the map's own), index them in `slots`, which is zeroed, and make both the
- * map's. */
+/* Copy the live entries to `entries` (maybe the map's own), and index them in zeroed `slots`. Both become the map's. */
 static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
 {
     uint32_t count = 0;
@@ -203,13 +202,12 @@ static void squeeze(struct psi_map *m, struct psi_map_entry *entries, uint32_t *
     m->slot_count = slot_count;
 }
 
-/* Move some entries of the tables before to the new ones. */
 static void move_some(struct psi_map *m, uint32_t count)
 {
     struct psi_map_move *old = m->move;
     for (; count > 0 && old->at < old->entry_count; count--) {
         struct psi_map_entry e = old->entries[old->at++];
-        if (old->at % FORGET_AT_ONCE == 0) { /* both tables together take no more memory than one */
+        if (old->at % FORGET_AT_ONCE == 0) { /* given back, so that both tables together take no more memory than one */
             psi_forget(&old->entries[old->at - FORGET_AT_ONCE], FORGET_AT_ONCE * sizeof(e));
         }
         if (e.value == NULL && e.key_bytes != REMOVED) {
@@ -228,7 +226,7 @@ static void move_some(struct psi_map *m, uint32_t count)
     }
 }
 
-/* From now on the tables are these new ones, and the entries move there. False: no memory. slots: zeroed. */
+/* Make these the map's tables; the entries move there later. slots: zeroed. False: no memory. */
 static bool move_begin(struct psi_map *m, struct psi_map_entry *entries, uint32_t *slots, uint32_t slot_count)
 {
     struct psi_map_move *move = psi_malloc(sizeof(*move));
@@ -249,14 +247,14 @@ static bool move_begin(struct psi_map *m, struct psi_map_entry *entries, uint32_
     return true;
 }
 
-/* Squeeze holes out, into tables that fit the live entries and one more. Those of many entries only begin with that. */
+/* Squeeze holes out, into tables that fit the live entries and one more. With many entries this only begins the move. */
 static ps_status refit(struct psi_map *m, struct psi_err *err)
 {
     uint32_t slot_count = m->slot_count == 0 ? FIRST_SLOTS : m->slot_count;
     if (m->live_count >= ENTRIES_MAX) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: more than %d entries", ENTRIES_MAX);
     }
-    /* at least a quarter of the entries is free then, so each squeeze is paid for by the puts that fill that quarter */
+    /* Then at least a quarter of the entries is free, so that each squeeze is paid for by the puts that fill the quarter. */
     while (m->live_count > capacity_of(slot_count) / 4 * 3 && slot_count <= (uint32_t)ENTRIES_MAX) {
         slot_count *= 2;
     }
@@ -266,12 +264,12 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
     bool same = slot_count == m->slot_count, at_once = m->entry_count <= PSI_MAP_AT_ONCE;
     if (same && at_once) {
         memset(m->slots, 0, slot_count * sizeof(*m->slots));
-        squeeze(m, m->entries, m->slots, slot_count); /* in place: put and remove in turn never allocate */
+        squeeze(m, m->entries, m->slots, slot_count); /* in place: alternate put and remove never allocate */
         return PS_OK;
     }
     uint32_t capacity = capacity_of(slot_count);
     struct psi_map_entry *entries = psi_aligned_malloc(PSI_CACHE_LINE, capacity * sizeof(*entries));
-    uint32_t *slots = psi_calloc(slot_count, sizeof(*slots)); /* of a large index only what is used is ever touched */
+    uint32_t *slots = psi_calloc(slot_count, sizeof(*slots)); /* pages of a large index that are not used are never touched */
     bool room = entries != NULL && slots != NULL;
     if (room && !at_once && move_begin(m, entries, slots, slot_count)) {
         return PS_OK;
@@ -282,7 +280,7 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "map: out of memory for %u entries", capacity);
         }
         memset(m->slots, 0, slot_count * sizeof(*m->slots));
-        squeeze(m, m->entries, m->slots, slot_count); /* without memory for a move, at once */
+        squeeze(m, m->entries, m->slots, slot_count); /* at once, because there is no memory for a move */
         return PS_OK;
     }
     struct psi_map_entry *old_entries = m->entries;
@@ -294,7 +292,7 @@ static ps_status refit(struct psi_map *m, struct psi_err *err)
 
 static ps_status make_room(struct psi_map *m, struct psi_err *err)
 {
-    if (m->move != NULL && m->entry_count == m->entry_capacity) { /* cannot be: a move is over long before */
+    if (m->move != NULL && m->entry_count == m->entry_capacity) { /* cannot happen: a move ends long before */
         move_some(m, UINT32_MAX);
     }
     return m->entry_count < m->entry_capacity ? PS_OK : refit(m, err);
@@ -347,7 +345,7 @@ static ps_status put(struct psi_map *m, const struct wanted *w, void *value, voi
     if (e != NULL) {
         void *old = e->value;
         e->value = value;
-        if (m->borrows) { /* the old key belongs to the old value, which goes */
+        if (m->borrows) { /* the old key belongs to the old value, which the caller gets back */
             e->key.bytes = key_kept(m, w);
         }
         if (out_old != NULL) {
@@ -401,7 +399,7 @@ static void free_slot(struct psi_map *m, size_t hole)
     m->slots[hole] = 0;
 }
 
-/* Holes at the end cost nothing. Where entries still move, their places stay. */
+/* Drop holes at the end. During a move the room of the old entries stays. */
 static void trim(struct psi_map *m)
 {
     uint32_t least = m->move == NULL ? 0 : m->move->room;
@@ -430,7 +428,7 @@ static void *take_out(struct psi_map *m, const struct wanted *w)
     }
     trim(m);
     if (m->move == NULL && m->slot_count > KEPT_SLOTS && m->live_count < capacity_of(m->slot_count) / 4) {
-        PSI_IGNORE(refit(m, NULL)); /* without memory the tables stay as they are */
+        PSI_IGNORE(refit(m, NULL)); /* without memory the tables stay unchanged */
     }
     return value;
 }

@@ -13,7 +13,7 @@
 static _Atomic uint64_t allocation_count;
 static _Thread_local int64_t fail_left = -1;
 
-/* Count one allocation; true where it has to fail. */
+/* Count one allocation. True: it has to fail. */
 static bool count_one(void)
 {
     atomic_fetch_add_explicit(&allocation_count, 1, memory_order_relaxed);
@@ -74,7 +74,7 @@ void *psi_aligned_calloc(size_t alignment, size_t bytes)
     return p != NULL ? memset(p, 0, bytes) : NULL;
 }
 
-/* The address sanitizer follows pointers through memory of malloc only. */
+/* Under the address sanitizer pages come from malloc: it follows pointers only through such memory. */
 #if defined(__SANITIZE_ADDRESS__)
 #define PSI_PAGES_OF_MALLOC 1
 #elif defined(__has_feature)
@@ -106,7 +106,7 @@ void *psi_pages(size_t bytes)
     if (count_one()) {
         return NULL;
     }
-    uint8_t *p = map_pages(bytes); /* beside the last one, as a rule, which is aligned */
+    uint8_t *p = map_pages(bytes); /* usually beside the last mapping, which is aligned */
     if (p == NULL || (uintptr_t)p % bytes == 0) {
         return p;
     }
@@ -134,7 +134,7 @@ void psi_forget(void *p, size_t bytes)
 {
     const uintptr_t page = 4096, first = ((uintptr_t)p + page - 1) & ~(page - 1), end = ((uintptr_t)p + bytes) & ~(page - 1);
     if (end > first) {
-        PSI_IGNORE(madvise((void *)first, end - first, MADV_DONTNEED)); /* otherwise it is given back with the rest */
+        PSI_IGNORE(madvise((void *)first, end - first, MADV_DONTNEED)); /* on failure the pages are given back when p is freed */
     }
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Control messages: nanopb's encoder and decoder behind our own status, plus what nanopb leaves open: padding, the end of a list,
- * text that holds a NUL, enum values out of range. Every field is bounded (proto/control.options), so nothing is allocated.
- */
+/* Control messages: nanopb's encoder and decoder with our own status, and what nanopb leaves open: padding, the end of a list,
+ * texts that contain a NUL, enum values out of range. Every field is bounded (proto/control.options): nothing is allocated. */
 #include "msg.h"
 
 #include "limits.h"
+#include "optimizer.h"
+#include "plan.pb.h"
 
 #include <pb_decode.h>
 #include <pb_encode.h>
@@ -19,7 +19,7 @@ struct message_name {
     {                                                                                                                            \
         &ps_v1_##x##_msg, #x                                                                                                     \
     }
-/* all of control.proto: scripts/lint/proto */
+/* All messages of control.proto and plan.proto: scripts/lint/proto checks that. */
 static const struct message_name NAMES[] = {
     NAME(Hello),         NAME(UnresolvedItem),
     NAME(HelloAnswer),   NAME(TaskItem),
@@ -52,7 +52,11 @@ static const struct message_name NAMES[] = {
     NAME(StartItem),     NAME(CheckpointAnswer),
     NAME(SavedNameItem), NAME(CheckpointRead),
     NAME(BarItem),       NAME(SavedContainer),
-    NAME(SavesState),
+    NAME(SavesState),    NAME(WhoamiAnswer),
+    NAME(MayItem),       NAME(RunVariable),
+    NAME(RunHead),       NAME(RunInput),
+    NAME(RunRow),        NAME(RunOutput),
+    NAME(RunAnswer),     NAME(RunResult),
 };
 
 static const char *name_of(const pb_msgdesc_t *d)
@@ -92,7 +96,7 @@ ps_status psi_msg_decode(const pb_msgdesc_t *d, void *m, const uint8_t *src, siz
     if (!pb_decode_ex(&stream, d, m, PB_DECODE_NULLTERMINATED)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: %s", name_of(d), PB_GET_ERROR(&stream));
     }
-    /* a zero tag ended it: that byte and the rest are padding */
+    /* a zero tag has ended the message: this byte and the rest are padding */
     if (stream.bytes_left != 0 && (stream.bytes_left > 6 || !all_zero(src + (n - stream.bytes_left), stream.bytes_left))) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s: bytes after its end", name_of(d));
     }
@@ -101,24 +105,34 @@ ps_status psi_msg_decode(const pb_msgdesc_t *d, void *m, const uint8_t *src, siz
 
 ps_status psi_list_append(struct psi_buf *b, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
 {
-    size_t bytes = 0;
-    if (!pb_get_encoded_size(&bytes, d, m) || bytes == 0 || bytes > PS_LIST_ITEM_BYTES_MAX) {
+    const bool roomy = b->capacity - b->len >= PS_LIST_ITEM_BYTES_MAX + 2; /* any message fits: this one need not be measured */
+    size_t bytes = PS_LIST_ITEM_BYTES_MAX;
+    if (!roomy && (!pb_get_encoded_size(&bytes, d, m) || bytes > PS_LIST_ITEM_BYTES_MAX)) {
         return psi_fail(err, PS_INTERNAL, "%s of %zu bytes cannot stand in a list", name_of(d), bytes);
     }
-    ps_status st = psi_buf_reserve(b, bytes + 2, err); /* a varint of at most 2 bytes: PS_LIST_ITEM_BYTES_MAX < 2^14 */
+    ps_status st = psi_buf_reserve(b, bytes + 2, err); /* a length takes at most 2 bytes: PS_LIST_ITEM_BYTES_MAX < 2^14 */
     if (st != PS_OK) {
         return st;
     }
-    pb_ostream_t stream = pb_ostream_from_buffer(b->data + b->len, bytes + 2);
-    if (!pb_encode_ex(&stream, d, m, PB_ENCODE_DELIMITED)) {
+    uint8_t *at = b->data + b->len;
+    pb_ostream_t stream = pb_ostream_from_buffer(at + 2, bytes);
+    if (!pb_encode(&stream, d, m) || stream.bytes_written == 0) {
         return psi_fail(err, PS_INTERNAL, "%s: %s", name_of(d), PB_GET_ERROR(&stream));
     }
-    b->len += stream.bytes_written;
+    bytes = stream.bytes_written;
+    const size_t head = bytes < 0x80 ? 1 : 2;
+    if (head == 1) {
+        memmove(at + 1, at + 2, bytes);
+    } else {
+        at[1] = (uint8_t)(bytes >> 7);
+    }
+    at[0] = (uint8_t)(head == 1 ? bytes : (bytes & 0x7fu) | 0x80u);
+    b->len += head + bytes;
     return PS_OK;
 }
 _Static_assert(PS_LIST_ITEM_BYTES_MAX < 1 << 14, "the length of a list's item takes two bytes at most");
 
-/* Of the next item of a list: the bytes of its length, and that; both 0: there is none, but padding perhaps. */
+/* Measure the next item of a list: bytes of its length field, and its length. Both 0: no item, but maybe padding. */
 static ps_status item_bytes(const uint8_t *at, size_t n, const char *of, size_t *out_head, size_t *out_length,
                             struct psi_err *err)
 {
@@ -199,35 +213,19 @@ ps_status psi_bytes_text(const pb_bytes_array_t *field, char *dst, size_t cap)
     return PS_OK;
 }
 
+#define COPY(field) .field = from->field,
+
 void psi_optimizer_to_msg(const ps_optimizer *from, ps_v1_Optimizer *to)
 {
-    *to = (ps_v1_Optimizer){
-        .kind = from->kind,
-        .nesterov = from->nesterov != 0,
-        .learning_rate = from->learning_rate,
-        .momentum = from->momentum,
-        .initial_accumulator = from->initial_accumulator,
-        .beta1 = from->beta1,
-        .beta2 = from->beta2,
-        .epsilon = from->epsilon,
-    };
+    *to = (ps_v1_Optimizer){.kind = from->kind, .nesterov = from->nesterov != 0, PSI_OPTIMIZER_DOUBLES(COPY)};
 }
 
 ps_status psi_optimizer_from_msg(const ps_v1_Optimizer *from, ps_optimizer *to, struct psi_err *err)
 {
-    if (from->kind > PS_OPT_ADAM) {
+    if (psi_optimizer_row(from->kind) == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer kind %u is unknown", (unsigned)from->kind);
     }
-    *to = (ps_optimizer){
-        .kind = from->kind,
-        .nesterov = from->nesterov ? 1 : 0,
-        .learning_rate = from->learning_rate,
-        .momentum = from->momentum,
-        .initial_accumulator = from->initial_accumulator,
-        .beta1 = from->beta1,
-        .beta2 = from->beta2,
-        .epsilon = from->epsilon,
-    };
+    *to = (ps_optimizer){.kind = from->kind, .nesterov = from->nesterov ? 1 : 0, PSI_OPTIMIZER_DOUBLES(COPY)};
     return PS_OK;
 }
 

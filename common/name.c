@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Name grammars (DESIGN section "Naming and placement"). A name is refused by the first rule that it breaks; the message
- * quotes the name safely and states the rule. No locale: the classes are ASCII.
- */
+/* Name grammars (DESIGN section "Naming and placement"). A name is refused by the first rule that it breaks; the message quotes
+ * the name safely and states the rule. The classes of characters are ASCII's, whatever the locale. */
 #include "name.h"
 
 #include "limits.h"
@@ -18,6 +16,17 @@ static bool is_letter(char c)
 static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
+}
+
+bool psi_container_is_session(const char *container)
+{
+    return strncmp(container, PSI_SESSION_CONTAINER_PREFIX, sizeof(PSI_SESSION_CONTAINER_PREFIX) - 1) == 0;
+}
+
+void psi_session_container_name(char out[PSI_SESSION_CONTAINER_BYTES], uint64_t number)
+{
+    PSI_IGNORE(snprintf(out, PSI_SESSION_CONTAINER_BYTES, PSI_SESSION_CONTAINER_PREFIX "%016llx",
+                        (unsigned long long)number)); /* fits */
 }
 
 bool psi_number_read(const char *p, size_t len, uint64_t max, uint64_t *out)
@@ -59,7 +68,7 @@ const char *psi_quote(char *dst, size_t n, const char *src, size_t len)
         whole += is_quotable(src[i]) ? 1 : 4;
     }
     bool cut = whole > n;
-    size_t limit = n - (cut ? 5 : 2); /* room for '... and NUL, or ' and NUL */
+    size_t limit = n - (cut ? 5 : 2); /* leaves room for '... and NUL, or ' and NUL */
     size_t used = 0;
     dst[used++] = '\'';
     for (size_t i = 0; i < len; i++) {
@@ -81,7 +90,7 @@ const char *psi_quote(char *dst, size_t n, const char *src, size_t len)
     return dst;
 }
 
-/* "variable name 'x': why; allowed are ..." */
+/* Fail with "variable name 'x': why; allowed are ...". */
 static ps_status refuse(struct psi_err *err, const char *what, const char *name, size_t len, const char *why)
 {
     char quoted[PSI_QUOTE_MAX];
@@ -162,17 +171,50 @@ ps_status psi_job_name_check(const char *name, size_t len, struct psi_err *err)
     return PS_OK;
 }
 
-ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *err)
+/* True for a word of 1 to max bytes: letters, digits and . _ - */
+static bool is_word(const char *name, size_t len, size_t max)
 {
-    bool good = len > 0 && len <= PS_JOB_BYTES_MAX;
+    bool good = len > 0 && len <= max;
     for (size_t i = 0; good && i < len; i++) {
         char c = name[i];
         good = is_letter(c) || is_digit(c) || c == '.' || c == '_' || c == '-';
     }
-    if (!good) {
+    return good;
+}
+
+ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *err)
+{
+    if (!is_word(name, len, PS_JOB_BYTES_MAX)) {
         char quoted[PSI_QUOTE_MAX];
         return psi_fail(err, PS_INVALID_ARGUMENT, "cluster name %s: letters, digits and . _ - are allowed, 1 to %d bytes",
                         psi_quote(quoted, sizeof(quoted), name, len), PS_JOB_BYTES_MAX);
     }
     return PS_OK;
+}
+
+ps_status psi_key_name_check(const char *name, size_t len, struct psi_err *err)
+{
+    /* a name that is too long is not quoted: it may be a secret in the wrong place */
+    if (len > PS_KEY_NAME_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "key name of %zu bytes: the most is %d", len, PS_KEY_NAME_BYTES_MAX);
+    }
+    if (!is_word(name, len, PS_KEY_NAME_BYTES_MAX) || (!is_letter(name[0]) && !is_digit(name[0]))) {
+        char quoted[PSI_QUOTE_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "key name %s: allowed are a letter or a digit, then letters, digits and . _ -, at most %d bytes",
+                        psi_quote(quoted, sizeof(quoted), name, len), PS_KEY_NAME_BYTES_MAX);
+    }
+    return PS_OK;
+}
+
+_Static_assert(3 * PS_NAME_BYTES_MAX + 100 <= PSI_VARIABLE_DEF_MAX, "three names and what stands around them");
+
+const char *psi_variable_def(const char *name, char out[PSI_VARIABLE_DEF_MAX])
+{
+    (void)snprintf(out, PSI_VARIABLE_DEF_MAX,
+                   "variable_name: \"%s:0\"\n"
+                   "initializer_name: \"%s/Assign\"\n"
+                   "snapshot_name: \"%s/read:0\"\n",
+                   name, name, name); /* fits; no character of a checked name needs an escape in quotes */
+    return out;
 }

@@ -1,36 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names that users and peers give. A variable or container name: letters, digits and . _ - /, bounded, no leading or
- * trailing '/', no empty, "." or ".." component; never a path. A variable is not `__metadata__`, which safetensors files have
- * for themselves. A job name (TensorFlow's): a letter, then letters, digits, _.
- * The bytes need not be NUL-terminated; a NUL, a control byte or UTF-8 is outside the grammar. Pure, any thread.
- */
+/* Names that users and peers give. A variable or container name: letters, digits and . _ - /, bounded, no leading or trailing
+ * '/', no empty, "." or ".." component; never a path. A variable cannot be called `__metadata__`, which safetensors files use
+ * themselves. A job name (TensorFlow's): a letter, then letters, digits, _. The bytes need not be NUL-terminated; a NUL, a
+ * control byte or UTF-8 is outside the grammar. Pure, any thread. */
 #ifndef PSI_NAME_H
 #define PSI_NAME_H
 
 #include "status.h"
 
-/** Room for psi_quote() of the longest name: four bytes each, two quotes, NUL. */
+/** Room for psi_quote() of the longest name: four bytes for each byte, two quotes, NUL. */
 #define PSI_QUOTE_MAX 256
 
-/** Errors of the five: PS_INVALID_ARGUMENT that quotes the name and says what is allowed. */
+/** Errors of all checks: PS_INVALID_ARGUMENT that quotes the name and says what is allowed. */
 PSI_MUST ps_status psi_variable_name_check(const char *name, size_t len, struct psi_err *err);
 PSI_MUST ps_status psi_container_name_check(const char *name, size_t len, struct psi_err *err);
 PSI_MUST ps_status psi_job_name_check(const char *name, size_t len, struct psi_err *err);
-/** Of what a step has measured; as that of a container. */
+/** The name of a value that a step has measured; grammar of a container name. */
 PSI_MUST ps_status psi_value_name_check(const char *name, size_t len, struct psi_err *err);
 /** Letters, digits, . _ -; 1 to 63 bytes. */
 PSI_MUST ps_status psi_cluster_name_check(const char *name, size_t len, struct psi_err *err);
+/** The name of a key, or of a user in a certificate: a letter or a digit, then letters, digits, . _ -; 1 to 40 bytes. A name
+ * that is too long is not quoted: it may be a secret in the wrong place. */
+PSI_MUST ps_status psi_key_name_check(const char *name, size_t len, struct psi_err *err);
 
-/** len bytes that are all digits, of a number up to max: true, and *out has it; otherwise *out is as it was. */
+/** Room for psi_variable_def() of any name. */
+#define PSI_VARIABLE_DEF_MAX 1024
+/** TensorFlow's VariableDef of a checked variable name, as text: three lines. Returns out [PSI_VARIABLE_DEF_MAX]. */
+const char *psi_variable_def(const char *name, char out[PSI_VARIABLE_DEF_MAX]);
+
+/* Names of containers of sessions. Such a container is volatile and goes with its session (docs/PROTOCOL.md, section 3); without
+ * its key nobody can use it. */
+#define PSI_SESSION_CONTAINER_PREFIX "session/"
+enum { PSI_SESSION_CONTAINER_BYTES = 8 + 16 + 1 /* with NUL */, PSI_KEY_BYTES = 16 };
+/** The name belongs to a session: it begins with session/. */
+bool psi_container_is_session(const char *container);
+/** Write session/ and the number as 16 hexadecimal digits. */
+void psi_session_container_name(char out[PSI_SESSION_CONTAINER_BYTES], uint64_t number);
+
+/** Read len bytes of digits, a number up to max. False: they are none, and *out is unchanged. */
 bool psi_number_read(const char *p, size_t len, uint64_t max, uint64_t *out);
-/** The same, of 32 bits. */
+/** psi_number_read() for 32 bits. */
 bool psi_digits_read(const char *p, size_t len, uint32_t max, uint32_t *out);
 
-/**
- * len bytes as text that is safe in a message: in single quotes; control bytes, DEL, bytes >= 0x80, ' and \ as \xNN; cut
- * with "..." after the closing quote where n is too small. Always NUL-terminated; n >= 8. Returns dst.
- */
+/** Quote len bytes for a message: in single quotes; control bytes, DEL, bytes >= 0x80, ' and \ as \xNN; cut with "..." after the
+ * closing quote if n is too small. Always NUL-terminated; n >= 8. Returns dst. */
 const char *psi_quote(char *dst, size_t n, const char *src, size_t len);
 
 #endif

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The distance of two words: insertions, deletions, substitutions and swaps of neighbours that make one of the other (optimal
- * string alignment). A word of under 4 bytes may have one of them, one of under 8 two, others three; the beginning of a name, of
- * 2 bytes at least, counts as one. Longer than LENGTH_MAX: another word.
- */
+/* The distance of two words: the insertions, deletions, substitutions and swaps of neighbours that turn one into the other
+ * (optimal string alignment). A near word of under 4 bytes may need one of them, one of under 8 bytes two, others three. The
+ * beginning of a name, of at least 2 bytes, has distance 1. A word over LENGTH_MAX is never near. */
 #include "near.h"
 
 #include <stdbool.h>

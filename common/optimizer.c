@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checks of optimizer and initializer descriptions. One table says which hyperparameters an optimizer has; check, format
- * and comparison read it. A value is checked as the double given and as what it becomes in the variable's dtype: 1e-50 is
- * a fine double and no learning rate for float32.
+ * Checks of optimizer and initializer descriptions. Check, text and comparison of an optimizer read its row. A value is checked
+ * as the double given and as what it becomes in the variable's dtype: 1e-50 is a fine double and no learning rate for float32.
  */
 #include "optimizer.h"
 
@@ -16,32 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HYPER(field, range_)                                                                                                     \
-    {                                                                                                                            \
-#field, offsetof(ps_optimizer, field), range_                                                                            \
-    }
-#define HYPER_MAX 5
-
-static const struct {
-    const char *name;
-    struct psi_hyper hypers[HYPER_MAX]; /* name NULL ends */
-} kinds[] = {
-    [PS_OPT_NONE] = {"none", {{NULL, 0, PSI_POSITIVE}}},
-    [PS_OPT_SGD] = {"sgd", {HYPER(learning_rate, PSI_POSITIVE)}},
-    [PS_OPT_MOMENTUM] = {"momentum", {HYPER(learning_rate, PSI_POSITIVE), HYPER(momentum, PSI_NOT_NEGATIVE)}},
-    [PS_OPT_ADAGRAD] = {"adagrad", {HYPER(learning_rate, PSI_POSITIVE), HYPER(initial_accumulator, PSI_POSITIVE)}},
-    [PS_OPT_ADAM] = {"adam",
-                     {HYPER(learning_rate, PSI_POSITIVE), HYPER(beta1, PSI_UNIT), HYPER(beta2, PSI_UNIT),
-                      HYPER(epsilon, PSI_NOT_NEGATIVE)}},
-};
-#define KIND_COUNT (sizeof(kinds) / sizeof(kinds[0]))
-
-double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h)
-{
-    double v = 0;
-    memcpy(&v, (const char *)opt + h->offset, sizeof(v));
-    return v;
-}
+enum { NAMES_MAX = 320 }; /* of all optimizers, for an error */
 
 /* The shortest text that strtod reads back to the same double. */
 static const char *format_double(double v, char *buf, size_t n)
@@ -55,27 +29,10 @@ static const char *format_double(double v, char *buf, size_t n)
     return buf;
 }
 
-const struct psi_hyper *psi_optimizer_hypers(uint32_t kind)
-{
-    return kinds[kind < KIND_COUNT ? kind : PS_OPT_NONE].hypers;
-}
-
 const char *psi_optimizer_name(uint32_t kind)
 {
-    return kind < KIND_COUNT ? kinds[kind].name : "invalid";
-}
-
-ps_status psi_optimizer_parse(const char *name, uint32_t *out_kind, struct psi_err *err)
-{
-    for (uint32_t i = 0; i < KIND_COUNT; i++) {
-        if (strcmp(name, kinds[i].name) == 0) {
-            *out_kind = i;
-            return PS_OK;
-        }
-    }
-    char quoted[PSI_QUOTE_MAX];
-    return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: allowed are none, sgd, momentum, adagrad, adam",
-                    psi_quote(quoted, sizeof(quoted), name, strlen(name)));
+    const struct psi_optimizer_row *row = psi_optimizer_row(kind);
+    return row != NULL ? row->name : "invalid";
 }
 
 static bool in_range(double v, enum psi_range range)
@@ -87,75 +44,148 @@ static bool in_range(double v, enum psi_range range)
         return isfinite(v) && v >= 0;
     case PSI_UNIT:
         return v >= 0 && v < 1; /* false for NaN */
+    case PSI_SWITCH:
+        return v == 0 || v == 1;
     }
     return false;
 }
 
+const char *psi_range_text(enum psi_range range)
+{
+    static const char *const texts[] = {[PSI_POSITIVE] = "finite and > 0",
+                                        [PSI_NOT_NEGATIVE] = "finite and >= 0",
+                                        [PSI_UNIT] = ">= 0 and < 1",
+                                        [PSI_SWITCH] = "0 or 1"};
+    return texts[range];
+}
+
+/* "none, sgd, momentum, nesterov": all rows and their switches. */
+static const char *names(char *buf, size_t n)
+{
+    size_t used = 0;
+    for (uint32_t kind = 0; kind < psi_optimizer_row_count; kind++) {
+        used += (size_t)snprintf(buf + used, n - used, "%s%s", kind == 0 ? "" : ", ", psi_optimizer_name(kind));
+        for (const struct psi_hyper *h = psi_optimizer_hypers(kind); h->name != NULL; h++) {
+            used += h->range == PSI_SWITCH ? (size_t)snprintf(buf + used, n - used, ", %s", h->name) : 0;
+        }
+        PSI_ASSERT(used < n);
+    }
+    return buf;
+}
+
+static bool is_name(const char *name, const char *text, size_t n)
+{
+    return strncmp(name, text, n) == 0 && name[n] == '\0';
+}
+
+/* The hyperparameter that is called so; the end of the list: none. */
+static const struct psi_hyper *find_hyper(uint32_t kind, const char *text, size_t n)
+{
+    const struct psi_hyper *h = psi_optimizer_hypers(kind);
+    while (h->name != NULL && !is_name(h->name, text, n)) {
+        h++;
+    }
+    return h;
+}
+
+/* "beta1=0.8,epsilon=1e-6" */
+static ps_status parse_hypers(const char *text, ps_optimizer *opt, struct psi_err *err)
+{
+    for (const char *p = text; *p != '\0';) {
+        const size_t n = strcspn(p, "=,");
+        const struct psi_hyper *h = find_hyper(opt->kind, p, n);
+        const char *number = p[n] == '=' ? p + n + 1 : "";
+        char *end = NULL;
+        const double value = strtod(number, &end);
+        if (h->name == NULL || end == number || (*end != ',' && *end != '\0') ||
+            (h->range == PSI_SWITCH && !in_range(value, h->range))) {
+            char quoted[PSI_QUOTE_MAX], known[PSI_OPTIMIZER_TEXT_MAX];
+            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s: hyperparameters are written NAME=NUMBER,...: %s",
+                            psi_optimizer_name(opt->kind), psi_quote(quoted, sizeof(quoted), p, strlen(p)),
+                            psi_optimizer_format(opt, known, sizeof(known)));
+        }
+        psi_hyper_set(opt, h, value);
+        p = *end == ',' ? end + 1 : end;
+    }
+    return PS_OK;
+}
+
+ps_status psi_optimizer_parse(const char *text, ps_optimizer *opt, struct psi_err *err)
+{
+    const size_t n = strcspn(text, ":");
+    for (uint32_t kind = 0; kind < psi_optimizer_row_count; kind++) {
+        const struct psi_hyper *on = find_hyper(kind, text, n);
+        const bool with = on->name != NULL && on->range == PSI_SWITCH;
+        if (with || is_name(psi_optimizer_name(kind), text, n)) {
+            *opt = psi_optimizer_standard(kind, opt);
+            if (with) {
+                psi_hyper_set(opt, on, 1);
+            }
+            return parse_hypers(text + n + (text[n] == ':'), opt, err);
+        }
+    }
+    char quoted[PSI_QUOTE_MAX], allowed[NAMES_MAX];
+    return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: allowed are %s", psi_quote(quoted, sizeof(quoted), text, n),
+                    names(allowed, sizeof(allowed)));
+}
+
 ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err)
 {
-    static const char *const allowed[] = {
-        [PSI_POSITIVE] = "finite and > 0", [PSI_NOT_NEGATIVE] = "finite and >= 0", [PSI_UNIT] = ">= 0 and < 1"};
-    if (opt->kind >= KIND_COUNT) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer number %u: allowed are none, sgd, momentum, adagrad, adam",
-                        opt->kind);
+    const struct psi_optimizer_row *row = psi_optimizer_row(opt->kind);
+    bool switches = false;
+    if (row == NULL) {
+        char known[NAMES_MAX];
+        return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer number %u: allowed are %s", opt->kind, names(known, sizeof(known)));
     }
-    const char *name = kinds[opt->kind].name;
-    if (opt->nesterov > 1 || (opt->nesterov == 1 && opt->kind != PS_OPT_MOMENTUM)) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: nesterov is %u, allowed is 0, or 1 with momentum", name,
-                        opt->nesterov);
-    }
-    if (opt->kind == PS_OPT_NONE) {
-        return PS_OK;
-    }
-    if (dtype != PS_F32 && dtype != PS_F64) {
+    if (opt->kind != PS_OPT_NONE && dtype != PS_F32 && dtype != PS_F64) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
-                        "optimizer %s: a variable of dtype %s cannot have one, only float32 and float64 can", name,
+                        "optimizer %s: a variable of dtype %s cannot have one, only float32 and float64 can", row->name,
                         ps_dtype_name(dtype));
     }
-    for (const struct psi_hyper *h = kinds[opt->kind].hypers; h->name != NULL; h++) {
+    for (const struct psi_hyper *h = row->hypers; h->name != NULL; h++) {
         double v = psi_hyper_value(opt, h);
+        switches = switches || h->range == PSI_SWITCH;
         double narrow = v;
         if (dtype == PS_F32) {
             narrow = fabs(v) > FLT_MAX ? copysign(INFINITY, v) : (double)(float)v;
         }
         if (!in_range(v, h->range) || !in_range(narrow, h->range)) {
             char text[40];
-            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s is %s, it must be %s in %s", name, h->name,
-                            format_double(v, text, sizeof(text)), allowed[h->range], ps_dtype_name(dtype));
+            return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: %s is %s, it must be %s in %s", row->name, h->name,
+                            format_double(v, text, sizeof(text)), psi_range_text(h->range), ps_dtype_name(dtype));
         }
     }
-    return PS_OK;
+    return switches || opt->nesterov == 0
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "optimizer %s: nesterov is %u, and it has no switch", row->name,
+                          opt->nesterov);
 }
 
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
 {
-    char text[PSI_OPTIMIZER_TEXT_MAX];
+    char text[PSI_OPTIMIZER_TEXT_MAX] = "";
     char number[40];
     size_t used = 0;
     for (const struct psi_hyper *h = psi_optimizer_hypers(opt->kind); h->name != NULL; h++) {
-        int wrote = snprintf(text + used, sizeof(text) - used, "%s%s=%s", used == 0 ? "" : ", ", h->name,
-                             format_double(psi_hyper_value(opt, h), number, sizeof(number)));
+        const double value = psi_hyper_value(opt, h);
+        const char *shown = h->range != PSI_SWITCH ? format_double(value, number, sizeof(number)) : value != 0 ? "true" : "false";
+        int wrote = snprintf(text + used, sizeof(text) - used, "%s%s=%s", used == 0 ? "" : ", ", h->name, shown);
         PSI_ASSERT(wrote > 0 && (size_t)wrote < sizeof(text) - used);
         used += (size_t)wrote;
     }
-    text[used] = '\0';
-    bool momentum = opt->kind == PS_OPT_MOMENTUM;
-    PSI_IGNORE(snprintf(buf, n, "%s%s%s%s%s", psi_optimizer_name(opt->kind), used == 0 ? "" : "(", text,
-                        !momentum ? "" : (opt->nesterov != 0 ? ", nesterov=true" : ", nesterov=false"), used == 0 ? "" : ")"));
+    const char *name = psi_optimizer_name(opt->kind);
+    PSI_IGNORE(used == 0 ? snprintf(buf, n, "%s", name) : snprintf(buf, n, "%s(%s)", name, text));
     return buf;
 }
 
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b)
 {
-    if (a->kind != b->kind || a->kind >= KIND_COUNT) {
-        return false;
+    bool same = a->kind == b->kind && psi_optimizer_row(a->kind) != NULL;
+    for (const struct psi_hyper *h = psi_optimizer_hypers(a->kind); same && h->name != NULL; h++) {
+        const double x = psi_hyper_value(a, h), y = psi_hyper_value(b, h);
+        same = memcmp(&x, &y, sizeof(x)) == 0;
     }
-    for (const struct psi_hyper *h = kinds[a->kind].hypers; h->name != NULL; h++) {
-        if (memcmp((const char *)a + h->offset, (const char *)b + h->offset, sizeof(double)) != 0) {
-            return false;
-        }
-    }
-    return a->kind != PS_OPT_MOMENTUM || a->nesterov == b->nesterov;
+    return same;
 }
 
 const char *psi_initializer_name(uint32_t kind)
@@ -176,10 +206,10 @@ const char *psi_initializer_name(uint32_t kind)
 
 static bool whole_between(double v, double low, double high)
 {
-    return v == trunc(v) && v >= low && v <= high;
+    return v >= low && v <= high && v == (double)(int64_t)v;
 }
 
-/* A finite double within the range of dtype; floating-point dtypes round it, nothing else changes it. */
+/* A finite double within the range of dtype. Only floating-point dtypes may round it. */
 static bool representable(double v, ps_dtype dtype)
 {
     if (!isfinite(v)) {
@@ -200,7 +230,7 @@ static bool representable(double v, ps_dtype dtype)
     case PS_I32:
         return whole_between(v, -2147483648.0, 2147483647.0);
     case PS_I64:
-        return v == trunc(v) && v >= -9223372036854775808.0 && v < 9223372036854775808.0;
+        return v >= -9223372036854775808.0 && v < 9223372036854775808.0 && v == (double)(int64_t)v;
     case PS_BOOL:
         return v == 0 || v == 1;
     case PS_STRING:

@@ -1,44 +1,100 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer and initializer descriptions: names, checks, comparison. The update rules are in psd/optim. Pure, any thread. */
+/*
+ * Optimizer and initializer descriptions: the row of each kind of optimizer, checks, texts, comparison. The update rules are in
+ * psd/optim, keyed by kind. Pure, any thread.
+ */
 #ifndef PSI_OPTIMIZER_H
 #define PSI_OPTIMIZER_H
 
 #include "status.h"
 
+#include <string.h>
+
 #define PSI_OPTIMIZER_TEXT_MAX 256
+enum { PSI_OPTIMIZER_HYPERS_MAX = 4, PSI_OPTIMIZER_SLOTS_MAX = 2 };
+
+/** X(field): the doubles of ps_optimizer. The control message has them under the same names, whatever a kind calls them. */
+#define PSI_OPTIMIZER_DOUBLES(X) X(learning_rate) X(momentum) X(initial_accumulator) X(beta1) X(beta2) X(epsilon)
+
+enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_UNIT, PSI_SWITCH };
+/** A hyperparameter. */
+struct psi_hyper {
+    const char *name; /* in texts, files and flags */
+    size_t field;     /* its place in ps_optimizer: a double, a switch uint32_t */
+    enum psi_range range;
+    double standard;  /* its value where nobody says another; NAN: somebody must */
+    const char *text; /* what it is, for --help */
+};
+/** A slot: as many elements as its variable, of its dtype. A slot may have a power: a number of its variable that begins as a
+ * hyperparameter and is multiplied by it once after each push. */
+struct psi_slot {
+    const char *name;       /* in files of checkpoints, behind a colon */
+    const char *tensorflow; /* in exported files, behind a slash */
+    double first;           /* all elements before the first push, if first_field is 0 */
+    size_t first_field;     /* offset of ps_optimizer's field that says the first elements; 0: `first` does */
+    const char *power;      /* its name in exported files; NULL: none */
+    size_t base;            /* of the power: its field in ps_optimizer */
+};
+/** All that is known of a kind of optimizer (ps_opt_kind), but for its rule. A name of NULL is behind the last of a list. The
+ * learning rate is the first hyperparameter. */
+struct psi_optimizer_row {
+    const char *name;
+    struct psi_hyper hypers[PSI_OPTIMIZER_HYPERS_MAX + 1];
+    struct psi_slot slots[PSI_OPTIMIZER_SLOTS_MAX + 1];
+};
+
+/** NULL: the kind is unknown. PS_OPT_NONE has a row without anything. */
+extern const struct psi_optimizer_row psi_optimizer_rows[];
+extern const uint32_t psi_optimizer_row_count;
+static inline const struct psi_optimizer_row *psi_optimizer_row(uint32_t kind)
+{
+    return kind < psi_optimizer_row_count ? &psi_optimizer_rows[kind] : NULL;
+}
+/** The hyperparameters of its row; none of an unknown kind. */
+const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
+/** Some slot of its row has a power. */
+bool psi_optimizer_has_powers(uint32_t kind);
+/** Slot number `slot`, from 0 on; NULL: there is no such slot. */
+const struct psi_slot *psi_optimizer_slot(uint32_t kind, uint32_t slot);
+/** The double of opt at offset `field`. */
+static inline double psi_optimizer_double(const ps_optimizer *opt, size_t field)
+{
+    double v = 0;
+    memcpy(&v, (const char *)opt + field, sizeof(v));
+    return v;
+}
+/** The value of a hyperparameter in opt; of a switch 0 or 1. */
+double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h);
+void psi_hyper_set(ps_optimizer *opt, const struct psi_hyper *h, double value);
+/** The optimizer of that kind with standard values; what has none is as in given. */
+ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
 
 /**
- * Hyperparameters that can be applied to a variable of dtype: rate finite and > 0, accumulator finite and > 0, betas in
- * [0, 1), epsilon finite and >= 0, momentum finite and >= 0, each also after conversion to dtype; f32 and f64 only.
- * PS_OPT_NONE fits every dtype. Errors  PS_INVALID_ARGUMENT naming the optimizer, the parameter and its value.
+ * Hyperparameters that can be applied to a variable of dtype: each within the range of its row, also after conversion to dtype;
+ * f32 and f64 only. PS_OPT_NONE fits every dtype. Errors  PS_INVALID_ARGUMENT naming the optimizer, the parameter and its value.
  */
 PSI_MUST ps_status psi_optimizer_check(const ps_optimizer *opt, ps_dtype dtype, struct psi_err *err);
 
-/** "none", "sgd", "momentum", "adagrad", "adam"; "invalid" otherwise. */
+/** The name of its row; "invalid" for unknown kinds. */
 const char *psi_optimizer_name(uint32_t kind);
-/** The reverse. Errors PS_INVALID_ARGUMENT with the list. */
-PSI_MUST ps_status psi_optimizer_parse(const char *name, uint32_t *out_kind, struct psi_err *err);
-enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_UNIT };
-/** A hyperparameter: a double in ps_optimizer. */
-struct psi_hyper {
-    const char *name; /* of the field too */
-    size_t offset;
-    enum psi_range range;
-};
-/** Those of a kind, an entry without a name behind the last. */
-const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
+/** "finite and > 0" and the like. */
+const char *psi_range_text(enum psi_range range);
+/**
+ * Read "adam", or "adam:beta1=0.8,epsilon=1e-6"; the name of a switch is that of the optimizer with the switch on ("nesterov").
+ * Hyperparameters that the text does not have are standard, and what has no standard value is as *opt has it. Ranges are not
+ * looked at (psi_optimizer_check).
+ * Errors  PS_INVALID_ARGUMENT with the names that there are.
+ */
+PSI_MUST ps_status psi_optimizer_parse(const char *text, ps_optimizer *opt, struct psi_err *err);
 /** Kind and every hyperparameter in force: "adagrad(learning_rate=0.1, initial_accumulator=0.1)"; values read back exactly. */
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
-/** Its value in opt. */
-double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h);
 /** Same kind and the same bits in every hyperparameter that the kind uses. */
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
 
-/**
- * Values that the initializer can give a variable of dtype: all but zeros, ones and constant need a floating-point dtype; a
- * constant must be finite and within dtype's range (an integer for the integers, 0 or 1 for bool); low <= high; stddev >= 0;
- * strings are only made empty (zeros); Glorot's and He's need a known layout of the fans. Errors  PS_INVALID_ARGUMENT.
- */
+/** Check that an initializer can give a variable of dtype its values. All kinds except zeros, ones and constant need a
+ * floating-point dtype. A constant must be finite and within dtype's range (an integer for the integers, 0 or 1 for bool); low
+ * <= high; stddev >= 0. Strings are only made empty (zeros). Glorot's and He's need a known layout of the fans. Errors
+ * PS_INVALID_ARGUMENT. */
 PSI_MUST ps_status psi_initializer_check(const ps_initializer *init, ps_dtype dtype, const ps_shape *shape, struct psi_err *err);
 /** "zeros", "ones", "constant", "uniform", "normal", "glorot_uniform", "truncated_normal", "he_normal", "he_uniform"; "invalid"
  *  otherwise. */

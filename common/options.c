@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The option table: defaults, flags, configuration file. Happy path: find the row, store the value, note where it came
- * from. Failure: an unknown name (the nearest known one is named), a bad value, a file line that is not `key = value`.
- */
+/* The option table: defaults, flags, configuration file. Happy path: find the row, store the value, note its source. Failure: an
+ * unknown name (the nearest known one is named), a bad value, a file line that is not `key = value`. */
 #include "options.h"
 
 #include "mem.h"
@@ -17,7 +15,7 @@
 
 enum { NAME_BYTES_MAX = 63 };
 
-/* Names are compared with - as _. */
+/* Names are compared with '-' as '_'. */
 static char fold(char c)
 {
     return c == '-' ? '_' : c;
@@ -47,7 +45,7 @@ int32_t psi_options_find(const struct psi_options *o, const char *name)
     return find(o, name, strlen(name));
 }
 
-/* The known name that is nearest, NULL where none is near. */
+/* The nearest known name. NULL: none is near. */
 static const char *nearest(const struct psi_options *o, const char *name, size_t len)
 {
     const char *best = NULL;
@@ -68,6 +66,7 @@ static void check_row(const struct psi_options *o, size_t i)
     size_t len = strlen(row->name);
     size_t choices = 0;
     PSI_ASSERT(len > 0 && len <= NAME_BYTES_MAX && row->help != NULL);
+    PSI_ASSERT((!row->list && row->check == NULL) || row->type == PSI_OPTION_STRING);
     for (size_t k = 0; k < len; k++) {
         char c = row->name[k];
         PSI_ASSERT((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_');
@@ -111,7 +110,7 @@ static void check_row(const struct psi_options *o, size_t i)
         PSI_ASSERT(choices > 0);
         return;
     }
-    PSI_ASSERT(row->type == PSI_OPTION_ENUM); /* one of the list in options.h */
+    PSI_ASSERT(row->type == PSI_OPTION_ENUM); /* a type of options.h */
 }
 
 void psi_options_init(struct psi_options *o, const struct psi_option *rows, size_t count, void *values, uint8_t *from)
@@ -121,7 +120,7 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
         check_row(o, i);
         if (rows[i].default_text != NULL) {
             ps_status st = psi_option_parse(&rows[i], values, rows[i].name, rows[i].default_text, NULL);
-            PSI_ASSERT(st == PS_OK); /* a default that its own row allows */
+            PSI_ASSERT(st == PS_OK); /* a row allows its own default */
         } else {
             memset((char *)values + rows[i].offset, 0, rows[i].size);
         }
@@ -129,13 +128,30 @@ void psi_options_init(struct psi_options *o, const struct psi_option *rows, size
     }
 }
 
-/* Store unless a higher source has spoken; the value is checked in any case. */
+static ps_status add_entry(struct psi_options *o, size_t i, const char *what, const char *entry, struct psi_err *err)
+{
+    struct psi_buf all;
+    const char *before = (const char *)o->values + o->rows[i].offset;
+    psi_buf_init(&all, strlen(before) + strlen(entry) + sizeof("; "));
+    ps_status st = psi_buf_printf(&all, err, "%s%s%s", before, before[0] != '\0' ? "; " : "", entry);
+    const char *text = st == PS_OK ? psi_buf_text(&all) : NULL;
+    if (text != NULL) {
+        st = psi_option_parse(&o->rows[i], o->values, what, text, err);
+    } else if (st == PS_OK) {
+        st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", what);
+    }
+    psi_buf_fini(&all);
+    return st;
+}
+
+/* Store a value, unless a higher source has given one; check it in any case. */
 static ps_status set_row(struct psi_options *o, size_t i, enum psi_option_from from, const char *what, const char *text,
                          struct psi_err *err)
 {
     const struct psi_option *row = &o->rows[i];
     if (o->from[i] <= (uint8_t)from) {
-        ps_status st = psi_option_parse(row, o->values, what, text, err);
+        bool more = row->list && o->from[i] == (uint8_t)from && from != PSI_FROM_DEFAULT;
+        ps_status st = more ? add_entry(o, i, what, text, err) : psi_option_parse(row, o->values, what, text, err);
         if (st == PS_OK) {
             o->from[i] = (uint8_t)from;
         }
@@ -170,14 +186,14 @@ ps_status psi_options_set(struct psi_options *o, enum psi_option_from from, cons
     return i < 0 ? unknown(o, what, "", name, strlen(name), err) : set_row(o, (size_t)i, from, what, text, err);
 }
 
-/* "-1", "-.5", "-inf": an argument */
+/* "-1", "-.5", "-inf": a number is an argument, not a flag. */
 static bool is_number(const char *arg)
 {
     return (arg[1] >= '0' && arg[1] <= '9') || arg[1] == '.' || strcasecmp(arg + 1, "inf") == 0 ||
            strcasecmp(arg + 1, "infinity") == 0 || strcasecmp(arg + 1, "nan") == 0;
 }
 
-/* One flag at argv[*at]; *taken = how many elements it used, 0 where it is not ours and unknown ones stay. */
+/* Read the flag at argv[0]. *taken: elements that it used; 0: an unknown flag, which stays. */
 static ps_status parse_flag(struct psi_options *o, int left, char **argv, bool strict, int *taken, struct psi_err *err)
 {
     const char *arg = argv[0];
@@ -265,18 +281,17 @@ ps_status psi_options_parse_argv(struct psi_options *o, int *argc, char **argv, 
     return st;
 }
 
-/* What the reader and the handler below share. */
 struct file_state {
     struct psi_options *o;
     const char *name;
     const char *text;
-    size_t len, at; /* of text */
-    int line;       /* number of the line that inih has */
-    bool indented;  /* that line begins with a blank: inih takes it for more of the value above */
-    int *seen;      /* per row: the line that set it */
-    int32_t begun;  /* row whose text may go on in the next line; -1: none */
+    size_t len, at; /* read position in text */
+    int line;       /* number of the line that inih is at */
+    bool indented;  /* the line begins with a blank, so that inih takes it for more of the value above */
+    int *seen;      /* line that set each row */
+    int32_t begun;  /* row whose text may continue in the next line; -1: none */
     struct psi_buf so_far;
-    ps_status st; /* of the first failure */
+    ps_status st;
     struct psi_err *err;
 };
 
@@ -285,7 +300,7 @@ static ps_status fail_line(struct file_state *f, const char *why)
     return psi_fail(f->err, PS_INVALID_ARGUMENT, "%s:%d: %s", f->name, f->line, why);
 }
 
-/* A line that sets something has a = behind its name. inih takes a : too, and would find one in an address. */
+/* Check that a line that sets something has '=' behind its name. inih accepts ':' too, and would find one in an address. */
 static ps_status check_sign(struct file_state *f, const char *p, size_t n)
 {
     size_t name = 0;
@@ -313,7 +328,7 @@ static ps_status check_sign(struct file_state *f, const char *p, size_t n)
                     psi_quote(better, sizeof(better), text, (size_t)len < sizeof(text) ? (size_t)len : sizeof(text) - 1));
 }
 
-/* Feed inih one line. It would split one that is longer than its buffer; that is refused here. */
+/* Give inih one line. A line that is longer than inih's buffer, which inih would split, is refused here. */
 static char *read_line(char *buffer, int size, void *stream)
 {
     struct file_state *f = stream;
@@ -356,10 +371,10 @@ static char *read_line(char *buffer, int size, void *stream)
 
 static bool may_go_on(const struct psi_option *row)
 {
-    return row->type == PSI_OPTION_STRING || row->type == PSI_OPTION_WAYS;
+    return (row->type == PSI_OPTION_STRING && !row->list) || row->type == PSI_OPTION_WAYS;
 }
 
-/* The text that was begun is whole. */
+/* Store the text that has begun: it is complete. */
 static ps_status end_text(struct file_state *f)
 {
     char what[160];
@@ -398,13 +413,15 @@ static ps_status set_line(struct file_state *f, size_t i, const char *value)
 static int on_value(void *user, const char *section, const char *name, const char *value)
 {
     struct file_state *f = user;
-    (void)section; /* read_line refuses sections */
+    (void)section;
     int32_t i = psi_options_find(f->o, name);
     char what[160];
     PSI_IGNORE(snprintf(what, sizeof(what), "%s:%d:", f->name, f->line));
     if (i < 0 || f->o->rows[i].flag_only) {
         f->st = i < 0 ? unknown(f->o, what, "", name, strlen(name), f->err)
                       : psi_fail(f->err, PS_INVALID_ARGUMENT, "%s '%s' is a flag, it cannot be set in a file", what, name);
+    } else if (f->o->rows[i].list) {
+        f->st = set_line(f, (size_t)i, value);
     } else if (f->indented && f->seen[i] != 0) {
         f->st = may_go_on(&f->o->rows[i])
                     ? psi_buf_append_text(&f->so_far, value, f->err)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The option table as a configuration file, from the same rows that parse: help as comments, defaults commented out.
- * Failure: the buffer's maximum, memory.
- */
+/* The option table as a configuration file, from the rows that also parse: help as comments, defaults commented out. Failure:
+ * the buffer's maximum, memory. */
 #include "options.h"
 
 #include "mem.h"
@@ -13,7 +11,7 @@
 
 enum { WIDTH = 100, VALUE_WIDTH = 120 };
 
-/* Words of text as comment lines. */
+/* Append the words of a text as comment lines. */
 static ps_status add_comment(const char *text, size_t *column, struct psi_buf *out, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -29,7 +27,7 @@ static ps_status add_comment(const char *text, size_t *column, struct psi_buf *o
     return st;
 }
 
-/* Bytes of text that go into one line: all, or up to the last place where the file may go on in a new line. */
+/* Bytes of text for one line: all of them, or up to the last place where the file may continue in a new line. */
 static size_t piece(const char *text)
 {
     size_t n = strlen(text);
@@ -38,12 +36,29 @@ static size_t piece(const char *text)
         return n;
     }
     for (size_t i = 1; i < VALUE_WIDTH; i++) {
-        /* the reader strips blanks at both sides, and a line must not begin like a comment */
+        /* the reader strips blanks at both ends, and a line must not begin like a comment */
         bool visible = text[i - 1] != ' ' && text[i] != ' ' && text[i] != ';' && text[i] != '#' && text[i] != '[';
         any = visible ? i : any;
         cut = visible && (text[i - 1] == ',' || text[i - 1] == ';') ? i : cut;
     }
     return cut > 0 ? cut : any > 0 ? any : n;
+}
+
+/* Append the entries of a list, a line each. The default is one line, because a continued line cannot be commented out. */
+static ps_status add_list(const char *name, const char *value, bool is_default, struct psi_buf *out, struct psi_err *err)
+{
+    ps_status st =
+        is_default || value[0] == '\0' ? psi_buf_printf(out, err, "%s%s = %s\n", is_default ? "#" : "", name, value) : PS_OK;
+    if (is_default) {
+        return st;
+    }
+    for (const char *p = value; st == PS_OK && *p != '\0';) {
+        size_t n = strcspn(p, ";");
+        st = psi_buf_printf(out, err, "%s%s%.*s\n", p == value ? name : "   ", p == value ? " = " : " ", (int)n, p);
+        p += n + (p[n] == ';' ? 1 : 0);
+        p += strspn(p, " ");
+    }
+    return st;
 }
 
 static ps_status add_value(const char *name, const char *value, bool is_default, struct psi_buf *out, struct psi_err *err)
@@ -86,7 +101,7 @@ ps_status psi_options_file(const struct psi_options *o, struct psi_buf *out, str
         bool is_default = o->from[i] == PSI_FROM_DEFAULT;
         const char *text = is_default ? row->default_text : psi_options_format_value(o, i, value, room);
         if (st == PS_OK) {
-            st = add_value(row->name, text, is_default, out, err);
+            st = row->list ? add_list(row->name, text, is_default, out, err) : add_value(row->name, text, is_default, out, err);
         }
         psi_free(value);
     }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One value of one option: text to field and back. Numbers are read exactly: a fraction ("2.5s") must come out whole.
- * Failure: PS_INVALID_ARGUMENT with what is allowed; the field is untouched then.
- */
+/* One value of one option: text to field and back. Numbers are read exactly: a fraction ("2.5s") must give a whole number.
+ * Failure: PS_INVALID_ARGUMENT with what is allowed; the field is unchanged then. */
 #include "options_internal.h"
 
+#include "mem.h"
 #include "name.h"
 #include "ways.h"
 
@@ -42,7 +41,7 @@ static bool is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* "-12.5" and a suffix; false on anything else, a result that is not whole, or overflow. */
+/* Read "-12.5" with a suffix. False: bad text, overflow, or a result that is not whole. */
 static bool parse_number(const char *text, const struct suffix *suffixes, int64_t bare_factor, int64_t *out)
 {
     bool negative = text[0] == '-';
@@ -96,7 +95,7 @@ static bool parse_number(const char *text, const struct suffix *suffixes, int64_
     return true;
 }
 
-/* A number with the largest suffix that divides it. */
+/* Write a number with the largest suffix that divides it. */
 static void format_number(int64_t v, const struct suffix *const *table, size_t count, char *buf, size_t n)
 {
     for (size_t i = 0; i < count; i++) {
@@ -108,7 +107,7 @@ static void format_number(int64_t v, const struct suffix *const *table, size_t c
     PSI_IGNORE(snprintf(buf, n, "%" PRId64 "%s", v, count > 0 ? table[count - 1]->name : ""));
 }
 
-/* "2.5s" instead of 2500ms. */
+/* Write "2.5s" instead of 2500ms. */
 static void format_seconds(int64_t ms, char *buf, size_t n)
 {
     int digits = ms % 100 == 0 ? 1 : ms % 10 == 0 ? 2 : 3;
@@ -116,7 +115,7 @@ static void format_seconds(int64_t ms, char *buf, size_t n)
     PSI_IGNORE(snprintf(buf, n, "%" PRId64 ".%0*ds", ms / 1000, digits, (int)part)); /* fits */
 }
 
-/* A number of the row's type as a user would write it: "64MiB", "10s", "7". */
+/* Write a number of the row's type as a user would: "64MiB", "10s", "7". */
 static void format_typed(const struct psi_option *row, int64_t v, char *buf, size_t n)
 {
     static const struct suffix b = {"", 1};
@@ -194,7 +193,7 @@ void psi_option_allowed(const struct psi_option *row, char *buf, size_t n)
     case PSI_OPTION_ENUM:
         used = list_choices(row, buf, n);
         if (row->min < 0 && used < n) {
-            PSI_IGNORE(snprintf(buf + used, n - used, ", a number from 1 to %" PRId64, -row->min)); /* cut is fine */
+            PSI_IGNORE(snprintf(buf + used, n - used, ", a number from 1 to %" PRId64, -row->min)); /* a cut text is fine */
         }
         break;
     }
@@ -265,6 +264,33 @@ static ps_status read_ways(const struct psi_option *row, void *values, const cha
     return PS_OK;
 }
 
+/* Check a STRING of the right length by the row's check(): its text, or each entry of a list. */
+static ps_status check_string(const struct psi_option *row, const char *what, const char *text, struct psi_err *err)
+{
+    ps_status st = PS_OK;
+    size_t len = strlen(text);
+    char *one = row->check != NULL && len > 0 ? psi_malloc(len + 1) : NULL;
+    if (row->check == NULL || len == 0) {
+        return PS_OK;
+    }
+    if (one == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: out of memory", what);
+    }
+    for (const char *p = text; st == PS_OK && *p != '\0';) {
+        size_t n = row->list ? strcspn(p, ";") : strlen(p);
+        memcpy(one, p, n);
+        one[n] = '\0';
+        p += n + (p[n] == ';' ? 1 : 0);
+        p += row->list ? strspn(p, " ") : 0;
+        st = row->check(one, err);
+    }
+    psi_free(one);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "%s", what);
+    }
+    return st;
+}
+
 static ps_status add_text(const struct psi_option *row, void *values, const char *what, const char *text, struct psi_err *err)
 {
     const char **list = (const char **)(void *)((char *)values + row->offset);
@@ -288,6 +314,7 @@ ps_status psi_option_parse(const struct psi_option *row, void *values, const cha
     char *end = NULL;
     double real = 0;
     bool good = false;
+    ps_status st = PS_OK;
     switch (row->type) {
     case PSI_OPTION_TEXT:
         if ((int64_t)strlen(text) < row->min) {
@@ -330,8 +357,11 @@ ps_status psi_option_parse(const struct psi_option *row, void *values, const cha
         if ((int64_t)strlen(text) < row->min || (int64_t)strlen(text) > row->max || has_control_byte(text, row->lines)) {
             return refuse(row, what, text, err);
         }
-        memcpy((char *)values + row->offset, text, strlen(text) + 1);
-        return PS_OK;
+        st = check_string(row, what, text, err);
+        if (st == PS_OK) {
+            memcpy((char *)values + row->offset, text, strlen(text) + 1);
+        }
+        return st;
     case PSI_OPTION_WAYS:
         return read_ways(row, values, what, text, err);
     }
@@ -361,7 +391,7 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
     case PSI_OPTION_TEXT:
         PSI_IGNORE(snprintf(buf, n, "%s", *(const char *const *)(const void *)((const char *)values + row->offset)));
         break;
-    case PSI_OPTION_TEXTS: /* of flags only, which nobody lists */
+    case PSI_OPTION_TEXTS: /* only flags are of this type, and nobody lists them */
         buf[0] = '\0';
         break;
     case PSI_OPTION_REAL:

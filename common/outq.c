@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The send queue: frames in order (late ones when it is their turn), composed unit by unit, never a torn unit.
+ * The send queue: frames in order (late ones when their turn comes), composed unit by unit, never a torn unit.
  *
  * Happy path: compose() offers the head, the 64 KiB segments of the first frames, the last with the trailer, about 256 KiB in
- * all; the kernel takes everything; accepted() pops the frames. When the kernel takes less, the rest of the unit it stopped in
- * (or the next unit, when it stopped at an end) is copied to the hold; the other composed units are forgotten and composed anew,
- * with the values of then. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, the owner closes the
- * connection.
+ * all; the kernel takes everything; accepted() pops the frames. If the kernel takes less, the rest of the unit it stopped in (or
+ * the next unit, if it stopped at an end) is copied to the hold. The other composed units are forgotten, and composed anew
+ * later, with the values of that time. Failure: no memory for a copied frame or the hold: RESOURCE_EXHAUSTED, and the owner
+ * closes the connection.
  */
 #include "outq.h"
 
@@ -20,7 +20,8 @@ struct copied {
     uint32_t capacity;
     _Alignas(8) uint8_t data[];
 };
-/* Copied frames that are kept for the next one, by size: replies, and elements of queues. */
+/* Copied frames kept for reuse: up to `max` of those with least to `bytes` bytes. Small ones are replies, large ones elements of
+ * queues. */
 static const struct {
     uint32_t least, bytes, max;
 } SPARE[PSI_OUT_SPARES] = {{0, 512, 256}, {2 << 10, 8 << 10, 8}};
@@ -143,7 +144,7 @@ static void copied_done(struct psi_outq *q, struct copied *c)
     psi_free(c);
 }
 
-/* The first of the late frames gets its place. False: there is none. */
+/* Give the first late frame its place among the others. False: there is no late frame. */
 static bool admit_late(struct psi_outq *q)
 {
     struct psi_list *link = psi_list_pop_front(&q->late);
@@ -191,7 +192,7 @@ ps_status psi_outq_push(struct psi_outq *q, const struct ps_frame_header *header
     return PS_OK;
 }
 
-/* Padding and CRC that follow bytes of payload whose CRC is sum; returns how many they are (0 to 16). */
+/* Write padding and CRC behind `bytes` of payload, whose CRC is sum. Returns their length (0 to 16). */
 static uint32_t segment_tail(uint32_t bytes, bool crc, uint32_t sum, uint8_t dst[16])
 {
     uint32_t pad = psi_pad8(bytes) - bytes;
@@ -232,7 +233,7 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
     return PS_OK;
 }
 
-/* The header says what follows it. */
+/* Write the length and flags of the body into the frame's header. */
 static void measure(struct psi_out *out)
 {
     struct ps_frame_header h;
@@ -266,8 +267,6 @@ bool psi_outq_ready(const struct psi_outq *q)
     return q->hold_bytes == 0 && !empty(q);
 }
 
-/* ---- composing ---- */
-
 static void add_piece(struct psi_outq *q, const void *base, size_t bytes)
 {
     if (bytes > 0) {
@@ -297,7 +296,7 @@ static void compose_copied(struct psi_outq *q, struct copied *c, uint64_t from, 
     }
 }
 
-/* Place for a segment of a stream that converts. */
+/* There is room for a segment of a stream that converts. */
 static bool convertible(const struct psi_outq *q, const struct psi_out *out)
 {
     if (out->ops->convert == NULL) {
@@ -322,11 +321,11 @@ static uint32_t sum_of(struct psi_out *out, const void *at, uint64_t offset, uin
     if (out->ops->sum != NULL) {
         return out->ops->sum(out, offset, bytes);
     }
-    /* in cache after the conversion, else not */
+    /* after a conversion the bytes are in cache, otherwise not */
     return out->ops->convert != NULL ? psi_crc32c(0, at, bytes) : psi_crc32c_far(0, at, bytes);
 }
 
-/* The trailer of out, as of now, to dst; returns its length: 0 where it has none. */
+/* Write the trailer of out, as of now, to dst. Returns its length; 0: no trailer. */
 static uint32_t trailer_to(struct psi_out *out, uint8_t *dst)
 {
     if (out->ops->trailer == NULL) {
@@ -342,7 +341,7 @@ static uint32_t trailer_to(struct psi_out *out, uint8_t *dst)
 static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t from, size_t max_bytes)
 {
     if (!convertible(q, out)) {
-        return; /* in the next write */
+        return; /* it goes into the next write */
     }
     if (from == 0) {
         if (out->ops->begin != NULL) {
@@ -359,7 +358,7 @@ static void compose_stream(struct psi_outq *q, struct psi_out *out, uint64_t fro
     }
     uint64_t step = PS_SEGMENT_BYTES + (out->crc ? 8u : 0u);
     uint64_t body_end = out->head_bytes + psi_body_bytes(out->payload_bytes, out->crc, false);
-    /* the first segment belongs to the head's unit: what the head says of the values is true of them */
+    /* the first segment is in the head's unit, so that what the head says of the values is true of them */
     while (from < body_end && (from == out->head_bytes || room(q, max_bytes)) && convertible(q, out)) {
         uint64_t done = (from - out->head_bytes) / step * PS_SEGMENT_BYTES;
         uint64_t left = out->payload_bytes - done;
@@ -409,14 +408,14 @@ size_t psi_outq_compose(struct psi_outq *q, size_t max_bytes, const struct psi_i
             compose_stream(q, out, from, max_bytes);
         }
         if (q->composed_bytes - before < frame_bytes(out) - from) {
-            break; /* not whole: what comes after it must wait */
+            break; /* the frame is not whole: frames behind it must wait */
         }
         from = 0;
     }
     return q->iov_count;
 }
 
-/* The first n composed bytes are out of our hands. */
+/* The first n composed bytes are sent, or in the hold. */
 static void advance(struct psi_outq *q, uint64_t n)
 {
     q->sent_bytes += n;
@@ -500,7 +499,8 @@ ps_status psi_outq_accepted(struct psi_outq *q, size_t n, const void **hold, siz
 
 void psi_outq_held_left(struct psi_outq *q, size_t left)
 {
-    q->hold_left = left < q->hold_bytes ? left : q->hold_bytes;
+    uint64_t most = q->hold_bytes > 0 ? q->hold_bytes : q->sent_bytes; /* without a hold: bytes that the transport keeps */
+    q->hold_left = left < most ? left : (size_t)most;
 }
 
 void psi_outq_held_written(struct psi_outq *q)
@@ -516,7 +516,7 @@ uint64_t psi_outq_taken_bytes(const struct psi_outq *q)
 
 bool psi_outq_waiting(const struct psi_outq *q)
 {
-    return q->hold_bytes > 0 || !empty(q);
+    return q->hold_bytes > 0 || q->hold_left > 0 || !empty(q);
 }
 
 bool psi_outq_cancel(struct psi_outq *q, struct psi_out *out)

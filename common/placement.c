@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Placement as TensorFlow 1.15: the stack of device scopes (python/framework/ops.py _apply_device_functions, innermost first),
- * replica_device_setter (python/training/device_setter.py _ReplicaDeviceChooser, _RoundRobinStrategy; contrib
- * GreedyLoadBalancingStrategy), and a session's default, round robin over the directory's job with pins. Different from
- * TensorFlow: a setter without tasks does nothing (there it is tf.device(None), which also hides the outer scopes), and turns
- * skip the indices that a ps job lacks. Failure: a malformed device, a pin that cannot be met; nothing advances then.
- */
+/* Placement as in TensorFlow 1.15: the stack of device scopes (python/framework/ops.py _apply_device_functions, innermost
+ * first), replica_device_setter (python/training/device_setter.py _ReplicaDeviceChooser, _RoundRobinStrategy; contrib
+ * GreedyLoadBalancingStrategy), and a session's default, round robin over the directory's job with pins. Differences: a setter
+ * without tasks does nothing (in TensorFlow it is tf.device(None), which also hides the outer scopes), and turns skip the
+ * indices that a ps job lacks. Failure: a malformed device, a pin that cannot be met; nothing advances then. */
 #include "placement.h"
 
 #include "mem.h"
@@ -13,19 +11,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- device scopes ---- */
-
 enum scope_kind { SCOPE_DEVICE, SCOPE_HIDE, SCOPE_SETTER, SCOPE_NOTHING };
 struct psi_placer_scope {
     enum scope_kind kind;
     enum psi_strategy strategy;
     bool merge;
-    bool has_ps_device; /* it is not "" */
+    bool has_ps_device; /* false: it is "" */
     uint32_t task_count;
-    uint32_t next;            /* round robin: position of the next turn */
-    uint32_t *tasks;          /* task_count indices */
-    uint64_t *loads;          /* greedy: bytes so far by position */
-    struct psi_device device; /* of a setter: ps_device */
+    uint32_t next; /* round robin: position of the next task */
+    uint32_t *tasks;
+    uint64_t *loads;          /* greedy: bytes so far, by position */
+    struct psi_device device; /* of a setter: its ps_device */
     struct psi_device worker;
 };
 
@@ -49,7 +45,7 @@ void psi_placer_fini(struct psi_placer *p)
     psi_placer_init(p);
 }
 
-/* Takes *scope over, also where it fails. */
+/* Push *scope, which is taken over even if this fails. */
 static ps_status push(struct psi_placer *p, struct psi_placer_scope *scope, struct psi_err *err)
 {
     if (p->depth == PSI_PLACER_DEPTH_MAX) {
@@ -73,7 +69,7 @@ ps_status psi_placer_push(struct psi_placer *p, const char *device, struct psi_e
     return st == PS_OK ? push(p, &scope, err) : st;
 }
 
-/* The tasks that the turns go over: ps_tasks of them from 0, or those of the cluster's job. */
+/* Set the tasks that get turns: ps_tasks of them from 0, or those of the cluster's job. */
 static ps_status scope_tasks(struct psi_placer_scope *s, const struct psi_setter *setter, struct psi_err *err)
 {
     const char *job = s->device.has_job ? s->device.job : "";
@@ -164,7 +160,7 @@ static uint32_t take_turn(struct psi_placer_scope *s, uint64_t bytes)
     return s->tasks[at];
 }
 
-/* device_setter.py device_function: what is already there wins, the strategy runs all the same unless it names another job. */
+/* As device_function in device_setter.py: fields already set win. The strategy takes a turn unless they name another job. */
 static void apply_setter(struct psi_placer_scope *s, bool ps_op, uint64_t bytes, struct psi_request_place *place)
 {
     const struct psi_device *inner = &place->device;
@@ -200,8 +196,6 @@ void psi_placer_place(struct psi_placer *p, const char *type, uint64_t bytes, st
     place.pinned = !place.by_strategy && (place.device.has_job || place.device.has_task);
     *out = place;
 }
-
-/* ---- a session's default ---- */
 
 void psi_placement_init(struct psi_placement *p, const struct psi_cluster *cluster)
 {

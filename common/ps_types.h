@@ -41,18 +41,16 @@ typedef enum ps_status {
     PS_UNAUTHENTICATED = 16
 } ps_status;
 
-/** What a failed call did to the state on the ps. A timeout never means "not applied". */
+/** What a failed call did to the state on the ps. A timeout does not mean "not applied". */
 typedef enum ps_applied {
     PS_NOTHING_APPLIED = 0, /* safe to repeat */
     PS_MAYBE_PARTLY_APPLIED = 1,
     PS_OUTCOME_UNKNOWN = 2
 } ps_applied;
 
-/**
- * Why a call failed, for programs: X(name, number, what it says). The status says what to do about it, a reason which of its
- * causes it is. Numbers are on the wire: never reused. Below 32 a reason is a status, which then is all that is known. A newer
- * server may send numbers that are not here: go by the status then.
- */
+/** Why a call failed, for programs: X(name, number, text). The status says what to do about the failure, the reason which of its
+ * causes it has. Numbers are on the wire: never reused. A reason below 32 is a status, when nothing more is known. A newer
+ * server may send numbers that are not here: go by the status then. */
 #define PS_REASONS(X)                                                                                                            \
     X(UNINITIALIZED, 32, "the variable has no value yet")                                                                        \
     X(LOST, 33, "a variable that was there is gone: reset, deleted, or lost with its task")                                      \
@@ -82,7 +80,8 @@ typedef enum ps_applied {
     X(IN_ROUNDS, 57, "the variable is in rounds: only what their members contribute changes it")                                 \
     X(NO_ROUNDS, 58, "the chief has not asked for the rounds, or the bound on staleness, that this session asks for")            \
     X(DISK_FULL, 59, "a disk has no room, or no inode, or a quota on it is used up")                                             \
-    X(INTERRUPTED, 60, "ps_interrupt() has ended the call; the session goes on")
+    X(INTERRUPTED, 60, "ps_interrupt() has ended the call; the session goes on")                                                 \
+    X(IDENTITY, 61, "the peer is not who may do that: another identity's session, or one without rights")
 typedef enum ps_reason {
     PS_REASON_NONE = 0, /* no error */
 #define PSI_REASON(name, number, text) PS_REASON_##name = (number),
@@ -102,14 +101,16 @@ typedef enum ps_dtype {
     PS_BF16 = 7, /* the upper half of a float32 */
     PS_I8 = 8,
     PS_U8 = 9,
-    PS_STRING = 10 /* an element is any bytes, NUL too; a variable holds at most PS_STRING_BYTES_MAX in all */
+    PS_STRING = 10 /* an element is any bytes, also NUL; a variable holds at most PS_STRING_BYTES_MAX in all */
 } ps_dtype;
 /** Bytes of all elements of a string variable together. */
 #define PS_STRING_BYTES_MAX ((size_t)1 << 20)
 /** Elements of a string variable. */
 #define PS_STRING_ELEMENTS_MAX ((size_t)1 << 17)
-/** Bytes that go into or come out of a call (ps_call) by value. */
+/** Bytes of a call's output (ps_call) for which its task always has room. */
 #define PS_CALL_BYTES_MAX ((size_t)64 << 10)
+/** Bytes of a call's input at most, and of its output at most if its caller has room for so many. */
+#define PS_CALL_LARGE_BYTES_MAX ((size_t)1 << 30)
 /** Bytes of the value of an `atomic` variable at most. */
 #define PS_ATOMIC_BYTES_MAX ((size_t)4 << 20)
 
@@ -123,11 +124,11 @@ typedef struct ps_shape {
     int64_t dims[PS_RANK_MAX];
 } ps_shape;
 
-/** Ends the dimensions of ps_shape_of(): no dimension is it. */
+/** Ends the dimensions of ps_shape_of(). It is no dimension itself. */
 #define PS_SHAPE_END INT64_MIN
-/** The shape with the given dimensions; the first PS_SHAPE_END ends the list. Any thread. PS_SHAPE(n, 10) has two dimensions
- *  whatever n is: what takes the shape refuses a negative one, as -1 of a size that is not known, with a text. More than
- *  PS_RANK_MAX dimensions cannot be written; PS_SHAPE() refuses them at compile time. */
+/** The shape with the given dimensions; the first PS_SHAPE_END ends the list. Any thread. PS_SHAPE(n, 10) has two dimensions for
+ * any n: the function that gets the shape refuses a negative one, such as -1 for an unknown size, with a text. More than
+ * PS_RANK_MAX dimensions cannot be written; PS_SHAPE() refuses them at compile time. */
 PS_API ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int64_t d4, int64_t d5, int64_t d6, int64_t d7);
 #define PS_SHAPE(...)                                                                                                            \
     PSI_SHAPE8(__VA_ARGS__, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END, PS_SHAPE_END,    \
@@ -137,10 +138,10 @@ PS_API ps_shape ps_shape_of(int64_t d0, int64_t d1, int64_t d2, int64_t d3, int6
 
 /** Name of a status in upper case ("FAILED_PRECONDITION"); never NULL. Any thread. */
 PS_API const char *ps_status_name(ps_status st);
-/** Name of a reason in upper case ("UNINITIALIZED"): that of the status where it says no more; "NONE"; "UNKNOWN_REASON" for a
- *  number of a newer server. Never NULL. Any thread. */
+/** Name of a reason in upper case ("UNINITIALIZED"): the status's name if it says no more than the status; "NONE";
+ * "UNKNOWN_REASON" for a number of a newer server. Never NULL. Any thread. */
 PS_API const char *ps_reason_name(ps_reason reason);
-/** What a reason says, in a few words without a full stop; never NULL. Any thread. */
+/** A reason in a few words, without a full stop; never NULL. Any thread. */
 PS_API const char *ps_reason_text(ps_reason reason);
 /** Name of a dtype as users write it ("float32"); "none" for PS_DTYPE_NONE, "invalid" otherwise. Any thread. */
 PS_API const char *ps_dtype_name(ps_dtype dtype);
@@ -161,17 +162,14 @@ typedef enum ps_init_kind {
     PS_INIT_HE_NORMAL = 8,        /* truncated normal of variance 2 / fan_in, He et al. 2015; TF 1.15 variance_scaling */
     PS_INIT_HE_UNIFORM = 9        /* uniform in +-sqrt(6 / fan_in) */
 } ps_init_kind;
-/**
- * Which dimensions of a shape Glorot's and He's initializers take for the inputs and the outputs of a layer. fan_in is the number
- * of inputs times the receptive field, fan_out the number of outputs times it; the receptive field is the product of all other
- * dimensions. With one dimension both fans are it, with none both are 1.
- */
+/** Which dimensions of a shape Glorot's and He's initializers take for the inputs and the outputs of a layer. fan_in is the
+ * number of inputs times the receptive field, fan_out the number of outputs times the receptive field; the receptive field is
+ * the product of all other dimensions. With one dimension both fans are that dimension, with none both are 1. */
 typedef enum ps_fan {
-    /* the last two: TensorFlow's (in, out), and (height, width, in, out) of a convolution; _compute_fans in TF 1.15's
-     * python/ops/init_ops.py */
+    /* The last two dimensions: TensorFlow's (in, out), and (height, width, in, out) of a convolution (_compute_fans). */
     PS_FAN_IN_OUT = 0,
-    /* the first two: PyTorch's (out, in), and (out, in, height, width) of a convolution; _calculate_fan_in_and_fan_out in
-     * PyTorch's torch/nn/init.py */
+    /* The first two dimensions: PyTorch's (out, in), and (out, in, height, width) of a convolution;
+     * _calculate_fan_in_and_fan_out in PyTorch's torch/nn/init.py. */
     PS_FAN_OUT_IN = 1
 } ps_fan;
 typedef struct ps_initializer {
@@ -198,18 +196,18 @@ typedef struct ps_optimizer {
     double epsilon;             /* Adam, >= 0 */
 } ps_optimizer;
 
-/** Of a checkpoint, as its directory sees it. */
+/** State of a checkpoint, as its directory sees it. */
 typedef enum ps_checkpoint_state {
     PS_CHECKPOINT_WHOLE = 1,    /* all tasks have their part, and know that it is whole */
     PS_CHECKPOINT_WRITING = 2,  /* the checkpoint is being made */
-    PS_CHECKPOINT_IN_PART = 3,  /* all tasks have written their part; some task has not heard so yet, or has lost its part */
-    PS_CHECKPOINT_UNUSABLE = 4, /* its manifest is damaged or another cluster's, or a file of it was found to be bad */
-    /* no checkpoint: the last attempt, which has failed or could not begin (number 0). Listed until a checkpoint is saved */
+    PS_CHECKPOINT_IN_PART = 3,  /* all tasks have written their part; some task does not know so yet, or has lost its part */
+    PS_CHECKPOINT_UNUSABLE = 4, /* its manifest is damaged or another cluster's, or one of its files was found to be bad */
+    /* No checkpoint: the last attempt, which failed or could not begin (number 0). Listed until a checkpoint is saved. */
     PS_CHECKPOINT_FAILED = 5
 } ps_checkpoint_state;
 
-/* Constructors: pointers to constants or to one of a few thread-local slots, valid until 16 further calls of a
- * constructor on the same thread; the functions that take them copy at once. Any thread; never NULL. */
+/* Constructors return pointers to constants, or to one of a few thread-local slots, valid until 16 further calls of constructors
+ * on that thread; the functions that take them copy at once. Any thread; never NULL. */
 PS_API const ps_initializer *ps_zeros(void);
 PS_API const ps_initializer *ps_ones(void);
 PS_API const ps_initializer *ps_constant(double value);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: each field is looked at on its own, then against the kind. Failure: the first field that does not fit is named with
- * its value; of two specs that differ, the first field that does, with both values.
- */
+/* Happy path: each field is checked on its own, then against the kind. Failure: the error names the first field that does not
+ * fit, with its value; of two specs, the first field that differs, with both values. */
 #include "queue_spec.h"
 
 #include <inttypes.h>
@@ -130,7 +128,7 @@ static const char *component_text(const struct psi_queue_spec *spec, uint32_t i,
     return buf;
 }
 
-/* "queue 'q' exists at T with WHAT A; asked for with WHAT B; ..." */
+/* Fail with "queue 'q' exists at T with WHAT A; asked for with WHAT B; ...". */
 static ps_status differ(ps_reason reason, const char *name, const char *where, const char *what, const char *have,
                         const char *want, struct psi_err *err)
 {

@@ -67,8 +67,12 @@ static inline struct words element_words(uint64_t seed, uint64_t name_hash, uint
 /* ln x for x in (0, 1]: x = m 2^e, m in [sqrt 1/2, sqrt 2); ln m = 2 atanh s, s = (m - 1) / (m + 1), |s| < 0.1716. */
 static double log_unit(double x)
 {
-    int e = 0;
-    double m = frexp(x, &e);
+    uint64_t bits = 0;
+    memcpy(&bits, &x, sizeof(bits));
+    int e = (int)(bits >> 52) - 1022; /* x is normal: not below 2^-53 */
+    bits = (bits & 0xfffffffffffff) | (uint64_t)1022 << 52;
+    double m = 0; /* in [1/2, 1) */
+    memcpy(&m, &bits, sizeof(m));
     if (m < 0.70710678118654752) {
         m *= 2;
         e--;
@@ -108,16 +112,35 @@ static double bits53(uint64_t r)
     return (double)(r >> 11) * 0x1p-53;
 }
 
+/* The next number below a finite x that is not the lowest. Not nextafter(): psd would need libm for it, 300 KiB of its memory. */
+static float below_f32(float x)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, &x, sizeof(bits));
+    bits = x == 0 ? 0x80000001 : x > 0 ? bits - 1 : bits + 1;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static double below_f64(double x)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &x, sizeof(bits));
+    bits = x == 0 ? 0x8000000000000001 : x > 0 ? bits - 1 : bits + 1;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
 static float uniform_f32(uint64_t r, float low, float width, float high)
 {
     float x = low + width * ((float)(r >> 40) * 0x1p-24f);
-    return x < high || width <= 0 ? x : nextafterf(high, low);
+    return x < high || width <= 0 ? x : below_f32(high);
 }
 
 static double uniform_f64(uint64_t r, double low, double width, double high)
 {
     double x = low + width * bits53(r);
-    return x < high || width <= 0 ? x : nextafter(high, low);
+    return x < high || width <= 0 ? x : below_f64(high);
 }
 
 static double normal(struct words w, double mean, double stddev)
@@ -179,14 +202,13 @@ static void fill_same(double value, ps_dtype dtype, uint64_t count, void *dst)
     }
 }
 
-/* What a random initializer comes down to for a shape. */
+/* The parameters that a random initializer has for a shape. */
 struct law {
     double low, high;    /* uniform */
     double mean, stddev; /* normal */
     bool is_normal, truncated;
 };
 
-/* (out, in, ...) as (..., in, out) */
 static ps_shape in_before_out(const ps_shape *shape)
 {
     ps_shape turned = *shape;
@@ -248,8 +270,8 @@ ps_initializer psi_initializer_plain(const ps_initializer *init, const ps_shape 
     return plain;
 }
 
-/* x = mean + stddev z with |z| <= 2: further draws are those of the name with one, two, ... NULs behind it, which no variable
- * has. 1 in 22 is drawn again; after 64 times (1 in 10^85) the mean will do. */
+/* x = mean + stddev z with |z| <= 2. Further draws use the name with one, two, ... NULs behind it, which no variable has. 1 in
+ * 22 is drawn again; after 64 draws (1 in 10^85) the mean is taken. */
 static double truncated_normal(uint64_t seed, uint64_t name_hash, uint64_t element, double mean, double stddev)
 {
     for (int draw = 0; draw < 64; draw++) {
@@ -337,7 +359,7 @@ uint64_t psi_random_u64(uint64_t *state)
 uint64_t psi_random_below(uint64_t *state, uint64_t bound)
 {
     PSI_ASSERT(bound > 0);
-    uint64_t refuse = (0 - bound) % bound; /* 2^64 mod bound: values below it would favour small results */
+    uint64_t refuse = (0 - bound) % bound; /* 2^64 mod bound: values below this would favour small results */
     uint64_t r = psi_random_u64(state);
     while (r < refuse) {
         r = psi_random_u64(state);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Random numbers that are a function of their arguments: counter-based ones for initializers, a small state generator for
- * everything else. Only + - * / sqrt and integer operations, so every IEEE machine gives the same bits (built without
- * floating-point contraction). Not for secrets. Pure, any thread.
- */
+/* Random numbers that are a function of their arguments: counter-based ones for initializers, a small state generator for
+ * everything else. Only + - * / sqrt and integer operations, so that every IEEE machine gives equal bits (built without
+ * floating-point contraction). Not for secrets. Pure, any thread. */
 #ifndef PSI_RNG_H
 #define PSI_RNG_H
 
@@ -14,9 +12,9 @@ void psi_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t o
 
 /**
  * Write elements first .. first + count - 1 of a variable's initial value to dst (count elements of dtype). Element i is a
- * function of (initializer, dtype, shape, seed, name, i) only, so any split of the range gives the same bytes.
+ * function of (initializer, dtype, shape, seed, name, i) only, so any split of the range gives equal bytes.
  *
- * init     passed psi_initializer_check for dtype and shape (asserted); of any layout of fans.
+ * init     passed psi_initializer_check() for dtype and shape (asserted); of any layout of fans.
  * name     the full variable name, NUL-terminated.
  * dst      aligned for dtype.
  */
@@ -26,15 +24,13 @@ void psi_init_fill(const ps_initializer *init, ps_dtype dtype, const ps_shape *s
 /** TensorFlow's _compute_fans: () 1,1; (n) n,n; (i,o) i,o; (... i,o) receptive field times i and o. */
 void psi_compute_fans(const ps_shape *shape, double *out_fan_in, double *out_fan_out);
 
-/**
- * init without a layout of fans: the same values for a variable of this shape, said in a way that needs no layout. Every owner
- * understands it, also one of a release that knew no layouts. init has passed psi_initializer_check() for the shape.
- */
+/** Make init independent of a layout of fans: equal values for a variable of this shape, described without a layout. Every owner
+ * understands it, also of a release without layouts. init has passed psi_initializer_check() for the shape. */
 ps_initializer psi_initializer_plain(const ps_initializer *init, const ps_shape *shape);
 
 /** Next value of splitmix64 (Steele, Lea and Flood 2014); any initial state. */
 uint64_t psi_random_u64(uint64_t *state);
-/** Uniform in [0, bound), bound > 0, without bias. */
+/** Uniform in [0, bound), bound > 0, without bias. *state moves on. */
 uint64_t psi_random_below(uint64_t *state, uint64_t bound);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * Safetensors headers through jansson.
  *
- * Reading. Happy path: length -> the entries of the JSON, one after the other -> each that is meant: its name is new, dtype,
- * shape, offsets -> all entries sorted by offset lie one behind the other from 0 to the end of the file; where some are not
- * meant, the others do not overlap. Failure modes: anything that the format does not allow of what is meant, and what cannot be
- * computed without overflow; the error names the tensor. Nothing is believed before it was compared with the size of the file.
+ * Reading. Happy path: length -> the entries of the JSON, one after the other -> each wanted one: a new name, dtype, shape,
+ * offsets -> sorted by offset, all entries lie one behind the other from 0 to the end of the file; if some are not wanted, the
+ * others do not overlap. Failure modes: a wanted entry that the format does not allow, or that cannot be computed without
+ * overflow; the error names the tensor. No number is used before it was compared with the size of the file.
  * Writing. Happy path: the offsets are dealt out, the header is padded with blanks to a multiple of 8.
  */
 #include "safetensors.h"
@@ -49,19 +49,17 @@ const struct psi_tensor_type *psi_tensor_type_of(ps_dtype dtype)
     return NULL;
 }
 
-/* ---- reading ---- */
-
 #define PICKLE "; this is a pickle, as PyTorch's older files are: save the tensors by safetensors"
 #define HTML "; this is a page of HTML, as a download that failed leaves: get the file again"
 
-/* What else a file is that people have values in; "": not known. */
+/* Names another format that people keep values in; "": unknown. */
 static const char *other_format(const uint8_t prefix[PSI_SAFETENSORS_PREFIX])
 {
     static const struct {
         const char *begin, *text;
     } known[] = {
         {"PK\003\004", "; this is a zip file, as PyTorch's .pt and NumPy's .npz are: save the tensors by safetensors"},
-        {"\200\002", PICKLE}, /* and which protocol of pickles */
+        {"\200\002", PICKLE}, /* the second byte is the protocol of pickles */
         {"\200\003", PICKLE},
         {"\200\004", PICKLE},
         {"\200\005", PICKLE},
@@ -107,7 +105,6 @@ ps_status psi_safetensors_length(const uint8_t prefix[PSI_SAFETENSORS_PREFIX], u
     return PS_OK;
 }
 
-/* "tensor 'name': why" */
 static ps_status refuse(struct psi_err *err, const char *name, const char *why)
 {
     char quoted[PSI_QUOTE_MAX];
@@ -138,7 +135,7 @@ static ps_status read_shape(const char *name, const json_t *list, ps_shape *out,
     return PS_OK;
 }
 
-/* elements x size; false: more than 64 bits can count. A dimension of 0 makes it 0, wherever it stands. */
+/* Elements times size. False: more than 64 bits can count. A dimension of 0 gives 0, in any place. */
 static bool value_bytes(const ps_shape *shape, uint32_t element_bytes, uint64_t *out)
 {
     uint64_t bytes = element_bytes;
@@ -180,7 +177,7 @@ static ps_status read_offsets(const json_t *list, uint64_t data_bytes, struct ps
     return PS_OK;
 }
 
-/* t has its name. */
+/* Read a tensor's entry of the header into t, whose name is set. */
 static ps_status read_tensor(const json_t *entry, uint64_t data_bytes, struct psi_tensor *t, struct psi_err *err)
 {
     static const char *const fields[] = {"dtype", "shape", "data_offsets"};
@@ -219,7 +216,7 @@ static ps_status read_metadata(const json_t *object, struct psi_safetensors *out
     if (out->metadata == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for __metadata__");
     }
-    /* the cast: jansson's iteration takes no const object, and changes nothing */
+    /* the cast: jansson's iteration takes no const object, but changes nothing */
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         struct psi_tensor_metadata *m = &out->metadata[out->metadata_count];
@@ -246,7 +243,7 @@ static int by_begin(const void *a, const void *b)
     return order != 0 ? order : (x->end > y->end) - (x->end < y->end);
 }
 
-/* One behind the other, from the first byte to the last; holes: a part of the file is not looked at. */
+/* Check that values lie one behind the other, from the first byte to the last. holes: part of the file is not looked at. */
 static ps_status check_cover(const struct psi_safetensors *s, bool holes, struct psi_err *err)
 {
     uint64_t at = 0;
@@ -281,12 +278,12 @@ struct reading {
     const struct psi_tensor_reader *reader;
     struct psi_safetensors *out;
     size_t capacity;
-    struct psi_map names; /* of the tensors that are meant */
-    bool metadata;        /* it has been read */
-    bool parts;           /* not all tensors are in the table */
+    struct psi_map names; /* names of the wanted tensors */
+    bool metadata;
+    bool parts; /* some tensors are not in the table */
 };
 
-/* t has its name. */
+/* Read the wanted tensor t, which has its name. */
 static ps_status read_named(struct reading *r, const char *value, size_t bytes, struct psi_tensor *t, struct psi_err *err)
 {
     char what[PSI_QUOTE_MAX + 16];
@@ -304,10 +301,10 @@ static ps_status read_named(struct reading *r, const char *value, size_t bytes, 
     return st == PS_OK ? psi_map_put(&r->names, t->name, n, t->name, NULL, err) : st;
 }
 
-/* One that is refused is in no table: a header of them takes no memory. */
+/* Read one entry. A refused one stays out of the table, so that a header full of them takes no memory. */
 static ps_status read_entry(struct reading *r, const char *name, const char *value, size_t bytes, struct psi_err *err)
 {
-    struct psi_err own = {0}; /* the caller's may be NULL, and `refused` is told */
+    struct psi_err own = {0}; /* the caller's err may be NULL, and `refused` needs the text */
     struct psi_tensor *tensors = psi_grow(r->out->tensors, r->out->tensor_count, &r->capacity, sizeof(*tensors));
     r->out->tensors = tensors != NULL ? tensors : r->out->tensors;
     char *copy = tensors != NULL ? psi_strndup(name, strlen(name)) : NULL;
@@ -355,7 +352,6 @@ static ps_status read_member(void *ctx, const char *name, const char *value, siz
 ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64_t file_bytes,
                                  const struct psi_tensor_reader *reader, struct psi_safetensors *out, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
     static const struct psi_tensor_reader any = {.ctx = NULL};
     struct reading r = {.reader = reader != NULL ? reader : &any, .out = out};
     PSI_ASSERT(header_bytes <= PSI_SAFETENSORS_HEADER_MAX && file_bytes >= PSI_SAFETENSORS_PREFIX &&
@@ -365,7 +361,7 @@ ps_status psi_safetensors_decode(const char *header, size_t header_bytes, uint64
     }
     out->data_start = PSI_SAFETENSORS_PREFIX + header_bytes;
     out->data_bytes = file_bytes - out->data_start;
-    psi_map_init_borrowing(&r.names, seed);
+    psi_map_init_borrowing(&r.names, r.reader->map_seed);
     ps_status st = psi_json_each("header", header, header_bytes, read_member, &r, err);
     psi_map_fini(&r.names);
     st = st == PS_OK ? check_cover(out, r.parts, err) : st;
@@ -399,8 +395,6 @@ const char *psi_safetensors_metadata(const struct psi_safetensors *s, const char
     return NULL;
 }
 
-/* ---- writing ---- */
-
 /* Not json_object(): a program that links this library may have a function of that name (psctl has). */
 static json_t *new_object(void)
 {
@@ -428,7 +422,7 @@ static ps_status lay_out(struct psi_tensor *tensors, size_t count, struct psi_er
     return PS_OK;
 }
 
-/* json_pack cannot make a list of any length */
+/* By hand, because json_pack() cannot make a list of any length. */
 static json_t *entry_of(const struct psi_tensor *t)
 {
     json_t *shape = json_array();

@@ -41,30 +41,6 @@ const char *psi_saved_file_text(const struct psi_saved_file *file, char *buf)
     return buf;
 }
 
-/* ---- slots ---- */
-
-static const char *const SLOTS[][PSI_SAVED_SLOTS_MAX][2] = {
-    [PS_OPT_MOMENTUM] = {{"momentum", "Momentum"}},
-    [PS_OPT_ADAGRAD] = {{"accumulator", "Adagrad"}},
-    [PS_OPT_ADAM] = {{"m", "Adam"}, {"v", "Adam_1"}},
-};
-
-static const char *slot_name(uint32_t kind, uint32_t slot, int whose)
-{
-    return kind < sizeof(SLOTS) / sizeof(SLOTS[0]) && slot < PSI_SAVED_SLOTS_MAX ? SLOTS[kind][slot][whose] : NULL;
-}
-
-/* Its name in files of values ("accumulator"); NULL: there is no such slot. */
-static const char *saved_slot_name(uint32_t optimizer_kind, uint32_t slot)
-{
-    return slot_name(optimizer_kind, slot, 0);
-}
-
-const char *psi_saved_slot_tf_name(uint32_t optimizer_kind, uint32_t slot)
-{
-    return slot_name(optimizer_kind, slot, 1);
-}
-
 /* ---- a file, piece by piece ---- */
 
 struct pieces {
@@ -206,107 +182,32 @@ void psi_saved_close(struct psi_saved *saved)
 
 /* ---- entries of the state ---- */
 
-struct cursor {
-    const uint8_t *at;
-    uint64_t left;
-    bool bad;
-};
-
-static void take(struct cursor *c, void *to, uint64_t n)
-{
-    c->bad = c->bad || n > c->left;
-    if (!c->bad) {
-        memcpy(to, c->at, n);
-        c->at += n;
-        c->left -= n;
-    }
-}
-#define TAKE(c, x) take(c, &(x), sizeof(x))
-
-static void take_text(struct cursor *c, char *to, size_t capacity)
-{
-    uint16_t n = 0;
-    char end = 0;
-    TAKE(c, n);
-    c->bad = c->bad || n >= capacity;
-    if (!c->bad) {
-        take(c, to, n);
-        to[n] = '\0';
-        TAKE(c, end);
-        c->bad = c->bad || end != '\0' || strlen(to) != n;
-    }
-}
-
-static bool take_flag(struct cursor *c)
-{
-    uint8_t flag = 0;
-    TAKE(c, flag);
-    c->bad = c->bad || flag > 1;
-    return flag == 1;
-}
-
 struct state_reading {
     const struct psi_saved *saved;
     const struct psi_saved_file *file;
     struct psi_saved_state *out;
     struct psi_u64_map by_creation; /* -> index + 1 */
+    uint32_t version;               /* of the format, behind the head */
 };
 
-static ps_status take_head(const struct state_reading *r, struct cursor *c, struct psi_err *err)
+static ps_status take_head(struct state_reading *r, struct psi_code *k, struct psi_err *err)
 {
-    uint64_t magic = 0, number = 0;
-    uint32_t version = 0, task = 0;
-    char cluster[PS_JOB_BYTES_MAX + 1] = "", job[PS_JOB_BYTES_MAX + 1] = "", own[PS_JOB_BYTES_MAX + 1] = "";
-    TAKE(c, magic);
-    TAKE(c, version);
-    TAKE(c, task);
-    TAKE(c, number);
-    take_text(c, cluster, sizeof(cluster));
-    take_text(c, job, sizeof(job));
-    if (c->bad || magic != PSI_STATE_MAGIC || number != r->saved->what.number) {
+    struct psi_state_head h = {.magic = 0};
+    char cluster[PS_JOB_BYTES_MAX + 1] = "";
+    psi_state_head(k, &h);
+    if (k->st != PS_OK || h.magic != PSI_STATE_MAGIC || h.version == 0 || h.number != r->saved->what.number) {
         return lost(err, "it is that of another checkpoint, or none");
     }
-    if (version > PSI_STATE_VERSION) {
+    if (h.version > PSI_STATE_VERSION) {
         return psi_fail(err, PS_FAILED_PRECONDITION, "it was written by a newer psd, in format %u; this one reads up to %u",
-                        version, PSI_STATE_VERSION);
+                        h.version, PSI_STATE_VERSION);
     }
-    bool same = PSI_BYTES_TEXT(r->saved->what.cluster_name, own, sizeof(own)) == PS_OK && strcmp(own, cluster) == 0 &&
-                strcmp(job, r->file->job) == 0 && task == r->file->task;
-    return same ? PS_OK
-                : psi_fail(err, PS_FAILED_PRECONDITION, "it is that of /job:%s/task:%u of cluster '%s'", job, task, cluster);
-}
-
-/* Up to the powers; what is behind them is of no use here. */
-static void take_definition(struct cursor *c, struct psi_saved_variable *v, bool *has_value)
-{
-    uint32_t dtype = 0;
-    uint64_t skipped = 0;
-    double rate = 0;
-    take_text(c, v->container, sizeof(v->container));
-    take_text(c, v->name, sizeof(v->name));
-    TAKE(c, dtype);
-    TAKE(c, v->shape);
-    TAKE(c, v->optimizer);
-    v->atomic = take_flag(c);
-    v->dtype = (ps_dtype)dtype;
-    *has_value = !take_flag(c); /* a queue has none */
-    if (c->bad || !*has_value) {
-        return;
-    }
-    TAKE(c, v->creation);
-    TAKE(c, v->order);
-    TAKE(c, v->file);
-    TAKE(c, v->bytes);
-    TAKE(c, v->version);
-    TAKE(c, skipped); /* pushes */
-    *has_value = take_flag(c);
-    (void)take_flag(c); /* sealed, restored, given */
-    (void)take_flag(c);
-    (void)take_flag(c);
-    TAKE(c, skipped); /* giver */
-    TAKE(c, rate);
-    TAKE(c, v->beta1_power);
-    TAKE(c, v->beta2_power);
+    r->version = h.version;
+    bool same = PSI_BYTES_TEXT(r->saved->what.cluster_name, cluster, sizeof(cluster)) == PS_OK &&
+                strcmp(cluster, h.cluster) == 0 && strcmp(h.job, r->file->job) == 0 && h.task == r->file->task;
+    return same
+               ? PS_OK
+               : psi_fail(err, PS_FAILED_PRECONDITION, "it is that of /job:%s/task:%u of cluster '%s'", h.job, h.task, h.cluster);
 }
 
 static bool can_be(const struct psi_saved_variable *v)
@@ -333,20 +234,36 @@ static ps_status take_container(struct psi_saved_state *s, const char *name, str
     return PS_OK;
 }
 
-static ps_status take_variable(struct state_reading *r, struct cursor *c, struct psi_err *err)
+static ps_status take_variable(struct state_reading *r, struct psi_code *k, struct psi_err *err)
 {
     struct psi_saved_state *s = r->out;
-    struct psi_saved_variable v = {.array_count = 1};
-    bool has_value = false;
-    take_definition(c, &v, &has_value);
-    if (c->bad || (has_value && !can_be(&v))) {
+    struct psi_state_variable x = {.container = NULL};
+    psi_state_variable(k, &x);
+    if (k->st != PS_OK) {
+        return k->st;
+    }
+    struct psi_saved_variable v = {.dtype = (ps_dtype)x.dtype,
+                                   .shape = x.shape,
+                                   .optimizer = x.optimizer,
+                                   .atomic = x.atomic,
+                                   .order = x.order,
+                                   .file = x.file,
+                                   .creation = x.creation,
+                                   .bytes = x.bytes,
+                                   .version = x.version,
+                                   .powers = {x.powers[0], x.powers[1]},
+                                   .array_count = 1};
+    bool has_value = !x.queue && x.initialised;
+    memcpy(v.container, x.container, strlen(x.container) + 1);
+    memcpy(v.name, x.name, strlen(x.name) + 1);
+    if (has_value && !can_be(&v)) {
         return lost(err, "a variable that cannot be");
     }
     ps_status st = take_container(s, v.container, err);
     if (st != PS_OK || !has_value) {
         return st;
     }
-    while (v.array_count <= PSI_SAVED_SLOTS_MAX && saved_slot_name(v.optimizer.kind, v.array_count - 1) != NULL) {
+    while (psi_optimizer_slot(v.optimizer.kind, v.array_count - 1) != NULL) {
         v.array_count++;
     }
     struct psi_saved_variable *all = psi_grow(s->variables, s->variable_count, &s->variable_capacity, sizeof(*all));
@@ -360,18 +277,13 @@ static ps_status take_variable(struct state_reading *r, struct cursor *c, struct
     return st == PS_OK && old != NULL ? lost(err, "a variable comes twice") : st;
 }
 
-static ps_status take_values_file(struct state_reading *r, struct cursor *c, struct psi_err *err)
+static ps_status take_values_file(struct state_reading *r, struct psi_code *k, struct psi_err *err)
 {
     struct psi_saved_state *s = r->out;
-    struct psi_saved_values f = {.bytes = 0};
-    uint32_t number = 0;
-    TAKE(c, number);
-    TAKE(c, f.header_sum);
-    TAKE(c, f.bytes);
-    TAKE(c, f.header_bytes);
-    take_text(c, f.container, sizeof(f.container));
-    if (c->bad || number != s->file_count + 1 || f.header_bytes <= PSI_SAFETENSORS_PREFIX ||
-        f.header_bytes > PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX || f.header_bytes > f.bytes) {
+    struct psi_state_file x = {.file = 0};
+    psi_state_file(k, &x);
+    if (k->st != PS_OK || x.file != s->file_count + 1 || x.header_bytes <= PSI_SAFETENSORS_PREFIX ||
+        x.header_bytes > PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX || x.header_bytes > x.bytes) {
         return lost(err, "a file that cannot be");
     }
     struct psi_saved_values *all = psi_grow(s->files, s->file_count, &s->file_capacity, sizeof(*all));
@@ -379,7 +291,9 @@ static ps_status take_values_file(struct state_reading *r, struct cursor *c, str
         return no_memory(err);
     }
     s->files = all;
-    all[s->file_count++] = f;
+    struct psi_saved_values *f = &all[s->file_count++];
+    *f = (struct psi_saved_values){.bytes = x.bytes, .header_bytes = x.header_bytes, .header_sum = x.header_sum};
+    memcpy(f->container, x.container, strlen(x.container) + 1);
     return PS_OK;
 }
 
@@ -388,21 +302,17 @@ static uint64_t blocks_of(const struct psi_saved_variable *v)
     return (v->bytes + BLOCK_BYTES - 1) / BLOCK_BYTES;
 }
 
-static ps_status take_sums(struct state_reading *r, struct cursor *c, struct psi_err *err)
+static ps_status take_sums(struct state_reading *r, struct psi_code *k, struct psi_err *err)
 {
-    uint64_t creation = 0, first = 0;
-    uint32_t which = 0, count = 0;
-    TAKE(c, creation);
-    TAKE(c, which);
-    TAKE(c, count);
-    TAKE(c, first); /* a multiple of 8: what comes is aligned */
-    uintptr_t index = c->bad ? 0 : (uintptr_t)psi_u64_map_find(&r->by_creation, creation);
+    struct psi_state_sums x = {.creation = 0};
+    psi_state_sums(k, &x);
+    uintptr_t index = k->st != PS_OK ? 0 : (uintptr_t)psi_u64_map_find(&r->by_creation, x.creation);
     struct psi_saved_variable *v = index == 0 ? NULL : &r->out->variables[index - 1];
-    if (v == NULL || which >= v->array_count) {
+    if (v == NULL || x.which >= v->array_count) {
         return lost(err, "CRCs of no value");
     }
-    struct psi_saved_array *a = &v->arrays[which];
-    if (first != a->sum_count || count > blocks_of(v) - first || count > c->left / sizeof(*a->sums)) {
+    struct psi_saved_array *a = &v->arrays[x.which];
+    if (x.first != a->sum_count || x.count > blocks_of(v) - x.first) {
         return lost(err, "CRCs out of their order");
     }
     if (a->sums == NULL) {
@@ -411,26 +321,34 @@ static ps_status take_sums(struct state_reading *r, struct cursor *c, struct psi
     if (a->sums == NULL) {
         return no_memory(err);
     }
-    take(c, a->sums + first, count * sizeof(*a->sums));
-    a->sum_count += count;
+    memcpy(a->sums + x.first, x.sums, x.count * sizeof(*a->sums));
+    a->sum_count += x.count;
     return PS_OK;
 }
 
 static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
 {
-    struct cursor c = {.at = e->data, .left = e->bytes};
+    struct state_reading *r = ctx;
+    struct psi_code k = {.in = e->data, .left = e->bytes, .version = r->version, .what = "an entry", .err = err};
+    ps_status st = PS_OK;
     switch (e->kind) {
     case PSI_STATE_HEAD:
-        return take_head(ctx, &c, err);
+        st = take_head(r, &k, err);
+        break;
     case PSI_STATE_VARIABLE:
-        return take_variable(ctx, &c, err);
+        st = take_variable(r, &k, err);
+        break;
     case PSI_STATE_FILE:
-        return take_values_file(ctx, &c, err);
+        st = take_values_file(r, &k, err);
+        break;
     case PSI_STATE_SUMS:
-        return take_sums(ctx, &c, err);
-    default: /* nobody here wants to know */
-        return PS_OK;
+        st = take_sums(r, &k, err);
+        break;
+    default: /* nobody here wants to know what is in it */
+        return psi_state_kind_known(e->kind) ? PS_OK : lost(err, "an entry of a kind that is not known");
     }
+    psi_code_over(&k);
+    return st == PS_OK ? k.st : st;
 }
 
 /* Each value has its file and its CRCs. */
@@ -452,7 +370,7 @@ static ps_status check_state(const struct psi_saved_state *s, struct psi_err *er
 void psi_saved_state_fini(struct psi_saved_state *s)
 {
     for (size_t i = 0; i < s->variable_count; i++) {
-        for (uint32_t k = 0; k <= PSI_SAVED_SLOTS_MAX; k++) {
+        for (uint32_t k = 0; k <= PSI_OPTIMIZER_SLOTS_MAX; k++) {
             psi_free(s->variables[i].arrays[k].sums);
         }
     }
@@ -481,12 +399,11 @@ static ps_status read_blocks(struct state_reading *r, struct psi_state_reader *r
 ps_status psi_saved_state_read(const struct psi_saved *saved, const struct psi_saved_io *io, const struct psi_saved_file *file,
                                struct psi_saved_state *out, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {1, 2}; /* keys are creations of a checkpoint */
     struct state_reading r = {.saved = saved, .file = file, .out = out};
     struct psi_state_reader reader;
     struct pieces p;
     memset(out, 0, sizeof(*out));
-    psi_u64_map_init(&r.by_creation, seed);
+    psi_u64_map_init(&r.by_creation, io->map_seed);
     ps_status st = pieces_begin(&p, io, file, err);
     ps_status begun = psi_state_begin(&reader, file->bytes, st == PS_OK ? err : NULL);
     st = st == PS_OK ? begun : st;
@@ -532,7 +449,8 @@ static bool find_place(const struct psi_saved_variable *v, const char *suffix, s
         }
         return out->is->end - out->is->begin == bytes;
     }
-    while (suffix[0] != '\0' && (out->which == 0 || strcmp(suffix, saved_slot_name(v->optimizer.kind, out->which - 1)) != 0)) {
+    while (suffix[0] != '\0' &&
+           (out->which == 0 || strcmp(suffix, psi_optimizer_slot(v->optimizer.kind, out->which - 1)->name) != 0)) {
         out->which++;
         if (out->which == v->array_count) {
             return false;
@@ -543,13 +461,12 @@ static bool find_place(const struct psi_saved_variable *v, const char *suffix, s
 }
 
 /* All tensors, each of a variable of the state; by where they lie. */
-static ps_status deal(const struct psi_safetensors *table, struct psi_saved_state *state, uint32_t file, struct tensor *out,
-                      struct psi_err *err)
+static ps_status deal(const struct psi_saved_io *io, const struct psi_safetensors *table, struct psi_saved_state *state,
+                      uint32_t file, struct tensor *out, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {1, 2}; /* names of a checkpoint */
     struct psi_map names;
     ps_status st = PS_OK;
-    psi_map_init(&names, seed);
+    psi_map_init(&names, io->map_seed);
     for (size_t i = 0; st == PS_OK && i < state->variable_count; i++) {
         struct psi_saved_variable *v = &state->variables[i];
         st = v->file == file ? psi_map_put(&names, v->name, strlen(v->name), v, NULL, err) : PS_OK;
@@ -592,7 +509,7 @@ struct values_reading {
     struct tensor *tensors;
     size_t count, next; /* that is being read */
     uint64_t at;        /* in the values */
-    uint64_t run_end;   /* likewise: where the next run is looked for */
+    uint64_t run_end;   /* in the values: where the next run is looked for */
     psi_saved_wanted_fn wanted;
     psi_saved_sink_fn sink;
     void *ctx;
@@ -688,7 +605,8 @@ static ps_status read_header(struct pieces *p, const struct psi_saved_values *is
         st = lost(err, "its header has another length");
     }
     if (st == PS_OK) {
-        st = psi_safetensors_decode((const char *)header.data + PSI_SAFETENSORS_PREFIX, length, is->bytes, NULL, table, err);
+        const struct psi_tensor_reader reader = {.map_seed = {p->io->map_seed[0], p->io->map_seed[1]}};
+        st = psi_safetensors_decode((const char *)header.data + PSI_SAFETENSORS_PREFIX, length, is->bytes, &reader, table, err);
     }
     psi_buf_fini(&header);
     return st;
@@ -701,7 +619,7 @@ static ps_status read_values(struct pieces *p, struct psi_saved_state *state, st
     size_t got = PIECE_BYTES;
     r->count = table->tensor_count;
     r->tensors = psi_calloc(r->count + 1, sizeof(*r->tensors));
-    ps_status st = r->tensors == NULL ? no_memory(err) : deal(table, state, file, r->tensors, err);
+    ps_status st = r->tensors == NULL ? no_memory(err) : deal(p->io, table, state, file, r->tensors, err);
     while (st == PS_OK && got > 0) {
         if (r->at == r->run_end) {
             next_run(r, p);

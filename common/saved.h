@@ -16,9 +16,8 @@
 #include "../proto/frame.h"
 #include "limits.h"
 #include "manifest.h"
+#include "optimizer.h"
 #include "safetensors.h"
-
-enum { PSI_SAVED_SLOTS_MAX = 2 };
 
 /* A file of a checkpoint, as the manifest names it. */
 struct psi_saved_file {
@@ -41,6 +40,7 @@ struct psi_saved_io {
     /** So many more bytes of a file have been looked at; may be NULL. */
     void (*progress)(void *ctx, const struct psi_saved_file *file, uint64_t bytes);
     void *ctx;
+    uint64_t map_seed[2]; /* random, as of psi_tensor_reader */
 };
 
 /* A value or a slot. */
@@ -60,9 +60,9 @@ struct psi_saved_variable {
     uint32_t order; /* rises with the order of creation, of all tasks */
     uint32_t file;  /* of values, from 1 on */
     uint64_t creation, bytes, version;
-    double beta1_power, beta2_power;
-    uint32_t array_count; /* value, slots */
-    struct psi_saved_array arrays[1 + PSI_SAVED_SLOTS_MAX];
+    double powers[PSI_OPTIMIZER_SLOTS_MAX]; /* of its slots */
+    uint32_t array_count;                   /* value, slots */
+    struct psi_saved_array arrays[1 + PSI_OPTIMIZER_SLOTS_MAX];
 };
 struct psi_saved_values {
     char container[PS_CONTAINER_BYTES_MAX + 1];
@@ -83,8 +83,6 @@ struct psi_saved_state {
     size_t container_count, container_capacity;
 };
 void psi_saved_state_fini(struct psi_saved_state *s);
-/** Name of a slot in TensorFlow's files ("Adagrad"); NULL: there is no such slot. */
-const char *psi_saved_slot_tf_name(uint32_t optimizer_kind, uint32_t slot);
 
 /* A checkpoint whose manifest is known. */
 struct psi_saved {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See state_file.h. Happy path: a block is compared, its payload joins what is left of the one before, whole entries go out. */
+/* See state_file.h. Happy path: a block's CRC is compared, its payload joins what the last block left, whole entries go out. */
 #include "state_file.h"
 
 #include "crc32c.h"
@@ -29,37 +29,36 @@ bool psi_state_is_over(const struct psi_state_reader *r)
 
 static ps_status take_end(struct psi_state_reader *r, const struct psi_state_entry *e, struct psi_err *err)
 {
-    uint64_t count = 0;
-    uint32_t sum = 0;
-    if (e->bytes != sizeof(count) + sizeof(sum) + 4) {
+    struct psi_code k = {.in = e->data, .left = e->bytes};
+    struct psi_state_end end = {.count = 0};
+    psi_state_end(&k, &end);
+    psi_code_over(&k);
+    if (k.st != PS_OK) {
         return psi_fail(err, PS_DATA_LOSS, "its end is none");
     }
-    memcpy(&count, e->data, sizeof(count));
-    memcpy(&sum, e->data + sizeof(count), sizeof(sum));
     r->ended = true;
-    return count == r->entry_count && sum == r->entry_sum ? PS_OK : psi_fail(err, PS_DATA_LOSS, "entries are missing");
+    return end.count == r->entry_count && end.sum == r->entry_sum ? PS_OK : psi_fail(err, PS_DATA_LOSS, "entries are missing");
 }
 
-/* What it begins with says whose state it is. */
+/* Check that the file begins with the entries that say whose state it is. */
 static ps_status check_order(const struct psi_state_reader *r, uint32_t kind, struct psi_err *err)
 {
     bool good = (r->entry_count == 0) == (kind == PSI_STATE_HEAD) && (r->entry_count == 1) == (kind == PSI_STATE_TASK);
     return good ? PS_OK : psi_fail(err, PS_DATA_LOSS, "it does not begin with whose state it is");
 }
 
-/* All entries that are there as a whole. */
+/* Give all whole entries to the caller. */
 static ps_status entries(struct psi_state_reader *r, psi_state_entry_fn fn, void *ctx, struct psi_err *err)
 {
     size_t at = 0;
     ps_status st = PS_OK;
     while (st == PS_OK && !r->ended && r->stream.len - at >= PSI_STATE_ENTRY_HEAD_BYTES) {
         const uint8_t *p = r->stream.data + at;
-        struct psi_state_entry e = {.data = p + PSI_STATE_ENTRY_HEAD_BYTES};
-        uint32_t none = 0;
-        memcpy(&e.bytes, p, sizeof(e.bytes));
-        memcpy(&e.kind, p + sizeof(e.bytes), sizeof(e.kind));
-        memcpy(&none, p + sizeof(e.bytes) + sizeof(e.kind), sizeof(none));
-        if (e.bytes % 8 != 0 || e.bytes > r->file_bytes || none != 0) {
+        struct psi_code k = {.in = p, .left = PSI_STATE_ENTRY_HEAD_BYTES};
+        struct psi_state_entry_head head = {.bytes = 0};
+        psi_state_entry_head(&k, &head);
+        const struct psi_state_entry e = {.kind = head.kind, .data = k.in, .bytes = head.bytes};
+        if (e.bytes % 8 != 0 || e.bytes > r->file_bytes || head.zero != 0) {
             return psi_fail(err, PS_DATA_LOSS, "an entry that does not begin as one");
         }
         if (e.bytes > r->stream.len - at - PSI_STATE_ENTRY_HEAD_BYTES) {
@@ -100,10 +99,10 @@ bool psi_state_is(const struct psi_state_reader *r, uint32_t sum)
 
 ps_status psi_state_block(struct psi_state_reader *r, const uint8_t *block, psi_state_entry_fn fn, void *ctx, struct psi_err *err)
 {
-    uint32_t number = 0, sum = 0;
-    memcpy(&number, block + PSI_STATE_PAYLOAD_BYTES, sizeof(number));
-    memcpy(&sum, block + PSI_STATE_BLOCK_BYTES - sizeof(sum), sizeof(sum));
-    if (sum != psi_crc32c(0, block, PSI_STATE_BLOCK_BYTES - sizeof(sum)) || number != r->block_number) {
+    struct psi_code k = {.in = block + PSI_STATE_PAYLOAD_BYTES, .left = PSI_STATE_BLOCK_BYTES - PSI_STATE_PAYLOAD_BYTES};
+    struct psi_state_block_end end = {.number = 0};
+    psi_state_block_end(&k, &end);
+    if (end.sum != psi_crc32c(0, block, PSI_STATE_BLOCK_BYTES - sizeof(end.sum)) || end.number != r->block_number) {
         return psi_fail(err, PS_DATA_LOSS, "block %llu is not as it was written", (unsigned long long)r->block_number);
     }
     if (r->ended) {
@@ -112,9 +111,37 @@ ps_status psi_state_block(struct psi_state_reader *r, const uint8_t *block, psi_
     if (psi_buf_append(&r->stream, block, PSI_STATE_PAYLOAD_BYTES, NULL) != PS_OK) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for its entries");
     }
-    r->file_sum = psi_crc32c(r->file_sum, block, PSI_STATE_BLOCK_BYTES - sizeof(sum));
+    r->file_sum = psi_crc32c(r->file_sum, block, PSI_STATE_BLOCK_BYTES - sizeof(end.sum));
     r->count_sum = psi_crc32c(r->count_sum, block, PSI_STATE_BLOCK_BYTES);
     r->block_number++;
     ps_status st = entries(r, fn, ctx, err);
     return st == PS_OK && r->block_number * PSI_STATE_BLOCK_BYTES == r->file_bytes ? check_end(r, err) : st;
+}
+
+/* ---- written ---- */
+
+/* A writer of memory that is there. */
+static struct psi_code code_into(struct psi_buf *b)
+{
+    return (struct psi_code){.out = b, .version = PSI_STATE_VERSION};
+}
+
+void psi_state_seal(uint8_t *block, uint32_t number)
+{
+    struct psi_state_block_end end = {.number = number};
+    for (int i = 0; i < 2; i++) { /* the CRC covers the number */
+        struct psi_buf b = {
+            .data = block, .len = PSI_STATE_PAYLOAD_BYTES, .capacity = PSI_STATE_BLOCK_BYTES, .max = PSI_STATE_BLOCK_BYTES};
+        struct psi_code k = code_into(&b);
+        psi_state_block_end(&k, &end);
+        end.sum = i > 0 ? 0 : psi_crc32c(0, block, PSI_STATE_BLOCK_BYTES - sizeof(end.sum));
+    }
+}
+
+void psi_state_entry_begin(uint8_t *entry, uint64_t bytes, enum psi_state_kind kind)
+{
+    struct psi_state_entry_head head = {.bytes = bytes, .kind = kind};
+    struct psi_buf b = {.data = entry, .capacity = PSI_STATE_ENTRY_HEAD_BYTES, .max = PSI_STATE_ENTRY_HEAD_BYTES};
+    struct psi_code k = code_into(&b);
+    psi_state_entry_head(&k, &head);
 }

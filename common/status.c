@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Status names and error detail. Happy path: psi_fail formats into the caller's psi_err. Texts may hold what a peer sent,
- * so control bytes become spaces and bytes that are not UTF-8 become '?'; a text that is too long is cut between characters.
- */
+/* Status names and error detail. Happy path: psi_fail() formats into the caller's psi_err. Texts may contain a peer's bytes, so
+ * control bytes become spaces and bytes that are not UTF-8 become '?'; a text that is too long is cut between characters. */
 #include "status.h"
 
 #include "utf8.h"
@@ -75,10 +73,10 @@ const char *psi_applied_name(ps_applied applied)
     case PS_OUTCOME_UNKNOWN:
         return "outcome unknown";
     }
-    return "outcome unknown"; /* a number that we do not know promises nothing */
+    return "outcome unknown"; /* an unknown number promises nothing */
 }
 
-/* Make the text keep psi_err's promise; was_cut: its last character may be half there. */
+/* Make the text UTF-8 without control bytes. was_cut: its last character may be cut in half. */
 static void clean_text(char *text, bool was_cut)
 {
     size_t len = strlen(text);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Status and error detail. A function that can fail returns ps_status and fills a caller's psi_err (may be NULL).
- * Layers prefix context, they never replace it. The detail travels on the wire as it is.
- */
+/* Status and error detail. A function that can fail returns ps_status and fills a caller's psi_err (may be NULL). Layers prefix
+ * context, they never replace it. The detail travels on the wire unchanged. */
 #ifndef PSI_STATUS_H
 #define PSI_STATUS_H
 
@@ -13,14 +11,14 @@
 #define PSI_ERR_TEXT_MAX 512
 
 struct psi_err {
-    ps_status code;              /* PS_OK: nothing in it */
-    ps_applied applied;          /* what the failed call did */
-    ps_reason reason;            /* 0: as code says; read it by psi_reason() */
-    bool unreached;              /* the session was never connected to a task that it wants, and the start timeout is over */
+    ps_status code; /* PS_OK: no error */
+    ps_applied applied;
+    ps_reason reason;            /* 0: the code says all; read it by psi_reason() */
+    bool unreached;              /* the session was never connected to a task that it needs, and the start timeout is over */
     char text[PSI_ERR_TEXT_MAX]; /* NUL-terminated, UTF-8, no newline */
 };
 
-/** Nothing in it. For what runs per request: `= {0}` writes all of the text. */
+/** Set err to no error. For code that runs per request: `= {0}` writes all of the text. */
 static inline void psi_err_none(struct psi_err *err)
 {
     err->code = PS_OK;
@@ -36,26 +34,26 @@ static inline void psi_err_none(struct psi_err *err)
         (void)psi_ignored_;                                                                                                      \
     } while (0)
 
-/* must-check in our own build (libraries and psd) */
+/* The result must be used, in our own build (libraries and psd). */
 #define PSI_MUST __attribute__((warn_unused_result))
 
 /** Set err (code, PS_NOTHING_APPLIED, printf text cut at the limit) and return st. err may be NULL. Any thread. */
 ps_status psi_fail(struct psi_err *err, ps_status st, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/** The same with a reason that says more than st. */
+/** psi_fail() with a reason that says more than st. */
 ps_status psi_fail_as(struct psi_err *err, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/** What a failed system call on path (NULL: the caller names it) means: its status, and a text for people. why: errno; what:
+/** Fail for a failed system call on path (NULL: the caller names it): its status, and a text for people. why: errno; what:
  * "open", "write". Any thread. */
 ps_status psi_fail_errno(struct psi_err *err, int why, const char *what, const char *path);
-/** The reason of an end with status st: what st says where `reason` is 0; NONE where st is PS_OK. A number that this version does
- *  not know stays as it is. Any thread. */
+/** The reason of an end with status st: if `reason` is 0, what st says; NONE if st is PS_OK. A number that this version does not
+ * know stays. Any thread. */
 ps_reason psi_reason(ps_reason reason, ps_status st);
 /** Put "context: " before the text. Does nothing when err is NULL or PS_OK. */
 void psi_err_prefix(struct psi_err *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /** "nothing applied", "may be partly applied" or "outcome unknown". */
 const char *psi_applied_name(ps_applied applied);
 
-/** Our own bug: prints file, line and expression, aborts. Kept in release builds; never reached by a peer's bytes. */
+/** For bugs of our own: prints file, line, expression, and aborts. Kept in release builds; never reached by a peer's bytes. */
 #define PSI_ASSERT(x) ((x) ? (void)0 : psi_assert_failed(#x, __FILE__, __LINE__))
 void psi_assert_failed(const char *expression, const char *file, int line) __attribute__((noreturn));
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Unknown
- * keys are ignored, as TensorFlow does. Failure: not JSON, a wrong type, a task outside the cluster; the text names the place.
- */
+/* TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Unknown
+ * keys are ignored, as by TensorFlow. Failure: not JSON, a wrong type, a task outside the cluster; the text names the place. */
 #include "cluster.h"
 
 #include "cluster_internal.h"
@@ -24,7 +22,7 @@ static ps_status put_json(struct psi_cluster *c, uint32_t job, uint32_t task, co
                           psi_json_type_name(address));
 }
 
-/* A list of addresses, or an object of indices and addresses. */
+/* Add a job: tasks is a list of addresses, or an object of indices and addresses. */
 static ps_status add_json_job(struct psi_cluster *c, const char *name, json_t *tasks, struct psi_err *err)
 {
     uint32_t job = 0;
@@ -55,7 +53,7 @@ static ps_status add_json_job(struct psi_cluster *c, const char *name, json_t *t
     return st;
 }
 
-/* A whole number from 0, as a number or as a string of digits. */
+/* Read a whole number from 0 on, given as a number or as a string of digits. */
 static bool read_index(const json_t *value, uint32_t *out)
 {
     if (json_is_integer(value)) {

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: what a component says of its size fits what its queue declares and what is left. Failure: nothing is used as a
- * size before it was compared; the component is named.
- */
+/* Happy path: the size that a component claims fits its queue's declaration and the bytes that are left. Failure: no size is
+ * used before it was compared; the error names the component. */
 #include "tuple.h"
 
 #include "blob.h"
@@ -15,7 +13,7 @@ uint64_t psi_tuple_padded(uint64_t n)
     return (n + 7) & ~UINT64_C(7);
 }
 
-/* of its values; 0 for strings */
+/* Bytes of the values; 0 for strings. */
 static uint64_t value_bytes(ps_dtype dtype, const ps_shape *shape)
 {
     return (uint64_t)ps_shape_elements(shape) * ps_dtype_bytes(dtype);
@@ -124,7 +122,7 @@ ps_status psi_tuple_next(const struct psi_queue_component *c, const uint8_t **p,
     return st;
 }
 
-/* What stands for an element whose components take no bytes. */
+/* Check the bytes that stand for an element whose components take no bytes. */
 static ps_status check_nothing(const uint8_t *bytes, uint64_t n, struct psi_err *err)
 {
     static const uint8_t zeros[PSI_TUPLE_BYTES_MIN] = {0};

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of ps_types.h: dtypes, shapes and the constructors of initializers and optimizers. A constructor with
- * arguments writes the next of 16 slots of its thread and returns a pointer to it; nothing can fail.
+ * arguments writes the next of 16 slots of its thread and returns a pointer to it; what it has no argument for has the standard
+ * value of the optimizer's row. Nothing can fail.
  */
 #include "ps_types.h"
+
+#include "optimizer.h"
 
 #include <string.h>
 
@@ -102,7 +105,7 @@ int64_t ps_shape_elements(const ps_shape *shape)
         overflow = overflow || __builtin_mul_overflow(elements, shape->dims[i], &elements);
     }
     if (zero) {
-        return 0; /* also where the other dimensions alone would overflow */
+        return 0; /* also if the other dimensions alone would overflow */
     }
     return overflow ? -1 : elements;
 }
@@ -171,8 +174,7 @@ const ps_initializer *ps_truncated_normal(double mean, double stddev)
 static ps_optimizer *make_opt(ps_opt_kind kind, double learning_rate)
 {
     ps_optimizer *opt = &next_slot()->opt;
-    opt->kind = (uint32_t)kind;
-    opt->learning_rate = learning_rate;
+    *opt = psi_optimizer_standard((uint32_t)kind, &(ps_optimizer){.learning_rate = learning_rate});
     return opt;
 }
 
@@ -211,7 +213,7 @@ const ps_optimizer *ps_adagrad_from(double learning_rate, double initial_accumul
 
 const ps_optimizer *ps_adagrad(double learning_rate)
 {
-    return ps_adagrad_from(learning_rate, 0.1);
+    return make_opt(PS_OPT_ADAGRAD, learning_rate);
 }
 
 const ps_optimizer *ps_adam_with(double learning_rate, double beta1, double beta2, double epsilon)
@@ -225,5 +227,5 @@ const ps_optimizer *ps_adam_with(double learning_rate, double beta1, double beta
 
 const ps_optimizer *ps_adam(double learning_rate)
 {
-    return ps_adam_with(learning_rate, 0.9, 0.999, 1e-8);
+    return make_opt(PS_OPT_ADAM, learning_rate);
 }

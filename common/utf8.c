@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Neither overlong forms, nor surrogates, nor what is above U+10FFFF are characters. */
+/* Overlong forms, surrogates, and code points above U+10FFFF are no characters. */
 #include "utf8.h"
 
 #include <string.h>
@@ -66,7 +66,7 @@ const char *psi_utf8_shorten(const char *text, char *buf, size_t n)
     size_t head = (n - 4) / 2;
     size_t tail = len - (n - 4 - head);
     while (head > 0 && ((unsigned char)text[head] & 0xc0) == 0x80) {
-        head--; /* a character that is cut: none of it */
+        head--; /* leave out a character that would be cut */
     }
     while (((unsigned char)text[tail] & 0xc0) == 0x80) {
         tail++;

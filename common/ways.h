@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One way for all containers, and others for some of them, as words of a list: "cut", or "partial,model=cut,eval=cut". The word
- * for all stands once, anywhere; where it is missing it is the first of the list. A container stands once. Blanks around names
- * and words and empty parts do not matter, nor does the case of words; nothing at all is refused. Pure, any thread.
- */
+/* One way for all containers, and others for some of them, as words of a list: "cut", or "partial,model=cut,eval=cut". The word
+ * for all containers stands once, anywhere; if it is missing it is the first word of the list. Each container stands at most
+ * once. Blanks, empty parts and the case of words do not matter; an empty text is refused. Pure, any thread. */
 #ifndef PSI_WAYS_H
 #define PSI_WAYS_H
 
@@ -13,10 +11,9 @@
 /** The words of the setting `recover`, in the order of enum psd_recover. */
 extern const char *const psi_recover_ways[];
 
-/** Write text to out as it is kept, without what does not matter; that is not longer than text. False: text is not as above, or
- * out [n] is too small. words: NULL-terminated. */
+/** Write text to out in normal form, which is not longer. False: bad text, or out [n] too small. words: NULL-terminated. */
 bool psi_ways_read(const char *const *words, const char *text, char *out, size_t n);
-/** The index of the word for that container, in a text that can be read. */
+/** The index of the word for a container, in a good text. */
 int psi_way_of(const char *const *words, const char *text, const char *container);
 
 #endif

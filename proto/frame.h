@@ -59,14 +59,15 @@ _Static_assert(offsetof(struct ps_frame_header, reserved1) == 34, "reserved1");
 _Static_assert(offsetof(struct ps_frame_header, crc) == 36, "crc");
 
 enum {
-    PS_FLAG_CRC = 1,    /* each segment of the body is followed by its CRC */
-    PS_FLAG_FIRST = 2,  /* first frame of an operation */
-    PS_FLAG_LAST = 4,   /* last frame of an operation */
-    PS_FLAG_SEQ = 8,    /* id is a sequence number */
-    PS_FLAG_REPLY = 16, /* this frame answers id */
-    PS_FLAG_MORE = 32,  /* the list in the body goes on in the next frame with this op and id */
-    PS_FLAG_VALUE = 64, /* PUSHPULL: new values of a range; no acknowledgement */
-    PS_FLAG_KNOWN = 127 /* every other bit must be 0 */
+    PS_FLAG_CRC = 1,     /* each segment of the body is followed by its CRC */
+    PS_FLAG_FIRST = 2,   /* first frame of an operation */
+    PS_FLAG_LAST = 4,    /* last frame of an operation */
+    PS_FLAG_SEQ = 8,     /* id is a sequence number */
+    PS_FLAG_REPLY = 16,  /* this frame answers id */
+    PS_FLAG_MORE = 32,   /* the list in the body goes on in the next frame with this op and id */
+    PS_FLAG_VALUE = 64,  /* PUSHPULL: the frame has new values of a range, and acknowledges nothing */
+    PS_FLAG_TIMES = 128, /* request: the reply is to say how long the task had it; reply: its meta ends in ps_times */
+    PS_FLAG_KNOWN = 255  /* every other bit must be 0 */
 };
 
 /* PS_OP_HELLO = 1 and so on: proto/operations.h */
@@ -78,16 +79,17 @@ enum ps_op { PS_OPERATIONS(PS_OP_NUMBER) };
 struct ps_push_meta {
     uint64_t total_elements; /* of the whole operation */
     float scale;             /* multiplies the gradient; finite, > 0; 1 for ASSIGN; +1 or -1 for ADD */
-    uint32_t assign_flags;   /* PS_ASSIGN_*; 0 otherwise */
-    uint64_t version; /* PUSH, PUSHPULL: 1 + that of the values it was computed from; 0: not said. ASSIGN: number of the chief
-                         that gives it; 0: not as one; to a slot of Adam: bits of the power that goes with it, f64 */
+    uint32_t assign_flags;   /* ASSIGN: PS_ASSIGN_*; otherwise 0 */
+    uint64_t version; /* PUSH, PUSHPULL: 1 + version of the values that the gradient was computed from; 0: not said. ASSIGN:
+                         number of the chief that gives the value; 0: not as a chief; to a slot of Adam: bits of the power that
+                         belongs to the slot, f64 */
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
-/* one of them */
+/* At most one of these is set. */
 enum {
     PS_ASSIGN_INIT_ONLY = 1, /* swap in only if the variable is uninitialised then */
-    PS_ASSIGN_SLOT_1 = 2,    /* to the optimizer's first slot, in place of the value */
-    PS_ASSIGN_SLOT_2 = 4     /* to its second one */
+    PS_ASSIGN_SLOT_1 = 2,    /* assign the optimizer's first slot instead of the value */
+    PS_ASSIGN_SLOT_2 = 4     /* assign the optimizer's second slot instead of the value */
 };
 
 /* Meta of the FIRST frame of CONTRIBUTE. */
@@ -95,15 +97,15 @@ struct ps_contribute_meta {
     uint64_t total_elements; /* of the whole operation */
     float scale;             /* multiplies the gradient; finite, > 0 */
     uint32_t reserved;
-    uint64_t member; /* as JOIN's answer says it */
-    uint64_t round;  /* that the gradient is for */
+    uint64_t member; /* as in JOIN's answer */
+    uint64_t round;  /* that the gradient contributes to */
 };
 _Static_assert(sizeof(struct ps_contribute_meta) == 32, "contribute meta");
 
-/* Meta of a PULL request; the header's offset is the first element. */
+/* Meta of a PULL request. The header's offset is the first element. */
 struct ps_pull_meta {
     uint32_t elements; /* at most PS_FRAME_BODY_MAX bytes of payload */
-    uint32_t slot;     /* 0: the value; from 1 on: that slot of its optimizer */
+    uint32_t slot;     /* 0: the value; from 1 on: a slot of the optimizer */
 };
 _Static_assert(sizeof(struct ps_pull_meta) == 8, "pull meta");
 
@@ -124,52 +126,62 @@ struct ps_pull_trailer {
 };
 _Static_assert(sizeof(struct ps_pull_trailer) == 16, "pull trailer");
 
-/* Meta of every other reply: this, then result_bytes (padded to 8), then text_bytes, padded to 8. */
+/* Meta of every other reply: this struct, then result_bytes, then text_bytes, each padded to 8. */
 struct ps_reply_meta {
-    uint64_t position;     /* of the mutation among the changes of the task; 0 for none */
+    uint64_t position;     /* of the mutation among the changes of the task; 0: none */
     uint64_t durable;      /* the task's durable watermark */
-    uint64_t version;      /* of the variable after the mutation; 0 for none */
+    uint64_t version;      /* of the variable after the mutation; 0: none */
     uint16_t result_bytes; /* <= PS_RESULT_BYTES_MAX */
     uint16_t text_bytes;   /* the error's text */
     uint8_t applied;       /* ps_applied */
     uint8_t reserved;
-    uint16_t reason;         /* ps_reason; 0: as the status says */
-    uint32_t retry_after_ms; /* RESOURCE_EXHAUSTED, UNAVAILABLE: when it is worth trying again */
+    uint16_t reason;         /* ps_reason; 0: the status says all */
+    uint32_t retry_after_ms; /* RESOURCE_EXHAUSTED, UNAVAILABLE: wait before the next try; 0: not known */
     uint32_t reserved1;
 };
 _Static_assert(sizeof(struct ps_reply_meta) == 40, "reply meta");
 
-/* Result of a DEQUEUE. */
+/* End of the meta of a reply with flag TIMES: how long the task had the request, in nanoseconds of the task's own clock. All are
+ * durations, so that no two clocks are ever compared. */
+struct ps_times {
+    uint64_t queue_ns;  /* its bytes had come and waited for the task's thread, or the reply for its turn to be sent */
+    uint64_t wait_ns;   /* it waited for others: workers, a round, an element, a compute thread */
+    uint64_t apply_ns;  /* the task's thread worked at it */
+    uint64_t kernel_ns; /* a compute thread worked at it */
+};
+_Static_assert(sizeof(struct ps_times) == 32, "times");
+
 struct ps_dequeue_result {
     uint64_t count;      /* elements */
-    uint64_t bytes;      /* of all, lengths included */
-    uint64_t serial;     /* work: of the item; accumulator: gradients that are in it */
-    uint32_t epoch;      /* work: that the item belongs to */
-    uint32_t deliveries; /* how often one of them was taken before and came back: the highest */
+    uint64_t bytes;      /* of all elements, with their lengths */
+    uint64_t serial;     /* work: of the item; accumulator: gradients in the sum */
+    uint32_t epoch;      /* work: epoch of the item */
+    uint32_t deliveries; /* how often an element was taken before and came back: the highest */
 };
 _Static_assert(sizeof(struct ps_dequeue_result) == 32, "dequeue result");
 
-/* Result of a STEP. */
 struct ps_step_result {
     uint64_t round; /* that the member contributes to now; staleness: steps of the slowest member */
     uint64_t step;  /* the global step; staleness: 0 */
-    uint32_t taken; /* 1: what the member contributed is in the values */
+    uint32_t taken; /* 1: the values have what the member contributed */
     uint32_t flags; /* PS_STEP_* */
 };
 _Static_assert(sizeof(struct ps_step_result) == 24, "step result");
-/* Flags of its result. */
+/* Flags of a STEP's result. */
 enum {
-    PS_STEP_LOST_PLACE = 1 /* the session is no member any more: JOIN again. Only `taken` of the result is set */
+    PS_STEP_LOST_PLACE = 1 /* the session is no longer a member: JOIN again. Only `taken` of the result is set */
 };
 
-/* Bits of HELLO's `features` and `needs`: what a side speaks beside the protocol's version. */
+/* Bits of HELLO's `features` and `needs`: what a side speaks besides the protocol's version. */
 enum {
-    PS_FEATURE_REASONS = 1,   /* errors carry a reason */
-    PS_FEATURE_LONG_ADDS = 2, /* ADD of more than 64 bytes, in as many frames as a PUSH */
-    PS_FEATURES_KNOWN = 3     /* every other bit is of a newer version */
+    PS_FEATURE_REASONS = 1,            /* errors carry a reason */
+    PS_FEATURE_LONG_ADDS = 2,          /* ADD of more than 64 bytes, in as many frames as a PUSH */
+    PS_FEATURE_TIMES = 4,              /* flag TIMES */
+    PS_FEATURE_SESSION_CONTAINERS = 8, /* containers session/..., with their keys */
+    PS_FEATURES_KNOWN = 15             /* all other bits are of newer versions */
 };
 
-/* What HELLO's reply says of an unresolved number. */
+/* What HELLO's reply says about an unresolved number. */
 enum ps_number_state {
     PS_NUMBER_NOT_RECEIVED = 0,
     PS_NUMBER_APPLIED = 1,
@@ -181,38 +193,37 @@ enum ps_number_state {
 
 /* Bits of BeatAnswer.flags. */
 enum ps_beat_flag {
-    PS_BEAT_CHIEF = 1,     /* a chief (of the container) holds its lease */
+    PS_BEAT_CHIEF = 1,     /* a chief (of the container) holds the lease */
     PS_BEAT_DIRECTORY = 2, /* the task is the directory */
     PS_BEAT_STOP = 4,      /* this session is to stop */
     PS_BEAT_JOB_DONE = 8
 };
 
-/* What a WAIT is for, of each of its variables. */
+/* What a WAIT waits for, for each of its variables. */
 enum ps_wait_condition {
     PS_WAIT_INITIALISED = 1, /* it has a value */
-    PS_WAIT_SEALED = 2       /* a chief said that it is ready: SEAL */
+    PS_WAIT_SEALED = 2       /* a chief has declared it ready by SEAL */
 };
 
-/* What a task lists of a checkpoint. */
+/* What a task lists about a checkpoint. */
 enum ps_saved_state {
-    PS_SAVED_HEARD = 1,     /* the highest number that it has heard of, or 0: it has a directory for checkpoints */
-    PS_SAVED_UNDECIDED = 2, /* it has a part of it, or is at it, and no manifest */
+    PS_SAVED_HEARD = 1,     /* the task has a directory for checkpoints; number: the highest that it has heard of, or 0 */
+    PS_SAVED_UNDECIDED = 2, /* the task has a part of it, or is writing one, and no manifest */
     PS_SAVED_WHOLE = 3,
-    PS_SAVED_BAR = 4 /* checkpoints up to it are barred for a container */
+    PS_SAVED_BAR = 4 /* a container is barred from checkpoints up to this number */
 };
 
 enum ps_file_kind {
     PS_FILE_VALUES = 1,
     PS_FILE_STATE = 2,
     PS_FILE_MANIFEST = 3,
-    PS_FILE_NOTE = 4 /* TASK_CUT: no file, but a container of the task */
+    PS_FILE_NOTE = 4 /* TASK_CUT: not a file, but a container of the task */
 };
-/* What a task has of that container at the cut. A manifest has the notes of all tasks at each file of the container's
- * values. */
+/* What a task has of a container at the cut. A manifest has the notes of all tasks at each file of the container's values. */
 enum ps_file_notes {
     PS_NOTE_SEALED = 1,  /* some variable is sealed */
     PS_NOTE_BARE = 2,    /* some variable has no value */
-    PS_NOTE_DELETED = 4, /* some variables were deleted, and the checkpoint has nothing of them */
+    PS_NOTE_DELETED = 4, /* some variables were deleted, and the checkpoint does not have them */
     PS_NOTE_TRAINED = 8  /* some variable was pushed to, or a global step is above 0 */
 };
 

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The operations of the wire, a row each: its number, what its frames have (common/form.h has the words of the third column), and
- * what it is for. The numbers of proto/frame.h, the names and forms of common/form.c and the table of docs/PROTOCOL.md are made
- * of these rows; who may send it, and the right that it needs, is in psd/rpc/rows.h.
- */
+/* The operations of the wire, a row each: number, what its frames have (common/form.h has the words of the third column), and
+ * purpose. The numbers of proto/frame.h, the names and forms of common/form.c and the table of docs/PROTOCOL.md are made of
+ * these rows. psd/rpc/rows.h says who may send an operation, and which right it needs. */
 #ifndef PS_OPERATIONS_H
 #define PS_OPERATIONS_H
 
 /* clang-format off */
 /* OP(name, number, fields and marks, flags that a request must have, that it may have,
  *    its meta: a message of control.proto or a structure of frame.h, its body: items of a list, or what the bytes are,
- *    the body of a good reply, likewise, what it is for) */
+ *    the body of a good reply in these words, what it is for) */
 #define PS_OPERATIONS(OP) \
     /* session */ \
     OP(HELLO,        1,  NO_ID | LIST,    0,      0,     "Hello",        "UnresolvedItem", "HelloAnswer, TaskItem, NumberItem", \
@@ -57,9 +55,9 @@
     OP(DEQUEUE,      38, HANDLE,          0,      0,     "Dequeue",      NULL,             "elements", \
        "owner, waits: take elements out; the reply brings their first bytes") \
     OP(PUT_PART,     39, 0,               0,      0,     "Part",         "elements",       NULL, \
-       "more bytes of an ENQUEUE of this session") \
+       "more bytes of an ENQUEUE or CALL of this session") \
     OP(GET_PART,     40, 0,               0,      0,     "Part",         NULL,             "elements", \
-       "bytes of what a DEQUEUE of this session took") \
+       "bytes of what a DEQUEUE of this session took, or of a CALL's output") \
     OP(QUEUE_CLOSE,  41, HANDLE,          0,      0,     "QueueClose",   NULL,             NULL, \
        "owner, waits: close a queue behind those that put in before") \
     OP(WORK_END,     42, HANDLE,          SINGLE, 0,     "WorkEnd",      NULL,             NULL, \
@@ -68,6 +66,8 @@
        "owner, sequence number: the global step of an accumulator") \
     OP(SET_RATE,     44, 0,               0,      0,     "SetRate",      "ContainerItem",  NULL, \
        "owner: a learning rate in place of the optimizer's, for one variable or all of a container") \
+    OP(MAY,          45, 0,               0,      0,     NULL,           "MayItem",        NULL, \
+       "from a member, before it touches a variable for a client: may the client's identity do that") \
     /* directory */ \
     OP(CREATE,       48, LIST,            0,      MORE,  "Wait",         "CreateItem",     "CreateAnswer", \
        "waits: get-or-create") \
@@ -130,6 +130,8 @@
        "directory: checkpoints that are there, and the one that is made") \
     OP(CHECKPOINT_READ, 78, 0,            0,      0,     "CheckpointRead", NULL,           "bytes", \
        "bytes of a file of its part of a checkpoint; the result is their number, fewer at the file's end") \
+    OP(WHOAMI,       79, LIST,            0,      0,     NULL,           NULL,             "WhoamiAnswer", \
+       "the identity of the connection, and the rows of the table of rights that name it") \
     /* between tasks; the connection was opened by the task, requests go from the directory to the task but for LIST */ \
     OP(LIST,         80, 0,               0,      MORE,  NULL,           "ListItem",       NULL, \
        "task -> directory: all names the task holds") \

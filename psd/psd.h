@@ -18,6 +18,7 @@
 #ifndef PSD_H
 #define PSD_H
 
+#include "ps_calls.h"
 #include "ps_types.h"
 
 #ifdef __cplusplus
@@ -35,32 +36,10 @@ typedef void (*psd_server_event_fn)(void *ctx, psd_server *server);
 typedef bool (*psd_server_config_fn)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                                      const char **help, bool *reloadable);
 
-/* A call that runs: for psd_call_cancelled(). */
-typedef struct psd_call psd_call;
-/**
- * One row of a call table: something that clients may have run on this task (ps_call in ps.h; kernels).
- * All functions get the table's ctx. Texts go to error [error_bytes].
- */
-typedef struct psd_call_row {
-    const char *name; /* letters, digits and . _ - /, at most 63 */
-    /** May it run with this input? On the task's thread, before it is queued: no waiting, no work. NULL: yes. */
-    ps_status (*check)(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes);
-    /** Do it, on a compute thread (signals blocked); any number of calls may run at a time. out [out_capacity],
-     * PS_CALL_BYTES_MAX bytes. in and out are its own until it returns. */
-    ps_status (*run)(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
-                     size_t *out_bytes, char *error, size_t error_bytes);
-    /** Nobody waits for it any more: end soon. On the task's thread, while run() is going on; must not wait for anything.
-     * NULL: run() asks psd_call_cancelled() or is short. */
-    void (*cancel)(void *ctx, psd_call *call);
-} psd_call_row;
-typedef struct psd_call_table {
-    const psd_call_row *rows; /* keeps, until psd_server_free */
-    size_t row_bytes;         /* sizeof(psd_call_row): it may grow at its end */
-    size_t count;
-    void *ctx;
-} psd_call_table;
-/** True when the result will not be used. Any thread. */
+/* Three of psd_call_functions of ps_calls.h, for a table that is linked with this library; INVALID_ARGUMENT: call is NULL. */
 PS_API bool psd_call_cancelled(const psd_call *call);
+PS_API ps_status psd_call_again(psd_call *call);
+PS_API ps_status psd_call_finish(psd_call *call, ps_status st, size_t out_bytes, const char *error);
 
 /** A setting that is a text. */
 enum { PSD_TEXT_BYTES_MAX = 511 };
@@ -76,8 +55,8 @@ typedef struct psd_text {
  */
 #define PSD_SERVER_SETTINGS(ROW)                                                                                                 \
     ROW(bool, insecure_any_peer, "insecure_any_peer", BOOL, 0, 1, false, "false", false,                                         \
-        "Listen on addresses that other machines reach. There is no TLS and no authentication yet: everybody who reaches the "   \
-        "port can read and change everything.")                                                                                  \
+        "Listen on addresses that other machines reach, without a key file and certificates: everybody who reaches the port "    \
+        "can read and change everything.")                                                                                       \
     ROW(uint64_t, memory_budget_bytes, "memory_budget", BYTES, 0, INT64_C(1) << 50, 0, "0", true,                                \
         "Values, slots, staging, and the records of all that the tasks of this process have; 0: 80 % of the cgroup's or the "    \
         "machine's "                                                                                                             \
@@ -123,7 +102,12 @@ typedef struct psd_text {
     ROW(bool, spread, "spread", BOOL, 0, 1, false, "false", true,                                                                \
         "Where nothing lives, and tasks have come or gone since the checkpoint was saved that is loaded: it is dealt anew over " \
         "all of them, by its size, and saved so. The directory task's counts.")                                                  \
-    ROW(int, log_level, "log_level", LEVEL, 0, 4, 1, "info", true, "Log lines on standard error from this level on.")
+    ROW(int, log_level, "log_level", LEVEL, 0, 4, 1, "info", true,                                                               \
+        "Log lines on standard error from this level on; those of the audit at each but off.")
+/* The rights that the roles of keys have where a program says nothing else; `psctl key new` prints these rows. */
+#define PSD_RIGHTS_OF_ROLES                                                                                                      \
+    "role:ps *,@cluster train member; role:worker *,@cluster train member; role:admin *,@cluster all; role:monitor *,@cluster "  \
+    "look"
 #define PSD_SERVER_FIELD(type, field, ...) type field;
 enum { PSD_DAY_MS = 24 * 60 * 60 * 1000 };
 
@@ -131,7 +115,7 @@ typedef struct psd_server_options {
     size_t struct_bytes; /* filled by psd_server_options_init */
     /* the cluster: all NULL means that this task is the only one, at its own address */
     const char *cluster_spec; /* "ps=h:p,h:p;worker=h:p" */
-    const char *ps_hosts;     /* "h:p,h:p": the same as two host lists; not together with cluster_spec */
+    const char *ps_hosts;     /* "h:p,h:p": the cluster as two host lists; not together with cluster_spec */
     const char *worker_hosts;
     const char *cluster_name; /* "psd"; clients that name another cluster are refused */
     const char *job;          /* "ps" */
@@ -148,9 +132,10 @@ typedef struct psd_server_options {
     /* what the task can decide alone is decided; it may still wait for other tasks; may be NULL */
     psd_server_event_fn ready;
     psd_server_event_fn ended;       /* the task has ended, by psd_server_stop or by a client's request; may be NULL */
-    psd_server_config_fn config_row; /* NULL, and config_set too: what psd_server_set() can change, with psd's names */
+    psd_server_config_fn config_row; /* NULL, and config_set too: what psd_server_set() can change, with psd's names,
+                                           and checkpoint_dir */
     void *ctx;                       /* handed to each function of this structure, serving too */
-    psd_call_table calls;            /* empty: the task runs no calls */
+    const void *calls_before[4];     /* NULL; where `calls` was in headers without attach() */
     uint32_t call_threads;           /* compute threads, made at the first call; 1 */
     uint32_t calls_max;              /* queued and running; above it RESOURCE_EXHAUSTED; 64 */
     const char *devices;             /* "CPU:0" and more, as "CPU:0,GPU:0": what psctl devices shows of this task */
@@ -162,6 +147,20 @@ typedef struct psd_server_options {
     const char *checkpoint_dir;
     /* once, after ready: all tasks that it waited for are there, and clients are served; may be NULL */
     psd_server_event_fn serving;
+    psd_call_table calls; /* empty: the task runs no calls */
+    /* Who may connect, and what they may do (docs/SECURITY.md). With a key file or a certificate every TCP socket of the task is
+     * TLS 1.3, those of loopback and listen_fds included; with one of them or with rights, whoever has no row has no rights.
+     * NULL or "": not given. psd_server_reload() reads the files again. */
+    const char *key_file; /* each line is a client or task that may connect; the first line of role ps that says `use` is what
+                             this task shows to others, or else the first `use` line */
+    const char *tls_cert; /* PEM: the task's certificate, with the URI psd://CLUSTER/JOB/INDEX, and its chain, */
+    const char *tls_key;  /* its private key, */
+    const char *tls_ca;   /* the authority that signs certificates of peers. Certificate, key and authority: all three or none */
+    const char *tls_refused; /* URIs and serials of certificates that are refused, one a line */
+    const char *rights; /* rows: "key:ann model read; role:ps @cluster member"; "": none. NULL, and rights_file too, with a key
+                           file: PSD_RIGHTS_OF_ROLES */
+    const char *rights_file; /* more rows, one a line */
+    bool tls_crc;            /* CRCs of values under TLS as well, which has checksums of its own */
 } psd_server_options;
 /** Defaults. Any thread. */
 PS_API void psd_server_options_init(psd_server_options *options);
@@ -181,19 +180,41 @@ PS_API const char *psd_server_address(const psd_server *server);
 PS_API const char *psd_server_target(const psd_server *server);
 /**
  * A server of its own cluster: task 0 of job `local`, on a free port of 127.0.0.1, which nothing else knows. Two of them share
- * nothing; what they hold ends with them. TensorFlow: tf.train.Server.create_local_server(). Errors and ownership as
- * psd_server_start.
+ * nothing; what they hold ends with them. It takes the key file that a session of this process finds (PSD_KEY_FILE,
+ * ~/.config/psd/key, /etc/psd/psd.keys), because that session never speaks plain text. TensorFlow:
+ * tf.train.Server.create_local_server(). Errors and ownership as psd_server_start.
  */
 PS_API ps_status psd_server_create_local(psd_server **out_server, char *error, size_t error_bytes);
-/** Block until the server has ended, by psd_server_stop or a client's request (`psctl shutdown`): tf.train.Server.join(). The
- * same as psd_server_wait. */
+/**
+ * psd_server_create_local() with options: a call table, so that the server executes operations (ps_ops_table()), a
+ * checkpoint_dir, a log, limits.
+ *
+ * options  filled by psd_server_options_init(), or NULL; borrows. listen may name another free port (port 0) or Unix sockets; job
+ *          may be left as it is, or "local". A cluster, another job, a task other than 0, and sockets of the caller are
+ *          INVALID_ARGUMENT: a local server is the only task of its own cluster.
+ */
+PS_API ps_status psd_server_create_local_with(const psd_server_options *options, psd_server **out_server, char *error,
+                                              size_t error_bytes);
+/** Block until the server has ended, by psd_server_stop() or a client's request (`psctl shutdown`): tf.train.Server.join().
+ * Another name of psd_server_wait(). */
 PS_API void psd_server_join(psd_server *server);
 /** Change a setting while it runs, by its field's name (PSD_SERVER_SETTINGS: those that may). Any thread; from the task's own
  * thread (callbacks of the options) it holds at once, from others soon. Errors: NOT_FOUND (its text lists what can change),
  * INVALID_ARGUMENT (the range; `recover`). */
 PS_API ps_status psd_server_set(psd_server *server, const char *name, int64_t value, char *error, size_t error_bytes);
-/** The same by what the flag takes as its value ("64MiB", "2.5s", "partial,model=cut"): also `recover`, which is no number. */
+/** psd_server_set() with the value as the flag takes it ("64MiB", "2.5s", "partial,model=cut"): also `recover`, which is no
+ * number. */
 PS_API ps_status psd_server_set_text(psd_server *server, const char *name, const char *text, char *error, size_t error_bytes);
+/**
+ * Read the key file, the certificates and rights_file again, all of them or none: an error names the file and the line, and what
+ * was in force stays. Then connections whose key or certificate is no longer good are closed (PS_REASON_REVOKED).
+ *
+ * rights   instead of psd_server_options.rights; NULL: the rows that are in force. Borrows.
+ *
+ * Thread   any. Blocks for files. What was read is in force soon after the call.
+ * Errors   those of psd_server_start for these files.
+ */
+PS_API ps_status psd_server_reload(psd_server *server, const char *rights, char *error, size_t error_bytes);
 /** "/job:ps/task:0". Valid until psd_server_free. Any thread. */
 PS_API const char *psd_server_name(const psd_server *server);
 /** Let it finish what is in progress, at most drain_ms (0: end at once), then end. Returns at once; any thread, any number of

@@ -2,14 +2,14 @@
 /*
  * One task in a thread: joins core (task.h), sockets (common/net) and compute threads (calls.h).
  *
- * Happy path: psd_server_start() (server_start.c) -> thread: connections become events of the core, each followed by
- * drain(), which carries out its effects -> psd_server_stop(): drain_begin(): listening ends, the core admits nothing new -> all
- * is answered and sent: every connection gets its end of stream -> the loop has no handle left -> ended.
+ * Happy path: psd_server_start() (server_start.c) -> thread: connections become events of the core, and drain() carries out the
+ * effects of each -> psd_server_stop(): listening ends, the core admits nothing new -> all is answered and sent: every
+ * connection gets its end of stream -> the loop has no handle left -> ended.
  *
  *   RUNNING -> DRAINING (core finishes) -> FINISHING (connections end) -> CLOSING (handles close) -> ended
  *
- * Failure modes: what is wrong at start is an error text for the person who chose the options, and nothing stays open. Later a
- * connection that fails is the core's business; without descriptors or memory new connections are closed or wait.
+ * Failure modes: an error at start is a text for the person who chose the options, and nothing stays open. Later the core
+ * handles a connection that fails; without descriptors or memory new connections are closed or wait.
  */
 #include "server.h"
 
@@ -24,22 +24,20 @@
 #include <time.h>
 
 enum {
-    GIVE_BACK_COUNT = 10000, /* names and the like: some 10 MB */
+    GIVE_BACK_COUNT = 10000, /* names and the like that were freed: some 10 MB */
     GIVE_BACK_MS = 1000,
-    DRAIN_TICK_MS = 10, /* while draining: how late the end is noticed */
-    DIAL_MS = 5000,     /* to another task, look-up and all addresses */
+    DRAIN_TICK_MS = 10, /* while draining; the end is noticed at most so late */
+    DIAL_MS = 5000,     /* to another task, with look-up and all addresses */
     FULL_LOG_INTERVAL_MS = 5000,
-    DISK_END_MS = 5000 /* for the operation that the disk carries out at the end */
+    DISK_END_MS = 5000 /* wait for the operation that the disk carries out at the end */
 };
 
 uint64_t psd_server_now_ms(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
-
-/* ---- effects ---- */
 
 static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
 {
@@ -61,15 +59,17 @@ static void dial(struct psd_server *s, const struct psd_effect *effect)
     if (s->phase >= PSD_FINISHING) {
         (void)psi_fail(&err, st, "this task ends");
     } else {
-        st = psi_dial_start(&s->net, effect->text, DIAL_MS, on_dialed, d, NULL, &err);
+        char expect[PSI_IDENTITY_BYTES_MAX + 1];
+        st = psi_dial_start(&s->net, effect->text, DIAL_MS, psd_secure_expect(s, effect->job, effect->task, expect), on_dialed, d,
+                            NULL, &err);
     }
-    if (st != PS_OK) { /* an event: it must wait until the effects are carried out */
+    if (st != PS_OK) { /* told later: the failure is an event, and the effects must be carried out first */
         d->failed = true;
         (void)snprintf(d->why, sizeof(d->why), "%s", err.text);
     }
 }
 
-/* False when there was none. */
+/* Returns false if there was nothing to carry out. */
 static bool carry_out_effects(struct psd_server *s)
 {
     struct psi_link *link = NULL;
@@ -115,7 +115,7 @@ static bool carry_out_effects(struct psd_server *s)
     return any;
 }
 
-/* One at a time: an event. False: there was none. */
+/* Tell the core of one failed dial, which is an event. False: there was none. */
 static bool tell_failed_dial(struct psd_server *s)
 {
     for (uint32_t i = 0; i < PSD_DIALS; i++) {
@@ -147,7 +147,7 @@ static void drain(void *ctx)
         if (tell_failed_dial(s)) {
             continue;
         }
-        if (now - s->ticked_ms >= PSD_TICK_MS) { /* much work in one turn: the clock must not stand still meanwhile */
+        if (now - s->ticked_ms >= PSD_TICK_MS) { /* the clock goes on in a turn with much work too */
             s->ticked_ms = now;
             psd_task_tick(s->task, now);
         } else {
@@ -159,8 +159,6 @@ static void drain(void *ctx)
     }
 }
 
-/* ---- events of the net ---- */
-
 static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t n)
 {
     struct psd_server *s = ctx;
@@ -170,7 +168,7 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
 static void on_closed(void *ctx, struct psi_link *link, const char *why)
 {
     struct psd_server *s = ctx;
-    (void)why; /* connections come and go: the core logs what matters */
+    (void)why; /* the core logs what matters: most ends are ordinary */
     psd_task_closed(s->task, link);
 }
 
@@ -198,15 +196,20 @@ static void on_released(void *ctx)
     }
 }
 
-const struct psi_net_ops psd_server_net_ops = {
-    .bytes = on_bytes, .closed = on_closed, .writable = on_writable, .drain = drain, .released = on_released};
+const struct psi_net_ops psd_server_net_ops = {.bytes = on_bytes,
+                                               .closed = on_closed,
+                                               .writable = on_writable,
+                                               .drain = drain,
+                                               .released = on_released,
+                                               .refused = psd_secure_refused,
+                                               .listed = psd_secure_listed};
 
 static void on_accepted(void *ctx, int fd)
 {
     struct psd_server *s = ctx;
     struct psi_conn *conn = NULL;
     struct psi_err err = {.code = PS_OK};
-    if (psi_conn_new(&s->net, fd, &conn, &err) != PS_OK) {
+    if (psi_conn_new(&s->net, fd, PSI_SIDE_ACCEPT, NULL, &conn, &err) != PS_OK) {
         psi_log_event(&s->log, PSI_LOG_WARN, "accept_failed", PSI_KV("task", s->name), PSI_KV("msg", err.text));
         return;
     }
@@ -239,8 +242,6 @@ static void on_trouble(void *ctx, int error, uint64_t count)
 
 const struct psi_listener_ops psd_server_listener_ops = {.accepted = on_accepted, .trouble = on_trouble};
 
-/* ---- the end ---- */
-
 static void close_listeners(struct psd_server *s)
 {
     for (size_t i = 0; i < PSD_LISTEN_MAX; i++) {
@@ -259,6 +260,7 @@ void psd_server_loop_close(struct psd_server *s)
     pthread_mutex_unlock(&s->mutex);
     psi_net_close(&s->net);
     psd_calls_close(&s->calls);
+    psd_task_end_copies(s->task);
     psd_disk_close(s->disk);
     uv_close((uv_handle_t *)&s->tick, NULL);
     uv_close((uv_handle_t *)&s->work, NULL);
@@ -285,7 +287,7 @@ static void wind_down(struct psd_server *s)
     }
 }
 
-/* The allocator keeps what lies between pieces that live: after many small ones have gone it is told to give the pages back. */
+/* Give free pages back to the system after many small pieces were freed: the allocator keeps pages between pieces in use. */
 static void give_back(struct psd_server *s)
 {
     uint64_t forgotten = psd_task_forgotten(s->task);
@@ -303,6 +305,7 @@ void psd_server_on_tick(uv_timer_t *timer)
     psi_net_note_sent(&s->net);
     psd_task_tick(s->task, s->ticked_ms);
     psi_net_settle(&s->net);
+    psd_secure_tick(s);
     give_back(s);
     atomic_store(&s->connections, s->net.conn_count);
     atomic_store(&s->sessions, psd_task_session_count(s->task));
@@ -317,6 +320,7 @@ void psd_server_on_wake(uv_async_t *async)
 {
     struct psd_server *s = async->data;
     psd_server_sets_apply(s);
+    psd_secure_apply(s);
     pthread_mutex_lock(&s->mutex);
     bool asked = s->stop_asked;
     s->end_ms = s->stop_end_ms;
@@ -371,9 +375,12 @@ void *psd_server_thread(void *server)
                       PSI_KV("address", psi_sockaddr_format(&s->listen.sockets[i].address, address, sizeof(address))),
                       PSI_KV("version", PS_VERSION));
     }
-    psi_net_settle(&s->net);                      /* what the core wants from the start: dial, log, ready */
+    psd_secure_say(s);
+    psd_calls_attach(&s->calls, &s->call_task);
+    psi_net_settle(&s->net);                      /* what the core wants at the start: dial, log, ready */
     PSI_IGNORE(uv_run(&s->loop, UV_RUN_DEFAULT)); /* returns when every handle is closed */
-    psd_calls_join(&s->calls);                    /* their memory is the core's */
+    psd_calls_join(&s->calls);                    /* their memory belongs to the core */
+    psd_calls_detach(&s->calls);
     if (psd_disk_end(s->disk, DISK_END_MS, free_task, s->task)) {
         psd_task_free(s->task);
     } else {
@@ -390,7 +397,7 @@ void *psd_server_thread(void *server)
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mutex);
     if (s->o.ended != NULL) {
-        s->o.ended(s->o.ctx, s); /* psd_server_wait joins this thread: s outlives the call */
+        s->o.ended(s->o.ctx, s); /* s outlives the call, because psd_server_wait() joins this thread */
     }
     return NULL;
 }
@@ -458,6 +465,8 @@ void psd_server_free(psd_server *s)
     psd_server_stop(s, 0);
     psd_server_wait(s);
     psd_calls_fini(&s->calls);
+    psi_buf_fini(&s->call_texts.cluster_spec);
+    psd_secure_fini(&s->secure);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
     psi_free(s);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Inside of libpsd's shell: the server object that server.c (runs), server_start.c (start) and server_set.c (settings that change
- * while it runs) share. All of it belongs to the task's thread but for what is marked.
- */
+/* The server object of libpsd's shell, shared by server.c (runs), server_start.c (starts) and server_set.c (changes settings).
+ * All of it belongs to the task's thread, except what is marked. */
 #ifndef PSD_SERVER_H
 #define PSD_SERVER_H
 
@@ -10,11 +8,14 @@
 
 #include "psd/shell/calls.h"
 #include "psd/shell/disk.h"
+#include "common/buf.h"
+#include "common/limits.h"
 #include "common/log.h"
 #include "common/net/conn.h"
 #include "common/net/listener.h"
 #include "psd/shell/listen.h"
 #include "psd/shell/log.h"
+#include "server_secure.h"
 #include "server_set.h"
 #include "task.h"
 
@@ -25,15 +26,15 @@ enum psd_server_tick { PSD_TICK_MS = 50 /* the core wants one per 100 ms */ };
 
 enum psd_phase { PSD_RUNNING, PSD_DRAINING, PSD_FINISHING, PSD_CLOSING };
 
-/* A dial that the core has asked for. */
+/* A dial that the core asked for. */
 struct psd_server_dial {
     struct psd_server *server;
-    bool failed; /* at once; the core is yet to hear why */
+    bool failed; /* failed at once; the core does not know yet */
     char why[PSI_ERR_TEXT_MAX];
 };
 
 struct psd_server {
-    struct psd_server_options o; /* settings in force; strings and descriptors are the caller's: for psd_server_start only */
+    struct psd_server_options o; /* in force; strings and descriptors are the caller's: for psd_server_start() only */
     struct psi_log log;
     struct psd_server_log peer_log;
     char name[PSI_TASK_NAME_MAX];
@@ -45,15 +46,22 @@ struct psd_server {
     uv_loop_t loop;
     struct psi_net net;
     struct psd_calls calls;
+    struct psd_server_call_texts {
+        struct psi_buf cluster_spec;
+        char job[PS_JOB_BYTES_MAX + 1];
+        char cluster_name[PS_JOB_BYTES_MAX + 1];
+        char devices[128];
+    } call_texts;
+    psd_call_task call_task;
     struct psd_disk *disk; /* NULL: there is no directory for checkpoints */
     uv_timer_t tick;
     uv_idle_t work; /* runs while the core has something to compute */
     uv_async_t wake;
     uint64_t ticked_ms, full_logged_ms;
     uint32_t connections_max;
-    uint64_t forgotten, gave_back_ms; /* what the core had let go of when memory last went back to the system, and when */
+    uint64_t forgotten, gave_back_ms; /* psd_task_forgotten() when memory last went back to the system, and when */
     enum psd_phase phase;
-    uint64_t end_ms; /* DRAINING and later: hard end */
+    uint64_t end_ms; /* DRAINING and later: when the server ends even if not all is sent */
     struct psd_server_dial dials[PSD_DIALS];
     pthread_t thread;
     bool thread_joinable; /* under mutex */
@@ -64,9 +72,11 @@ struct psd_server {
     uint64_t stop_end_ms;        /* under mutex: the earliest end asked for */
     bool ended;                  /* under mutex */
     struct psd_server_sets sets; /* under mutex */
+    struct psd_secure secure;
     char row_text[PSD_ROW_TEXT_BYTES];
-    atomic_bool lost;       /* answer of psd_server_has_lost() */
-    _Atomic uint64_t turns; /* of psd_server_get_counts(), with the three below */
+    char checkpoint_dir[768]; /* copy of the option, for clients; a longer one is cut; "": none */
+    atomic_bool lost;         /* read by psd_server_has_lost() */
+    _Atomic uint64_t turns;   /* for psd_server_get_counts(), as the three below */
     _Atomic uint32_t connections, sessions, variables;
 };
 
@@ -76,9 +86,8 @@ extern const struct psi_listener_ops psd_server_listener_ops;
 uint64_t psd_server_now_ms(void);
 void psd_server_on_tick(uv_timer_t *timer);
 void psd_server_on_wake(uv_async_t *async);
-/** Every handle of the loop closes; running calls are told. */
+/** Close every handle of the loop, and cancel running calls. */
 void psd_server_loop_close(struct psd_server *s);
-/** The task's thread. */
 void *psd_server_thread(void *server);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From psd_server_options to what the core wants: defaults, checks, the cluster, the limits.
+ * From psd_server_options to the core's configuration: defaults, checks, the cluster, the limits.
  * Failure modes: INVALID_ARGUMENT with a text for the person who chose the option; nothing is half done.
  */
 #include "server_config.h"
@@ -16,7 +16,7 @@
 
 enum { PSD_DEVICE_TYPE_BYTES_MAX = 15, PSD_DEVICE_DIGITS_MAX = 4 };
 
-/* "CPU:0,GPU:0": TYPE:INDEX, each once, CPU:0 among them because that is where soft placement goes. */
+/* Check "CPU:0,GPU:0": TYPE:INDEX, each once, with CPU:0, where soft placement goes. */
 static ps_status check_devices(const char *devices, struct psi_err *err)
 {
     struct psd_task_config config;
@@ -125,7 +125,7 @@ uint32_t psd_server_config_files(const psd_server_options *o)
     uint32_t addresses = 1;
     uint32_t disk = o->checkpoint_dir != NULL && o->checkpoint_dir[0] != '\0' ? PSD_DISK_DESCRIPTORS : 0;
     if (o->listen_fd_count > 0) {
-        return (uint32_t)o->listen_fd_count + 1 + disk; /* a spare one for each (listener.c) */
+        return (uint32_t)o->listen_fd_count + 1 + disk; /* one more for each listener, as a spare (listener.c) */
     }
     for (const char *p = o->listen != NULL ? o->listen : ""; *p != '\0'; p++) {
         addresses += *p == ',' ? 1 : 0;
@@ -147,15 +147,15 @@ void psd_server_config_limits(const psd_server_options *o, struct psd_task_confi
     psd_server_options core = psd_server_config_core(o);
     psd_task_config_take(config, &core);
     struct timespec now;
-    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_REALTIME, &now);
     config->unix_ms = (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
     config->pid = (uint32_t)getpid();
     if (gethostname(config->host, sizeof(config->host) - 1) != 0) {
-        config->host[0] = '\0'; /* not known */
+        config->host[0] = '\0';
     }
     config->host[sizeof(config->host) - 1] = '\0';
     if (o->devices != NULL) {
-        (void)snprintf(config->devices, sizeof(config->devices), "%s", o->devices); /* checked */
+        (void)snprintf(config->devices, sizeof(config->devices), "%s", o->devices);
     }
     config->calls_max = o->calls_max;
     config->config_row = o->config_row;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * psd_server_set(), psd_server_set_text(): what may change while a server runs; and these settings for clients, where the program
- * has no rows of its own. Happy path: name and value checked -> on the task's own thread in force at once; else kept and the
- * thread is woken. Failure modes: unknown name (the text lists what there is), value out of range.
- */
+/* Settings that may change while a server runs: psd_server_set(), psd_server_set_text(); and these settings for clients, if the
+ * program has no rows of its own. Happy path: name and value are checked -> on the task's own thread in force at once; otherwise
+ * kept, and the thread is woken. Failure modes: unknown name (the text lists the names), value out of range. */
 #include "server.h"
 
 #include "server_config.h"
@@ -13,8 +11,8 @@
 #include <sys/resource.h>
 
 enum {
-    CONNECTIONS_RESERVE = 64, /* on top of the sessions: psctl, other tasks, connections being replaced */
-    DESCRIPTORS_RESERVE = 64  /* the rest of the process */
+    CONNECTIONS_RESERVE = 64, /* beside the sessions: psctl, other tasks, connections being replaced */
+    DESCRIPTORS_RESERVE = 64
 };
 
 static _Thread_local const psd_server *mine;
@@ -73,7 +71,7 @@ static ps_status find(const psd_server *s, const char *name, enum psd_row *out_r
     return *out_row < PSD_ROWS ? PS_OK : unknown(name != NULL ? name : "", err);
 }
 
-/* The row is as in values from now on. */
+/* Give the task this row's value: at once on its own thread; otherwise its loop is woken and takes it. */
 static void give(psd_server *s, enum psd_row row, const psd_server_options *values)
 {
     (void)pthread_mutex_lock(&s->mutex);
@@ -91,7 +89,7 @@ static void give(psd_server *s, enum psd_row row, const psd_server_options *valu
 static ps_status say(const struct psi_err *err, ps_status st, char *error, size_t error_bytes)
 {
     if (error != NULL && error_bytes > 0) {
-        (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err->text); /* cut is fine */
+        (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err->text); /* a cut text is fine */
     }
     return st;
 }
@@ -123,8 +121,6 @@ ps_status psd_server_set_text(psd_server *s, const char *name, const char *text,
     return say(&err, st, error, error_bytes);
 }
 
-/* ---- for clients: live rows of the daemon, with the server's own values ---- */
-
 bool psd_server_row(void *server, uint32_t i, const char **name, const char **value, const char **default_value,
                     const char **help, bool *reloadable)
 {
@@ -137,11 +133,19 @@ bool psd_server_row(void *server, uint32_t i, const char **name, const char **va
             return true;
         }
     }
+    if (live++ == i) { /* a client asks where checkpoints are; default: there are none */
+        *name = "checkpoint_dir";
+        *value = s->checkpoint_dir;
+        *default_value = "";
+        *help = "Directory for checkpoints, which the program has given; it cannot change while the task runs.";
+        *reloadable = false;
+        return true;
+    }
     return false;
 }
 
 ps_status psd_server_row_set(void *server, const char *name, const char *value, char *error, size_t error_bytes)
 {
-    enum psd_row row = psd_row_find(name, false); /* only names of rows come here */
+    enum psd_row row = psd_row_find(name, false); /* clients can name rows only */
     return psd_server_set_text(server, psd_row_field(row), value, error, error_bytes);
 }

@@ -6,12 +6,15 @@
 #include "server.h"
 
 #include "common/abi.h"
+#include "common/auth/key_file.h"
 #include "common/mem.h"
 #include "server_config.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -24,7 +27,7 @@ static void write_line(void *data, enum psi_log_level level, const char *line)
     s->o.log(s->o.ctx, (int)level, line);
 }
 
-/* Where a session reaches the task: where it listens; when that is every address of this machine, what the cluster says. */
+/* The address by which a session reaches the task: where it listens, or what the cluster says if it listens on every address. */
 static void name_target(struct psd_server *s, const char *home)
 {
     bool every = strncmp(s->address, "0.0.0.0:", 8) == 0 || strncmp(s->address, "[::]:", 5) == 0;
@@ -32,8 +35,8 @@ static void name_target(struct psd_server *s, const char *home)
     (void)snprintf(s->target, sizeof(s->target), "%s%s", strncmp(address, "unix:", 5) == 0 ? "" : "psd://", address);
 }
 
-/* How long to try again where the port is in use. A process that was killed a moment ago frees the lock of the task's directory
- * first, and its sockets a little later. The end of a connection that has the port goes away by itself. */
+/* How long to retry while the port is in use. A process that was just killed frees the lock of the task's directory first, and
+ * its sockets a little later. With psd_listen.passes the port becomes free by itself. */
 static uint64_t address_wait_ms(const struct psd_server *s)
 {
     return s->listen.passes ? (uint64_t)ADDRESS_PASSES_MS : s->disk != NULL ? (uint64_t)ADDRESS_WAIT_MS : 0;
@@ -44,19 +47,20 @@ static ps_status open_sockets(struct psd_server *s, const char *home, struct psi
     static const struct timespec pause = {.tv_nsec = ADDRESS_LOOK_MS * 1000L * 1000L};
     const psd_server_options *o = &s->o;
     const uint64_t began_ms = psd_server_now_ms();
-    ps_status st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, o->insecure_any_peer, err);
+    const bool any_peer = o->insecure_any_peer || psd_secure_has_tls(&s->secure);
+    ps_status st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, any_peer, err);
     if (st == PS_ALREADY_EXISTS && s->listen.passes) {
         psi_log_event(&s->log, PSI_LOG_WARN, "address_in_use", PSI_KV("task", s->name), PSI_KV("ms", address_wait_ms(s)),
                       PSI_KV("msg", err->text));
     }
     while (st == PS_ALREADY_EXISTS && psd_server_now_ms() - began_ms < address_wait_ms(s)) {
         (void)nanosleep(&pause, NULL); /* sleep: nothing tells when the system is done; nothing is served yet */
-        st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, o->insecure_any_peer, err);
+        st = psd_listen_open(&s->listen, o->listen, home, o->unix_mode, any_peer, err);
     }
     return st;
 }
 
-/* Sockets: where we listen, and what the cluster says about it, agree afterwards. */
+/* Open the sockets, and make the cluster agree with where they listen. */
 static ps_status settle_addresses(struct psd_server *s, struct psi_cluster *c, struct psi_err *err)
 {
     const psd_server_options *o = &s->o;
@@ -66,13 +70,15 @@ static ps_status settle_addresses(struct psd_server *s, struct psi_cluster *c, s
     (void)snprintf(fallback, sizeof(fallback), "127.0.0.1:%d", PSI_PORT_DEFAULT);
     const char *home = alone ? fallback : psi_cluster_task_address(c, o->job, o->task_index);
     if (o->listen_fd_count > 0) {
-        st = psd_listen_adopt(&s->listen, o->listen_fds, o->listen_fd_count, o->insecure_any_peer, err);
+        st = psd_listen_adopt(&s->listen, o->listen_fds, o->listen_fd_count,
+                              o->insecure_any_peer || psd_secure_has_tls(&s->secure), err);
     } else {
         st = open_sockets(s, home, err);
     }
     if (st != PS_OK) {
         return st;
     }
+    s->secure.insecure = psd_listen_is_open(&s->listen) && !psd_secure_has_tls(&s->secure);
     (void)psd_listen_address(&s->listen, s->address, sizeof(s->address));
     name_target(s, alone ? NULL : home);
     if (alone) {
@@ -80,8 +86,6 @@ static ps_status settle_addresses(struct psd_server *s, struct psi_cluster *c, s
     }
     return s->listen.any_port ? psi_cluster_set_address(c, o->job, o->task_index, s->address, err) : PS_OK;
 }
-
-/* ---- what the core asks of us ---- */
 
 static const char *call_name(void *shell, uint32_t row)
 {
@@ -102,12 +106,40 @@ static ps_status config_set(void *shell, const char *name, const char *value, ch
     return s->o.config_set(s->o.ctx, s, name, value, error, error_bytes);
 }
 
-static void call_finished(void *ctx, uint64_t id, ps_status st, size_t out_bytes, const char *error)
+static void call_finished(void *ctx, uint64_t id, uint64_t kernel_ns, ps_status st, ps_reason reason, size_t out_bytes,
+                          const char *error)
 {
     struct psd_server *s = ctx;
-    psd_task_call_finished(s->task, id, st, out_bytes, error);
+    psd_task_call_ran(s->task, id, kernel_ns);
+    psd_task_call_finished(s->task, id, st, reason, out_bytes, error);
+    psi_net_settle(&s->net);
+    psi_spin_stir(&s->net.spin); /* another request may follow the answer soon, as after a push */
+}
+
+static void call_copy(void *ctx, struct psd_copy *copy)
+{
+    struct psd_server *s = ctx;
+    psd_task_copy(s->task, copy);
     psi_net_settle(&s->net);
 }
+
+static ps_status call_draft(void *ctx, uint64_t call, const struct psd_draft_spec *what, void **out_room, struct psi_err *err)
+{
+    struct psd_server *s = ctx;
+    const ps_status st = psd_task_draft(s->task, call, what, out_room, err);
+    psi_net_settle(&s->net);
+    return st;
+}
+
+static void call_publish(void *ctx, struct psd_publish *publish)
+{
+    struct psd_server *s = ctx;
+    psd_task_publish(s->task, publish);
+    psi_net_settle(&s->net);
+}
+
+static const struct psd_calls_task calls_task = {
+    .finished = call_finished, .copy = call_copy, .draft = call_draft, .publish = call_publish};
 
 static void disk_over(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error)
 {
@@ -122,10 +154,19 @@ static ps_status open_disk(struct psd_server *s, struct psi_err *err)
     if (s->o.checkpoint_dir == NULL || s->o.checkpoint_dir[0] == '\0') {
         return PS_OK;
     }
-    (void)snprintf(who, sizeof(who), "%s of cluster %s", s->name, s->o.cluster_name); /* fits: they were checked */
+    (void)snprintf(s->checkpoint_dir, sizeof(s->checkpoint_dir), "%s", s->o.checkpoint_dir); /* options are borrowed */
+    (void)snprintf(who, sizeof(who), "%s of cluster %s", s->name, s->o.cluster_name);        /* fits: the parts were checked */
     ps_status st = psd_disk_new(s->o.checkpoint_dir, s->o.job, s->o.task_index, who, &s->disk, err);
     psi_err_prefix(st == PS_OK ? NULL : err, "checkpoint_dir");
     return st;
+}
+
+static uint64_t clock_ns(void *server)
+{
+    struct timespec now;
+    (void)server; /* all tasks have one clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, struct psi_err *err)
@@ -140,6 +181,9 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
     config.call_check = call_check;
     config.config_set = s->o.config_set != NULL ? config_set : NULL;
     config.shell = s;
+    config.clock_ns = clock_ns;
+    config.identify = psd_secure_identify;
+    config.insecure = s->secure.insecure;
     config.has_disk = s->disk != NULL;
     (void)snprintf(config.cluster_name, sizeof(config.cluster_name), "%s", c->name);
     (void)snprintf(config.address, sizeof(config.address), "%s", s->address);
@@ -156,7 +200,41 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
     return psd_task_new(&config, seed, s->ticked_ms, &s->task, err);
 }
 
-/* Loop, net and listeners; on failure everything that was opened is closed again. */
+static const char *text_of(const char *text)
+{
+    return text != NULL ? text : "";
+}
+
+/* Make what the call table hears of the task. */
+static ps_status make_call_task(struct psd_server *s, const struct psi_cluster *c, struct psi_err *err)
+{
+    struct psd_server_call_texts *texts = &s->call_texts;
+    psi_buf_init(&texts->cluster_spec, PS_CONTROL_BODY_MAX * 4);
+    ps_status st = psi_cluster_format(c, &texts->cluster_spec, err);
+    const char *spec = st == PS_OK ? psi_buf_text(&texts->cluster_spec) : NULL;
+    if (spec == NULL) {
+        return st != PS_OK ? st : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
+    }
+    (void)snprintf(texts->job, sizeof(texts->job), "%s", s->o.job);
+    (void)snprintf(texts->cluster_name, sizeof(texts->cluster_name), "%s", c->name);
+    (void)snprintf(texts->devices, sizeof(texts->devices), "%s", s->o.devices ? s->o.devices : "CPU:0");
+    s->call_task = (psd_call_task){.struct_bytes = sizeof(s->call_task),
+                                   .target = s->target,
+                                   .name = s->name,
+                                   .job = texts->job,
+                                   .task_index = s->o.task_index,
+                                   .call_threads = s->o.call_threads,
+                                   .cluster_name = texts->cluster_name,
+                                   .cluster_spec = spec,
+                                   .devices = texts->devices,
+                                   .key_file = text_of(s->secure.key_file),
+                                   .tls_cert = text_of(s->secure.tls_cert),
+                                   .tls_key = text_of(s->secure.tls_key),
+                                   .tls_ca = text_of(s->secure.tls_ca)};
+    return PS_OK;
+}
+
+/* Make loop, net and listeners. On failure everything that was opened is closed again. */
 static ps_status make_loop(struct psd_server *s, struct psi_err *err)
 {
     ps_status st = psi_net_loop_init(&s->loop, 0, err);
@@ -176,9 +254,10 @@ static ps_status make_loop(struct psd_server *s, struct psi_err *err)
     PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
     s->wake.data = s;
     PSI_IGNORE(uv_timer_start(&s->tick, psd_server_on_tick, PSD_TICK_MS, PSD_TICK_MS)); /* fails for closing handles only */
-    psd_calls_open(&s->calls, &s->loop, call_finished, s);
+    psd_calls_open(&s->calls, &s->loop, &calls_task, s);
     s->loop_open = true;
-    if (s->disk != NULL) {
+    st = psd_secure_begin(s, err);
+    if (s->disk != NULL && st == PS_OK) {
         st = psd_disk_start(s->disk, &s->loop, disk_over, s, err);
     }
     for (size_t i = 0; i < s->listen.count && st == PS_OK; i++) {
@@ -212,6 +291,21 @@ static ps_status start_thread(struct psd_server *s, struct psi_err *err)
     return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no thread for the task: %s", strerror(rc));
 }
 
+/* Take the call table of a program that was compiled before tables had attach(): it lies elsewhere in the options. */
+static void take_older_calls(psd_server_options *o)
+{
+    struct older_calls {
+        const psd_call_row *rows;
+        size_t row_bytes, count;
+        void *ctx;
+    } older;
+    _Static_assert(sizeof(older) == sizeof(o->calls_before), "the place of an older table");
+    memcpy(&older, o->calls_before, sizeof(older));
+    if (o->calls.count == 0 && o->calls.rows == NULL) {
+        o->calls = (psd_call_table){.rows = older.rows, .row_bytes = older.row_bytes, .count = older.count, .ctx = older.ctx};
+    }
+}
+
 static ps_status start(const psd_server_options *options, psd_server **out_server, struct psi_err *err)
 {
     struct psi_cluster *c = NULL;
@@ -228,6 +322,7 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
         psi_free(s);
         return st;
     }
+    take_older_calls(&s->o);
     for (uint32_t i = 0; i < PSD_DIALS; i++) {
         s->dials[i].server = s;
     }
@@ -260,10 +355,19 @@ static ps_status start(const psd_server_options *options, psd_server **out_serve
         st = psd_server_config_cluster(&s->o, c, err);
     }
     if (st == PS_OK) {
+        st = psd_secure_init(&s->secure, &s->o, err);
+    }
+    if (st == PS_OK) {
         st = open_disk(s, err);
     }
     if (st == PS_OK) {
         st = settle_addresses(s, c, err);
+    }
+    if (st == PS_OK) {
+        st = psd_secure_cluster(&s->secure, c, err);
+    }
+    if (st == PS_OK) {
+        st = make_call_task(s, c, err);
     }
     if (st == PS_OK) {
         st = make_task(s, c, err);
@@ -286,11 +390,13 @@ fail:
         psi_cluster_fini(c);
         psi_free(c);
     }
-    PSI_IGNORE(psd_disk_end(s->disk, UINT32_MAX, NULL, NULL)); /* it has nothing to do: no task has asked for anything */
+    PSI_IGNORE(psd_disk_end(s->disk, UINT32_MAX, NULL, NULL)); /* returns at once: no task has asked for anything */
     psd_task_free(s->task);
     if (calls) {
         psd_calls_fini(&s->calls);
     }
+    psi_buf_fini(&s->call_texts.cluster_spec);
+    psd_secure_fini(&s->secure);
     psd_listen_close(&s->listen);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->mutex);
@@ -300,11 +406,50 @@ fail:
 
 ps_status psd_server_create_local(psd_server **out_server, char *error, size_t error_bytes)
 {
+    return psd_server_create_local_with(NULL, out_server, error, error_bytes);
+}
+
+/* Options of a server that is the only task of its own cluster. */
+static ps_status make_local(psd_server_options *o, struct psi_err *err)
+{
+    psd_server_options defaults;
+    psd_server_options_init(&defaults);
+    const bool clustered = o->cluster_spec != NULL || o->ps_hosts != NULL || o->worker_hosts != NULL;
+    const bool other = o->job != NULL && strcmp(o->job, "local") != 0 && strcmp(o->job, defaults.job) != 0;
+    const char *what = clustered               ? "a cluster"
+                       : other                 ? "another job"
+                       : o->task_index != 0    ? "another task than 0"
+                       : o->listen_fds != NULL ? "sockets of the caller"
+                                               : NULL;
+    if (what != NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "options: a local server is the only task of its own cluster, and they name %s: use psd_server_start()",
+                        what);
+    }
+    o->job = "local";
+    o->listen = o->listen != NULL ? o->listen : "127.0.0.1:0";
+    return PS_OK;
+}
+
+ps_status psd_server_create_local_with(const psd_server_options *options, psd_server **out_server, char *error,
+                                       size_t error_bytes)
+{
+    struct psi_err err = {.code = PS_OK};
+    char key_file[PATH_MAX];
     psd_server_options o;
     psd_server_options_init(&o);
-    o.job = "local";
-    o.listen = "127.0.0.1:0";
-    return psd_server_start(&o, out_server, error, error_bytes);
+    ps_status st = options != NULL ? psi_struct_take(options, &o, sizeof(o), "psd_server_options_init", &err) : PS_OK;
+    st = st == PS_OK ? make_local(&o, &err) : st;
+    if (o.key_file == NULL && psi_key_file_find(NULL, getenv(PSI_KEY_FILE_ENV), key_file)) {
+        o.key_file = key_file;
+    }
+    if (st == PS_OK) {
+        return psd_server_start(&o, out_server, error, error_bytes);
+    }
+    if (error != NULL && error_bytes > 0) {
+        (void)snprintf(error, error_bytes, "%s", err.text);
+    }
+    return st;
 }
 
 ps_status psd_server_start(const psd_server_options *options, psd_server **out_server, char *error, size_t error_bytes)

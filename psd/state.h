@@ -17,7 +17,7 @@ enum psd_role {
     PSD_ROLE_CLIENT = 0,
     PSD_ROLE_TASK = 1,
     PSD_ROLE_DIRECTORY = 2, /* the connection we dialled */
-    PSD_ROLE_SOURCE = 3     /* likewise, as a client there: psd/rpc/source.h */
+    PSD_ROLE_SOURCE = 3     /* a connection we dialled, as a client: psd/rpc/source.h */
 };
 
 /* A list of a task's names, as the directory gets it, or its answer, as the task does. The ways between are a table in
@@ -25,8 +25,8 @@ enum psd_role {
 enum psd_list_stage {
     PSD_LIST_NONE,  /* nothing has come on this connection */
     PSD_LIST_COMES, /* some has; so far there is nothing to drop */
-    PSD_LIST_DROPS, /* ... and the task has to drop some of it */
-    PSD_LIST_AGAIN, /* that one is over: the task drops them and lists again */
+    PSD_LIST_DROPS, /* some of the list has come, and the task has to drop names */
+    PSD_LIST_AGAIN, /* a list with names to drop is over: the task drops them and lists again */
     PSD_LIST_TAKEN, /* it is over, with nothing to drop: the task is connected */
     PSD_LIST_STAGES
 };
@@ -35,13 +35,32 @@ enum psd_list_stage {
 enum psd_twin {
     PSD_TWIN_NONE,      /* not as far as this one knows */
     PSD_TWIN_DISPLACED, /* the directory has refused this one for it; until a list of this one is answered */
-    PSD_TWIN_FIRST,     /* ... that directory is gone, and at another life of it the other one comes first */
+    PSD_TWIN_FIRST, /* the directory that refused this process is gone, and at another life of it the other process comes first */
     PSD_TWINS
 };
+
+/* What a connection may do to one container, as far as it was asked. */
+struct psd_allowed {
+    /* volatile: */
+    uint64_t of;     /* psd_container.number + 1; 0: nothing was asked */
+    unsigned rights; /* enum psi_right */
+};
+enum { PSD_ALLOWED_KEPT = 8 /* containers of each connection: most have one or two */ };
+
+/* A denial that the log has, or will have: who and for want of what. */
+struct psd_denial {
+    /* volatile: */
+    uint64_t of;        /* hash of both; 0: none */
+    uint64_t logged_ms; /* when the last line was written */
+    uint64_t count;     /* denials since then */
+};
+enum { PSD_DENIALS_KEPT = 64, PSD_DENIAL_LOG_MS = 60000 /* between two lines of one */ };
 
 /* One connection. */
 struct psd_conn {
     /* volatile: */
+    struct psi_identity who;                      /* of its peer, from HELLO on */
+    struct psd_allowed allowed[PSD_ALLOWED_KEPT]; /* place: number of the container % PSD_ALLOWED_KEPT */
     struct psi_link *link;
     struct psi_list all;       /* task->conns */
     struct psd_record *record; /* role client, after HELLO */
@@ -56,20 +75,20 @@ struct psd_conn {
     bool paused_out;          /* not read because its queue is long */
     uint64_t opened_ms, heard_ms, beat_sent_ms;
     uint64_t segment_begun_ms;            /* half a segment lies in our buffer: when it was lent */
-    uint64_t segment_moved_ms;            /* ... and when PS_SEGMENT_PROGRESS_BYTES more had come */
-    uint32_t segment_seen;                /* ... bytes of it then */
+    uint64_t segment_moved_ms;            /* when PS_SEGMENT_PROGRESS_BYTES more of it had come */
+    uint32_t segment_seen;                /* bytes of it at segment_moved_ms */
     uint64_t paused_since_ms;             /* when link->paused last changed; 0: never */
     uint64_t last_first;                  /* highest sequence number of a FIRST frame on this connection */
     const struct psd_number *number;      /* push family: the entry that the current frame belongs to */
-    uint64_t frame_offset;                /* ... and the element it began at */
-    uint64_t payload_left;                /* ... payload bytes of the current frame still to come, padding not counted */
+    uint64_t frame_offset;                /* element at which the current frame began */
+    uint64_t payload_left;                /* payload bytes of the current frame still to come, without padding */
     uint32_t pulls;                       /* streamed replies in its queue */
     uint64_t copy_bytes;                  /* of those that are copies */
     uint64_t counted_out;                 /* of link->out.sent_bytes, in the task's counter already */
     uint64_t taken_bytes, stuck_since_ms; /* what the kernel had taken at the last tick; since when it takes nothing */
     struct psi_buf body;                  /* control frames */
     struct psi_buf order;                 /* role directory: items of the frames before of a list that goes on */
-    uint64_t order_id;                    /* ... the request that it belongs to */
+    uint64_t order_id;                    /* request that `order` belongs to */
     const struct psd_row *row;            /* of the current frame, psd/rpc/requests.h; NULL: its operation is not known */
     struct psd_slow *slow;                /* an INIT that it waits for: it is not read */
     struct psi_list held;                 /* of the task, while a push of it waits for the memory of a cut: it is not read */
@@ -86,7 +105,11 @@ struct psd_conn {
     bool counts_queue;      /* counted_bytes has the replies that wait */
     bool own_buffer;        /* link->in.buffer is not the task's memory, because the peer of the connection is not known yet */
     uint64_t next_id;       /* of requests that we send on it */
-    char text[96];          /* who, for logs */
+    struct psi_list timed;  /* struct psd_timed: requests that are to say how long they took (base/times.h) */
+    uint32_t timed_count;
+    struct psd_timed *timing; /* of the request that the current frame belongs to; NULL: it is not timed */
+    uint64_t rest_ns;         /* t->came_ns of the first byte of `rest` */
+    char text[96];            /* who, for logs */
 };
 
 /* Another task of the cluster, as seen from here. */
@@ -106,11 +129,12 @@ struct psd_peer {
     uint64_t saved;
     uint64_t settled_life; /* directory: the process that listed last, when that list had nothing to drop; 0: another one */
     uint64_t missing_since_ms;
-    uint64_t life; /* directory: as its last HELLO said, 0: none has come; likewise the next two */
-    char host[PS_JOB_BYTES_MAX + 2];
-    uint32_t pid;
-    uint32_t restarts;  /* directory: other lives that were this task before, as far as it has seen */
-    char conflict[256]; /* directory: another process that says that it is this task; read by psd_peer_conflict() */
+    uint64_t features;               /* directory: PS_FEATURE_* that its last HELLO said */
+    uint64_t life;                   /* directory: as its last HELLO said. 0: none has come */
+    char host[PS_JOB_BYTES_MAX + 2]; /* directory: as its last HELLO said */
+    uint32_t pid;                    /* directory: as its last HELLO said */
+    uint32_t restarts;               /* directory: other lives that were this task before, as far as it has seen */
+    char conflict[256];              /* directory: another process that says that it is this task; read by psd_peer_conflict() */
     struct psd_conn *conn;
     struct psi_list asks;                /* struct psd_ask, sent on the current connection */
     uint64_t conflict_ms, conflict_life; /* when that one came last, and who it is */
@@ -145,6 +169,7 @@ struct psd_create {
     char name[PS_NAME_BYTES_MAX + 1];
     struct psd_definition definition;
     struct psi_queue_spec *queue; /* checked; NULL: a variable */
+    uint8_t key[PSI_KEY_BYTES];   /* of a container of a session */
     uint32_t requested;           /* peer index */
     uint32_t order;               /* as of psd_variable */
     bool pinned, created, done;
@@ -161,15 +186,27 @@ struct psd_work {
     struct psi_list link;    /* task->works */
     struct psi_list waiters; /* empty: nobody waits for it any more */
     uint64_t id;
-    void *in, *out; /* staged: in_bytes and PS_CALL_BYTES_MAX */
-    uint32_t in_bytes;
-    uint32_t row; /* of the call table */
+    void *in, *out; /* staged: in_bytes and out_room */
+    uint32_t in_bytes, out_room;
+    uint32_t come; /* bytes of in that are here */
+    uint32_t row;  /* of the call table */
+    bool begun;    /* the shell has it: all of its input has come */
     bool cancelled;
+    struct psi_identity who; /* whose call it is: what it reads and writes here is done with its rights */
+    struct psi_list drafts;  /* psd_draft */
+};
+
+/* A value that a call writes, and that is in no variable yet: rpc/drafts.c. */
+struct psd_draft {
+    /* volatile: */
+    struct psi_list link;                /* of psd_work.drafts */
+    const struct psd_variable *variable; /* one reference */
+    void *memory;                        /* staged for it: as many bytes as its value has */
 };
 
 struct psd_counters {
     /* volatile: */
-    uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, sessions_ended;
+    uint64_t pushes_applied, pushes_torn, pushes_refused, nonfinite, pulls, bytes_in, bytes_out, sessions_ended, denied;
 };
 
 struct psd_effect_node {
@@ -179,6 +216,7 @@ struct psd_effect_node {
 };
 
 struct psd_pull_out;
+struct psd_timed;
 
 /* A log line that is not written yet: base/batch.c. */
 struct psd_batch {
@@ -207,13 +245,18 @@ struct psd_task {
     psd_change_cb consume; /* hears of each change; NULL: nobody */
     void *consume_ctx;
     struct psd_task_config config;
+    struct psi_rights *rights; /* ours; NULL: nothing is asked */
+    struct psd_denial denials[PSD_DENIALS_KEPT];
     struct psi_cluster cluster;
     char name[PSI_TASK_NAME_MAX];
     uint64_t random_key[2], random_count;
     uint64_t now_ms, started_ms, last_tick_ms;
+    uint64_t came_ns;         /* when the bytes came that are dispatched, by config.clock_ns; 0: not noted */
+    uint64_t stamps_until_ms; /* so long it is noted */
+    uint32_t timed_count;     /* of all connections: requests that are to say how long they take */
     struct psd_batch batch;
     uint64_t record_cursor; /* of records, where the next tick looks on */
-    uint64_t life, durable;
+    uint64_t life;
     struct psi_list silent, silent_empty; /* those without a connection, the longest silent first; empty: nothing to remember */
     uint64_t room_none_ms[3];             /* by enum psd_room: when nothing could give way */
     struct psd_counters count;
@@ -222,7 +265,7 @@ struct psd_task {
     /* volatile: connections */
     struct psi_list conns, dirty, effects;
     struct psi_list ended; /* connections that something may still refer to, until the end of the event */
-    struct psi_list dead;  /* ... that nothing refers to */
+    struct psi_list dead;  /* ended connections that nothing refers to */
     uint32_t conn_count;
     bool crowded; /* the shell takes no further connection for now */
     uint64_t next_link_name;
@@ -246,8 +289,10 @@ struct psd_task {
     struct psi_map steps;         /* directory: container -> struct psd_step_of of rpc/steps.h */
     uint64_t went_back_ms;        /* directory: when all last went back to a checkpoint; 0: they have not */
     struct psi_list moved_queues; /* psd_queue: who waits there may have its turn, seen at the end of the event */
-    bool queues_held;             /* ... or waits for a cut */
+    bool queues_held;             /* moved_queues waits for a cut */
     struct psi_list works;        /* calls that the shell has */
+    struct psi_list copies;       /* psd_copy, of calls that the shell has: the one whose turn it is first */
+    struct psi_list publishes;    /* psd_publish, that wait for the memory of a cut, the longest waiting first */
     uint32_t work_count;
     uint64_t work_next;
     struct psi_list disk_asks; /* operations that the shell has, the oldest first */
@@ -279,9 +324,10 @@ struct psd_task {
     ps_status (*beside_new)(struct psd_task *t, struct psd_task **out, struct psi_err *err);
     void (*beside_free)(struct psd_task *beside);
     /* volatile: the end of a job (rpc/job.c) */
-    bool job_done, ending; /* and this task ends for it */
+    bool job_done, ending; /* ending: this task ends because the job is done */
     uint64_t job_done_ms;  /* since when, as this task has heard */
     uint32_t dones;        /* directory: sessions that have said so */
+    struct psi_map owners; /* directory: psd_record.own -> struct psd_record (directory/own.c) */
     /* PSD_EFFECT_READY and _SERVING are out. given_up: the task ends because it does not begin */
     bool said_ready, said_serving, given_up;
     /* volatile: cluster */

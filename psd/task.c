@@ -8,12 +8,14 @@
  * refused.
  */
 #include "psd/base/disk.h"
+#include "psd/base/times.h"
 #include "psd/directory/rounds.h"
 #include "psd/directory/saves.h"
 #include "psd/directory/starts.h"
 #include "psd/rpc/requests.h"
 #include "psd/rpc/rounds.h"
 #include "psd/store/cut.h"
+#include "psd/store/shown.h"
 
 #include "common/hash.h"
 #include "common/mem.h"
@@ -45,6 +47,7 @@ void psd_task_config_init(struct psd_task_config *config)
     config->round_slice_bytes = PS_ROUND_SLICE_BYTES;
     config->tick_looks = PS_TICK_LOOKS;
     config->calls_max = PS_CALLS_MAX;
+    config->copy_slice_bytes = PS_COPY_SLICE_BYTES;
     memcpy(config->devices, "CPU:0", 6);
 }
 
@@ -159,6 +162,12 @@ struct psi_link *psd_task_accepted(struct psd_task *t, void *shell, const char *
     return c == NULL ? NULL : c->link;
 }
 
+void psd_task_rights_set(struct psd_task *t, struct psi_rights *rights)
+{
+    psd_rights_set(t, rights);
+    settle(t);
+}
+
 void psd_task_crowded(struct psd_task *t, bool crowded)
 {
     t->crowded = crowded;
@@ -198,6 +207,9 @@ void psd_task_bytes(struct psd_task *t, struct psi_link *link, const uint8_t *p,
     c->heard_ms = t->now_ms;
     link->bytes_in += n;
     t->count.bytes_in += n;
+    if (t->now_ms < t->stamps_until_ms) {
+        t->came_ns = psd_times_now(t);
+    }
     psd_dispatch(t, c, p, n);
     psd_conn_balance(t, c);
     settle(t);
@@ -211,9 +223,29 @@ void psd_task_writable(struct psd_task *t, struct psi_link *link)
     }
 }
 
-void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error)
+void psd_task_call_ran(struct psd_task *t, uint64_t call, uint64_t kernel_ns)
 {
-    psd_call_finished(t, call, st, out_bytes, error);
+    psd_call_ran(t, call, kernel_ns);
+}
+
+void psd_task_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes,
+                            const char *error)
+{
+    psd_call_finished(t, call, st, reason, out_bytes, error);
+    settle(t);
+}
+
+ps_status psd_task_draft(struct psd_task *t, uint64_t call, const struct psd_draft_spec *what, void **out_room,
+                         struct psi_err *err)
+{
+    const ps_status st = psd_draft_new(t, call, what, out_room, err);
+    settle(t);
+    return st;
+}
+
+void psd_task_publish(struct psd_task *t, struct psd_publish *p)
+{
+    psd_publish_begin(t, p);
     settle(t);
 }
 
@@ -227,8 +259,8 @@ bool psd_task_has_work(const struct psd_task *t)
 {
     return psd_slow_has_work(t) || psd_held_has_work(t) || psd_listing_has_work(t) || psd_full_has_work(t) ||
            psd_rounds_has_work(t) || psd_cut_has_work(t) || psd_queues_have_work(t) || psd_emptying_has_work(t) ||
-           psd_rates_have_work(t) || psd_resets_have_work(t) || psd_starts_has_work(t) ||
-           psd_saves_have_work(t); /* the last two at the end of the event */
+           psd_rates_have_work(t) || psd_resets_have_work(t) || psd_copies_have_work(t) || psd_publishes_have_work(t) ||
+           psd_starts_has_work(t) || psd_saves_have_work(t); /* the last two at the end of the event */
 }
 
 void psd_task_work(struct psd_task *t)
@@ -258,6 +290,12 @@ void psd_task_work(struct psd_task *t)
     }
     if (psd_resets_have_work(t)) {
         psd_resets_work(t);
+    }
+    if (psd_copies_have_work(t)) {
+        psd_copies_work(t);
+    }
+    if (psd_publishes_have_work(t)) {
+        psd_publishes_work(t);
     }
     psd_cut_turn(t, t->config.cut_slice_bytes);
     psd_save_work(t);
@@ -452,7 +490,7 @@ bool psd_task_drained(const struct psd_task *t)
             return false;
         }
     }
-    return t->work_count == 0 && psd_save_drained(t) && psd_saves_drained(t);
+    return psd_calls_drained(t) && psd_save_drained(t) && psd_saves_drained(t);
 }
 
 const char *psd_task_lost_text(const struct psd_task *t)
@@ -500,8 +538,10 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->effects);
     psi_list_init(&t->free_progress);
     psi_list_init(&t->free_pulls);
-    psd_resets_init(&t->resets, map_seed);
+    psd_resets_init(&t->resets, &t->store, map_seed);
     psi_list_init(&t->works);
+    psi_list_init(&t->copies);
+    psi_list_init(&t->publishes);
     psi_list_init(&t->disk_asks);
     psi_list_init(&t->slow);
     psi_list_init(&t->listings);
@@ -516,6 +556,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
     psi_list_init(&t->silent);
     psi_list_init(&t->silent_empty);
     psi_map_init_borrowing(&t->records, map_seed);
+    psi_map_init_borrowing(&t->owners, map_seed);
     psi_map_init(&t->presences, map_seed);
     psi_map_init_borrowing(&t->barriers, map_seed);
     psd_directory_init(&t->names, &t->store, map_seed);
@@ -582,7 +623,9 @@ void psd_task_free(struct psd_task *t)
         psd_session_drop(t, value);
     }
     psi_map_fini(&t->records);
+    psi_map_fini(&t->owners);
     psd_wait_fini(t);
+    psd_task_end_copies(t);
     psd_groups_fini(t);
     psd_trainings_fini(t);
     psd_call_free_all(t);
@@ -608,26 +651,12 @@ void psd_task_free(struct psd_task *t)
     }
     psi_free(t->free_buffers);
     psi_free(t->peers);
+    psi_rights_free(t->rights);
     psi_cluster_fini(&t->cluster);
     psi_free(t);
 }
 
-/* ---- what the shell and tests ask ---- */
-
-uint64_t psd_task_life(const struct psd_task *t)
-{
-    return t->life;
-}
-
-uint64_t psd_task_memory_bytes(const struct psd_task *t)
-{
-    return t->store.arena.used_bytes;
-}
-
-uint32_t psd_task_link_count(const struct psd_task *t)
-{
-    return t->conn_count;
-}
+/* ---- what the shell's status asks ---- */
 
 uint32_t psd_task_session_count(const struct psd_task *t)
 {
@@ -663,8 +692,10 @@ static void check_counted(const struct psd_task *t)
         t->save == NULL ? 0 : psi_map_count(&t->save->bars.by_names) + psi_map_count(&t->save->others.bars.by_names);
     psd_directory_check_invariants(&t->names);
     PSI_ASSERT(counted[PSD_MEMORY_CONTAINERS] == psi_map_count(&t->store.containers) * (uint64_t)PSD_CONTAINER_BYTES +
+                                                     t->store.shown_count * (uint64_t)PSD_SHOWN_BYTES +
                                                      psi_map_count(&t->chiefs) * (uint64_t)PSD_CHIEF_BYTES +
-                                                     bar_count * (uint64_t)PSD_BAR_BYTES);
+                                                     bar_count * (uint64_t)PSD_BAR_BYTES + psd_resets_bytes(&t->resets) +
+                                                     psd_saves_bytes(t->saves) + psd_starts_bytes(t));
     PSI_ASSERT(counted[PSD_MEMORY_ROUNDS] == psd_rounds_record_bytes(&t->store));
     PSI_ASSERT(t->store.cut != NULL || counted[PSD_MEMORY_CUT] == 0);
 }
@@ -705,23 +736,4 @@ void psd_task_check_invariants(const struct psd_task *t)
     psd_call_check_invariants(t);
     psd_queues_check_invariants(t);
     PSI_ASSERT(t->free_buffer_count <= t->buffer_count && t->buffer_count <= t->config.segment_buffers_max);
-}
-
-void psd_task_variables(const struct psd_task *t, psd_task_variable_cb cb, void *ctx)
-{
-    uint64_t cursor = 0;
-    void *value = NULL;
-    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
-        const struct psd_container *c = value;
-        uint64_t inner = 0;
-        void *item = NULL;
-        while (psi_map_next(&c->variables, &inner, NULL, NULL, &item)) {
-            const struct psd_variable *v = item;
-            if (v->queue != NULL || psd_variable_is_gone(v)) {
-                continue;
-            }
-            cb(ctx, c->name, v->name, v->creation, v->initialised, v->sealed, v->version, v->value,
-               v->initialised ? v->bytes : 0);
-        }
-    }
 }

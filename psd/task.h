@@ -5,17 +5,21 @@
  * The shell calls one of the event functions, then carries out every effect before the next event:
  *   1. while ((link = psd_task_next_dirty(task)) != NULL): common/link.h says what a dirty link wants
  *   2. while (psd_task_next_effect(task, &effect)): enum psd_effect_kind
- * Times are milliseconds of a monotonic clock that the shell passes in; all random values derive from the seed given at start.
+ * Times are milliseconds of a monotonic clock that the shell passes in; durations that a request asks for are of
+ * psd_task_config.clock_ns, and nothing depends on them. All random values derive from the seed given at start.
  */
 #ifndef PSD_TASK_H
 #define PSD_TASK_H
 
+#include "../common/auth/rights.h"
 #include "../common/cluster.h"
 #include "../common/link.h"
+#include "../common/list.h"
 #include "disk.h"
 #include "psd.h"
 
 struct psd_task;
+struct psd_variable;
 
 /* Types that the core has for the kinds of PSD_SERVER_SETTINGS. */
 #define PSD_TASK_BOOL bool
@@ -26,9 +30,6 @@ struct psd_task;
 #define PSD_TASK_RESTORE int
 #define PSD_TASK_RECOVER psd_text
 #define PSD_TASK_FIELD(type, field, name, kind, ...) PSD_TASK_##kind field;
-
-/* What a request needs, of each container that it is about or of the cluster. */
-enum psd_right { PSD_RIGHT_NONE, PSD_RIGHT_READ, PSD_RIGHT_WRITE, PSD_RIGHT_CREATE, PSD_RIGHT_ADMINISTER };
 
 struct psd_task_config {
     const struct psi_cluster *cluster; /* borrowed until psd_task_new returns; copied */
@@ -44,29 +45,34 @@ struct psd_task_config {
     uint64_t unix_ms;                /* what o'clock it is when the task begins, ms since 1970; 0: not known */
     char host[PS_JOB_BYTES_MAX + 2]; /* name of the machine; "" = not known */
     char devices[128];               /* what its calls can run on: "CPU:0,GPU:0" */
-    uint64_t init_at_once_bytes;     /* an INIT with more to fill (value and slots) is made in slices ... */
-    uint64_t init_slice_bytes;       /* ... of this: one for each psd_task_work() */
-    uint32_t tick_looks;             /* connections, and sessions, that a tick looks at; of many it looks at an even share */
-    uint32_t list_slice_rows;        /* entries of lists, and variables of a SET_RATE, that one slice looks at */
-    uint32_t reset_slice_names;      /* of a container that is reset, dropped at a time: variables, or the directory's names */
-    uint64_t cut_slice_bytes;        /* of a checkpoint's copies and entries, at a time */
-    uint64_t cut_pace_bytes;         /* of it to the disk in a second at least, while the task serves */
-    uint64_t round_slice_bytes;      /* likewise, of the memory that the new values of a round and their sources take */
+    uint64_t init_at_once_bytes;     /* an INIT with more bytes to fill (value and slots) is made in slices */
+    uint64_t init_slice_bytes;       /* bytes of a slice, of which each psd_task_work() makes one */
+    /* connections, sessions, containers of sessions that a tick looks at; of many connections or sessions an even share */
+    uint32_t tick_looks;
+    uint32_t list_slice_rows;   /* entries of lists, and variables of a SET_RATE, that one slice looks at */
+    uint32_t reset_slice_names; /* of a container that is reset, dropped at a time: variables, or the directory's names */
+    uint64_t copy_slice_bytes;  /* of variables, for calls, at a time: psd_task_copy() */
+    uint64_t cut_slice_bytes;   /* of a checkpoint's copies and entries, at a time */
+    uint64_t cut_pace_bytes;    /* of it to the disk in a second at least, while the task serves */
+    uint64_t round_slice_bytes; /* of the memory that the new values of a round and their sources take, at a time */
     /* rows for PS_OP_CONFIG: returns false when there is no row i */
     bool (*config_row)(void *ctx, uint32_t i, const char **name, const char **value, const char **default_value,
                        const char **help, bool *reloadable);
     void *config_ctx;
     /* what the core asks of the shell, answered at once; shell is handed to each */
     void *shell;
-    /* may whoever is behind this link do that to the container (NULL: to the cluster); NULL: everybody may do everything */
-    bool (*permit)(void *shell, const struct psi_link *link, enum psd_right right, const char *container);
+    /* who is behind this link: asked when its HELLO has come, and kept. NULL: nobody has an identity */
+    void (*identify)(void *shell, const struct psi_link *link, struct psi_identity *out);
     /* PS_OP_CONFIG_SET: the setting is in force when it says PS_OK; NULL: none may change */
     ps_status (*config_set)(void *shell, const char *name, const char *value, char *error, size_t error_bytes);
+    /* nanoseconds of a monotonic clock, read only for requests that are to say how long they took; NULL: none says it */
+    uint64_t (*clock_ns)(void *shell);
     /* the call table: NULL behind its last row; may a call with this input run */
     const char *(*call_name)(void *shell, uint32_t row);
     ps_status (*call_check)(void *shell, uint32_t row, const void *in, size_t in_bytes, char *error, size_t error_bytes);
     uint32_t calls_max; /* that the shell has and has not ended; above it RESOURCE_EXHAUSTED */
     bool has_disk;      /* the shell carries out PSD_EFFECT_DISK */
+    bool insecure;      /* for clients: other machines reach this task, and it asks for no key and no certificate */
 };
 /** Defaults of DESIGN §1 for everything but cluster, job, task and address. */
 void psd_task_config_init(struct psd_task_config *config);
@@ -84,6 +90,8 @@ enum psd_effect_kind {
     PSD_EFFECT_CALL_CANCEL, /* nobody waits for `call` any more: end it soon. It may be over by now */
     PSD_EFFECT_DISK /* carry out `disk`, behind those before it; psd_task_disk_done() must follow, exactly once, never at once */
 };
+/* The event of lines that an operator answers for: written at every log level but off, each time. */
+#define PSD_AUDIT_EVENT "audit"
 /* What is dialled; of each at most one at a time. */
 enum psd_dial { PSD_DIAL_DIRECTORY, PSD_DIAL_SOURCE, PSD_DIALS };
 struct psd_effect {
@@ -92,12 +100,17 @@ struct psd_effect {
     int level; /* LOG: enum psi_log_level */
     char event[48];
     char text[PSI_ERR_TEXT_MAX + 128]; /* LOG: logfmt key=value pairs; DIAL: the address */
-    uint64_t call;                     /* CALL, CALL_CANCEL: which; never 0 */
+    char job[PS_JOB_BYTES_MAX + 1];    /* DIAL: the task that is to be there */
+    uint32_t task;
+    uint64_t call; /* CALL, CALL_CANCEL: which; never 0 */
     uint32_t call_row;
     const void *call_in; /* the core's, until psd_task_call_finished() */
     size_t call_in_bytes;
-    void *call_out; /* likewise */
+    void *call_out; /* the core's, until psd_task_call_finished() */
     size_t call_out_bytes;
+    uint64_t call_deadline_ms; /* 0: none. Who asked is in text */
+    bool call_asks;            /* the task has a table of rights: what the call does elsewhere, its client must be allowed to */
+    struct psi_identity call_who;
     struct psd_disk_op disk; /* DISK */
 };
 
@@ -125,8 +138,62 @@ void psd_task_bytes(struct psd_task *task, struct psi_link *link, const uint8_t 
 void psd_task_closed(struct psd_task *task, struct psi_link *link);
 /** The link's hold went out (psi_outq_held_written was called) or frames were accepted: room for more. */
 void psd_task_writable(struct psd_task *task, struct psi_link *link);
-/** The call of PSD_EFFECT_CALL is over: its memory is the core's again. error: where st is not PS_OK. */
-void psd_task_call_finished(struct psd_task *task, uint64_t call, ps_status st, size_t out_bytes, const char *error);
+/** The call of PSD_EFFECT_CALL is over: its memory is the core's again. reason and error: where st is not PS_OK. */
+void psd_task_call_finished(struct psd_task *task, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes,
+                            const char *error);
+/** Before psd_task_call_finished(), where the shell knows it: compute threads have worked so long at the call. No event. */
+void psd_task_call_ran(struct psd_task *task, uint64_t call, uint64_t kernel_ns);
+/* A copy of a variable of this task for a call of it, psd_call_functions.read. */
+struct psd_copy {
+    /* the shell's; borrowed until done */
+    uint64_t call;                /* of PSD_EFFECT_CALL */
+    const char *container, *name; /* container "": the default one */
+    const uint8_t *key;           /* [PSD_CALL_KEY_BYTES] of a container of a session; NULL: none is given */
+    ps_dtype dtype;
+    void *dst; /* [bytes] */
+    uint64_t bytes;
+    uint64_t have_creation, have_version; /* as of psd_call_read */
+    /* once, from psd_task_work() or psd_task_end_copies(); err: NULL where dst has the value. The copy is the shell's again. It
+     * enters no function of the core. */
+    void (*done)(struct psd_copy *copy, const struct psi_err *err);
+    uint64_t version;  /* set before done: as of its last byte */
+    bool exact;        /* set before done: every byte is of that version */
+    bool same;         /* set before done: nothing was copied, because the value is the one that the caller has */
+    uint64_t creation; /* set before done: of the variable */
+    /* the core's */
+    struct psi_list link;
+    const struct psd_variable *variable; /* one reference; NULL: not found yet */
+    uint64_t offset;                     /* bytes that are copied */
+    uint64_t first_version;
+    uint32_t attempts; /* of an atomic variable: so often a change came between two slices */
+};
+/* A new value of a variable of this task that a call of it writes, psd_call_functions.draft. */
+struct psd_draft_spec {
+    const char *container, *name; /* container "": the default one */
+    const uint8_t *key;           /* [PSD_CALL_KEY_BYTES] of a container of a session; NULL: none is given */
+    ps_dtype dtype;
+    ps_shape shape;
+};
+/** Memory for it, *out_room, which is the call's (of PSD_EFFECT_CALL) until psd_task_publish() or its end. */
+ps_status psd_task_draft(struct psd_task *task, uint64_t call, const struct psd_draft_spec *what, void **out_room,
+                         struct psi_err *err) PSI_MUST;
+/* A draft that is to become the variable's value, psd_call_functions.publish. */
+struct psd_publish {
+    /* the shell's; borrowed until done */
+    uint64_t call;
+    void *room;
+    /* once, from psd_task_publish(), psd_task_work() or psd_task_end_copies(); err: NULL where the variable has the value and the
+     * memory, else nothing has happened. The record is the shell's again. It enters no function of the core. */
+    void (*done)(struct psd_publish *p, const struct psi_err *err);
+    uint64_t version; /* set before done */
+    /* the core's */
+    struct psi_list link;
+};
+void psd_task_publish(struct psd_task *task, struct psd_publish *p);
+/** Begin a copy: its done comes later, never from here. */
+void psd_task_copy(struct psd_task *task, struct psd_copy *copy);
+/** All copies end CANCELLED, and what waits to be published: the shell carries out no more work. */
+void psd_task_end_copies(struct psd_task *task);
 /** The operation of PSD_EFFECT_DISK is over, the oldest first: its memory is the core's again. bytes: of LIST and READ. error:
  * where st is not PS_OK. */
 void psd_task_disk_done(struct psd_task *task, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
@@ -144,6 +211,14 @@ bool psd_task_drained(const struct psd_task *task);
  * or there was none to make. Valid until the next event. */
 const char *psd_task_lost_text(const struct psd_task *task);
 
+/**
+ * Who may do what, from now on: connections and sessions that are there are asked anew.
+ *
+ * rights  owns: the task frees it when another table takes its place, and at its end. NULL: nothing is asked, and everybody may
+ *         do everything. A task that knows its peers by keys or certificates and has no row gets an empty table, which denies
+ *         all.
+ */
+void psd_task_rights_set(struct psd_task *task, struct psi_rights *rights);
 /** Settings of o that may change while a task lives hold from now on; what is there already stays. */
 void psd_task_set(struct psd_task *task, const psd_server_options *o);
 
@@ -151,19 +226,12 @@ void psd_task_set(struct psd_task *task, const psd_server_options *o);
 struct psi_link *psd_task_next_dirty(struct psd_task *task);
 bool psd_task_next_effect(struct psd_task *task, struct psd_effect *out);
 
-/* ---- for the shell's status and for tests ---- */
-uint64_t psd_task_life(const struct psd_task *task);
-uint64_t psd_task_memory_bytes(const struct psd_task *task); /* variables, slots, staging */
-uint32_t psd_task_link_count(const struct psd_task *task);
+/* ---- for the shell's status ---- */
 uint32_t psd_task_session_count(const struct psd_task *task); /* also those that are away and remembered */
 /** Variables, names and sessions that it has let go of so far. */
 uint64_t psd_task_forgotten(const struct psd_task *t);
 uint32_t psd_task_variable_count(const struct psd_task *task);
 /** Invariants of all stateful parts; asserts. */
 void psd_task_check_invariants(const struct psd_task *task);
-/** What the simulator's oracles look at: calls back for each variable that a request finds. */
-typedef void (*psd_task_variable_cb)(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised,
-                                     bool sealed, uint64_t version, const void *value, size_t value_bytes);
-void psd_task_variables(const struct psd_task *task, psd_task_variable_cb cb, void *ctx);
 
 #endif

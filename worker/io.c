@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A libuv loop between the pure core and common/net, on a thread per session or in turns on the caller's. The only file of the
- * library that knows sockets and loops.
+ * The libuv loop between the pure core and common/net, on a thread of the session, or in turns on the caller's thread. The only
+ * file of the library that knows sockets and loops.
  *
- * Happy path: psi_io_submit() puts a work into the queue and, where the loop sleeps, wakes it -> before it sleeps again, in
- * on_prepare(), or in on_wake(), run_works() tells the core the time, runs every work that is there and lets psi_net_settle()
- * carry out the effects, so that all of them leave in one write -> bytes of connections become core events in common/net,
- * which drains the same way -> done() of finished requests, on this thread, from drain().
+ * Happy path: psi_io_submit() puts a work into the queue and wakes the loop if it sleeps -> before the loop sleeps again,
+ * on_prepare() or on_wake() calls run_works(), which gives the core the time, runs every queued work and lets psi_net_settle()
+ * carry out the effects, so that all of them leave in one write -> common/net turns bytes of connections into core events and
+ * drains as well -> drain() calls done() of finished requests, on this thread.
  *
- * By the caller: psi_io_turn() does the same until something has happened. The loop has watchers that epoll hears of at the next
- * turn only; `unsettled` says so, and psi_io_due_ms() then asks for that turn at once.
+ * By the caller: psi_io_turn() runs the loop until an event. The loop may have watchers that epoll gets only in the next turn;
+ * `unsettled` notes this, and psi_io_due_ms() then asks for the turn at once.
  *
- * Failure modes: a dial that fails is told to the core, which tries again after its back-off; the loop itself does not fail once
- * it is set up. psi_io_close() ends connections and dials at once; a running name look-up is left to itself (common/net/dial.h).
+ * Failure modes: the core hears of a failed dial and tries again after its back-off; a loop that was set up does not fail.
+ * psi_io_close() ends connections and dials at once, but does not wait for a running name look-up (common/net/dial.h).
  */
 #define _GNU_SOURCE 1 /* pthread_setname_np */
 #include "io.h"
@@ -32,62 +32,66 @@
 #include <time.h>
 #include <uv.h>
 
-/* Turns of what is due now: the second one arms what the first has made. More of them would answer a quick task again and again
- * while the other sessions of this thread wait. */
+/* Largest number of loop runs in psi_io_turn(io, 0): the second one arms what the first has made. More would let one quick task
+ * keep the other sessions of this thread waiting. */
 enum { IO_SETTLE_MAX = 2 };
 enum { IO_WORKS_MAX = 8 };  /* rounds of works before a look at the sockets: callbacks may submit without end */
-enum { IO_TICK_MS = 25 };   /* the core asks for 50 at most */
-enum { IO_DIAL_MS = 5000 }; /* one attempt, look-up and all addresses; the core's own deadlines go on meanwhile */
+enum { IO_TICK_MS = 25 };   /* the core asks for a tick every 50 ms at least */
+enum { IO_DIAL_MS = 5000 }; /* one attempt: look-up and all addresses; the core's own deadlines run as well */
 
-/* A dial that is out, or a spare one. */
+/* A dial in progress, or a spare record for one. */
 struct io_dial {
     struct psi_io *io;
     struct psi_list link; /* in io->dials or io->spare_dials */
     uint32_t task;
 };
 
-/* The loops that run on this thread: a callback of one session may drive another. */
+/* A list of the loops that run on this thread: a callback of one session may drive another session. */
 struct io_running {
     const struct psi_io *io;
     const struct io_running *outer;
 };
 static _Thread_local const struct io_running *running;
 
-/* By the caller: what is to be undone at its end. */
+/* A turn in progress: what turn_end() restores. */
 struct io_turn {
     struct io_running self;
-    bool blocked;    /* SIGPIPE is */
-    sigset_t before; /* blocked: what was */
-    bool take;       /* blocked: none was pending, one that is now is ours */
+    bool blocked;    /* the turn has blocked SIGPIPE */
+    sigset_t before; /* if blocked: the signal mask before the turn */
+    bool take;       /* if blocked: no SIGPIPE was pending, so turn_end() consumes a pending one */
 };
 
 struct psi_io {
     struct psi_client *client;
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
-    void (*stop_asked)(void *log_ctx); /* NULL: told, or nobody wants to know */
+    void (*stop_asked)(void *log_ctx); /* NULL: called already, or not wanted */
     bool (*poked)(void *log_ctx, struct psi_client *c);
     uv_loop_t loop;
     uv_async_t wake;
     uv_timer_t tick;
     struct psi_net net;
-    struct psi_list dials, spare_dials; /* of struct io_dial.link */
-    pthread_t thread;                   /* unless by_caller */
+    struct psi_tls *(*tls)(void *tls_ctx); /* NULL: connections are plain */
+    void *tls_ctx;
+    struct psi_list dials, spare_dials; /* struct io_dial.link */
+    pthread_t thread;                   /* unused if by_caller */
     bool by_caller;
-    uint64_t events;          /* loop thread: what has happened; a turn ends when it counts on */
-    bool unsettled;           /* by_caller: events in the last turn */
-    bool ended;               /* something ended before the loop sleeps */
-    uint64_t turned_ms;       /* by_caller: end of the last turn */
-    uv_timer_t limit;         /* by_caller: of a turn */
-    struct io_turn *turn;     /* by_caller: the one under way */
-    bool loop_open, net_open; /* they were initialised */
-    bool closing;             /* loop thread: their handles are being closed */
-    pthread_mutex_t lock;     /* of those below */
-    struct psi_list queue;    /* of struct psi_io_work.link */
+    uint64_t events;          /* loop thread: number of events so far; a turn ends when it changes */
+    bool stamps;              /* loop thread: the core gets nanoseconds before each event */
+    bool unsettled;           /* by_caller: the last turn had events */
+    bool ended;               /* loop thread: a request or call has ended since on_prepare() */
+    uint64_t turned_ms;       /* by_caller: end of the last turn, in ms */
+    uv_timer_t limit;         /* by_caller: ends the wait of a turn */
+    struct io_turn *turn;     /* by_caller: the turn in progress */
+    bool loop_open, net_open; /* initialised */
+    bool closing;             /* loop thread: the handles of the loop are being closed */
+    pthread_mutex_t lock;     /* protects queue, turning, watched and stop */
+    struct psi_list queue;    /* struct psi_io_work.link */
     bool turning;             /* by_caller: a thread is in psi_io_turn() */
-    bool watched;             /* by_caller: the program has asked for the descriptor, and may wait for it between two turns */
+    bool watched;             /* by_caller: psi_io_fd() was called: the program may wait for the descriptor between turns */
     bool stop;
-    atomic_bool asleep; /* it looks at the queue when it is woken only; set under the lock, in a turn with the queue empty */
+    /* the loop looks at the queue only after a wake-up; set under the lock, by the loop when the queue is empty */
+    atomic_bool asleep;
 };
 
 uint64_t psi_io_now_ms(void)
@@ -95,6 +99,25 @@ uint64_t psi_io_now_ms(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
+}
+
+uint64_t psi_io_now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void psi_io_stamp(struct psi_io *io, bool on)
+{
+    io->stamps = on;
+}
+
+static void stamp(const struct psi_io *io)
+{
+    if (io->stamps) {
+        psi_client_time(io->client, psi_io_now_ns());
+    }
 }
 
 bool psi_io_on_loop(const struct psi_io *io)
@@ -113,7 +136,8 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
 {
     struct psi_io *io = ctx;
     io->events++;
-    atomic_store_explicit(&io->asleep, false, memory_order_relaxed); /* it looks before it sleeps again */
+    atomic_store_explicit(&io->asleep, false, memory_order_relaxed); /* the loop looks at the queue before it sleeps */
+    stamp(io);
     psi_client_awake(io->client, psi_io_now_ms());
     psi_client_bytes(io->client, link, p, n);
 }
@@ -121,9 +145,8 @@ static void on_bytes(void *ctx, struct psi_link *link, const uint8_t *p, size_t 
 static void on_link_closed(void *ctx, struct psi_link *link, const char *why)
 {
     struct psi_io *io = ctx;
-    (void)why; /* the core's own line names the task and what it does next */
     io->events++;
-    psi_client_closed(io->client, link);
+    psi_client_closed(io->client, link, strcmp(why, "closed by peer") != 0 ? why : NULL);
 }
 
 static void on_writable(void *ctx, struct psi_link *link)
@@ -157,6 +180,24 @@ static void on_dialed(void *ctx, struct psi_conn *conn, const char *why)
     }
 }
 
+/* Give the net the current keys for the next connection. */
+static ps_status take_tls(struct psi_io *io, struct psi_err *err)
+{
+    struct psi_tls *now = io->tls != NULL ? io->tls(io->tls_ctx) : NULL;
+    return now != io->net.tls ? psi_net_set_tls(&io->net, now, false, err) : PS_OK;
+}
+
+/* Identity that the certificate of the server must have; NULL: any task's, because this session does not know yet which task is
+ * at the address. */
+static const char *expected(const struct psi_io *io, uint32_t task, char text[PSI_IDENTITY_BYTES_MAX + 1])
+{
+    struct psi_uri uri = {.index = 0};
+    bool fits = false;
+    bool known = psi_client_task_place(io->client, task, uri.cluster, uri.job, &uri.index);
+    (void)psi_uri_text(&uri, text, &fits);
+    return known && fits ? text : NULL;
+}
+
 static void dial(struct psi_io *io, uint32_t task, const char *address)
 {
     struct io_dial *d = NULL;
@@ -175,7 +216,12 @@ static void dial(struct psi_io *io, uint32_t task, const char *address)
     psi_list_init(&d->link);
     psi_list_push_back(&io->dials, &d->link);
     struct psi_err err = {0};
-    if (psi_dial_start(&io->net, address, IO_DIAL_MS, on_dialed, d, NULL, &err) != PS_OK) {
+    char expect[PSI_IDENTITY_BYTES_MAX + 1];
+    ps_status st = take_tls(io, &err);
+    if (st == PS_OK) {
+        st = psi_dial_start(&io->net, address, IO_DIAL_MS, expected(io, task, expect), on_dialed, d, NULL, &err);
+    }
+    if (st != PS_OK) {
         dial_release(d);
         PSI_ASSERT(psi_client_dialed(io->client, task, NULL, false, err.text) == NULL);
     }
@@ -222,6 +268,7 @@ static void drain(void *ctx)
 static void on_tick(uv_timer_t *timer)
 {
     struct psi_io *io = timer->data;
+    stamp(io);
     psi_client_tick(io->client, psi_io_now_ms());
     psi_net_settle(&io->net);
 }
@@ -240,7 +287,7 @@ static void close_handles(struct psi_io *io)
     uv_close((uv_handle_t *)&io->limit, NULL);
 }
 
-/* Whatever is in the queue; false: nothing was. */
+/* Run all queued works; false: the queue was empty. */
 static bool run_works(struct psi_io *io)
 {
     struct psi_list works;
@@ -253,6 +300,7 @@ static bool run_works(struct psi_io *io)
     if (none) {
         return false;
     }
+    stamp(io);
     psi_client_tick(io->client, psi_io_now_ms());
     psi_net_settle(&io->net);
     psi_spin_stir(&io->net.spin);
@@ -265,23 +313,25 @@ static bool run_works(struct psi_io *io)
         work->run(work, io->client);
     }
     psi_net_settle(&io->net);
-    io->ended = io->ended || psi_client_pending(io->client) < pending; /* a call may need no request */
+    /* fewer than before: a work ended without a request, or a request ended */
+    io->ended = io->ended || psi_client_pending(io->client) < pending;
     return true;
 }
 
-/* The loop is about to sleep. */
+/* Runs before the loop sleeps. */
 static void on_prepare(void *ctx)
 {
     struct psi_io *io = ctx;
     io->ended = false;
     for (int i = 0; run_works(io); i++) {
         if (i == IO_WORKS_MAX) {
-            PSI_IGNORE(uv_async_send(&io->wake)); /* it is open, as this handle is: the rest after a look at the sockets */
+            /* the handle is open, like the prepare handle; the rest of the works runs after a look at the sockets */
+            PSI_IGNORE(uv_async_send(&io->wake));
             break;
         }
     }
     if (io->by_caller && io->ended) {
-        uv_stop(&io->loop); /* whoever waits for it waits here: no sleep in this turn */
+        uv_stop(&io->loop); /* the caller waits for the request that has ended, so this turn must not sleep */
     }
 }
 
@@ -292,20 +342,21 @@ static bool sigpipe_pending(void)
     return sigpending(&pending) == 0 && sigismember(&pending, SIGPIPE) == 1;
 }
 
-/* What is written from here on may raise SIGPIPE. */
+/* Block SIGPIPE on this thread, because a connection may raise it when it writes. */
 static void on_holds(void *ctx)
 {
     struct psi_io *io = ctx;
     struct io_turn *turn = io->turn;
     sigset_t pipe;
     if (turn == NULL || turn->blocked) {
-        return; /* all signals are blocked in a thread of ours */
+        return; /* the session's own thread has all signals blocked */
     }
     (void)sigemptyset(&pipe);
     (void)sigaddset(&pipe, SIGPIPE);
     (void)pthread_sigmask(SIG_BLOCK, &pipe, &turn->before);
     turn->blocked = true;
-    turn->take = sigismember(&turn->before, SIGPIPE) == 0 || !sigpipe_pending(); /* unblocked, it would not be pending */
+    /* if SIGPIPE was not blocked before, none can be pending */
+    turn->take = sigismember(&turn->before, SIGPIPE) == 0 || !sigpipe_pending();
 }
 
 static const struct psi_net_ops net_ops = {
@@ -320,9 +371,9 @@ static const struct psi_net_ops net_ops = {
 static void on_wake(uv_async_t *async)
 {
     struct psi_io *io = async->data;
-    PSI_IGNORE(run_works(io)); /* on_prepare() runs what is submitted meanwhile */
+    PSI_IGNORE(run_works(io)); /* on_prepare() runs works that are submitted meanwhile */
     if (io->poked(io->log_ctx, io->client)) {
-        io->events++; /* a turn that is under way ends, so that its thread looks whether its call was interrupted */
+        io->events++; /* ends a turn in progress, so that its thread checks whether its call was interrupted */
         psi_net_settle(&io->net);
     }
     (void)pthread_mutex_lock(&io->lock);
@@ -333,21 +384,21 @@ static void on_wake(uv_async_t *async)
     }
 }
 
-/* Between two turns nobody sleeps unless the program waits for the descriptor. */
+/* Without a turn in progress no loop sleeps, so a wake-up is needed only if the program waits for the descriptor. */
 void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits)
 {
     (void)pthread_mutex_lock(&io->lock);
     psi_list_move_all(&io->queue, works);
     bool sleeper = !io->by_caller || io->turning || (io->watched && !waits);
     if (sleeper && atomic_exchange(&io->asleep, false)) {
-        PSI_IGNORE(uv_async_send(&io->wake)); /* fails for a closed handle only: nothing is submitted then (psi_io_close) */
+        PSI_IGNORE(uv_async_send(&io->wake)); /* fails for a closed handle only, and after psi_io_close() nothing is submitted */
     }
     (void)pthread_mutex_unlock(&io->lock);
 }
 
 void psi_io_poke(struct psi_io *io)
 {
-    PSI_IGNORE(uv_async_send(&io->wake)); /* the handle is open. A signal handler may do nothing else to a loop */
+    PSI_IGNORE(uv_async_send(&io->wake)); /* cannot fail: the handle is open. uv_async_send() is safe in a signal handler */
 }
 
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work)
@@ -369,10 +420,10 @@ static void *io_main(void *arg)
     return NULL;
 }
 
-/* The core of a config whose process and host are filled in here. */
+/* Make the core from a config, and fill in this process and host. */
 static ps_status client_new(const struct psi_client_config *config, struct psi_client **out_client, struct psi_err *err)
 {
-    uint8_t random[32];
+    uint8_t random[PSI_CLIENT_RANDOM_BYTES];
     size_t have = 0;
     while (have < sizeof(random)) {
         ssize_t n = getrandom(random + have, sizeof(random) - have, 0);
@@ -387,29 +438,29 @@ static ps_status client_new(const struct psi_client_config *config, struct psi_c
 static ps_status loop_init(struct psi_io *io, struct psi_err *err)
 {
     psi_net_keep_stdio();
-    ps_status st = psi_net_loop_init(&io->loop, 1, err); /* and a connection */
+    ps_status st = psi_net_loop_init(&io->loop, 1, err); /* 1: a connection's descriptor */
     if (st != PS_OK) {
         return st;
     }
     int rc = uv_async_init(&io->loop, &io->wake, on_wake);
     if (rc != 0) {
-        PSI_IGNORE(uv_loop_close(&io->loop)); /* it has no handle */
+        PSI_IGNORE(uv_loop_close(&io->loop)); /* cannot fail: the loop has no handle */
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no descriptor to wake the loop: %s", uv_strerror(rc));
     }
     PSI_IGNORE(uv_timer_init(&io->loop, &io->tick));  /* always 0 */
-    PSI_IGNORE(uv_timer_init(&io->loop, &io->limit)); /* likewise */
+    PSI_IGNORE(uv_timer_init(&io->loop, &io->limit)); /* always 0 */
     io->wake.data = io;
     io->tick.data = io;
-    PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails without a callback only */
+    PSI_IGNORE(uv_timer_start(&io->tick, on_tick, IO_TICK_MS, IO_TICK_MS)); /* fails only without a callback */
     return PS_OK;
 }
 
-/* Free what there is of io; its thread is not running. */
+/* Free io, also if it is only partly made; its thread is not running. */
 static void io_free(struct psi_io *io)
 {
     if (io->loop_open) {
         close_handles(io);
-        PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until nothing is open */
+        PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until no handle is open */
         PSI_ASSERT(uv_loop_close(&io->loop) == 0);
     }
     if (io->net_open) {
@@ -418,7 +469,7 @@ static void io_free(struct psi_io *io)
     if (io->client != NULL) {
         psi_client_free(io->client);
     }
-    psi_list_move_all(&io->spare_dials, &io->dials); /* psi_net_close() has cancelled them */
+    psi_list_move_all(&io->spare_dials, &io->dials); /* psi_net_close() has cancelled the dials */
     struct psi_list *it;
     while ((it = psi_list_pop_front(&io->spare_dials)) != NULL) {
         psi_free(PSI_CONTAINER_OF(it, struct io_dial, link));
@@ -427,7 +478,7 @@ static void io_free(struct psi_io *io)
     psi_free(io);
 }
 
-/* All signals are blocked in the thread: SIGPIPE would end the program, the others belong to the program's own threads. */
+/* Block all signals in the thread: SIGPIPE would end the program, and other signals belong to the program's own threads. */
 static int thread_start(struct psi_io *io)
 {
     sigset_t all;
@@ -439,10 +490,16 @@ static int thread_start(struct psi_io *io)
     }
     rc = pthread_create(&io->thread, NULL, io_main, io);
     if (rc == 0) {
-        (void)pthread_setname_np(io->thread, "ps-io"); /* for top(1) only */
+        (void)pthread_setname_np(io->thread, "ps-io"); /* the name is shown by top(1) */
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
+}
+
+static const char *uri_of(void *shell)
+{
+    const struct psi_identity *who = psi_conn_identity(shell);
+    return who->kind == PSI_IDENTITY_CERT ? who->name : "";
 }
 
 ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err)
@@ -462,7 +519,9 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     psi_list_init(&io->spare_dials);
     (void)pthread_mutex_init(&io->lock, NULL); /* cannot fail with default attributes */
     atomic_init(&io->asleep, true);
-    ps_status st = client_new(&config->client, &io->client, err);
+    struct psi_client_config client = config->client;
+    client.uri = uri_of;
+    ps_status st = client_new(&client, &io->client, err);
     if (st == PS_OK) {
         st = loop_init(io, err);
         io->loop_open = st == PS_OK;
@@ -470,6 +529,11 @@ ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io
     if (st == PS_OK) {
         st = psi_net_init(&io->net, &io->loop, &net_ops, io, err);
         io->net_open = st == PS_OK;
+    }
+    io->tls = config->tls;
+    io->tls_ctx = config->tls_ctx;
+    if (st == PS_OK) {
+        st = take_tls(io, err);
     }
     if (st == PS_OK) {
         psi_spin_set(&io->net.spin, config->spin_us);
@@ -523,7 +587,7 @@ static void turn_end(struct psi_io *io, const struct io_turn *turn)
     running = turn->self.outer;
 }
 
-/* Between two turns whoever submits makes the descriptor readable. */
+/* End a turn: submitted works make the descriptor readable again, if the program waits for it. */
 static void turn_over(struct psi_io *io)
 {
     (void)pthread_mutex_lock(&io->lock);
@@ -531,17 +595,17 @@ static void turn_over(struct psi_io *io)
     bool left = !psi_list_empty(&io->queue);
     atomic_store(&io->asleep, !left);
     if (left && io->watched) {
-        PSI_IGNORE(uv_async_send(&io->wake)); /* it is open until psi_io_close() */
+        PSI_IGNORE(uv_async_send(&io->wake)); /* cannot fail: the handle is open until psi_io_close() */
     }
     (void)pthread_mutex_unlock(&io->lock);
 }
 
 static void on_limit(uv_timer_t *timer)
 {
-    (void)timer; /* it only ends the wait of uv_run() */
+    (void)timer; /* only ends the wait of uv_run() */
 }
 
-/* More than a lease between two turns: the tasks may have given us up. The core finds out and resumes. */
+/* Warn if there was no turn for longer than a lease: the tasks may have dropped this session. The core resumes it by itself. */
 static void note_late(struct psi_io *io, uint64_t now_ms)
 {
     if (now_ms - io->turned_ms > PS_LEASE_MS) {
@@ -563,9 +627,9 @@ void psi_io_turn(struct psi_io *io, int64_t timeout_ms)
         uint64_t end = (uint64_t)timeout_ms > UINT64_MAX / 2 ? UINT64_MAX : now + (uint64_t)timeout_ms;
         psi_spin_go_on(&io->net.spin);
         uv_update_time(&io->loop);
-        PSI_IGNORE(uv_timer_start(&io->limit, on_limit, (uint64_t)timeout_ms, 0)); /* fails without a callback only */
+        PSI_IGNORE(uv_timer_start(&io->limit, on_limit, (uint64_t)timeout_ms, 0)); /* fails only without a callback */
         do {
-            PSI_IGNORE(uv_run(&io->loop, UV_RUN_ONCE)); /* whether handles are left: they are */
+            PSI_IGNORE(uv_run(&io->loop, UV_RUN_ONCE)); /* the return value says that handles are left, which is always so */
         } while (io->events == seen && psi_io_now_ms() < end);
         PSI_IGNORE(uv_timer_stop(&io->limit)); /* always 0 */
         io->unsettled = true;
@@ -587,7 +651,7 @@ int psi_io_fd(struct psi_io *io)
     (void)pthread_mutex_lock(&io->lock);
     io->watched = true;
     if (!psi_list_empty(&io->queue)) {
-        PSI_IGNORE(uv_async_send(&io->wake)); /* as above */
+        PSI_IGNORE(uv_async_send(&io->wake)); /* fails only for closing handles */
     }
     (void)pthread_mutex_unlock(&io->lock);
     return uv_backend_fd(&io->loop);
@@ -616,14 +680,14 @@ void psi_io_close(struct psi_io *io)
         turn_begin(io, &turn);
         PSI_ASSERT(psi_list_empty(&io->queue));
         close_handles(io);
-        PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until they are closed */
+        PSI_IGNORE(uv_run(&io->loop, UV_RUN_DEFAULT)); /* until the handles are closed */
         turn_end(io, &turn);
         io_free(io);
         return;
     }
     (void)pthread_mutex_lock(&io->lock);
     io->stop = true;
-    PSI_IGNORE(uv_async_send(&io->wake)); /* it is open: only this function closes it */
+    PSI_IGNORE(uv_async_send(&io->wake)); /* cannot fail: only this function closes the handle */
     (void)pthread_mutex_unlock(&io->lock);
     PSI_ASSERT(pthread_join(io->thread, NULL) == 0);
     PSI_ASSERT(psi_list_empty(&io->queue));

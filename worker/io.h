@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shell of a session's core: a loop that carries bytes, time and requests to a psi_client and its effects back. It runs on a
- * thread of its own, or, where the config says by_caller, in psi_io_turn(), on whichever thread calls that. Everything that
- * touches the core is a psi_io_work, run in the loop; threads hand works over through one queue. "The loop thread" is the one
- * that the loop runs on at the time.
+ * The loop of a session: it gives bytes, time and requests to the session's core (psi_client), and carries out the core's
+ * effects. It runs on a thread of its own, or, if config.by_caller, in psi_io_turn() on the calling thread. Everything that
+ * touches the core is a psi_io_work that the loop runs; threads hand works over through one queue. "The loop thread" is the
+ * thread on which the loop runs at the time.
  *
  *   psi_io_open -> psi_io_submit (any thread, any number of works), psi_io_turn (one thread at a time) -> psi_io_close
  */
@@ -14,54 +14,63 @@
 
 struct psi_io;
 
-/* Something to do on the loop thread. Embedded in its owner's object, which lives until run() is called. */
+/* Something to do on the loop thread. The owner's object embeds it and keeps it until run() is called. */
 struct psi_io_work {
     struct psi_list link;
-    /* Once; c's effects are carried out when it, and what was queued with it, has returned. Must not block. */
+    /* Called once. The effects of c are carried out after all works of its round have returned. Must not block. */
     void (*run)(struct psi_io_work *work, struct psi_client *c);
 };
 
-enum { PSI_IO_SPIN_US = 50, PSI_IO_SPIN_US_MAX = 1000 }; /* some answers, or one wake-up of a sleeping CPU */
+enum { PSI_IO_SPIN_US = 50, PSI_IO_SPIN_US_MAX = 1000 }; /* as long as some answers take, or one wake-up of a sleeping CPU */
 struct psi_io_config {
-    struct psi_client_config client; /* borrows; the core copies */
-    /* A line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
+    struct psi_client_config client; /* borrowed; the core copies it */
+    /* Called for a line of the core's log: level of enum psi_log_level, fields as key=value pairs. Loop thread. */
     void (*log)(void *ctx, int level, const char *event, const char *fields);
     void *log_ctx;
-    bool by_caller;              /* no thread: psi_io_turn() */
-    uint32_t spin_us;            /* psi_spin_set() */
-    void (*stop)(void *log_ctx); /* once: the cluster asks this session to stop. Loop thread; NULL: nobody hears of it */
-    /* called after psi_io_poke(), and at times without one. Returns whether there was something to do. Loop thread */
+    bool by_caller;              /* no thread: the caller calls psi_io_turn() */
+    uint32_t spin_us;            /* microseconds of busy waiting: psi_spin_set() */
+    void (*stop)(void *log_ctx); /* called once when the cluster asks this session to stop. Loop thread; NULL: not wanted */
+    /* Returns the TLS context of new connections; called by psi_io_open() and before each dial. The owner of tls_ctx keeps the
+     * context. NULL, of the function or its result: plain connections. */
+    struct psi_tls *(*tls)(void *tls_ctx);
+    void *tls_ctx;
+    /* called after psi_io_poke(), and sometimes without it. Returns true if there was something to do. Loop thread */
     bool (*poked)(void *log_ctx, struct psi_client *c);
 };
 
 /**
- * Start the core and, unless by_caller, its thread, with all signals blocked in it. client borrows.
- * Errors: as psi_client_new(); RESOURCE_EXHAUSTED where the system gives no thread, descriptors or memory.
+ * Start the core and, unless by_caller, its thread, in which all signals are blocked.
+ *
+ * config   borrowed.
+ * Errors   as psi_client_new(); RESOURCE_EXHAUSTED: no thread, descriptors or memory.
  */
 ps_status psi_io_open(const struct psi_io_config *config, struct psi_io **out_io, struct psi_err *err) PSI_MUST;
-/** Queue work; it runs once, later, also when it comes from the loop thread itself. Any thread; never blocks, never allocates. */
+/** Queue a work, which runs once and later, also if submitted by the loop thread. Any thread; never blocks, never allocates. */
 void psi_io_submit(struct psi_io *io, struct psi_io_work *work);
-/** Queue these works (their links), which the list then has no more: they run together, before any effect of the first. waits:
- * the calling thread waits for them next, in turns where it is by_caller; then nobody is woken for them. */
+/** Queue all works of the list (psi_io_work.link) and empty the list. They run together, before any effect of the first. waits:
+ * the calling thread waits for them next; if by_caller, its turns run them, and no wake-up is needed. */
 void psi_io_submit_all(struct psi_io *io, struct psi_list *works, bool waits);
-/** Have poked() called soon; a turn that is under way ends then. Any thread, and safe in a signal handler. Not while or after
- * psi_io_close() runs. */
+/** Call poked() soon, and end a turn in progress. Any thread, and safe in a signal handler. Not while or after psi_io_close()
+ * runs. */
 void psi_io_poke(struct psi_io *io);
 /** True on the loop thread, where nothing may block. Any thread. */
 bool psi_io_on_loop(const struct psi_io *io);
 /**
- * Run the loop on the calling thread: until something has happened (bytes, an end, work), at most timeout_ms; 0: what is due now.
- * It raises no SIGPIPE. by_caller only, one thread at a time, not on the loop thread.
+ * Run the loop on the calling thread until an event (bytes, an end, a work), for at most timeout_ms; 0: do what is due now.
+ * Raises no SIGPIPE. by_caller only, one thread at a time, not on the loop thread.
  */
 void psi_io_turn(struct psi_io *io, int64_t timeout_ms);
-/** by_caller: a descriptor that is readable when psi_io_turn(io, 0) has something to do. Any thread. */
+/** by_caller: a descriptor that is readable when psi_io_turn(io, 0) has something to do, owned by io. Any thread. */
 int psi_io_fd(struct psi_io *io);
-/** by_caller: milliseconds until psi_io_turn() has something to do though the descriptor is silent. Not while it runs. */
+/** by_caller: milliseconds until psi_io_turn() has something to do even if the descriptor is not readable. Not during a turn. */
 int64_t psi_io_due_ms(struct psi_io *io);
-/** End the thread and free all: no work may be queued any more and no request be in flight. Not on the loop thread. NULL is fine.
- */
+/** End the thread and free io. No work may be queued and no request be in flight. Not on the loop thread. NULL is fine. */
 void psi_io_close(struct psi_io *io);
-/** Milliseconds of the clock that the core is told. Any thread. */
+/** Milliseconds of the clock that the core uses. Any thread. */
 uint64_t psi_io_now_ms(void);
+/** Nanoseconds of the core's clock. Any thread. */
+uint64_t psi_io_now_ns(void);
+/** on: give the core nanoseconds before each event (psi_client_time()). Loop thread. */
+void psi_io_stamp(struct psi_io *io, bool on);
 
 #endif

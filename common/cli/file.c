@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that appear whole. Failure modes: the file cannot be made or written; an older one is then untouched. */
+/* Files that appear whole. Failure modes: the file cannot be made or written; an older file stays untouched. */
 #include "file.h"
 
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Which file is written to; -1: errno. */
+/* Choose the file to write to. Returns 0, or -1 with errno. */
 static int choose(struct cli_file *file, const char *path)
 {
     struct stat st;
@@ -63,6 +63,6 @@ int cli_file_check(const char *path)
     if (cli_file_open(&file, path) != 0) {
         return -1;
     }
-    (void)cli_file_close(&file, false); /* it can be made: enough */
+    (void)cli_file_close(&file, false); /* the file can be made: remove it again */
     return 0;
 }

@@ -8,18 +8,17 @@
 #include <stdio.h>
 
 struct cli_file {
-    FILE *stream; /* to write to */
+    FILE *stream;
     const char *path;
-    char name[PATH_MAX]; /* what is written to */
-    bool beside;         /* it becomes path at the end */
+    char name[PATH_MAX]; /* the file that is being written */
+    bool beside;         /* rename the file to path at the end */
 };
-/** Write to a file beside path, which is then renamed; a device, a pipe or a link is written to as it is. path: keeps. 0, or -1
- * and errno: then nothing is open. */
+/** Open a file beside path, to be renamed to path at the end. A device, a pipe or a link is written to directly. path: keeps.
+ * Returns 0, or -1 with errno and nothing open. */
 int cli_file_open(struct cli_file *file, const char *path);
-/** good: everything was written, path is to be what was; else nothing is left of it. 0, or -1 and errno (of the write that
- *  failed). */
+/** good: all was written, and the file becomes path; otherwise it is removed. Returns 0, or -1 with errno. */
 int cli_file_close(struct cli_file *file, bool good);
-/** 0 if path can be written to, as far as that can be known now; else -1 and errno. */
+/** Returns 0 if path can be written to, as far as that can be known now; otherwise -1 with errno. */
 int cli_file_check(const char *path);
 
 #endif

@@ -13,8 +13,8 @@
 
 enum { DEPTH_MAX = 8 };
 static struct {
-    char close;  /* of this level */
-    bool filled; /* something is in it */
+    char close; /* the bracket that ends the level */
+    bool filled;
 } levels[DEPTH_MAX];
 static int depth;
 

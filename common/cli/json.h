@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Programs: an answer as JSON on standard output. Values are jansson's; the outermost object and its lists are written as they
- * come, so that a list is never in memory. Output errors are seen by whoever closes the stream; no memory: a value is null.
- */
+/* Programs: an answer as JSON on standard output. Values are jansson's. The outermost object and its lists are written as they
+ * come, so that no list is in memory as a whole. Output errors show when the stream is closed; without memory a value becomes
+ * null. */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
 
@@ -12,22 +11,22 @@
 /** Open an object or a list; key NULL at the top and inside lists. */
 void cli_json_object(const char *key);
 void cli_json_list(const char *key);
-/** Close the innermost; a newline after the outermost. */
+/** End the innermost object or list; a newline follows the outermost. */
 void cli_json_end(void);
-/** One member, or element (key NULL). Takes value; NULL is left out. */
+/** Write a member, or an element (key NULL). Takes value; a NULL value is left out. */
 void cli_json_put(const char *key, json_t *value);
-/** The text of a number as it is. */
+/** A number, in the text's own form. */
 void cli_json_number(const char *text);
-/** A whole answer, with a newline. Takes value. */
+/** Write a whole answer, with a newline. Takes value. */
 void cli_json_print(json_t *value);
 
-/** Text of anybody: what is no UTF-8 becomes U+FFFD. */
+/** Any text; bytes that are no UTF-8 become U+FFFD. */
 json_t *cli_json_text(const char *text);
-/** Bytes of anybody; {"b64": "..."} when they are no UTF-8, as in TensorFlow Serving's REST interface. */
+/** Any bytes; {"b64": "..."} if they are no UTF-8, as in TensorFlow Serving's REST interface. */
 json_t *cli_json_bytes(const char *bytes, size_t n);
-/** Whole numbers without a point; null for NaN and infinities. */
+/** A whole number has no point; NaN and infinities become null. */
 json_t *cli_json_f64(double value);
-/** "%016x" */
+/** As "%016x". */
 json_t *cli_json_hex(uint64_t value);
 
 #endif

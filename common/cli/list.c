@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of the kinds that are whole numbers. */
 static json_int_t number_of(enum cli_kind kind, const void *field)
 {
     return kind == CLI_BOOL  ? *(const bool *)field
@@ -119,7 +118,7 @@ json_t *cli_row(const struct cli_column *columns, size_t column_count, const voi
         const struct cli_column *c = &columns[i];
         json_t *value = c->key != NULL && (c->has == NULL || c->has(row)) ? value_of(c, row) : NULL;
         if (value != NULL) {
-            (void)json_object_set_new(object, c->key, value); /* without memory it lacks this */
+            (void)json_object_set_new(object, c->key, value); /* without memory the member is missing */
         }
     }
     return object;

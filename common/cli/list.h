@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Programs: a list of things, as a table or as JSON, from one description of its columns. What a column says of a row comes from
- * a field of the row, or from a function.
- */
+/* Programs: a list of things, as a table or as JSON, from one description of its columns. The value of a column comes from a
+ * field of the row, or from a function. */
 #ifndef CLI_LIST_H
 #define CLI_LIST_H
 
@@ -10,9 +8,9 @@
 #include "table.h"
 
 enum cli_kind {
-    CLI_TEXT,   /* char [] */
-    CLI_STRING, /* const char * */
-    CLI_BOOL,   /* "yes", "no" */
+    CLI_TEXT,
+    CLI_STRING,
+    CLI_BOOL, /* "yes", "no" */
     CLI_INT,
     CLI_U32,
     CLI_U64,
@@ -21,37 +19,37 @@ enum cli_kind {
     CLI_BYTES, /* uint64_t: "12.3 MiB" */
     CLI_TIME,  /* uint64_t in ms: "2.5s" */
     CLI_HEX,   /* uint64_t */
-    CLI_OTHER  /* no field: the functions say it */
+    CLI_OTHER  /* no field: functions give the values */
 };
 struct cli_column {
     const char *heading; /* NULL: not in tables */
     const char *key;     /* NULL: not in JSON */
     enum cli_kind kind;
-    bool right;                   /* of CLI_OTHER: aligned to the right; numbers always are */
-    size_t offset;                /* CLI_FIELD */
-    bool (*has)(const void *row); /* NULL: yes; no: "-", and not in JSON */
-    /** The cell in a table instead of the kind's, into buf [n]. */
+    bool right; /* CLI_OTHER: align to the right; numbers always are */
+    size_t offset;
+    bool (*has)(const void *row); /* false: the cell is "-", and JSON has no member; NULL: all rows have it */
+    /** Gives the cell of a table, into buf [n], in place of the kind's text. */
     const char *(*cell)(const void *row, char *buf, size_t n);
-    /** The value in JSON instead of the kind's; NULL: none. */
+    /** Gives the value in JSON, in place of the kind's; NULL: none. */
     json_t *(*value)(const void *row);
 };
-/** .CLI_FIELD(CLI_U64, struct row, bytes) inside a column. */
+/** Members of a struct cli_column, as CLI_FIELD(CLI_U64, struct row, bytes). */
 #define CLI_FIELD(kind_, type_, field_) .kind = (kind_), .offset = offsetof(type_, field_)
 
 struct cli_list {
     const struct cli_column *columns;
-    size_t column_count, count; /* count: rows so far */
+    size_t column_count, count;
     bool json;
     struct cli_table table;
 };
-/** key: of the list, in the object that is open. columns: keeps. */
+/** key: name of the list in the open object. columns: keeps. */
 void cli_list_begin(struct cli_list *l, const char *key, const struct cli_column *columns, size_t column_count, bool json);
-/** One row, shown (JSON) or kept as text (table): borrows. */
+/** Add a row: written at once (JSON), or kept as text (table). row: borrows. */
 void cli_list_add(struct cli_list *l, const void *row);
-/** A row of the table alone, which sums up. */
+/** Add a row of sums, which only the table shows. */
 void cli_list_total(struct cli_list *l, const void *row);
 void cli_list_end(struct cli_list *l, const struct cli_room *room);
-/** One row by itself as an object of JSON. */
+/** A row as an object of JSON. */
 json_t *cli_row(const struct cli_column *columns, size_t column_count, const void *row);
 
 #define CLI_COUNT(array_) (sizeof(array_) / sizeof((array_)[0]))

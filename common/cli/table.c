@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Tables. Happy path: headings, cells, print. On a terminal the widest columns give way until a row fits a line, in --watch also
- * rows that have no room; what goes into a pipe or a file is whole. Failure modes: no memory ends the program with a message.
- */
+/* Tables. Happy path: headings, cells, print. On a terminal the widest columns become narrower until a row fits a line, and
+ * --watch leaves out rows that have no room; other output is whole. Failure: no memory ends the program with a message. */
 #include "table.h"
 
 #include "common/utf8.h"
@@ -55,9 +53,9 @@ void cli_cell(struct cli_table *t, const char *format, ...)
     add(t, text);
 }
 
-enum { COLUMN_LEAST = 8 }; /* characters that a column keeps when it gives way */
+enum { COLUMN_LEAST = 8 }; /* characters that a narrowed column keeps */
 
-/* Characters of a text that is printable. */
+/* Number of characters of a printable text. */
 static int width_of(const char *text)
 {
     int count = 0;
@@ -73,7 +71,7 @@ int cli_terminal_columns(void)
     return isatty(STDOUT_FILENO) != 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-/* The widest text columns become narrower until a row has room in so many characters. */
+/* Narrow the widest text columns until a row fits `columns` characters. */
 static void give_way(const struct cli_table *t, int *width, int columns)
 {
     int total = 2 * (t->columns - 1);
@@ -95,7 +93,7 @@ static void give_way(const struct cli_table *t, int *width, int columns)
     }
 }
 
-/* Cut, with "..." at its end, where it is longer; padded on the left or, unless it ends its line, on the right. */
+/* Print a cell, cut with "..." if it is too long. It is padded on the left or, unless it ends its line, on the right. */
 static void print_cell(const char *text, int width, bool right, bool last)
 {
     int have = width_of(text);
@@ -124,7 +122,7 @@ void cli_table_print(struct cli_table *t, const struct cli_room *room)
     if (room->columns > 0) {
         give_way(t, width, room->columns);
     }
-    size_t rows = t->count / columns - 1; /* headings apart */
+    size_t rows = t->count / columns - 1; /* without the headings */
     size_t totals = t->total && rows > 0 ? 1 : 0;
     size_t shown = room->rows > 0 && rows - totals > (size_t)room->rows ? (size_t)room->rows : rows - totals;
     for (size_t i = 0; i < t->count; i++) {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a table may take; 0: no bound. */
+/* Room for a table; 0: unbounded. */
 struct cli_room {
     int rows, columns;
 };
@@ -16,18 +16,18 @@ enum { CLI_COLUMNS_MAX = 16, CLI_CELL_MAX = 512 };
 struct cli_table {
     int columns;
     uint32_t right; /* bit i: column i is aligned to the right, and never cut */
-    bool total;     /* the last row sums up: it is always shown */
+    bool total;     /* the last row has sums, and is always shown */
     char **cells;   /* rows * columns, owned */
     size_t count, capacity;
 };
-/** Next cell; the first ones are the headings, rows fill up from the left. What is no printable text is shown as '?'. */
+/** Add the next cell. The first cells are headings; rows fill from the left. Bytes that are not printable are shown as '?'. */
 void cli_cell(struct cli_table *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** Print and free; free alone. */
+/** Print and free; or only free. */
 void cli_table_print(struct cli_table *t, const struct cli_room *room);
 void cli_table_free(struct cli_table *t);
-/** Characters in a line of the terminal that standard output is; 0: it is none. */
+/** Columns of the terminal on standard output; 0: it is no terminal. */
 int cli_terminal_columns(void);
-/** Room for one more of count items; ends the program with a message where there is none. Returns items, which may have moved. */
+/** Make room for one more of count items. Returns items, which may have moved. No memory ends the program with a message. */
 void *cli_grow(void *items, size_t count, size_t *capacity, size_t item_bytes);
 
 #endif

@@ -6,7 +6,7 @@
  * therefore called at start, or on a thread of its own (dial.c).
  * Failure modes: a name that does not resolve is UNAVAILABLE with the resolver's text; an address of another family is skipped.
  */
-#define _GNU_SOURCE 1 /* struct ucred */
+#define _GNU_SOURCE 1
 #include "addr.h"
 
 #include <arpa/inet.h>
@@ -19,7 +19,7 @@
 /* A dead peer of an idle connection is noticed after 5 + 3 * 3 s; a connection in use is judged by beats. */
 enum { KEEPALIVE_IDLE_S = 5, KEEPALIVE_INTERVAL_S = 3, KEEPALIVE_COUNT = 3 };
 
-/* What waits for room in the window is written no further than this: what comes next waits behind so much. */
+/* TCP_NOTSENT_LOWAT: with so many unsent bytes the socket takes no more, so a later small frame waits behind few. */
 enum { UNSENT_BYTES = 256 << 10 };
 
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out)
@@ -165,10 +165,10 @@ const char *psi_sockaddr_peer_text(int fd, char *buf, size_t n)
 
 static void set_int(int fd, int level, int name, int value)
 {
-    PSI_IGNORE(setsockopt(fd, level, name, &value, sizeof(value))); /* a connection without it works, only less well */
+    PSI_IGNORE(setsockopt(fd, level, name, &value, sizeof(value))); /* on failure the connection works, only less well */
 }
 
-/* local: of fd. */
+/* The peer of fd is on this host. local: the address of fd. */
 static bool within_host(int fd, const struct psi_sockaddr *local)
 {
     struct psi_sockaddr peer = {.len = sizeof(peer.u)};
@@ -194,7 +194,7 @@ void psi_socket_tune(int fd)
     set_int(fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S);
     set_int(fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
     if (within_host(fd, &local)) {
-        PSI_IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4)); /* without it less well, too */
+        PSI_IGNORE(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4)); /* on failure the connection works, only less well */
     }
     set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, UNSENT_BYTES);
 }

@@ -19,34 +19,32 @@ struct psi_sockaddr {
     } u;
     socklen_t len;
 };
-enum { PSI_RESOLVE_MAX = 16 }; /* addresses of one name that are used */
+enum { PSI_RESOLVE_MAX = 16 }; /* addresses of one name that are used, at most */
 
-/** Unix paths and numeric hosts, without a look-up; false where the host is a name. Any thread, never blocks. */
+/** Convert Unix paths and numeric hosts, without a look-up. False: the host is a name. Any thread, never blocks. */
 bool psi_sockaddr_literal(const struct psi_address *a, struct psi_sockaddr *out);
 /**
- * All addresses of a (at most PSI_RESOLVE_MAX), in the order that the system prefers, without duplicates. Blocks, for as long as
- * the system's resolver likes. Any thread.
+ * All addresses of a (at most PSI_RESOLVE_MAX), in the order that the system prefers, without duplicates. Blocks as long as the
+ * system's resolver takes. Any thread.
  * Errors: UNAVAILABLE naming the host and the resolver's reason.
  */
 PSI_MUST ps_status psi_resolve(const struct psi_address *a, struct psi_sockaddr out[PSI_RESOLVE_MAX], size_t *out_count,
                                struct psi_err *err);
-/** Same family, host and port, or path. */
+/** Family, host and port, or path, are equal. */
 bool psi_sockaddr_equal(const struct psi_sockaddr *a, const struct psi_sockaddr *b);
 /** "127.0.0.1:2222", "[::1]:2222", "unix:PATH"; n >= PS_ADDRESS_BYTES_MAX + 1. Returns buf. */
 const char *psi_sockaddr_format(const struct psi_sockaddr *a, char *buf, size_t n);
-/** 127.0.0.0/8, ::1 (also mapped), and Unix sockets: cannot be reached from another machine. */
+/** The address cannot be reached from another machine: 127.0.0.0/8, ::1 (also mapped), and Unix sockets. */
 bool psi_sockaddr_local(const struct psi_sockaddr *a);
-/** Address that fd is bound to; false where it is none of ours. */
+/** The address that fd is bound to. False: an address of another family. */
 bool psi_sockaddr_of_socket(int fd, struct psi_sockaddr *out);
 /** Who is at the other end of a connected socket, for logs: an address, or "unix:pid=1,uid=0". Returns buf. */
 const char *psi_sockaddr_peer_text(int fd, char *buf, size_t n);
-/**
- * TCP_NODELAY and keepalive. Buffers stay with the kernel's autotuning, and no TCP_USER_TIMEOUT: it kills a live peer that is not
- * reading. Within one host also reno and TCP_NOTSENT_LOWAT: no segment is lost there, but they overtake each other, since what
- * waits for room in the window is sent by either CPU, the writer's and the one that the reader's acknowledgements come from. TCP
- * takes that for a loss and makes the window smaller; cubic needs seconds to open it again, reno milliseconds (bbr paces: half
- * the speed), and the less waits, the fewer overtake. What the kernel does not allow is left as it is.
- */
+/** Set TCP_NODELAY and keepalive. Buffers stay with the kernel's autotuning. TCP_USER_TIMEOUT is not set: it kills a live peer
+ * that does not read. Within one host also set reno and TCP_NOTSENT_LOWAT. No segment is lost there, but segments overtake each
+ * other: what waits for room in the window is sent by either CPU, the writer's or the one that receives the reader's
+ * acknowledgements. TCP takes that for a loss and shrinks the window. cubic needs seconds to open it again, reno milliseconds
+ * (bbr paces: half the speed). The less waits, the fewer overtake. An option that the kernel refuses stays unset. */
 void psi_socket_tune(int fd);
 
 #endif

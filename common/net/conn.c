@@ -4,25 +4,29 @@
  *
  * Happy path: bytes are read to their places, or into the net's scratch -> ops->bytes -> drain, where psi_conn_update() of a
  * dirty link sends what is queued. What the transport does not take waits: the rest of the current segment as the queue's hold,
- * everything else in the queue until that is out.
+ * everything else in the queue until the hold is sent.
  *
  * Failure modes:
  *   the peer closes or resets        -> ops->closed, then close
  *   a write fails                    -> nothing is sent any more; what the peer sent before it went (an error reply, say) is
- *                                       still read, for PSI_LINK_LINGER_MS; then ops->closed
- *   the core closes (link->closing)  -> at once; or (close_after_flush) the queue is sent, then the end of the stream; what still
- *                                       arrives is read and discarded until the peer's end comes, because closing with unread
- *                                       bytes makes the kernel reset the connection and the peer lose our last reply
+ *                                    still read, for PSI_LINK_LINGER_MS; then ops->closed
+ *   the core closes (link->closing)  -> at once; or (close_after_flush) the queue is sent, then the end of the stream; what
+ *                                    still arrives is read and discarded until the peer's end comes, because closing with unread
+ *                                    bytes makes the kernel reset the connection and the peer lose our last reply
  *   more than its share of a turn    -> reading: the transport is given no memory and tries again next turn; writing: net->again
  *   no memory for the hold           -> as a failed write
+ *   TLS fails                        -> ops->closed; the alert goes out, what still arrives is discarded until the peer's end
+ *   TLS on a plain port              -> as if TLS failed, and ops->refused
  */
 #include "conn.h"
 
 #include "../mem.h"
 #include "addr.h"
+#include "tls/stream.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 static void turn_begin(struct psi_conn *conn)
@@ -35,7 +39,7 @@ static void turn_begin(struct psi_conn *conn)
     }
 }
 
-/* What it may read, and write, in this turn. */
+/* Bytes that the connection may read, and may write, in this turn. */
 static size_t turn_bytes(const struct psi_conn *conn)
 {
     size_t share = (size_t)PSI_NET_TURN_BYTES / (conn->net->busy > 0 ? conn->net->busy : 1);
@@ -55,11 +59,12 @@ static void on_closed(struct psi_transport *tr)
     net->conn_count--;
     bool had_link = conn->link != NULL;
     if (had_link) {
-        psi_outq_fini(&conn->link->out); /* queued frames of the core end here: they may have effects, and mark the link dirty */
+        psi_outq_fini(&conn->link->out); /* frames of the core end here: their done() may have effects, and mark the link dirty */
         psi_outq_init(&conn->link->out);
         psi_list_remove(&conn->link->dirty);
         psi_link_free(conn->link);
     }
+    psi_tls_stream_free(tr);
     psi_free(conn);
     if (net->ops->released != NULL) {
         net->ops->released(net->ctx);
@@ -98,7 +103,7 @@ static void event_later(struct psi_conn *conn)
     }
 }
 
-/* The connection ended; the core does not know yet. */
+/* Close a connection that has ended, and tell the core unless it knows. */
 static void lose(struct psi_conn *conn, const char *why)
 {
     struct psi_link *link = conn->link;
@@ -108,13 +113,30 @@ static void lose(struct psi_conn *conn, const char *why)
     close_now(conn);
 }
 
+/* Close as lose() does, but let the peer get the last bytes, an alert: closing with unread bytes makes the kernel drop them. */
+static void part(struct psi_conn *conn, const char *why)
+{
+    struct psi_link *link = conn->link;
+    bool core_has_it = conn->state == PSI_CONN_OPEN && !link->closing;
+    psi_list_remove(&conn->events);
+    conn->state = PSI_CONN_LINGERING;
+    conn->write_dead = true;
+    if (core_has_it) {
+        conn->net->ops->closed(conn->net->ctx, link, why);
+    }
+    linger_begin(conn);
+    if (conn->transport.row->end(&conn->transport) != 0) {
+        close_now(conn);
+    }
+}
+
 static void break_later(struct psi_conn *conn)
 {
     conn->broken = true;
     event_later(conn);
 }
 
-/* A write failed: see what the peer said last, if we are reading. */
+/* A write failed: while reading, first read what the peer said last. */
 static void write_failed(struct psi_conn *conn, const char *why)
 {
     conn->write_dead = true;
@@ -129,7 +151,7 @@ static void write_failed(struct psi_conn *conn, const char *why)
     }
 }
 
-/* Lingering, and all is sent. */
+/* Lingering, and all is sent: send the end of the stream. */
 static void end_stream(struct psi_conn *conn)
 {
     if (conn->peer_ended || conn->write_dead || conn->transport.row->end(&conn->transport) != 0) {
@@ -143,7 +165,6 @@ static void on_written(struct psi_transport *tr, int status)
 {
     struct psi_conn *conn = of(tr);
     conn->holding = false;
-    conn->net->holds--;
     if (conn->state == PSI_CONN_CLOSED) {
         return;
     }
@@ -159,15 +180,40 @@ static void on_written(struct psi_transport *tr, int status)
     psi_net_settle(conn->net);
 }
 
+static void on_holds(struct psi_transport *tr, bool on)
+{
+    struct psi_net *net = of(tr)->net;
+    if (on && net->ops->holds != NULL) {
+        net->ops->holds(net->ctx);
+    }
+    net->holds += on ? 1 : UINT32_MAX;
+}
+
+static void send_again(struct psi_conn *conn)
+{
+    if (!psi_list_linked(&conn->again)) {
+        psi_list_push_back(&conn->net->again, &conn->again);
+        psi_net_arm_again(conn->net);
+    }
+}
+
+static void on_again(struct psi_transport *tr)
+{
+    struct psi_conn *conn = of(tr);
+    conn->waits_inside = true;
+    send_again(conn);
+}
+
+static void on_refused(struct psi_transport *tr, enum psi_tls_reason reason, const char *text)
+{
+    psi_conn_refused(of(tr), reason, text);
+}
+
 static void hold_write(struct psi_conn *conn, const void *hold, size_t bytes)
 {
-    if (conn->net->ops->holds != NULL) {
-        conn->net->ops->holds(conn->net->ctx);
-    }
     int rc = conn->transport.row->hold(&conn->transport, hold, bytes);
     if (rc == 0) {
         conn->holding = true;
-        conn->net->holds++;
     } else {
         write_failed(conn, uv_strerror(rc));
     }
@@ -178,16 +224,13 @@ static void flush(struct psi_conn *conn)
 {
     struct psi_outq *q = &conn->link->out;
     turn_begin(conn);
-    while (!conn->write_dead && !conn->holding && psi_outq_ready(q)) {
+    while (!conn->write_dead && !conn->holding && !conn->transport.busy && psi_outq_ready(q)) {
         if (conn->turn_out >= turn_bytes(conn)) {
-            if (!psi_list_linked(&conn->again)) {
-                psi_list_push_back(&conn->net->again, &conn->again);
-                psi_net_arm_again(conn->net);
-            }
+            send_again(conn);
             return;
         }
         const struct psi_iov *iov = NULL;
-        size_t count = psi_outq_compose(q, PS_SEND_TRY_BYTES, &iov);
+        size_t count = psi_outq_compose(q, conn->transport.row->try_bytes, &iov);
         ssize_t rc = count == 0 ? 0 : conn->transport.row->write(&conn->transport, iov, count);
         if (rc < 0 && rc != UV_EAGAIN) {
             write_failed(conn, uv_strerror((int)rc));
@@ -211,12 +254,12 @@ static void flush(struct psi_conn *conn)
             break;
         }
     }
-    if (conn->state == PSI_CONN_LINGERING && !psi_conn_sending(conn)) {
+    if (conn->state == PSI_CONN_LINGERING && !conn->write_dead && !psi_conn_sending(conn)) {
         end_stream(conn);
     }
 }
 
-/* Where the bytes go that belong nowhere else. */
+/* The net's scratch, for bytes without a place of their own. */
 static uint8_t *scratch_at(const struct psi_conn *conn)
 {
     return conn->net->scratch + ((conn->stream_in + conn->places_in) & 63u);
@@ -245,16 +288,20 @@ static size_t on_space(struct psi_transport *tr, struct psi_space places[PSI_REA
     return count;
 }
 
-/* In the middle of one: what comes next is only more of it. */
+/* A large frame is being read: the next bytes only continue it. */
 static bool in_large_frame(const struct psi_conn *conn)
 {
     return conn->link->in.body_left > PS_SEGMENT_BYTES;
 }
 
-/* n bytes are in the places of on_space(). */
 static void bytes_arrived(struct psi_conn *conn, size_t n)
 {
     const uint8_t *rest = scratch_at(conn);
+    const char *foreign = NULL;
+    if (conn->stream_in == 0 && conn->state == PSI_CONN_OPEN && (foreign = psi_conn_foreign(conn, rest, n)) != NULL) {
+        part(conn, foreign);
+        return;
+    }
     size_t placed = n < conn->places_in ? n : conn->places_in;
     conn->stream_in += n;
     conn->turn_in += n;
@@ -265,7 +312,7 @@ static void bytes_arrived(struct psi_conn *conn, size_t n)
         }
         conn->net->ops->bytes(conn->net->ctx, conn->link, rest, n - placed);
         if (!in_large_frame(conn)) {
-            psi_spin_stir(&conn->net->spin); /* its end */
+            psi_spin_stir(&conn->net->spin); /* the large frame has ended */
         }
     }
 }
@@ -276,12 +323,14 @@ static void on_arrived(struct psi_transport *tr, ssize_t n)
     struct psi_net *net = conn->net;
     if (n > 0) {
         bytes_arrived(conn, (size_t)n);
+    } else if (conn->state != PSI_CONN_LINGERING && n == UV_EPROTO) {
+        part(conn, psi_conn_end_text(conn, n));
     } else if (conn->state != PSI_CONN_LINGERING) {
-        lose(conn, conn->write_dead ? conn->why : n == UV_EOF ? "closed by peer" : uv_strerror((int)n));
+        lose(conn, psi_conn_end_text(conn, n));
     } else if (n == UV_EOF && psi_conn_sending(conn)) {
         conn->peer_ended = true;
         conn->reading = false;
-        PSI_IGNORE(tr->row->read(tr, false)); /* nothing more comes of it */
+        PSI_IGNORE(tr->row->read(tr, false)); /* on failure nothing more comes anyway */
     } else {
         close_now(conn);
     }
@@ -305,17 +354,23 @@ static void stop_reading(struct psi_conn *conn)
 {
     if (conn->reading) {
         conn->reading = false;
-        PSI_IGNORE(conn->transport.row->read(&conn->transport, false)); /* nothing is lost by it */
+        PSI_IGNORE(conn->transport.row->read(&conn->transport, false)); /* on failure nothing is lost */
         if (conn->write_dead) {
             break_later(conn);
         }
     }
 }
 
-static const struct psi_transport_events transport_events = {
-    .space = on_space, .arrived = on_arrived, .written = on_written, .closed = on_closed};
+static const struct psi_transport_events transport_events = {.space = on_space,
+                                                             .arrived = on_arrived,
+                                                             .written = on_written,
+                                                             .again = on_again,
+                                                             .holds = on_holds,
+                                                             .refused = on_refused,
+                                                             .closed = on_closed};
 
-ps_status psi_conn_new(struct psi_net *net, int fd, struct psi_conn **out_conn, struct psi_err *err)
+ps_status psi_conn_new(struct psi_net *net, int fd, enum psi_side side, const char *expect, struct psi_conn **out_conn,
+                       struct psi_err *err)
 {
     struct psi_sockaddr local;
     struct psi_conn *conn = NULL;
@@ -330,6 +385,7 @@ ps_status psi_conn_new(struct psi_net *net, int fd, struct psi_conn **out_conn, 
         goto fail;
     }
     conn->net = net;
+    conn->side = side;
     conn->turn = net->turn;
     psi_list_init(&conn->all);
     psi_list_init(&conn->events);
@@ -339,13 +395,31 @@ ps_status psi_conn_new(struct psi_net *net, int fd, struct psi_conn **out_conn, 
     psi_socket_tune(fd);
     conn->transport.row = psi_transport_row_of(local.u.any.sa_family);
     conn->transport.events = &transport_events;
+    conn->crc = conn->transport.row->crc;
+    if (local.u.any.sa_family == AF_UNIX) {
+        psi_conn_identify(conn, fd);
+    } else if (net->tls != NULL) {
+        const struct psi_tls_stream_spec spec = {.loop = net->tls_loop,
+                                                 .tls = net->tls,
+                                                 .below = conn->transport.row,
+                                                 .dials = side == PSI_SIDE_DIAL,
+                                                 .is_listed = side == PSI_SIDE_ACCEPT && net->ops->listed != NULL &&
+                                                              net->ops->listed(net->ctx, conn->peer),
+                                                 .expect = expect,
+                                                 .peer = conn->peer};
+        st = psi_tls_stream_make(&conn->transport, &spec, err);
+        if (st != PS_OK) {
+            goto fail;
+        }
+        conn->crc = net->tls_crc;
+    }
     psi_list_push_back(&net->conns, &conn->all);
     net->conn_count++;
     int rc = conn->transport.row->open(&conn->transport, net->loop, fd);
     if (rc != 0) {
         st = psi_fail(err, PS_UNAVAILABLE, "socket cannot be used: %s", uv_strerror(rc));
         close_now(conn);
-        conn = NULL; /* on_closed frees it */
+        conn = NULL; /* on_closed() frees the connection */
         goto fail;
     }
     *out_conn = conn;
@@ -356,24 +430,16 @@ fail:
     return st;
 }
 
-const char *psi_conn_peer(const struct psi_conn *conn)
-{
-    return conn->peer;
-}
-
-bool psi_conn_crc(const struct psi_conn *conn)
-{
-    return conn->transport.row->crc;
-}
-
 bool psi_conn_sending(const struct psi_conn *conn)
 {
-    return conn->link != NULL && !conn->write_dead && (conn->holding || psi_outq_ready(&conn->link->out));
+    const struct psi_transport *tr = &conn->transport;
+    bool keeps = tr->busy && tr->row->held(tr) > 0; /* a transport is also busy in a handshake, and then keeps no bytes of ours */
+    return conn->link != NULL && !conn->write_dead && (conn->holding || keeps || psi_outq_ready(&conn->link->out));
 }
 
 void psi_conn_note_sent(struct psi_conn *conn)
 {
-    if (conn->holding && conn->state == PSI_CONN_OPEN) {
+    if ((conn->holding || conn->transport.busy) && conn->state == PSI_CONN_OPEN) {
         psi_outq_held_left(&conn->link->out, conn->transport.row->held(&conn->transport));
     }
 }
@@ -433,7 +499,13 @@ void psi_conn_deliver(struct psi_conn *conn)
 
 void psi_conn_resume(struct psi_conn *conn)
 {
-    flush(conn);
+    if (conn->waits_inside) {
+        conn->waits_inside = false;
+        conn->transport.row->resume(&conn->transport);
+    }
+    if (conn->link != NULL && conn->state != PSI_CONN_CLOSED) {
+        flush(conn);
+    }
 }
 
 void psi_conn_expire(struct psi_conn *conn)

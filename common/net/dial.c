@@ -28,8 +28,8 @@
 
 enum {
     LOOKUPS_MAX = 32,
-    LOOKUP_STACK_BYTES = 512 << 10, /* name service modules want some */
-    ATTEMPT_MS_MIN = 250            /* share of one address, at least */
+    LOOKUP_STACK_BYTES = 512 << 10, /* name service modules need some stack */
+    ATTEMPT_MS_MIN = 250
 };
 
 struct psi_dial {
@@ -40,24 +40,25 @@ struct psi_dial {
     size_t count, next;
     uint32_t timeout_ms;
     uint64_t deadline_ms;
-    bool over;    /* done ran, or never will */
-    bool started; /* the first timer has fired */
-    bool polling; /* poll is open */
-    bool named;   /* the address was given by a host name, so a failure names the address behind it */
-    int fd;       /* being connected, -1 */
+    bool over; /* done has run, or never will */
+    bool started;
+    bool polling;
+    bool named; /* the address was given by a host name, so a failure names the address behind it */
+    int fd;     /* being connected; -1: none */
     unsigned open_handles;
-    struct lookup *lookup; /* on its way, or NULL */
+    struct lookup *lookup; /* running; NULL: none */
     uv_timer_t timer;
     uv_poll_t poll;
     psi_dial_done done;
     void *ctx;
-    char last[PSI_ERR_TEXT_MAX]; /* what the last attempt met */
+    char expect[PSI_IDENTITY_BYTES_MAX + 1]; /* "": any */
+    char last[PSI_ERR_TEXT_MAX];             /* reason why the last attempt failed */
 };
 
 struct lookup {
     struct psi_list link; /* in mailbox->finished */
     struct psi_net_mailbox *mailbox;
-    struct psi_dial *dial; /* loop thread only; NULL: nobody wants it any more */
+    struct psi_dial *dial; /* loop thread only; NULL: the result is not wanted any more */
     struct psi_address address;
     struct psi_sockaddr results[PSI_RESOLVE_MAX];
     size_t count;
@@ -67,17 +68,15 @@ struct lookup {
 /* Shared by the loop and its look-up threads; freed by the last of them. */
 struct psi_net_mailbox {
     pthread_mutex_t mutex;
-    unsigned refs;            /* under mutex: the net, and each look-up on its way */
+    unsigned refs;            /* under mutex: the net, and each running look-up */
     bool open;                /* under mutex: async may be signalled */
     struct psi_list finished; /* under mutex */
-    uv_async_t async;         /* its memory is free to go when the net's reference is */
+    uv_async_t async;         /* closed before the net's reference is given back */
 };
 
 static atomic_int lookups_running;
 
 static void attempt(struct psi_dial *dial);
-
-/* ---- look-ups ---- */
 
 static void mailbox_unref(struct psi_net_mailbox *box)
 {
@@ -94,7 +93,7 @@ static void *lookup_thread(void *arg)
 {
     struct lookup *lookup = arg;
     struct psi_net_mailbox *box = lookup->mailbox;
-    PSI_IGNORE(psi_resolve(&lookup->address, lookup->results, &lookup->count, &lookup->err)); /* the status is in err */
+    PSI_IGNORE(psi_resolve(&lookup->address, lookup->results, &lookup->count, &lookup->err)); /* err has the status */
     atomic_fetch_sub(&lookups_running, 1);
     pthread_mutex_lock(&box->mutex);
     bool wanted = box->open;
@@ -165,7 +164,7 @@ static bool mailbox_open(struct psi_net *net)
     }
     pthread_mutex_init(&box->mutex, NULL);
     psi_list_init(&box->finished);
-    box->refs = 1; /* the net's: until the async handle is closed */
+    box->refs = 1; /* the net's reference, given back when the async handle is closed */
     box->open = true;
     box->async.data = net;
     uv_unref((uv_handle_t *)&box->async);
@@ -184,7 +183,7 @@ static bool thread_start(struct lookup *lookup)
     }
     (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
     (void)pthread_attr_setstacksize(&attr, LOOKUP_STACK_BYTES);
-    sigfillset(&all); /* signals belong to the program's own threads */
+    sigfillset(&all); /* the program's own threads handle signals */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     int rc = pthread_create(&thread, &attr, lookup_thread, lookup);
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -192,7 +191,7 @@ static bool thread_start(struct lookup *lookup)
     return rc == 0;
 }
 
-/* PS_OK: lookup_done() will be called unless the net is closed. */
+/* Start a look-up. PS_OK: lookup_done() will be called, unless the net is closed. */
 static ps_status lookup_start(struct psi_dial *dial, struct psi_err *err)
 {
     if (atomic_fetch_add(&lookups_running, 1) >= LOOKUPS_MAX) {
@@ -222,8 +221,6 @@ fail:
     return psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory or thread for a name look-up");
 }
 
-/* ---- dials ---- */
-
 static void on_handle_closed(uv_handle_t *handle)
 {
     struct psi_dial *dial = handle->data;
@@ -243,7 +240,7 @@ static void on_poll_closed(uv_handle_t *handle)
     on_handle_closed(handle);
 }
 
-/* No further attempt; handles close, the last one frees. */
+/* End without further attempts: close the handles; the last one frees the dial. */
 static void wind_up(struct psi_dial *dial)
 {
     dial->over = true;
@@ -292,10 +289,11 @@ static void succeed(struct psi_dial *dial)
     struct psi_err why = {.code = PS_OK};
     int fd = dial->fd;
     dial->fd = -1;
-    if (dial->polling) { /* the descriptor leaves the poll set now, the handle's memory later */
+    if (dial->polling) { /* the descriptor leaves the poll set now; the handle is freed later */
         uv_close((uv_handle_t *)&dial->poll, on_poll_closed);
     }
-    PSI_IGNORE(psi_conn_new(dial->net, fd, &conn, &why)); /* conn says so */
+    const char *expect = dial->expect[0] != '\0' ? dial->expect : NULL;
+    PSI_IGNORE(psi_conn_new(dial->net, fd, PSI_SIDE_DIAL, expect, &conn, &why)); /* conn NULL: it failed */
     report(dial, conn, conn != NULL ? NULL : why.text);
 }
 
@@ -317,8 +315,8 @@ static void attempt_failed(struct psi_dial *dial, int error)
     }
 }
 
-/* ECONNREFUSED: fd is connected with itself, so nobody listens there. Closing fd then leaves nothing on the port; otherwise the
- * system would remember the connection for 60 s. 0: another process has answered. */
+/* A connected socket may be connected with itself, if nobody listens: ECONNREFUSED. Closing fd then leaves nothing on the port;
+ * otherwise the system would remember the connection for 60 s. 0: another process has answered. */
 static int check_peer(int fd)
 {
     static const struct linger at_once = {.l_onoff = 1};
@@ -339,7 +337,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
     socklen_t bytes = sizeof(error);
     if (getsockopt(dial->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) {
         error = errno;
-    } else if (error == 0 && status < 0) { /* libuv says EBADF for any failure: the socket knows better */
+    } else if (error == 0 && status < 0) { /* libuv says EBADF for any failure; the socket's error is better */
         error = -status;
     }
     error = error == 0 ? check_peer(dial->fd) : error;
@@ -348,7 +346,7 @@ static void on_connected(uv_poll_t *handle, int status, int events)
         return;
     }
     attempt_failed(dial, error);
-    uv_close((uv_handle_t *)handle, on_poll_closed); /* and then the next address */
+    uv_close((uv_handle_t *)handle, on_poll_closed); /* on_poll_closed() tries the next address */
 }
 
 /* Give the current address its share of the time that is left. */
@@ -363,14 +361,14 @@ static void arm(struct psi_dial *dial, size_t shares)
     PSI_IGNORE(uv_timer_start(&dial->timer, dial->timer.timer_cb, share, 0));
 }
 
-/* 0: connected; EINPROGRESS: wait; else why not. */
+/* Returns 0: connected; EINPROGRESS: wait; otherwise the error. */
 static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
 {
     dial->fd = socket(to->u.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (dial->fd < 0) {
         return errno;
     }
-    /* a program that is to listen on the port which the system chooses for this end can do so */
+    /* so that a program can listen on the port that the system chooses for this end */
     if (to->u.any.sa_family != AF_UNIX) {
         static const int one = 1;
         PSI_IGNORE(setsockopt(dial->fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)));
@@ -381,7 +379,7 @@ static int connect_start(struct psi_dial *dial, const struct psi_sockaddr *to)
     return check_peer(dial->fd);
 }
 
-/* Try addresses from dial->next on until one is connected or on its way. */
+/* Try addresses from dial->next on, until one is connected or connecting. */
 static void attempt(struct psi_dial *dial)
 {
     while (dial->next < dial->count) {
@@ -425,14 +423,14 @@ static void on_timer(uv_timer_t *handle)
         }
     } else if (dial->polling && dial->fd >= 0 && dial->next < dial->count && uv_now(dial->net->loop) < dial->deadline_ms) {
         attempt_failed(dial, ETIMEDOUT);
-        uv_close((uv_handle_t *)&dial->poll, on_poll_closed); /* and then the next address */
+        uv_close((uv_handle_t *)&dial->poll, on_poll_closed); /* on_poll_closed() tries the next address */
     } else {
         fail(dial, END_TIME);
     }
 }
 
-ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t timeout_ms, psi_dial_done done, void *ctx,
-                         struct psi_dial **out_dial, struct psi_err *err)
+ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t timeout_ms, const char *expect, psi_dial_done done,
+                         void *ctx, struct psi_dial **out_dial, struct psi_err *err)
 {
     struct psi_dial *dial = psi_calloc(1, sizeof(*dial));
     if (dial == NULL) {
@@ -443,12 +441,17 @@ ps_status psi_dial_start(struct psi_net *net, const char *address, uint32_t time
         psi_free(dial);
         return st;
     }
+    if (expect != NULL && strlen(expect) > PSI_IDENTITY_BYTES_MAX) {
+        psi_free(dial);
+        return psi_fail(err, PS_INVALID_ARGUMENT, "'%s': a URI has at most %d bytes", expect, PSI_IDENTITY_BYTES_MAX);
+    }
     dial->net = net;
     dial->fd = -1;
     dial->done = done;
     dial->ctx = ctx;
     dial->timeout_ms = timeout_ms;
-    uv_update_time(net->loop); /* the caller may have worked for long: the deadline counts from here */
+    (void)snprintf(dial->expect, sizeof(dial->expect), "%s", expect != NULL ? expect : "");
+    uv_update_time(net->loop); /* the caller may have worked for long: the deadline counts from now */
     dial->deadline_ms = uv_now(net->loop) + timeout_ms;
     PSI_IGNORE(uv_timer_init(net->loop, &dial->timer)); /* always 0 */
     dial->timer.data = dial;

@@ -6,12 +6,12 @@
  * times -> ops->accepted.
  *
  * Failure modes:
- *   address in use, not ours, not allowed -> typed error with the address and the way out
- *   stale Unix socket file                -> replaced; only if it is a socket and connect gives ECONNREFUSED
- *   EMFILE, ENFILE                        -> the spare descriptor is given up for one accept and close; without it, a pause
- *   the peer is gone before accept        -> ignored
+ *   address in use, not ours, not allowed  -> typed error with the address and the remedy
+ *   stale Unix socket file                 -> replaced, if it is a socket and connect gives ECONNREFUSED
+ *   EMFILE, ENFILE                         -> the spare descriptor is given up for one accept and close; without it, a pause
+ *   the peer is gone before accept         -> ignored
  */
-#define _GNU_SOURCE 1 /* accept4 */
+#define _GNU_SOURCE 1
 #include "listener.h"
 
 #include "../mem.h"
@@ -25,7 +25,7 @@
 enum {
     BACKLOG = 1024,
     ACCEPTS_PER_TURN = 64,
-    PAUSE_MS = 100, /* after an accept that failed for want of anything */
+    PAUSE_MS = 100, /* after an accept that failed for want of a resource */
     TROUBLE_INTERVAL_MS = 1000
 };
 
@@ -36,12 +36,10 @@ struct psi_listener {
     unsigned open_handles;
     uv_poll_t poll;
     uv_timer_t rest;
-    uint64_t trouble_ms, trouble_count; /* last report; failures since */
+    uint64_t trouble_ms, trouble_count; /* time of the last report; failures since then */
     const struct psi_listener_ops *ops;
     void *ctx;
 };
-
-/* ---- sockets ---- */
 
 static ps_status bind_failed(const struct psi_sockaddr *address, int error, struct psi_err *err)
 {
@@ -71,7 +69,7 @@ static ps_status bind_failed(const struct psi_sockaddr *address, int error, stru
     }
 }
 
-/* Something has the path. True when it was a socket that nobody listens on, and is gone now. */
+/* Remove what has the path, if it is a socket that nobody listens on. True: removed. */
 static bool remove_stale(const struct psi_sockaddr *address)
 {
     struct stat st;
@@ -89,7 +87,7 @@ static bool remove_stale(const struct psi_sockaddr *address)
 
 static int bind_unix(int fd, const struct psi_sockaddr *address, unsigned mode)
 {
-    /* the file takes its mode from the socket, less the umask: never more open than asked for, not even for a moment */
+    /* the file gets the socket's mode, less the umask: it is never more open than asked for, not even for a moment */
     if (fchmod(fd, (mode_t)mode) != 0) {
         return errno;
     }
@@ -155,8 +153,6 @@ ps_status psi_listen_check(int fd, struct psi_err *err)
     return PS_OK;
 }
 
-/* ---- accepting ---- */
-
 static void on_readable(uv_poll_t *handle, int status, int events);
 
 static void watch(struct psi_listener *l)
@@ -200,7 +196,7 @@ static void trouble(struct psi_listener *l, int error)
     }
 }
 
-/* No descriptor is left: take the connection with the spare one and close it. False: nothing could be done. */
+/* No descriptor is left: accept with the spare one, and close the connection. False: not possible. */
 static bool shed(struct psi_listener *l)
 {
     if (l->spare < 0) {
@@ -217,7 +213,7 @@ static bool shed(struct psi_listener *l)
 
 static bool transient(int error)
 {
-    /* the peer gave up, or its network did: accept(2) says to try again */
+    /* the peer or its network gave up: accept(2) says to try again */
     return error == EINTR || error == ECONNABORTED || error == EPROTO || error == ENETDOWN || error == ENOPROTOOPT ||
            error == EHOSTDOWN || error == ENONET || error == EHOSTUNREACH || error == ENETUNREACH || error == EOPNOTSUPP;
 }

@@ -2,21 +2,23 @@
 /*
  * What the connections of one loop share.
  *
- * Happy path: an event of a connection -> the core -> psi_net_settle(): drain; sending may have made new events (room in a queue,
- * a broken connection); they are delivered one at a time, each followed by a drain, until there are none. The work of that loop
- * is bounded: a connection sends at most PSI_NET_TURN_BYTES per turn and goes on from the idle handle.
+ * Happy path: an event of a connection -> the core -> psi_net_settle(): drain. Sending may have made new events (room in a
+ * queue, a broken connection), which are delivered one at a time, each followed by a drain, until there are none. The work of
+ * that loop is bounded: a connection sends at most PSI_NET_TURN_BYTES per turn and goes on from the idle handle.
  *
- * Failure modes: none of its own; psi_net_close() ends everything whatever state it is in.
+ * Failure modes: none of its own; psi_net_close() ends everything in any state.
  */
 #include "net.h"
 
 #include "../mem.h"
 #include "conn.h"
 #include "dial.h"
+#include "tls/stream.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -25,17 +27,17 @@ void psi_net_keep_stdio(void)
 {
     int fd = 0;
     while (fd >= 0 && fd <= STDERR_FILENO) {
-        fd = open("/dev/null", O_RDWR); /* the lowest number that is free; 0 to 2 stay open, for programs started from here too */
+        fd = open("/dev/null", O_RDWR); /* gets the lowest free number; 0 to 2 stay open, also for programs started from here */
     }
     if (fd > STDERR_FILENO) {
-        PSI_IGNORE(close(fd)); /* nothing was written to it */
+        PSI_IGNORE(close(fd));
     }
 }
 
 ps_status psi_net_files_check(uint32_t count, struct psi_err *err)
 {
     struct rlimit limit;
-    rlim_t needed = 0; /* so many numbers begin with `count` free ones among them */
+    rlim_t needed = 0; /* numbers below this have `count` free ones among them */
     for (uint32_t found = 0; found < count && needed < INT_MAX; needed++) {
         found += fcntl((int)needed, F_GETFD) < 0 ? 1 : 0;
     }
@@ -69,9 +71,7 @@ ps_status psi_net_loop_init(uv_loop_t *loop, uint32_t more, struct psi_err *err)
     return PS_OK;
 }
 
-/* ---- a scratch for many ---- */
-
-static _Atomic(uint8_t *) shared; /* NULL while a turn has it */
+static _Atomic(uint8_t *) shared; /* the shared scratch; NULL while a turn has it */
 static atomic_uint sharers;
 
 static uint8_t *scratch_new(void)
@@ -83,7 +83,7 @@ void psi_net_share(struct psi_net *net)
 {
     uint8_t *none = NULL;
     if (atomic_fetch_add(&sharers, 1) == 0) {
-        uint8_t *scratch = scratch_new(); /* NULL: each has its own */
+        uint8_t *scratch = scratch_new(); /* NULL: each net uses its own */
         if (!atomic_compare_exchange_strong(&shared, &none, scratch)) {
             psi_free(scratch);
         }
@@ -129,7 +129,7 @@ static void on_idle(uv_idle_t *handle)
     struct psi_list now;
     struct psi_list *it;
     psi_list_init(&now);
-    psi_list_move_all(&now, &net->again);
+    psi_list_move_all(&now, &net->again); /* a connection that still has more waits for the next turn */
     while ((it = psi_list_pop_front(&now)) != NULL) {
         psi_conn_resume(PSI_CONTAINER_OF(it, struct psi_conn, again));
         psi_net_settle(net);
@@ -170,7 +170,7 @@ ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_ne
     psi_list_init(&net->again);
     psi_list_init(&net->lingers);
     psi_list_init(&net->dials);
-    /* none of these can fail in libuv 1.44: they make no descriptor */
+    /* None of these can fail in libuv 1.44: they make no descriptor. */
     PSI_IGNORE(uv_check_init(loop, &net->check));
     PSI_IGNORE(uv_idle_init(loop, &net->idle));
     PSI_IGNORE(uv_timer_init(loop, &net->linger_timer));
@@ -186,6 +186,50 @@ ps_status psi_net_init(struct psi_net *net, uv_loop_t *loop, const struct psi_ne
     uv_unref((uv_handle_t *)&net->prepare);
     uv_unref((uv_handle_t *)&net->linger_timer);
     return PS_OK;
+}
+
+ps_status psi_net_set_tls(struct psi_net *net, struct psi_tls *tls, bool crc, struct psi_err *err)
+{
+    if (tls != NULL && net->tls_loop == NULL) {
+        net->tls_loop = psi_tls_loop_new(&net->turn, &net->tls);
+        if (net->tls_loop == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the buffers of TLS");
+        }
+    }
+    struct psi_tls *before = net->tls;
+    net->tls = tls != NULL ? psi_tls_ref(tls) : NULL;
+    net->tls_crc = crc;
+    psi_tls_unref(before);
+    return PS_OK;
+}
+
+size_t psi_net_recheck(struct psi_net *net)
+{
+    struct psi_list *it;
+    struct psi_list *tmp;
+    size_t count = 0;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &net->conns) { /* connections leave the list in their close callback only */
+        char why[128];
+        char text[PSI_ERR_TEXT_MAX];
+        struct psi_conn *conn = PSI_CONTAINER_OF(it, struct psi_conn, all);
+        if (conn->state == PSI_CONN_CLOSED) {
+            continue;
+        }
+        if (psi_conn_allowed(conn, net->tls, why, sizeof(why))) {
+            if (conn->transport.stream != NULL) {
+                psi_tls_stream_move(&conn->transport, net->tls);
+            }
+            continue;
+        }
+        if (net->ops->refused != NULL) {
+            net->ops->refused(net->ctx, conn->peer, PSI_TLS_REVOKED, why);
+        }
+        (void)snprintf(text, sizeof(text), "revoked: %s", why);
+        psi_conn_abort(conn, text);
+        psi_net_settle(net);
+        count++;
+    }
+    return count;
 }
 
 void psi_net_settle(struct psi_net *net)
@@ -279,6 +323,8 @@ void psi_net_fini(struct psi_net *net)
     if (net->shares && atomic_fetch_sub(&sharers, 1) == 1) {
         psi_free(atomic_exchange(&shared, NULL));
     }
+    psi_tls_loop_free(net->tls_loop);
+    psi_tls_unref(net->tls);
     psi_free(net->own_scratch);
     net->own_scratch = NULL;
     net->scratch = NULL;

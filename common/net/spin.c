@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An idle handle keeps libuv's loop from sleeping: it polls its descriptors, and looks again.
+ * An idle handle keeps libuv's loop from sleeping: the loop polls its descriptors, and looks again.
  *
- * Happy path: bytes -> psi_spin_anew() notes how long they were waited for, starts the handle -> psi_spin_look() each turn, until
- * something comes or `ns` are over -> the loop sleeps. Failure modes: none; clocks that jump only end a spin.
+ * Happy path: bytes -> psi_spin_anew() notes how long they were waited for, and starts the handle -> psi_spin_look() each turn,
+ * until something comes or `ns` are over -> the loop sleeps. Failure modes: none; a clock that jumps only ends a spin.
  */
-#define _GNU_SOURCE 1 /* sched_getaffinity */
+#define _GNU_SOURCE 1 /* for sched_getaffinity */
 #include "spin.h"
 
 #include "../status.h"
@@ -15,20 +15,20 @@
 
 enum {
     SCORE_MAX = 16,
-    SCORE_LONG = 2, /* what a long wait takes; a short one gives 1 */
-    LATE_NS = 20000 /* between two looks: a look takes less than 1 us, another thread's turn more */
+    SCORE_LONG = 2, /* taken off the score by a long wait; a short one adds 1 */
+    LATE_NS = 20000 /* longest time between two looks: a look takes less than 1 us, another thread's turn more */
 };
 
 static uint64_t now_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
 static void on_idle(uv_idle_t *handle)
 {
-    (void)handle; /* that it runs is enough */
+    (void)handle; /* that the handle runs is enough */
 }
 
 static void start(struct psi_spin *spin, uint64_t now)
@@ -65,7 +65,7 @@ void psi_spin_set(struct psi_spin *spin, uint32_t us)
 {
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* it fails where there are over 1024 */
+    bool one = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) < 2; /* fails with over 1024 CPUs */
     spin->ns = one ? 0 : (uint64_t)us * 1000;
     spin->score = SCORE_MAX / 2;
     if (spin->ns == 0) {
@@ -125,5 +125,5 @@ void psi_spin_anew(struct psi_spin *spin)
     spin->bytes = false;
     spin->stirred = false;
     spin->quiet_ns = now_ns();
-    start(spin, spin->quiet_ns); /* a score of 0 ends it at the next look: the owner has said by now that the loop is awake */
+    start(spin, spin->quiet_ns); /* with a score of 0 the next look ends it; by then the owner has noted that the loop is awake */
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The rows of sockets: TCP and Unix, both streams of libuv. Happy path: uv_read_start() -> space, arrived; sendmsg(), and
- * uv_write() for what did not fit. Failure modes: libuv's errors, as they are; the owner decides what they mean.
+ * uv_write() for what did not fit. Failure modes: libuv's errors, unchanged; the owner decides what they mean.
  *
- * libuv reads to one piece of memory at a time. It is given none, says so (UV_ENOBUFS), and there, in the last thing that it does
- * for a readable stream, on_read() reads to all places with one readv().
+ * libuv reads to one piece of memory at a time. It is given none, and reports that (UV_ENOBUFS). In this callback, the last
+ * thing that libuv does for a readable stream, on_read() reads to all places with one readv().
  */
 #include "transport.h"
 
@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-enum { READS_MAX = 32 }; /* of one connection and loop turn; its owner's bound is in bytes */
+enum { READS_MAX = 32 }; /* of one connection in a loop turn; the owner's bound is in bytes */
 
 static struct psi_transport *of(void *handle)
 {
@@ -33,7 +33,7 @@ static int tcp_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
 static int unix_open(struct psi_transport *tr, uv_loop_t *loop, int fd)
 {
     int rc = uv_pipe_init(loop, &tr->u.pipe, 0);
-    PSI_ASSERT(rc == 0); /* likewise */
+    PSI_ASSERT(rc == 0); /* cannot fail: no socket is made here */
     tr->u.handle.data = tr;
     return uv_pipe_open(&tr->u.pipe, fd);
 }
@@ -50,7 +50,7 @@ static int error_of(int number)
     return number == EWOULDBLOCK ? UV_EAGAIN : uv_translate_sys_error(number);
 }
 
-/* One read to all places; UV_EAGAIN: nothing is there, or no place now. */
+/* Read once, to all places. UV_EAGAIN: nothing has come, or there is no place now. */
 static ssize_t read_once(struct psi_transport *tr, int fd, bool *out_full)
 {
     struct psi_space places[PSI_READ_PLACES_MAX];
@@ -82,7 +82,7 @@ static void on_read(uv_stream_t *stream, ssize_t status, const uv_buf_t *buf)
         return;
     }
     bool full = true;
-    for (int i = 0; i < READS_MAX && full && tr->reading; i++) { /* a read that is not full has emptied the socket */
+    for (int i = 0; i < READS_MAX && full && tr->reading; i++) { /* stop at a read that is not full: it has emptied the socket */
         ssize_t n = read_once(tr, fd, &full);
         if (n == UV_EAGAIN) {
             return;
@@ -112,14 +112,15 @@ static ssize_t stream_write(struct psi_transport *tr, const struct psi_iov *iov,
         return rc;
     }
     do {
-        n = sendmsg(fd, &message, MSG_NOSIGNAL); /* uv_try_write() raises SIGPIPE */
+        n = sendmsg(fd, &message, MSG_NOSIGNAL); /* uv_try_write() would raise SIGPIPE */
     } while (n < 0 && errno == EINTR);
-    return n >= 0 ? n : errno == ENOBUFS ? UV_EAGAIN : error_of(errno); /* short of memory: later */
+    return n >= 0 ? n : errno == ENOBUFS ? UV_EAGAIN : error_of(errno); /* short of memory: try later */
 }
 
 static void on_written(uv_write_t *req, int status)
 {
     struct psi_transport *tr = req->data;
+    tr->events->holds(tr, false);
     tr->events->written(tr, status);
 }
 
@@ -127,7 +128,12 @@ static int stream_hold(struct psi_transport *tr, const void *bytes, size_t n)
 {
     uv_buf_t buf = {.base = (char *)(uintptr_t)bytes, .len = n};
     tr->write.data = tr;
-    return uv_write(&tr->write, &tr->u.stream, &buf, 1, on_written);
+    tr->events->holds(tr, true);
+    int rc = uv_write(&tr->write, &tr->u.stream, &buf, 1, on_written);
+    if (rc != 0) {
+        tr->events->holds(tr, false);
+    }
+    return rc;
 }
 
 static size_t stream_held(const struct psi_transport *tr)
@@ -155,7 +161,8 @@ static void stream_close(struct psi_transport *tr)
 }
 
 #define STREAM                                                                                                                   \
-    .read = stream_read, .write = stream_write, .hold = stream_hold, .held = stream_held, .end = stream_end, .close = stream_close
+    .try_bytes = PS_SEND_TRY_BYTES, .read = stream_read, .write = stream_write, .hold = stream_hold, .held = stream_held,        \
+    .end = stream_end, .close = stream_close
 
 static const struct psi_transport_row tcp = {.name = "tcp", .crc = true, .open = tcp_open, STREAM};
 static const struct psi_transport_row local = {.name = "unix", .crc = false, .open = unix_open, STREAM}; /* within one machine */

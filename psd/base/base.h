@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What every request stands on: effects and logs, connections, replies, and who the other tasks are. What a request is
- * for is known in rpc/ and directory/ only.
- */
+/* What every request stands on: effects and logs, connections, replies, and who the other tasks are. The meaning of a request is
+ * known only in rpc/ and directory/. */
 #ifndef PSD_BASE_H
 #define PSD_BASE_H
 
@@ -13,38 +11,74 @@ uint64_t psd_random(struct psd_task *t); /* never 0 */
 void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count);
 /** psd_log(t, level, "ev", PSI_KV(...), ...) */
 #define psd_log(t_, level_, event_, ...) psd_log_fields(t_, level_, event_, PSI_KVS(__VA_ARGS__))
-/** False when there was no memory for it. */
+/** Queue an effect. False: no memory. */
 bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text) PSI_MUST;
-/** A zeroed effect, queued; NULL without memory. */
+/** A zeroed effect, queued. NULL: no memory. */
 struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind);
+/** Have the shell open a connection to a task. False: no memory; ask again at a later tick. */
+bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_peer *peer) PSI_MUST;
 
 /* ---- conn.c ---- */
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
-/** The core lets go of c; the shell closes the link (after its queue when flush). */
+/** The core lets go of c; the shell closes the link, with flush after its queue is sent. */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
-/** The shell has closed c, or is told to: it is closed from now on. */
+/** The shell has closed c, or will: c is closed from now on. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
-/** The first of task->ended, for all that refers to it to let go of it now: it is freed when the shell next asks what to do. */
+/** The next connection of task->ended. All that refers to it lets go of it now: it is freed when the shell next asks for work. */
 struct psd_conn *psd_conn_next_ended(struct psd_task *t);
 void psd_conns_free(struct psd_task *t);
-/** Its peer is known: it may send what is large, into segment buffers. */
+/** The peer of c is known: from now on it may send large bodies, into segment buffers. */
 void psd_conn_admit(struct psd_task *t, struct psd_conn *c);
-/** Count anew what connection c takes of the budget: its record, the message that it collects, and what waits to be sent. */
+/** Count anew what c takes of the budget: its record, the message that it collects, and what waits to be sent. */
 void psd_conn_count(struct psd_task *t, struct psd_conn *c);
-/** Bounded outstanding replies: stop or start reading as the queue demands. */
+/** Stop or resume reading from c, by the length of its send queue. */
 void psd_conn_balance(struct psd_task *t, struct psd_conn *c);
-/** Before the next piece of a frame: true: so many replies wait that nothing more of what was read is carried out. */
+/** Call this before each piece of a frame. True: too many replies wait, so nothing more of what was read is carried out. */
 bool psd_full_begins(struct psd_task *t, struct psd_conn *c);
 bool psd_full_has_work(const struct psd_task *t);
-/** A connection whose replies are out: what was kept is to be dispatched. */
+/** A connection that waited until its replies were sent, and whose bytes are to be dispatched now. */
 struct psd_conn *psd_full_work(struct psd_task *t);
 void psd_mark_dirty(struct psd_task *t, struct psd_conn *c);
-/** All segment buffers are lent: nobody else is read, but for those who are not known yet. */
+/** All segment buffers are lent: of connections without a buffer only those whose peer is not known yet are read. */
 bool psd_buffers_exhausted(const struct psd_task *t);
-/** One of the task's, or, where the peer is not known yet, one of its own. False: there is none. */
+/** Lend c a segment buffer of the task or, if its peer is not known yet, one of its own. False: there is none. */
 bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c) PSI_MUST;
-/** Give the segment buffer of c back. */
 void psd_buffer_return(struct psd_task *t, struct psd_conn *c);
+
+/* ---- rights.c ---- */
+/** The connection knows that its peer has all these rights on the container. False: ask psd_rights_in(). For each push. */
+static inline bool psd_rights_are_known(const struct psd_conn *c, const struct psd_container *container, unsigned rights)
+{
+    const struct psd_allowed *allowed = &c->allowed[container->number % PSD_ALLOWED_KEPT];
+    return allowed->of == container->number + 1 && (rights & ~allowed->rights) == 0;
+}
+/** The rights of c's peer on a container of this task, bits of enum psi_right; all while the task has no table of rights. c
+ * keeps the answer. */
+unsigned psd_rights_in(const struct psd_task *t, struct psd_conn *c, const struct psd_container *container);
+/** The rights of c's peer on the container of this name, which this task need not have. container NULL: on the cluster. */
+unsigned psd_rights_on(const struct psd_task *t, const struct psd_conn *c, const char *container);
+/** See psd_task_rights_set(). Closes connections of tasks whose identity is no longer that of a task. */
+void psd_rights_set(struct psd_task *t, struct psi_rights *rights);
+/** Check that c's peer may be the task p, by psi_rights_member(). */
+ps_status psd_rights_member(struct psd_task *t, const struct psd_conn *c, const struct psd_peer *p, struct psi_err *err) PSI_MUST;
+/** c's peer may see what is in a container of this task, or in the one of this name. Lists leave out what it may not see. */
+bool psd_rights_read_in(const struct psd_task *t, struct psd_conn *c, const struct psd_container *container);
+bool psd_rights_read_on(const struct psd_task *t, const struct psd_conn *c, const char *container);
+/** Check that the table of rights has a row for the identity of c's peer, known by HELLO. Errors: PERMISSION_DENIED, reason
+ * IDENTITY; counted and logged as a denial. */
+ps_status psd_rights_known(struct psd_task *t, const struct psd_conn *c, struct psi_err *err) PSI_MUST;
+/** A denial. err gets PERMISSION_DENIED with who, what, where, and the row that would allow it. The denial is counted, and
+ * logged once a minute for each identity and right. container NULL: the cluster. rights: those missing; the lowest is named. */
+ps_status psd_rights_denied(struct psd_task *t, const struct psd_conn *c, const char *what, const char *container,
+                            unsigned rights, struct psi_err *err);
+/** psd_rights_denied() for an identity, whoever asks for it. peer: who asks, for the log. */
+ps_status psd_rights_ask(struct psd_task *t, const char *peer, const struct psi_identity *who, const char *what,
+                         const char *container, unsigned rights, struct psi_err *err) PSI_MUST;
+/** Write a line of the audit: what c's peer, whose identity is known, was allowed to do. Nothing while the task has no table.
+ * what: a word; object: what it was done to. */
+void psd_audit(struct psd_task *t, const struct psd_conn *c, const char *what, const char *object);
+/** A peer claims to be what its identity is not: write the audit's line of the refusal, and count a denial. */
+void psd_audit_refused(struct psd_task *t, const struct psd_conn *c, const char *why);
 
 /* ---- peers.c ---- */
 struct psd_request;
@@ -52,36 +86,47 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err) PSI_MUST;
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task);
 /** "/job:ps/task:1 (host:port)" into a buffer of the caller. */
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n);
-/** This task has left that life of the directory. */
+/** This task has left the directory's life `life`. */
 bool psd_peers_left(const struct psd_task *t, uint64_t life);
-/** UNAVAILABLE while a task waits for what it begins with, or loads it: at the directory any of its job; elsewhere this one.
- * FAILED_PRECONDITION, at the directory: it does not begin with what is there. */
+/** Check that the start is over. UNAVAILABLE while a task waits for the checkpoint that it begins with, or loads it: at the
+ * directory any task of its job, elsewhere this task. FAILED_PRECONDITION, at the directory: it does not begin with what is
+ * there. */
 ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** As long as it is so, and nothing is here: an empty list would be no answer, so the request is refused as above. */
+/** Refuse a list request r by the error of psd_peers_begun() while this task has nothing: an empty list would look like an
+ * answer. True: refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** Another process says that it is p. */
+/** A request of ours to the task at p, the last of p->asks. container: NULL, or what the request is about. The caller sends the
+ * frame next, on p->conn; ask->id is its id. Without a connection (the directory's own task) the id is 0 and nothing is sent.
+ * NULL: no memory. */
+struct psd_ask *psd_ask_once(struct psd_peer *p, uint8_t op, const char *container);
+/** As psd_ask_once(), for what is sent again after p has listed. NULL: no memory; p's connection is closed, so it lists again. */
+struct psd_ask *psd_ask_level(struct psd_task *t, struct psd_peer *p, uint8_t op, const char *container);
+/** The first request of this kind to p that is not answered and names the container, and the variable unless name is NULL.
+ * NULL: there is none. */
+struct psd_ask *psd_ask_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);
+/** Note that another process says that it is p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
-/** Which other process says that it is p: "" when none has for a while. */
+/** The text noted by psd_peer_note_conflict(); "" when no process has claimed to be p for a while. */
 const char *psd_peer_conflict(const struct psd_task *t, const struct psd_peer *p);
 
-/* ---- batch.c: one log line of what one call does to many variables ---- */
-/** Count a variable in the line of this event, peer and detail, which is begun where the last such call was about another one.
- * event and the key of detail: constants; the rest is copied. detail: PSI_KV() of a text. */
+/* ---- batch.c: one log line for what one call does to many variables ---- */
+/** Count a variable in the line of this event, peer and detail. A line about another event, peer or detail is written first.
+ * event and the key of detail are constants; the rest is copied. detail: PSI_KV() of a text. */
 void psd_log_batch(struct psd_task *t, enum psi_log_level level, const char *event, const char *peer, const char *var,
                    struct psi_kv detail);
-/** Write the line that is begun, if there is one. */
+/** Write the line that has begun, if there is one. */
 void psd_batch_end(struct psd_task *t);
 void psd_batch_tick(struct psd_task *t);
 
-/* A frame that asks for something, whole. */
+/* A whole frame that asks for something. */
 struct psd_request {
     struct ps_frame_header header;
     const uint8_t *meta;
     const uint8_t *body;
     size_t body_bytes;
     /* what its row knows, psd/rpc/requests.c */
-    const struct psd_variable *variable; /* of the header's handle; NULL: there is none any more */
-    const struct psi_err *refusal;       /* of a mutation or a waiting request: its outcome. NULL: it is not refused */
+    const struct psd_variable *variable; /* of the header's handle; NULL: there is no such variable any more */
+    const struct psi_err *refusal;       /* outcome of a mutation or a waiting request that is refused; NULL: not refused */
 };
 
 /* ---- reply.c ---- */
@@ -91,36 +136,36 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
 /** A good reply with a result and a body. */
 void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
                     const void *body, uint32_t body_bytes);
-/** Close c for the peer's fault; a last frame says why, unless half of another one is out or places are full. */
+/** Close c for a fault of its peer. A last frame says why, unless half of another frame is sent or connections are short. */
 void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_reason reason, const char *why);
-/* A reply whose body is a list: begin, add ..., end. Splits into frames with MORE. */
+/* A reply whose body is a list: begin, add ..., end. It is split into frames with flag MORE. */
 struct psd_list {
     struct psd_task *task;
     struct psd_conn *conn;
     struct psi_buf buf;
     uint64_t id;
     uint8_t op;
-    uint16_t flags; /* REPLY, or 0 for a request of ours */
+    uint16_t flags; /* REPLY, or 0 for a request that this task sends */
     bool failed;
 };
 void psd_list_begin(struct psd_list *l, struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id);
 void psd_list_add(struct psd_list *l, const pb_msgdesc_t *d, const void *m);
 void psd_list_end(struct psd_list *l);
-/** As psd_list_end, but the list goes on with another psd_list of the same op and id. */
+/** As psd_list_end(), but another psd_list of the same op and id goes on with the list. */
 void psd_list_pause(struct psd_list *l);
 /** A list of one message. */
 void psd_list_one(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t flags, uint64_t id, const pb_msgdesc_t *d,
                   const void *m);
-/** Instead of a list: there is no memory for it; to be asked for again. */
+/** Answer RESOURCE_EXHAUSTED instead of a list: the client asks again. */
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** The id of the next request of ours on c. */
+/** The id of the next request that this task sends on c. */
 uint64_t psd_ask_id(const struct psd_conn *c);
-/** A request of ours with one message in its body (between tasks). Without memory c is closed and everything asked on it ends. */
+/** Send a request with one message in its body to another task. Without memory c is closed, and everything asked on it ends. */
 void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
-/** ... with one as its meta; HELLO, which has no id, too. */
+/** Send a request with one message as its meta; also HELLO, which has no id. */
 void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
 
-/** Status and text of a reply to us. */
+/** Status and text of a reply that this task has received. */
 ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err) PSI_MUST;
 
 #endif

@@ -2,11 +2,12 @@
 /*
  * Connections, and the segment buffers that they share.
  *
- * Happy path: new -> read, and not read while its queue is long or there is no buffer -> its end, by the shell or by us: from
- * then on it is closed, and what has to do with it (its session, its task, an INIT in the making) lets go of it at the end of the
- * event (psd_conn_next_ended(), task.c) -> freed. Failure: without memory it is refused.
+ * Happy path: new -> read, and not read while its queue is long or no buffer is free -> its end, by the shell or by us: it is
+ * closed, and its session, its task and an INIT in the making let go of it at the end of the event (psd_conn_next_ended(),
+ * task.c) -> freed. Failure: without memory a connection is refused.
  */
 #include "base.h"
+#include "times.h"
 
 #include "common/mem.h"
 
@@ -26,7 +27,7 @@ struct psi_link *psd_task_next_dirty(struct psd_task *t)
     return link == NULL ? NULL : PSI_CONTAINER_OF(link, struct psi_link, dirty);
 }
 
-/* More replies wait than its peer takes. */
+/* More replies wait than the peer takes. */
 static bool is_full(const struct psi_outq *q)
 {
     return q->queued_bytes > PS_OUT_QUEUE_STOP_BYTES || q->frame_count > 1024;
@@ -37,14 +38,13 @@ static bool has_drained(const struct psi_outq *q)
     return q->queued_bytes < PS_OUT_QUEUE_RESUME_BYTES && q->frame_count < 256;
 }
 
-/* What a connection takes without the message that it collects and without its queue: our record, the link, and the shell's
- * side. */
+/* Bytes of a connection without the message that it collects and its queue: our record, the link, and the shell's side. */
 enum { CONN_BYTES = sizeof(struct psd_conn) + sizeof(struct psi_link) + 1024 };
 
 void psd_conn_count(struct psd_task *t, struct psd_conn *c)
 {
     const uint64_t queued = c->closing ? 0 : c->link->out.queued_bytes;
-    const uint64_t bytes = CONN_BYTES + c->body.capacity + c->order.capacity + c->rest.capacity + queued;
+    const uint64_t bytes = CONN_BYTES + c->body.capacity + c->order.capacity + c->rest.capacity + queued + psd_times_bytes(c);
     c->counts_queue = queued > 0;
     psd_store_count(&t->store, PSD_MEMORY_CONNECTIONS, bytes);
     psd_store_uncount(&t->store, PSD_MEMORY_CONNECTIONS, c->counted_bytes);
@@ -84,7 +84,7 @@ bool psd_full_begins(struct psd_task *t, struct psd_conn *c)
     return true;
 }
 
-/* The one that waits longest of those whose replies are out; NULL: none. */
+/* The connection that has waited longest of those whose replies are sent. NULL: none. */
 static struct psd_conn *next_full(const struct psd_task *t)
 {
     struct psi_list *it = NULL;
@@ -111,8 +111,8 @@ struct psd_conn *psd_full_work(struct psd_task *t)
 
 /* ---- segment buffers: 64 KiB each, shared by all connections of the task ---- */
 
-/* Nothing is known of its peer yet: what it sends is small, and gets memory of its own, so that strangers who send half of it
- * keep no buffer from others. */
+/* A connection whose peer is not known yet. What it sends is small and goes into memory of its own, so that strangers who send
+ * half a frame keep no buffer from others. */
 static bool is_stranger(const struct psd_conn *c)
 {
     return c->link->in.body_limit <= PS_PREAUTH_BYTES_MAX;
@@ -170,7 +170,7 @@ bool psd_buffer_lend(struct psd_task *t, struct psd_conn *c)
     c->segment_begun_ms = c->segment_moved_ms = t->now_ms;
     c->segment_seen = 0;
     if (!c->own_buffer && psd_buffers_exhausted(t)) {
-        set_wanting(t, true); /* nobody else is read until one comes back: their bytes would have no place */
+        set_wanting(t, true); /* until a buffer comes back nobody else is read: their bytes would have no place */
     }
     return true;
 }
@@ -194,8 +194,6 @@ void psd_buffer_return(struct psd_task *t, struct psd_conn *c)
     }
 }
 
-/* ---- their life ---- */
-
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text)
 {
     struct psd_conn *c = psi_calloc(1, sizeof(*c));
@@ -215,7 +213,8 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     psi_list_init(&c->held);
     psi_list_init(&c->full);
     psi_list_init(&c->listing);
-    PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* cut is fine */
+    psi_list_init(&c->timed);
+    PSI_IGNORE(snprintf(c->text, sizeof(c->text), "%s", text == NULL ? "?" : text)); /* a cut text is fine */
     psi_list_push_back(&t->conns, &c->all);
     t->conn_count++;
     psd_conn_count(t, c);
@@ -268,8 +267,9 @@ void psd_conns_free(struct psd_task *t)
         struct psd_conn *c = PSI_CONTAINER_OF(link, struct psd_conn, all);
         psi_buf_fini(&c->rest);
         psi_buf_fini(&c->order);
+        psd_times_free(t, c);
         psd_store_uncount(&t->store, PSD_MEMORY_CONNECTIONS, c->counted_bytes);
-        psi_buf_fini(&c->body); /* not before: a handler may be reading it while its reply closes the connection */
+        psi_buf_fini(&c->body); /* not freed before: a handler may be reading it while its reply closes the connection */
         psi_free(c);
     }
 }

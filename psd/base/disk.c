@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The core's side of its disk (psd/disk.h): what has been asked for and is not answered.
+ * The core's side of its disk (psd/disk.h): operations that were asked for and are not answered.
  *
  * Happy path: psd_disk_ask() -> effect DISK -> the shell carries it out -> psd_disk_done() -> the asker's callback.
- * Failure modes: no directory, too many at a time, no memory: nothing is asked for, and the callback never comes.
+ * Failure modes: no directory, too many operations, no memory: nothing is asked for, and the callback never comes.
  */
 #include "disk.h"
 
@@ -12,7 +12,7 @@
 #include "common/mem.h"
 
 struct psd_disk_ask {
-    struct psi_list link; /* task->disk_asks, the oldest first */
+    struct psi_list link; /* in task->disk_asks, the oldest first */
     uint64_t id;
     psd_disk_done_fn done;
     void *ctx;
@@ -47,7 +47,7 @@ void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason reas
     struct psi_list *link = psi_list_pop_front(&t->disk_asks);
     PSI_ASSERT(link != NULL);
     struct psd_disk_ask *a = PSI_CONTAINER_OF(link, struct psd_disk_ask, link);
-    PSI_ASSERT(a->id == id); /* in order */
+    PSI_ASSERT(a->id == id); /* answers come in order */
     t->disk_ask_count--;
     struct psd_disk_ask over = *a;
     psi_free(a);

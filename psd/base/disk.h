@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a core asks of its disk: psd/disk.h says what there is to ask for. */
+/* What a core asks of its disk. psd/disk.h says what operations there are. */
 #ifndef PSD_BASE_DISK_H
 #define PSD_BASE_DISK_H
 
@@ -7,8 +7,8 @@
 
 /** How an operation has ended, as psd_task_disk_done() says. */
 typedef void (*psd_disk_done_fn)(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error);
-/** Ask the shell for an operation, which gets its id; done once, in a later event, unless the task ends before. Errors, and done
- * never: FAILED_PRECONDITION (no directory), RESOURCE_EXHAUSTED (PSD_DISK_OPS_MAX, memory). */
+/** Ask the shell for op, which gets its id here. done is called once, in a later event, unless the task ends before. Errors,
+ * without a call of done: FAILED_PRECONDITION (no directory), RESOURCE_EXHAUSTED (PSD_DISK_OPS_MAX, memory). */
 ps_status psd_disk_ask(struct psd_task *t, struct psd_disk_op *op, psd_disk_done_fn done, void *ctx,
                        struct psi_err *err) PSI_MUST;
 void psd_disk_done(struct psd_task *t, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);

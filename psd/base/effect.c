@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a task asks of its shell, its log lines among them, and its random numbers, which derive from the seed that it got. */
+/* Effects of a task for its shell, log lines among them; and random numbers, which are made of the seed that the task got. */
 #include "base.h"
 
 #include "common/hash.h"
@@ -20,7 +20,7 @@ struct psd_effect *psd_effect_new(struct psd_task *t, enum psd_effect_kind kind)
 {
     struct psd_effect_node *node = psi_calloc(1, sizeof(*node));
     if (node == NULL) {
-        return NULL; /* a lost log line; anything else is tried again */
+        return NULL; /* a log line is lost; any other effect is tried again */
     }
     node->effect.kind = kind;
     psi_list_push_back(&t->effects, &node->link);
@@ -36,12 +36,24 @@ bool psd_effect(struct psd_task *t, enum psd_effect_kind kind, const char *text)
     return e != NULL;
 }
 
+bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_peer *peer)
+{
+    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_DIAL);
+    if (e != NULL) {
+        e->dial = dial;
+        e->task = peer->task;
+        PSI_IGNORE(snprintf(e->job, sizeof(e->job), "%s", peer->job));
+        PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", psi_cluster_task_address(&t->cluster, peer->job, peer->task)));
+    }
+    return e != NULL;
+}
+
 void psd_log_fields(struct psd_task *t, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
 {
     struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_LOG);
     if (e != NULL) {
         e->level = (int)level;
-        PSI_IGNORE(snprintf(e->event, sizeof(e->event), "%s", event)); /* cut is fine */
+        PSI_IGNORE(snprintf(e->event, sizeof(e->event), "%s", event)); /* a cut text is fine */
         PSI_IGNORE(psi_log_format(e->text, sizeof(e->text), kv, count));
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The other tasks of the cluster as this one sees them, and which process is each of them.
+ * The other tasks of the cluster as this task sees them, and which process is each of them.
  *
- * Two processes that say that they are the same task: the one that comes later displaces the earlier (it may be its restart, and
- * the old connection a half-open one). But only a process that is new, that no directory has taken yet, displaces one that is
- * connected; any other is refused meanwhile (tasklink.c). Otherwise the two would displace each other for ever.
+ * Two processes may say that they are the same task. The later one displaces the earlier: it may be its restart, and the old
+ * connection half-open. But only a new process, which no directory has taken yet, displaces one that is connected; any other is
+ * refused meanwhile (tasklink.c). Otherwise the two would displace each other for ever.
  */
 #include "base.h"
 
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CONFLICT_KEPT_MS = 20000 /* it tries again within 5 s, and 25 % */, RETRY_MS = 100 };
+enum { CONFLICT_KEPT_MS = 20000 /* the refused process tries again within 5 s, and 25 % */, RETRY_MS = 100 };
 
 ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
 {
@@ -31,7 +31,7 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
         for (uint32_t position = 0; position < psi_cluster_num_tasks(&t->cluster, job); position++) {
             uint32_t i = psi_cluster_task_index(&t->cluster, job, position);
             struct psd_peer *p = &t->peers[at];
-            PSI_IGNORE(snprintf(p->job, sizeof(p->job), "%s", job)); /* checked name */
+            PSI_IGNORE(snprintf(p->job, sizeof(p->job), "%s", job)); /* fits: a checked name */
             p->task = i;
             p->index = at;
             p->own_job = strcmp(job, directory_job) == 0;
@@ -59,16 +59,51 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
     return PS_OK;
 }
 
+struct psd_ask *psd_ask_once(struct psd_peer *p, uint8_t op, const char *container)
+{
+    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    if (a != NULL) {
+        a->op = op;
+        a->owner = p->index;
+        a->id = p->conn != NULL ? psd_ask_id(p->conn) : 0;
+        psi_list_init(&a->waiters);
+        PSI_IGNORE(snprintf(a->container, sizeof(a->container), "%s", container != NULL ? container : "")); /* checked name */
+        psi_list_push_back(&p->asks, &a->link);
+    }
+    return a;
+}
+
+struct psd_ask *psd_ask_level(struct psd_task *t, struct psd_peer *p, uint8_t op, const char *container)
+{
+    struct psd_ask *a = psd_ask_once(p, op, container);
+    if (a == NULL) {
+        psd_conn_close(t, p->conn, false);
+    }
+    return a;
+}
+
+struct psd_ask *psd_ask_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &p->asks) {
+        struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
+        if (a->op == op && strcmp(a->container, container) == 0 && (name == NULL || strcmp(a->name, name) == 0)) {
+            return a;
+        }
+    }
+    return NULL;
+}
+
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task)
 {
-    uint32_t number = psi_cluster_task_number(&t->cluster, job, task); /* psd_peers_init() has put them in this order */
+    uint32_t number = psi_cluster_task_number(&t->cluster, job, task); /* psd_peers_init() has put the peers in this order */
     return number < t->peer_count ? &t->peers[number] : NULL;
 }
 
 const char *psd_peer_text(const struct psd_task *t, const struct psd_peer *p, char *buf, size_t n)
 {
     PSI_IGNORE(snprintf(buf, n, "/job:%s/task:%u (%s)", p->job, p->task,
-                        psi_cluster_task_address(&t->cluster, p->job, p->task))); /* cut is fine */
+                        psi_cluster_task_address(&t->cluster, p->job, p->task))); /* a cut text is fine */
     return buf;
 }
 

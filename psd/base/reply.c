@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Replies: one fixed meta for all of them, and lists that are cut into frames. Without memory for a reply the connection is
+/* Replies, which all have one fixed meta, and lists that are cut into frames. Without memory for a reply the connection is
  * closed: the client reconnects and asks again, so nothing is lost. */
 #include "base.h"
+#include "times.h"
 
 #include <string.h>
 
-enum { TEXT_ON_WIRE_MAX = PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - 8 };
-enum { LIST_RETRY_MS = 100 }; /* memory for a list may be there then */
+enum {
+    TEXT_ON_WIRE_MAX =
+        PS_META_BYTES_MAX - (int)sizeof(struct ps_reply_meta) - PS_RESULT_BYTES_MAX - (int)sizeof(struct ps_times) - 8
+};
+enum { LIST_RETRY_MS = 100 }; /* by then there may be memory for a list */
 _Static_assert(TEXT_ON_WIRE_MAX > PSI_ERR_TEXT_MAX, "an error's text fits into a reply");
 
-/* n bytes, and zeros up to the next multiple of 8; returns how many those are together. */
+/* Copy n bytes, with zeros up to the next multiple of 8. Returns the length of both. */
 static size_t put(uint8_t *at, const void *from, size_t n)
 {
     size_t padded = psi_pad8((uint32_t)n);
@@ -20,18 +24,24 @@ static size_t put(uint8_t *at, const void *from, size_t n)
     return padded;
 }
 
+/* Put how long the request took at `at` in the meta, if it asked for times, as some request of c did. Returns the bytes. */
+static size_t put_times(struct psd_task *t, struct psd_conn *c, uint64_t id, uint16_t flags, uint8_t *at)
+{
+    struct ps_times times;
+    return psd_times_take(t, c, id, (flags & PS_FLAG_SEQ) != 0, &times) ? put(at, &times, sizeof(times)) : 0;
+}
+
 void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extra_flags, uint64_t id, uint32_t handle,
                const struct psi_err *err, uint32_t retry_after_ms, const struct ps_reply_meta *meta, const uint8_t *result)
 {
     if (c->closing) {
         return;
     }
-    _Alignas(8) uint8_t bytes[PS_META_BYTES_MAX]; /* set as far as it is sent: 40 bytes, mostly */
+    _Alignas(8) uint8_t bytes[PS_META_BYTES_MAX]; /* only the bytes to be sent are set: mostly 40 */
     struct ps_reply_meta m = {0};
     if (meta != NULL) {
         m = *meta;
     }
-    m.durable = t->durable;
     m.retry_after_ms = retry_after_ms;
     size_t text_bytes = 0;
     if (err != NULL) {
@@ -43,10 +53,12 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
     size_t at = put(bytes, &m, sizeof(m));
     at += put(bytes + at, result, m.result_bytes);
     at += put(bytes + at, text_bytes > 0 ? err->text : NULL, text_bytes);
+    const size_t times = c->timed_count != 0 ? put_times(t, c, id, extra_flags, bytes + at) : 0;
+    at += times;
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = op,
-                                .flags = (uint16_t)(PS_FLAG_REPLY | extra_flags),
+                                .flags = (uint16_t)(PS_FLAG_REPLY | extra_flags | (times > 0 ? PS_FLAG_TIMES : 0)),
                                 .id = id,
                                 .handle = handle,
                                 .offset = err == NULL ? PS_OK : (uint64_t)err->code,
@@ -61,19 +73,21 @@ void psd_reply(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t extr
 void psd_reply_body(struct psd_task *t, struct psd_conn *c, uint8_t op, uint64_t id, const void *result, uint16_t result_bytes,
                     const void *body, uint32_t body_bytes)
 {
-    _Alignas(8) uint8_t meta[sizeof(struct ps_reply_meta) + PS_RESULT_BYTES_MAX] = {0};
-    struct ps_reply_meta m = {.durable = t->durable, .result_bytes = result_bytes};
-    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
-                                .version = PS_FRAME_VERSION,
-                                .op = op,
-                                .flags = PS_FLAG_REPLY,
-                                .id = id,
-                                .meta_bytes = (uint16_t)(sizeof(m) + psi_pad8(result_bytes))};
+    _Alignas(8) uint8_t meta[sizeof(struct ps_reply_meta) + PS_RESULT_BYTES_MAX + sizeof(struct ps_times)];
+    struct ps_reply_meta m = {.result_bytes = result_bytes};
     if (c->closing) {
         return;
     }
-    memcpy(meta, &m, sizeof(m));
-    memcpy(meta + sizeof(m), result, result_bytes);
+    size_t at = put(meta, &m, sizeof(m));
+    at += put(meta + at, result, result_bytes);
+    const size_t times = c->timed_count != 0 ? put_times(t, c, id, 0, meta + at) : 0;
+    at += times;
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
+                                .version = PS_FRAME_VERSION,
+                                .op = op,
+                                .flags = (uint16_t)(PS_FLAG_REPLY | (times > 0 ? PS_FLAG_TIMES : 0)),
+                                .id = id,
+                                .meta_bytes = (uint16_t)at};
     if (psi_outq_push_body(&c->link->out, &h, meta, body, body_bytes, true) != PS_OK) {
         psd_conn_close(t, c, false);
         return;
@@ -86,7 +100,7 @@ void psd_conn_fault(struct psd_task *t, struct psd_conn *c, ps_status st, ps_rea
     struct psi_err err;
     PSI_IGNORE(psi_fail_as(&err, st, reason, "%s", why)); /* sent below */
     psd_reply(t, c, PS_OP_CLOSE, 0, 0, 0, &err, 0, NULL, NULL);
-    psd_conn_close(t, c, !t->crowded); /* each that lingers has the place of one that waits */
+    psd_conn_close(t, c, !t->crowded); /* a connection that lingers takes the place of one that waits */
 }
 
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -112,15 +126,18 @@ static void list_flush(struct psd_list *l, bool more)
     if (l->failed || l->conn->closing) {
         return;
     }
-    struct ps_reply_meta m = {.durable = l->task->durable};
-    bool reply = (l->flags & PS_FLAG_REPLY) != 0;
+    const struct ps_reply_meta m = {0};
+    _Alignas(8) uint8_t meta[sizeof(m) + sizeof(struct ps_times)];
+    const size_t at = (l->flags & PS_FLAG_REPLY) != 0 ? put(meta, &m, sizeof(m)) : 0;
+    const bool timed = at > 0 && !more && l->conn->timed_count != 0;
+    const size_t times = timed ? put_times(l->task, l->conn, l->id, 0, meta + at) : 0;
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC,
                                 .version = PS_FRAME_VERSION,
                                 .op = l->op,
-                                .flags = (uint16_t)(l->flags | (more ? PS_FLAG_MORE : 0)),
+                                .flags = (uint16_t)(l->flags | (more ? PS_FLAG_MORE : 0) | (times > 0 ? PS_FLAG_TIMES : 0)),
                                 .id = l->id,
-                                .meta_bytes = reply ? (uint16_t)sizeof(m) : 0};
-    l->failed = psi_outq_push_body(&l->conn->link->out, &h, reply ? &m : NULL, l->buf.data, (uint32_t)l->buf.len, true) != PS_OK;
+                                .meta_bytes = (uint16_t)(at + times)};
+    l->failed = psi_outq_push_body(&l->conn->link->out, &h, meta, l->buf.data, (uint32_t)l->buf.len, true) != PS_OK;
     psi_buf_clear(&l->buf);
     psd_mark_dirty(l->task, l->conn);
 }
@@ -169,7 +186,7 @@ ps_status psd_reply_error(const struct psd_request *r, struct psi_err *err)
     if (r->header.offset == PS_OK) {
         return PS_OK;
     }
-    memcpy(&m, r->meta, sizeof(m)); /* its form was checked */
+    memcpy(&m, r->meta, sizeof(m)); /* the form of the reply was checked */
     ps_status st = psi_fail_as(err, (ps_status)r->header.offset, (ps_reason)m.reason, "%.*s", (int)m.text_bytes,
                                (const char *)r->meta + sizeof(m) + psi_pad8(m.result_bytes));
     err->applied = (ps_applied)m.applied;

@@ -16,6 +16,7 @@ void psd_live_init(struct psd_live *live, const struct psd_settings *settings, u
                               .machine_share_bytes = machine_share_bytes,
                               .lock = PTHREAD_MUTEX_INITIALIZER,
                               .now = settings->server};
+    memcpy(live->allow, settings->allow, sizeof(live->allow));
 }
 
 bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const char **value, const char **default_value,
@@ -26,13 +27,18 @@ bool psd_live_row(struct psd_live *live, uint32_t i, const char **name, const ch
     }
     if (*reloadable) {
         (void)pthread_mutex_lock(&live->lock);
-        *value = psd_row_format(psd_settings_number(i), &live->now, live->shown);
+        if (psd_settings_is_allow(i)) {
+            memcpy(live->shown, live->allow, sizeof(live->shown));
+            *value = live->shown;
+        } else {
+            *value = psd_row_format(psd_settings_number(i), &live->now, live->shown);
+        }
         (void)pthread_mutex_unlock(&live->lock);
     }
     return true;
 }
 
-/* The budget is that of all tasks of this process: a task gets its share. Returns text [PSD_ROW_TEXT_BYTES]. */
+/* The setting's budget is for all tasks of the process: a task gets its share. Returns text [PSD_ROW_TEXT_BYTES]. */
 static const char *of_one_task(const struct psd_live *live, enum psd_row row, const psd_server_options *now, char *text)
 {
     psd_server_options one = *now;
@@ -41,7 +47,7 @@ static const char *of_one_task(const struct psd_live *live, enum psd_row row, co
     return psd_row_format(row, &one, text);
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row, const char *value, struct psi_err *err)
 {
     char error[PSI_ERR_TEXT_MAX], text[PSD_ROW_TEXT_BYTES];
@@ -58,19 +64,38 @@ static ps_status set(struct psd_live *live, psd_server *server, enum psd_row row
     return PS_OK;
 }
 
+ps_status psd_live_reload(struct psd_live *live, psd_server *server, const char *allow, char *error, size_t error_bytes)
+{
+    if (allow != NULL && strlen(allow) > PSD_ALLOW_BYTES_MAX) {
+        (void)snprintf(error, error_bytes, "allow: more than %d bytes", PSD_ALLOW_BYTES_MAX);
+        return PS_INVALID_ARGUMENT;
+    }
+    (void)pthread_mutex_lock(&live->lock);
+    ps_status st = psd_server_reload(server, allow, error, error_bytes);
+    if (st == PS_OK && allow != NULL) {
+        memcpy(live->allow, allow, strlen(allow) + 1);
+    }
+    (void)pthread_mutex_unlock(&live->lock);
+    return st;
+}
+
 ps_status psd_live_set(struct psd_live *live, psd_server *server, const char *name, const char *value, char *old, char *error,
                        size_t error_bytes)
 {
     struct psi_err err = {.code = PS_OK};
     char before[PSD_ROW_TEXT_BYTES];
     enum psd_row row = psd_row_find(name, false);
+    if (strcmp(name, "allow") == 0) {
+        (void)snprintf(old != NULL ? old : before, sizeof(before), "%s", live->allow); /* a cut text is fine */
+        return psd_live_reload(live, server, value, error, error_bytes);
+    }
     (void)pthread_mutex_lock(&live->lock);
     psd_server_options was = live->now;
     ps_status st =
         row < PSD_ROWS ? set(live, server, row, value, &err) : psi_fail(&err, PS_FAILED_PRECONDITION, "%s takes a restart", name);
     (void)pthread_mutex_unlock(&live->lock);
     if (st != PS_OK) {
-        (void)snprintf(error, error_bytes, "%s", err.text); /* cut is fine */
+        (void)snprintf(error, error_bytes, "%s", err.text);
     } else {
         (void)psd_row_format(row, &was, old != NULL ? old : before);
     }

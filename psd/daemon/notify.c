@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * sd_notify(3) in one datagram socket.
+ * sd_notify(3) over one datagram socket.
  *
  * Happy path: NOTIFY_SOCKET names a Unix datagram socket; each message is one datagram of NAME=VALUE lines.
- * Failure modes: no such variable, a name that is neither a path nor @NAME, or too long: nothing is ever sent; a socket that is
- * full or gone: that message is lost.
+ * Failure modes: no such variable, a name that is too long or neither a path nor @NAME: nothing is ever sent; a socket that is
+ * full or gone: the message is lost.
  */
 #include "notify.h"
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGHUP: the file that --config names is read again, with the flags and TF_CONFIG of the start, which count more.
+ * SIGHUP: read the file of --config again, with the flags and TF_CONFIG of the start, which count more.
  *
- * Happy path: everything is read and checked as at the start -> rows that the file says otherwise than before: what is live is
- * set at every task; what a flag or TF_CONFIG gives stays, and what takes a restart is named -> a line sums up. What `psctl
- * config set` changed stays where the file says what it said before. Failure modes: no --config; a pipe, which cannot be read
- * again; a file that is gone or has one row that is wrong: a line says why, and nothing has changed.
+ * Happy path: everything is read and checked as at the start -> for each row that the file changes: a live one is set at every
+ * task; one that a flag or TF_CONFIG gives stays; one that takes a restart is named -> a line sums up. What `psctl config set`
+ * changed stays if the file's row is unchanged. Key files, certificates and rights are read again too.
+ * Failure modes: no --config; a pipe, which cannot be read again; a missing file or one wrong row, also of keys, certificates
+ * and rights: a line says why, and nothing has changed.
  */
 #include "reload.h"
 
@@ -19,7 +20,6 @@ struct counts {
     unsigned set, kept, restart;
 };
 
-/* The row has this value at all tasks from now on. */
 static void set_row(const struct psd_reload *r, const char *name, const char *value)
 {
     for (uint32_t i = 0; i < r->count; i++) {
@@ -30,7 +30,7 @@ static void set_row(const struct psd_reload *r, const char *name, const char *va
         if (psd_live_set(r->lives[i], r->servers[i], name, value, old, error, sizeof(error)) == PS_OK) {
             psi_log_event(&r->log, PSI_LOG_INFO, "config_set", PSI_KV("task", psd_server_name(r->servers[i])),
                           PSI_KV("file", r->settings->config), PSI_KV("name", name), PSI_KV("old", old), PSI_KV("new", value));
-        } else { /* its row allowed it */
+        } else { /* a failure here is unexpected: the value was checked */
             psi_log_event(&r->log, PSI_LOG_ERROR, "config_not_read", PSI_KV("task", psd_server_name(r->servers[i])),
                           PSI_KV("name", name), PSI_KV("msg", error));
         }
@@ -44,7 +44,9 @@ static void compare(const struct psd_reload *r, const struct psd_settings *fresh
     bool reloadable = false;
     for (uint32_t i = 0; psd_settings_row(fresh, i, &name, &value, &rest, &rest, &reloadable); i++) {
         bool changed = strcmp(fresh->in_file[i], s->in_file[i]) != 0;
-        if (fresh->from[i] > PSI_FROM_FILE) {
+        if (psd_settings_is_allow(i) && fresh->from[i] <= PSI_FROM_FILE) {
+            counts->set += changed ? 1 : 0; /* read_keys() sets it */
+        } else if (fresh->from[i] > PSI_FROM_FILE) {
             if (changed) {
                 counts->kept++;
                 psi_log_event(&r->log, PSI_LOG_WARN, "config_kept", PSI_KV("file", s->config), PSI_KV("name", name),
@@ -62,7 +64,7 @@ static void compare(const struct psd_reload *r, const struct psd_settings *fresh
     }
 }
 
-/* Settings as a start would have them now. */
+/* The settings that a start would have now. */
 static ps_status read_again(const struct psd_reload *r, struct psd_settings **out_fresh, struct psi_err *err)
 {
     const char *config = r->settings->config;
@@ -76,17 +78,55 @@ static ps_status read_again(const struct psd_reload *r, struct psd_settings **ou
     return psd_settings_read(r->argc, r->argv, getenv("TF_CONFIG"), out_fresh, err);
 }
 
+/* The rows of rights in the file now. NULL: those in force stay. */
+static const char *changed_rights(const struct psd_reload *r, const struct psd_settings *fresh)
+{
+    for (uint32_t i = 0; i < PSD_SETTINGS; i++) {
+        if (psd_settings_is_allow(i)) {
+            bool changed = strcmp(fresh->in_file[i], r->settings->in_file[i]) != 0;
+            const char *now = fresh->allow_given || fresh->key_file[0] != '\0' ? fresh->allow : ""; /* for keys */
+            return changed && fresh->from[i] <= PSI_FROM_FILE ? now : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Read keys, certificates and rights again. All tasks read the same files: what the first one refuses has changed nothing. */
+static ps_status read_keys(const struct psd_reload *r, const char *allow, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < r->count; i++) {
+        char error[PSI_ERR_TEXT_MAX];
+        ps_status st = psd_server_has_ended(r->servers[i])
+                           ? PS_OK
+                           : psd_live_reload(r->lives[i], r->servers[i], allow, error, sizeof(error));
+        if (st != PS_OK) {
+            return psi_fail(err, st, "%s", error);
+        }
+    }
+    return PS_OK;
+}
+
 void psd_reload(struct psd_reload *r)
 {
     struct psd_settings *fresh = NULL;
     struct psi_err err = {.code = PS_OK};
     struct counts counts = {.set = 0};
-    if (read_again(r, &fresh, &err) != PS_OK) {
+    const struct psd_settings *s = r->settings;
+    if (s->config[0] == '\0' && (s->key_file[0] != '\0' || s->tls_cert[0] != '\0' || s->rights_file[0] != '\0')) {
+        if (read_keys(r, NULL, &err) != PS_OK) { /* each task logs its success */
+            psi_log_event(&r->log, PSI_LOG_WARN, "keys_not_read", PSI_KV("msg", err.text));
+        }
+        return;
+    }
+    ps_status st = read_again(r, &fresh, &err);
+    st = st == PS_OK ? read_keys(r, changed_rights(r, fresh), &err) : st;
+    if (st != PS_OK) {
         psi_log_event(&r->log, PSI_LOG_WARN, "config_not_read", PSI_KV("msg", err.text));
+        psd_settings_free(fresh);
         return;
     }
     enum psi_log_level level = (enum psi_log_level)fresh->server.log_level;
-    r->log.level = level < r->log.level ? level : r->log.level; /* the old and the new one may want to know */
+    r->log.level = level < r->log.level ? level : r->log.level; /* both the old and the new level may want the lines */
     compare(r, fresh, &counts);
     psi_log_event(&r->log, PSI_LOG_INFO, "config_read", PSI_KV("file", r->settings->config), PSI_KV("set", counts.set),
                   PSI_KV("kept", counts.kept), PSI_KV("restart", counts.restart));

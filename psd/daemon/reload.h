@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGHUP in the daemon: the configuration file is read again, and what may change while it runs changes. Main thread only. */
+/* SIGHUP in the daemon: read the configuration file again, and change what may change while it runs. Main thread only. */
 #ifndef PSD_RELOAD_H
 #define PSD_RELOAD_H
 
@@ -7,7 +7,7 @@
 #include "live.h"
 
 struct psd_reload {
-    struct psd_settings *settings; /* in force; what their file says becomes what it said last */
+    struct psd_settings *settings; /* in force; reload replaces what it notes of the file */
     int argc;                      /* of main; keeps */
     char **argv;
     struct psi_log log;
@@ -16,7 +16,7 @@ struct psd_reload {
     uint32_t count;
 };
 
-/** Read the file again, put what it changed in force at every task, say so in the log. */
+/** Read the file again, put its changes in force at every task, and log them. */
 void psd_reload(struct psd_reload *r);
 
 #endif

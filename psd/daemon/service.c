@@ -2,9 +2,9 @@
 /*
  * What the service manager hears from the daemon.
  *
- * Happy path: READY=1 when all tasks serve -> STATUS when what they hold has changed, every 5 s at most -> WATCHDOG=1 while every
+ * Happy path: READY=1 when all tasks serve -> STATUS when counts have changed, every 5 s at most -> WATCHDOG=1 while every
  * task's loop turns -> RELOADING=1 and READY=1 around a SIGHUP -> STOPPING=1 with the time that the drain may take.
- * Failure modes: a task whose loop stands still gets no WATCHDOG=1, and the status names it: the manager kills and restarts us.
+ * Failure modes: while a task's loop stands still there is no WATCHDOG=1, and the status names the task: the manager restarts us.
  */
 #include "service.h"
 
@@ -98,7 +98,7 @@ void psd_service_stopping(struct psd_service *s, int64_t at_most_ms)
     psd_notify_send(&s->notify, text);
 }
 
-/* The first task that has not turned since the last time; -1: all have. */
+/* The first task whose loop has not turned since the last call; -1: all have. */
 static int64_t stuck(struct psd_service *s)
 {
     int64_t found = -1;

@@ -4,7 +4,7 @@
  *
  * Happy path: a session claims the lease of the container; nobody holds it: it is given a number above all that were given
  * before, and holds the lease as long as it is heard. Its INITs and SEALs carry that number, and no owner follows a lower one.
- * Without `claim` it is given a number whoever holds the lease: that one is refused from then on.
+ * Without `claim` it is given a number whoever holds the lease: the holder is refused from then on.
  * Failure: another task holds the lease: not granted, or ABORTED for one that says a number, which was chief before. After a
  * start of the directory nobody is granted anything for a lease: whoever was given a number by an earlier life of it says so
  * meanwhile. A number that only a checkpoint says, of a time of which nothing lives, is none that anybody waits for. Lists that
@@ -168,6 +168,7 @@ void psd_rpc_chief(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     if (st == PS_OK) {
         item.container.size = none ? 0 : item.container.size;
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &err);
+        st = st == PS_OK ? psd_session_refuse(container, "chief", &err) : st;
     }
     if (st == PS_OK) {
         st = check_known(m.number, &err);

@@ -80,6 +80,9 @@ ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, con
     if (st == PS_OK) {
         psd_commit(t, &c);
     }
+    if (st == PS_OK && psi_container_is_session(item->container)) {
+        psd_names_keyed(&t->names, item->container, item->key, psd_own_lives(t, item->container, item->key));
+    }
     return st;
 }
 
@@ -95,6 +98,7 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
 {
     ps_status st = psd_reset_check(t, item->container, err);
     st = st == PS_OK ? psd_peers_begun(t, err) : st;
+    st = st == PS_OK ? psd_own_create_check(t, item, err) : st;
     if (st != PS_OK) {
         return st;
     }
@@ -104,6 +108,7 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
         if (st == PS_OK) {
             st = owner_up(t, &t->peers[item->requested], item->name, err);
         }
+        st = st == PS_OK ? psd_own_owner_check(&t->peers[item->requested], item, err) : st;
         if (st == PS_OK) {
             st = room_for_name(t, item, err);
         }
@@ -132,19 +137,13 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
 static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t i,
                      const struct psd_create *item, struct psi_err *err)
 {
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    struct psd_ask *a = psd_ask_once(p, op, item->container);
     if (a == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name);
     }
-    a->op = op;
-    a->id = psd_ask_id(p->conn);
     a->item = i;
-    a->owner = p->index;
-    psi_list_init(&a->waiters);
     psd_wait_hang(w, &w->needs[i], &a->waiters);
-    memcpy(a->container, item->container, sizeof(a->container));
     memcpy(a->name, item->name, sizeof(a->name));
-    psi_list_push_back(&p->asks, &a->link);
     if (op == PS_OP_TASK_CREATE) {
         ps_v1_CreateItem m;
         psd_create_to_msg(item, &m);
@@ -152,7 +151,7 @@ static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct 
     } else {
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(m.container, item->container)); /* fits: checked names */
-        PSI_IGNORE(PSI_BYTES_SET(m.name, item->name));           /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(m.name, item->name));           /* fits: checked names */
         psd_ask_one(t, p->conn, op, &ps_v1_NameItem_msg, &m);
     }
     return PS_OK;
@@ -204,13 +203,17 @@ static void note_made(const struct psd_peer *owner, const struct psd_ask *made)
     }
 }
 
-void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *a, bool created, const struct psi_err *err)
+void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *a, const struct psd_request *r,
+                         const struct psi_err *err)
 {
+    const size_t fixed = sizeof(struct ps_reply_meta);
     const struct psd_name *n = psd_directory_find(&t->names, a->container, a->name);
     if (n != NULL && n->owner == peer->index) {
         if (err == NULL) {
             psd_name_confirm(n, peer->life);
-            psd_starts_made(t, peer, n->container);
+            if (!psi_container_is_session(n->container)) {
+                psd_starts_made(t, peer, n->container);
+            }
             note_made(peer, a);
         } else if (!n->sure && err->code != PS_UNAVAILABLE) {
             forget(t, n); /* the owner's own refusal */
@@ -218,7 +221,7 @@ void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     }
     struct psd_wait *w = psd_wait_first(&a->waiters);
     if (w != NULL) {
-        w->creates[a->item].created = created;
+        w->creates[a->item].created = err == NULL && r->header.meta_bytes > fixed && r->meta[fixed] == 1;
         item_end(t, w, &w->creates[a->item], err);
     }
     psd_wait_over(t, &a->waiters);
@@ -251,7 +254,7 @@ static void describe_asks(const struct psd_task *t, const struct psd_wait *w, st
     }
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: %s", w->op == PS_OP_CREATE ? "created" : "deleted",
                         psd_names_text(&variables)));                                                /* cut is fine */
-    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s answers", psd_names_text(&owners))); /* likewise */
+    PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s answers", psd_names_text(&owners))); /* cut is fine */
 }
 
 /* Its client is told who has not answered; what they were asked for goes on. */
@@ -402,13 +405,14 @@ static void find_one(const struct psd_task *t, const ps_v1_NameItem *item, ps_v1
     struct psd_names missing = PSD_NAMES_IN(buffer);
     struct psi_err err;
     ps_status st = psd_name_parse(item, container, name, &err);
+    st = st == PS_OK ? psd_own_name_check(t, item, container, &err) : st;
     const struct psd_name *n = st == PS_OK ? psd_directory_find(&t->names, container, name) : NULL;
     if (n != NULL) {
         a->task = t->peers[n->owner].task;
         PSI_IGNORE(PSI_BYTES_SET(a->job, t->peers[n->owner].job)); /* fits: checked name */
         return;
     }
-    if (st == PS_OK && psd_lists_missing(t, &missing)) {
+    if (st == PS_OK && (psd_lists_missing(t, &missing) || psd_own_lists_missing(t, container, &missing))) {
         if (psd_peers_begun(t, &err) != PS_FAILED_PRECONDITION) { /* which is why it is missing */
             PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED,
                                    "the directory waits for %s: variable '%s' may be there", psd_names_text(&missing),
@@ -467,21 +471,17 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
 static ps_status wait_noted(struct psd_task *t, struct psd_wait *w, struct psd_need *need, const struct psd_create *item,
                             struct psi_err *err)
 {
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    struct psd_ask *a = psd_ask_once(&t->peers[t->self], PS_OP_TASK_DELETE, NULL);
     if (a == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: no memory to delete variable '%s'", item->name);
     }
-    a->op = PS_OP_TASK_DELETE;
-    a->owner = t->self;
-    psi_list_init(&a->link);
-    psi_list_init(&a->waiters);
     memcpy(a->name, item->name, sizeof(a->name));
     ps_status st = psd_bars_wait(t, delete_noted, a, 0, err);
     if (st != PS_OK) {
+        psi_list_remove(&a->link);
         psi_free(a);
         return st;
     }
-    psi_list_push_back(&t->peers[t->self].asks, &a->link); /* with the task it goes */
     psd_wait_hang(w, need, &a->waiters);
     return PS_OK;
 }
@@ -495,6 +495,7 @@ static ps_status delete_one(struct psd_task *t, struct psd_wait *w, const ps_v1_
         return PS_RESOURCE_EXHAUSTED;
     }
     ps_status st = psd_name_parse(m, item.container, item.name, err);
+    st = st == PS_OK ? psd_own_name_check(t, m, item.container, err) : st;
     st = st == PS_OK ? psd_reset_check(t, item.container, err) : st;
     if (st != PS_OK) {
         return st;
@@ -550,25 +551,14 @@ void psd_rpc_delete(struct psd_task *t, struct psd_conn *c, const struct psd_req
     }
 }
 
-/* A creation of the name that goes away was asked for after that: the owner does both, in this order. */
-static bool made_again(const struct psd_peer *owner, const struct psd_ask *gone)
+void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *a, const struct psd_request *r,
+                         const struct psi_err *err)
 {
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &owner->asks) {
-        const struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
-        if (a->op == PS_OP_TASK_CREATE && strcmp(a->container, gone->container) == 0 && strcmp(a->name, gone->name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *a, const struct psi_err *err)
-{
+    (void)r;
     bool gone = err == NULL || err->applied == PS_MAYBE_PARTLY_APPLIED; /* psd_delete_not_noted() */
     const struct psd_name *n = gone ? psd_directory_find(&t->names, a->container, a->name) : NULL;
-    if (n != NULL && made_again(peer, a)) {
-        psd_name_unsure(n, peer->life); /* its owner goes on to make it anew */
+    if (n != NULL && psd_ask_find(peer, PS_OP_TASK_CREATE, a->container, a->name) != NULL) {
+        psd_name_unsure(n, peer->life); /* a creation was asked for after the delete: the owner goes on to make it anew */
     } else if (n != NULL && !a->made_again) {
         forget(t, n);
     }

@@ -6,9 +6,11 @@
 #include "psd/rpc/rpc.h"
 
 /* ---- create.c: CREATE FIND DELETE (directory); chief.c: CHIEF ---- */
-/** The owner's answer to an item (err NULL: it has it). */
-void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, bool created, const struct psi_err *err);
-void psd_delete_answered(struct psd_task *t, const struct psd_peer *peer, struct psd_ask *ask, const struct psi_err *err);
+/** The owner's answer to an item (err NULL: it has it); r NULL: the owner's connection is gone. */
+void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
+                         const struct psi_err *err);
+void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
+                         const struct psi_err *err);
 
 /** It takes item to be at owner, with its definition, from now on. */
 ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner,
@@ -21,9 +23,10 @@ ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_
 void psd_reset_text(const struct psd_task *t, char *buf, size_t n);
 /** What the task at peer lists of this container goes with a reset that it has not carried out. */
 bool psd_reset_covers(struct psd_task *t, const struct psd_peer *peer, const char *container);
-/** The task at peer has done its part; its disk has failed to note that: it is asked again. */
-void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container);
-void psd_reset_refused(struct psd_task *t, const struct psd_peer *peer, const char *container, const struct psi_err *err);
+/** The task at peer has done its part (err NULL), its disk has failed to note that and is asked again, or the connection is gone
+ * (r NULL) and the reset stays pending. */
+void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
+                        const struct psi_err *err);
 /** The end of an event: those that an earlier life of ours has begun are begun again, once our disk is read. */
 void psd_resets_turn(struct psd_task *t);
 void psd_resets_tick(struct psd_task *t);
@@ -32,6 +35,31 @@ bool psd_resets_have_work(const struct psd_task *t);
 void psd_resets_work(struct psd_task *t);
 /** A task lists: it joins every reset that is pending or that it has missed (RESET goes out before its list is answered). */
 void psd_reset_join(struct psd_task *t, struct psd_peer *peer);
+
+/** A task drops out: resets of containers of sessions do not wait for it. What it lists later is reset again (own.c). */
+void psd_resets_lost(struct psd_task *t, struct psd_peer *peer);
+/** Reset the container of a session that has ended, on the tasks that are connected; nothing is done where that goes on already,
+ * or memory is short. */
+void psd_reset_own(struct psd_task *t, const char *container);
+
+/* ---- own.c (directory): containers of sessions ---- */
+/** A session with this container, under this key, holds its lease. */
+bool psd_own_lives(const struct psd_task *t, const char *container, const uint8_t key[PSI_KEY_BYTES]);
+/** May something be created there: PERMISSION_DENIED. */
+ps_status psd_own_create_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err) PSI_MUST;
+/** May it be made at that task: UNIMPLEMENTED, a task of an older release would make it for everybody, and save it. */
+ps_status psd_own_owner_check(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err) PSI_MUST;
+/** May the name be looked for, or deleted: PERMISSION_DENIED, INVALID_ARGUMENT. */
+ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *item, const char *container,
+                             struct psi_err *err) PSI_MUST;
+/** A task of another job may still list what is there, in the first lease and grace of this life of the directory: names gets
+ * those that have not listed. Nobody waits for the lists of other jobs where a name is in any other container. */
+bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names);
+/** The task at peer has listed: what it has lost of containers of sessions is forgotten. */
+void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer);
+/** Reset containers of sessions that have ended. One call looks at psd_task_config.tick_looks containers of sessions at most, in
+ * turn, and at no other container. */
+void psd_own_tick(struct psd_task *t);
 
 /* ---- rounds.c (directory) ---- */
 /** FAILED_PRECONDITION: it is in a group of its container, that goes on. */

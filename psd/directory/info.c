@@ -34,6 +34,7 @@ static void describe_job(const struct psd_task *t, ps_v1_InfoAnswer *a)
     char buffer[sizeof(a->not_done.bytes)];
     struct psd_names missing = PSD_NAMES_IN(buffer);
     a->job_done = t->job_done;
+    a->insecure = t->config.insecure;
     if (t->is_directory) {
         psd_job_count(t, &a->done, &a->trainers, &missing);
         PSI_IGNORE(PSI_BYTES_SET(a->not_done, a->done > 0 ? psd_names_text(&missing) : "")); /* fits */
@@ -99,6 +100,7 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.pushes_torn = t->count.pushes_torn;
     a.pushes_refused = t->count.pushes_refused;
     a.nonfinite = t->count.nonfinite;
+    a.denied = t->count.denied;
     a.pulls = t->count.pulls;
     a.bytes_in = t->count.bytes_in;
     a.bytes_out = t->count.bytes_out;

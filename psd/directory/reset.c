@@ -9,7 +9,6 @@
  * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
  * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  *
- * Where tasks have disks (psd/rpc/bars.h): before it begins our disk notes that it is open, so that a directory that dies begins
  * Where tasks have disks (psd/rpc/bars.h), our disk notes first that the reset is open. So a directory that dies begins it
  * again. Each task answers when its own disk has noted the reset. Our disk notes that the reset is over before it is over.
  * Meanwhile no checkpoint is cut. No creation is taken in the container from the moment on when the reset is accepted. A
@@ -21,7 +20,6 @@
 #include "rounds.h"
 #include "saves.h"
 
-#include "common/mem.h"
 #include "common/name.h"
 
 #include <stdio.h>
@@ -63,19 +61,13 @@ static void change_task(struct psd_task *t, const struct psd_peer *p, const stru
 
 static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset *reset)
 {
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
-    if (a == NULL) {
-        psd_conn_close(t, p->conn, false); /* it lists again and is asked again */
+    if (psd_ask_level(t, p, PS_OP_TASK_RESET, reset->container) == NULL) {
         return;
     }
     ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
-    a->op = PS_OP_TASK_RESET;
-    memcpy(a->container, reset->container, sizeof(a->container));
-    psi_list_push_back(&p->asks, &a->link);
     PSI_IGNORE(PSI_BYTES_SET(m.container, reset->container)); /* fits: checked name */
     PSI_IGNORE(PSI_BYTES_SET(m.by, reset->by));               /* fits: both hold 95 bytes */
     m.bar = p->own_job ? reset->bar : 0;
-    a->id = psd_ask_id(p->conn);
     psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
 }
 
@@ -173,7 +165,7 @@ static void finish_if_done(struct psd_task *t, struct psd_reset *reset)
     }
 }
 
-void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, const char *container)
+static void part_done(struct psd_task *t, const struct psd_peer *peer, const char *container)
 {
     const struct psd_reset *reset = psd_reset_record(&t->resets, container);
     if (reset != NULL) {
@@ -198,7 +190,7 @@ void psd_reset_join(struct psd_task *t, struct psd_peer *peer)
     }
 }
 
-void psd_reset_refused(struct psd_task *t, const struct psd_peer *peer, const char *container, const struct psi_err *err)
+static void refused(struct psd_task *t, const struct psd_peer *peer, const char *container, const struct psi_err *err)
 {
     struct psd_reset *reset = psd_reset_record(&t->resets, container);
     psd_log(t, PSI_LOG_WARN, "reset_not_noted", PSI_KV("container", container), PSI_KV("peer", peer->conn->text),
@@ -206,6 +198,16 @@ void psd_reset_refused(struct psd_task *t, const struct psd_peer *peer, const ch
     if (reset != NULL) {
         ask_later(t, reset, err);
         tell_waiters(t, reset, err);
+    }
+}
+
+void psd_reset_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
+                        const struct psi_err *err)
+{
+    if (err == NULL) {
+        part_done(t, peer, ask->container);
+    } else if (r != NULL) {
+        refused(t, peer, ask->container, err);
     }
 }
 
@@ -246,18 +248,6 @@ void psd_resets_work(struct psd_task *t)
     }
 }
 
-static bool is_asked(const struct psd_peer *p, const char *container)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &p->asks) {
-        const struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
-        if (a->op == PS_OP_TASK_RESET && strcmp(a->container, container) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void note_taken_back(struct psd_task *t, struct psd_reset *made);
 
 /* What a disk has failed to note is tried again. */
@@ -280,7 +270,8 @@ void psd_resets_tick(struct psd_task *t)
         reset->again_ms = 0;
         for (uint32_t i = 0; i < t->peer_count; i++) {
             struct psd_peer *p = &t->peers[i];
-            if ((reset->outstanding[i] || reset->owed[i]) && p->listed && !p->conn->closing && !is_asked(p, reset->container)) {
+            if ((reset->outstanding[i] || reset->owed[i]) && p->listed && !p->conn->closing &&
+                psd_ask_find(p, PS_OP_TASK_RESET, reset->container, NULL) == NULL) {
                 send_reset(t, p, reset);
             }
         }
@@ -490,6 +481,7 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
     char container[PS_CONTAINER_BYTES_MAX + 1];
     struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = container, .reserved = owed == NULL ? made : NULL}};
     memcpy(container, made->container, sizeof(container));
+    bool own = psi_container_is_session(container); /* waits for nobody who is away (own.c) */
     psd_commit(t, &c);
     struct psd_reset *reset = find_pending(t, container);
     if (owed != NULL) {
@@ -507,8 +499,9 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        bool waits = !p->self && (p->listed || p->own_job);
-        change_task(t, p, reset, waits, reset->owed[i] || (!p->self && !waits));
+        bool lists = p->conn != NULL && p->conn->list != PSD_LIST_NONE;
+        bool waits = !p->self && (p->listed || (own ? lists : p->own_job));
+        change_task(t, p, reset, waits, !own && (reset->owed[i] || (!p->self && !waits)));
         if (p->listed || (waits && p->conn != NULL && p->conn->list != PSD_LIST_NONE)) {
             send_reset(t, p, reset);
         }
@@ -644,7 +637,7 @@ void psd_resets_turn(struct psd_task *t)
     while ((bar = psd_bars_next_open(t, bar)) != NULL) {
         if (psd_reset_record(&t->resets, bar->container) == NULL) {
             if (!begin_again(t, bar)) {
-                return; /* or at the end of a later event; nobody resets or makes anything before */
+                return; /* no bar or memory yet: a later event goes on. Nobody resets or makes anything before */
             }
             bar = NULL; /* from the first one again: what is open may be another one now */
         }
@@ -652,10 +645,32 @@ void psd_resets_turn(struct psd_task *t)
     t->saves->resumed = true;
 }
 
+void psd_reset_own(struct psd_task *t, const char *container)
+{
+    struct psi_err err;
+    struct psd_reset *made = check_record(t, container, &err) == PS_OK ? make(t, container, &err) : NULL;
+    if (made != NULL) {
+        PSI_IGNORE(snprintf(made->by, sizeof(made->by), "the end of its session")); /* fits */
+        carry_out(t, made);
+    }
+}
+
+void psd_resets_lost(struct psd_task *t, struct psd_peer *peer)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->resets.all) {
+        const struct psd_reset *reset = at_reset(it);
+        if (reset->outstanding[peer->index] && psi_container_is_session(reset->container)) {
+            part_done(t, peer, reset->container);
+        }
+    }
+}
+
 static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *container, uint64_t chief_number, struct psi_err *err)
 {
     ps_status st = psd_saves_are_read(t, err);
-    st = st == PS_OK ? check_present(t, err) : st;
+    bool own = psi_container_is_session(container);
+    st = st == PS_OK && !own ? check_present(t, err) : st;
     st = st == PS_OK ? psd_peers_begun(t, err) : st;
     st = st == PS_OK ? check_record(t, container, err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, err) : NULL;
@@ -663,8 +678,10 @@ static ps_status begin(struct psd_task *t, struct psd_wait *w, const char *conta
     if (made == NULL) {
         return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;
     }
-    psd_saves_reset(t, container);
-    made->bar = psd_saves_highest(t);
+    if (!own) { /* no checkpoint has anything of it */
+        psd_saves_reset(t, container);
+        made->bar = psd_saves_highest(t);
+    }
     made->chief_number = chief_number;
     PSI_IGNORE(psd_record_text(w->record, made->by, sizeof(made->by)));
     psd_wait_hang(w, need, &made->waiters);

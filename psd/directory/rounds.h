@@ -43,7 +43,7 @@ struct psd_group_member {
     bool lost;           /* its session holds no lease */
     bool resigned;       /* LEAVE that is a loss */
     bool leaving;        /* goes as soon as what it contributed is in the values */
-    bool left;           /* ... of its own: its data are over */
+    bool left;           /* it goes of its own will, because its data are over */
     bool vacant;         /* its place is kept for a successor, at the owners too, and nobody has it */
     bool unknown;        /* staleness: its session has not said its steps to this directory. They are not below `steps` */
     bool by_beat;        /* staleness: beats of its session have said its steps, and no STEP has come since */
@@ -101,7 +101,7 @@ struct psd_group {
     uint64_t step;    /* the global step, as its owner said it last: while COMMITTING it may be that of the round under way */
     uint64_t attempt; /* of PREPARING, COMMITTING */
     uint32_t workers; /* members until it opens */
-    uint32_t full;    /* ... where nobody has left before */
+    uint32_t full;    /* members until it opens if nobody has left before */
     uint32_t gone;    /* of these; they will not come */
     bool used;        /* somebody has joined, since it was to open */
     bool over;        /* one has finished, and no round has been closed, or has begun anew, since */
@@ -110,7 +110,7 @@ struct psd_group {
     struct psi_err failure; /* failing, FAILED: why */
     bool noted;             /* failing: psd_chief_note_failure() has been called */
     struct psi_list members;
-    struct psi_u64_map by_id;           /* of the same */
+    struct psi_u64_map by_id;           /* id -> struct psd_group_member */
     uint32_t member_count, owner_count; /* owner_count: peers */
     struct psd_group_owner *owners;     /* [owner_count], by peer */
     struct psi_list waiters;            /* struct psd_need of SYNC, JOIN, STEP, LEAVE */
@@ -188,8 +188,8 @@ void psd_group_check_invariants(const struct psd_group *g);
 /* ---- rounds_orders.c: owners ---- */
 /** Tell the owners what they are to do next; true: something was done here at once. */
 bool psd_group_tell(struct psd_task *t, struct psd_group *g);
-/** The owner of p has answered, err NULL: OK. more: its list goes on. */
-void psd_group_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+/** The owner at p has answered (err NULL: OK) or its connection is gone (r NULL). PS_FLAG_MORE: the answer's list goes on. */
+void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err);
 /** The list of p begins; an item of it with a group, an owner or a member; it is over and has been taken in. */
 void psd_groups_list_begin(struct psd_task *t, const struct psd_peer *p);

@@ -605,7 +605,7 @@ static void flip(struct psd_group *g, uint64_t now_ms)
     PSI_IGNORE(let_in(g, true, now_ms)); /* it has changed anyway */
 }
 
-/* Each owner has somebody in the place of m, but not all the same: a session was to take it. */
+/* Each owner has a member in the place of m, but not all of them one member: a session was to take the place. */
 static bool is_place_everywhere(const struct psd_group *g, const struct psd_group_member *m)
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {

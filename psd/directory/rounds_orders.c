@@ -356,7 +356,7 @@ static void add_name(struct psd_list *l, const struct psd_group *g, const char *
 {
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(m.name, name));              /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, name));              /* fits: checked names */
     psd_list_add(l, &ps_v1_NameItem_msg, &m);
 }
 
@@ -389,18 +389,12 @@ static bool send_set(struct psd_task *t, const struct psd_group *g, uint32_t i, 
 static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, struct order what)
 {
     struct psd_peer *p = &t->peers[i];
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
+    const struct psd_ask *a = psd_ask_level(t, p, what.op, g->container);
     struct psd_list l;
     if (a == NULL) {
         g->owners[i].asked = 0;
-        psd_conn_close(t, p->conn, false); /* it lists again and is asked again */
         return;
     }
-    a->op = what.op;
-    a->id = psd_ask_id(p->conn);
-    psi_list_init(&a->waiters);
-    memcpy(a->container, g->container, sizeof(a->container));
-    psi_list_push_back(&p->asks, &a->link);
     g->owners[i].ask_id = a->id;
     ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked name */
@@ -475,7 +469,7 @@ static void take_missing(struct psd_task *t, struct psd_group *g, uint32_t i, co
     }
 }
 
-void psd_group_answered(struct psd_task *t, const struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err)
 {
     struct psd_group *g = psd_group_find(t, a->container);

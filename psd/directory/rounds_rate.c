@@ -80,6 +80,7 @@ static ps_status set_rate(struct psd_task *t, const struct psd_conn *c, const st
     const struct psd_group_rate want = {.token = m->token, .rate = m->clear ? 0 : m->rate, .until_ms = t->now_ms + ASKED_MS};
     ps_status st = psd_item_only(r, &ps_v1_ContainerItem_msg, &item, "container", NULL, err);
     st = st == PS_OK ? psd_container_parse((const pb_bytes_array_t *)&item.container, container, err) : st;
+    st = st == PS_OK ? psd_session_refuse(container, "learning rates", err) : st;
     st = st == PS_OK ? psd_rate_check(want.rate, err) : st;
     struct psd_group *g = st == PS_OK ? psd_group_find(t, container) : NULL;
     if (st == PS_OK && g == NULL && psd_lists_missing(t, &missing)) {

@@ -3,7 +3,7 @@
  * SYNC: the chief makes the group of a container, changes it, or ends it (rounds.h).
  *
  * Happy path: names come in one frame or several -> they are marked where the directory has them -> the group is SETTING: each
- * owner is told its part -> all have answered: SYNC is answered. The same again changes nothing.
+ * owner is told its part -> all have answered: SYNC is answered. A SYNC that repeats it changes nothing.
  * Failure: another set, or other options, while a member lives: refused, both sides are named. An owner refuses: the group is
  * ended everywhere, and SYNC fails with what that owner said.
  */
@@ -31,6 +31,7 @@ static ps_status add_name(const struct psd_task *t, struct set *s, const ps_v1_N
 {
     char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
     ps_status st = psd_name_parse(item, container, name, err);
+    st = st == PS_OK ? psd_session_refuse(container, "rounds", err) : st;
     if (st != PS_OK) {
         return st;
     }

@@ -265,8 +265,8 @@ static void list_unknown(const char *missing, struct psd_list *l)
     a.phase = PHASE_IN_DOUBT;
     PSI_IGNORE(
         snprintf(text, sizeof(text), "the list of %s: rounds of other containers may be there", missing)); /* cut is fine */
-    PSI_IGNORE(PSI_BYTES_SET(a.text, text));                                                               /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(a.owners, missing));                                                          /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.text, text));                                                               /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a.owners, missing));                                                          /* cut is fine */
     psd_list_add(l, &ps_v1_RoundAnswer_msg, &a);
 }
 
@@ -290,6 +290,9 @@ void psd_rpc_rounds(struct psd_task *t, struct psd_conn *c, const struct psd_req
     psd_list_begin(&l, t, c, PS_OP_ROUNDS, PS_FLAG_REPLY, r->header.id);
     PSI_LIST_FOREACH(it, &t->groups) {
         const struct psd_group *g = PSI_CONTAINER_OF(it, struct psd_group, link);
+        if (!psd_rights_read_on(t, c, g->container)) {
+            continue;
+        }
         char text[PSD_NAMES_BYTES], owners[PSD_NAMES_BYTES] = "";
         struct psd_names names = PSD_NAMES_IN(owners);
         ps_v1_RoundAnswer a = ps_v1_RoundAnswer_init_zero;

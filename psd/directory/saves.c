@@ -23,7 +23,7 @@
 #include <string.h>
 
 enum { RETRY_MS = 1000, RETRY_LAST_MS = 200 };
-#define SAME_UNKNOWN UINT64_MAX /* no task has said of which checkpoint its part is the same */
+#define SAME_UNKNOWN UINT64_MAX /* no task has said which checkpoint equals its part */
 
 static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
 {
@@ -66,9 +66,11 @@ static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct p
     bool end = false;
     ps_v1_FileItem file;
     ps_v1_SaveItem what;
-    if (psd_saves_ask_new(t, p, PS_OP_TASK_MANIFEST, c->what.number) == NULL) {
+    struct psd_ask *a = psd_ask_level(t, p, PS_OP_TASK_MANIFEST, NULL);
+    if (a == NULL) {
         return;
     }
+    a->number = c->what.number;
     psd_list_begin(&l, t, p->conn, PS_OP_TASK_MANIFEST, 0, ++p->conn->next_id);
     ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
     psd_list_add(&l, &ps_v1_SaveItem_msg, &what);
@@ -586,7 +588,7 @@ static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t n
     }
 }
 
-void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+void psd_saves_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err)
 {
     struct psd_saves *s = t->saves;
@@ -740,7 +742,7 @@ ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
         psi_list_init(&s->deleting);
         psi_map_init(&s->parts, t->store.map_seed);
         psi_map_init(&s->bars, t->store.map_seed);
-        psd_resets_init(&s->resets, t->store.map_seed);
+        psd_resets_init(&s->resets, &t->store, t->store.map_seed);
         psi_manifest_init(&s->read);
         psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
         s->peers = psi_calloc(t->peer_count, sizeof(*s->peers));

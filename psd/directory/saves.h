@@ -57,6 +57,13 @@ struct psd_saves_bar {
     char container[PS_CONTAINER_BYTES_MAX + 1];
 };
 
+/* What a part of a container, and a bar, take of the memory budget, with their entry of a map and its key. They are counted, and
+ * never refused for the budget. */
+enum {
+    PSD_SAVES_PART_BYTES = (sizeof(struct psd_saves_part) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32,
+    PSD_SAVES_BAR_BYTES = (sizeof(struct psd_saves_bar) + 8 + 15) / 16 * 16 + PSI_MAP_ENTRY_BYTES + 32
+};
+
 struct psd_saves {
     /* volatile: */
     struct psd_resets resets; /* resets whose bar is on its way to our disk, and which have not begun */
@@ -68,8 +75,8 @@ struct psd_saves {
     struct psi_list known; /* struct psd_checkpoint */
     uint32_t known_count;
     uint64_t first, last;         /* numbers that were ever known; 0: none was */
-    uint64_t found;               /* the highest one on our disk when it was read: what is there without a manifest ... */
-    bool settled;                 /* ... has gone, or is known to be decided */
+    uint64_t found;               /* highest number on our disk when it was read */
+    bool settled;                 /* what was found without a manifest has gone, or is known to be decided */
     uint64_t highest;             /* of all tasks that have listed */
     struct psd_saves_peer *peers; /* by peer */
     bool names_checked;           /* psd_saves_check_names(): since the last list no owner has lost any */
@@ -118,7 +125,7 @@ ps_status psd_saves_list_item(struct psd_task *t, const struct psd_peer *p, cons
                               struct psi_err *err) PSI_MUST;
 void psd_saves_list_end(struct psd_task *t, struct psd_peer *p);
 /** p has answered, err NULL: OK; r NULL: its connection is gone. A frame with MORE: its list goes on. */
-void psd_saves_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+void psd_saves_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err);
 /** p is not connected any more. */
 void psd_saves_lost(struct psd_task *t, const struct psd_peer *p);
@@ -180,8 +187,6 @@ void psd_saves_force(struct psd_task *t);
 void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err *err);
 /** An attempt has failed. psd_saves_lost_text() says so if it was the last one of a task that ends. */
 void psd_saves_note_failed(struct psd_task *t);
-/** A request to p. Its answer comes to psd_saves_answered(). NULL: no memory, and the connection of p is closed. */
-struct psd_ask *psd_saves_ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number);
 /** Send TASK_CUT (hurries: its field), TASK_DROP or TASK_SAVED to p. NULL: no memory, and the connection of p is closed. */
 struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries);
 /** The first: all tasks of the job have done the present phase. The second: note that none has done it yet. */
@@ -198,7 +203,7 @@ void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, stru
 /** saves_state.c: the newest checkpoint, the one that is being made or loaded, the last attempt where it failed, when they are
  * made. False: there is no place for them, or the task is not the directory. */
 bool psd_saves_state(const struct psd_task *t, ps_v1_SavesState *out);
-/** The same for people, of what psd_saves_state() has put into s. */
+/** The state that psd_saves_state() has put into s, in words for people. */
 void psd_saves_text(const struct psd_task *t, const ps_v1_SavesState *s, char *buf, size_t n);
 /** What is deleted may be gone from our disk. */
 void psd_saves_delete_turn(struct psd_task *t);
@@ -260,6 +265,8 @@ ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err) P
  * PS_OK counts when psd_saves.names_checked is set. Otherwise it goes on when it is called again. */
 ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_saves_parts_free(struct psd_saves *s);
+/** What parts, bars and resets take of the budget, counted anew. s NULL: 0. */
+uint64_t psd_saves_bytes(const struct psd_saves *s);
 /** An item of a list that is a bar. */
 ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, struct psi_err *err) PSI_MUST;
 /** With the resets that have not begun. */

@@ -2,7 +2,7 @@
 /*
  * CHECKPOINT, CHECKPOINTS and CHECKPOINT_DELETE: a client asks for a checkpoint, for the list of them, or for the end of one.
  *
- * Happy path of CHECKPOINT: the request waits for the next attempt (saves_when.c), and is answered when that one is saved
+ * Happy path of CHECKPOINT: the request waits for the next attempt (saves_when.c), and is answered when that checkpoint is saved
  * (saves.c).
  * Happy path of CHECKPOINT_DELETE: the checkpoint's directory on our own disk goes first, and its manifest with it -> the other
  * tasks are told -> the request is answered. A kill in between leaves parts that no manifest of ours names. Such parts are no
@@ -19,7 +19,7 @@ enum { RETRY_MS = 1000 };
 
 /* ---- which are there ---- */
 
-/* Of the one that is loaded, in millionths, + 1; 0: it is not that one. */
+/* How much of checkpoint `number` is loaded, in millionths, + 1; 0: it is not being loaded. */
 static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
 {
     uint32_t loads = 0, done = 0, share = 0;
@@ -241,7 +241,7 @@ static bool something_lives(const struct psd_task *t)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         lives = lives || (t->peers[i].own_job && !t->peers[i].waits);
     }
-    return lives && psi_map_count(&t->names.names) > 0;
+    return lives && psi_map_count(&t->names.names) > t->names.session_names;
 }
 
 void psd_rpc_checkpoint(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

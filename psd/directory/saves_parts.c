@@ -18,10 +18,18 @@ enum { BARS_MAX = 1 << 16 };
 
 /* ---- parts ---- */
 
+uint64_t psd_saves_bytes(const struct psd_saves *s)
+{
+    return s == NULL ? 0
+                     : psi_map_count(&s->parts) * (uint64_t)PSD_SAVES_PART_BYTES +
+                           psi_map_count(&s->bars) * (uint64_t)PSD_SAVES_BAR_BYTES + psd_resets_bytes(&s->resets);
+}
+
 void psd_saves_parts_free(struct psd_saves *s)
 {
     uint64_t cursor = 0;
     void *value = NULL;
+    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->parts) * (uint64_t)PSD_SAVES_PART_BYTES);
     while (psi_map_next(&s->parts, &cursor, NULL, NULL, &value)) {
         psi_free(value);
     }
@@ -60,6 +68,7 @@ static struct psd_saves_part *get_part(struct psd_saves *s, const char *containe
             PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for a checkpoint")); /* NULL says it */
             return NULL;
         }
+        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVES_PART_BYTES);
         part->peer = peer;
         memcpy(part->container, container, strlen(container) + 1);
     }
@@ -171,7 +180,7 @@ ps_status psd_saves_check_parts(const struct psd_task *t, struct psi_err *err)
     while (st == PS_OK && !end) {
         ps_v1_FileItem file;
         st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
-        PSI_ASSERT(st == PS_OK); /* likewise */
+        PSI_ASSERT(st == PS_OK); /* it was checked */
         st = !end && file.kind == PS_FILE_VALUES ? check_file(t, c, &file, err) : PS_OK;
     }
     return st;
@@ -189,7 +198,7 @@ ps_status psd_saves_check_names(struct psd_task *t, struct psi_err *err)
         }
         const struct psd_name *n = value;
         const struct psd_peer *p = &t->peers[n->owner];
-        if (p->own_job && n->life != p->life && n->asked != p->life) {
+        if (p->own_job && !psi_container_is_session(n->container) && n->life != p->life && n->asked != p->life) {
             return psi_fail(err, PS_FAILED_PRECONDITION,
                             "no checkpoint: /job:%s/task:%u has lost variable '%s' of container '%s': restore it, or reset the "
                             "container",
@@ -218,6 +227,7 @@ ps_status psd_saves_take_bar(struct psd_saves *s, const ps_v1_ListItem *item, st
             psi_free(bar);
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of barred containers: no memory");
         }
+        psd_store_count(s->resets.store, PSD_MEMORY_CONTAINERS, PSD_SAVES_BAR_BYTES);
         memcpy(bar->container, container, sizeof(container));
     }
     if (st == PS_OK && item->saved.number > bar->number) {
@@ -230,6 +240,7 @@ void psd_saves_bars_free(struct psd_saves *s)
 {
     uint64_t cursor = 0;
     void *value = NULL;
+    psd_store_uncount(s->resets.store, PSD_MEMORY_CONTAINERS, psi_map_count(&s->bars) * (uint64_t)PSD_SAVES_BAR_BYTES);
     while (psi_map_next(&s->bars, &cursor, NULL, NULL, &value)) {
         psi_free(value);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far checkpoints are, for INFO: as fields for programs, and the same in words for people.
+ * How far checkpoints are, for INFO: as fields for programs, and in words for people.
  *
  * Happy path: what the directory keeps of the newest checkpoint, of the attempt and of the last failure becomes a message; the
- * text is made of that message, so both say the same. Failure: none. A text that does not fit is cut, and of the containers of a
+ * text is made of that message, so both agree. Failure: none. A text that does not fit is cut, and of the containers of a
  * checkpoint the first ones are listed.
  */
 #include "saves.h"

@@ -5,8 +5,6 @@
  */
 #include "saves.h"
 
-#include "common/mem.h"
-
 #include <stdio.h>
 
 void psd_saves_count_anew(struct psd_task *t)
@@ -41,28 +39,14 @@ void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err 
     PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
 }
 
-struct psd_ask *psd_saves_ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number)
-{
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
-    if (a == NULL) {
-        psd_conn_close(t, p->conn, false); /* the task lists again after it has connected, and everything is looked at again */
-        return NULL;
-    }
-    a->op = op;
-    a->number = number;
-    a->id = psd_ask_id(p->conn);
-    psi_list_init(&a->waiters);
-    psi_list_push_back(&p->asks, &a->link);
-    return a;
-}
-
 struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
 {
     ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
     item.number = number;
     item.hurries = hurries;
-    struct psd_ask *a = psd_saves_ask_new(t, p, op, number);
+    struct psd_ask *a = psd_ask_level(t, p, op, NULL);
     if (a != NULL) {
+        a->number = number;
         psd_ask_one(t, p->conn, op, &ps_v1_SaveItem_msg, &item);
     }
     return a;

@@ -6,7 +6,7 @@
  * loaded and verified -> TASK_PLACE to them, our own part last -> they have listed again, and serve. Failure: a part of the
  * checkpoint is not as it was written: it is bad until a task is lost (which may be started with the file put back) or somebody
  * names it, and the next older one is tried; without any the tasks do not begin (starts_choice.c). Only a task that lives cannot
- * read its part: first those who wait load it alone (psd_starts.spared). No memory, or a disk that is busy: the same again a
+ * read its part: first those who wait load it alone (psd_starts.spared). No memory, or a disk that is busy: another try a
  * second later. A task is lost before all have placed: the start ends, what is loaded elsewhere goes when
  * the next one begins, and it is decided anew when that task has listed. Where a directory is lost between two that place, the
  * next one sees a container placed here and loaded there: it goes back everywhere.
@@ -81,17 +81,11 @@ static bool all_done(const struct psd_task *t)
 
 static bool ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op)
 {
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
-    if (a == NULL) {
-        psd_conn_close(t, p->conn, false); /* it lists again, and all is looked at again */
-        return false;
+    struct psd_ask *a = psd_ask_level(t, p, op, NULL);
+    if (a != NULL) {
+        a->number = t->starts->start;
     }
-    a->op = op;
-    a->number = t->starts->start;
-    a->id = psd_ask_id(p->conn);
-    psi_list_init(&a->waiters);
-    psi_list_push_back(&p->asks, &a->link);
-    return true;
+    return a != NULL;
 }
 
 /* ---- it is placed ---- */
@@ -107,7 +101,7 @@ static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t numb
             item.start = in->start;
             item.number = bar->number;
             PSI_IGNORE(PSI_BYTES_SET(item.container, bar->container)); /* fits: checked names */
-            PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* likewise */
+            PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* fits: checked names */
             psd_list_add(l, &ps_v1_StartItem_msg, &item);
         }
     }
@@ -202,24 +196,34 @@ static bool is_cut(const struct psd_task *t, const char *container)
            (is_lacked(t, container) && (all || psd_starts_living(t, container) == NULL));
 }
 
+/* Of each container in `all` that is loaded: does it go back everywhere, and by which start is it placed. Looked up here, once
+ * for each container: each look goes through all tasks, and choose() asks for each task. */
+static void look_at_loaded(const struct psd_task *t, struct psd_start_list *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct psd_start_of *of = &all->of[i];
+        const struct psd_starts_held *there = psd_starts_living(t, of->container);
+        of->cut = is_cut(t, of->container);
+        of->start = of->cut || there == NULL ? t->starts->start : there->start;
+    }
+}
+
 /* What of `loaded` p places, into `out`. */
 static ps_status choose(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *loaded,
                         struct psd_start_list *out, struct psi_err *err)
 {
     const struct psd_starts *s = t->starts;
     for (size_t i = 0; i < loaded->count; i++) {
-        const char *container = loaded->of[i].container;
-        const struct psd_starts_held *there = psd_starts_living(t, container);
-        const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, container);
-        bool cut = is_cut(t, container);
+        const struct psd_start_of *of = &loaded->of[i];
+        const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, of->container);
         /* a container that is not cut is otherwise placed already, beside what was trained */
-        if (cut || (own != NULL && own->start == 0 && p->waits)) {
-            struct psd_start_of *placed = psd_start_list_get(t, out, container, err);
+        if (of->cut || (own != NULL && own->start == 0 && p->waits)) {
+            struct psd_start_of *placed = psd_start_list_get(t, out, of->container, err);
             if (placed == NULL) {
                 return PS_RESOURCE_EXHAUSTED;
             }
-            placed->start = cut || there == NULL ? s->start : there->start;
-            placed->trained = loaded->of[i].trained;
+            placed->start = of->start;
+            placed->trained = of->trained;
         }
     }
     return PS_OK;
@@ -266,7 +270,7 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
     bool cut = false, part = false;
     for (size_t i = 0; i < all->count; i++) {
         const char *container = all->of[i].container;
-        if (is_cut(t, container)) {
+        if (all->of[i].cut) {
             psd_names_add(&containers, "%s", container);
             cut = true;
         } else if (is_lacked(t, container)) { /* otherwise it is left alone */
@@ -382,15 +386,15 @@ static void place(struct psd_task *t)
     if (c != NULL) {
         psd_starts_mark_trained(c, &all);
     }
+    look_at_loaded(t, &all);
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
         st = s->peers[i].loads ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
     bool missed = false; /* it is to go back everywhere since (rounds, `recover`), and not all have loaded */
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {
-            missed =
-                missed || (t->peers[i].own_job && !s->peers[i].loads &&
-                           psd_starts_find_held(&s->peers[i], all.of[k].container) != NULL && is_cut(t, all.of[k].container));
+            missed = missed || (all.of[k].cut && t->peers[i].own_job && !s->peers[i].loads &&
+                                psd_starts_find_held(&s->peers[i], all.of[k].container) != NULL);
         }
     }
     if (missed && s->spared == s->number) {
@@ -523,6 +527,7 @@ static void load_answered(struct psd_task *t, const struct psd_peer *p, const st
         st = psi_list_next(&at, &n, &ps_v1_StartItem_msg, &item, &end, &why);
         if (st == PS_OK && !end) {
             st = psd_container_parse((const pb_bytes_array_t *)(const void *)&item.container, container, &why);
+            st = st == PS_OK ? psd_session_refuse(container, "checkpoints", &why) : st;
             st = st == PS_OK ? psd_start_list_put(t, of, container, item.waits, &why) : st;
         }
     }
@@ -533,7 +538,7 @@ static void load_answered(struct psd_task *t, const struct psd_peer *p, const st
     }
 }
 
-void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+void psd_starts_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                          const struct psi_err *err)
 {
     struct psd_starts *s = t->starts;
@@ -806,8 +811,7 @@ void psd_starts_fini(struct psd_task *t)
         return;
     }
     for (uint32_t i = 0; s->peers != NULL && i < t->peer_count; i++) {
-        psi_free(s->peers[i].held);
-        psi_map_fini(&s->peers[i].held_places);
+        psd_starts_held_fini(t, &s->peers[i]);
         psi_free(s->peers[i].offers);
         psd_start_list_fini(&s->peers[i].loaded);
     }

@@ -58,6 +58,10 @@ struct psd_starts_parts {
     size_t left;
 };
 
+/* What a container that a task holds takes of the memory budget: its place in `held`, and half of one for the room to which
+ * `held` doubles, and its entry of the map. It is counted, and never refused for the budget. */
+enum { PSD_STARTS_HELD_BYTES = 3 * sizeof(struct psd_starts_held) / 2 + PSI_MAP_ENTRY_BYTES + 32 };
+
 struct psd_starts_peer {
     /* volatile: */
     struct psd_starts_offer *offers;
@@ -86,8 +90,8 @@ struct psd_starts {
     bool looks_on;          /* the next psd_task_work() goes on with the names */
     bool unlisted;          /* there was no memory to note what was made since the look began */
     uint64_t names_cursor;
-    int refused_by;         /* `restore` as it was when those who wait were refused: with another one it is looked at again ... */
-    bool refused_all;       /* ... and where not the same tasks would load: by `recover` */
+    int refused_by;         /* `restore` when the waiting tasks were refused: another value makes the directory look again */
+    bool refused_all;       /* the waiting tasks were refused because other tasks would load, by `recover` */
     char why_refused[512];  /* psd_task.refused */
     bool noting, unnoted;   /* psd_starts_anew() as it is to be is on its way to our disk; is not there, as far as is known */
     uint64_t behind;        /* up to this number it was said that our disk is behind another task's */
@@ -118,7 +122,7 @@ void psd_starts_fini(struct psd_task *t);
 /** A list of p is over and taken in. */
 void psd_starts_list_end(struct psd_task *t, struct psd_peer *p);
 /** p has answered, err NULL: OK. A frame with MORE: its list goes on. */
-void psd_starts_answered(struct psd_task *t, struct psd_peer *p, const struct psd_ask *a, const struct psd_request *r,
+void psd_starts_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                          const struct psi_err *err);
 /** p is not connected any more. */
 void psd_starts_lost(struct psd_task *t, const struct psd_peer *p);
@@ -150,6 +154,10 @@ void psd_starts_turn(struct psd_task *t);
 void psd_starts_tick(struct psd_task *t);
 
 /* ---- starts_held.c ---- */
+/** What the containers that tasks hold take of the budget, counted anew. */
+uint64_t psd_starts_bytes(const struct psd_task *t);
+/** None is held by this task any more. */
+void psd_starts_held_fini(struct psd_task *t, struct psd_starts_peer *of);
 /** What this task itself holds. RESOURCE_EXHAUSTED also where something that others hold could not be noted. */
 /** A list of p begins; an item of it. */
 void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p);
@@ -229,7 +237,8 @@ uint64_t psd_starts_moved_most(const struct psd_task *t);
 /** That is so, or may be so, of this container and of the checkpoint with this number: some task says it, or the container lives
  * nowhere. */
 bool psd_starts_is_moved(const struct psd_task *t, const char *container, uint64_t number);
-/** What is loaded goes back everywhere, and lies elsewhere in the newest checkpoint, or is of another history than that one. */
+/** What is loaded goes back everywhere, and lies elsewhere in the newest checkpoint, or has another history than that checkpoint.
+ */
 bool psd_starts_moves(const struct psd_task *t);
 /** Nothing was saved since such a one was placed, and some task has lost what it had of it. */
 bool psd_starts_is_strayed(const struct psd_task *t);

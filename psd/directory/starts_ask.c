@@ -106,7 +106,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
         say_before(t, before, sizeof(before));
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "checkpoint %llu is not restored yet, and will not be when nobody waits for it; waits for: %s",
-                            number, before)); /* likewise */
+                            number, before)); /* answered by the caller */
     }
 }
 
@@ -204,6 +204,7 @@ static ps_status read_asked(const struct psd_task *t, const struct psd_request *
             break;
         }
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&named.container, container, err);
+        st = st == PS_OK ? psd_session_refuse(container, "checkpoints", err) : st;
         st = st == PS_OK ? psd_start_list_put(t, of, container, 0, err) : st;
         if (st == PS_OK && of->count > PS_RESTORE_CONTAINERS_MAX) {
             st =

@@ -150,8 +150,8 @@ static bool is_unknown(const struct psd_task *t, char *buf, size_t n)
     return false;
 }
 
-/* One that a task has whole, and that is newer than all that our own disk has, or has had in this life: it is a copy of some time
- * ago, or that one was deleted while the task was away. Its number; 0: there is none. */
+/* The number of a checkpoint that a task has whole, and that is newer than all that our own disk has, or has had in this life.
+ * Our disk is a copy of some time ago, or the checkpoint was deleted while the task was away. 0: there is none. */
 static uint64_t is_behind(const struct psd_task *t, char *buf, size_t n)
 {
     const struct psd_peer *self = &t->peers[t->self];

@@ -17,14 +17,35 @@ struct psd_starts_held *psd_starts_find_held(const struct psd_starts_peer *of, c
     return place == 0 ? NULL : &of->held[place - 1];
 }
 
-static void held_begin(const struct psd_task *t, struct psd_starts_peer *of)
+uint64_t psd_starts_bytes(const struct psd_task *t)
 {
+    uint64_t count = 0;
+    for (uint32_t i = 0; t->starts != NULL && i < t->peer_count; i++) {
+        count += t->starts->peers[i].held_count;
+    }
+    return count * PSD_STARTS_HELD_BYTES;
+}
+
+static void held_end(struct psd_task *t, struct psd_starts_peer *of)
+{
+    psd_store_uncount(&t->store, PSD_MEMORY_CONTAINERS, of->held_count * PSD_STARTS_HELD_BYTES);
     of->held_count = 0;
     psi_map_fini(&of->held_places);
+}
+
+void psd_starts_held_fini(struct psd_task *t, struct psd_starts_peer *of)
+{
+    held_end(t, of);
+    psi_free(of->held);
+}
+
+static void held_begin(struct psd_task *t, struct psd_starts_peer *of)
+{
+    held_end(t, of);
     psi_map_init(&of->held_places, t->store.map_seed);
 }
 
-static ps_status held_add(struct psd_starts_peer *of, const char *container, const struct psd_starts_held *as,
+static ps_status held_add(struct psd_task *t, struct psd_starts_peer *of, const char *container, const struct psd_starts_held *as,
                           struct psi_err *err)
 {
     struct psd_starts_held *h = psd_starts_find_held(of, container);
@@ -35,6 +56,7 @@ static ps_status held_add(struct psd_starts_peer *of, const char *container, con
         if (more == NULL || psi_map_put(&of->held_places, container, strlen(container), place, NULL, NULL) != PS_OK) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory");
         }
+        psd_store_count(&t->store, PSD_MEMORY_CONTAINERS, PSD_STARTS_HELD_BYTES);
         h = &of->held[of->held_count++];
         memcpy(h->container, container, strlen(container) + 1);
     }
@@ -76,7 +98,7 @@ ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, con
     /* an older psd says it of all that it has, and not of each container */
     struct psd_starts_held as = {
         .start = item->start, .next = item->next, .moved = item->moved == 0 ? of->moved : item->moved - 1};
-    return st == PS_OK ? held_add(of, container, &as, err) : st;
+    return st == PS_OK ? held_add(t, of, container, &as, err) : st;
 }
 
 ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
@@ -88,8 +110,8 @@ ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
     held_begin(t, of);
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
-        if (psd_container_count(c) > 0) {
-            st = held_add(of, c->name, &(struct psd_starts_held){.start = c->start, .next = c->next, .moved = c->moved}, err);
+        if (psd_container_count(c) > 0 && !c->of_session) {
+            st = held_add(t, of, c->name, &(struct psd_starts_held){.start = c->start, .next = c->next, .moved = c->moved}, err);
         }
     }
     return st;
@@ -101,8 +123,11 @@ static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct 
     const struct psd_peer *p = &t->peers[n->owner];
     struct psd_starts_peer *of = &t->starts->peers[n->owner];
     ps_status st = PS_OK;
+    if (psi_container_is_session(n->container)) {
+        return PS_OK;
+    }
     if (!p->self && n->life != 0 && n->life == p->life && psd_starts_find_held(of, n->container) == NULL) {
-        st = held_add(of, n->container, &(struct psd_starts_held){.moved = of->moved}, err);
+        st = held_add(t, of, n->container, &(struct psd_starts_held){.moved = of->moved}, err);
     }
     return st == PS_OK && n->by_rounds ? psd_start_list_put(t, &t->starts->by_rounds, n->container, 0, err) : st;
 }
@@ -144,7 +169,7 @@ void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *c
     struct psd_starts_peer *of = follows(t) && !p->self ? &t->starts->peers[p->index] : NULL;
     if (of != NULL && psd_starts_find_held(of, container) == NULL) {
         const struct psd_starts_held as = {.moved = of->moved};
-        t->starts->unlisted = held_add(of, container, &as, &err) != PS_OK || t->starts->unlisted;
+        t->starts->unlisted = held_add(t, of, container, &as, &err) != PS_OK || t->starts->unlisted;
     }
 }
 
@@ -167,18 +192,43 @@ const struct psd_starts_held *psd_starts_living(const struct psd_task *t, const 
     return NULL;
 }
 
-bool psd_starts_is_torn(const struct psd_task *t, const char *container)
+/* Some task has placed the container by this start. */
+static bool is_placed_by(const struct psd_task *t, const char *container, uint64_t start)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_starts_held *mine = psd_starts_find_held(&t->starts->peers[i], container);
-        for (uint32_t k = 0; mine != NULL && mine->next != 0 && k < t->peer_count; k++) {
-            const struct psd_starts_held *other = psd_starts_find_held(&t->starts->peers[k], container);
-            if (other != NULL && other->start == mine->next) {
+        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        if (h != NULL && h->start == start) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool psd_starts_is_torn(const struct psd_task *t, const char *container)
+{
+    uint64_t looked_for = 0; /* as a rule all tasks have loaded for the same start */
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        if (h != NULL && h->next != looked_for && h->next != 0) {
+            looked_for = h->next;
+            if (is_placed_by(t, container, looked_for)) {
                 return true;
             }
         }
     }
     return false;
+}
+
+/* No task before this one has loaded for the container, so that the container was not looked at for an earlier task. */
+static bool is_first_to_load(const struct psd_task *t, uint32_t peer, const char *container)
+{
+    for (uint32_t i = 0; i < peer; i++) {
+        const struct psd_starts_held *h = psd_starts_find_held(&t->starts->peers[i], container);
+        if (h != NULL && h->next != 0) {
+            return false;
+        }
+    }
+    return true;
 }
 
 bool psd_starts_recovers_cut(const struct psd_task *t, const char *container)
@@ -204,7 +254,8 @@ bool psd_starts_any_torn(const struct psd_task *t)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_starts_peer *of = &t->starts->peers[i];
         for (size_t k = 0; k < of->held_count; k++) {
-            if (of->held[k].next != 0 && psd_starts_is_torn(t, of->held[k].container)) {
+            const char *container = of->held[k].container;
+            if (of->held[k].next != 0 && is_first_to_load(t, i, container) && psd_starts_is_torn(t, container)) {
                 return true;
             }
         }

@@ -2,8 +2,8 @@
 /*
  * What was dealt anew over all tasks, or is of an older checkpoint than the newest, and is not saved so yet: no task's part of
  * the newest one is what it has. Each task says up to which number that is so (psd_store.moved); one that does not, beside others
- * that do, has lost what it had of it. Each task says the same of each container: a container that a restore of others left alone
- * is still of the newest checkpoint's history, and is not to go back with them.
+ * that do, has lost what it had of it. Each task says such a number of each container: a container that a restore of others left
+ * alone is still of the newest checkpoint's history, and is not to go back with them.
  */
 #include "saves.h"
 #include "starts.h"

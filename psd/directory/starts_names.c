@@ -31,7 +31,7 @@ static ps_status name(struct psd_task *t, const struct psd_variable *v, struct p
     const char *container = v->container->name;
     struct psd_create item = {.definition = psd_variable_definition(v)};
     memcpy(item.container, container, strlen(container) + 1);
-    memcpy(item.name, v->name, sizeof(item.name));
+    memcpy(item.name, v->name, strlen(v->name) + 1); /* v->name ends with its NUL; behind it may be no memory of ours */
     ps_status st = psd_name_record(t, &item, self, err);
     if (st == PS_OK) {
         psd_name_confirm(psd_directory_find(&t->names, container, v->name), self->life);
@@ -65,7 +65,7 @@ bool psd_starts_name_rest(struct psd_task *t)
     while (!t->starts->unnamed && psi_map_next(&t->store.containers, &outer, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         uint64_t inner = 0;
-        while (!t->starts->unnamed && psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
+        while (!c->of_session && !t->starts->unnamed && psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
             const struct psd_variable *v = value;
             struct psi_err err;
             t->starts->unnamed = psd_directory_find(&t->names, c->name, v->name) == NULL && name(t, v, &err) != PS_OK;

@@ -31,7 +31,7 @@ bool psd_starts_parts_next(struct psd_starts_parts *parts, struct psd_starts_par
     bool end = false;
     while (!end) {
         ps_status st = psi_list_next(&parts->at, &parts->left, &ps_v1_FileItem_msg, &file, &end, NULL);
-        PSI_ASSERT(st == PS_OK); /* likewise */
+        PSI_ASSERT(st == PS_OK); /* it was checked */
         if (!end && file.kind == PS_FILE_STATE && PSI_BYTES_TEXT(file.job, out->job, sizeof(out->job)) == PS_OK) {
             out->number = parts->of->what.number;
             out->task = file.task;
@@ -66,7 +66,7 @@ void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writ
 {
     struct psd_starts_offer *more =
         of->offer_count < PSD_OTHERS_MAX ? psi_grow(of->offers, of->offer_count, &of->offer_capacity, sizeof(*more)) : NULL;
-    if (more != NULL) { /* or it is as if it did not lie there */
+    if (more != NULL) { /* without memory the offer counts as absent */
         of->offers = more;
         more[of->offer_count++] = (struct psd_starts_offer){.number = number, .writer = writer};
     }
@@ -152,7 +152,8 @@ bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint
         const struct psd_peer *writer = writer_of(t, &part);
         const struct psd_peer *loader = psd_starts_loader(t, &part);
         const struct psd_starts_peer *of = writer == NULL ? NULL : &t->starts->peers[writer->index];
-        bool moves = loader != NULL && (loader != writer || (of != NULL && of->elsewhere == c->what.number)); /* or back again */
+        /* A part that another task has placed goes back to its writer. */
+        bool moves = loader != NULL && (loader != writer || (of != NULL && of->elsewhere == c->what.number));
         if (of == NULL || (of->loads && moves)) {
             return true;
         }

@@ -8,12 +8,14 @@
  * directory discards what it had not read and counts the task as not connected; the task dials anew with back-off. A task lists
  * on every new connection, and never talks to a directory life that it has left.
  */
+#include "orders.h"
 #include "rounds.h"
 #include "saves.h"
 #include "starts.h"
 
 #include "common/form.h"
 #include "common/mem.h"
+#include "common/name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -126,6 +128,12 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         refuse(t, c, r, &err);
         return;
     }
+    if (psd_rights_member(t, c, p, &err) != PS_OK) {
+        err.reason = PS_REASON_IDENTITY;
+        psd_audit_refused(t, c, err.text);
+        refuse(t, c, r, &err);
+        return;
+    }
     if (t->draining) {
         PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name)); /* sent below */
         refuse(t, c, r, &err);
@@ -160,6 +168,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         t->peers[t->self].restarts = 1; /* an earlier life of ours took it; there may have been more */
     }
     p->life = hello->life;
+    p->features = hello->features;
     p->pid = hello->pid;
     memcpy(p->host, host, sizeof(p->host));
     c->role = PSD_ROLE_TASK;
@@ -193,6 +202,8 @@ static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out
     memcpy(m.container.bytes, item->container.bytes, item->container.size);
     m.name.size = item->name.size;
     memcpy(m.name.bytes, item->name.bytes, item->name.size);
+    m.key.size = item->key.size;
+    memcpy(m.key.bytes, item->key.bytes, item->key.size);
     m.dtype = item->dtype;
     m.atomic = item->atomic;
     m.dims_count = item->dims_count;
@@ -228,6 +239,9 @@ static ps_status take_name(struct psd_task *t, struct psd_peer *p, bool returned
     if (st == PS_OK) {
         n = psd_directory_find(&t->names, named.container, named.name);
         psd_name_confirm(n, p->life);
+        if (psi_container_is_session(n->container)) {
+            return PS_OK;
+        }
         psd_starts_made(t, p, n->container);
         const struct psd_group *g = psd_group_find(t, named.container);
         bool knows = g == NULL || g->phase == PSD_GROUP_RECOVERING; /* otherwise it may be yet to hear what its chief wants */
@@ -354,104 +368,11 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         psd_groups_list_end(t, p);
         psd_saves_list_end(t, p);
         psd_starts_list_end(t, p);
+        psd_own_list_end(t, p);
         psd_log(t, PSI_LOG_INFO, "task_connected", PSI_KV("peer", c->text));
         psd_job_tell(t, p);
         psd_presence_look(t, p->job, p->task);
     }
-}
-
-static bool is_save(uint8_t op)
-{
-    return op == PS_OP_TASK_CUT || op == PS_OP_TASK_MANIFEST || op == PS_OP_TASK_DROP || op == PS_OP_TASK_SAVED;
-}
-
-static bool is_start(uint8_t op)
-{
-    return op == PS_OP_TASK_LOAD || op == PS_OP_TASK_PLACE;
-}
-
-/* r: the answer; NULL: the connection is gone. */
-static void ask_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r, bool created,
-                         const struct psi_err *err)
-{
-    psi_list_remove(&a->link);
-    if (a->op == PS_OP_TASK_CREATE) {
-        psd_create_answered(t, p, a, created, err);
-    } else if (a->op == PS_OP_TASK_DELETE) {
-        psd_delete_answered(t, p, a, err);
-    } else if (a->op == PS_OP_TASK_DONE) {
-        if (err == NULL) {
-            psd_job_told(p);
-        }
-    } else if (is_save(a->op)) {
-        psd_saves_answered(t, p, a, r, err);
-    } else if (is_start(a->op)) {
-        psd_starts_answered(t, p, a, r, err);
-    } else if (a->op != PS_OP_TASK_RESET) {
-        psd_group_answered(t, p, a, r, err);
-    } else if (err == NULL) {
-        psd_reset_answered(t, p, a->container);
-    } else if (r != NULL) {
-        psd_reset_refused(t, p, a->container, err);
-    }
-    psi_free(a);
-}
-
-/* Its answer comes when the work is done, or a disk has noted it. */
-static bool takes_time(uint8_t op)
-{
-    switch (op) {
-    case PS_OP_PREPARE:
-    case PS_OP_COMMIT:
-    case PS_OP_TASK_CUT:
-    case PS_OP_TASK_MANIFEST:
-    case PS_OP_TASK_RESET:
-    case PS_OP_TASK_DELETE:
-    case PS_OP_TASK_LOAD:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* The one that an answer is to: the oldest, but for those that take time. */
-static struct psd_ask *ask_of(const struct psd_peer *p, const struct ps_frame_header *h)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &p->asks) {
-        struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
-        if ((a->id == h->id && a->op == h->op) || !takes_time(a->op)) {
-            return a;
-        }
-    }
-    return NULL;
-}
-
-void psd_rpc_task_answer(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    struct psd_peer *p = c->peer;
-    struct psd_ask *a = ask_of(p, &r->header);
-    if (a == NULL || a->id != r->header.id || a->op != r->header.op) {
-        psd_log(t, PSI_LOG_ERROR, "task_answer_rejected", PSI_KV("peer", c->text), PSI_KV("op", r->header.op),
-                PSI_KV("id", r->header.id));
-        psd_conn_fault(t, c, PS_FAILED_PRECONDITION, PS_REASON_GAP, "an answer to nothing, or out of order");
-        return;
-    }
-    struct psi_err err;
-    ps_status st = psd_reply_error(r, &err);
-    bool created =
-        st == PS_OK && r->header.meta_bytes > sizeof(struct ps_reply_meta) && r->meta[sizeof(struct ps_reply_meta)] == 1;
-    if ((r->header.flags & PS_FLAG_MORE) != 0) { /* its list goes on */
-        if (is_save(a->op)) {
-            psd_saves_answered(t, p, a, r, st == PS_OK ? NULL : &err);
-        } else if (is_start(a->op)) {
-            psd_starts_answered(t, p, a, r, st == PS_OK ? NULL : &err);
-        } else {
-            psd_group_answered(t, p, a, r, st == PS_OK ? NULL : &err);
-        }
-        return;
-    }
-    ask_answered(t, p, a, r, created, st == PS_OK ? NULL : &err);
 }
 
 static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
@@ -462,16 +383,8 @@ static void lost_at_directory(struct psd_task *t, struct psd_peer *p)
     psd_groups_owner_lost(t, p);
     psd_saves_lost(t, p);
     psd_starts_lost(t, p);
-    struct psi_list *link = NULL;
-    while ((link = psi_list_first(&p->asks)) != NULL) {
-        struct psd_ask *a = PSI_CONTAINER_OF(link, struct psd_ask, link);
-        struct psi_err err;
-        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-        PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s dropped out before it answered",
-                               psd_peer_text(t, p, who, sizeof(who)))); /* below */
-        err.applied = a->op == PS_OP_TASK_DELETE ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED;
-        ask_answered(t, p, a, NULL, false, &err); /* a reset stays pending */
-    }
+    psd_orders_lost(t, p);
+    psd_resets_lost(t, p);
     char name[PSI_TASK_NAME_MAX];
     psd_log(t, PSI_LOG_WARN, "task_lost", PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)));
 }
@@ -495,7 +408,7 @@ static void say_hello(struct psd_task *t, struct psd_conn *c)
     hello.directory_life = t->directory_life;
     PSI_IGNORE(PSI_BYTES_SET(hello.host, t->config.host)); /* cut is fine */
     PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, d->job)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(hello.job, t->config.job));   /* fits: checked names */
     psd_ask_meta(t, c, PS_OP_HELLO, &ps_v1_Hello_msg, &hello);
 }
 
@@ -513,6 +426,10 @@ static void list_variable(struct psd_list *l, const struct psd_variable *v)
     item.queue = v->queue != NULL;
     item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
     item.by_rounds = v->container->by_rounds;
+    if (v->container->of_session) {
+        item.key.size = PSI_KEY_BYTES;
+        memcpy(item.key.bytes, v->container->key, PSI_KEY_BYTES);
+    }
     psd_list_add(l, &ps_v1_ListItem_msg, &item);
 }
 
@@ -579,7 +496,7 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
     }
     if (st != PS_OK) {
         struct psi_err said;
-        bool by_it = psd_reply_error(r, &said) != PS_OK; /* and not by us: it will say so again at every attempt */
+        bool by_it = psd_reply_error(r, &said) != PS_OK; /* false: this task refuses, and will do so at every attempt */
         if (by_it && said.reason == PS_REASON_DISPLACED && t->twin == PSD_TWIN_NONE) {
             twin_move(t, PSD_TWIN_DISPLACED);
         }
@@ -593,7 +510,7 @@ void psd_rpc_hello_answer(struct psd_task *t, struct psd_conn *c, const struct p
         return;
     }
     if (t->twin != PSD_TWIN_NONE && t->directory_life != a.life) {
-        if (t->twin != PSD_TWIN_FIRST || t->let_past_life != a.life) { /* that one, which has what we lack, dials more often */
+        if (t->twin != PSD_TWIN_FIRST || t->let_past_life != a.life) { /* the other one dials more often */
             t->let_past_life = a.life;
             twin_move(t, PSD_TWIN_FIRST);
             psd_conn_close(t, c, false);
@@ -727,7 +644,7 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
 static void emptied(struct psd_task *t, const char *container, uint64_t id, uint64_t asked_bar)
 {
     struct psi_err err;
-    bool notes = psd_save_is_able(t);
+    bool notes = psd_save_is_able(t) && !psi_container_is_session(container);
     uint64_t bar = !notes ? 0 : t->save->highest > asked_bar ? t->save->highest : asked_bar;
     notes = bar != 0 && bar < UINT64_MAX / 2;
     ps_status st = notes ? psd_bars_set(t, container, bar, false, &err) : PS_OK;
@@ -843,12 +760,13 @@ void psd_task_link_tick(struct psd_task *t)
     }
     psd_groups_tick(t);
     psd_resets_tick(t);
+    psd_own_tick(t);
     if (t->is_directory || t->draining) {
         return;
     }
     const struct psd_peer *d = &t->peers[t->directory];
     if (d->conn == NULL && !t->dialling && t->now_ms >= t->dial_at_ms && psd_save_is_listed(t)) {
-        t->dialling = psd_effect(t, PSD_EFFECT_DIAL, psi_cluster_task_address(&t->cluster, d->job, d->task));
+        t->dialling = psd_effect_dial(t, PSD_DIAL_DIRECTORY, d);
     }
     if (!t->peers[t->self].own_job && !t->fenced && t->store.variable_count > 0 &&
         t->now_ms - t->directory_heard_ms >= t->config.lease_ms) { /* it can no longer know what it owns */

@@ -4,9 +4,9 @@
  *
  * Happy path: BEGIN: mkdir of the checkpoint, NAME.tmp -> WRITE: pwrite -> PUBLISH: fsync of the file, rename to NAME, fsync of
  * its directory and of the one above, where the checkpoint may be new -> READ, LIST -> REMOVE: rename of the checkpoint to
- * NUMBER.tmp, fsync, and only then its files go, so that there is never a checkpoint with half of its files. Failure modes:
- * whatever a call says ends the operation, and the file stays failed (psd/disk.h). An fsync is not repeated: the system drops
- * what it could not write and calls the next fsync good. What is left over ends in .tmp and goes at the next open.
+ * NUMBER.tmp, fsync, and only then its files go, so that no checkpoint ever has half of its files.
+ * Failure modes: any failed call ends the operation, and the file stays failed (psd/disk.h). An fsync is not repeated: the
+ * system drops what it could not write and lets the next fsync succeed. Leftovers end in .tmp and are removed at the next open.
  */
 #include "files.h"
 
@@ -22,20 +22,18 @@
 enum {
     NUMBER_DIGITS = 20,
     INDEX_DIGITS = 5,
-    FOUND_NAME_BYTES = 64,      /* longer names are not ours */
-    FOUND_BYTES_MAX = 64 << 20, /* of one directory */
+    FOUND_NAME_BYTES = 64, /* a longer name is not ours */
+    FOUND_BYTES_MAX = 64 << 20,
     LISTED_BYTES_MAX = 256 << 20,
-    SUMMED_BYTES = 4 * PSD_DISK_SUM_BYTES /* read at a time: they are in cache then */
+    SUMMED_BYTES = 4 * PSD_DISK_SUM_BYTES /* read at a time, to be still in cache when summed */
 };
 static const char TMP[] = ".tmp";
 static const char MODEL[] = "model-";
 static const char MODEL_END[] = ".safetensors";
 
-/* ---- names ---- */
-
 static const char *format_dir(uint64_t number, const char *end, char *buf)
 {
-    (void)snprintf(buf, PSD_DISK_NAME_BYTES_MAX, "%020llu%s", (unsigned long long)number, end); /* fits, as below */
+    (void)snprintf(buf, PSD_DISK_NAME_BYTES_MAX, "%020llu%s", (unsigned long long)number, end); /* fits */
     return buf;
 }
 
@@ -64,7 +62,7 @@ const char *psd_files_path(const struct psd_disk_file *file, char *buf)
     return buf;
 }
 
-/* Exactly so many digits at p; they are a number of 64 bits. */
+/* Read exactly so many digits at p, a number of 64 bits. */
 static bool read_digits(const char *p, size_t digits, uint64_t *out)
 {
     uint64_t v = 0;
@@ -78,16 +76,16 @@ static bool read_digits(const char *p, size_t digits, uint64_t *out)
     return true;
 }
 
-/* "00000000000000000012" and what follows; 0: it is no checkpoint's name. */
+/* The number in "00000000000000000012" with `end` behind it. 0: no checkpoint's name. */
 static uint64_t dir_number(const char *name, const char *end)
 {
     uint64_t number = 0;
     bool good = strlen(name) == NUMBER_DIGITS + strlen(end) && read_digits(name, NUMBER_DIGITS, &number) &&
                 strcmp(name + NUMBER_DIGITS, end) == 0;
-    return good && number < UINT64_MAX / 2 ? number : 0; /* what follows has a number, too */
+    return good && number < UINT64_MAX / 2 ? number : 0; /* so that the next number exists too */
 }
 
-/* The file of checkpoint `number` with that name, and what follows. */
+/* The file of checkpoint `number` with this name, which ends in `end`. False: none. */
 static bool read_leaf(const char *name, uint64_t number, const char *end, struct psd_disk_file *out)
 {
     char same[PSD_DISK_NAME_BYTES_MAX];
@@ -123,15 +121,13 @@ static int compare_entries(const void *a, const void *b)
     return compare_files(&((const struct psd_disk_entry *)a)->file, &((const struct psd_disk_entry *)b)->file);
 }
 
-/* ---- what lies in a directory ---- */
-
 struct found {
     char name[FOUND_NAME_BYTES];
     bool is_dir, is_file;
     uint64_t bytes;
 };
 struct finding {
-    struct psi_buf buf; /* struct found */
+    struct psi_buf buf;
     bool full;
 };
 
@@ -146,7 +142,7 @@ static void on_found(void *arg, const struct psd_fs_entry *entry)
     }
 }
 
-/* All of it, into f, which the caller ends with psi_buf_fini(). */
+/* Find all entries of a directory. f holds them until the caller's psi_buf_fini(). */
 static ps_status find_all(struct psd_files *files, int dir, const char *name, struct finding *f, const struct found **out,
                           size_t *out_count, struct psi_err *err)
 {
@@ -168,9 +164,8 @@ static ps_status not_ours(const char *where, const char *name, struct psi_err *e
                     where, where[0] != '\0' ? "/" : "", name);
 }
 
-/* A checkpoint under its name of one that goes, with the files that are in it; nothing happens where there is none. That it has
- * this name must be on disk first. What psd has not made stays, a directory in it or a name that is too long, and NUMBER.tmp with
- * it. */
+/* Remove a checkpoint renamed to `name` (NUMBER.tmp) with its files. The rename must be on disk first. What psd has not made (a
+ * directory in it, a name that is too long) stays, and NUMBER.tmp with it. No such checkpoint is fine. */
 static ps_status erase(struct psd_files *f, const char *name, struct psi_err *err)
 {
     const struct psd_fs *fs = &f->fs;
@@ -194,9 +189,7 @@ static ps_status erase(struct psd_files *f, const char *name, struct psi_err *er
     return rc == 0 || rc == -ENOTEMPTY || rc == -EEXIST ? st : psi_fail_errno(err, -rc, "remove", name);
 }
 
-/* ---- open ---- */
-
-/* What is not whole in a checkpoint, or in the directory itself (number 0). */
+/* Remove what is not whole in a checkpoint, or in the task's directory itself (number 0). */
 static ps_status clean_dir(struct psd_files *f, int dir, uint64_t number, const char *name, bool *out_empty, struct psi_err *err)
 {
     struct finding finding;
@@ -218,8 +211,8 @@ static ps_status clean_dir(struct psd_files *f, int dir, uint64_t number, const 
     return st;
 }
 
-/* A process that was killed between a rename and its fsync has left names that a power cut takes back: nobody may see them, and
- * build on them, before they are on disk. The bytes behind them are. */
+/* A process that was killed between a rename and its fsync has left names that a power cut takes back. They must be on disk
+ * before anybody builds on them. The bytes behind them are. */
 static ps_status keep_names(struct psd_files *f, int dir, const char *name, struct psi_err *err)
 {
     int rc = f->fs.sync(f->fs.ctx, dir);
@@ -274,8 +267,6 @@ ps_status psd_files_open(struct psd_files *f, const struct psd_fs *fs, struct ps
     return clean(f, err);
 }
 
-/* ---- files that are begun ---- */
-
 static void let_go(struct psd_files *f, struct psd_begun *b)
 {
     if (b->fd >= 0) {
@@ -294,7 +285,7 @@ void psd_files_close(struct psd_files *f)
     psi_buf_fini(&f->listed);
 }
 
-/* The entry of a file; a free one for one all zeros; NULL: there is none. */
+/* The entry of a begun file; of a file of all zeros: a free entry. NULL: none. */
 static struct psd_begun *begun_of(struct psd_files *f, const struct psd_disk_file *file)
 {
     for (size_t i = 0; i < PSD_DISK_BEGUN_MAX; i++) {
@@ -305,7 +296,7 @@ static struct psd_begun *begun_of(struct psd_files *f, const struct psd_disk_fil
     return NULL;
 }
 
-/* The directory that the file is in. */
+/* The directory that the file lies in. */
 static int dir_of(struct psd_files *f, const struct psd_disk_file *file)
 {
     char name[PSD_DISK_NAME_BYTES_MAX];
@@ -394,7 +385,6 @@ static ps_status publish(struct psd_files *f, struct psd_begun *b, const char *p
     return rc == 0 ? st : psi_fail_errno(err, -rc, "fsync of its directory", path);
 }
 
-/* BEGIN, WRITE, PUBLISH. */
 static ps_status make(struct psd_files *f, const struct psd_disk_op *op, const char *path, struct psi_err *err)
 {
     struct psd_begun *b = begun_of(f, &op->file);
@@ -424,9 +414,7 @@ static ps_status make(struct psd_files *f, const struct psd_disk_op *op, const c
     return own.code;
 }
 
-/* ---- READ, REMOVE, LIST ---- */
-
-/* Blocks that are whole, when the first `at` bytes are there and `summed` of them are done; returns how many are done then. */
+/* Make the CRCs of whole blocks: `at` bytes are read, `summed` of them have CRCs. Returns how many have now. */
 static size_t sum(const struct psd_disk_op *op, size_t summed, size_t at)
 {
     while (summed < at && (at - summed >= PSD_DISK_SUM_BYTES || at == op->bytes)) {
@@ -482,7 +470,7 @@ static ps_status remove_checkpoint(struct psd_files *f, uint64_t number, struct 
             let_go(f, &f->begun[i]);
         }
     }
-    ps_status st = erase(f, going, err); /* left by one that failed */
+    ps_status st = erase(f, going, err); /* left by a REMOVE that failed */
     int rc = st == PS_OK ? fs->rename(fs->ctx, PSD_FS_TOP, name, going) : 0;
     if (st != PS_OK || rc == -ENOENT) {
         return st;
@@ -490,7 +478,7 @@ static ps_status remove_checkpoint(struct psd_files *f, uint64_t number, struct 
     return rc == 0 ? erase(f, going, err) : psi_fail_errno(err, -rc, "remove", name);
 }
 
-/* What lies in it: `writer`'s directory (number 0), or a checkpoint in that. */
+/* Add to f->listed the files of one directory: with number 0 `writer`'s own, otherwise that of its checkpoint `number`. */
 static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_t number, const char *name, struct psi_err *err)
 {
     struct finding finding;
@@ -501,11 +489,11 @@ static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_
         struct psd_disk_entry entry = {.bytes = in[i].bytes};
         uint64_t inner = number == 0 ? dir_number(in[i].name, "") : 0;
         bool ours = read_leaf(in[i].name, number, "", &entry.file);
-        if (ours && (in[i].is_file || entry.file.kind == PSD_DISK_BARS)) { /* `bars` that are no file cannot be read: not none */
+        if (ours && (in[i].is_file || entry.file.kind == PSD_DISK_BARS)) { /* unreadable `bars`, not absent ones */
             entry.file.writer = writer;
             bool wanted = writer == 0 || entry.file.kind != PSD_DISK_MODEL;
             st = wanted ? psi_buf_append(&f->listed, &entry, sizeof(entry), err) : PS_OK;
-        } else if (in[i].is_dir && inner != 0) { /* noted, and looked into below: no recursion */
+        } else if (in[i].is_dir && inner != 0) { /* noted here, and opened by list_below() */
             entry = (struct psd_disk_entry){.file = {.number = inner, .writer = writer}};
             st = psi_buf_append(&f->listed, &entry, sizeof(entry), err);
         }
@@ -514,7 +502,7 @@ static ps_status list_dir(struct psd_files *f, int dir, uint32_t writer, uint64_
     return st;
 }
 
-/* All that is in a task's directory, `top`. */
+/* Add all that lies below `top`, the directory of a task. */
 static ps_status list_below(struct psd_files *f, int top, uint32_t writer, struct psi_err *err)
 {
     size_t first = f->listed.len / sizeof(struct psd_disk_entry);
@@ -529,7 +517,7 @@ static ps_status list_below(struct psd_files *f, int top, uint32_t writer, struc
         }
         int dir = f->fs.open_dir(f->fs.ctx, top, format_dir(entry.file.number, "", name));
         st = dir < 0 ? psi_fail_errno(err, -dir, "open", name) : list_dir(f, dir, writer, entry.file.number, name, err);
-        st = writer == 0 ? st : PS_OK; /* what cannot be read is not there */
+        st = writer == 0 ? st : PS_OK; /* of another task, what cannot be read counts as absent */
         if (dir >= 0) {
             f->fs.close(f->fs.ctx, dir);
         }
@@ -543,18 +531,18 @@ static void on_task(void *arg, uint32_t task)
     there[task] = true;
 }
 
-/* All that is there into f->listed, in order. */
+/* Put all that is there into f->listed, in order. */
 static ps_status list_all(struct psd_files *f, struct psi_err *err)
 {
     bool there[PS_TASKS_MAX] = {false};
     psi_buf_clear(&f->listed);
     ps_status st = list_below(f, PSD_FS_TOP, 0, err);
-    PSI_IGNORE(f->fs.each_task(f->fs.ctx, on_task, there)); /* those that were found are read */
+    PSI_IGNORE(f->fs.each_task(f->fs.ctx, on_task, there)); /* a failure is fine: the tasks found so far are read */
     for (uint32_t i = 0; st == PS_OK && i < PS_TASKS_MAX; i++) {
         int top = there[i] ? f->fs.open_task(f->fs.ctx, i) : -ENOENT;
         size_t before = f->listed.len;
         bool listed = top >= 0 && list_below(f, top, i + 1, NULL) == PS_OK;
-        if (!listed && top != -ENOENT) { /* nothing of it but `bars`: who reads these is told why */
+        if (!listed && top != -ENOENT) { /* such a task is listed with `bars` only: reading them gives the reason */
             struct psd_disk_entry bars = {.file = {.kind = PSD_DISK_BARS, .writer = i + 1}};
             f->listed.len = before;
             st = psi_buf_append(&f->listed, &bars, sizeof(bars), err);
@@ -588,7 +576,7 @@ static ps_status list(struct psd_files *f, const struct psd_disk_op *op, size_t 
         }
     }
     if (filled < room) {
-        psi_buf_fini(&f->listed); /* that was all */
+        psi_buf_fini(&f->listed);
         psi_buf_init(&f->listed, LISTED_BYTES_MAX);
     }
     *out_bytes = filled * sizeof(*out);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, the mean of an accumulator, and the check for
- * NaN and infinity, also of what only becomes infinite when it is scaled. Integers wrap: they are added as unsigned, which is
- * two's complement addition without undefined behaviour. float16 and bfloat16 are added as float32 and rounded once. Failure
- * modes: psd_add() of a dtype that has no addition returns false.
+ * Elementwise helpers of pushes that are no optimizer: assign_add and assign_sub, and the check for NaN and infinity, also of
+ * what only becomes infinite when it is scaled. Integers wrap: they are added as unsigned, which is two's complement addition
+ * without undefined behaviour. float16 and bfloat16 are added as float32 and rounded once. Failure modes: psd_add() of a dtype
+ * that has no addition returns false.
  */
 #include "optim.h"
 
@@ -17,85 +17,27 @@
 /* elements checked between two exits: long enough to vectorise, short enough to stop early */
 #define FINITE_BLOCK ((size_t)1024)
 
-PSI_CLONES
-static void add_f32(float *restrict var, const float *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] += delta[i];
+/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+#define ADD(name, type)                                                                                                          \
+    PSI_CLONES                                                                                                                   \
+    static void add_##name(type *restrict var, const type *restrict delta, size_t n)                                             \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            var[i] = (type)(var[i] + delta[i]);                                                                                  \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    PSI_CLONES                                                                                                                   \
+    static void sub_##name(type *restrict var, const type *restrict delta, size_t n)                                             \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            var[i] = (type)(var[i] - delta[i]);                                                                                  \
+        }                                                                                                                        \
     }
-}
-
-PSI_CLONES
-static void sub_f32(float *restrict var, const float *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] -= delta[i];
-    }
-}
-
-PSI_CLONES
-static void add_f64(double *restrict var, const double *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] += delta[i];
-    }
-}
-
-PSI_CLONES
-static void sub_f64(double *restrict var, const double *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] -= delta[i];
-    }
-}
-
-PSI_CLONES
-static void add_u32(uint32_t *restrict var, const uint32_t *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] += delta[i];
-    }
-}
-
-PSI_CLONES
-static void sub_u32(uint32_t *restrict var, const uint32_t *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] -= delta[i];
-    }
-}
-
-PSI_CLONES
-static void add_u64(uint64_t *restrict var, const uint64_t *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] += delta[i];
-    }
-}
-
-PSI_CLONES
-static void sub_u64(uint64_t *restrict var, const uint64_t *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] -= delta[i];
-    }
-}
-
-PSI_CLONES
-static void add_u8(uint8_t *restrict var, const uint8_t *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] = (uint8_t)(var[i] + delta[i]);
-    }
-}
-
-PSI_CLONES
-static void sub_u8(uint8_t *restrict var, const uint8_t *restrict delta, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] = (uint8_t)(var[i] - delta[i]);
-    }
-}
+ADD(f32, float)
+ADD(f64, double)
+ADD(u32, uint32_t)
+ADD(u64, uint64_t)
+ADD(u8, uint8_t)
 
 static void add_half(ps_dtype dtype, uint16_t *var, const uint16_t *delta, size_t n, bool add)
 {
@@ -135,88 +77,38 @@ bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int 
     }
 }
 
-PSI_CLONES
-static void divide_f32(float *var, float divisor, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] /= divisor;
-    }
-}
-
-PSI_CLONES
-static void divide_f64(double *var, double divisor, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        var[i] /= divisor;
-    }
-}
-
-void psd_divide(ps_dtype dtype, void *var, uint64_t divisor, size_t elements)
-{
-    if (dtype == PS_F32) {
-        divide_f32(var, (float)divisor, elements);
-    } else {
-        divide_f64(var, (double)divisor, elements);
-    }
-}
-
 /* An IEEE number is NaN or infinite when all bits of its exponent are set. The bits are compared as integers: no fast-math
  * option can fold the test away. The product is the one that the optimizers begin with. */
-static uint32_t bad_f32(float x, float scale)
-{
-    uint32_t bits = 0;
-    float product = x * scale;
-    __builtin_memcpy(&bits, &product, sizeof(bits));
-    return (bits & F32_EXPONENT) == F32_EXPONENT ? 1U : 0U;
-}
-
-static uint64_t bad_f64(double x, double scale)
-{
-    uint64_t bits = 0;
-    double product = x * scale;
-    __builtin_memcpy(&bits, &product, sizeof(bits));
-    return (bits & F64_EXPONENT) == F64_EXPONENT ? 1U : 0U;
-}
-
-PSI_CLONES
-static size_t first_bad_f32(const float *x, size_t n, float scale)
-{
-    for (size_t start = 0; start < n; start += FINITE_BLOCK) {
-        size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;
-        uint32_t bad = 0;
-        for (size_t i = start; i < end; i++) {
-            bad |= bad_f32(x[i], scale);
-        }
-        if (bad == 0) {
-            continue;
-        }
-        while (bad_f32(x[start], scale) == 0) {
-            start++;
-        }
-        return start;
+#define FIRST_BAD(name, type, bits_type, exponent)                                                                               \
+    static bits_type bad_##name(type x, type scale)                                                                              \
+    {                                                                                                                            \
+        bits_type bits = 0;                                                                                                      \
+        type product = x * scale;                                                                                                \
+        __builtin_memcpy(&bits, &product, sizeof(bits));                                                                         \
+        return (bits & (exponent)) == (exponent) ? 1U : 0U;                                                                      \
+    }                                                                                                                            \
+    PSI_CLONES                                                                                                                   \
+    static size_t first_bad_##name(const type *x, size_t n, type scale)                                                          \
+    {                                                                                                                            \
+        for (size_t start = 0; start < n; start += FINITE_BLOCK) {                                                               \
+            size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;                                                    \
+            bits_type bad = 0;                                                                                                   \
+            for (size_t i = start; i < end; i++) {                                                                               \
+                bad |= bad_##name(x[i], scale);                                                                                  \
+            }                                                                                                                    \
+            if (bad == 0) {                                                                                                      \
+                continue;                                                                                                        \
+            }                                                                                                                    \
+            while (bad_##name(x[start], scale) == 0) {                                                                           \
+                start++;                                                                                                         \
+            }                                                                                                                    \
+            return start;                                                                                                        \
+        }                                                                                                                        \
+        return n;                                                                                                                \
     }
-    return n;
-}
-
-PSI_CLONES
-static size_t first_bad_f64(const double *x, size_t n, double scale)
-{
-    for (size_t start = 0; start < n; start += FINITE_BLOCK) {
-        size_t end = n - start > FINITE_BLOCK ? start + FINITE_BLOCK : n;
-        uint64_t bad = 0;
-        for (size_t i = start; i < end; i++) {
-            bad |= bad_f64(x[i], scale);
-        }
-        if (bad == 0) {
-            continue;
-        }
-        while (bad_f64(x[start], scale) == 0) {
-            start++;
-        }
-        return start;
-    }
-    return n;
-}
+FIRST_BAD(f32, float, uint32_t, F32_EXPONENT)
+FIRST_BAD(f64, double, uint64_t, F64_EXPONENT)
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 PSI_CLONES
 static size_t first_bad_half(const uint16_t *x, size_t n, uint16_t exponent)

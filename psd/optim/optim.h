@@ -10,9 +10,9 @@
 #ifndef PSD_OPTIM_H
 #define PSD_OPTIM_H
 
-#include "common/ps_types.h"
+#include "common/optimizer.h"
 
-#define PSD_OPTIM_SLOTS_MAX 2
+#define PSD_OPTIM_SLOTS_MAX PSI_OPTIMIZER_SLOTS_MAX
 
 /** What a push captures at its first segment. Fixed size, no padding, goes to disk as it is. Each value is already rounded to
  *  the variable's dtype, so that conversion to that dtype is exact. */
@@ -29,31 +29,30 @@ struct psd_optim_scalars {
 };
 _Static_assert(sizeof(struct psd_optim_scalars) == 64, "psd_optim_scalars is on disk");
 
-/** Per variable, advances once per push (Adam; both 0 otherwise). For float32 they are products of floats, as in TensorFlow. */
+/** Of a variable: the powers of its slots, each multiplied once per push; 0 where a slot has none. For Adam beta1^t and beta2^t,
+ * t = 1 before the first push. For float32 they are products of floats, as in TensorFlow. */
 struct psd_optim_state {
-    double beta1_power; /* beta1^t, t = 1 before the first push */
-    double beta2_power; /* beta2^t */
+    double powers[PSD_OPTIM_SLOTS_MAX];
 };
 
-/** Slots of a kind (ps_opt_kind): SGD 0, Momentum 1, Adagrad 1, Adam 2; 0 for PS_OPT_NONE and unknown kinds. */
+/** How many slots the row of a kind (common/optimizer.h) has; 0 for PS_OPT_NONE and unknown kinds. */
 uint32_t psd_optim_slot_count(uint32_t kind);
-/** TensorFlow's name of slot index ("momentum", "accumulator", "m", "v"); NULL if there is none. */
-const char *psd_optim_slot_name(uint32_t kind, uint32_t index);
-/** Initial value of all elements of slot index: Adagrad's initial accumulator, else 0. */
-double psd_optim_slot_init(const ps_optimizer *opt, uint32_t index);
+/** Initial value of all elements of a slot, as its row says. */
+double psd_optim_slot_init(const ps_optimizer *opt, uint32_t slot);
 
-/** The state of a variable that has seen no push: beta1 and beta2 in its dtype (Adam), else zeros. */
+/** The state of a variable that has seen no push: each power as the hyperparameter that it begins with, in its dtype. */
 void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_state *out_state);
 
 /**
  * Capture the scalars of one push. Changes no state: pushes in progress at the same time may capture the same powers.
  *
  * opt      passed psi_optimizer_check() (common/optimizer.h) for dtype.
+ * rate     in place of its learning rate; 0: none.
  * scale    finite; 1 for none.
  */
-void psd_optim_begin(const ps_optimizer *opt, ps_dtype dtype, const struct psd_optim_state *state, float scale,
+void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, float scale,
                      struct psd_optim_scalars *out_scalars);
-/** Advance the powers after one push: power = power * beta, in dtype. Does nothing for kinds without powers. */
+/** Advance the powers after one push: power = power * base, in dtype. Does nothing for kinds without powers. */
 void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_state *state);
 
 /**
@@ -86,7 +85,5 @@ uint64_t psd_optim_exponents(ps_dtype dtype);
 /** var += delta (sign >= 0) or var -= delta (sign < 0), elementwise, no overlap; integers wrap modulo 2^bits; f16 and bf16 are
  *  added as float32 and rounded to the nearest, ties to even. False, with nothing changed, for bool and strings. */
 bool psd_add(ps_dtype dtype, void *var, const void *delta, size_t elements, int sign);
-/** var /= divisor, elementwise, in the arithmetic of PS_F32 or PS_F64, which dtype is. */
-void psd_divide(ps_dtype dtype, void *var, uint64_t divisor, size_t elements);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What operators ask of a task as a whole: SHUTDOWN, and of the directory: TASKS. INFO, containers, sessions, waits and settings
- * are in files of their own. Failure: without memory for a list RESOURCE_EXHAUSTED.
+ * are in files of their own. TASKS is a list in slices (listing.c): where a task has restarted, all names are looked at for those
+ * that its new process lacks, and then the tasks are listed. Failure: without memory for a list RESOURCE_EXHAUSTED.
  */
 #include "rpc.h"
 
@@ -16,62 +17,109 @@ enum { SHUTDOWN_RETRY_MS = 100 };
 
 /* Names recorded for a task whose process of now has not said that it has them. */
 struct lost {
+    uint64_t life; /* of that process when the search began */
+    bool listed;   /* the task had listed then; one that has not may still have all its names */
     uint32_t count;
     char text[PSD_NAMES_HALF];
     struct psd_names names;
 };
 
-/* For each peer; only one that is another process than before can have lost any. */
-static void find_lost(const struct psd_task *t, struct lost *lost)
+/* Where a list of tasks is. */
+struct tasks_at {
+    bool searching; /* for lost names, of which a directory may know a million; the tasks follow */
+    uint32_t next;  /* peer index of the next task */
+    struct lost of[];
+};
+
+/* Only a task that is another process than before can have lost a name. */
+static void search_begin(const struct psd_task *t, struct tasks_at *at, uint64_t *cursor)
 {
-    bool restarted = false;
-    uint64_t cursor = 0;
-    void *value = NULL;
+    at->searching = false;
+    *cursor = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        lost[i].names = PSD_NAMES_IN(lost[i].text);
-        restarted = restarted || t->peers[i].restarts > 0;
+        const struct psd_peer *p = &t->peers[i];
+        at->of[i] = (struct lost){.life = p->life, .listed = p->listed};
+        at->of[i].names = PSD_NAMES_IN(at->of[i].text);
+        at->searching = at->searching || p->restarts > 0;
     }
-    while (restarted && psi_map_next(&t->names.names, &cursor, NULL, NULL, &value)) {
+}
+
+/* False: a task has restarted, left or listed since the search began, so that its count mixes two states. */
+static bool search_holds(const struct psd_task *t, const struct tasks_at *at)
+{
+    bool holds = true;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        holds = holds && at->of[i].life == t->peers[i].life && at->of[i].listed == t->peers[i].listed;
+    }
+    return holds;
+}
+
+/* Of a name in a container that c's peer may not read it is told that there is one. */
+static void search_step(const struct psd_task *t, const struct psd_conn *c, struct tasks_at *at, uint64_t *cursor)
+{
+    void *value = NULL;
+    if (psi_map_next(&t->names.names, cursor, NULL, NULL, &value)) {
         const struct psd_name *n = value;
-        const struct psd_peer *p = &t->peers[n->owner];
-        if (n->sure && n->life != p->life && p->listed) {
-            lost[n->owner].count++;
+        struct lost *of = &at->of[n->owner];
+        if (n->sure && !psi_container_is_session(n->container) && n->life != of->life && of->listed) {
+            of->count++;
             bool other = strcmp(n->container, PSI_CONTAINER_DEFAULT) != 0;
-            psd_names_add(&lost[n->owner].names, "%s%s%s", other ? n->container : "", other ? ": " : "", n->name);
+            if (psd_rights_read_on(t, c, n->container)) {
+                psd_names_add(&of->names, "%s%s%s", other ? n->container : "", other ? ": " : "", n->name);
+            }
         }
+    } else if (search_holds(t, at)) {
+        at->searching = false;
+    } else {
+        search_begin(t, at, cursor);
     }
+}
+
+static void add_task(struct psd_task *t, struct psd_list *l, const struct psd_peer *p, struct lost *lost)
+{
+    ps_v1_TaskAnswer a = ps_v1_TaskAnswer_init_zero;
+    a.task = p->task;
+    a.connected = p->self || p->listed;
+    a.heard = p->self || p->heard;
+    a.missing_ms = a.connected ? 0 : t->now_ms - p->missing_since_ms;
+    a.life = p->life;
+    a.pid = p->pid;
+    a.restarts = p->restarts;
+    a.lost = lost->count;
+    PSI_IGNORE(PSI_BYTES_SET(a.lost_names, psd_names_text(&lost->names)));                        /* fits */
+    PSI_IGNORE(PSI_BYTES_SET(a.job, p->job));                                                     /* fits: checked name */
+    PSI_IGNORE(PSI_BYTES_SET(a.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* fits: checked address */
+    PSI_IGNORE(PSI_BYTES_SET(a.host, p->host));                                                   /* cut is fine */
+    PSI_IGNORE(PSI_BYTES_SET(a.conflict, psd_peer_conflict(t, p)));                               /* cut is fine */
+    psd_list_add(l, &ps_v1_TaskAnswer_msg, &a);
+}
+
+static bool step_tasks(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
+{
+    struct tasks_at *at = c->listing_at;
+    if (at->searching) {
+        search_step(t, c, at, &c->listing_cursor);
+        return true;
+    }
+    if (at->next == t->peer_count) {
+        return false;
+    }
+    add_task(t, l, &t->peers[at->next], &at->of[at->next]);
+    at->next++;
+    return true;
 }
 
 void psd_rpc_tasks(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
-    struct psd_list l;
-    struct lost *lost = psi_calloc(t->peer_count, sizeof(*lost));
-    if (lost == NULL) {
+    static const struct psd_listing tasks = {.op = PS_OP_TASKS, .flags = PS_FLAG_REPLY, .step = step_tasks};
+    struct tasks_at *at = psi_calloc(1, sizeof(*at) + t->peer_count * sizeof(at->of[0]));
+    if (at == NULL) {
         psd_list_refuse(t, c, r);
         return;
     }
-    find_lost(t, lost);
-    psd_list_begin(&l, t, c, PS_OP_TASKS, PS_FLAG_REPLY, r->header.id);
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_peer *p = &t->peers[i];
-        ps_v1_TaskAnswer a = ps_v1_TaskAnswer_init_zero;
-        a.task = p->task;
-        a.connected = p->self || p->listed;
-        a.heard = p->self || p->heard;
-        a.missing_ms = a.connected ? 0 : t->now_ms - p->missing_since_ms;
-        a.life = p->life;
-        a.pid = p->pid;
-        a.restarts = p->restarts;
-        a.lost = lost[i].count;
-        PSI_IGNORE(PSI_BYTES_SET(a.lost_names, psd_names_text(&lost[i].names)));                      /* fits */
-        PSI_IGNORE(PSI_BYTES_SET(a.job, p->job));                                                     /* fits: checked name */
-        PSI_IGNORE(PSI_BYTES_SET(a.address, psi_cluster_task_address(&t->cluster, p->job, p->task))); /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.host, p->host));                                                   /* cut is fine */
-        PSI_IGNORE(PSI_BYTES_SET(a.conflict, psd_peer_conflict(t, p)));                               /* likewise */
-        psd_list_add(&l, &ps_v1_TaskAnswer_msg, &a);
-    }
-    psd_list_end(&l);
-    psi_free(lost);
+    search_begin(t, at, &c->listing_cursor);
+    c->listing_at = at;
+    psd_listing_begin(t, c, &tasks, r->header.id);
 }
 
 void psd_rpc_shutdown(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -51,7 +51,7 @@ void psd_rpc_ages(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     }
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         all[count] = value;
-        count += any_age(all[count]);
+        count += any_age(all[count]) && psd_rights_read_in(t, c, all[count]);
     }
     qsort(all, count, sizeof(const struct psd_container *), by_name);
     psd_list_begin(&l, t, c, PS_OP_AGES, PS_FLAG_REPLY, r->header.id);

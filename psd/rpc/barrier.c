@@ -333,6 +333,7 @@ static ps_status come_to(struct psd_task *t, struct psd_wait *w, const struct ps
     if (st == PS_OK) {
         st = psd_name_parse(&item, key, name, err);
     }
+    st = st == PS_OK ? psd_session_refuse(key, "barriers", err) : st;
     struct psd_need *need = st == PS_OK ? psd_wait_need(t, w, err) : NULL;
     if (need == NULL) {
         return st == PS_OK ? PS_RESOURCE_EXHAUSTED : st;

@@ -166,6 +166,47 @@ ps_status psd_bars_set(struct psd_task *t, const char *container, uint64_t numbe
     return PS_OK;
 }
 
+/* Those that no checkpoint could bring back of which this task has a part, its own or another's. Nothing is loaded that not all
+ * tasks have, the directory first. */
+static void prune(struct psd_task *t)
+{
+    struct psd_bars *b = &t->save->bars;
+    struct psi_list *it = psi_list_first(&t->save->shards), *tmp = NULL;
+    uint64_t own = it == NULL ? UINT64_MAX : PSI_CONTAINER_OF(it, struct psd_shard, link)->number;
+    uint64_t other = psd_others_oldest(t), oldest = own < other ? own : other;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &b->all) {
+        struct psd_bar *bar = at_bar(it);
+        if (!bar->open && bar->number < oldest) {
+            bar_free(b, bar);
+        }
+    }
+}
+
+/* The list of deleted variables is full. None of them can be forgotten for one of this container. */
+static ps_status no_room(const struct psd_task *t, const char *container, bool in_reset, struct psi_err *err)
+{
+    const struct psd_bars *b = &t->save->bars;
+    const struct psd_bar *first = NULL; /* the oldest deletion, which is forgotten first */
+    struct psi_list *it = NULL;
+    if (in_reset) {
+        return psi_fail(
+            err, PS_RESOURCE_EXHAUSTED,
+            "%s: checkpoints have %u variables that were deleted, as many as a task notes, and container '%s' is being "
+            "reset: delete the variable again when that reset is over",
+            t->name, b->names, container);
+    }
+    PSI_LIST_FOREACH(it, &b->all) {
+        const struct psd_bar *bar = at_bar(it);
+        first = bar->name[0] != '\0' && (first == NULL || bar->number < first->number) ? bar : first;
+    }
+    return psi_fail(
+        err, PS_RESOURCE_EXHAUSTED,
+        "%s: checkpoints have %u variables that were deleted, as many as a task notes, all of other containers: delete "
+        "the checkpoints up to number %llu (psctl checkpoint delete), or wait until newer ones have replaced them; the "
+        "oldest variable is '%s' of container '%s'",
+        t->name, b->names, (unsigned long long)first->number, first->name, first->container);
+}
+
 /* No room for another name: of that container what is oldest goes, with the checkpoints that have it. */
 static ps_status make_room(struct psd_task *t, const char *container, struct psi_err *err)
 {
@@ -179,9 +220,9 @@ static ps_status make_room(struct psd_task *t, const char *container, struct psi
             oldest = bar->number;
         }
     }
-    if (oldest == UINT64_MAX || (of != NULL && of->open)) { /* what is open may still be taken back */
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: checkpoints have %u variables that were deleted, of other containers",
-                        t->name, b->names);
+    bool in_reset = of != NULL && of->open; /* what is open may still be taken back */
+    if (oldest == UINT64_MAX || in_reset) {
+        return no_room(t, container, in_reset, err);
     }
     oldest = oldest > before ? oldest : before;
     ps_status st = psd_bars_set(t, container, oldest, false, err);
@@ -194,10 +235,18 @@ static ps_status make_room(struct psd_task *t, const char *container, struct psi
     return st;
 }
 
+static bool has_room(const struct psd_bars *b, const char *container, const char *name)
+{
+    return b->names < PSD_BARS_NAMES_MAX || find(b, container, name) != NULL;
+}
+
 ps_status psd_bars_delete(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
 {
     struct psd_bars *b = &t->save->bars;
-    ps_status st = b->names < PSD_BARS_NAMES_MAX || find(b, container, name) != NULL ? PS_OK : make_room(t, container, err);
+    if (!has_room(b, container, name)) {
+        prune(t);
+    }
+    ps_status st = has_room(b, container, name) ? PS_OK : make_room(t, container, err);
     struct psd_bar *bar = st == PS_OK ? get(b, container, name) : NULL;
     if (bar == NULL) {
         return st == PS_OK ? no_memory(t, err) : st;
@@ -238,22 +287,6 @@ const struct psd_bar *psd_bars_next_deleted(const struct psd_task *t, const stru
     return NULL;
 }
 
-/* Those that no checkpoint could bring back of which this task has a part, its own or another's. Nothing is loaded that not all
- * tasks have, the directory first. */
-static void prune(struct psd_task *t)
-{
-    struct psd_bars *b = &t->save->bars;
-    struct psi_list *it = psi_list_first(&t->save->shards), *tmp = NULL;
-    uint64_t own = it == NULL ? UINT64_MAX : PSI_CONTAINER_OF(it, struct psd_shard, link)->number;
-    uint64_t other = psd_others_oldest(t), oldest = own < other ? own : other;
-    PSI_LIST_FOREACH_SAFE(it, tmp, &b->all) {
-        struct psd_bar *bar = at_bar(it);
-        if (!bar->open && bar->number < oldest) {
-            bar_free(b, bar);
-        }
-    }
-}
-
 /* ---- the file ---- */
 
 static ps_status encode(struct psd_bars *b, struct psi_err *err)
@@ -265,7 +298,7 @@ static ps_status encode(struct psd_bars *b, struct psi_err *err)
         const struct psd_bar *bar = at_bar(it);
         ps_v1_BarItem item = ps_v1_BarItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(item.container, bar->container)); /* fits: checked names */
-        PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* fits: checked names */
         item.number = bar->number;
         item.open = bar->open;
         st = st == PS_OK ? psi_list_append(&b->file, &ps_v1_BarItem_msg, &item, err) : st;
@@ -417,7 +450,7 @@ static void write_next(struct psd_task *t)
     struct psd_bars *b = &t->save->bars;
     if (b->asked != 0 || b->written == b->version || t->now_ms < b->again_ms ||
         t->disk_ask_count + STEP_COUNT > PSD_DISK_OPS_MAX) {
-        return; /* or later: psd_bars_tick() */
+        return; /* psd_bars_tick() writes them later */
     }
     prune(t);
     b->err.code = PS_OK;

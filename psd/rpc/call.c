@@ -2,15 +2,17 @@
 /*
  * CALL: run a row of the program's call table on one of its compute threads (docs/PROTOCOL.md, section 3).
  *
- * Happy path: a waiting request (wait.c) -> the row's check -> memory for input and output, within the task's budget -> effect
- * CALL -> psd_task_call_finished(): the result is kept until the client's ACK -> answered. A client that reconnects joins it.
- * Failure: what is refused before it runs did nothing. Its deadline, ACK, GOODBYE or the end of its session cancels it: the
- * shell still has its memory until it says that it is over. An error after that says that something may have been done, so that
- * no client repeats it.
+ * Happy path: a waiting request (wait.c) -> memory for input and output, within the task's budget -> all of the input has come,
+ * what one frame does not have in PUT_PARTs (queue_parts.c) -> the row's check -> effect CALL -> psd_task_call_finished(): the
+ * result is kept until the client's ACK -> answered, with as much of it as one frame has; GET_PARTs read the rest. A client that
+ * reconnects joins it, but for one whose input had not come whole: that begins again. Failure: what is refused before it runs did
+ * nothing. Its deadline, ACK, GOODBYE or the end of its session cancels it: the shell still has its memory until it says that it
+ * is over. An error after that says that something may have been done, so that no client repeats it.
  */
 #include "rpc.h"
 
 #include "common/mem.h"
+#include "psd/base/times.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -42,10 +44,12 @@ static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v
     if (st != PS_OK) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "CALL at %s: its name is not understood", t->name);
     }
-    if (m->in_bytes > PS_CALL_BYTES_MAX) {
-        return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes go in, at most %zu", name, m->in_bytes, PS_CALL_BYTES_MAX);
+    if (m->in_bytes > PS_CALL_LARGE_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes go in, at most %zu", name, m->in_bytes,
+                        PS_CALL_LARGE_BYTES_MAX);
     }
-    if (psi_pad8(m->in_bytes) != r->body_bytes) {
+    const bool part = r->body_bytes > 0 && r->body_bytes < m->in_bytes; /* the rest comes in PUT_PARTs */
+    if (psi_pad8(m->in_bytes) != r->body_bytes && !part) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %u bytes are to go in and %zu have come", name, m->in_bytes,
                         r->body_bytes);
     }
@@ -61,11 +65,7 @@ static ps_status read_call(struct psd_task *t, const struct psd_request *r, ps_v
         return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "%s already runs %u calls (calls_max)", t->name,
                            t->work_count);
     }
-    char text[PSI_ERR_TEXT_MAX] = "";
-    st = t->config.call_check != NULL ? t->config.call_check(t->config.shell, *out_row, r->body, m->in_bytes, text, sizeof(text))
-                                      : PS_OK;
-    text[sizeof(text) - 1] = '\0';
-    return st == PS_OK ? PS_OK : psi_fail(err, st, "call '%s' at %s: %s", name, t->name, text);
+    return PS_OK;
 }
 
 static void give_back(struct psd_task *t, void *p, uint32_t bytes)
@@ -79,59 +79,118 @@ static void work_free(struct psd_task *t, struct psd_work *k)
 {
     psi_list_remove(&k->link);
     t->work_count--;
+    psd_drafts_free(t, k);
     give_back(t, k->in, k->in_bytes);
-    give_back(t, k->out, PS_CALL_BYTES_MAX);
+    give_back(t, k->out, k->out_room);
     psi_free(k);
 }
 
-/* Memory, then the effect: from then on it is the shell's. */
-static ps_status begin(struct psd_task *t, struct psd_wait *w, const ps_v1_Call *m, uint32_t row, const uint8_t *in,
+/* Memory for all that goes in and comes out, and the first bytes. */
+static ps_status begin(struct psd_task *t, const struct psd_conn *c, struct psd_wait *w, const ps_v1_Call *m, uint32_t row,
                        struct psi_err *err)
 {
-    struct psd_need *need = psd_wait_need(t, w, err);
-    if (need == NULL) {
-        return PS_RESOURCE_EXHAUSTED;
+    const uint32_t out_room = m->out_bytes < PS_CALL_BYTES_MAX         ? (uint32_t)PS_CALL_BYTES_MAX
+                              : m->out_bytes > PS_CALL_LARGE_BYTES_MAX ? (uint32_t)PS_CALL_LARGE_BYTES_MAX
+                                                                       : m->out_bytes;
+    const uint64_t needs = psd_arena_bytes(out_room) + (m->in_bytes > 0 ? psd_arena_bytes(m->in_bytes) : 0);
+    if (needs > t->config.memory_budget_bytes) {
+        return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_TOO_LARGE,
+                           "a call with %u bytes of input and room for %u of output; all of %s has %llu (psd --memory_budget)",
+                           m->in_bytes, out_room, t->name, (unsigned long long)t->config.memory_budget_bytes);
     }
     struct psd_work *k = psi_calloc(1, sizeof(*k));
-    struct psd_effect *e = NULL;
     if (k == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a call", t->name);
     }
     k->id = ++t->work_next;
     k->row = row;
+    k->out_room = out_room;
+    k->who = c->who;
     psi_list_init(&k->waiters);
+    psi_list_init(&k->drafts);
     psi_list_push_back(&t->works, &k->link);
     t->work_count++;
-    k->out = psd_room_stage(t, PS_CALL_BYTES_MAX);
+    k->out = psd_room_stage(t, out_room);
     k->in = k->out != NULL && m->in_bytes > 0 ? psd_room_stage(t, m->in_bytes) : NULL;
     k->in_bytes = k->in != NULL ? m->in_bytes : 0;
-    if (k->out != NULL && k->in_bytes == m->in_bytes) {
-        e = psd_effect_new(t, PSD_EFFECT_CALL);
-    }
-    if (e == NULL) {
+    if (k->out == NULL || k->in_bytes != m->in_bytes) {
         work_free(t, k);
-        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for the %u bytes of a call and %zu of its result", t->name,
-                        m->in_bytes, PS_CALL_BYTES_MAX);
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for the %u bytes of a call and %u of its result", t->name,
+                        m->in_bytes, out_room);
     }
-    if (k->in != NULL) {
-        memcpy(k->in, in, k->in_bytes);
+    w->work = k;
+    w->working_bytes = (uint64_t)k->in_bytes + out_room;
+    w->deadline_ms = psd_wait_deadline(t, m->timeout_ms);
+    return PS_OK;
+}
+
+/* All of the input is here: the row's check, then the effect. From then on the call is the shell's. */
+static ps_status start(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+{
+    struct psd_work *k = w->work;
+    char text[PSI_ERR_TEXT_MAX] = "";
+    if (t->draining) {
+        return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
+    }
+    const ps_status st = t->config.call_check != NULL
+                             ? t->config.call_check(t->config.shell, k->row, k->in, k->in_bytes, text, sizeof(text))
+                             : PS_OK;
+    text[sizeof(text) - 1] = '\0';
+    if (st != PS_OK) {
+        return psi_fail(err, st, "call '%s' at %s: %s", t->config.call_name(t->config.shell, k->row), t->name, text);
+    }
+    struct psd_need *need = psd_wait_need(t, w, err);
+    if (need == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_CALL);
+    if (e == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%s: no memory for a call", t->name);
     }
     psd_wait_hang(w, need, &k->waiters);
-    w->working_bytes = k->in_bytes + PS_CALL_BYTES_MAX;
-    w->deadline_ms = psd_wait_deadline(t, m->timeout_ms);
+    k->begun = true;
     e->call = k->id;
-    e->call_row = row;
+    e->call_row = k->row;
     e->call_in = k->in;
     e->call_in_bytes = k->in_bytes;
     e->call_out = k->out;
-    e->call_out_bytes = PS_CALL_BYTES_MAX;
+    e->call_out_bytes = k->out_room;
+    e->call_deadline_ms = w->deadline_ms;
+    e->call_asks = t->rights != NULL;
+    e->call_who = k->who;
+    PSI_IGNORE(psd_record_text(w->record, e->text, sizeof(e->text)));
     return PS_OK;
+}
+
+static void refuse(struct psd_task *t, struct psd_wait *w, struct psi_err *err)
+{
+    err->applied = PS_NOTHING_APPLIED;
+    psd_wait_refused(t, w, err, err->code == PS_RESOURCE_EXHAUSTED || err->code == PS_UNAVAILABLE ? RETRY_MS : 0);
+}
+
+void psd_call_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, uint32_t n)
+{
+    struct psd_work *k = w->work;
+    struct psi_err err;
+    if (n > 0) {
+        memcpy((uint8_t *)k->in + k->come, p, n);
+    }
+    k->come += n;
+    if (k->come < k->in_bytes) {
+        return;
+    }
+    if (start(t, w, &err) == PS_OK) {
+        psd_wait_open(t, w);
+    } else {
+        refuse(t, w, &err);
+    }
 }
 
 static void send_result(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w)
 {
     uint64_t bytes = w->out_bytes;
-    psd_reply_body(t, c, w->op, w->id, &bytes, sizeof(bytes), w->out, w->out_bytes);
+    psd_reply_body(t, c, w->op, w->id, &bytes, sizeof(bytes), w->out,
+                   w->out_bytes < PS_CONTROL_BODY_MAX ? w->out_bytes : PS_CONTROL_BODY_MAX);
 }
 
 /* ---- as a wait ---- */
@@ -152,12 +211,17 @@ static void expire_work(struct psd_task *t, struct psd_wait *w)
 
 static void cancel_work(struct psd_task *t, struct psd_wait *w)
 {
+    struct psd_work *k = w->work;
     w->working_bytes = 0;
-    if (w->need_count == 0 || w->needs[0].wait == NULL || w->needs[0].met) {
+    w->work = NULL;
+    if (k == NULL) {
         return; /* it did not begin, or is over */
     }
-    struct psd_work *k = PSI_CONTAINER_OF(w->needs[0].of, struct psd_work, waiters);
-    struct psd_effect *e = k->cancelled ? NULL : psd_effect_new(t, PSD_EFFECT_CALL_CANCEL);
+    if (!k->begun) {
+        work_free(t, k);
+        return;
+    }
+    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_CALL_CANCEL);
     if (e != NULL) { /* without memory it runs to its end, and nobody hears of it */
         k->cancelled = true;
         e->call = k->id;
@@ -177,15 +241,15 @@ void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     ps_v1_Call m;
     uint32_t row = 0;
     struct psi_err err;
-    ps_status st = read_call(t, r, &m, &row, &err);
+    ps_status st = w->work == NULL ? read_call(t, r, &m, &row, &err)
+                                   : psi_fail(&err, PS_INVALID_ARGUMENT,
+                                              "CALL number %llu has begun already; the rest of it comes in PUT_PART",
+                                              (unsigned long long)w->id);
+    st = st == PS_OK ? begin(t, c, w, &m, row, &err) : st;
     if (st == PS_OK) {
-        st = begin(t, w, &m, row, r->body, &err);
-    }
-    if (st != PS_OK) {
-        err.applied = PS_NOTHING_APPLIED;
-        psd_wait_refused(t, w, &err, st == PS_RESOURCE_EXHAUSTED || st == PS_UNAVAILABLE ? RETRY_MS : 0);
+        psd_call_bytes(t, w, r->body, r->body_bytes < m.in_bytes ? (uint32_t)r->body_bytes : m.in_bytes);
     } else {
-        psd_wait_open(t, w);
+        refuse(t, w, &err);
     }
 }
 
@@ -194,7 +258,7 @@ void psd_rpc_call(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 /* The result moves to memory of its size where that is to be had. */
 static void keep(struct psd_task *t, struct psd_wait *w, struct psd_work *k, uint32_t bytes)
 {
-    void *small = bytes > 0 && bytes <= PS_CALL_BYTES_MAX / 2 ? psd_store_stage(&t->store, bytes) : NULL;
+    void *small = bytes > 0 && bytes <= k->out_room / 2 ? psd_store_stage_raw(&t->store, bytes) : NULL;
     w->out_bytes = bytes;
     if (small != NULL) {
         memcpy(small, k->out, bytes);
@@ -202,26 +266,56 @@ static void keep(struct psd_task *t, struct psd_wait *w, struct psd_work *k, uin
         w->out_staged = bytes;
     } else if (bytes > 0) {
         w->out = k->out;
-        w->out_staged = PS_CALL_BYTES_MAX;
+        w->out_staged = k->out_room;
         k->out = NULL;
     }
 }
 
-void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error)
+struct psd_work *psd_call_work(const struct psd_task *t, uint64_t call)
 {
-    struct psd_work *k = NULL;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &t->works) {
-        struct psd_work *at = PSI_CONTAINER_OF(it, struct psd_work, link);
-        k = at->id == call ? at : k;
+        struct psd_work *k = PSI_CONTAINER_OF(it, struct psd_work, link);
+        if (k->id == call) {
+            return k;
+        }
     }
-    PSI_ASSERT(k != NULL && out_bytes <= PS_CALL_BYTES_MAX);
+    return NULL;
+}
+
+bool psd_calls_drained(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->works) {
+        if (PSI_CONTAINER_OF(it, struct psd_work, link)->begun) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void psd_call_ran(struct psd_task *t, uint64_t call, uint64_t kernel_ns)
+{
+    const struct psd_work *k = psd_call_work(t, call);
+    const struct psd_wait *w = k != NULL ? psd_wait_first(&k->waiters) : NULL;
+    if (w != NULL) {
+        psd_times_kernel(w->record->conn, w->id, kernel_ns);
+    }
+}
+
+void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes, const char *error)
+{
+    struct psd_work *k = psd_call_work(t, call);
+    PSI_ASSERT(k != NULL && k->begun && out_bytes <= k->out_room);
     struct psd_wait *w = psd_wait_first(&k->waiters);
+    if (w != NULL) {
+        w->work = NULL; /* nothing is to be cancelled */
+    }
     if (w != NULL && st == PS_OK) {
         keep(t, w, k, (uint32_t)out_bytes);
     } else if (w != NULL) {
-        PSI_IGNORE(psi_fail(&w->err, st, "%s: %s", t->name, error)); /* answered below */
-        w->err.applied = PS_MAYBE_PARTLY_APPLIED;                    /* it ran: nobody may repeat it by himself */
+        PSI_IGNORE(psi_fail_as(&w->err, st, reason, "%s: %s", t->name, error)); /* answered below */
+        w->err.applied = PS_MAYBE_PARTLY_APPLIED;                               /* it ran: nobody may repeat it by himself */
     }
     psd_wait_over(t, &k->waiters);
     work_free(t, k);
@@ -242,6 +336,7 @@ void psd_call_check_invariants(const struct psd_task *t)
     PSI_LIST_FOREACH(it, &t->works) {
         const struct psd_work *k = PSI_CONTAINER_OF(it, struct psd_work, link);
         PSI_ASSERT(k->out != NULL && (k->in != NULL) == (k->in_bytes > 0));
+        PSI_ASSERT(k->begun ? k->come == k->in_bytes : k->come < k->in_bytes && psi_list_empty(&k->waiters));
         count++;
     }
     PSI_ASSERT(count == t->work_count && count <= t->config.calls_max);

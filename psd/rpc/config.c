@@ -36,9 +36,9 @@ void psd_rpc_config(struct psd_task *t, struct psd_conn *c, const struct psd_req
         ps_v1_ConfigAnswer a = ps_v1_ConfigAnswer_init_zero;
         a.reloadable = row.reloadable && t->config.config_set != NULL;
         PSI_IGNORE(PSI_BYTES_SET(a.name, row.name));                   /* cut is fine */
-        PSI_IGNORE(PSI_BYTES_SET(a.value, row.value));                 /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.default_value, row.default_value)); /* likewise */
-        PSI_IGNORE(PSI_BYTES_SET(a.help, row.help));                   /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(a.value, row.value));                 /* cut is fine */
+        PSI_IGNORE(PSI_BYTES_SET(a.default_value, row.default_value)); /* cut is fine */
+        PSI_IGNORE(PSI_BYTES_SET(a.help, row.help));                   /* cut is fine */
         psd_list_add(&l, &ps_v1_ConfigAnswer_msg, &a);
     }
     psd_list_end(&l);

@@ -11,13 +11,15 @@
 
 #include "common/mem.h"
 
+#include <string.h>
+
 /* Where a list of containers is. */
 struct containers_at {
-    uint64_t outer, inner;                 /* cursors: of containers, or of those in which names are known; of variables */
-    bool known;                            /* those of the store are over: the containers of known names */
-    uint32_t made;                         /* containers that the store had then */
-    const struct psd_container *container; /* whose variables are looked at; NULL: the next one's turn comes */
-    ps_v1_ContainerAnswer sum;             /* of container */
+    uint64_t outer, inner;                      /* cursors: of containers, or of those in which names are known; of variables */
+    bool known;                                 /* those of the store are over: the containers of known names */
+    uint64_t made;                              /* containers that the store had made then */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* whose variables are looked at; "": the next one's turn comes */
+    ps_v1_ContainerAnswer sum;                  /* of container */
 };
 
 static void describe_chief(const struct psd_task *t, const struct psd_chief *chief, ps_v1_ContainerAnswer *a)
@@ -59,7 +61,7 @@ static void add_variable(const struct psd_variable *v, ps_v1_ContainerAnswer *a)
 
 static void begin(const struct psd_task *t, struct containers_at *at, const struct psd_container *c)
 {
-    at->container = c;
+    memcpy(at->container, c->name, sizeof(at->container));
     at->inner = 0;
     describe_container(t, c->name, c, &at->sum);
 }
@@ -68,15 +70,20 @@ static void begin(const struct psd_task *t, struct containers_at *at, const stru
 static void step_in(const struct psd_task *t, struct psd_list *l, struct containers_at *at)
 {
     void *value = NULL;
-    if (at->container->incarnation != at->sum.incarnation) {
-        begin(t, at, at->container);
+    const struct psd_container *c = psd_container_find(&t->store, at->container);
+    if (c == NULL) { /* a session's: it has gone since */
+        at->container[0] = '\0';
+        return;
     }
-    if (!at->container->emptying && psi_map_next(&at->container->variables, &at->inner, NULL, NULL, &value)) {
+    if (c->incarnation != at->sum.incarnation) {
+        begin(t, at, c);
+    }
+    if (!c->emptying && psi_map_next(&c->variables, &at->inner, NULL, NULL, &value)) {
         add_variable(value, &at->sum);
         return;
     }
     psd_list_add(l, &ps_v1_ContainerAnswer_msg, &at->sum);
-    at->container = NULL;
+    at->container[0] = '\0';
 }
 
 /* Of the containers in which names are known: those that the store had not when its own were over. Their owner may have lost the
@@ -97,19 +104,24 @@ static bool step(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
 {
     struct containers_at *at = c->listing_at;
     void *value = NULL;
-    if (at->container != NULL) {
+    if (at->container[0] != '\0') {
         step_in(t, l, at);
     } else if (at->known) {
         if (!psi_map_next(&t->names.in, &at->outer, NULL, NULL, &value)) {
             return false;
         }
-        step_known(t, l, at, ((const struct psd_names_in *)value)->container);
+        const char *name = ((const struct psd_names_in *)value)->container;
+        if (psd_rights_read_on(t, c, name)) {
+            step_known(t, l, at, name);
+        }
     } else if (psi_map_next(&t->store.containers, &at->outer, NULL, NULL, &value)) {
-        begin(t, at, value);
+        if (psd_rights_read_in(t, c, value)) {
+            begin(t, at, value);
+        }
     } else {
         at->known = true;
         at->outer = 0;
-        at->made = psi_map_count(&t->store.containers);
+        at->made = t->store.containers_made;
     }
     return true;
 }

@@ -10,6 +10,7 @@
 #include "requests.h"
 
 #include "common/form.h"
+#include "psd/base/times.h"
 
 #include <string.h>
 
@@ -31,6 +32,20 @@ static void reject_as(struct psd_task *t, struct psd_conn *c, ps_status st, ps_r
 static void reject(struct psd_task *t, struct psd_conn *c, const char *why)
 {
     reject_as(t, c, PS_INVALID_ARGUMENT, PS_REASON_NONE, why);
+}
+
+/* A frame begins on a connection some of whose requests are to say how long they take. */
+static void time_frame(struct psd_task *t, struct psd_conn *c, bool in_parts)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    if ((h->flags & (PS_FLAG_TIMES | PS_FLAG_REPLY)) == PS_FLAG_TIMES) {
+        psd_times_ask(t, c);
+    } else {
+        c->timing = psd_times_find(c, h->id, (h->flags & PS_FLAG_SEQ) != 0);
+    }
+    if (in_parts && c->timing != NULL) {
+        psd_times_begin(t, c);
+    }
 }
 
 static void on_head(struct psd_task *t, struct psd_conn *c)
@@ -73,6 +88,9 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
         reject_as(t, c, PS_INVALID_ARGUMENT, err.reason, err.text);
         return;
     }
+    if (((h->flags & PS_FLAG_TIMES) | c->timed_count) != 0) { /* all that others pay here */
+        time_frame(t, c, psd_request_is_in_parts(row));
+    }
     if (psd_request_is_in_parts(row)) {
         struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in)};
         if ((h->flags & PS_FLAG_FIRST) != 0 && psd_request_admit(t, c, row, &r, &err) != PS_OK) {
@@ -90,7 +108,13 @@ static void on_segment(struct psd_task *t, struct psd_conn *c)
     }
     t->served = t->served || c->number != NULL;
     if (c->number != NULL) {
+        if (c->timing != NULL) {
+            psd_times_begin(t, c);
+        }
         psd_push_segment(t, c, in->payload, in->payload_bytes);
+        if (c->timing != NULL) {
+            psd_times_worked(t, c, false);
+        }
     } else if (psi_buf_append(&c->body, in->payload, in->payload_bytes, NULL) != PS_OK) {
         reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED, "no memory for the body of a request");
     } else {
@@ -121,6 +145,9 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
         psd_push_end(t, c);
         return;
     }
+    if (c->timing != NULL) {
+        psd_times_begin(t, c);
+    }
     struct psd_request r = {.header = *h, .meta = psi_reader_meta(&c->link->in), .body = c->body.data, .body_bytes = c->body.len};
     struct psi_err err;
     bool refused = psd_request_admit(t, c, row, &r, &err) != PS_OK;
@@ -130,6 +157,9 @@ static void on_end(struct psd_task *t, struct psd_conn *c)
     }
     r.refusal = refused ? &err : NULL;
     row->handle(t, c, &r);
+    if (c->timing != NULL) {
+        psd_times_worked(t, c, true);
+    }
     if (!c->closing && c->body.capacity > PS_SEGMENT_BYTES) {
         size_t max = c->body.max;
         psi_buf_fini(&c->body);
@@ -159,10 +189,11 @@ static void warm(const struct psd_task *t, const uint8_t *p, size_t n)
 }
 
 /* Of a connection that is not read any more; false: no memory. */
-static bool keep_rest(struct psd_conn *c, const uint8_t *p, size_t n)
+static bool keep_rest(struct psd_conn *c, const uint8_t *p, size_t n, uint64_t came_ns)
 {
     static const uint8_t zeros[8] = {0};
     c->rest_at = (uintptr_t)p % sizeof(zeros);
+    c->rest_ns = came_ns;
     return n == 0 ||
            (psi_buf_append(&c->rest, zeros, c->rest_at, NULL) == PS_OK && psi_buf_append(&c->rest, p, n, NULL) == PS_OK);
 }
@@ -173,6 +204,7 @@ void psd_dispatch_rest(struct psd_task *t, struct psd_conn *c)
     struct psi_buf rest = c->rest;
     size_t at = c->rest_at;
     psi_buf_init(&c->rest, rest.max);
+    t->came_ns = c->rest_ns;
     psd_dispatch(t, c, rest.data == NULL ? nothing : rest.data + at, rest.len == 0 ? 0 : rest.len - at);
     psi_buf_fini(&rest);
     psd_conn_count(t, c);
@@ -186,7 +218,7 @@ void psd_dispatch(struct psd_task *t, struct psd_conn *c, const uint8_t *p, size
     bool cold = t->store.variable_count >= WARM_VARIABLES;
     while (!c->closing) {
         if (c->slow != NULL || psd_listing_goes_on(c) || psd_held_begins(t, c) || (n > 0 && psd_full_begins(t, c))) {
-            if (!keep_rest(c, p, n)) {
+            if (!keep_rest(c, p, n, t->came_ns)) {
                 reject_as(t, c, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
                           "no memory for what came behind a request that waits");
             }

@@ -14,11 +14,14 @@
 
 #include "common/mem.h"
 
+#include <string.h>
+
 struct psd_emptying {
     struct psi_list link; /* task->emptying */
     const struct psd_container *container;
-    uint64_t cursor; /* of its variables */
-    bool over;       /* the container is empty: only `done` is left */
+    char name[PS_CONTAINER_BYTES_MAX + 1]; /* of container, which may go when it is empty */
+    uint64_t cursor;                       /* of its variables */
+    bool over;                             /* the container is empty: only `done` is left */
     psd_emptied_fn done;
     uint64_t id, bar; /* as given */
 };
@@ -39,6 +42,7 @@ void psd_emptying_begin(struct psd_task *t, const char *container, psd_emptied_f
         return;
     }
     e->container = in;
+    memcpy(e->name, container, strlen(container) + 1);
     e->done = done;
     e->id = id;
     e->bar = bar;
@@ -71,7 +75,7 @@ static void slice(struct psd_task *t, struct psd_emptying *e)
     void *value = NULL;
     for (uint32_t left = t->config.reset_slice_names; left > 0; left--) {
         if (!psi_map_next(&e->container->variables, &e->cursor, NULL, NULL, &value)) {
-            (void)psd_reset_here(t, e->container->name); /* it is there */
+            (void)psd_reset_here(t, e->name); /* it is there */
             return;
         }
         psd_drop_here(t, value);
@@ -86,7 +90,7 @@ void psd_emptying_work(struct psd_task *t)
     }
     if (e->over) {
         psi_list_remove(&e->link);
-        e->done(t, e->container->name, e->id, e->bar);
+        e->done(t, e->name, e->id, e->bar);
         psi_free(e);
     }
 }

@@ -10,6 +10,9 @@
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err)
 {
     const struct psd_chief *chief = psd_chief_find(&t->chiefs, container);
+    if (number != 0 && psd_session_refuse(container, "chief", err) != PS_OK) {
+        return err->code;
+    }
     if (number > PS_CHIEF_NUMBER_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "chief number %llu: no directory has given it", (unsigned long long)number);
     }

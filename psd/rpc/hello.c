@@ -23,7 +23,7 @@ void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_r
     uint32_t start_ms = err->reason == PS_REASON_NOT_CONNECTED ? psd_start_retry_ms(t) : 0;
     uint32_t retry_after_ms = err->code == PS_UNAVAILABLE || err->code == PS_RESOURCE_EXHAUSTED ? 1000 : 0;
     retry_after_ms = start_ms > 0 ? start_ms : retry_after_ms;
-    if (err->reason != PS_REASON_CONFLICT) { /* claim.c logs a CONFLICT itself, and not each time */
+    if (err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_IDENTITY) { /* whose lines are written elsewhere */
         psd_log(t, PSI_LOG_WARN, "hello_refused", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(err->code)),
                 PSI_KV("msg", err->text));
     }
@@ -77,6 +77,20 @@ static ps_status check_session(const ps_v1_Hello *hello, struct psi_err *err)
     return PS_OK;
 }
 
+/* A session is that of the identity that made it. Nobody else hears of it more than that. */
+static ps_status check_owner(struct psd_task *t, const struct psd_conn *c, const ps_v1_Hello *hello, struct psi_err *err)
+{
+    char who[PSI_IDENTITY_TEXT_BYTES];
+    const struct psd_record *r = psi_map_find(&t->records, hello->session.bytes, hello->session.size);
+    if (t->rights == NULL || r == NULL || strcmp(psi_identity_text(&c->who, who, sizeof(who)), r->who) == 0) {
+        return PS_OK;
+    }
+    ps_status st = psi_fail_as(err, PS_PERMISSION_DENIED, PS_REASON_IDENTITY,
+                               "HELLO: the session is not that of %s: another identity has made it", who);
+    psd_audit_refused(t, c, err->text);
+    return st;
+}
+
 /* One more record, maybe instead of that of a session past its lease. */
 static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
 {
@@ -100,8 +114,10 @@ static bool has_room(struct psd_task *t, uint32_t reserve, struct psi_err *err)
 }
 
 /* Found, or made. A session that names no job gets in whatever is short: an operator must. */
-static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hello, bool *out_fresh, struct psi_err *err)
+static struct psd_record *record_get(struct psd_task *t, const struct psd_conn *conn, const ps_v1_Hello *hello, bool *out_fresh,
+                                     struct psi_err *err)
 {
+    char who[PSI_IDENTITY_TEXT_BYTES];
     struct psd_record *record = psi_map_find(&t->records, hello->session.bytes, hello->session.size);
     *out_fresh = record == NULL;
     if (record != NULL) {
@@ -117,7 +133,10 @@ static struct psd_record *record_get(struct psd_task *t, const ps_v1_Hello *hell
     if (guest && hello->job.size > 0) {
         return NULL;
     }
-    struct psd_change c = {.kind = PSD_CHANGE_SESSION, .session = {.session = hello->session.bytes, .name = psd_random(t)}};
+    struct psd_change c = {.kind = PSD_CHANGE_SESSION,
+                           .session = {.session = hello->session.bytes,
+                                       .name = psd_random(t),
+                                       .who = psi_identity_text(&conn->who, who, sizeof(who))}};
     if (psd_change_reserve(t, &c, err) != PS_OK) {
         return NULL;
     }
@@ -220,7 +239,6 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     a.task = t->config.task;
     a.life = t->life;
     a.record = record == NULL ? 0 : record->name;
-    a.durable = t->durable;
     a.window = PS_WINDOW;
     a.task_count = t->peer_count;
     a.number_count = u->count;
@@ -229,9 +247,9 @@ static void answer(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     a.beat_ms = t->config.beat_ms;
     a.features = hello->features & PS_FEATURES_KNOWN;
     PSI_IGNORE(PSI_BYTES_SET(a.job, t->config.job));                        /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(a.directory_job, t->peers[t->directory].job)); /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, t->cluster.name));             /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                       /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a.directory_job, t->peers[t->directory].job)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(a.cluster_name, t->cluster.name));             /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(a.version, PS_VERSION));                       /* fits: checked names */
     struct psd_list l;
     psd_list_begin(&l, t, c, PS_OP_HELLO, PS_FLAG_REPLY, r->header.id);
     psd_list_add(&l, &ps_v1_HelloAnswer_msg, &a);
@@ -272,6 +290,10 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
     if (record->job[0] != '\0' || record->program[0] != '\0' || record->host[0] != '\0') { /* else the address says more */
         PSI_IGNORE(psd_record_text(record, c->text, sizeof(c->text)));
     }
+    if (t->rights != NULL) {
+        size_t n = strlen(c->text);
+        PSI_IGNORE(snprintf(c->text + n, sizeof(c->text) - n, " (%s)", record->who)); /* cut is fine */
+    }
 }
 
 ps_status psd_hello_check(const struct psd_task *t, const struct psd_request *r, ps_v1_Hello *out, struct psi_err *err)
@@ -289,15 +311,35 @@ ps_status psd_hello_check(const struct psd_task *t, const struct psd_request *r,
     return st;
 }
 
+/* The session's own container. */
+static ps_status read_own(const ps_v1_Hello *hello, struct psd_own *out, struct psi_err *err)
+{
+    char container[PSI_SESSION_CONTAINER_BYTES];
+    ps_status st = PSI_BYTES_TEXT(hello->session_container, container, sizeof(container));
+    if (hello->session_container.size == 0) {
+        return PS_OK;
+    }
+    if (st != PS_OK || !psi_container_is_session(container)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "HELLO: the session's own container is none: session/ and 16 digits 0-9a-f");
+    }
+    st = psd_key_parse((const pb_bytes_array_t *)(const void *)&hello->key, container, out->key, err);
+    memcpy(out->container, container, sizeof(out->container));
+    return st;
+}
+
 void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r)
 {
     struct psi_err err;
     struct unresolved u = {.count = 0};
     char container[PS_CONTAINER_BYTES_MAX + 1];
     ps_status st = check_session(hello, &err);
+    st = st == PS_OK ? check_owner(t, c, hello, &err) : st;
     if (st == PS_OK) {
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&hello->container, container, &err);
     }
+    st = st == PS_OK ? psd_session_refuse(container, "place for a model", &err) : st;
+    struct psd_own own = {.container = ""};
+    st = st == PS_OK ? read_own(hello, &own, &err) : st;
     if (st == PS_OK && t->draining) {
         st = psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
     }
@@ -311,7 +353,7 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
         st = psd_claim(t, hello, container, &err);
     }
     bool fresh = false;
-    struct psd_record *record = st == PS_OK ? record_get(t, hello, &fresh, &err) : NULL;
+    struct psd_record *record = st == PS_OK ? record_get(t, c, hello, &fresh, &err) : NULL;
     if (record == NULL) {
         psd_hello_refuse(t, c, r, &err);
         return;
@@ -319,12 +361,13 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     struct psd_conn *older = record->conn;
     if (older != NULL) {
         psd_session_left(t, older);
-        psd_conn_close(t, older, false); /* and everything of it that was read and not applied */
+        psd_conn_close(t, older, false); /* what was read from the older connection and not applied is dropped */
     }
     c->record = record;
     c->hello_done = true;
     psd_conn_admit(t, c);
     describe(t, c, hello, container);
+    psd_own_claim(t, record, &own);
     bool known = !fresh && hello->record == record->name;
     psd_session_end_waits(t, record, true); /* their lists come again, whole */
     settle(t, record, &u, hello->next_number, known);
@@ -333,7 +376,8 @@ void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello
     if (fresh) {
         psd_job_session(t, record);
     }
-    psd_log(t, PSI_LOG_DEBUG, "session_up", PSI_KV("peer", c->text), PSI_KV("fresh", fresh), PSI_KV("unresolved", u.count));
+    psd_log(t, PSI_LOG_DEBUG, "session_up", PSI_KV("peer", c->text), PSI_KV("who", record->who), PSI_KV("fresh", fresh),
+            PSI_KV("unresolved", u.count));
 }
 
 void psd_rpc_goodbye(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -404,9 +448,11 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     ps_status st = psi_msg_decode(&ps_v1_Beat_msg, &beat, r->meta, r->header.meta_bytes, &err);
     if (st == PS_OK && beat.container.size > 0) {
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&beat.container, container, &err);
+        st = st == PS_OK ? psd_session_refuse(container, "chief", &err) : st;
     }
     if (st == PS_OK && beat.step_of.size > 0) {
         st = psd_container_parse((const pb_bytes_array_t *)(const void *)&beat.step_of, step_of, &err);
+        st = st == PS_OK ? psd_session_refuse(step_of, "global step", &err) : st;
     }
     if (st == PS_OK && beat.global_step > PSD_STEP_SAID_MAX) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "global step %llu: a variable global_step is an int64",
@@ -418,6 +464,9 @@ void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     }
     if (c->record != NULL && beat.global_step != 0) {
         psd_record_beat(c->record, t->now_ms, beat.global_step - 1, step_of[0] != '\0' ? step_of : container);
+    }
+    if (container[0] != '\0' && !psd_rights_read_on(t, c, container)) {
+        container[0] = '\0'; /* who its chief is is told to those who may read it */
     }
     if (c->role == PSD_ROLE_TASK && t->save != NULL) {
         t->save->job_ends = t->save->job_ends || beat.ends;

@@ -131,6 +131,7 @@ static ps_status seal_one(struct psd_task *t, const struct psd_conn *c, const st
         return PS_OK;
     }
     ps_status st = psd_target_check(t, v, false, err);
+    st = st == PS_OK ? psd_session_refuse(container, "seals", err) : st;
     if (st == PS_OK && m->chief_number != 0) {
         st = psd_chief_check(t, container, m->chief_number, err);
     }

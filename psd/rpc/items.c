@@ -18,6 +18,42 @@ ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_C
     return st != PS_OK ? st : psi_bytes_text(field, container, PS_CONTAINER_BYTES_MAX + 1);
 }
 
+ps_status psd_key_parse(const pb_bytes_array_t *field, const char *container, uint8_t key[PSI_KEY_BYTES], struct psi_err *err)
+{
+    static const char hex[] = "0123456789abcdef";
+    const char *number = container + sizeof(PSI_SESSION_CONTAINER_PREFIX) - 1;
+    if (!psi_container_is_session(container)) {
+        return PS_OK;
+    }
+    if (strlen(number) != 16 || strspn(number, hex) != 16) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "container '%s': a name that begins with session/ is that of a session: session/ and 16 digits 0-9a-f",
+                        container);
+    }
+    if (field->size != PSI_KEY_BYTES) {
+        return psd_key_denied(container, err);
+    }
+    memcpy(key, field->bytes, PSI_KEY_BYTES);
+    return PS_OK;
+}
+
+ps_status psd_key_denied(const char *container, struct psi_err *err)
+{
+    return psi_fail(err, PS_PERMISSION_DENIED,
+                    "container '%s' belongs to a session: nobody but the session, and who executes for it, gets at what is there",
+                    container);
+}
+
+ps_status psd_session_refuse(const char *container, const char *what, struct psi_err *err)
+{
+    return !psi_container_is_session(container)
+               ? PS_OK
+               : psi_fail(
+                     err, PS_INVALID_ARGUMENT,
+                     "container '%s' belongs to a session and is gone with it: it has no %s; use a container of another name",
+                     container, what);
+}
+
 static ps_status name_parse(const pb_bytes_array_t *field, char name[PS_NAME_BYTES_MAX + 1], struct psi_err *err)
 {
     ps_status st = psi_variable_name_check((const char *)field->bytes, field->size, err);
@@ -54,7 +90,13 @@ ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out,
     if (st == PS_OK) {
         st = name_parse((const pb_bytes_array_t *)(const void *)&item->name, out->name, err);
     }
+    if (st == PS_OK) {
+        st = psd_key_parse((const pb_bytes_array_t *)(const void *)&item->key, out->container, out->key, err);
+    }
     out->order = item->order;
+    if (st == PS_OK && item->has_queue) {
+        st = psd_session_refuse(out->container, "queues and accumulators", err);
+    }
     if (st == PS_OK && item->has_queue) {
         return queue_parse(item, out, err);
     }
@@ -77,9 +119,13 @@ void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out)
 {
     *out = (ps_v1_CreateItem)ps_v1_CreateItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(out->container, create->container)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(out->name, create->name));           /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(out->name, create->name));           /* fits: checked names */
     out->pinned = create->pinned;
     out->order = create->order;
+    if (psi_container_is_session(create->container)) {
+        out->key.size = PSI_KEY_BYTES;
+        memcpy(out->key.bytes, create->key, PSI_KEY_BYTES);
+    }
     out->has_queue = create->queue != NULL;
     if (out->has_queue) {
         psi_queue_spec_to_msg(create->queue, &out->queue);

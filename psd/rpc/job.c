@@ -8,7 +8,7 @@
  * counts as none. Where none is listed: when one is, and no trainer's session that holds a lease is not. Programs with models in
  * different containers have trainers of the same number: each of them has to be done. A session that names no job cannot say that
  * it is done; it counts as a trainer while it holds a lease and its BEATs say a global step, as those of psctl never do.
- * It is not done any more when one of these opens a session, and is again when that one has said so too.
+ * It is not done any more when one of these opens a session, and is again when that session has said so too.
  *
  * Happy path: JOB_DONE of the last one -> the directory tells the other tasks, and in the answers to their beats the sessions ->
  * with exit_when_done a task ends when no session is connected to it; the directory also waits until the others have heard of
@@ -16,8 +16,6 @@
  * is still open says it again (its client does), one that has ended does not, and then the job is never done by itself.
  */
 #include "rpc.h"
-
-#include "common/mem.h"
 
 #include <string.h>
 
@@ -115,16 +113,11 @@ void psd_job_tell(struct psd_task *t, struct psd_peer *p)
     if (!t->job_done || !p->listed || p->told_done || p->conn->closing) {
         return;
     }
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
-    if (a == NULL) {
-        psd_conn_close(t, p->conn, false); /* it lists again and is told again */
+    if (psd_ask_level(t, p, PS_OP_TASK_DONE, NULL) == NULL) {
         return;
     }
-    a->op = PS_OP_TASK_DONE;
-    a->id = ++p->conn->next_id;
-    psi_list_init(&a->waiters);
-    psi_list_push_back(&p->asks, &a->link);
-    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_TASK_DONE, .id = a->id};
+    struct ps_frame_header h = {
+        .magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_TASK_DONE, .id = ++p->conn->next_id};
     if (psi_outq_push(&p->conn->link->out, &h, NULL, NULL) != PS_OK) {
         psd_conn_close(t, p->conn, false);
         return;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists of what this task has, which may be a million entries: VARS, QUEUES and CONTAINERS for a client, LIST for the directory.
- * A list is made in slices, so that others are served meanwhile, and no faster than the other side reads. Each entry is as it is
- * when its turn comes.
+ * Lists of what this task has, which may be a million entries: VARS, QUEUES, CONTAINERS and TASKS for a client, LIST for the
+ * directory. A list is made in slices, so that others are served meanwhile, and no faster than the other side reads. Each entry
+ * is as it is when its turn comes.
  *
  * Happy path: psd_listing_begin() sends the first slice. Where there is more, the connection is not read. psd_listing_work()
  * makes one slice in each turn of the shell's loop, for one connection after the other. After the last frame, what came behind
@@ -13,15 +13,16 @@
 
 #include "common/mem.h"
 
-/* The next variable or queue; false: there is none. */
+/* The next variable or queue; false: there is none. A client is told of those in containers that it may read. */
 static bool step_variable(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
 {
     void *value = NULL;
     if (!psi_u64_map_next(&t->store.handles, &c->listing_cursor, NULL, &value)) {
         return false;
     }
-    if (!psd_variable_is_gone(value)) {
-        c->listing_of->add(l, value);
+    const struct psd_variable *v = value;
+    if (!psd_variable_is_gone(v) && (c->role != PSD_ROLE_CLIENT || psd_rights_read_in(t, c, v->container))) {
+        c->listing_of->add(l, v);
     }
     return true;
 }

@@ -128,7 +128,7 @@ void psd_others_list_add(const struct psd_task *t, struct psd_list *l)
     while ((bar = psd_others_next_gone(t, bar)) != NULL) {
         ps_v1_ListItem item = ps_v1_ListItem_init_zero;
         PSI_IGNORE(PSI_BYTES_SET(item.container, bar->container)); /* fits: checked names */
-        PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* likewise */
+        PSI_IGNORE(PSI_BYTES_SET(item.name, bar->name));           /* fits: checked names */
         item.has_start = true;
         item.start.number = bar->number;
         item.start.waits = t->peers[t->self].waits;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks of the cluster that somebody waits for: is one here? A task that serves is while its list has been taken in, any other
- * while a session that says that it is this task holds a lease.
+ * Tasks of the cluster that somebody waits for: is one here? A task of the directory's job is here while its list has been taken
+ * in. A task of another job is here then, and also while a session that says that it is this task holds a lease.
  */
 #include "rpc.h"
 
@@ -14,6 +14,9 @@ static bool is_up(const struct psd_task *t, const struct psd_presence *p)
     const struct psd_peer *peer = psd_peer_find(t, p->job, p->task);
     if (peer != NULL && (peer->self || peer->listed)) {
         return true;
+    }
+    if (peer != NULL && peer->own_job) {
+        return false; /* a client that calls itself by this name holds no variables */
     }
     uint64_t cursor = 0;
     void *value = NULL;

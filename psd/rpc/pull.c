@@ -14,6 +14,7 @@
 #include "common/half.h"
 #include "common/mem.h"
 #include "common/shape.h"
+#include "psd/base/times.h"
 
 #include <string.h>
 
@@ -30,6 +31,8 @@ struct psd_pull_out {
     uint64_t copy_bytes;
     uint64_t version; /* of the copy */
     ps_dtype wire;
+    struct ps_times times; /* with flag TIMES: without its time in the send queue */
+    uint64_t queued_ns;    /* with flag TIMES: when it came to the send queue */
 };
 
 static struct psd_pull_out *pull_of(struct psi_out *out)
@@ -46,13 +49,17 @@ static const uint8_t *memory_of(const struct psd_variable *v, uint32_t slot)
 static void begin(struct psi_out *out)
 {
     const struct psd_pull_out *p = pull_of(out);
-    struct ps_pull_reply_meta m = {
-        .version = p->variable->version, .durable = p->task->durable, .in_progress = p->variable->in_progress};
+    struct ps_pull_reply_meta m = {.version = p->variable->version, .in_progress = p->variable->in_progress};
     if (p->copy != NULL) {
         m.version = p->version;
         m.in_progress = 0;
     }
     memcpy(out->head + PS_FRAME_HEADER_BYTES, &m, sizeof(m));
+    if (out->head_bytes > PS_FRAME_HEADER_BYTES + sizeof(m)) {
+        struct ps_times times = p->times;
+        times.queue_ns += psd_times_now(p->task) - p->queued_ns;
+        memcpy(out->head + PS_FRAME_HEADER_BYTES + sizeof(m), &times, sizeof(times));
+    }
 }
 
 static const void *payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
@@ -173,7 +180,14 @@ static ps_status send_values(struct psd_task *t, struct psd_conn *c, const struc
     p->out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(struct ps_pull_reply_meta);
     p->out.payload_bytes = (uint32_t)bytes;
     p->out.crc = (c->link->in.header.flags & PS_FLAG_CRC) != 0; /* as the client does it */
-    memcpy(p->out.head, h, sizeof(*h));
+    struct ps_frame_header head = *h;
+    if (h->op == PS_OP_PULL && c->timed_count != 0 && psd_times_take(t, c, h->id, false, &p->times)) {
+        head.flags |= PS_FLAG_TIMES;
+        head.meta_bytes += sizeof(p->times);
+        p->out.head_bytes += sizeof(p->times);
+        p->queued_ns = psd_times_now(t);
+    }
+    memcpy(p->out.head, &head, sizeof(head));
     c->pulls++;
     c->copy_bytes += copy_bytes;
     if (h->op == PS_OP_PULL && bytes > PS_SEGMENT_BYTES && copy == NULL) {

@@ -48,21 +48,21 @@ void psd_progress_free_all(struct psd_task *t)
 
 /* ---- the first frame ---- */
 
-/* A slot that v has, with a power as Adam has it in v's dtype. */
+/* A slot that v has, with its power in v's dtype; 0 where it has none. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
+    const struct psi_slot *row = psi_optimizer_slot(v->optimizer.kind, slot - 1);
     double power = 0;
     memcpy(&power, &power_bits, sizeof(power));
-    if (slot > psd_optim_slot_count(v->optimizer.kind)) {
+    if (row == NULL) {
         return psi_fail(err, PS_OUT_OF_RANGE, "assign to slot %u of '%s': its optimizer, %s, has %u", slot, v->name,
                         psi_optimizer_name(v->optimizer.kind), psd_optim_slot_count(v->optimizer.kind));
     }
-    bool fits = v->optimizer.kind == PS_OPT_ADAM
-                    ? power >= 0 && power <= 1 && (v->dtype != PS_F32 || (double)(float)power == power)
-                    : power_bits == 0;
+    bool fits =
+        row->power != NULL ? power >= 0 && power <= 1 && (v->dtype != PS_F32 || (double)(float)power == power) : power_bits == 0;
     return fits ? PS_OK
-                : psi_fail(err, PS_INVALID_ARGUMENT, "assign to slot %u of '%s': power %g; allowed: 0 to 1 in its dtype, of Adam",
-                           slot, v->name, power);
+                : psi_fail(err, PS_INVALID_ARGUMENT, "assign to slot %u of '%s': power %g; allowed: %s", slot, v->name, power,
+                           row->power != NULL ? "0 to 1 in its dtype" : "0: it has none");
 }
 
 /* What the program called that sent an ADD of this scale. */

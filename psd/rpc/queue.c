@@ -150,10 +150,10 @@ static struct psd_wait *begin(struct psd_task *t, struct psd_conn *c, const stru
     if (r->variable == NULL) {
         PSI_IGNORE(psd_queue_fail_gone(t, w, &err)); /* answered by this */
     } else if (t->draining) {
-        PSI_IGNORE(fail_draining(t, &err)); /* likewise */
+        PSI_IGNORE(fail_draining(t, &err)); /* answered by this */
     } else if (psd_attempt_find(w->record, w->id) != NULL) {
         PSI_IGNORE(psi_fail(&err, PS_INVALID_ARGUMENT, "%s number %llu still holds an item of a work queue", psi_op_name(w->op),
-                            (unsigned long long)w->id)); /* likewise */
+                            (unsigned long long)w->id)); /* answered by this */
     } else {
         return w;
     }
@@ -358,7 +358,7 @@ static void tell(const struct psd_variable *v, ps_v1_QueueAnswer *a)
 {
     const struct psd_queue *q = v->queue;
     PSI_IGNORE(PSI_BYTES_SET(a->container, v->container->name)); /* fits: checked names */
-    PSI_IGNORE(PSI_BYTES_SET(a->name, v->name));                 /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a->name, v->name));                 /* fits: checked names */
     a->has_queue = true;
     psi_queue_spec_to_msg(&q->spec, &a->queue);
     a->size = psd_queue_length(q);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of a queue's elements on their way: PUT_PART, GET_PART, and the first ones in ENQUEUE and in DEQUEUE's answer.
+ * PUT_PART and GET_PART of a CALL come here as well, and go to call.c.
  *
  * Happy path: bytes of an ENQUEUE go straight into elements, whose memory is taken when their length is known; the last byte
  * opens the request. What a DEQUEUE took is read where it lies, from any offset, until the ACK.
@@ -139,14 +140,15 @@ static ps_status read_part(const struct psd_request *r, ps_v1_Part *m, struct ps
     return st;
 }
 
-/* The request of this session that m is a part of. */
+/* The request of this session that m is a part of: of this operation, or a CALL. */
 static ps_status find(const struct psd_task *t, const struct psd_conn *c, uint8_t op, const ps_v1_Part *m, struct psd_wait **out,
                       struct psi_err *err)
 {
     *out = psi_u64_map_find(&c->record->waits, m->of);
-    return *out != NULL && (*out)->op == op ? PS_OK
-                                            : psi_fail(err, PS_NOT_FOUND, "this session has no %s of number %llu at %s",
-                                                       psi_op_name(op), (unsigned long long)m->of, t->name);
+    return *out != NULL && ((*out)->op == op || (*out)->op == PS_OP_CALL)
+               ? PS_OK
+               : psi_fail(err, PS_NOT_FOUND, "this session has no %s of number %llu at %s", psi_op_name(op),
+                          (unsigned long long)m->of, t->name);
 }
 
 void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
@@ -156,16 +158,21 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     struct psi_err err;
     ps_status st = read_part(r, &m, &err);
     st = st == PS_OK ? find(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
-    if (st == PS_OK && (m.bytes % 8 != 0 || m.bytes != r->body_bytes)) {
+    const bool call = st == PS_OK && w->op == PS_OP_CALL;
+    if (st == PS_OK && ((!call && m.bytes % 8 != 0) || psi_pad8(m.bytes) != r->body_bytes)) {
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "PUT_PART: %u bytes are to come and %zu have", m.bytes, r->body_bytes);
     }
     bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING; /* otherwise the ENQUEUE is refused, and has its answer */
-    if (comes && (m.offset != w->queue.come || m.bytes > w->queue.bytes - w->queue.come)) {
+    const uint64_t come = !comes ? 0 : call ? w->work->come : w->queue.come;
+    const uint64_t all = !comes ? 0 : call ? w->work->in_bytes : w->queue.bytes;
+    if (comes && (m.offset != come || m.bytes > all - come)) {
         st = psi_fail(&err, PS_OUT_OF_RANGE, "PUT_PART at %llu; %llu of %llu bytes have come", (unsigned long long)m.offset,
-                      (unsigned long long)w->queue.come, (unsigned long long)w->queue.bytes);
+                      (unsigned long long)come, (unsigned long long)all);
     }
     psd_reply(t, c, PS_OP_PUT_PART, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
-    if (comes && st == PS_OK) {
+    if (comes && st == PS_OK && call) {
+        psd_call_bytes(t, w, r->body, m.bytes);
+    } else if (comes && st == PS_OK) {
         psd_queue_bytes(t, w, r->body, r->body_bytes);
     }
 }
@@ -278,7 +285,8 @@ void psd_rpc_get_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
         err = w->err;
         st = err.code;
     }
-    uint64_t have = st != PS_OK || w->stage != PSD_WAIT_DONE ? 0 : answer_bytes(&w->queue);
+    const bool call = st == PS_OK && w->op == PS_OP_CALL;
+    uint64_t have = st != PS_OK || w->stage != PSD_WAIT_DONE ? 0 : call ? w->out_bytes : answer_bytes(&w->queue);
     if (st == PS_OK && (m.offset > have || m.bytes > have - m.offset)) {
         st = psi_fail(&err, PS_OUT_OF_RANGE, "GET_PART: bytes %llu to %llu of an answer of %llu", (unsigned long long)m.offset,
                       (unsigned long long)(m.offset + m.bytes), (unsigned long long)have);
@@ -288,5 +296,9 @@ void psd_rpc_get_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
         return;
     }
     uint64_t bytes = m.bytes;
+    if (call) {
+        psd_reply_body(t, c, PS_OP_GET_PART, r->header.id, &bytes, sizeof(bytes), (const uint8_t *)w->out + m.offset, m.bytes);
+        return;
+    }
     send_part(t, c, PS_OP_GET_PART, r->header.id, &w->queue, m.offset, m.bytes, &bytes, sizeof(bytes));
 }

@@ -259,7 +259,7 @@ void psd_queues_check_invariants(const struct psd_task *t)
         const struct psd_wait *in = psd_wait_first(&q->enqueuers), *out = psd_wait_first(&q->dequeuers);
         PSI_ASSERT(in == NULL ||
                    (in->op == PS_OP_ENQUEUE && !q->closed && !psd_queue_has_room(q))); /* it would wait for nothing */
-        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));        /* likewise */
+        PSI_ASSERT(out == NULL || (psd_queue_available(q) == 0 && !q->closed));        /* it would wait for nothing */
         PSI_ASSERT(out == NULL || q->sum == NULL || psd_queue_length(q) < out->queue.count);
     }
 }

@@ -40,6 +40,7 @@ static ps_status parse(const struct psd_request *r, struct setting *out, struct 
     ps_status st = psi_msg_decode(&ps_v1_SetRate_msg, &m, r->meta, r->header.meta_bytes, err);
     st = st == PS_OK ? psd_item_only(r, &ps_v1_ContainerItem_msg, &item, "container", NULL, err) : st;
     st = st == PS_OK ? psd_container_parse((const pb_bytes_array_t *)&item.container, out->container, err) : st;
+    st = st == PS_OK ? psd_session_refuse(out->container, "learning rates", err) : st;
     if (st == PS_OK && m.name.size > 0) {
         st = psi_variable_name_check((const char *)m.name.bytes, m.name.size, err);
     }

@@ -3,7 +3,8 @@
  * The table of requests, and what is asked of each before its handler sees it.
  *
  * Happy path: the row of a frame -> the directory's requests at the directory, a fixed meta of its length, the variable or queue
- * of a handle -> the right to each container that it is about -> a handle of the right kind -> its handler.
+ * of a handle -> the right to each container that it is about -> the key of a session's container was shown -> a handle of the
+ * right kind -> its handler.
  * Failure: a refusal, which is answered, or kept by the handler of a mutation or of a waiting request as its outcome. Items that
  * cannot be understood have no container: their handler refuses them.
  */
@@ -12,15 +13,27 @@
 #include "common/form.h"
 #include "common/name.h"
 #include "psd/directory/directory.h"
+#include "psd/store/shown.h"
 
 enum { AT_CLIENT = 1, AT_TASK = 2, AT_DIRECTORY = 4, AT_SOURCE = 8 };
-enum { REPLIES = 16, ONLY_DIRECTORY = 32, NUMBERED = 64, IN_PARTS = 128, WAITS = 256 };
+enum { REPLIES = 16, ONLY_DIRECTORY = 32, NUMBERED = 64, IN_PARTS = 128, WAITS = 256, AUDITED = 512, EITHER = 1024 };
 
-#define NONE PSD_PLACE_NONE, PSD_TARGET_NONE, PSD_RIGHT_NONE, 0
-#define CLUSTER(right_) PSD_PLACE_CLUSTER, PSD_TARGET_NONE, PSD_RIGHT_##right_, 0
-#define CONTAINERS(right_) PSD_PLACE_CONTAINERS, PSD_TARGET_NONE, PSD_RIGHT_##right_, 0
-#define OF(place_, target_, right_) PSD_PLACE_##place_, PSD_TARGET_##target_, PSD_RIGHT_##right_, 0
-#define FIXED(target_, right_, meta_) PSD_PLACE_HANDLE, PSD_TARGET_##target_, PSD_RIGHT_##right_, sizeof(struct meta_)
+enum {
+    READ = PSI_RIGHT_READ,
+    WRITE = PSI_RIGHT_WRITE,
+    CREATE = PSI_RIGHT_CREATE,
+    CHIEF = PSI_RIGHT_CHIEF,
+    CALL = PSI_RIGHT_CALL,
+    SAVE = PSI_RIGHT_SAVE,
+    ADMINISTER = PSI_RIGHT_ADMINISTER,
+    MEMBER = PSI_RIGHT_MEMBER
+};
+
+#define NONE PSD_PLACE_NONE, PSD_TARGET_NONE, 0, 0
+#define CLUSTER(rights_) PSD_PLACE_CLUSTER, PSD_TARGET_NONE, rights_, 0
+#define CONTAINERS(rights_) PSD_PLACE_CONTAINERS, PSD_TARGET_NONE, rights_, 0
+#define OF(place_, target_, rights_) PSD_PLACE_##place_, PSD_TARGET_##target_, rights_, 0
+#define FIXED(target_, rights_, meta_) PSD_PLACE_HANDLE, PSD_TARGET_##target_, rights_, sizeof(struct meta_)
 
 #define ROW(op_, rules_, place_, handler_) {PS_OP_##op_, rules_, place_, handler_},
 static const struct psd_row rows[] = {PSD_REQUESTS(ROW)};
@@ -30,7 +43,10 @@ void psd_rpc_hello(struct psd_task *t, struct psd_conn *c, const struct psd_requ
 {
     ps_v1_Hello m;
     struct psi_err err;
-    if (psd_hello_check(t, r, &m, &err) != PS_OK) {
+    if (t->config.identify != NULL) {
+        t->config.identify(t->config.shell, c->link, &c->who);
+    }
+    if (psd_rights_known(t, c, &err) != PS_OK || psd_hello_check(t, r, &m, &err) != PS_OK) {
         psd_hello_refuse(t, c, r, &err);
     } else if (m.role == PSD_ROLE_TASK) {
         psd_task_link_hello(t, c, &m, r);
@@ -65,16 +81,26 @@ bool psd_request_is_in_parts(const struct psd_row *row)
     return (row->rules & IN_PARTS) != 0;
 }
 
-/* The one place where a right is asked. container NULL: the cluster. */
-static ps_status permit(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, const char *container,
-                        struct psi_err *err)
+/* The one place where a right is asked: `has`, what c may do there. container NULL: the cluster. What an operator answers for is
+ * in the audit before it is carried out. */
+static ps_status permit(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, unsigned has,
+                        const char *container, struct psi_err *err)
 {
-    if (t->config.permit == NULL || t->config.permit(t->config.shell, c->link, row->right, container)) {
-        return PS_OK;
+    const unsigned lacks = row->rights & ~has;
+    if ((row->rules & EITHER) != 0 ? lacks == row->rights : lacks != 0) {
+        return psd_rights_denied(t, c, psi_op_name(row->op), container, lacks, err);
     }
-    return psi_fail(err, PS_PERMISSION_DENIED, "%s at %s: %s has no right to do that to %s%s%s", psi_op_name(row->op), t->name,
-                    c->text, container == NULL ? "the cluster" : "container '", container == NULL ? "" : container,
-                    container == NULL ? "" : "'");
+    if ((row->rules & AUDITED) != 0) {
+        psd_audit(t, c, psi_op_name(row->op), container == NULL ? "@cluster" : container);
+    }
+    return PS_OK;
+}
+
+/* Ask for the right to the container of this name. container NULL: to the cluster. */
+static ps_status permit_named(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row, const char *container,
+                              struct psi_err *err)
+{
+    return permit(t, c, row, psd_rights_on(t, c, container), container, err);
 }
 
 /* NULL: there is none with this handle any more. */
@@ -92,7 +118,14 @@ static const pb_msgdesc_t *item_of(enum psd_place place)
                                         : &ps_v1_ContainerItem_msg;
 }
 
-static ps_status permit_items(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
+/* May c use this handle? Of a session's container its session may that has shown the key, and of all others every session. */
+static ps_status handle_check(const struct psd_conn *c, const struct psd_variable *v, struct psi_err *err)
+{
+    const struct psd_container *in = v->container;
+    return !in->of_session || (c->record != NULL && psd_shown_by(in, c->record)) ? PS_OK : psd_own_handle_denied(v, err);
+}
+
+static ps_status permit_items(struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
                               const struct psd_request *r, struct psi_err *err)
 {
     const uint8_t *p = r->body;
@@ -113,6 +146,10 @@ static ps_status permit_items(const struct psd_task *t, const struct psd_conn *c
         }
         if (row->place == PSD_PLACE_HANDLES) {
             const struct psd_variable *v = variable_of(t, row, item.handle.handle);
+            ps_status shown = v == NULL ? PS_OK : handle_check(c, v, err);
+            if (shown != PS_OK) {
+                return shown;
+            }
             container = v == NULL ? NULL : v->container->name;
         } else if (!end) {
             const void *field = row->place == PSD_PLACE_NAMES     ? (const void *)&item.name.container
@@ -120,23 +157,25 @@ static ps_status permit_items(const struct psd_task *t, const struct psd_conn *c
                                                                   : (const void *)&item.container.container;
             container = psd_container_parse(field, text, NULL) == PS_OK ? text : NULL;
         }
-        ps_status st = container == NULL ? PS_OK : permit(t, c, row, container, err);
+        ps_status st = container == NULL ? PS_OK : permit_named(t, c, row, container, err);
         if (st != PS_OK || end) {
             return st;
         }
     }
 }
 
-static ps_status permit_all(const struct psd_task *t, const struct psd_conn *c, const struct psd_row *row,
-                            const struct psd_request *r, struct psi_err *err)
+static ps_status permit_all(struct psd_task *t, struct psd_conn *c, const struct psd_row *row, const struct psd_request *r,
+                            struct psi_err *err)
 {
     switch (row->place) {
     case PSD_PLACE_NONE:
         return PS_OK;
     case PSD_PLACE_CLUSTER:
-        return permit(t, c, row, NULL, err);
+        return permit_named(t, c, row, NULL, err);
     case PSD_PLACE_HANDLE:
-        return r->variable == NULL ? PS_OK : permit(t, c, row, r->variable->container->name, err);
+        return r->variable == NULL
+                   ? PS_OK
+                   : permit(t, c, row, psd_rights_in(t, c, r->variable->container), r->variable->container->name, err);
     default:
         return permit_items(t, c, row, r, err);
     }
@@ -158,6 +197,9 @@ ps_status psd_request_admit(struct psd_task *t, struct psd_conn *c, const struct
     if (row->place == PSD_PLACE_HANDLE) {
         r->variable = variable_of(t, row, h->handle);
     }
-    ps_status st = t->config.permit == NULL ? PS_OK : permit_all(t, c, row, r, err);
+    const bool known = row->place == PSD_PLACE_HANDLE && r->variable != NULL && t->rights != NULL &&
+                       psd_rights_are_known(c, r->variable->container, row->rights);
+    ps_status st = known || (t->rights == NULL && row->place != PSD_PLACE_HANDLES) ? PS_OK : permit_all(t, c, row, r, err);
+    st = st == PS_OK && r->variable != NULL ? handle_check(c, r->variable, err) : st;
     return st == PS_OK && r->variable != NULL ? psd_target_check(t, r->variable, row->target == PSD_TARGET_QUEUE, err) : st;
 }

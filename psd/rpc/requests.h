@@ -13,10 +13,10 @@ enum psd_place {
     PSD_PLACE_NONE,      /* nobody's: it is about the connection, or its own numbers */
     PSD_PLACE_CLUSTER,   /* the cluster's */
     PSD_PLACE_HANDLE,    /* that of its target, the thing of its handle, which the handler gets */
-    PSD_PLACE_HANDLES,   /* ... of the thing of each HandleItem */
-    PSD_PLACE_NAMES,     /* ... of each NameItem */
-    PSD_PLACE_CREATES,   /* ... of each CreateItem */
-    PSD_PLACE_CONTAINERS /* ... of each ContainerItem; without one the default container */
+    PSD_PLACE_HANDLES,   /* the container of the thing of each HandleItem */
+    PSD_PLACE_NAMES,     /* the container of each NameItem */
+    PSD_PLACE_CREATES,   /* the container of each CreateItem */
+    PSD_PLACE_CONTAINERS /* each ContainerItem's container; without items the default container */
 };
 
 /* What kind of thing the handles in a request, or its names, are of. */
@@ -27,7 +27,7 @@ struct psd_row {
     uint16_t rules;
     enum psd_place place;
     enum psd_target target;
-    enum psd_right right;
+    uint16_t rights;     /* enum psi_right, all of them; 0: none is asked */
     uint16_t meta_bytes; /* of a first frame; 0: a message, or none, and what psi_form_check() says */
     void (*handle)(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 };

@@ -151,7 +151,7 @@ bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n)
 
 void *psd_room_stage(struct psd_task *t, uint64_t n)
 {
-    return psd_room(t, PSD_ROOM_MEMORY, psd_arena_bytes(n)) ? psd_store_stage(&t->store, n) : NULL;
+    return psd_room(t, PSD_ROOM_MEMORY, psd_arena_bytes(n)) ? psd_store_stage_raw(&t->store, n) : NULL;
 }
 
 void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes)

@@ -52,8 +52,8 @@ const struct psd_rounds *psd_rounds_here(const struct psd_task *t, const char *c
  * its variables end (FAILED_PRECONDITION). NOT_FOUND: a variable; FAILED_PRECONDITION, INVALID_ARGUMENT: it cannot be in rounds;
  * RESOURCE_EXHAUSTED: the copy of values and slots. */
 ps_status psd_rounds_set_here(struct psd_task *t, const struct psd_rounds_spec *spec, struct psi_err *err) PSI_MUST;
-/** The same id again is OK. Who had its place, job and task the same, leaves. ABORTED (LOST): the group is not here.
- * RESOURCE_EXHAUSTED: its gradients. */
+/** A member with an equal id is fine. The member that had its place, by job and task, leaves. ABORTED (LOST): the group is not
+ * here. RESOURCE_EXHAUSTED: its gradients. */
 ps_status psd_rounds_join_here(struct psd_task *t, const char *container, uint64_t generation, const struct psd_member_spec *m,
                                struct psi_err *err) PSI_MUST;
 /** What it contributed is dropped; values that are being built of it too. OK where there is no such member or group. over: one
@@ -64,8 +64,8 @@ void psd_rounds_leave_here(struct psd_task *t, const char *container, uint64_t g
  * NONE, what was built is dropped. A round that is committed already is OK: ->committed says so. ABORTED (LOST): the group is not
  * here, or not in the round before. */
 ps_status psd_rounds_prepare_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
-/** Flip, now, or, where it was not prepared, when it is built: ->committed is the round then. OK where it was before. ABORTED
- * (LOST) as above, and where something is missing. */
+/** Flip now or, if the round was not prepared, when it is built: ->committed is the round then. OK if it was committed before.
+ * ABORTED (LOST): the group is not here, or something is missing. */
 ps_status psd_rounds_commit_here(struct psd_task *t, const struct psd_round_spec *spec, struct psi_err *err) PSI_MUST;
 /** The group of this container ends, if there is one: a reset, or one of its variables goes. */
 void psd_rounds_end_here(struct psd_task *t, const char *container);

@@ -10,10 +10,11 @@
 /* ROW(operation, which connection may send it, place, target and right, handler)
  * AT_CLIENT, AT_TASK, AT_DIRECTORY, AT_SOURCE: the other side's role; REPLIES: as a reply instead of a request; ONLY_DIRECTORY:
  * served by that task only; NUMBERED: a mutation with a sequence number; WAITS: a waiting request (wait.h); IN_PARTS: its body
- * comes in parts, the handler gets its head.
- * NONE: no right; CLUSTER(right); CONTAINERS(right): the containers named; OF(place, target, right): where its containers come
- * from, enum psd_place, and the kind of thing that has them; FIXED(target, right, meta): OF(HANDLE, target, right), and the meta
- * of a first frame is this structure. */
+ * comes in parts, the handler gets its head; AUDITED: an identity that it is permitted to is in the audit with it.
+ * NONE: no right; READ, WRITE ...: enum psi_right, of two joined by | both, or, with EITHER, one of them; CLUSTER(right);
+ * CONTAINERS(right): the containers named; OF(place, target, right): where its containers come from, enum psd_place, and the kind
+ * of thing that has them; FIXED(target, right, meta): OF(HANDLE, target, right), and the meta of a first frame is this structure.
+ */
 #define PSD_REQUESTS(ROW) \
     ROW(HELLO,        AT_CLIENT,                                    NONE,                                 psd_rpc_hello) \
     ROW(HELLO,        AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_hello_answer) \
@@ -25,29 +26,30 @@
     ROW(ACK,          AT_CLIENT,                                    NONE,                                 psd_rpc_ack) \
     ROW(CLOSE,        AT_CLIENT | AT_TASK | AT_DIRECTORY | AT_SOURCE | REPLIES, NONE,                     psd_rpc_close) \
     ROW(PUSH,         AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
-    ROW(PUSHPULL,     AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
+    ROW(PUSHPULL,     AT_CLIENT | NUMBERED | IN_PARTS,       FIXED(VARIABLE, READ | WRITE, ps_push_meta), psd_push_head) \
     ROW(ASSIGN,       AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(ADD,          AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_push_meta), psd_push_head) \
     ROW(CONTRIBUTE,   AT_CLIENT | NUMBERED | IN_PARTS,              FIXED(VARIABLE, WRITE, ps_contribute_meta), psd_push_head) \
     ROW(PULL,         AT_CLIENT,                                    FIXED(VARIABLE, READ, ps_pull_meta),  psd_rpc_pull) \
     ROW(OPEN,         AT_CLIENT,                                    OF(NAMES, VARIABLE, READ),            psd_rpc_open) \
-    ROW(INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, VARIABLE, WRITE),          psd_rpc_init) \
-    ROW(SEAL,         AT_CLIENT,                                    OF(HANDLES, VARIABLE, WRITE),         psd_rpc_seal) \
+    ROW(INIT,         AT_CLIENT | NUMBERED,                         OF(HANDLE, VARIABLE, CHIEF),          psd_rpc_init) \
+    ROW(SEAL,         AT_CLIENT,                                    OF(HANDLES, VARIABLE, CHIEF),         psd_rpc_seal) \
     ROW(WAIT,         AT_CLIENT | WAITS,                            OF(HANDLES, VARIABLE, READ),          psd_rpc_wait) \
-    ROW(CALL,         AT_CLIENT | WAITS,                            CLUSTER(WRITE),                       psd_rpc_call) \
+    ROW(CALL,         AT_CLIENT | WAITS,                            CLUSTER(CALL),                        psd_rpc_call) \
     ROW(ENQUEUE,      AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, WRITE),             psd_rpc_enqueue) \
-    ROW(DEQUEUE,      AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, WRITE),             psd_rpc_dequeue) \
+    ROW(DEQUEUE,      AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, READ | WRITE),      psd_rpc_dequeue) \
     ROW(PUT_PART,     AT_CLIENT,                                    NONE,                                 psd_rpc_put_part) \
     ROW(GET_PART,     AT_CLIENT,                                    NONE,                                 psd_rpc_get_part) \
     ROW(QUEUE_CLOSE,  AT_CLIENT | WAITS,                            OF(HANDLE, QUEUE, WRITE),             psd_rpc_queue_close) \
     ROW(WORK_END,     AT_CLIENT | NUMBERED,                         OF(HANDLE, QUEUE, WRITE),             psd_rpc_work_end) \
     ROW(SET_STEP,     AT_CLIENT | NUMBERED,                         OF(HANDLE, QUEUE, WRITE),             psd_rpc_set_step) \
-    ROW(SET_RATE,     AT_CLIENT,                                    CONTAINERS(ADMINISTER),               psd_rpc_rate) \
+    ROW(SET_RATE,     AT_CLIENT | AUDITED,                          CONTAINERS(ADMINISTER),               psd_rpc_rate) \
+    ROW(MAY,          AT_CLIENT,                                    CLUSTER(MEMBER),                      psd_rpc_may) \
     ROW(CREATE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(CREATES, VARIABLE, CREATE),        psd_rpc_create) \
     ROW(FIND,         AT_CLIENT | ONLY_DIRECTORY,                   OF(NAMES, VARIABLE, READ),            psd_rpc_find) \
-    ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(ADMINISTER),               psd_rpc_reset) \
-    ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, ADMINISTER),      psd_rpc_delete) \
-    ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CONTAINERS(WRITE),                    psd_rpc_chief) \
+    ROW(RESET,        AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, CONTAINERS(CHIEF),                    psd_rpc_reset) \
+    ROW(DELETE,       AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, OF(NAMES, VARIABLE, CHIEF),           psd_rpc_delete) \
+    ROW(CHIEF,        AT_CLIENT | ONLY_DIRECTORY,                   CONTAINERS(CHIEF),                    psd_rpc_chief) \
     ROW(WAIT_CLUSTER, AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(READ),                        psd_rpc_wait_cluster) \
     ROW(BARRIER,      AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(WRITE),                       psd_rpc_barrier) \
     ROW(SYNC,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           OF(NAMES, VARIABLE, WRITE),           psd_rpc_sync) \
@@ -55,24 +57,25 @@
     ROW(STEP,         AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_step) \
     ROW(LEAVE,        AT_CLIENT | ONLY_DIRECTORY | WAITS,           CONTAINERS(WRITE),                    psd_rpc_leave) \
     ROW(JOB_DONE,     AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(WRITE),                       psd_rpc_job_done) \
-    ROW(CHECKPOINT,   AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(ADMINISTER),                  psd_rpc_checkpoint) \
-    ROW(CHECKPOINT_DELETE, AT_CLIENT | ONLY_DIRECTORY | WAITS,      CLUSTER(ADMINISTER),          psd_rpc_checkpoint_delete) \
-    ROW(CHECKPOINT_RESTORE, AT_CLIENT | ONLY_DIRECTORY | WAITS,     CLUSTER(ADMINISTER),          psd_rpc_checkpoint_restore) \
+    ROW(CHECKPOINT,   AT_CLIENT | ONLY_DIRECTORY | WAITS,           CLUSTER(SAVE),                        psd_rpc_checkpoint) \
+    ROW(CHECKPOINT_DELETE, AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, CLUSTER(ADMINISTER), psd_rpc_checkpoint_delete) \
+    ROW(CHECKPOINT_RESTORE, AT_CLIENT | ONLY_DIRECTORY | WAITS | AUDITED, CLUSTER(ADMINISTER), psd_rpc_checkpoint_restore) \
     ROW(INFO,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_info) \
     ROW(VARS,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_vars) \
     ROW(CONFIG,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_config) \
-    ROW(CONFIG_SET,   AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_config_set) \
-    ROW(SHUTDOWN,     AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_shutdown) \
+    ROW(CONFIG_SET,   AT_CLIENT | AUDITED,                          CLUSTER(ADMINISTER),                  psd_rpc_config_set) \
+    ROW(SHUTDOWN,     AT_CLIENT | AUDITED,                          CLUSTER(ADMINISTER),                  psd_rpc_shutdown) \
     ROW(SESSIONS,     AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_sessions) \
     ROW(WAITS,        AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_waits) \
-    ROW(STOP,         AT_CLIENT,                                    CLUSTER(ADMINISTER),                  psd_rpc_stop) \
+    ROW(STOP,         AT_CLIENT | AUDITED,                          CLUSTER(ADMINISTER),                  psd_rpc_stop) \
     ROW(CONTAINERS,   AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_containers) \
     ROW(TASKS,        AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_tasks) \
     ROW(ROUNDS,       AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_rounds) \
     ROW(QUEUES,       AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_queues) \
     ROW(AGES,         AT_CLIENT,                                    CLUSTER(READ),                        psd_rpc_ages) \
     ROW(CHECKPOINTS,  AT_CLIENT | ONLY_DIRECTORY,                   CLUSTER(READ),                        psd_rpc_checkpoints) \
-    ROW(CHECKPOINT_READ, AT_CLIENT,                                 CLUSTER(ADMINISTER),            psd_rpc_checkpoint_read) \
+    ROW(CHECKPOINT_READ, AT_CLIENT | EITHER,                        CLUSTER(ADMINISTER | MEMBER),   psd_rpc_checkpoint_read) \
+    ROW(WHOAMI,       AT_CLIENT,                                    NONE,                                 psd_rpc_whoami) \
     ROW(CHECKPOINT_READ, AT_SOURCE | REPLIES,                       NONE,                                 psd_rpc_source_read) \
     ROW(LIST,         AT_TASK,                                      NONE,                                 psd_rpc_list) \
     ROW(LIST_ANSWER,  AT_DIRECTORY | REPLIES,                       NONE,                                 psd_rpc_list_answer) \

@@ -23,6 +23,14 @@ ps_status psd_container_parse(const pb_bytes_array_t *field, char container[PS_C
 ps_status psd_create_parse(const ps_v1_CreateItem *item, struct psd_create *out, struct psi_err *err) PSI_MUST;
 ps_status psd_name_parse(const ps_v1_NameItem *item, char container[PS_CONTAINER_BYTES_MAX + 1], char name[PS_NAME_BYTES_MAX + 1],
                          struct psi_err *err) PSI_MUST;
+/** The key in an item that names this container. Of a container that belongs to no session: nothing is read. INVALID_ARGUMENT: no
+ * session has such a name; PERMISSION_DENIED: no key is there. */
+ps_status psd_key_parse(const pb_bytes_array_t *field, const char *container, uint8_t key[PSI_KEY_BYTES],
+                        struct psi_err *err) PSI_MUST;
+/** PERMISSION_DENIED: the container belongs to a session, and the key is missing or another one. */
+ps_status psd_key_denied(const char *container, struct psi_err *err) PSI_MUST;
+/** INVALID_ARGUMENT: the container belongs to a session, and `what` ("rounds") is not to be had there. */
+ps_status psd_session_refuse(const char *container, const char *what, struct psi_err *err) PSI_MUST;
 void psd_create_to_msg(const struct psd_create *create, ps_v1_CreateItem *out);
 /** The first item of r's body. what: "variable", for the error where there is none. */
 ps_status psd_item_first(const struct psd_request *r, const pb_msgdesc_t *d, void *out, const char *what,
@@ -49,7 +57,7 @@ bool psd_outcome_may_begin(struct psd_task *t, struct psd_conn *c, const struct 
 uint8_t psd_push_op(uint8_t kind);
 /** number, new or in progress, ends refused; part of it may be in: err says so then. */
 void psd_outcome_refuse(struct psd_task *t, struct psd_record *record, uint64_t number, struct psi_err *err);
-/** The same for a mutation with a body; c, which may be NULL, is told. */
+/** End a mutation with a body as refused, and tell c, which may be NULL. */
 void psd_outcome_refuse_push(struct psd_task *t, struct psd_record *record, struct psd_conn *c, uint8_t op, uint32_t handle,
                              uint64_t number, struct psi_err *err);
 /** End number n, in progress, as abandoned at its offset: its prefix stays (counted as torn). */
@@ -58,7 +66,7 @@ void psd_outcome_tear(struct psd_task *t, struct psd_record *record, const struc
 void psd_outcome_abandon(struct psd_task *t, struct psd_record *record, uint64_t number);
 /** Every push in progress to v, which is about to go, ends ABORTED. */
 void psd_outcome_abort_variable(struct psd_task *t, const struct psd_variable *v);
-/** The same for all variables of a container at once. */
+/** psd_outcome_abort_variable() for all variables of a container at once. */
 void psd_outcome_abort_container(struct psd_task *t, const struct psd_container *in);
 /** Every gradient in progress to v, which is about to be in rounds, ends FAILED_PRECONDITION. */
 void psd_outcome_abort_pushes(struct psd_task *t, const struct psd_variable *v);
@@ -87,6 +95,16 @@ uint64_t psd_session_staged_bytes(const struct psd_record *r);
 void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only);
 /** session_keep is over, or goodbye: forget the session. */
 void psd_session_drop(struct psd_task *t, struct psd_record *record);
+
+/* ---- directory/own.c ---- */
+/** Directory: the session has this container, or none. The one that it had before is not its own any more. */
+void psd_own_claim(struct psd_task *t, struct psd_record *record, const struct psd_own *own);
+void psd_own_leave(struct psd_task *t, struct psd_record *record);
+/** The session of c has shown the key of this container, and may use the handles of what is there as long as the session's record
+ * and the container live. Of another container: nothing to do. RESOURCE_EXHAUSTED. */
+ps_status psd_own_show(struct psd_task *t, struct psd_conn *c, const struct psd_container *in, struct psi_err *err) PSI_MUST;
+/** Fail: PERMISSION_DENIED, the session has not shown the key. */
+ps_status psd_own_handle_denied(const struct psd_variable *v, struct psi_err *err) PSI_MUST;
 
 /* ---- hello.c ---- */
 /** Is the HELLO in r meant for this task, and understood? */
@@ -120,7 +138,7 @@ bool psd_job_trains(const char *job);
 /** Directory: how many trainers are done, of how many (0: the cluster lists none), and which are not. A trainer that the
  * cluster does not list counts while it holds a lease and is not done. */
 void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing);
-/** A session has begun: if it is a trainer's, that one is not done any more. */
+/** A session has begun: if it is a trainer's, the trainer is not done any more. */
 void psd_job_session(struct psd_task *t, struct psd_record *record);
 /** It holds a lease again: if the word of an older process counted while it was away, it does not any more. */
 void psd_job_session_back(struct psd_task *t, const struct psd_record *record);
@@ -136,7 +154,7 @@ enum psd_room { PSD_ROOM_PUSHES, PSD_ROOM_MEMORY, PSD_ROOM_LISTS };
 /** Is there room for n more (pushes in progress, bytes of the budget, bytes of waiting requests' lists)? Where there is not, work
  * and records of sessions past their lease end, if that helps. Ends no session that is connected. */
 bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n);
-/** As psd_store_stage(), with room made for it. */
+/** As psd_store_stage_raw(), with room made for it. */
 void *psd_room_stage(struct psd_task *t, uint64_t n);
 /** For a whole value of v: the first one has its room since the creation. psd_variable_unstage_kept() gives it back. */
 void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes);
@@ -215,8 +233,8 @@ void psd_slow_tick(struct psd_task *t);
 /** Local create: make it or find it with the same definition; item->created says which. */
 ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct psi_err *err) PSI_MUST;
 void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
-/** ... for good, if it is there: no checkpoint brings it back, once psd_bars_pending() is over. RESOURCE_EXHAUSTED: nothing is
- * done. */
+/** Drop a variable for good, if it exists: no checkpoint brings it back, once psd_bars_pending() is over. RESOURCE_EXHAUSTED:
+ * nothing is done. */
 ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
 /** It is deleted, and the disk that was to note that has failed: what its client is told. */
 struct psi_err psd_delete_not_noted(const struct psi_err *err);
@@ -262,10 +280,36 @@ struct psd_conn *psd_listing_work(struct psd_task *t);
 void psd_listing_tick(struct psd_task *t);
 
 /* ---- call.c: CALL ---- */
+/** More of the input of w, a CALL, has come, in the order of its bytes; the last ones begin it. */
+void psd_call_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, uint32_t n);
+/** No call runs. One whose input has not come whole may not begin any more. */
+bool psd_calls_drained(const struct psd_task *t);
+/** As psd_task_call_ran(). */
+void psd_call_ran(struct psd_task *t, uint64_t call, uint64_t kernel_ns);
 /** As psd_task_call_finished(). */
-void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, size_t out_bytes, const char *error);
+void psd_call_finished(struct psd_task *t, uint64_t call, ps_status st, ps_reason reason, size_t out_bytes, const char *error);
 void psd_call_free_all(struct psd_task *t);
 void psd_call_check_invariants(const struct psd_task *t);
+/** A call that the shell has; NULL: there is none with this number. */
+struct psd_work *psd_call_work(const struct psd_task *t, uint64_t call);
+
+/* ---- copies.c: variables of this task for its calls ---- */
+bool psd_copies_have_work(const struct psd_task *t);
+/** Copy psd_task_config.copy_slice_bytes more. */
+void psd_copies_work(struct psd_task *t);
+
+/* ---- drafts.c: values that calls write into variables of this task ---- */
+/** As psd_task_draft(). */
+ps_status psd_draft_new(struct psd_task *t, uint64_t call, const struct psd_draft_spec *what, void **out_room,
+                        struct psi_err *err) PSI_MUST;
+/** As psd_task_publish(). */
+void psd_publish_begin(struct psd_task *t, struct psd_publish *p);
+/** Something waited for a cut, and need not any more. */
+bool psd_publishes_have_work(const struct psd_task *t);
+void psd_publishes_work(struct psd_task *t);
+void psd_publishes_end(struct psd_task *t);
+/** k is over: its drafts go, in which nobody writes any more. */
+void psd_drafts_free(struct psd_task *t, struct psd_work *k);
 
 /* ---- queue_turns.c, queue_ends.c: ENQUEUE, DEQUEUE, QUEUE_CLOSE ---- */
 /** The end of an event: everybody whose turn has come at a queue has it. */

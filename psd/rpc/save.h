@@ -73,7 +73,7 @@ struct psd_save_pace {
 struct psd_save {
     /* volatile: */
     bool listed;           /* what its disk has is known */
-    bool broken;           /* ... and it cannot be known */
+    bool broken;           /* it cannot be known what its disk has */
     uint64_t highest;      /* number that it has heard of */
     bool job_ends;         /* directory: another task of the job is to end, and asks for a last checkpoint */
     uint64_t ends_ms;      /* since when it is to end; 0: it is not, or asks for no last checkpoint */

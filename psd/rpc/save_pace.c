@@ -49,7 +49,8 @@ bool psd_save_pace_lets(struct psd_task *t)
 {
     struct psd_save_pace *p = &t->save->pace;
     bool half = psd_cut_held_bytes(&t->store) > t->config.checkpoint_memory_bytes / 2;
-    p->full = psd_cut_is_full(&t->store) || (p->full && half); /* or each of its blocks would be waited for */
+    /* Full memory is emptied to half at full speed; otherwise the pushes would wait once for each block. */
+    p->full = psd_cut_is_full(&t->store) || (p->full && half);
     return !p->serves || p->hurries || t->draining || p->full || p->left > 0;
 }
 

@@ -135,6 +135,7 @@ void psd_session_drop(struct psd_task *t, struct psd_record *record)
     psd_queue_session_end(t, record);
     psd_session_end_waits(t, record, false);
     psd_lease_end(t, record);
+    psd_own_leave(t, record);
     struct psd_conn *conn = record->conn;
     if (conn != NULL) {
         conn->record = NULL;

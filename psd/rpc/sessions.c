@@ -69,6 +69,10 @@ void psd_rpc_sessions(struct psd_task *t, struct psd_conn *c, const struct psd_r
         PSI_IGNORE(PSI_BYTES_SET(a.host, record->host));                /* fits: the field that it came in is as long */
         PSI_IGNORE(PSI_BYTES_SET(a.program, record->program));          /* fits: the field that it came in is as long */
         PSI_IGNORE(PSI_BYTES_SET(a.rival, psd_claim_rival(t, record))); /* fits: both hold 95 bytes */
+        if (t->rights != NULL) {
+            PSI_IGNORE(PSI_BYTES_SET(a.who, record->who));                             /* fits: both hold 133 bytes */
+            PSI_IGNORE(PSI_BYTES_SET(a.key_id, conn != NULL ? conn->who.key_id : "")); /* fits: both hold 8 bytes */
+        }
         a.task = record->task;
         a.pid = record->pid;
         a.connected = conn != NULL;
@@ -104,25 +108,42 @@ void psd_rpc_stop(struct psd_task *t, struct psd_conn *c, const struct psd_reque
 
 /* ---- WAITS ---- */
 
-static void tell(const struct psd_task *t, const struct psd_wait *w, ps_v1_WaitAnswer *a)
+/* May c's peer hear what w waits for, in words that name what is in containers? */
+static bool is_told(const struct psd_task *t, const struct psd_conn *c, const struct psd_wait *w)
+{
+    bool told = t->rights == NULL || psd_rights_read_on(t, c, w->record->container);
+    for (uint32_t i = 0; told && i < w->create_count; i++) {
+        told = psd_rights_read_on(t, c, w->creates[i].container);
+    }
+    for (uint32_t i = 0; told && w->op == PS_OP_WAIT && i < w->need_count; i++) {
+        struct psi_list *of = w->needs[i].of;
+        const struct psd_variable *v = of == NULL ? NULL : PSI_CONTAINER_OF(of, struct psd_variable, waiters);
+        told = v == NULL || psd_rights_read_on(t, c, v->container->name);
+    }
+    return told;
+}
+
+static void tell(const struct psd_task *t, const struct psd_conn *c, const struct psd_wait *w, ps_v1_WaitAnswer *a)
 {
     const struct psd_record *record = w->record;
     a->session.size = sizeof(a->session.bytes);
     memcpy(a->session.bytes, record->session, sizeof(a->session.bytes));
     PSI_IGNORE(PSI_BYTES_SET(a->job, record->job));         /* fits: it came in such a field */
-    PSI_IGNORE(PSI_BYTES_SET(a->host, record->host));       /* likewise */
-    PSI_IGNORE(PSI_BYTES_SET(a->program, record->program)); /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a->host, record->host));       /* fits: it came in such a field */
+    PSI_IGNORE(PSI_BYTES_SET(a->program, record->program)); /* fits: it came in such a field */
     a->task = record->task;
     a->pid = record->pid;
     a->op = w->op;
     a->since_ms = t->now_ms - w->begun_ms;
     a->left_ms = w->deadline_ms == 0 ? 0 : w->deadline_ms > t->now_ms ? w->deadline_ms - t->now_ms : 1;
     struct psd_wait_text text = {.what = "its list has come in part", .release = "the rest of its list comes"};
-    if (w->stage == PSD_WAIT_OPEN) {
+    if (!is_told(t, c, w)) {
+        text = (struct psd_wait_text){.what = "something in a container that you may not read", .release = ""};
+    } else if (w->stage == PSD_WAIT_OPEN) {
         w->kind->describe(t, w, &text);
     }
     PSI_IGNORE(PSI_BYTES_SET(a->what, text.what));       /* cut is fine */
-    PSI_IGNORE(PSI_BYTES_SET(a->release, text.release)); /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(a->release, text.release)); /* cut is fine */
 }
 
 static int by_age(const void *a, const void *b)
@@ -175,7 +196,7 @@ void psd_rpc_waits(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_list_begin(&l, t, c, PS_OP_WAITS, PS_FLAG_REPLY, r->header.id);
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_WaitAnswer a = ps_v1_WaitAnswer_init_zero;
-        tell(t, all[i], &a);
+        tell(t, c, all[i], &a);
         psd_list_add(&l, &ps_v1_WaitAnswer_msg, &a);
     }
     psd_list_end(&l);

@@ -31,7 +31,8 @@ uint32_t psd_share(const struct psd_task *t)
     if (!saves(t)) {
         return share_of(t->start->done_bytes, t->start->all_bytes);
     }
-    return t->save->stage == PSD_SAVE_PUBLISHES ? MILLION : share_of(t->save->done_bytes, t->save->all_bytes); /* or is synced */
+    /* Once all bytes are written, publishing and the sync count as nothing. */
+    return t->save->stage == PSD_SAVE_PUBLISHES ? MILLION : share_of(t->save->done_bytes, t->save->all_bytes);
 }
 
 ps_v1_Beat psd_share_beat(const struct psd_task *t)

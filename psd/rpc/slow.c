@@ -7,7 +7,7 @@
  * slice a turn of the shell's loop, the oldest INIT first of those that do not wait for a cut -> all is made: the INIT is carried
  * out in one step, with all checks -> what came behind it is read, then its connection. Failure: its connection ends: nothing has
  * happened, the session says the INIT again. What would refuse it now, a first value by ASSIGN and a task that shuts down end the
- * work, the INIT is carried out at once and finds out. The same where there is no memory: a first value is refused, a forced one
+ * work, the INIT is carried out at once and finds out. Without memory the work ends too: a first value is refused, a forced one
  * is made in the memory of the old one, in one step.
  */
 #include "rpc.h"

@@ -43,7 +43,7 @@ bool psd_source_is_ready(const struct psd_task *t)
 static void say_goodbye(struct psd_conn *c)
 {
     struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_GOODBYE, .id = ++c->next_id};
-    PSI_IGNORE(psi_outq_push(&c->link->out, &h, NULL, NULL)); /* or it ends as a session does that is gone */
+    PSI_IGNORE(psi_outq_push(&c->link->out, &h, NULL, NULL)); /* without memory the session ends as one that is gone */
 }
 
 void psd_source_close(struct psd_task *t)
@@ -77,14 +77,7 @@ static void fails(struct psd_task *t, ps_status st, const char *why)
 static void dial(struct psd_task *t)
 {
     struct psd_source *s = source(t);
-    const struct psd_peer *p = &t->peers[s->from];
-    struct psd_effect *e = psd_effect_new(t, PSD_EFFECT_DIAL);
-    if (e == NULL) {
-        return; /* at the next tick */
-    }
-    e->dial = PSD_DIAL_SOURCE;
-    PSI_IGNORE(snprintf(e->text, sizeof(e->text), "%s", psi_cluster_task_address(&t->cluster, p->job, p->task))); /* fits */
-    s->dialling = true;
+    s->dialling = psd_effect_dial(t, PSD_DIAL_SOURCE, &t->peers[s->from]); /* without memory: at the next tick */
 }
 
 void psd_source_open(struct psd_task *t, uint32_t from, psd_source_ready_fn ready, psd_source_done_fn done)
@@ -114,7 +107,7 @@ static void say_hello(struct psd_task *t, struct psd_conn *c)
     hello.session.size = sizeof(session);
     memcpy(hello.session.bytes, session, sizeof(session));
     PSI_IGNORE(PSI_BYTES_SET(hello.host, t->config.host)); /* cut is fine */
-    PSI_IGNORE(PSI_BYTES_SET(hello.program, t->name));     /* likewise */
+    PSI_IGNORE(PSI_BYTES_SET(hello.program, t->name));     /* cut is fine */
     PSI_IGNORE(PSI_BYTES_SET(hello.believed_job, p->job)); /* fits: checked name */
     psd_ask_meta(t, c, PS_OP_HELLO, &ps_v1_Hello_msg, &hello);
 }

@@ -30,7 +30,7 @@ struct psd_source {
     /* volatile: */
     uint32_t from; /* peer index; PSD_NO_PEER: it is closed */
     bool dialling; /* the shell has a dial, maybe of one that was closed since: until it says so, nothing is dialled */
-    bool old_dial; /* ... it is that */
+    bool old_dial; /* the dial is of a connection that was closed since */
     struct psd_conn *conn;
     psd_source_ready_fn ready;
     psd_source_done_fn done;

@@ -3,7 +3,7 @@
  * A task's part in a start: see start.h.
  *
  * Happy path: TASK_LOAD -> an empty task of the same cluster -> what psd_load_want() wants is read, several operations of the
- * disk at a time, and each is verified while it reads the next ones -> all is there: its sessions end in it -> the same with each
+ * disk at a time, and each is verified while it reads the next ones -> all is there: its sessions end in it -> so with each
  * part of another task, which is joined with it -> it is answered with its containers -> TASK_PLACE: the containers named are
  * emptied here and those loaded come in their place -> the task serves, and lists again. Failure: the disk fails, or a file is
  * not as it was written: the answer says why, nothing has changed. The connection to the directory is lost: what is beside goes;
@@ -452,6 +452,7 @@ struct placing {
     struct psd_task *task;
     uint64_t number;
     const struct psd_start_list *of;
+    bool differs; /* of what was placed something is not as it is in the checkpoint */
 };
 
 static bool wants(void *ctx, const char *container, uint64_t *out_start, bool *out_trained)
@@ -474,6 +475,11 @@ static uint64_t random_number(void *ctx)
     return psd_random(((const struct placing *)ctx)->task);
 }
 
+static void unsealed(void *ctx)
+{
+    ((struct placing *)ctx)->differs = true;
+}
+
 static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, struct psi_err *err)
 {
     struct placing p = {.task = t, .number = what->number, .of = of};
@@ -483,6 +489,7 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
                                    .wants = wants,
                                    .leaves_out = leaves_out,
                                    .random = random_number,
+                                   .unsealed = unsealed,
                                    .ctx = &p};
     for (size_t i = 0; i < of->count; i++) {
         if (psd_reset_here(t, of->of[i].container)) {
@@ -496,7 +503,8 @@ static ps_status place(struct psd_task *t, const ps_v1_StartItem *what, const st
     ps_status st = psd_place(t, t->start->beside, &how, err);
     /* parts of other tasks, and containers that were dealt anew, are this task's own only with the next checkpoint */
     if (st == PS_OK) {
-        psd_save_placed(t, what->number, others == 0 && t->store.variable_count == loaded && t->start->part_count == 0);
+        psd_save_placed(t, what->number,
+                        !p.differs && others == 0 && t->store.variable_count == loaded && t->start->part_count == 0);
     }
     return st;
 }
@@ -511,7 +519,7 @@ ps_status psd_start_place_here(struct psd_task *t, const ps_v1_StartItem *what, 
         return PS_OK; /* without a disk it never waits */
     }
     if (what->number != 0) {
-        bool loaded = s->number == what->number && s->load == NULL && !s->ends; /* and so all parts are */
+        bool loaded = s->number == what->number && s->load == NULL && !s->ends; /* then all parts are loaded */
         st = loaded ? place(t, what, of, err)
                     : psi_fail(err, PS_FAILED_PRECONDITION, "%s has not loaded checkpoint %llu", t->name,
                                (unsigned long long)what->number);
@@ -760,7 +768,7 @@ void psd_start_list_add(const struct psd_task *t, struct psd_list *l)
     item.start.waits = false;
     while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
-        if (psd_container_count(c) > 0) {
+        if (psd_container_count(c) > 0 && !c->of_session) {
             item.start.start = c->start;
             item.start.next = c->next;
             item.start.moved = c->moved + 1;

@@ -32,6 +32,7 @@ struct psd_start_of {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     uint64_t start; /* psd_container.start from then on */
     bool trained;   /* some task trained something in this container before the cut */
+    bool cut;       /* of all that a start at the directory has loaded: the container goes back everywhere */
 };
 
 struct psd_start_list {
@@ -44,23 +45,23 @@ struct psd_start_list {
 struct psd_start {
     /* volatile: */
     bool undecided;     /* whether it waits (psd_peer.waits of its own) for the directory: what its disk has is not known */
-    char why[512];      /* ... and no checkpoint that the directory may load is there; "": that is not decided */
+    char why[512];      /* why the directory may load no checkpoint; "": that is not decided */
     bool alone;         /* directory: nothing lived anywhere when it was decided what is loaded */
     uint64_t placed;    /* so many times something of a checkpoint has come to live here */
     uint32_t sent_away; /* clients, since it waits */
     /* volatile: a load */
     uint64_t number;          /* of the checkpoint; 0: none is under way, or beside */
-    bool asked;               /* ... by CHECKPOINT_RESTORE */
+    bool asked;               /* the load was asked for by CHECKPOINT_RESTORE */
     struct psd_task *beside;  /* what is loaded */
     struct psd_load *load;    /* while there is more to read of a part */
     uint32_t reading;         /* operations of it that the disk has */
-    bool ends;                /* it is given up: freed when the disk is done ... */
-    struct psi_err failed;    /* ... for this, which done hears then; PS_OK: nobody does */
+    bool ends;                /* the load is given up, and freed when the disk is done */
+    struct psi_err failed;    /* why the load is given up, for `done`; PS_OK: nobody hears of it */
     struct psd_source source; /* open: what is read comes from there */
     struct psd_task *other;   /* what is read of another task's part, until it is joined with what is beside; NULL: none is */
-    uint32_t writer;          /* ... 1 + index of that task; 0: our own part is read */
+    uint32_t writer;          /* 1 + index of the task whose part is read; 0: our own */
     uint64_t *dealt;          /* psd_deal.has; NULL: nothing is dealt */
-    uint32_t *places;         /* psd_deal.index; likewise */
+    uint32_t *places;         /* psd_deal.index; NULL: nothing is dealt */
     ps_v1_StartItem *parts;   /* others' that are read as well, in order */
     size_t part_count, part_at;
     uint64_t done_bytes, all_bytes; /* read of all these parts; of their files */

@@ -59,6 +59,9 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
         return psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_RESET_PENDING,
                            "%s is still dropping what a reset of '%s' has taken away", t->name, item->container);
     }
+    if (in != NULL && in->of_session && memcmp(in->key, item->key, sizeof(in->key)) != 0) {
+        return psd_key_denied(item->container, err);
+    }
     const struct psd_variable *v = psd_variable_find(in, item->name);
     if (v != NULL) {
         return compare(t, v, item, err);
@@ -70,6 +73,9 @@ ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct ps
     ps_status st = container_get(t, item->container, &in, err);
     if (st != PS_OK) {
         return st;
+    }
+    if (in->of_session) {
+        psd_container_keyed(in, item->key);
     }
     uint32_t next = t->store.next_order;
     bool given = item->order > next && item->order < UINT32_MAX;
@@ -119,10 +125,14 @@ ps_status psd_delete_here(struct psd_task *t, const char *container, const char 
             "variable '%s' at %s: a checkpoint that has it holds as much memory as it may (psd --checkpoint_memory)", name,
             t->name);
     }
-    bool notes = psd_save_is_able(t) && t->save->highest != 0;
+    bool notes = psd_save_is_able(t) && t->save->highest != 0 && !psi_container_is_session(container);
     ps_status st = notes ? psd_bars_delete(t, container, name, err) : PS_OK;
     if (st == PS_OK && v != NULL) {
+        const bool last = v->container->of_session && psd_container_count(v->container) == 1;
         psd_drop_here(t, v);
+        if (last) { /* the directory, which knows no name there any more, will not ask for a reset */
+            (void)psd_reset_here(t, container);
+        }
     }
     return st;
 }
@@ -206,6 +216,15 @@ static void bad_list(struct psd_task *t, struct psd_conn *c, const struct psd_re
     psd_reply(t, c, r->header.op, 0, r->header.id, 0, err, 0, NULL, NULL);
 }
 
+static ps_status check_key(const struct psd_task *t, const ps_v1_NameItem *item, const char *container, struct psi_err *err)
+{
+    uint8_t key[PSI_KEY_BYTES];
+    ps_status st = psd_key_parse((const pb_bytes_array_t *)(const void *)&item->key, container, key, err);
+    const struct psd_container *in = st == PS_OK ? psd_container_find(&t->store, container) : NULL;
+    bool other = in != NULL && in->of_session && memcmp(in->key, key, sizeof(key)) != 0;
+    return other ? psd_key_denied(container, err) : st;
+}
+
 void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     const uint8_t *p = r->body;
@@ -228,9 +247,12 @@ void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_reque
         ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
         a.index = index;
         ps_status st = psd_name_parse(&item, container, name, &err);
+        st = st == PS_OK ? check_key(t, &item, container, &err) : st;
         const struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
+        const bool found = v != NULL && !t->fenced;
         st = st == PS_OK ? psd_peers_begun(t, &err) : st;
-        if (st == PS_OK && v != NULL && !t->fenced) {
+        st = st == PS_OK && found ? psd_own_show(t, c, v->container, &err) : st;
+        if (st == PS_OK && found) {
             describe(t, v, &a);
         } else if (st == PS_OK) {
             st = psi_fail(&err, PS_NOT_FOUND, "%s has no variable '%s'", t->name, name);

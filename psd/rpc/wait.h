@@ -39,7 +39,7 @@ struct psd_need {
                               psd_queue the line that it stands in */
     struct psd_wait *wait; /* set when it is hung */
     uint64_t creation;     /* WAIT: of the variable, until it is hung */
-    uint32_t handle;       /* likewise */
+    uint32_t handle;       /* WAIT: of the variable, until it is hung */
     bool met;
 };
 
@@ -73,7 +73,7 @@ struct psd_queue_wait {
     uint32_t count;  /* elements; DEQUEUE of an accumulator: gradients that are to be in it */
     bool many, up_to, cancel, fill, apply;
     uint8_t head_come; /* ENQUEUE, many: bytes of `head` */
-    uint8_t head[8];   /* ... of the next element */
+    uint8_t head[8];   /* first bytes of the next element */
     uint64_t fill_hash;
     int64_t local_step;                /* ENQUEUE of a gradient */
     uint64_t bytes, come;              /* ENQUEUE: of all elements; those that have come */
@@ -114,13 +114,15 @@ struct psd_wait {
     uint32_t create_count, create_capacity;
     void *out; /* body of its answer, staged; NULL where there is none */
     uint32_t out_bytes, out_staged;
-    uint64_t working_bytes; /* CALL: staged while it runs; ENQUEUE: of elements that are not in the queue yet */
-    uint64_t result;        /* of a reply without a body, in an error too, when has_result */
+    uint64_t
+        working_bytes; /* CALL: staged while its input comes and it runs; ENQUEUE: of elements that are not in the queue yet */
+    uint64_t result;   /* of a reply without a body, in an error too, when has_result */
     bool has_result, acknowledged;
     struct psd_need own; /* the first of needs, while it is the only one */
     union {
         struct psd_queue_wait queue;   /* ENQUEUE, DEQUEUE, QUEUE_CLOSE */
         struct psd_rounds_wait rounds; /* SYNC, JOIN, STEP, LEAVE */
+        struct psd_work *work;         /* CALL, until it is over or nobody waits for it; NULL: none */
         struct psd_wait *next;         /* of task->free_waits */
     };
 };
@@ -175,7 +177,7 @@ struct psd_wait *psd_wait_new(struct psd_task *t);
 bool psd_wait_reserve(struct psd_task *t) PSI_MUST;
 /** w has this many bytes of the budget for lists from now on. */
 void psd_wait_take(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
-/** ... and these no more. */
+/** w gives this many bytes of the budget back. */
 void psd_wait_give_back(struct psd_task *t, struct psd_wait *w, uint64_t bytes);
 /** Bytes that waiting requests and their lists take; bytes that they all may take; by how many bytes n more would be too many;
  * bytes that request r takes. */

@@ -72,14 +72,14 @@ static void describe_variables(const struct psd_task *t, const struct psd_wait *
     const char *text = psd_names_text(&names);
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "%s: %s", seal ? "sealed" : "initialised", text)); /* cut is fine */
     if (!seal) {
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody initialises %s", text)); /* likewise */
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "somebody initialises %s", text)); /* cut is fine */
     } else if (!t->is_directory) {
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the chief seals %s", text)); /* likewise */
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the chief seals %s", text)); /* cut is fine */
     } else if (chief != NULL && psd_chief_holder(t, chief) != NULL) {
-        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the chief (%.80s) seals %s", chief->text, text)); /* likewise */
+        PSI_IGNORE(snprintf(out->release, sizeof(out->release), "the chief (%.80s) seals %s", chief->text, text)); /* text cut */
     } else {
         PSI_IGNORE(
-            snprintf(out->release, sizeof(out->release), "the chief seals %s; no chief is connected", text)); /* likewise */
+            snprintf(out->release, sizeof(out->release), "the chief seals %s; no chief is connected", text)); /* cut is fine */
     }
 }
 
@@ -148,7 +148,7 @@ static void describe_tasks(const struct psd_task *t, const struct psd_wait *w, s
     PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%s %s", text,
                         tasks && sessions ? "connect or open their sessions"
                         : tasks           ? "connects"
-                                          : "opens its session")); /* likewise */
+                                          : "opens its session")); /* cut is fine */
 }
 
 static void expire_tasks(struct psd_task *t, struct psd_wait *w)

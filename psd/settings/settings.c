@@ -4,11 +4,12 @@
  *
  * Happy path: table -> defaults -> flags -> file -> TF_CONFIG -> one cluster, own tasks, rows for `psctl config`.
  * The three ways to give a cluster (--cluster; --ps_hosts and --worker_hosts; TF_CONFIG) exclude each other at one level of
- * precedence; a higher level replaces what a lower one says altogether, so that parts of two clusters are never mixed.
- * Failure modes: everything wrong is INVALID_ARGUMENT with the place and what is allowed.
+ * precedence. A higher level replaces all of a lower one, so that parts of two clusters are never mixed.
+ * Failure modes: every mistake is INVALID_ARGUMENT with the place and what is allowed.
  */
 #include "settings_internal.h"
 
+#include "common/auth/rights.h"
 #include "common/cluster.h"
 #include "common/log.h"
 #include "common/mem.h"
@@ -21,10 +22,20 @@
 
 enum { FILE_BYTES_MAX = 1 << 20, PRINT_BYTES_MAX = 1 << 20 };
 
-static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* enum psi_log_level */
-static const char *const restores[] = {"auto", "latest", "none", NULL};              /* enum psd_restore */
+static const char *const levels[] = {"debug", "info", "warn", "error", "off", NULL}; /* by enum psi_log_level */
+static const char *const restores[] = {"auto", "latest", "none", NULL};              /* by enum psd_restore */
+
+static ps_status check_allow(const char *row, struct psi_err *err)
+{
+    struct psi_rights *rights = NULL;
+    struct psi_err why = {.code = PS_OK};
+    ps_status st = psi_rights_parse(row, strlen(row), "row", &rights, &why);
+    psi_rights_free(rights);
+    return st == PS_OK ? PS_OK : psi_fail(err, st, "%s", strncmp(why.text, "row:1: ", 7) == 0 ? why.text + 7 : why.text);
+}
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psd_settings, field_)
+#define PATH .type = PSI_OPTION_STRING, .max = PSD_PATH_BYTES_MAX, .default_text = "", .metavar = "FILE"
 #define KIND_BOOL .type = PSI_OPTION_BOOL
 #define KIND_BYTES .type = PSI_OPTION_BYTES
 #define KIND_TIME .type = PSI_OPTION_DURATION, .unit = "s"
@@ -41,7 +52,7 @@ static const char *const restores[] = {"auto", "latest", "none", NULL};         
      .reloadable = (live_),                                                                                                      \
      .help = (help_),                                                                                                            \
      FIELD(server.field_)},
-/* flags that are no settings come last: a setting's number is its row's */
+/* Flags that are no settings come last, so that a setting's number is its index here. */
 static const struct psi_option rows[] = {
     {.name = "cluster",
      .letter = 'c',
@@ -109,12 +120,47 @@ static const struct psi_option rows[] = {
      FIELD(unix_mode)},
     {.name = "checkpoint_dir",
      .type = PSI_OPTION_STRING,
-     .max = 767,
+     .max = PSD_PATH_BYTES_MAX,
      .default_text = "",
      .metavar = "DIR",
      .help = "Directory for checkpoints. Each task has one of its own in it, JOB-INDEX, made with permissions 0700 where it is "
              "missing, and locked while the task runs.",
      FIELD(checkpoint_dir)},
+    {.name = "key_file",
+     PATH,
+     .help =
+         "Keys, a line each (psctl key new): who may connect, and what this task shows to others. Every TCP connection is then "
+         "TLS, and needs a key or a certificate; also from PSD_KEY_FILE.",
+     FIELD(key_file)},
+    {.name = "tls_cert",
+     PATH,
+     .help = "Certificate of this task and its chain, PEM (psctl tls init); with tls_key and tls_ca, beside keys or instead of "
+             "them.",
+     FIELD(tls_cert)},
+    {.name = "tls_key", PATH, .help = "Private key of tls_cert, PEM.", FIELD(tls_key)},
+    {.name = "tls_ca", PATH, .help = "Authority whose certificates are accepted, PEM.", FIELD(tls_ca)},
+    {.name = "tls_refused",
+     PATH,
+     .help = "Certificates that are refused though the authority signed them: a URI or a serial a line.",
+     FIELD(tls_refused)},
+    {.name = "tls_crc",
+     .type = PSI_OPTION_BOOL,
+     .default_text = "false",
+     .help = "CRCs of values under TLS as well; its own checksums find what changes on the way.",
+     FIELD(tls_crc)},
+    {.name = "rights_file", PATH, .help = "More rows of allow, one a line.", FIELD(rights_file)},
+    {.name = "allow",
+     .type = PSI_OPTION_STRING,
+     .max = PSD_ALLOW_BYTES_MAX,
+     .default_text = PSD_RIGHTS_OF_ROLES,
+     .list = true,
+     .check = check_allow,
+     .reloadable = true,
+     .metavar = "ROW",
+     .help = "Who may do what, a row a line, or a flag: WHO role:R, key:NAME, cert:URI or uid:N; WHERE containers, also with a "
+             "final *, and @cluster, by comma; RIGHTS train, look, all, or read write create chief call save administer member. "
+             "With key_file, tls_cert or a row here: who has no row has no rights. The default is in force with key_file only.",
+     FIELD(allow)},
     PSD_SERVER_SETTINGS(AS_ROW){.name = "config",
                                 .type = PSI_OPTION_STRING,
                                 .max = 1023,
@@ -146,7 +192,6 @@ static const struct psi_option rows[] = {
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == PSD_SETTINGS, "a place for each row");
 _Static_assert(offsetof(struct psd_settings, server) == 0, "a row's field is at the same place in the options of a server");
 
-/* The values of all rows as text. */
 static ps_status keep_texts(const struct psi_options *o, char **texts, struct psi_err *err)
 {
     char *buf = psi_malloc(PSD_HOSTS_BYTES_MAX + 64);
@@ -165,7 +210,7 @@ static ps_status keep_texts(const struct psi_options *o, char **texts, struct ps
     return PS_OK;
 }
 
-/* What the file says where nothing counts more. */
+/* Keep what the file alone says, without flags and TF_CONFIG. */
 static ps_status read_alone(const char *name, const char *text, size_t len, char **texts, struct psi_err *err)
 {
     uint8_t from[PSD_SETTINGS];
@@ -198,7 +243,7 @@ static ps_status read_file(struct psi_options *o, struct psd_settings *s, struct
     return st;
 }
 
-/* Digits at *p; advances. */
+/* Read digits at *p, which moves behind them. */
 static bool read_index(const char **p, uint32_t *out)
 {
     uint32_t value = 0;
@@ -269,7 +314,6 @@ static ps_status derive(struct psd_settings *s, struct psi_err *err)
     return parse_tasks(s, err);
 }
 
-/* --print_config */
 static ps_status keep_print(const struct psi_options *o, struct psd_settings *s, struct psi_err *err)
 {
     ps_status st =
@@ -294,6 +338,10 @@ static ps_status read_all(struct psi_options *o, struct psd_settings *s, int arg
     if (s->config[0] != '\0') {
         st = read_file(o, s, err);
     }
+    const char *key_file = getenv("PSD_KEY_FILE");
+    if (st == PS_OK && key_file != NULL && key_file[0] != '\0') {
+        st = psi_options_set(o, PSI_FROM_ENVIRONMENT, "PSD_KEY_FILE", "key_file", key_file, err);
+    }
     if (st == PS_OK) {
         st = psd_settings_cluster(o, s, tf_config, err);
     }
@@ -303,6 +351,7 @@ static ps_status read_all(struct psi_options *o, struct psd_settings *s, int arg
     if (st == PS_OK && s->print_config) {
         st = keep_print(o, s, err);
     }
+    s->allow_given = o->from[psi_options_find(o, "allow")] != PSI_FROM_DEFAULT;
     return st == PS_OK ? keep_texts(o, s->value, err) : st;
 }
 
@@ -310,7 +359,7 @@ ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct
 {
     struct psi_options o;
     struct psd_settings *s = psi_calloc(1, sizeof(*s));
-    char **args = psi_calloc((size_t)argc + 1, sizeof(*args)); /* the parser takes out what it has read */
+    char **args = psi_calloc((size_t)argc + 1, sizeof(*args)); /* a copy, because the parser takes out what it has read */
     if (s == NULL || args == NULL) {
         psi_free(s);
         psi_free(args);
@@ -391,6 +440,14 @@ void psd_settings_options(const struct psd_settings *s, uint32_t i, const char *
     out->unix_mode = s->mode;
     out->listen = listen;
     out->checkpoint_dir = s->checkpoint_dir;
+    out->key_file = s->key_file;
+    out->tls_cert = s->tls_cert;
+    out->tls_key = s->tls_key;
+    out->tls_ca = s->tls_ca;
+    out->tls_refused = s->tls_refused;
+    out->tls_crc = s->tls_crc;
+    out->rights_file = s->rights_file;
+    out->rights = s->allow_given ? s->allow : NULL;
 #define COPY(type_, field_, ...) out->field_ = s->server.field_;
     PSD_SERVER_SETTINGS(COPY)
 #undef COPY
@@ -411,12 +468,15 @@ bool psd_settings_row(const struct psd_settings *s, uint32_t i, const char **nam
     return true;
 }
 
+bool psd_settings_is_allow(uint32_t i)
+{
+    return rows[i].check == check_allow;
+}
+
 enum psd_row psd_settings_number(uint32_t i)
 {
     return i >= PSD_TEXTS && i < PSD_TEXTS + PSD_ROWS ? (enum psd_row)(i - PSD_TEXTS) : PSD_ROWS;
 }
-
-/* ---- rows of PSD_SERVER_SETTINGS, in the options of a server ---- */
 
 static const struct psi_option *const server_rows = &rows[PSD_TEXTS];
 static const char *const fields[] = {

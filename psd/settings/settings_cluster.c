@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which cluster psd takes: flags win over TF_CONFIG, TF_CONFIG over the file; --cluster and the host lists exclude each other.
- * What comes of TF_CONFIG, and a text of several lines, is kept as a spec string. Failure: given twice, what a cluster refuses.
- */
+/* Which cluster psd takes: flags win over TF_CONFIG, TF_CONFIG over the file; --cluster and the host lists exclude each other. A
+ * cluster from TF_CONFIG, or from a text of several lines, is kept as a spec string. Failure: two clusters, or a bad one. */
 #include "settings_internal.h"
 
 #include "common/cluster.h"
@@ -51,8 +49,8 @@ static ps_status read_tf_config(struct psi_options *o, struct psd_settings *s, c
     return st;
 }
 
-/* A script with a variable that is not set gives an empty flag. Without a cluster this task would serve alone, at an address of
- * its own, where nobody of the cluster looks for it. */
+/* Refuse a flag that is given and empty, as in a script whose variable is not set. Without a cluster this task would serve
+ * alone, at an address where nobody of the cluster looks for it. */
 static ps_status check_not_empty(const struct psi_options *o, const struct psd_settings *s, struct psi_err *err)
 {
     const char *name = level_of(o, "cluster") == PSI_FROM_FLAG    ? "cluster"
@@ -65,7 +63,7 @@ static ps_status check_not_empty(const struct psi_options *o, const struct psd_s
                     name);
 }
 
-/* One source of the cluster, the highest. */
+/* Keep one source of the cluster, the highest. */
 static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
 {
     uint8_t spec = level_of(o, "cluster");
@@ -91,7 +89,7 @@ static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, c
     return check_not_empty(o, s, err);
 }
 
-/* A cluster of several lines becomes a spec string: settings are shown on one line. */
+/* Make a cluster of several lines one spec string: settings are shown on one line. */
 static ps_status one_line(struct psd_settings *s, struct psi_err *err)
 {
     struct psi_cluster c;

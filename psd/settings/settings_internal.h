@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of psd's settings share. Not for others. */
+/* Shared by the files of psd/settings/ only. */
 #ifndef PSD_SETTINGS_INTERNAL_H
 #define PSD_SETTINGS_INTERNAL_H
 
@@ -7,7 +7,7 @@
 
 #include "common/options.h"
 
-/** Leave one source of the cluster in s, the highest. tf_config NULL: none. */
+/** Keep one source of the cluster in s, the highest. tf_config NULL: none. */
 PSI_MUST ps_status psd_settings_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config,
                                         struct psi_err *err);
 

@@ -2,14 +2,19 @@
 /*
  * Calls on compute threads.
  *
- * Happy path: psd_calls_run() takes a record of the pool, queues it, makes a thread when all are busy -> compute(): run() of its
- * row, into memory that the core owns -> the record goes to `over`, the loop is woken -> on_wake() on the task's thread tells
- * the core and gives the record back.
+ * Happy path: psd_calls_run() takes a record of the pool, queues it, and makes a thread if all are busy -> compute(): run() of
+ * its row, into memory of the core -> the record goes to `over`, and the loop is woken -> on_wake() on the task's thread tells
+ * the core and gives the record back. A run() that returns PSD_CALL_PENDING leaves the record in `pending`, without a thread:
+ * psd_call_again() queues it once more, psd_call_finish() moves it to `over`.
  * Failure modes: no thread can be made: the call ends RESOURCE_EXHAUSTED; cancelled before it began: CANCELLED, run() is not
- * entered; a run() that says nonsense (a status that does not exist, more bytes than there is room for): INTERNAL.
+ * entered; a run() or a finish that says nonsense (a status that does not exist, more bytes than there is room for, two ends):
+ * INTERNAL; finish or again of what is over: FAILED_PRECONDITION, and nothing happens.
+ * A call reads and writes variables of its task by way of `reads` and `writes`, which the task's thread takes and gives to the
+ * core.
  *
- * One mutex. The program's cancel() is called with it held, so that the run() that it is about cannot return meanwhile; it must
- * not wait for anything.
+ * One mutex. The program's cancel() is called without it, because cancel() may finish the call. Until cancel() returns, no other
+ * thread gets out of run() or psd_call_finish() of that call. Records are reused in the order in which they became free, so that
+ * a second finish meets a free record, not a later call.
  */
 #include "calls.h"
 
@@ -17,19 +22,64 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
+
+enum call_state { CALL_FREE, CALL_QUEUED, CALL_RUNNING, CALL_PENDING, CALL_OVER };
 
 struct psd_call {
-    struct psi_list link; /* of the list that says where it is */
-    uint64_t id;          /* 0: free */
+    struct psi_list link; /* in the list of its state; the task's thread takes free and over ones out */
+    struct psd_calls *calls;
+    uint64_t id; /* 0: free */
     const psd_call_row *row;
     const void *in;
     void *out;
-    size_t in_bytes, out_capacity, out_bytes;
+    size_t in_bytes, out_capacity;
     atomic_bool cancelled;
-    ps_status status;
+    void *data;           /* the program's own */
+    uint64_t deadline_ms; /* monotonic clock; 0: none */
+    uint64_t came_ns;     /* monotonic clock: when the core began the call */
+    uint64_t queued_ns;   /* from came_ns until run() was first entered; set then */
+    char asker[128];
+    bool asks; /* `who` counts, for what the call does elsewhere */
+    struct psi_identity who;
+    char identity[PSI_IDENTITY_TEXT_BYTES]; /* `who` as text */
+    /* under calls->mutex: */
+    enum call_state state;
+    bool begun;      /* run() has been entered */
+    bool again;      /* while RUNNING: run() is to be entered once more */
+    bool finished;   /* while RUNNING: psd_call_finish() has given the end */
+    bool cancelling; /* cancel() is running, on the task's thread */
+    pthread_t canceller;
+    ps_reason reason; /* of a failure, as the program says */
+    ps_status status; /* of a call that is finished or OVER */
+    size_t out_bytes;
+    uint64_t kernel_ns; /* time in run() so far */
     char error[PSI_ERR_TEXT_MAX];
+};
+
+struct psd_reading {
+    struct psi_list link; /* in psd_calls.reads until the task takes it */
+    struct psd_copy copy;
+    psd_call_read_fn done;
+    void *ctx;
+    char container_text[PS_CONTAINER_BYTES_MAX + 1];
+    char name_text[PS_NAME_BYTES_MAX + 1];
+    uint8_t key[PSD_CALL_KEY_BYTES];
+};
+
+/* psd_call_functions.draft, or publish, until its end. */
+struct psd_writing {
+    struct psi_list link;       /* psd_calls.writes, until the task has heard of it */
+    struct psd_publish publish; /* room NULL: a draft is asked for */
+    struct psd_draft_spec what; /* of the draft */
+    psd_call_draft_fn done;
+    void *ctx;
+    char container_text[PS_CONTAINER_BYTES_MAX + 1];
+    char name_text[PS_NAME_BYTES_MAX + 1];
+    uint8_t key[PSD_CALL_KEY_BYTES];
 };
 
 bool psd_call_cancelled(const psd_call *call)
@@ -93,9 +143,14 @@ ps_status psd_calls_init(struct psd_calls *c, const psd_call_table *table, uint3
     psi_list_init(&c->free_list);
     psi_list_init(&c->queue);
     psi_list_init(&c->running);
+    psi_list_init(&c->pending);
     psi_list_init(&c->over);
-    (void)pthread_mutex_init(&c->mutex, NULL); /* cannot fail with default attributes */
-    (void)pthread_cond_init(&c->work, NULL);   /* likewise */
+    psi_list_init(&c->reads);
+    psi_list_init(&c->writes);
+    (void)pthread_mutex_init(&c->mutex, NULL);    /* cannot fail with default attributes, as the next three */
+    (void)pthread_cond_init(&c->work, NULL);      /* cannot fail */
+    (void)pthread_cond_init(&c->cancelled, NULL); /* cannot fail */
+    (void)pthread_cond_init(&c->idle, NULL);      /* cannot fail */
     c->table = *table;
     c->threads_max = threads;
     c->calls_max = calls_max;
@@ -109,95 +164,56 @@ ps_status psd_calls_init(struct psd_calls *c, const psd_call_table *table, uint3
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "memory for %u calls", calls_max);
     }
     for (uint32_t i = 0; i < calls_max; i++) {
+        c->pool[i].calls = c;
         psi_list_push_back(&c->free_list, &c->pool[i].link);
     }
     return PS_OK;
 }
 
-/* ---- compute thread ---- */
-
-static void run_one(const struct psd_calls *c, struct psd_call *call)
+static void move(struct psd_call *call, enum call_state to, struct psi_list *list)
 {
-    if (atomic_load(&call->cancelled)) {
-        call->status = PS_CANCELLED;
-        (void)snprintf(call->error, sizeof(call->error), "cancelled before it began");
-        return;
-    }
-    ps_status st = call->row->run(c->table.ctx, call, call->in, call->in_bytes, call->out, call->out_capacity, &call->out_bytes,
-                                  call->error, sizeof(call->error));
-    call->error[sizeof(call->error) - 1] = '\0';
+    static const uint8_t ways[] = {[CALL_FREE] = 1u << CALL_QUEUED,
+                                   [CALL_QUEUED] = 1u << CALL_RUNNING | 1u << CALL_OVER,
+                                   [CALL_RUNNING] = 1u << CALL_PENDING | 1u << CALL_OVER,
+                                   [CALL_PENDING] = 1u << CALL_QUEUED | 1u << CALL_OVER,
+                                   [CALL_OVER] = 1u << CALL_FREE};
+    PSI_ASSERT((ways[call->state] & 1u << to) != 0);
+    call->state = to;
+    psi_list_remove(&call->link);
+    psi_list_push_back(list, &call->link);
+}
+
+/* Note the end of a call, as the program says it. */
+static void note_end(struct psd_call *call, ps_status st, size_t out_bytes, const char *error)
+{
     if ((unsigned)st > PS_UNAUTHENTICATED) {
         (void)snprintf(call->error, sizeof(call->error), "it ended with %d, which is no status", (int)st);
         st = PS_INTERNAL;
-    } else if (st == PS_OK && call->out_bytes > call->out_capacity) {
-        (void)snprintf(call->error, sizeof(call->error), "it says that it wrote %zu bytes into %zu", call->out_bytes,
+        call->reason = PS_REASON_NONE;
+    } else if (st == PS_OK && out_bytes > call->out_capacity) {
+        (void)snprintf(call->error, sizeof(call->error), "it says that it wrote %zu bytes into %zu", out_bytes,
                        call->out_capacity);
         st = PS_INTERNAL;
+        call->reason = PS_REASON_NONE;
+    } else if (error != call->error) {
+        (void)snprintf(call->error, sizeof(call->error), "%s", error != NULL ? error : "");
     }
-    call->out_bytes = st == PS_OK ? call->out_bytes : 0;
+    call->out_bytes = st == PS_OK ? out_bytes : 0;
     call->status = st;
 }
 
-static void *compute(void *arg)
+static void call_over(struct psd_calls *c, struct psd_call *call)
 {
-    struct psd_calls *c = arg;
-    (void)pthread_mutex_lock(&c->mutex);
-    for (;;) {
-        struct psi_list *link = psi_list_pop_front(&c->queue);
-        if (link == NULL && c->stopping) {
-            break;
-        }
-        if (link == NULL) {
-            (void)pthread_cond_wait(&c->work, &c->mutex);
-            continue;
-        }
-        struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
-        psi_list_push_back(&c->running, &call->link);
-        (void)pthread_mutex_unlock(&c->mutex);
-        run_one(c, call);
-        (void)pthread_mutex_lock(&c->mutex);
-        psi_list_remove(&call->link);
-        psi_list_push_back(&c->over, &call->link);
-        if (c->wake_open) {
-            PSI_IGNORE(uv_async_send(&c->wake)); /* fails for closing handles only */
-        }
+    move(call, CALL_OVER, &c->over);
+    if (c->wake_open) {
+        PSI_IGNORE(uv_async_send(&c->wake)); /* fails for closing handles only */
     }
-    (void)pthread_mutex_unlock(&c->mutex);
-    return NULL;
-}
-
-/* ---- the task's thread ---- */
-
-static void on_wake(uv_async_t *async)
-{
-    struct psd_calls *c = async->data;
-    for (;;) {
-        (void)pthread_mutex_lock(&c->mutex);
-        struct psi_list *link = c->wake_open ? psi_list_pop_front(&c->over) : NULL;
-        (void)pthread_mutex_unlock(&c->mutex);
-        if (link == NULL) {
-            return;
-        }
-        struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
-        uint64_t id = call->id;
-        call->id = 0;
-        c->finished(c->ctx, id, call->status, call->out_bytes, call->error);
-        psi_list_push_back(&c->free_list, &call->link);
+    if (c->stopping && psi_list_empty(&c->queue) && psi_list_empty(&c->running) && psi_list_empty(&c->pending)) {
+        (void)pthread_cond_broadcast(&c->idle);
     }
 }
 
-void psd_calls_open(struct psd_calls *c, uv_loop_t *loop, psd_calls_finished_fn finished, void *ctx)
-{
-    c->finished = finished;
-    c->ctx = ctx;
-    if (c->pool == NULL) {
-        return;
-    }
-    int rc = uv_async_init(loop, &c->wake, on_wake);
-    PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
-    c->wake.data = c;
-    c->wake_open = true;
-}
+static void *compute(void *arg);
 
 static void add_thread(struct psd_calls *c)
 {
@@ -209,22 +225,9 @@ static void add_thread(struct psd_calls *c)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
+/* Queue a call, after making a thread if all are busy. True: wake a thread. Without any thread the call is over. */
+static bool call_put(struct psd_calls *c, struct psd_call *call)
 {
-    struct psi_list *link = psi_list_pop_front(&c->free_list);
-    PSI_ASSERT(link != NULL && effect->call_row < c->table.count); /* the core has at most calls_max of them */
-    struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
-    call->id = effect->call;
-    call->row = psd_call_row_of(&c->table, effect->call_row);
-    call->in = effect->call_in;
-    call->in_bytes = effect->call_in_bytes;
-    call->out = effect->call_out;
-    call->out_capacity = effect->call_out_bytes;
-    call->out_bytes = 0;
-    call->status = PS_OK;
-    call->error[0] = '\0';
-    atomic_store(&call->cancelled, false);
-    (void)pthread_mutex_lock(&c->mutex);
     uint32_t busy = 1;
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &c->queue) {
@@ -236,62 +239,501 @@ void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
     if (busy > c->thread_count && c->thread_count < c->threads_max) {
         add_thread(c);
     }
-    if (c->thread_count > 0) {
-        psi_list_push_back(&c->queue, &call->link);
-        (void)pthread_cond_signal(&c->work);
-    } else {
-        call->status = PS_RESOURCE_EXHAUSTED;
-        (void)snprintf(call->error, sizeof(call->error), "the system gives no thread for it");
-        psi_list_push_back(&c->over, &call->link);
-        PSI_IGNORE(uv_async_send(&c->wake)); /* open: the core still acts */
+    move(call, CALL_QUEUED, &c->queue);
+    if (c->thread_count == 0) {
+        note_end(call, PS_RESOURCE_EXHAUSTED, 0, "the system gives no thread for it");
+        call_over(c, call);
     }
-    (void)pthread_mutex_unlock(&c->mutex);
+    return c->thread_count > 0;
 }
 
-/* Under the mutex. */
-static void cancel(struct psd_calls *c, struct psd_call *call, bool running)
+static void call_queue(struct psd_calls *c, struct psd_call *call)
 {
-    bool before = atomic_exchange(&call->cancelled, true);
-    if (!before && running && call->row->cancel != NULL) {
+    if (call_put(c, call)) {
+        (void)pthread_cond_signal(&c->work);
+    }
+}
+
+/* The program may still end the call or ask for another run(): run() has been entered, and the call has no end yet. */
+static bool goes_on(const struct psd_call *call)
+{
+    return call->begun && !call->finished && call->state != CALL_OVER && call->state != CALL_FREE;
+}
+
+ps_status psd_call_again(psd_call *call)
+{
+    ps_status st = PS_FAILED_PRECONDITION;
+    if (call == NULL) {
+        return PS_INVALID_ARGUMENT;
+    }
+    struct psd_calls *c = call->calls;
+    (void)pthread_mutex_lock(&c->mutex);
+    if (goes_on(call)) {
+        call->again = call->state == CALL_RUNNING;
+        if (call->state == CALL_PENDING) {
+            call_queue(c, call);
+        }
+        st = PS_OK;
+    }
+    (void)pthread_mutex_unlock(&c->mutex);
+    return st;
+}
+
+ps_status psd_call_finish(psd_call *call, ps_status end, size_t out_bytes, const char *error)
+{
+    ps_status st = PS_FAILED_PRECONDITION;
+    if (call == NULL) {
+        return PS_INVALID_ARGUMENT;
+    }
+    struct psd_calls *c = call->calls;
+    (void)pthread_mutex_lock(&c->mutex);
+    while (call->cancelling && !pthread_equal(call->canceller, pthread_self())) {
+        (void)pthread_cond_wait(&c->cancelled, &c->mutex);
+    }
+    if (goes_on(call)) {
+        note_end(call, end, out_bytes, error);
+        call->finished = true;
+        if (call->state != CALL_RUNNING) {
+            call_over(c, call);
+        }
+        st = PS_OK;
+    }
+    (void)pthread_mutex_unlock(&c->mutex);
+    return st;
+}
+
+static void **call_data(psd_call *call)
+{
+    return &call->data;
+}
+
+static const char *call_asker(const psd_call *call)
+{
+    return call->asker;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int64_t call_left_ms(const psd_call *call)
+{
+    const uint64_t now_ms = now_ns() / 1000000u;
+    return call->deadline_ms == 0 ? INT64_MAX : call->deadline_ms > now_ms ? (int64_t)(call->deadline_ms - now_ms) : 0;
+}
+
+static uint64_t call_queued_ns(const psd_call *call)
+{
+    return call->queued_ns;
+}
+
+static const char *call_identity(const psd_call *call, const char **role)
+{
+    *role = call->asks ? call->who.role : NULL;
+    return call->asks ? call->identity : NULL;
+}
+
+static void call_reason(psd_call *call, ps_reason reason)
+{
+    if (call == NULL) {
+        return;
+    }
+    (void)pthread_mutex_lock(&call->calls->mutex);
+    if (goes_on(call)) {
+        call->reason = (unsigned)reason > PS_UNAUTHENTICATED ? reason : PS_REASON_NONE;
+    }
+    (void)pthread_mutex_unlock(&call->calls->mutex);
+}
+
+static ps_reason reason_of(const struct psi_err *err)
+{
+    return err == NULL ? PS_REASON_NONE : err->reason != 0 ? err->reason : (ps_reason)err->code;
+}
+
+static void read_done(struct psd_copy *copy, const struct psi_err *err)
+{
+    struct psd_reading *r = PSI_CONTAINER_OF(copy, struct psd_reading, copy);
+    const psd_call_read_result result = {.struct_bytes = sizeof(result),
+                                         .status = err == NULL ? PS_OK : err->code,
+                                         .reason = reason_of(err),
+                                         .version = copy->version,
+                                         .exact = copy->exact,
+                                         .error = err == NULL ? "" : err->text,
+                                         .creation = copy->creation,
+                                         .same = copy->same};
+    psd_call_read_fn done = r->done;
+    void *ctx = r->ctx;
+    done(ctx, &result);
+    psi_free(r);
+}
+
+/* The task is to hear of something that a call asks of it: it is put into a list. Else nothing happens. */
+static ps_status ask_task(psd_call *call, struct psi_list *list, struct psi_list *link, uint64_t *out_call)
+{
+    struct psd_calls *c = call->calls;
+    (void)pthread_mutex_lock(&c->mutex);
+    const ps_status st = !goes_on(call) ? PS_FAILED_PRECONDITION : !c->wake_open ? PS_CANCELLED : PS_OK;
+    if (st == PS_OK) {
+        *out_call = call->id;
+        psi_list_push_back(list, link);
+        PSI_IGNORE(uv_async_send(&c->wake)); /* fails for closing handles only */
+    }
+    (void)pthread_mutex_unlock(&c->mutex);
+    return st;
+}
+
+enum { READ_BYTES_MIN = offsetof(psd_call_read, have_creation) }; /* of a table that was made with an older header */
+
+static ps_status call_read(psd_call *call, const psd_call_read *what, psd_call_read_fn done, void *ctx)
+{
+    if (call == NULL || what == NULL || done == NULL || what->struct_bytes < READ_BYTES_MIN || what->container == NULL ||
+        what->name == NULL || (what->dst == NULL && what->bytes > 0) || strlen(what->container) > PS_CONTAINER_BYTES_MAX ||
+        strlen(what->name) > PS_NAME_BYTES_MAX) {
+        return PS_INVALID_ARGUMENT;
+    }
+    struct psd_reading *r = psi_calloc(1, sizeof(*r));
+    if (r == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    (void)snprintf(r->container_text, sizeof(r->container_text), "%s", what->container);
+    (void)snprintf(r->name_text, sizeof(r->name_text), "%s", what->name);
+    if (what->key != NULL) {
+        memcpy(r->key, what->key, sizeof(r->key));
+    }
+    r->done = done;
+    r->ctx = ctx;
+    r->copy = (struct psd_copy){.container = r->container_text,
+                                .name = r->name_text,
+                                .key = what->key != NULL ? r->key : NULL,
+                                .dtype = what->dtype,
+                                .dst = what->dst,
+                                .bytes = what->bytes,
+                                .done = read_done};
+    if (what->struct_bytes >= sizeof(*what)) {
+        r->copy.have_creation = what->have_creation;
+        r->copy.have_version = what->have_version;
+    }
+    const ps_status st = ask_task(call, &call->calls->reads, &r->link, &r->copy.call);
+    if (st != PS_OK) {
+        psi_free(r);
+    }
+    return st;
+}
+
+static void writing_end(struct psd_writing *w, void *room, const struct psi_err *err)
+{
+    const psd_call_draft_result result = {.struct_bytes = sizeof(result),
+                                          .status = err == NULL ? PS_OK : err->code,
+                                          .reason = reason_of(err),
+                                          .room = room,
+                                          .version = w->publish.version,
+                                          .error = err == NULL ? "" : err->text};
+    psd_call_draft_fn done = w->done;
+    void *ctx = w->ctx;
+    done(ctx, &result);
+    psi_free(w);
+}
+
+static void publish_done(struct psd_publish *publish, const struct psi_err *err)
+{
+    writing_end(PSI_CONTAINER_OF(publish, struct psd_writing, publish), NULL, err);
+}
+
+static ps_status writing_begin(psd_call *call, struct psd_writing *w, psd_call_draft_fn done, void *ctx)
+{
+    w->done = done;
+    w->ctx = ctx;
+    const ps_status st = ask_task(call, &call->calls->writes, &w->link, &w->publish.call);
+    if (st != PS_OK) {
+        psi_free(w);
+    }
+    return st;
+}
+
+static ps_status call_draft(psd_call *call, const psd_call_draft *what, psd_call_draft_fn done, void *ctx)
+{
+    if (call == NULL || what == NULL || done == NULL || what->struct_bytes < sizeof(*what) || what->container == NULL ||
+        what->name == NULL || what->shape.rank > PS_RANK_MAX || strlen(what->container) > PS_CONTAINER_BYTES_MAX ||
+        strlen(what->name) > PS_NAME_BYTES_MAX) {
+        return PS_INVALID_ARGUMENT;
+    }
+    struct psd_writing *w = psi_calloc(1, sizeof(*w));
+    if (w == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    (void)snprintf(w->container_text, sizeof(w->container_text), "%s", what->container); /* fits */
+    (void)snprintf(w->name_text, sizeof(w->name_text), "%s", what->name);                /* fits */
+    if (what->key != NULL) {
+        memcpy(w->key, what->key, sizeof(w->key));
+    }
+    w->what = (struct psd_draft_spec){.container = w->container_text,
+                                      .name = w->name_text,
+                                      .key = what->key != NULL ? w->key : NULL,
+                                      .dtype = what->dtype,
+                                      .shape = what->shape};
+    return writing_begin(call, w, done, ctx);
+}
+
+static ps_status call_publish(psd_call *call, void *room, psd_call_draft_fn done, void *ctx)
+{
+    struct psd_writing *w = call != NULL && room != NULL && done != NULL ? psi_calloc(1, sizeof(*w)) : NULL;
+    if (w == NULL) {
+        return call != NULL && room != NULL && done != NULL ? PS_RESOURCE_EXHAUSTED : PS_INVALID_ARGUMENT;
+    }
+    w->publish.room = room;
+    w->publish.done = publish_done;
+    return writing_begin(call, w, done, ctx);
+}
+
+/* ---- compute thread ---- */
+
+/* run() has returned st. */
+static void run_returned(struct psd_calls *c, struct psd_call *call, int st, size_t out_bytes, char *error)
+{
+    while (call->cancelling) {
+        (void)pthread_cond_wait(&c->cancelled, &c->mutex);
+    }
+    if (st == PSD_CALL_PENDING && !call->finished) {
+        move(call, CALL_PENDING, &c->pending);
+        if (call->again) {
+            call_queue(c, call);
+        }
+        return;
+    }
+    if (st != PSD_CALL_PENDING && call->finished) {
+        (void)snprintf(error, PSI_ERR_TEXT_MAX, "it was finished, and run() ended it as well");
+        call->reason = PS_REASON_NONE;
+        note_end(call, PS_INTERNAL, 0, error);
+    } else if (st != PSD_CALL_PENDING) {
+        note_end(call, (ps_status)st, out_bytes, error);
+    }
+    call_over(c, call);
+}
+
+static void run_call(struct psd_calls *c, struct psd_call *call)
+{
+    char error[PSI_ERR_TEXT_MAX] = "";
+    size_t out_bytes = 0;
+    if (!call->begun && atomic_load(&call->cancelled)) {
+        note_end(call, PS_CANCELLED, 0, "cancelled before it began");
+        call_over(c, call);
+        return;
+    }
+    const uint64_t begun_ns = now_ns();
+    call->queued_ns = call->begun ? call->queued_ns : begun_ns - call->came_ns;
+    call->begun = true;
+    call->again = false;
+    (void)pthread_mutex_unlock(&c->mutex);
+    int st = (int)call->row->run(c->table.ctx, call, call->in, call->in_bytes, call->out, call->out_capacity, &out_bytes, error,
+                                 sizeof(error));
+    const uint64_t ended_ns = now_ns();
+    error[sizeof(error) - 1] = '\0';
+    (void)pthread_mutex_lock(&c->mutex);
+    call->kernel_ns += ended_ns - begun_ns;
+    run_returned(c, call, st, out_bytes, error);
+}
+
+static void *compute(void *arg)
+{
+    struct psd_calls *c = arg;
+    (void)pthread_mutex_lock(&c->mutex);
+    while (!c->threads_end) {
+        struct psi_list *link = psi_list_first(&c->queue);
+        if (link == NULL) {
+            (void)pthread_cond_wait(&c->work, &c->mutex);
+            continue;
+        }
+        struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
+        move(call, CALL_RUNNING, &c->running);
+        run_call(c, call);
+    }
+    (void)pthread_mutex_unlock(&c->mutex);
+    return NULL;
+}
+
+/* ---- the task's thread ---- */
+
+static struct psi_list *next_of(struct psd_calls *c, struct psi_list *list)
+{
+    (void)pthread_mutex_lock(&c->mutex);
+    struct psi_list *link = psi_list_pop_front(list);
+    (void)pthread_mutex_unlock(&c->mutex);
+    return link;
+}
+
+static void writing_heard(struct psd_calls *c, struct psd_writing *w)
+{
+    void *room = NULL;
+    struct psi_err err;
+    if (w->publish.room != NULL) {
+        c->task.publish(c->ctx, &w->publish);
+    } else {
+        const ps_status st = c->task.draft(c->ctx, w->publish.call, &w->what, &room, &err);
+        writing_end(w, room, st == PS_OK ? NULL : &err);
+    }
+}
+
+static void on_wake(uv_async_t *async)
+{
+    struct psd_calls *c = async->data;
+    struct psi_list *asked = NULL;
+    while ((asked = next_of(c, &c->reads)) != NULL) {
+        c->task.copy(c->ctx, &PSI_CONTAINER_OF(asked, struct psd_reading, link)->copy);
+    }
+    while ((asked = next_of(c, &c->writes)) != NULL) {
+        writing_heard(c, PSI_CONTAINER_OF(asked, struct psd_writing, link));
+    }
+    for (;;) {
+        (void)pthread_mutex_lock(&c->mutex);
+        struct psi_list *link = c->wake_open ? psi_list_first(&c->over) : NULL;
+        (void)pthread_mutex_unlock(&c->mutex);
+        if (link == NULL) {
+            return;
+        }
+        struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
+        c->task.finished(c->ctx, call->id, call->kernel_ns, call->status, call->status != PS_OK ? call->reason : PS_REASON_NONE,
+                         call->out_bytes, call->error);
+        (void)pthread_mutex_lock(&c->mutex);
+        call->id = 0;
+        move(call, CALL_FREE, &c->free_list);
+        (void)pthread_mutex_unlock(&c->mutex);
+    }
+}
+
+void psd_calls_open(struct psd_calls *c, uv_loop_t *loop, const struct psd_calls_task *task, void *ctx)
+{
+    c->task = *task;
+    c->ctx = ctx;
+    if (c->pool == NULL) {
+        return;
+    }
+    int rc = uv_async_init(loop, &c->wake, on_wake);
+    PSI_ASSERT(rc == 0); /* the loop has its descriptor for this already */
+    c->wake.data = c;
+    c->wake_open = true;
+}
+
+void psd_calls_attach(struct psd_calls *c, const psd_call_task *task)
+{
+    static const psd_call_functions functions = {.struct_bytes = sizeof(functions),
+                                                 .cancelled = psd_call_cancelled,
+                                                 .again = psd_call_again,
+                                                 .finish = psd_call_finish,
+                                                 .data = call_data,
+                                                 .asker = call_asker,
+                                                 .left_ms = call_left_ms,
+                                                 .read = call_read,
+                                                 .reason = call_reason,
+                                                 .queued_ns = call_queued_ns,
+                                                 .identity = call_identity,
+                                                 .draft = call_draft,
+                                                 .publish = call_publish};
+    c->attached = true;
+    if (c->table.attach != NULL) {
+        c->table.attach(c->table.ctx, &functions, task);
+    }
+}
+
+void psd_calls_detach(struct psd_calls *c)
+{
+    if (c->attached && c->table.detach != NULL) {
+        c->table.detach(c->table.ctx);
+    }
+    c->attached = false;
+}
+
+void psd_calls_run(struct psd_calls *c, const struct psd_effect *effect)
+{
+    struct psi_list *link = psi_list_first(&c->free_list);
+    PSI_ASSERT(link != NULL && effect->call_row < c->table.count); /* the core has at most calls_max calls */
+    struct psd_call *call = PSI_CONTAINER_OF(link, struct psd_call, link);
+    (void)pthread_mutex_lock(&c->mutex);
+    call->id = effect->call;
+    call->row = psd_call_row_of(&c->table, effect->call_row);
+    call->in = effect->call_in;
+    call->in_bytes = effect->call_in_bytes;
+    call->out = effect->call_out;
+    call->out_capacity = effect->call_out_bytes;
+    call->data = NULL;
+    call->deadline_ms = effect->call_deadline_ms;
+    call->came_ns = now_ns();
+    (void)snprintf(call->asker, sizeof(call->asker), "%.127s", effect->text); /* a cut text is fine */
+    call->asks = effect->call_asks;
+    call->who = effect->call_who;
+    psi_identity_text(&call->who, call->identity, sizeof(call->identity));
+    call->begun = call->again = call->finished = false;
+    call->kernel_ns = 0;
+    call->reason = PS_REASON_NONE;
+    atomic_store(&call->cancelled, false);
+    const bool wakes = call_put(c, call);
+    (void)pthread_mutex_unlock(&c->mutex);
+    if (wakes) { /* after unlocking: the thread finds the mutex free. c is still there, because only this thread ends it */
+        (void)pthread_cond_signal(&c->work);
+    }
+}
+
+/* The caller holds the mutex, which is released while the program's cancel() runs. */
+static void cancel(struct psd_calls *c, struct psd_call *call)
+{
+    atomic_store(&call->cancelled, true);
+    if (!goes_on(call)) {
+        return;
+    }
+    if (call->row->cancel != NULL) {
+        call->cancelling = true;
+        call->canceller = pthread_self();
+        (void)pthread_mutex_unlock(&c->mutex);
         call->row->cancel(c->table.ctx, call);
+        (void)pthread_mutex_lock(&c->mutex);
+        call->cancelling = false;
+        (void)pthread_cond_broadcast(&c->cancelled);
+    } else if (call->state == CALL_PENDING) {
+        call_queue(c, call);
+    } else {
+        call->again = true; /* run() may have looked a moment before */
+    }
+}
+
+/* Cancel the call with this id, or with 0 all calls. */
+static void cancel_calls(struct psd_calls *c, uint64_t id)
+{
+    for (uint32_t i = 0; c->pool != NULL && i < c->calls_max; i++) { /* records stay in place while cancel() runs */
+        struct psd_call *call = &c->pool[i];
+        if (call->id != 0 && (id == 0 || call->id == id) && call->state != CALL_OVER && !atomic_load(&call->cancelled)) {
+            cancel(c, call);
+        }
     }
 }
 
 void psd_calls_cancel(struct psd_calls *c, uint64_t id)
 {
-    struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&c->mutex);
-    PSI_LIST_FOREACH(it, &c->running) {
-        struct psd_call *call = PSI_CONTAINER_OF(it, struct psd_call, link);
-        if (call->id == id) {
-            cancel(c, call, true);
-        }
-    }
-    PSI_LIST_FOREACH(it, &c->queue) {
-        struct psd_call *call = PSI_CONTAINER_OF(it, struct psd_call, link);
-        if (call->id == id) {
-            cancel(c, call, false);
-        }
-    }
+    cancel_calls(c, id);
     (void)pthread_mutex_unlock(&c->mutex);
 }
 
 void psd_calls_close(struct psd_calls *c)
 {
-    struct psi_list *it = NULL;
-    bool open = false;
     (void)pthread_mutex_lock(&c->mutex);
-    PSI_LIST_FOREACH(it, &c->running) {
-        cancel(c, PSI_CONTAINER_OF(it, struct psd_call, link), true);
-    }
-    PSI_LIST_FOREACH(it, &c->queue) {
-        cancel(c, PSI_CONTAINER_OF(it, struct psd_call, link), false);
-    }
-    c->stopping = true;
-    open = c->wake_open;
+    bool open = c->wake_open;
     c->wake_open = false;
-    (void)pthread_cond_broadcast(&c->work);
+    c->stopping = true;
+    cancel_calls(c, 0);
     (void)pthread_mutex_unlock(&c->mutex);
+    struct psi_list *asked = NULL;
+    struct psi_err err;
+    while ((asked = next_of(c, &c->reads)) != NULL) {
+        struct psd_reading *r = PSI_CONTAINER_OF(asked, struct psd_reading, link);
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "copy of '%s': the task ends", r->name_text)); /* told to whoever asked */
+        read_done(&r->copy, &err);
+    }
+    while ((asked = next_of(c, &c->writes)) != NULL) {
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: the task ends")); /* told to whoever asked */
+        writing_end(PSI_CONTAINER_OF(asked, struct psd_writing, link), NULL, &err);
+    }
     if (open) {
         uv_close((uv_handle_t *)&c->wake, NULL);
     }
@@ -299,6 +741,13 @@ void psd_calls_close(struct psd_calls *c)
 
 void psd_calls_join(struct psd_calls *c)
 {
+    (void)pthread_mutex_lock(&c->mutex);
+    while (!psi_list_empty(&c->queue) || !psi_list_empty(&c->running) || !psi_list_empty(&c->pending)) {
+        (void)pthread_cond_wait(&c->idle, &c->mutex);
+    }
+    c->threads_end = true;
+    (void)pthread_cond_broadcast(&c->work);
+    (void)pthread_mutex_unlock(&c->mutex);
     for (uint32_t i = 0; i < c->thread_count; i++) {
         (void)pthread_join(c->threads[i], NULL);
     }
@@ -312,6 +761,8 @@ void psd_calls_fini(struct psd_calls *c)
     psi_free(c->pool);
     c->threads = NULL;
     c->pool = NULL;
+    (void)pthread_cond_destroy(&c->idle);
+    (void)pthread_cond_destroy(&c->cancelled);
     (void)pthread_cond_destroy(&c->work);
     (void)pthread_mutex_destroy(&c->mutex);
 }

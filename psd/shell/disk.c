@@ -2,12 +2,12 @@
 /*
  * disk.h: two threads, one queue.
  *
- * Happy path: psd_disk_run() takes a record of the pool and queues it -> a thread carries it out (psd/durable/files.c) while
- * nothing else is carried out, or a READ beside another READ: so a checkpoint comes into memory with two CPUs -> it is over when
- * all before it are, and the loop is woken, of writes once for a row: for up to 16, after 10 ms, or when nothing is queued behind
- * them -> on_wake() on the task's thread gives the record back and tells the core.
- * Failure modes: whatever the disk says is the operation's error. A disk that takes its time holds up nobody but those who wait
- * for it: the loop never waits for the thread but at the end, and there for a bounded time.
+ * Happy path: psd_disk_run() takes a record of the pool and queues it -> a thread carries it out (psd/durable/files.c). Nothing
+ * else runs beside it, except a READ beside a READ: so a checkpoint is read with two CPUs -> it is over when all before it are
+ * over, and the loop is woken; for writes once for up to 16, after 10 ms, or when nothing is queued -> on_wake() on the task's
+ * thread gives the record back and tells the core.
+ * Failure modes: a disk's error is the operation's error. A slow disk holds up only those who wait for it: the loop never waits
+ * for the threads, except at the end, for a bounded time.
  */
 #include "disk.h"
 
@@ -22,13 +22,13 @@
 #include <time.h>
 
 enum {
-    THREADS = 2,       /* one is enough, should the system have no more */
-    TOLD_MAX = 16,     /* writes that are over ... */
-    TOLD_NS = 10000000 /* ... and so long after the last time: who waits for memory sees a slow disk move */
+    THREADS = 2,       /* one is enough if the system has no more */
+    TOLD_MAX = 16,     /* writes that are over and reported together */
+    TOLD_NS = 10000000 /* longest time between two reports: who waits for memory sees a slow disk move */
 };
 
 struct job {
-    struct psi_list link; /* of the list that says where it is */
+    struct psi_list link; /* in the list of its state */
     struct psd_disk_op op;
     ps_status status;
     size_t bytes;
@@ -37,24 +37,24 @@ struct job {
 };
 
 struct psd_disk {
-    struct psd_place place; /* top -1: the calls are somebody else's */
-    struct psd_files files; /* the threads', from start on */
+    struct psd_place place; /* top -1: the file system is the caller's */
+    struct psd_files files; /* for the threads, from start on */
     psd_disk_over_fn over_fn;
     void *ctx;
     uv_async_t wake;
     pthread_t threads[THREADS];
     uint32_t thread_count;
     pthread_mutex_t mutex;
-    pthread_cond_t changed;    /* something may begin, stopping, ended */
+    pthread_cond_t changed;    /* an operation may begin, stopping, ended */
     struct psi_list free_list; /* task's thread only */
-    struct psi_list queue;     /* under mutex, and so on to the end */
-    struct psi_list begun;     /* all READs, or one that is none; over ones too, behind one that is not */
+    struct psi_list queue;     /* under mutex, as all that follows */
+    struct psi_list begun;     /* several READs or one other operation; ended READs stay behind one that has not ended */
     struct psi_list over;
-    uint32_t running; /* threads */
+    uint32_t running;
     bool wake_open, stopping;
-    uint32_t untold; /* over, since the loop was woken */
+    uint32_t untold; /* operations that are over since the loop was last woken */
     uint64_t told_ns;
-    void (*release)(void *arg); /* it is left behind */
+    void (*release)(void *arg); /* set when the threads are left behind */
     void *release_arg;
     struct job pool[PSD_DISK_OPS_MAX];
 };
@@ -78,7 +78,7 @@ static struct psd_disk *make(struct psi_err *err)
     }
     d->place.top = -1;
     d->place.lock = d->place.above = -1;
-    (void)pthread_mutex_init(&d->mutex, NULL); /* cannot fail with default attributes, nor do the next */
+    (void)pthread_mutex_init(&d->mutex, NULL); /* cannot fail with default attributes, nor can the next ones */
     (void)pthread_condattr_init(&clock);
     (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     (void)pthread_cond_init(&d->changed, &clock);
@@ -124,8 +124,6 @@ ps_status psd_disk_new(const char *dir, const char *job, uint32_t task, const ch
     return st;
 }
 
-/* ---- the threads ---- */
-
 static bool is_read(struct psi_list *link)
 {
     return PSI_CONTAINER_OF(link, struct job, link)->op.kind == PSD_DISK_READ;
@@ -137,7 +135,7 @@ static bool may_begin(const struct psd_disk *d)
     return first != NULL && (beside == NULL || (is_read(first) && is_read(beside)));
 }
 
-/* The next one, if it may begin now. */
+/* Begin the next operation. NULL: none may begin now. */
 static struct psi_list *begin(struct psd_disk *d)
 {
     if (!may_begin(d)) {
@@ -146,7 +144,7 @@ static struct psi_list *begin(struct psd_disk *d)
     struct psi_list *link = psi_list_pop_front(&d->queue);
     psi_list_push_back(&d->begun, link);
     if (is_read(link) && !psi_list_empty(&d->queue)) {
-        (void)pthread_cond_signal(&d->changed); /* the other thread may begin the next one */
+        (void)pthread_cond_signal(&d->changed); /* the other thread may begin the next READ */
     }
     return link;
 }
@@ -157,7 +155,7 @@ static void carry_out(struct psd_disk *d, struct job *job)
     uint32_t writer = job->op.file.writer;
     job->err = (struct psi_err){.code = PS_OK};
     job->status = psd_files_run(&d->files, &job->op, &job->bytes, &job->err);
-    if (job->status != PS_OK && p->top >= 0) { /* the directory of the task that has written it: another one's is beside ours */
+    if (job->status != PS_OK && p->top >= 0) { /* say whose directory it is: other tasks' lie beside ours */
         psi_err_prefix(&job->err, "%.*s/%s-%u", (int)(strrchr(p->path, '/') - p->path), p->path, p->job,
                        writer == 0 ? p->task : writer - 1);
     }
@@ -166,18 +164,18 @@ static void carry_out(struct psd_disk *d, struct job *job)
 static uint64_t now_ns(void)
 {
     struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Writes come in rows, and are told together. */
+/* Wake the loop now: writes that follow each other are reported together. */
 static bool is_to_tell(const struct psd_disk *d, const struct job *job)
 {
     return psi_list_empty(&d->queue) || job->op.kind != PSD_DISK_WRITE || d->untold == TOLD_MAX ||
            now_ns() - d->told_ns >= TOLD_NS;
 }
 
-/* Those that are over go back in their order. */
+/* job has ended: report what is over, in order. */
 static void end(struct psd_disk *d, struct job *job)
 {
     struct psi_list *link = psi_list_first(&d->begun);
@@ -221,8 +219,6 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* ---- the task's thread ---- */
-
 static void on_wake(uv_async_t *async)
 {
     struct psd_disk *d = async->data;
@@ -234,7 +230,7 @@ static void on_wake(uv_async_t *async)
             return;
         }
         struct job job = *PSI_CONTAINER_OF(link, struct job, link);
-        psi_list_push_back(&d->free_list, link); /* the core may ask for as many again at once */
+        psi_list_push_back(&d->free_list, link); /* before the callback: the core may ask for as many again */
         d->over_fn(d->ctx, job.op.id, job.status, job.err.reason, job.bytes, job.err.text);
     }
 }
@@ -264,12 +260,12 @@ ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn o
 void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op)
 {
     struct psi_list *link = psi_list_pop_front(&d->free_list);
-    PSI_ASSERT(link != NULL); /* the core has at most PSD_DISK_OPS_MAX of them */
+    PSI_ASSERT(link != NULL); /* the core has at most PSD_DISK_OPS_MAX operations */
     PSI_CONTAINER_OF(link, struct job, link)->op = *op;
     PSI_CONTAINER_OF(link, struct job, link)->over = false;
     (void)pthread_mutex_lock(&d->mutex);
     psi_list_push_back(&d->queue, link);
-    if (may_begin(d)) { /* otherwise who carries out the one before begins it: a wake-up for each costs as much as some writes */
+    if (may_begin(d)) { /* otherwise the thread that is at work begins it: a wake-up for each costs as much as some writes */
         (void)pthread_cond_signal(&d->changed); /* one is enough: until it is closed nobody else waits for it */
     }
     (void)pthread_mutex_unlock(&d->mutex);
@@ -297,7 +293,7 @@ bool psd_disk_end(struct psd_disk *d, uint32_t wait_ms, void (*release)(void *ar
         return true;
     }
     struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until); /* cannot fail for this clock */
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += wait_ms / 1000;
     until.tv_nsec += (long)(wait_ms % 1000) * 1000000;
     until.tv_sec += until.tv_nsec / 1000000000;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The disk threads of one server: the core's operations (psd/disk.h), from effect DISK to psd_task_disk_done(), one after the
- * other; of READs that follow each other two at a time.
+ * other; READs that follow each other two at a time.
  *
- * new -> start (loop) -> run ... -> close -> the loop has ended -> end. All functions: the task's thread.
+ * new -> start (loop) -> run ... -> close -> the loop has ended -> end. All functions are for the task's thread.
  */
 #ifndef PSD_SHELL_DISK_H
 #define PSD_SHELL_DISK_H
@@ -13,31 +13,27 @@
 
 #include <uv.h>
 
-enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* those that it may have open */
+enum { PSD_DISK_DESCRIPTORS = PSD_DISK_BEGUN_MAX + 8 }; /* descriptors that it may have open */
 
 struct psd_disk;
 
-/** An operation is over: never from within psd_disk_run(). error [NUL-terminated] where st is not PS_OK. */
+/** An operation is over. Never called from within psd_disk_run(). error [NUL-terminated] if st is not PS_OK. */
 typedef void (*psd_disk_over_fn)(void *ctx, uint64_t id, ps_status st, ps_reason reason, size_t bytes, const char *error);
 
-/** Open and lock the task's directory below dir, and remove what is not whole there. *out_disk: free with psd_disk_end(). Errors:
- * psd_place_open(), psd_files_open(); RESOURCE_EXHAUSTED. */
+/** Open and lock the task's directory below dir, and remove what is not whole in it. *out_disk: free with psd_disk_end().
+ * Errors: those of psd_place_open() and psd_files_open(); RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psd_disk_new(const char *dir, const char *job, uint32_t task, const char *who, struct psd_disk **out_disk,
                                 struct psi_err *err);
-/** The same on calls of the caller, which stay valid until the threads have ended; its reads
- * are made by two of them. */
+/** A disk on the caller's file system, which must stay valid until the threads have ended. Two threads may read at a time. */
 PSI_MUST ps_status psd_disk_new_on(const struct psd_fs *fs, struct psd_disk **out_disk, struct psi_err *err);
-/** The threads. Errors: RESOURCE_EXHAUSTED. */
+/** Start the threads. Errors: RESOURCE_EXHAUSTED. */
 PSI_MUST ps_status psd_disk_start(struct psd_disk *d, uv_loop_t *loop, psd_disk_over_fn over, void *ctx, struct psi_err *err);
-/** Effect DISK. */
 void psd_disk_run(struct psd_disk *d, const struct psd_disk_op *op);
-/** What has not begun never will; nothing is reported any more. Idempotent; NULL is fine. */
+/** Operations that have not begun never will; nothing is reported any more. Idempotent; NULL is fine. */
 void psd_disk_close(struct psd_disk *d);
-/**
- * Wait for what is being carried out, at most so long, and free d. False: the system does not let go of it. The threads are left
- * behind; when the operations have ended the last one calls release(arg), gives up the directory and frees d. Until then the
- * memory of the operations must stay. NULL, or one that never started: true.
- */
+/** Wait at most wait_ms for the operations that have begun, and free d. False: the system does not end them in time. The threads
+ * are then left behind; when the operations have ended, the last thread calls release(arg), gives up the directory and frees d.
+ * Until then the memory of the operations must stay. True also for NULL, or a disk that never started. */
 PSI_MUST bool psd_disk_end(struct psd_disk *d, uint32_t wait_ms, void (*release)(void *arg), void *arg);
 
 #endif

@@ -3,9 +3,9 @@
  * The listening sockets of one task.
  *
  * Happy path: the address of the cluster spec -> its socket addresses -> all are loopback -> one socket each.
- * Failure modes: an address that other machines reach is refused, before anything is bound, also for inherited sockets; a name
- * with several addresses of which some cannot be bound (::1 where IPv6 is off) needs one that can; anything else refuses the
- * start, and what was opened before is closed. A port that is in use: the error says by what (port.c).
+ * Failure modes: without keys and certificates an address that other machines reach is refused before anything is bound, also
+ * for inherited sockets. Of a name with several addresses (::1 where IPv6 is off) one must be bound. Any other error refuses the
+ * start, and what was opened is closed. If a port is in use, the error says by what (port.c).
  */
 #include "listen.h"
 
@@ -23,9 +23,10 @@ static ps_status allowed(const struct psi_sockaddr *a, bool any_peer, struct psi
     }
     return psi_fail(
         err, PS_PERMISSION_DENIED,
-        "%s can be reached from other machines, and this release has no TLS yet: whoever reaches it could read and change "
-        "everything. Listen on 127.0.0.1 or on a Unix socket (ssh -L carries either to another machine), or pass "
-        "--insecure_any_peer if you trust everybody on that network",
+        "%s can be reached from other machines, and this task has no keys: whoever reaches it could read and change everything. "
+        "Make a key: `psctl key new ps0 --role ps --file /etc/psd/psd.keys`, and name its file in psd.conf: "
+        "`key_file = /etc/psd/psd.keys` (or --key_file); every connection is TLS then. Or listen on 127.0.0.1 or on a Unix "
+        "socket, or pass --insecure_any_peer if you trust everybody on that network",
         psi_sockaddr_format(a, text, sizeof(text)));
 }
 
@@ -44,7 +45,7 @@ static ps_status full(struct psi_err *err)
     return psi_fail(err, PS_INVALID_ARGUMENT, "more than %d listening addresses", PSD_LISTEN_MAX);
 }
 
-/* One address of the list, which may be a name with several socket addresses. */
+/* Open one address of the list: a name may have several socket addresses. */
 static ps_status open_one(struct psd_listen *l, const struct psi_address *a, unsigned unix_mode, bool any_peer,
                           struct psi_err *err)
 {
@@ -69,13 +70,13 @@ static ps_status open_one(struct psd_listen *l, const struct psi_address *a, uns
         st = psi_listen_open(&found[i], unix_mode, &s->fd, err);
         if (st == PS_OK) {
             s->address = found[i];
-            PSI_IGNORE(psi_sockaddr_of_socket(s->fd, &s->address)); /* the real port */
+            PSI_IGNORE(psi_sockaddr_of_socket(s->fd, &s->address)); /* the port that was chosen */
             note_file(s);
             l->count++;
             opened++;
             if (a->kind == PSI_ADDRESS_TCP && a->port == 0) {
                 l->any_port = true;
-                break; /* the next address would get another port */
+                break; /* another address would get another port */
             }
         } else if (st != PS_INVALID_ARGUMENT && st != PS_UNAVAILABLE) {
             bool port = st == PS_ALREADY_EXISTS && a->kind == PSI_ADDRESS_TCP;
@@ -170,6 +171,15 @@ ps_status psd_listen_adopt(struct psd_listen *l, const int *fds, size_t count, b
     return st;
 }
 
+bool psd_listen_is_open(const struct psd_listen *l)
+{
+    bool open = false;
+    for (size_t i = 0; i < l->count; i++) {
+        open = open || !psi_sockaddr_local(&l->sockets[i].address);
+    }
+    return open;
+}
+
 const char *psd_listen_address(const struct psd_listen *l, char *buf, size_t n)
 {
     size_t best = 0;
@@ -195,7 +205,7 @@ void psd_listen_close(struct psd_listen *l)
         struct psd_listen_socket *s = &l->sockets[i];
         struct stat st;
         if (s->made_file && lstat(s->address.u.un.sun_path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino) {
-            PSI_IGNORE(unlink(s->address.u.un.sun_path)); /* left over, it would be taken for stale and replaced */
+            PSI_IGNORE(unlink(s->address.u.un.sun_path)); /* a file left over would be taken for stale and replaced */
         }
         if (s->fd >= 0) {
             PSI_IGNORE(close(s->fd));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Log lines of the core. Happy path: fields -> one logfmt line. Failure: lines of an event that peers can cause as often as they
- * like come a few times a second at most; the next one written says how many were left out.
+ * like come a few times a second at most; the next one written says how many were left out. An audit line is never left out: it
+ * is written at every log level but off.
  */
 #include "log.h"
 
@@ -28,6 +29,8 @@ static int peer_event(const char *event, uint32_t *out_lines)
         {"gap", 1},
         {"hello_refused", 1},
         {"hello_deadline", 1},
+        {"tls_refused", PSD_CLIENT_EVENT_LINES},
+        {"key_ends", PSD_CLIENT_EVENT_LINES}, /* of many lines at once */
         {"task_refused", 1},
         {"list_rejected", 1},
         {"segment_deadline", 1},
@@ -79,6 +82,11 @@ void psd_server_log_core(struct psd_server_log *l, const struct psi_log *log, co
     enum psi_log_level level = (enum psi_log_level)e->level;
     uint32_t lines = 0;
     int row = peer_event(e->event, &lines);
+    struct psi_log audit = *log;
+    if (strcmp(e->event, PSD_AUDIT_EVENT) == 0 && log->level < PSI_LOG_OFF) {
+        audit.level = PSI_LOG_DEBUG;
+        log = &audit;
+    }
     if (!psi_log_enabled(log, level)) {
         return;
     }

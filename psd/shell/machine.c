@@ -2,8 +2,8 @@
 /*
  * Memory limit and inherited sockets.
  *
- * Happy path: /proc/self/cgroup names the cgroup; memory.max (version 2) or memory.limit_in_bytes (version 1) of it and of every
- * one above it are read, the lowest counts.
+ * Happy path: /proc/self/cgroup names the cgroup; memory.max (version 2) or memory.limit_in_bytes (version 1) of this and every
+ * cgroup above are read, and the lowest counts.
  * Failure modes: what cannot be read is no limit; the machine's memory is always known.
  */
 #include "machine.h"
@@ -19,7 +19,7 @@
 
 enum { PATH_MAX_BYTES = 1024, INHERITED_MAX = 1024, KEPT_BYTES = 1 << 20 };
 
-/* Limit in one file; UINT64_MAX for "max" or none. */
+/* The limit in one file. UINT64_MAX: "max", or none. */
 static uint64_t read_limit(const char *path)
 {
     char line[64] = "";
@@ -34,7 +34,7 @@ static uint64_t read_limit(const char *path)
     return good && psi_number_read(line, strlen(line), UINT64_MAX, &value) && value > 0 ? value : UINT64_MAX;
 }
 
-/* Lowest limit from group (begins with '/') up to the root of the hierarchy that is mounted at root. */
+/* The lowest limit from `group`, which begins with '/', up to the root of the hierarchy mounted at `root`. */
 static uint64_t lowest_limit(const char *root, const char *group, const char *file)
 {
     char path[PATH_MAX_BYTES * 2];
@@ -114,14 +114,14 @@ ps_status psd_inherited_sockets(size_t *out_count, struct psi_err *err)
 void psd_machine_keep_little(void)
 {
 #ifdef __GLIBC__
-    PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* without it memory only goes back later */
-    PSI_IGNORE(mallopt(M_MXFAST, 0));                  /* without it the next large piece takes as long as all small ones freed */
+    PSI_IGNORE(mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)); /* on failure memory goes back later */
+    PSI_IGNORE(mallopt(M_MXFAST, 0)); /* on failure the next large piece waits until all freed small ones are joined */
 #endif
 }
 
 void psd_machine_give_back(void)
 {
 #ifdef __GLIBC__
-    PSI_IGNORE(malloc_trim(0)); /* whether there was something does not matter */
+    PSI_IGNORE(malloc_trim(0)); /* no matter whether there was any */
 #endif
 }

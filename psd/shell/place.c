@@ -2,10 +2,10 @@
 /*
  * place.h: the system's directory of a task.
  *
- * Happy path: mkdir DIR and DIR/<job>-<index>, 0700, each synced where it is new -> owner and permissions are looked at -> the
- * file `lock` in it is locked (flock), and then names this process -> calls. Failure modes: what is wrong with the directory is
- * an error for the person who chose it, with what to do about it. A lock is gone with its process, however that ends, and is
- * waited for a while; the file stays.
+ * Happy path: mkdir DIR and DIR/<job>-<index>, 0700, each synced if new -> owner and permissions are checked -> the file `lock`
+ * in it is locked (flock), and then names this process -> calls.
+ * Failure modes: a wrong directory is an error for the person who chose it, with a remedy. A lock ends with its process, however
+ * that ends; a held one is waited for a while. The file stays.
  */
 #include "place.h"
 
@@ -22,9 +22,7 @@
 
 enum { LOCK_WAIT_MS = 5000, LOCK_LOOK_MS = 20 };
 
-/* ---- open ---- */
-
-/* A directory that is missing is made. Its name is synced, also where it was there: who made it may have been killed before. */
+/* Make a directory unless it exists. Its name is synced in both cases: whoever made it may have been killed before the sync. */
 static int make_dir_at(int at, const char *name)
 {
     bool made = mkdirat(at, name, 0700) == 0;
@@ -37,7 +35,7 @@ static int make_dir_at(int at, const char *name)
     if (above >= 0) {
         rc = fsync(above) == 0 || errno == EINVAL ? 0 : -errno;
     } else if (!made) {
-        rc = 0; /* what is wrong with it is said where it is opened; the one above it may be closed to us */
+        rc = 0; /* opening it reports what is wrong; the directory above may be closed to us */
     }
     if (above >= 0) {
         (void)close(above);
@@ -73,7 +71,7 @@ static ps_status check_ours(const struct psd_place *p, struct psi_err *err)
     return PS_OK;
 }
 
-/* Who has it: the text in it, "" if there is none. */
+/* The text in the lock's file, which names its holder; "" if there is none. */
 static void read_holder(int fd, char *text, size_t n)
 {
     ssize_t got = pread(fd, text, n - 1, 0);
@@ -81,7 +79,7 @@ static void read_holder(int fd, char *text, size_t n)
     text[strcspn(text, "\n")] = '\0';
 }
 
-/* Another server of this process has it: it does not end while this one waits. */
+/* Another server of this process holds the lock: it does not end while this one waits. */
 static bool is_ours(int fd)
 {
     char text[256], own[32];
@@ -95,7 +93,7 @@ static int lock_now(int fd)
     return flock(fd, LOCK_EX | LOCK_NB) == 0 ? 0 : -errno;
 }
 
-/* 0, or -errno. A process that was killed a moment ago has it until the system has taken its memory back. */
+/* Returns 0 or -errno. A process that was just killed holds the lock until the system has freed its memory. */
 static int lock_or_wait(int fd)
 {
     static const struct timespec pause = {.tv_nsec = LOCK_LOOK_MS * 1000L * 1000L};
@@ -133,7 +131,7 @@ static ps_status lock(struct psd_place *p, const char *who, struct psi_err *err)
     return PS_OK;
 }
 
-/* Of a task's directory in DIR; fits: a job's name is letters, digits and _. */
+/* Name of a task's directory in DIR. It fits: a job's name is letters, digits and _. */
 static void name_of(const char *job, uint32_t task, char *buf, size_t n)
 {
     (void)snprintf(buf, n, "%s-%u", job, task);
@@ -187,8 +185,6 @@ void psd_place_close(struct psd_place *p)
     p->top = p->lock = p->above = -1;
 }
 
-/* ---- calls ---- */
-
 static int fd_of(const struct psd_place *p, int dir)
 {
     return dir == PSD_FS_TOP ? p->top : dir;
@@ -199,8 +195,8 @@ static int result(int rc)
     return rc < 0 ? -errno : rc;
 }
 
-/* 0: who opens the directory by its path finds this one, as the next start will; -ESTALE: it was moved, removed, replaced, or
- * something was mounted over it: what is written here would never be found. Of a relative path DIR is the one at the start. */
+/* Check that the path still leads to this directory, as for the next start. -ESTALE: it was moved, removed, replaced or mounted
+ * over, so that nobody would find what is written here. If the path is relative, DIR is that of the start. */
 static int check_there(const struct psd_place *p)
 {
     struct stat here, there;
@@ -246,7 +242,7 @@ static int place_open_file(void *ctx, int dir, const char *name, bool make)
     if (rc < 0) {
         return rc;
     }
-    int how = make ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_NONBLOCK; /* a FIFO must not hang it */
+    int how = make ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY | O_NONBLOCK; /* opening a FIFO must not hang */
     int fd = result(openat(fd_of(ctx, dir), name, how | O_NOFOLLOW | O_CLOEXEC, 0600));
     struct stat st;
     if (fd >= 0 && !make && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
@@ -286,7 +282,7 @@ static int place_sync(void *ctx, int fd)
 {
     const struct psd_place *p = ctx;
     int rc = fd == PSD_FS_TOP ? fsync(p->top) : fsync(fd);
-    rc = rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: a file system that keeps nothing on disk */
+    rc = rc == 0 || errno == EINVAL ? 0 : -errno; /* EINVAL: the file system keeps nothing on disk */
     return rc == 0 && fd == PSD_FS_TOP ? check_there(p) : rc;
 }
 

@@ -20,9 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STATE_TIME_WAIT = 6, STATE_LISTEN = 10, STATES = 13, ROW_BYTES = 512, FIELDS = 10 /* to the inode */ };
+enum { STATE_TIME_WAIT = 6, STATE_LISTEN = 10, STATES = 13, ROW_BYTES = 512, FIELDS = 10 /* up to the inode */ };
 
-/* The names of the kernel's tcp_states.h. */
+/* Names of the states in the kernel's tcp_states.h. */
 static const char *const state_names[STATES] = {"?",         "ESTABLISHED", "SYN_SENT",    "SYN_RECV",   "FIN_WAIT1",
                                                 "FIN_WAIT2", "TIME_WAIT",   "CLOSE",       "CLOSE_WAIT", "LAST_ACK",
                                                 "LISTEN",    "CLOSING",     "NEW_SYN_RECV"};
@@ -32,7 +32,7 @@ struct end {
     unsigned port;
 };
 struct holder {
-    unsigned state; /* 0: none found */
+    unsigned state; /* 0: none was found */
     unsigned long inode;
     struct end other;
 };
@@ -50,7 +50,7 @@ static bool is_any(const struct in6_addr *host)
     return IN6_IS_ADDR_UNSPECIFIED(host) || memcmp(host, &any4, sizeof(any4)) == 0;
 }
 
-/* Read an end: "0100007F:08AE", or four words before the colon. */
+/* Read "0100007F:08AE", one end of a connection; IPv6 has four words before the colon. */
 static bool read_end(const char *text, struct end *out)
 {
     const char *colon = strchr(text, ':');
@@ -82,13 +82,14 @@ static const char *end_text(const struct end *end, char *buf, size_t n)
     return buf;
 }
 
-/* Which of two rows is named: a listener before a connection, a connection before one that has ended. */
+/* The row with the highest rank is named: a listener before a connection, a connection before an ended one. */
 static int rank(unsigned state)
 {
     return state == 0 ? 0 : state == STATE_TIME_WAIT ? 1 : state == STATE_LISTEN ? 3 : 2;
 }
 
-static void look(const char *list, const struct end *wanted, struct holder *found)
+/* Put the row of highest rank into *found. False: the list could not be read. */
+static bool look(const char *list, const struct end *wanted, struct holder *found)
 {
     char row[ROW_BYTES];
     FILE *f = fopen(list, "re");
@@ -113,9 +114,7 @@ static void look(const char *list, const struct end *wanted, struct holder *foun
             *found = h;
         }
     }
-    if (f != NULL) {
-        (void)fclose(f);
-    }
+    return f != NULL && fclose(f) == 0;
 }
 
 static bool has_socket(const char *pid, unsigned long inode)
@@ -138,7 +137,7 @@ static bool has_socket(const char *pid, unsigned long inode)
     return has;
 }
 
-/* The process with this socket: "process 812 (psd)". "" where no process that this user may see has it. */
+/* The process that has this socket, as "process 812 (psd)". "": no process that this user may see. */
 static const char *process_text(unsigned long inode, char *buf, size_t n)
 {
     DIR *dir = inode != 0 ? opendir("/proc") : NULL;
@@ -171,8 +170,8 @@ bool psd_port_explain(const struct psi_sockaddr *address, struct psi_err *err)
                                .port = ntohs(v4 ? address->u.v4.sin_port : address->u.v6.sin6_port)};
     char here[PS_ADDRESS_BYTES_MAX + 1], there[80], process[80];
     struct holder h = {.state = 0};
-    look("/proc/net/tcp", &wanted, &h);
-    look("/proc/net/tcp6", &wanted, &h);
+    const bool known = look("/proc/net/tcp", &wanted, &h);
+    PSI_IGNORE(look("/proc/net/tcp6", &wanted, &h)); /* absent where IPv6 is off */
     (void)psi_sockaddr_format(address, here, sizeof(here));
     (void)process_text(h.inode, process, sizeof(process));
     (void)end_text(&h.other, there, sizeof(there));
@@ -190,5 +189,5 @@ bool psd_port_explain(const struct psi_sockaddr *address, struct psi_err *err)
                             "another port",
                             here, there, state_names[h.state], process[0] != '\0' ? " of " : "", process));
     }
-    return h.state == 0 || h.state == STATE_LISTEN;
+    return h.state == STATE_LISTEN || (h.state == 0 && !known);
 }

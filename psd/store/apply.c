@@ -18,7 +18,7 @@
 /* elements converted at a time: 16 KiB of stack, so that they are in the first-level cache when they are applied */
 enum { BLOCK_ELEMENTS = 4096 };
 
-/* Elements [first, first + count) by the optimizer; grad is float16, bfloat16 or of the variable's dtype. */
+/* Apply gradient elements [first, first + count) by the optimizer. grad is float16, bfloat16 or of the variable's dtype. */
 static void optimise(const struct psd_progress *g, uint64_t first, const uint8_t *grad, ps_dtype wire, uint64_t count)
 {
     const struct psd_variable *v = g->variable;
@@ -89,36 +89,39 @@ void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count)
     n->offset += count;
 }
 
-static void finish_assign(struct psd_store *s, const struct psd_record *record, struct psd_progress *g, struct psd_variable *v)
+void psd_apply_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept,
+                     const uint8_t giver[8], uint64_t chief_number)
 {
     bool first = !v->initialised;
-    if (g->init_only && !first) {
-        return;
-    }
-    psd_variable_swap_in(s, v, g->staging, g->staging_bytes, &g->kept);
-    g->staging = NULL;
-    if (first || psd_variable_is_provisional(v) || g->chief_number != 0) {
+    psd_variable_swap_in(s, v, value, bytes, kept);
+    if (first || psd_variable_is_provisional(v) || chief_number != 0) {
         v->given = true;
-        memcpy(v->giver, record->session, sizeof(v->giver));
+        memcpy(v->giver, giver, sizeof(v->giver));
     }
     if (!v->sealed) {
-        v->chief_value = g->chief_number;
+        v->chief_value = chief_number;
     }
 }
 
-/* With the power of Adam that goes with it. */
+static void finish_assign(struct psd_store *s, const struct psd_record *record, struct psd_progress *g, struct psd_variable *v)
+{
+    if (g->init_only && v->initialised) {
+        return;
+    }
+    psd_apply_value(s, v, g->staging, g->staging_bytes, &g->kept, record->session, g->chief_number);
+    g->staging = NULL;
+}
+
+/* A slot's value takes effect, with the power that belongs to the slot; 0 where none does. */
 static void finish_slot(struct psd_store *s, struct psd_progress *g, struct psd_variable *v)
 {
     uint32_t slot = psd_push_slot(g->kind);
     psd_variable_swap_slot_in(s, v, slot, g->staging, &g->kept);
     g->staging = NULL;
-    if (v->optimizer.kind == PS_OPT_ADAM) {
-        double *power = slot == 1 ? &v->optim_state.beta1_power : &v->optim_state.beta2_power;
-        memcpy(power, &g->chief_number, sizeof(*power));
-    }
+    memcpy(&v->optim_state.powers[slot - 1], &g->chief_number, sizeof(v->optim_state.powers[0]));
 }
 
-/* Somebody has changed the value of a chief that was not declared ready: it is no longer for a chief to replace. */
+/* A push, an add or a slot's assign has changed a value that a chief gave and did not seal. No later chief may replace it. */
 static void changed_by_others(struct psd_variable *v)
 {
     if (!v->sealed) {
@@ -126,12 +129,12 @@ static void changed_by_others(struct psd_variable *v)
     }
 }
 
-/* Its result: 1, the round was over, or the member was not one of the group any more. */
+/* The result is a little-endian u64. 1: the contribution was dropped: its round is over, or its member has left the group. */
 static void finish_contribution(struct psd_progress *g, struct psd_number *n)
 {
     n->result_bytes = sizeof(uint64_t);
     memset(n->result, 0, sizeof(uint64_t));
-    n->result[0] = !psd_area_end(g, true); /* little-endian */
+    n->result[0] = !psd_area_end(g, true);
 }
 
 void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n,
@@ -151,7 +154,7 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
         changed_by_others(v);
     }
     if (psd_push_is_applied(g->kind)) {
-        if (g->staging != NULL) { /* to an atomic variable: gathered until now */
+        if (g->staging != NULL) { /* the variable is atomic: the gradient was staged until now */
             g->scalars = *scalars;
             optimise(g, 0, g->staging, v->dtype, v->elements);
             changed(v, 0, v->elements);
@@ -159,7 +162,7 @@ void psd_apply_finish(struct psd_store *s, const struct psd_record *record, stru
         psd_optim_end(&v->optimizer, v->dtype, &v->optim_state);
         v->pushes++;
     }
-    if (g->kind == PSD_ADD && g->staging != NULL) { /* to an atomic variable: gathered until now */
+    if (g->kind == PSD_ADD && g->staging != NULL) { /* the variable is atomic: the values to add were staged until now */
         add(g, 0, g->staging, v->elements);
     }
     if (g->kind == PSD_ADD && v->bytes <= PS_RESULT_BYTES_MAX) {

@@ -12,7 +12,7 @@
 
 struct block {
     struct psi_list link;
-    void *free_list; /* of pieces that were freed */
+    void *free_list; /* linked through their first bytes */
     uint32_t used;   /* pieces handed out */
     uint32_t next;   /* first piece never handed out */
     uint32_t piece_bytes;
@@ -21,12 +21,12 @@ struct block {
 enum { HEAD_BYTES = 64, UNIT_BYTES = 64 };
 _Static_assert(sizeof(struct block) <= HEAD_BYTES, "block head");
 
-/* A class has 1 to 4 units, or 5 to 8 of them << shift. */
+/* Units are of 64 bytes. A class has 1 to 4 units, or 5 to 8 of them << shift. */
 static uint32_t class_of(uint64_t bytes)
 {
     uint32_t units = (uint32_t)((bytes + UNIT_BYTES - 1) / UNIT_BYTES);
     if (units <= 4) {
-        return units == 0 ? 0 : units - 1; /* 0 bytes are somewhere as well: NULL means that there is no value */
+        return units == 0 ? 0 : units - 1; /* a piece of 0 bytes needs an address, because NULL means that there is no value */
     }
     uint32_t shift = 29 - (uint32_t)__builtin_clz(units - 1);
     return 4 * shift + ((units - 1) >> shift);
@@ -42,7 +42,7 @@ static uint32_t pieces_of(uint32_t piece_bytes)
     return (uint32_t)((PSD_ARENA_BLOCK_BYTES - HEAD_BYTES) / piece_bytes);
 }
 
-/* A class whose piece would fill most of a block is served by whole blocks. */
+/* A piece above a quarter of a block gets whole blocks of its own. */
 static bool is_large(uint64_t bytes)
 {
     return bytes > PSD_ARENA_BLOCK_BYTES / 4;
@@ -78,10 +78,10 @@ static void free_blocks(struct psi_list *head)
     }
 }
 
-/* The head of a large piece that is kept. */
+/* Head of a large piece that was freed and is kept for reuse. */
 struct kept {
     struct psi_list link;
-    uint64_t bytes; /* whole blocks */
+    uint64_t bytes; /* in whole blocks */
 };
 
 static void unmap(void *p, uint64_t bytes)
@@ -90,7 +90,7 @@ static void unmap(void *p, uint64_t bytes)
     PSI_ASSERT(failed == 0);
 }
 
-/* The oldest go until no more than `most` bytes are kept. */
+/* Unmap the oldest kept pieces until at most `most` bytes are kept. */
 static void keep_at_most(struct psd_arena *a, uint64_t most)
 {
     while (a->kept_bytes > most) {
@@ -119,7 +119,7 @@ void psd_arena_take(struct psd_arena *a, struct psd_arena *from)
     psi_list_move_all(&a->full, &from->full);
     a->used_bytes += from->used_bytes;
     a->taken_bytes += from->taken_bytes;
-    psd_arena_fini(from); /* what nobody uses */
+    psd_arena_fini(from); /* frees the spare blocks and the kept pieces of `from` */
     psd_arena_init(from);
 }
 
@@ -133,7 +133,7 @@ static struct block *block_new(struct psd_arena *a)
     return PSI_CONTAINER_OF(link, struct block, link);
 }
 
-/* Nobody uses b, which is in no list. */
+/* No piece of b is in use, and b is in no list. */
 static void block_free(struct psd_arena *a, struct block *b)
 {
     if (a->spare_count == PSD_ARENA_SPARE_MAX) {
@@ -191,7 +191,7 @@ static void free_small(struct psd_arena *a, void *p)
     }
 }
 
-/* One of the right size that is kept; NULL: none. */
+/* Take a kept piece of this size, counted in whole blocks. NULL: none is kept. */
 static void *take_kept(struct psd_arena *a, uint64_t bytes)
 {
     struct psi_list *it = NULL;
@@ -226,7 +226,7 @@ static void *alloc_large(uint64_t bytes)
         return NULL;
     }
     if (bytes >= ((uint64_t)4 << 20)) {
-        PSI_IGNORE(madvise(p, whole_blocks(bytes), MADV_HUGEPAGE)); /* fewer page faults; a wish only */
+        PSI_IGNORE(madvise(p, whole_blocks(bytes), MADV_HUGEPAGE)); /* fewer page faults; the kernel may ignore it */
     }
     return p;
 }
@@ -247,7 +247,7 @@ void *psd_arena_alloc_raw(struct psd_arena *a, uint64_t bytes)
 void *psd_arena_alloc(struct psd_arena *a, uint64_t bytes)
 {
     void *p = is_large(bytes) ? alloc_large(bytes) : alloc_small(a, bytes);
-    if (p != NULL && !is_large(bytes)) { /* the system's is zeroed */
+    if (p != NULL && !is_large(bytes)) { /* large pieces come zeroed from the system */
         memset(p, 0, class_bytes(class_of(bytes)));
     }
     return taken(a, p, bytes);

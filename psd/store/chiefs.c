@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One map; who may have which number is decided in psd/directory/chief.c and psd/rpc/init.c. */
+/* The chiefs of containers, in one map. psd/directory/chief.c and psd/rpc/init.c decide who gets which number. */
 #include "chiefs.h"
 
 #include "common/mem.h"
@@ -41,20 +41,20 @@ ps_status psd_chief_reserve(struct psi_map *chiefs, const char *container, bool 
 
 void psd_chief_asked(const struct psd_chief *chief, uint64_t now_ms)
 {
-    ((struct psd_chief *)(uintptr_t)chief)->asked_ms = now_ms; /* it is not remembered: who finds it may write it */
+    ((struct psd_chief *)(uintptr_t)chief)->asked_ms = now_ms; /* volatile: whoever finds the record may write it */
 }
 
 void psd_chief_note_saved(const struct psd_chief *chief)
 {
     if (chief != NULL) {
-        ((struct psd_chief *)(uintptr_t)chief)->saved = true; /* it is not remembered, either */
+        ((struct psd_chief *)(uintptr_t)chief)->saved = true; /* volatile */
     }
 }
 
 void psd_chief_note_failure(const struct psd_chief *chief)
 {
     if (chief != NULL) {
-        memcpy(((struct psd_chief *)(uintptr_t)chief)->failed, chief->session, sizeof(chief->failed)); /* likewise */
+        memcpy(((struct psd_chief *)(uintptr_t)chief)->failed, chief->session, sizeof(chief->failed)); /* volatile */
     }
 }
 

@@ -9,6 +9,7 @@
 #include "commit.h"
 
 #include "mutate.h"
+#include "shown.h"
 #include "psd/state.h"
 
 #include "common/mem.h"
@@ -102,6 +103,9 @@ static void session(struct psd_task *t, const struct psd_change *c)
     struct psd_record *r = c->session.reserved;
     memcpy(r->session, c->session.session, sizeof(r->session));
     r->name = c->session.name;
+    if (c->session.who != NULL) {
+        memcpy(r->who, c->session.who, strlen(c->session.who) + 1);
+    }
     ps_status st = psi_map_put(&t->records, r->session, sizeof(r->session), r, NULL, NULL);
     PSI_ASSERT(st == PS_OK); /* reserved */
     psd_store_count(&t->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES);
@@ -110,6 +114,7 @@ static void session(struct psd_task *t, const struct psd_change *c)
 static void session_end(struct psd_task *t, struct psd_record *r)
 {
     PSI_IGNORE(psi_map_remove(&t->records, r->session, sizeof(r->session))); /* it is r */
+    psd_shown_forget_record(&t->store, r);
     psd_record_free(r);
     psd_store_uncount(&t->store, PSD_MEMORY_SESSIONS, PSD_RECORD_BYTES);
 }
@@ -328,10 +333,41 @@ static bool attempt_end_changes_model(const struct psd_change *c)
            (c->attempt.give_back || a->variable->queue->spec.kind != PSI_QUEUE_WORK);
 }
 
+/* It is about what is in the container of a session, of which checkpoints have nothing. */
+static bool is_of_session(const struct psd_task *t, const struct psd_change *c)
+{
+    const struct psd_number *n = NULL;
+    const struct psd_container *in = NULL;
+    switch (c->kind) {
+    case PSD_CHANGE_CONTAINER_RESET:
+        in = psd_container_find(&t->store, c->container.name);
+        return in != NULL && in->of_session;
+    case PSD_CHANGE_CREATE:
+        return c->create.container->of_session;
+    case PSD_CHANGE_DROP:
+        return psd_variable_of_session(c->variable);
+    case PSD_CHANGE_INIT:
+        return psd_variable_of_session(c->init.variable);
+    case PSD_CHANGE_SEGMENT:
+        return psd_variable_of_session(c->segment.number->progress->variable);
+    case PSD_CHANGE_WRITE:
+        return psd_variable_of_session(c->write.variable);
+    case PSD_CHANGE_REFUSE:
+    case PSD_CHANGE_ABANDON:
+        n = psd_record_find(c->end.record, c->end.number);
+        return n != NULL && n->progress != NULL && psd_variable_of_session(n->progress->variable);
+    default:
+        return false;
+    }
+}
+
 /* The change makes a later checkpoint differ from an earlier one. Values, slots, powers, seals, names, queues, work,
  * accumulators and rates do. Records of sessions, positions, chiefs' numbers and groups do not. */
 static bool changes_model(const struct psd_task *t, const struct psd_change *c)
 {
+    if (is_of_session(t, c)) {
+        return false;
+    }
     const struct psd_container *reset = NULL;
     switch (c->kind) {
     case PSD_CHANGE_CONTAINER_RESET:
@@ -362,10 +398,18 @@ static bool changes_model(const struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_QUEUE_CLOSE:
     case PSD_CHANGE_WORK_FILLED:
     case PSD_CHANGE_ROUND_FLIP:
+    case PSD_CHANGE_WRITE:
         return true;
     default:
         return false;
     }
+}
+
+static void write_value(struct psd_task *t, const struct psd_change *c)
+{
+    struct psd_variable *v = psd_variable_own(c->write.variable);
+    struct psd_kept *nobody = NULL; /* what was staged is in no cut */
+    psd_apply_value(&t->store, v, c->write.value, v->bytes, &nobody, c->write.giver, 0);
 }
 
 void psd_commit(struct psd_task *t, const struct psd_change *c)
@@ -473,6 +517,9 @@ void psd_commit(struct psd_task *t, const struct psd_change *c)
         break;
     case PSD_CHANGE_RATE:
         psd_variable_own(c->rate.variable)->rate = c->rate.rate;
+        break;
+    case PSD_CHANGE_WRITE:
+        write_value(t, c);
         break;
     }
 }

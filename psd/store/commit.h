@@ -2,16 +2,18 @@
 /*
  * Every change of what a task remembers (DESIGN §3), and the only way to it.
  *
- * A handler decides: it looks at const state, checks, draws random numbers, reads the clock and settings, evaluates what depends
- * on pow(), and reserves memory. What it has decided is a struct psd_change on its stack. psd_commit() carries it out: it cannot
- * fail, reads nothing but the change and what is remembered, and gives it the next position. So what a task remembers is the fold
- * of its changes, and psd_replay() of the encoded ones into an empty task gives the same again; tests/sim shows it for each life.
+ * A handler decides: it looks at const state, checks, draws random numbers, reads the clock and settings, evaluates what
+ * depends on pow(), and reserves memory. What it has decided is a struct psd_change on its stack. psd_commit() carries it
+ * out: it cannot fail, reads nothing but the change and what is remembered, and gives it the next position. So what a task
+ * remembers is the fold of its changes: the same changes, committed in an empty task, make an equal task. tests/sim shows it for
+ * each life, with changes as bytes (tests/lib/change_code.h).
  *
- * Fields of the state are marked remembered (changes write them), derived (follows from those) or volatile (of this life: anybody
- * may write them) where they are declared; scripts/lint/fields finds one that is not.
+ * Fields of the state are marked remembered (changes write them), derived (follows from those) or volatile (of this life:
+ * anybody may write them) where they are declared; scripts/lint/fields finds one that is not.
  *
- * A new kind of change: a row here, its case in commit.c (apply), one in change.c (encode and decode, in one function; reserve).
- * tests/sim compares what is new as soon as its fields are marked: lint says where it is missed.
+ * A new kind of change: a row here, its case in commit.c (apply), one in change.c (reserve), one in tests/lib/change_code.c
+ * (encode and decode, in one function) and one in tests/lib/change_fits.c. tests/sim compares new fields as soon as they are
+ * marked: lint says where one is missed.
  */
 #ifndef PSD_COMMIT_H
 #define PSD_COMMIT_H
@@ -25,41 +27,44 @@
 struct psd_task;
 
 enum psd_change_kind {
-    PSD_CHANGE_CONTAINER = 1,   /* a container is made */
-    PSD_CHANGE_CONTAINER_RESET, /* it loses its variables, to which nothing is in progress any more, and its incarnation */
+    PSD_CHANGE_CONTAINER = 1,
+    PSD_CHANGE_CONTAINER_RESET, /* a container loses its variables, with nothing in progress any more, and gets a new incarnation
+                                 */
     PSD_CHANGE_CREATE,          /* an uninitialised variable is made */
-    PSD_CHANGE_DROP,            /* a variable goes, to which nothing is in progress any more */
-    PSD_CHANGE_INIT,            /* a number is applied, with what it does to its variable */
+    PSD_CHANGE_DROP,            /* a variable goes, with nothing in progress any more */
+    PSD_CHANGE_INIT,            /* the number of an INIT is applied, with what it does to its variable */
     PSD_CHANGE_SEAL,
-    PSD_CHANGE_CHIEF,       /* the highest chief's number, of a container or of all, and who has it */
-    PSD_CHANGE_SESSION,     /* a record is made */
-    PSD_CHANGE_SESSION_END, /* it goes; nothing of it is in progress any more */
-    PSD_CHANGE_BEGIN,       /* a number is in progress */
-    PSD_CHANGE_SEGMENT,     /* elements of it have come; with the last ones it is applied */
+    PSD_CHANGE_CHIEF,       /* the highest chief number, of one container or of all, and who has it */
+    PSD_CHANGE_SESSION,     /* the record of a session is made */
+    PSD_CHANGE_SESSION_END, /* the record of a session goes; nothing of it is in progress any more */
+    PSD_CHANGE_BEGIN,       /* a number begins: it is in progress */
+    PSD_CHANGE_SEGMENT,     /* elements of a number in progress have come; the last ones apply it */
     PSD_CHANGE_REFUSE,      /* a number, new or in progress, ends refused */
-    PSD_CHANGE_ABANDON,     /* ... ends abandoned */
+    PSD_CHANGE_ABANDON,     /* a number in progress ends abandoned */
     PSD_CHANGE_NAME,        /* a name is recorded, or what the directory knows of it changes */
     PSD_CHANGE_NAME_FORGET,
     PSD_CHANGE_RESET,        /* the reset of a container is pending */
-    PSD_CHANGE_RESET_TASK,   /* what one task has to do with it; its record goes with the last one, when it is not pending */
-    PSD_CHANGE_RESET_END,    /* it is not pending any more: the container's names are forgotten */
+    PSD_CHANGE_RESET_TASK,   /* what one task still has to do for a reset; the record goes with the last task unless it is pending
+                              */
+    PSD_CHANGE_RESET_END,    /* a reset is not pending any more: the container's names are forgotten */
     PSD_CHANGE_ENQUEUE,      /* a waiting request inserts an element */
-    PSD_CHANGE_DEQUEUE,      /* ... takes one */
-    PSD_CHANGE_ATTEMPT_DONE, /* ... gets no more than it has */
-    PSD_CHANGE_ATTEMPT_END,  /* ... is acknowledged, or what it has taken goes back; nothing is remembered of it then */
+    PSD_CHANGE_DEQUEUE,      /* a waiting request takes an element */
+    PSD_CHANGE_ATTEMPT_DONE, /* a waiting request gets no more elements than it has */
+    PSD_CHANGE_ATTEMPT_END,  /* the attempt of a request is acknowledged, or what it has taken goes back; then it is forgotten */
     PSD_CHANGE_QUEUE_CLOSE,
     PSD_CHANGE_WORK_FILLED, /* a work queue has all its items */
     PSD_CHANGE_WORK_END,    /* a number is applied: an item is done, or goes back; the last one done begins the next epoch */
     PSD_CHANGE_ROUNDS,      /* variables of a container are in rounds; or none is any more, and what was contributed is dropped */
     PSD_CHANGE_ROUND_JOIN,  /* a member takes part, instead of who had its place */
-    PSD_CHANGE_ROUND_LEAVE, /* ... no longer: what it contributed to the round that is collected is dropped */
+    PSD_CHANGE_ROUND_LEAVE, /* a member leaves: what it contributed to the round that is collected is dropped */
     PSD_CHANGE_ROUND_FLIP,  /* a round: new values and slots, the step counts, all contributions are dropped */
-    PSD_CHANGE_RATE,        /* a learning rate in place of the optimizer's, or that one again */
-    PSD_CHANGE_SET_STEP     /* a number is applied: the global step of an accumulator */
+    PSD_CHANGE_RATE,        /* a learning rate in place of the optimizer's, or the optimizer's own again */
+    PSD_CHANGE_SET_STEP,    /* a number is applied: the global step of an accumulator */
+    PSD_CHANGE_WRITE        /* a variable gets a whole value, of no number: a call of its own task has written it */
 };
 
 /*
- * One change. Lives until psd_commit() returns; borrows what it points to, but for what is reserved, which it gives.
+ * One change. It lives until psd_commit() returns. It borrows what it points to, except what is reserved, which it gives.
  * Encoded, a record is named by its session's id, a variable by its creation number, a task by job and index.
  * Reserved members are filled by psd_change_reserve(), or by the handler itself.
  */
@@ -77,10 +82,10 @@ struct psd_change {
             const struct psd_definition *definition;
             const struct psi_queue_spec *queue; /* checked; NULL: a variable */
             uint64_t creation;
-            uint32_t pin, order; /* of psd_variable */
+            uint32_t pin, order; /* as in psd_variable */
             struct psd_variable *reserved;
         } create;
-        const struct psd_variable *variable; /* DROP, QUEUE_CLOSE: open, no WORK, no ACCUMULATOR */
+        const struct psd_variable *variable; /* DROP; QUEUE_CLOSE: an open queue, neither WORK nor ACCUMULATOR */
         struct {
             const struct psd_variable *variable;
             uint64_t chief_number; /* 0: not as a chief */
@@ -90,27 +95,28 @@ struct psd_change {
             uint64_t number;
             const struct psd_variable *variable;
             uint64_t chief_number;     /* 0: not as a chief */
-            struct psd_making *making; /* what it says; with memory reserved where it runs, maybe filled in part */
-            bool runs;                 /* the initializer; otherwise a chief's hyperparameters are all that changes */
+            struct psd_making *making; /* what the INIT says; with memory reserved if it runs, maybe filled in part */
+            bool runs;                 /* the initializer runs; otherwise a chief's hyperparameters are all that changes */
         } init;
         struct {
-            const char *container;     /* NULL: only the highest of all is known, the next three are not set */
-            struct psd_record *record; /* of the session that it is given to; NULL: whoever was given it last keeps it as long as
-                                          no number is higher */
+            const char *container; /* NULL: the number is the highest of all containers; record, text and forgotten are not set */
+            struct psd_record *record; /* of the session that gets the number; NULL: whoever got one last keeps it as long as no
+                                          number is higher */
             const char *text;          /* who has it; empty: not known */
-            const struct psd_chief *forgotten; /* whose place it gets; NULL: there is room */
+            const struct psd_chief *forgotten; /* record whose place the new one takes; NULL: there is room */
             struct psd_chief *reserved;        /* NULL: the container is known */
             uint64_t number;
         } chief;
         struct {
             const uint8_t *session; /* 16 bytes */
             uint64_t name;
+            const char *who; /* the identity that makes it, as text; NULL: not known */
             struct psd_record *reserved;
         } session;
         struct psd_record *record; /* SESSION_END */
         struct {
             struct psd_record *record;
-            struct psd_progress *reserved; /* filled in: what it says is what begins */
+            struct psd_progress *reserved; /* filled in by the handler: the mutation that begins */
         } begin;
         struct {
             struct psd_record *record;
@@ -118,40 +124,40 @@ struct psd_change {
             const uint8_t *bytes; /* as they travel */
             uint64_t count;       /* elements */
             bool last;
-            const struct psd_optim_scalars *scalars; /* last, of a staged gradient; else NULL */
+            const struct psd_optim_scalars *scalars; /* with the last segment of a staged gradient; otherwise NULL */
         } segment;
         struct {
             struct psd_record *record;
             uint64_t number;
-            ps_status status; /* REFUSE, as the next */
+            ps_status status; /* REFUSE: status and reason */
             ps_reason reason;
             ps_applied applied;
             char *text; /* REFUSE: gives, from psi_strndup(); NULL: none */
         } end;          /* REFUSE, ABANDON */
         struct {
             const char *container, *name;
-            const struct psd_definition *definition; /* NAME, as the rest */
+            const struct psd_definition *definition; /* NAME: this and the members behind it */
             const char *job;
             uint32_t task;
             struct psd_name *reserved; /* NULL: the name is known */
         } name;                        /* NAME, NAME_FORGET */
         struct {
             const char *container;
-            const char *job; /* RESET_TASK, as the next three */
+            const char *job; /* RESET_TASK: job, task, outstanding and owed */
             uint32_t task;
             bool outstanding, owed;
-            struct psd_reset *reserved; /* RESET: NULL when some task is still owed an older one */
+            struct psd_reset *reserved; /* RESET; NULL: some task is still owed an older reset, whose record serves */
         } reset;                        /* RESET, RESET_TASK, RESET_END */
         struct {
             struct psd_record *record;
-            uint64_t id;                         /* of the waiting request */
-            const struct psd_variable *variable; /* ENQUEUE, DEQUEUE: with a queue */
-            struct psd_element *element;         /* ENQUEUE: gives; its data fit the queue's spec */
-            uint64_t index;                      /* DEQUEUE: psd_queue_draw() */
-            bool last;                           /* ENQUEUE, DEQUEUE: with this one it is done */
-            bool give_back;                      /* ATTEMPT_END: what it has taken; its client does not know of it, or is gone */
-            const struct psd_attempt *reserved;  /* that of the request, or a new one: the caller may say which */
-        } attempt;                               /* ENQUEUE, DEQUEUE, ATTEMPT_DONE, ATTEMPT_END */
+            uint64_t id;
+            const struct psd_variable *variable; /* ENQUEUE, DEQUEUE: a queue */
+            struct psd_element *element;         /* ENQUEUE: gives; the data fit the queue's spec */
+            uint64_t index;                      /* DEQUEUE: what psd_queue_draw() said */
+            bool last;                           /* ENQUEUE, DEQUEUE: the request is done with this element */
+            bool give_back; /* ATTEMPT_END: taken elements go back; the client does not know of them, or is gone */
+            const struct psd_attempt *reserved; /* attempt of the request, or a new one; the handler may choose it */
+        } attempt;                              /* ENQUEUE, DEQUEUE, ATTEMPT_DONE, ATTEMPT_END */
         struct {
             const struct psd_variable *variable;
             uint64_t hash;
@@ -161,63 +167,66 @@ struct psd_change {
             uint64_t number;
             const struct psd_variable *variable;
             uint64_t serial; /* of an item that the session holds */
-            bool give_back;  /* to the front; otherwise it is done */
-            bool repeated;   /* it was done before: the number's result says so, and nothing else happens */
+            bool give_back;  /* the item goes back to the front; otherwise it is done */
+            bool repeated;   /* the item was done before: the number's result says so, and nothing else changes */
         } work_end;
         struct {
             struct psd_record *record;
             uint64_t number;
             const struct psd_variable *variable;
-            int64_t step; /* 0 to PSI_STEP_MAX; the number's result is the one before */
+            int64_t step; /* 0 to PSI_STEP_MAX; the number's result is the step before */
         } set_step;
         struct {
             const struct psd_container *container;
-            const struct psd_rounds_def *def; /* NULL: the group that is there ends */
+            const struct psd_rounds_def *def; /* NULL: the container's group ends */
             struct psd_rounds *reserved;
         } rounds;
         struct {
             const struct psd_container *container; /* with a group */
             uint64_t id;
-            uint32_t awaited;       /* the group's, from now on */
-            bool over;              /* likewise; LEAVE */
-            const uint8_t *session; /* ROUND_JOIN, as the rest; 16 bytes */
+            uint32_t awaited;       /* of the group, from now on */
+            bool over;              /* LEAVE: of the group, from now on */
+            const uint8_t *session; /* 16 bytes; ROUND_JOIN, as the members behind it */
             const char *job;
             uint32_t task;
-            struct psd_member *reserved; /* NULL: somebody has the place, and what he has reserved */
+            struct psd_member *reserved; /* NULL: the member takes over the place and memory of another one */
         } member;                        /* ROUND_JOIN, ROUND_LEAVE */
         struct {
-            const struct psd_container *container; /* with a group of mode ROUNDS; maybe the values are built */
-            uint64_t round;                        /* that is collected */
-            const uint64_t *members;               /* all of which have contributed; ascending as the group's */
+            const struct psd_container *container; /* with a group of mode ROUNDS, whose values may be built */
+            uint64_t round;                        /* the round that is collected */
+            const uint64_t *members;               /* all have contributed; ascending, as in the group */
             uint32_t count;
             const struct psd_optim_scalars *scalars; /* of each variable of the group */
         } flip;
         struct {
             const struct psd_variable *variable; /* with an optimizer */
-            double rate;                         /* one that the optimizer takes; 0: its own again */
+            double rate;                         /* one that the optimizer takes; 0: the optimizer's own again */
         } rate;
+        struct {
+            const struct psd_variable *variable; /* of numbers */
+            void *value; /* gives: staged for the variable (psd_variable_stage_first() and the like), as long as its value */
+            const uint8_t *bytes; /* value NULL, as it was read: what is reserved for it gets these */
+            uint8_t giver[8];     /* the first bytes of the id of the session whose call it is */
+        } write;
     };
 };
 
-/** Memory for what the commit of c makes and does not have reserved yet: PS_OK, or RESOURCE_EXHAUSTED (FAILED_PRECONDITION where
- * it never fits) and nothing is reserved. */
+/** Allocate what the commit of c needs and is not reserved yet. RESOURCE_EXHAUSTED, or FAILED_PRECONDITION if it never fits:
+ * nothing is reserved. */
 ps_status psd_change_reserve(struct psd_task *t, struct psd_change *c, struct psi_err *err) PSI_MUST;
-/** Memory for BEGIN, whose members the caller fills in, with one reference to v; NULL: none. Freed by whoever has not committed
- * it, with its staging. */
+/** Memory for a BEGIN, with one reference to v; the caller fills it in. NULL: no memory. A caller that does not commit it
+ * frees it, with its staging. */
 struct psd_progress *psd_progress_new(struct psd_task *t, const struct psd_variable *v);
 void psd_progress_free(struct psd_task *t, struct psd_progress *p);
-/** Carry it out. Its position is t->position afterwards. */
+/** The variable of p can have such a push in progress: for a p that was read. */
+bool psd_progress_fits(const struct psd_progress *p);
+/** Carry c out. Afterwards t->position is its position. */
 void psd_commit(struct psd_task *t, const struct psd_change *c);
 
-/** Append it to out, before it is committed, padded to 8 bytes. */
-ps_status psd_change_encode(const struct psd_change *c, struct psi_buf *out, struct psi_err *err) PSI_MUST;
-/** Decode one change at *p (aligned to 8 bytes) and commit it in t, which is where the task was that it came from; *p and *n move
- * behind it. DATA_LOSS: it is not one, or not the next one of this task; RESOURCE_EXHAUSTED. */
-ps_status psd_replay(struct psd_task *t, const uint8_t **p, size_t *n, struct psi_err *err) PSI_MUST;
-
-/* Who hears of each change, with its position, before it is carried out. */
+/* Called for each change, with its position, before it is carried out. */
 typedef void (*psd_change_cb)(void *ctx, uint64_t position, const struct psd_change *c);
-/** At most one; NULL: nobody. */
+/** A task has one consumer at most. NULL: none. psd has none today; the simulator replays what its consumer hears. A journal will
+ * be a consumer. */
 void psd_task_consumer(struct psd_task *t, psd_change_cb consume, void *ctx);
 
 #endif

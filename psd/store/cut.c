@@ -2,13 +2,14 @@
 /*
  * The walk of a cut, and what it does before a change: see cut.h.
  *
- * Happy path: begin -> variables (their definitions, and which memory is theirs) -> headers of the files of values, which give
- * each byte its place -> records, chiefs, names, elements of queues -> blocks of values -> their CRCs -> the last entry. What a
- * change touches first comes earlier, and is passed over then, because it has the cut's number.
+ * Happy path: begin -> variables (their definitions, and which memory is theirs) -> headers of the files of values, which
+ * give each byte its place -> records, chiefs, names, elements of queues -> blocks of values -> their CRCs -> the last entry.
+ * What a change touches is encoded before that change. The walk passes it over later, because it has the cut's serial.
  * Failure: without memory the cut fails and does nothing any more until psd_cut_end().
  *
- * Elements of a queue have no number: those of the instant that are not encoded are one run of its line, which only shrinks from
- * its front; new ones and those that come back have the cut's number. Those of a SHUFFLE that are not encoded have never moved.
+ * Elements of a queue have no number. The elements of the instant that are not encoded are one run of the queue's line, which
+ * shrinks only from its front; new elements and those that come back have the cut's serial. Elements of a SHUFFLE that are
+ * not encoded have never moved.
  */
 #include "cut_internal.h"
 
@@ -21,10 +22,10 @@
 #include <string.h>
 
 enum {
-    MEMORY_MIN = 1 << 20, /* some blocks of each kind */
-    TEXT_BYTES = 2048,    /* likewise, to make the text of a tensor */
-    LOOK_BYTES = 64,      /* what it costs to pass something over, as bytes */
-    WALK_MAX = 8 << 20,   /* bytes that wait to be written: the walk goes no further */
+    MEMORY_MIN = 1 << 20, /* room for some blocks of each kind */
+    TEXT_BYTES = 2048,    /* cost of making the text of a tensor, as bytes of a turn */
+    LOOK_BYTES = 64,      /* cost of passing something over, as bytes of a turn */
+    WALK_MAX = 8 << 20,   /* bytes waiting to be written at which the walk stops */
     SUMS_AT_ONCE = 4096
 };
 
@@ -52,9 +53,7 @@ static void let_go(struct psd_cut *cut, const struct psd_variable *v)
     psd_variable_unref(cut->store, v);
 }
 
-/* ---- what is encoded whole ---- */
-
-/* v's memory, as the file has it. */
+/* Keep the value (which 0) or a slot (from 1 on) of v, with its place in the file. */
 static void keep_value(struct psd_cut *cut, struct psd_variable *v, uint32_t which, uint32_t file)
 {
     struct psd_cut_model *m = &cut->models[file - 1];
@@ -95,9 +94,8 @@ static void keep_queue(struct psd_cut *cut, struct psd_variable *v)
 
 void psd_cut_container(struct psd_cut *cut, struct psd_container *c)
 {
-    struct psd_codec k;
-    struct psd_code_storage storage;
-    if (c->cut == cut->serial) {
+    struct psi_code k;
+    if (c->cut == cut->serial || c->of_session) {
         return;
     }
     c->cut = cut->serial;
@@ -106,9 +104,9 @@ void psd_cut_container(struct psd_cut *cut, struct psd_container *c)
     c->cut_step = 0;
     psi_free(c->cut_bare);
     c->cut_bare = NULL;
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_container(&k, c);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_CONTAINER);
+    psd_cut_entry_begin(cut, &k);
+    psd_entry_put_container(&k, c);
+    psd_cut_entry_end(cut, &k, PSI_STATE_CONTAINER);
 }
 
 static void note(struct psd_cut *cut, struct psd_container *c, const struct psd_variable *v)
@@ -130,10 +128,9 @@ static void note(struct psd_cut *cut, struct psd_container *c, const struct psd_
 
 void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of)
 {
-    struct psd_codec k;
-    struct psd_code_storage storage;
+    struct psi_code k;
     struct psd_variable *v = psd_variable_own(of);
-    if (v->cut == cut->serial || v->gone) {
+    if (v->cut == cut->serial || v->gone || psd_variable_of_session(v)) {
         return;
     }
     psd_cut_container(cut, v->container);
@@ -141,9 +138,9 @@ void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of)
     v->cut = cut->serial;
     uint32_t slots = psd_optim_slot_count(v->optimizer.kind);
     uint32_t file = v->initialised ? psd_cut_model_for(cut, v->container, v->dtype == PS_STRING ? 2 : 1 + slots) : 0;
-    psd_cut_entry_begin(cut, &k, &storage);
-    PSI_IGNORE(psd_entry_variable(&k, v, &file)); /* it is v */
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_VARIABLE);
+    psd_cut_entry_begin(cut, &k);
+    psd_entry_put_variable(&k, v, file);
+    psd_cut_entry_end(cut, &k, PSI_STATE_VARIABLE);
     for (uint32_t i = 0; i <= slots && file != 0 && cut->st == PS_OK; i++) {
         keep_value(cut, v, i, file);
     }
@@ -153,13 +150,13 @@ void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of)
     spend(cut, LOOK_BYTES);
 }
 
-/* What n has staged so far: behind it nothing has been written that counts. */
+/* Keep what push p has staged so far. Staging behind that is undefined. */
 static void keep_staged(struct psd_cut *cut, const struct psd_record *r, struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
     uint64_t offset = psd_record_find(r, p->number)->offset;
     uint64_t bytes = offset * (v->dtype == PS_STRING ? 1 : v->element_bytes);
-    if (p->staging == NULL || bytes == 0) {
+    if (p->staging == NULL || bytes == 0 || psd_variable_of_session(v)) {
         return;
     }
     struct psd_kept *k = psd_kept_new(cut, &p->kept, p->staging, bytes, p->staging_bytes);
@@ -174,8 +171,7 @@ static void keep_staged(struct psd_cut *cut, const struct psd_record *r, struct 
 
 void psd_cut_record(struct psd_cut *cut, struct psd_record *r)
 {
-    struct psd_codec k;
-    struct psd_code_storage storage;
+    struct psi_code k;
     struct psi_list *it = NULL, *inner = NULL;
     if (r->cut == cut->serial) {
         return;
@@ -191,9 +187,9 @@ void psd_cut_record(struct psd_cut *cut, struct psd_record *r)
             PSI_CONTAINER_OF(inner, struct psd_element, link)->cut = cut->serial;
         }
     }
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_record(&k, r);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_RECORD);
+    psd_cut_entry_begin(cut, &k);
+    psd_entry_put_record(&k, r);
+    psd_cut_entry_end(cut, &k, PSI_STATE_RECORD);
     PSI_LIST_FOREACH(it, &r->progress) {
         keep_staged(cut, r, PSI_CONTAINER_OF(it, struct psd_progress, link));
     }
@@ -201,31 +197,27 @@ void psd_cut_record(struct psd_cut *cut, struct psd_record *r)
 
 void psd_cut_chief(struct psd_cut *cut, struct psd_chief *c)
 {
-    struct psd_codec k;
-    struct psd_code_storage storage;
+    struct psi_code k;
     if (c->cut == cut->serial) {
         return;
     }
     c->cut = cut->serial;
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_chief(&k, c);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_CHIEF);
+    psd_cut_entry_begin(cut, &k);
+    psd_entry_put_chief(&k, c);
+    psd_cut_entry_end(cut, &k, PSI_STATE_CHIEF);
 }
 
 void psd_cut_name(struct psd_cut *cut, struct psd_name *n)
 {
-    struct psd_codec k;
-    struct psd_code_storage storage;
-    if (n->cut == cut->serial) {
+    struct psi_code k;
+    if (n->cut == cut->serial || psi_container_is_session(n->container)) {
         return;
     }
     n->cut = cut->serial;
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_name(&k, cut->task, n);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_NAME);
+    psd_cut_entry_begin(cut, &k);
+    psd_entry_put_name(&k, cut->task, n);
+    psd_cut_entry_end(cut, &k, PSI_STATE_NAME);
 }
-
-/* ---- elements of queues ---- */
 
 static void queue_over(struct psd_cut *cut, struct psd_cut_queue *q)
 {
@@ -238,12 +230,11 @@ static void queue_over(struct psd_cut *cut, struct psd_cut_queue *q)
 
 static void element(struct psd_cut *cut, const struct psd_cut_queue *q, struct psd_element *e, uint64_t index, bool done)
 {
-    struct psd_codec k;
-    struct psd_code_storage storage;
+    struct psi_code k;
     e->cut = cut->serial;
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_element(&k, q->variable, e, index, done);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_ELEMENT);
+    psd_cut_entry_begin(cut, &k);
+    psd_entry_put_element(&k, q->variable, e, index, done);
+    psd_cut_entry_end(cut, &k, PSI_STATE_ELEMENT);
 }
 
 static struct psd_element *at_link(struct psi_list *link)
@@ -251,7 +242,7 @@ static struct psd_element *at_link(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct psd_element, link);
 }
 
-/* The next one of the line; false: it is over. */
+/* Encode the next element of the line. False: none is left. */
 static bool element_in_line(struct psd_cut *cut, struct psd_cut_queue *q)
 {
     const struct psd_queue *of = q->variable->queue;
@@ -259,14 +250,14 @@ static bool element_in_line(struct psd_cut *cut, struct psd_cut_queue *q)
         return false;
     }
     struct psi_list *link = q->next, *after = link->next;
-    bool over = after == &of->elements || at_link(after)->cut == cut->serial; /* those behind came after the instant */
+    bool over = after == &of->elements || at_link(after)->cut == cut->serial; /* the elements behind it came after the instant */
     q->next = over ? NULL : after;
     element(cut, q, at_link(link), q->index++, false);
     return true;
 }
 
-/* The next one of an array, from `q->index` on. done: WORK, behind its line and all records: what is not encoded was done at the
- * instant, whatever has become of it since. */
+/* Encode the next element of an array, from q->index on. done: a WORK queue whose line and all records are encoded. Items
+ * that are not encoded by then were done at the instant. */
 static bool element_in_array(struct psd_cut *cut, struct psd_cut_queue *q, uint64_t count, bool done)
 {
     struct psd_element **array = q->variable->queue->array;
@@ -281,7 +272,7 @@ static bool element_in_array(struct psd_cut *cut, struct psd_cut_queue *q, uint6
     return q->index < count;
 }
 
-/* One more, or so; false: there is none. */
+/* Encode one more element, or pass some over. False: none is left. */
 static bool queue_step(struct psd_cut *cut, struct psd_cut_queue *q)
 {
     const struct psd_queue *of = q->variable->queue;
@@ -298,7 +289,6 @@ static bool queue_step(struct psd_cut *cut, struct psd_cut_queue *q)
     return of->spec.kind == PSI_QUEUE_WORK && of->array != NULL && element_in_array(cut, q, psd_queue_items(of), true);
 }
 
-/* All that is left of it, at once. */
 void psd_cut_queue_whole(struct psd_cut *cut, const struct psd_variable *v)
 {
     struct psd_cut_queue *q = v->queue->kept;
@@ -312,7 +302,6 @@ void psd_cut_queue_whole(struct psd_cut *cut, const struct psd_variable *v)
     }
 }
 
-/* The element with this index is about to be taken. */
 void psd_cut_before_take(struct psd_cut *cut, const struct psd_variable *v, uint64_t index)
 {
     struct psd_queue *of = v->queue;
@@ -322,11 +311,11 @@ void psd_cut_before_take(struct psd_cut *cut, const struct psd_variable *v, uint
     }
     if (of->spec.kind != PSI_QUEUE_SHUFFLE) {
         if (!q->in_line && q->next == psi_list_first(&of->elements)) {
-            PSI_IGNORE(element_in_line(cut, q)); /* or it came after the instant */
+            PSI_IGNORE(element_in_line(cut, q)); /* false: the next element came after the instant */
         }
         return;
     }
-    const uint64_t moved[2] = {index, of->size - 1}; /* the last one comes in its place */
+    const uint64_t moved[2] = {index, of->size - 1}; /* the last element takes the place of the one taken */
     for (int i = 0; i < 2; i++) {
         if (of->array[moved[i]]->cut != cut->serial) {
             element(cut, q, of->array[moved[i]], moved[i], false);
@@ -334,15 +323,13 @@ void psd_cut_before_take(struct psd_cut *cut, const struct psd_variable *v, uint
     }
 }
 
-/* ---- the walk ---- */
-
 static void next_stage(struct psd_cut *cut)
 {
     cut->stage = (enum psd_cut_stage)(cut->stage + 1);
     cut->outer = cut->inner = 0;
 }
 
-/* A variable of the container that `outer` is at, or on to the next one. */
+/* Encode the next variable of the container that `outer` is at, or go on to the next container. */
 static void variables_step(struct psd_cut *cut)
 {
     uint64_t after = cut->outer;
@@ -353,7 +340,8 @@ static void variables_step(struct psd_cut *cut)
         return;
     }
     psd_cut_container(cut, c);
-    if (psi_map_next(&((struct psd_container *)c)->variables, &cut->inner, NULL, NULL, &v)) {
+    if (!((struct psd_container *)c)->of_session &&
+        psi_map_next(&((struct psd_container *)c)->variables, &cut->inner, NULL, NULL, &v)) {
         psd_cut_variable(cut, v);
         return;
     }
@@ -361,7 +349,7 @@ static void variables_step(struct psd_cut *cut)
     cut->inner = 0;
 }
 
-/* The name of its variable is not needed any more. */
+/* The header has the tensor of k: give back the variable, which was held for its name. */
 static void name_over(struct psd_cut *cut, struct psd_kept *k)
 {
     const struct psd_variable *v = k->variable;
@@ -387,7 +375,6 @@ static void texts_step(struct psd_cut *cut)
     }
 }
 
-/* A piece of one at a time. */
 static void headers_step(struct psd_cut *cut)
 {
     if (cut->outer == cut->model_count) {
@@ -413,7 +400,7 @@ static void map_step(struct psd_cut *cut, const struct psi_map *map)
     if (!psi_map_next(map, &cut->outer, NULL, NULL, &value)) {
         next_stage(cut);
     } else if (cut->stage == PSD_CUT_RECORDS) {
-        spend(cut, sizeof(struct psd_record)); /* it looks at all of it, which may be longer than the entry */
+        spend(cut, sizeof(struct psd_record)); /* the walk reads a whole record, which may be longer than its entry */
         psd_cut_record(cut, value);
     } else if (cut->stage == PSD_CUT_CHIEFS) {
         psd_cut_chief(cut, value);
@@ -456,14 +443,15 @@ static void files(struct psd_cut *cut)
 {
     for (size_t i = 0; i < cut->model_count; i++) {
         struct psd_cut_file of = psd_cut_file(cut->task, (uint32_t)i + 1);
-        struct psd_entry_file f = {
-            .file = (uint32_t)i + 1, .bytes = of.bytes, .header_bytes = cut->models[i].data_start, .header_sum = of.sum};
-        struct psd_codec k;
-        struct psd_code_storage storage;
-        memcpy(f.container, of.container, strlen(of.container) + 1);
-        psd_cut_entry_begin(cut, &k, &storage);
-        psd_entry_file(&k, &f);
-        psd_cut_entry_end(cut, &k, PSD_ENTRY_FILE);
+        struct psi_state_file f = {.file = (uint32_t)i + 1,
+                                   .header_sum = of.sum,
+                                   .bytes = of.bytes,
+                                   .header_bytes = cut->models[i].data_start,
+                                   .container = of.container};
+        struct psi_code k;
+        psd_cut_entry_begin(cut, &k);
+        psi_state_file(&k, &f);
+        psd_cut_entry_end(cut, &k, PSI_STATE_FILE);
     }
 }
 
@@ -479,16 +467,15 @@ static void sums_step(struct psd_cut *cut)
     uint64_t blocks = (of->bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
     uint64_t left = of->file == 0 ? 0 : blocks - cut->inner;
     if (left > 0) {
-        struct psd_entry_sums s = {.creation = of->creation,
+        struct psi_state_sums s = {.creation = of->creation,
                                    .which = of->which,
                                    .count = left < SUMS_AT_ONCE ? (uint32_t)left : SUMS_AT_ONCE,
                                    .first = cut->inner,
                                    .sums = of->sums + cut->inner};
-        struct psd_codec k;
-        struct psd_code_storage storage;
-        psd_cut_entry_begin(cut, &k, &storage);
-        psd_entry_sums(&k, &s);
-        psd_cut_entry_end(cut, &k, PSD_ENTRY_SUMS);
+        struct psi_code k;
+        psd_cut_entry_begin(cut, &k);
+        psi_state_sums(&k, &s);
+        psd_cut_entry_end(cut, &k, PSI_STATE_SUMS);
         cut->inner += s.count;
         left -= s.count;
     }
@@ -500,12 +487,11 @@ static void sums_step(struct psd_cut *cut)
 
 static void last(struct psd_cut *cut)
 {
-    struct psd_entry_end e = {.count = cut->entry_count, .sum = cut->entry_sum};
-    struct psd_codec k;
-    struct psd_code_storage storage;
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_end(&k, &e);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_END);
+    struct psi_state_end e = {.count = cut->entry_count, .sum = cut->entry_sum};
+    struct psi_code k;
+    psd_cut_entry_begin(cut, &k);
+    psi_state_end(&k, &e);
+    psd_cut_entry_end(cut, &k, PSI_STATE_END);
     psd_cut_state_end(cut);
     next_stage(cut);
 }
@@ -555,9 +541,9 @@ bool psd_cut_has_work(const struct psd_task *t)
     if (cut == NULL || cut->st != PS_OK || cut->stage == PSD_CUT_OVER) {
         return false;
     }
-    /* what was freed lies there until the walk comes to it */
+    /* freed memory that the cut owns does not count: walking on is what frees it */
     uint64_t most = cut->o.memory_bytes / 2 < WALK_MAX ? cut->o.memory_bytes / 2 : WALK_MAX;
-    if (cut->stage <= PSD_CUT_TEXTS) { /* before bytes have places no copies can be written */
+    if (cut->stage <= PSD_CUT_TEXTS) { /* until bytes have places, no copy can be written */
         return cut->state_bytes <= most;
     }
     return cut->held_bytes - cut->owned_bytes <= most;
@@ -575,8 +561,6 @@ void psd_cut_turn(struct psd_task *t, uint64_t bytes)
     }
 }
 
-/* ---- what comes out ---- */
-
 const struct psd_cut_write *psd_cut_next(struct psd_task *t)
 {
     struct psd_cut *cut = cut_of(t);
@@ -592,7 +576,7 @@ const struct psd_cut_write *psd_cut_next(struct psd_task *t)
     }
     struct psd_cut_write *w = PSI_CONTAINER_OF(link, struct psd_cut_write, link);
     if (w->file != 0 && link == psi_list_last(&cut->writes) && w->bytes < PSD_CUT_BLOCK_BYTES && psd_cut_has_work(t)) {
-        return NULL; /* more may be put behind it */
+        return NULL; /* more bytes may be put behind it */
     }
     if (w->place != PSD_CUT_IN_FILE) {
         const struct psd_cut_model *m = &cut->models[w->file - 1];
@@ -606,7 +590,7 @@ const struct psd_cut_write *psd_cut_next(struct psd_task *t)
 
 void psd_cut_written(struct psd_task *t, const struct psd_cut_write *written)
 {
-    struct psd_cut_write *w = (struct psd_cut_write *)(uintptr_t)written; /* it is ours */
+    struct psd_cut_write *w = (struct psd_cut_write *)(uintptr_t)written; /* the cut owns it */
     struct psd_cut *cut = cut_of(t);
     psi_list_remove(&w->link);
     psd_cut_let_go(cut, w->capacity);
@@ -681,29 +665,28 @@ bool psd_cut_holds_move(const struct psd_store *s, const struct psd_variable *v,
     return psd_cut_is_full(s) && (v->cut != s->cut->serial || r->cut != s->cut->serial || v->queue->kept != NULL);
 }
 
-/* ---- its life ---- */
-
-/* What is not looked for later: whose it is, the numbers of the task, the resets that are not done. */
+/* Encode what the walk does not visit: the head, the numbers of the task, the resets that are not done. */
 static void instant(struct psd_cut *cut)
 {
     struct psd_task *t = cut->task;
-    struct psd_entry_head h = {
-        .magic = PSI_STATE_MAGIC, .version = PSI_STATE_VERSION, .number = cut->o.number, .task = t->config.task};
-    struct psd_codec k;
-    struct psd_code_storage storage;
+    struct psi_state_head h = {.magic = PSI_STATE_MAGIC,
+                               .version = PSI_STATE_VERSION,
+                               .task = t->config.task,
+                               .number = cut->o.number,
+                               .cluster = t->cluster.name,
+                               .job = t->config.job};
+    struct psi_code k;
     struct psi_list *it = NULL;
-    memcpy(h.cluster, t->cluster.name, strlen(t->cluster.name) + 1);
-    memcpy(h.job, t->config.job, strlen(t->config.job) + 1);
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_head(&k, &h);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_HEAD);
-    psd_cut_entry_begin(cut, &k, &storage);
-    psd_entry_task(&k, t);
-    psd_cut_entry_end(cut, &k, PSD_ENTRY_TASK);
+    psd_cut_entry_begin(cut, &k);
+    psi_state_head(&k, &h);
+    psd_cut_entry_end(cut, &k, PSI_STATE_HEAD);
+    psd_cut_entry_begin(cut, &k);
+    psd_entry_put_task(&k, t);
+    psd_cut_entry_end(cut, &k, PSI_STATE_TASK);
     PSI_LIST_FOREACH(it, &t->resets.all) {
-        psd_cut_entry_begin(cut, &k, &storage);
-        psd_entry_reset(&k, t, PSI_CONTAINER_OF(it, struct psd_reset, link));
-        psd_cut_entry_end(cut, &k, PSD_ENTRY_RESET);
+        psd_cut_entry_begin(cut, &k);
+        psd_entry_put_reset(&k, t, PSI_CONTAINER_OF(it, struct psd_reset, link));
+        psd_cut_entry_end(cut, &k, PSI_STATE_RESET);
     }
 }
 
@@ -756,7 +739,7 @@ void psd_cut_cancel(struct psd_task *t)
     if (cut == NULL) {
         return;
     }
-    psd_cut_fail(cut, PS_CANCELLED, "it was given up"); /* what is freed now is nobody's */
+    psd_cut_fail(cut, PS_CANCELLED, "it was given up"); /* from now on freed memory is not kept */
     while ((link = psi_list_first(&cut->queues)) != NULL) {
         queue_over(cut, PSI_CONTAINER_OF(link, struct psd_cut_queue, link));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a cut does before a change: all that the change touches is encoded, or copied, as it was at the instant. Happy path: kind
- * by kind, what psd_commit() is about to write. Failure: as cut.c.
+ * What a cut does before a change: it encodes or copies all that the change touches, as it was at the instant.
+ * Happy path: kind by kind, what psd_commit() is about to write. Failure: as in cut.c.
  */
 #include "cut_internal.h"
 
@@ -17,7 +17,7 @@ static void change_all(const struct psd_variable *v)
     }
 }
 
-/* What sessions hold of a queue goes with it. */
+/* If v is a queue, what sessions hold of it goes with it. */
 static void before_drop(struct psd_cut *cut, const struct psd_variable *v)
 {
     struct psi_list *it = NULL;
@@ -103,7 +103,7 @@ static void before_chief(struct psd_cut *cut, const struct psd_change *c)
     }
 }
 
-/* Of this container, or only the one called so. */
+/* The names of container `of`; or, if not NULL, the name `only` of it. */
 static void before_names(struct psd_cut *cut, const char *of, const char *only)
 {
     struct psd_directory *d = &cut->task->names;
@@ -181,6 +181,9 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
     case PSD_CHANGE_RATE:
         psd_cut_variable(cut, c->rate.variable);
         break;
+    case PSD_CHANGE_WRITE: /* the old value is let go, whole */
+        psd_cut_variable(cut, c->write.variable);
+        break;
     case PSD_CHANGE_CHIEF:
         before_chief(cut, c);
         break;
@@ -234,7 +237,7 @@ void psd_cut_before(struct psd_task *t, const struct psd_change *c)
         break;
     case PSD_CHANGE_ROUNDS:
     case PSD_CHANGE_ROUND_JOIN:
-    case PSD_CHANGE_ROUND_LEAVE: /* groups are not in it; whose memory they free lets go of it */
+    case PSD_CHANGE_ROUND_LEAVE: /* a cut has no groups; freeing their memory calls psd_kept_let_go() */
         break;
     case PSD_CHANGE_ROUND_FLIP:
         before_flip(cut, c->flip.container->rounds);

@@ -34,7 +34,7 @@ struct psd_cut_slab {
     uint64_t free_bits;
 };
 
-/* One with a free block. */
+/* A slab with a free block. */
 static struct psd_cut_slab *slab_of(struct psd_cut *cut)
 {
     struct psi_list *link = psi_list_first(&cut->slabs);

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ENTRY_KEPT_BYTES ((size_t)1 << 20) /* of memory for the next entry */
-#define TENSORS_MAX ((uint64_t)90000)      /* of a file: their texts, of 500 bytes at most, are within the limits of a header */
+#define ENTRY_KEPT_BYTES ((size_t)1 << 20) /* kept for the next entry */
+#define TENSORS_MAX ((uint64_t)90000)      /* in a file: their texts, of at most 500 bytes each, fit in a header */
 
 void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why)
 {
@@ -23,8 +23,6 @@ void psd_cut_fail(struct psd_cut *cut, ps_status st, const char *why)
         cut->st = psi_fail(&cut->err, st, "checkpoint %llu of %s: %s", (unsigned long long)cut->o.number, cut->task->name, why);
     }
 }
-
-/* ---- bytes ---- */
 
 static struct psd_cut_write *write_new(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, size_t capacity)
 {
@@ -39,7 +37,7 @@ static struct psd_cut_write *write_new(struct psd_cut *cut, uint32_t file, enum 
     return w;
 }
 
-/* w, with room for n bytes more; NULL: no memory, and w is as it was. */
+/* Make room for n bytes more in w. NULL: no memory, and w is as before. */
 static struct psd_cut_write *grown(struct psd_cut *cut, struct psd_cut_write *w, size_t n)
 {
     size_t want = w->bytes + n;
@@ -55,7 +53,7 @@ static struct psd_cut_write *grown(struct psd_cut *cut, struct psd_cut_write *w,
     return w;
 }
 
-/* The newest write, where these bytes follow it and fit; NULL: they do not. */
+/* The newest write, if these bytes follow it and fit. NULL: they do not. */
 static struct psd_cut_write *followed(struct psd_cut *cut, uint32_t file, enum psd_cut_place place, uint64_t at, uint64_t n)
 {
     struct psi_list *link = psi_list_last(&cut->writes);
@@ -99,16 +97,10 @@ void psd_cut_writes_free(struct psd_cut *cut, struct psi_list *head)
 
 /* ---- the state file ---- */
 
-static void put_u32(uint8_t *p, uint32_t value)
-{
-    memcpy(p, &value, sizeof(value)); /* little-endian */
-}
-
 static void seal(struct psd_cut *cut)
 {
     struct psd_cut_write *w = cut->block;
-    put_u32(w->data + PSI_STATE_PAYLOAD_BYTES, (uint32_t)cut->block_count);
-    put_u32(w->data + PSI_STATE_BLOCK_BYTES - 4, psi_crc32c(0, w->data, PSI_STATE_BLOCK_BYTES - 4));
+    psi_state_seal(w->data, (uint32_t)cut->block_count);
     w->bytes = (uint32_t)PSI_STATE_BLOCK_BYTES;
     cut->state_sum = psi_crc32c(cut->state_sum, w->data, PSI_STATE_BLOCK_BYTES - sizeof(uint32_t));
     cut->block_count++;
@@ -144,25 +136,25 @@ void psd_cut_state_end(struct psd_cut *cut)
     }
 }
 
-void psd_cut_entry_begin(struct psd_cut *cut, struct psd_codec *k, struct psd_code_storage *storage)
+void psd_cut_entry_begin(struct psd_cut *cut, struct psi_code *k)
 {
-    static const uint8_t head[PSI_STATE_ENTRY_HEAD_BYTES] = {0};
     psi_buf_clear(&cut->entry);
-    *k = (struct psd_codec){.out = &cut->entry, .storage = storage, .what = "state", .st = cut->st, .err = &cut->err};
-    psd_code_raw(k, (void *)(uintptr_t)head, sizeof(head)); /* it is only read */
+    *k = (struct psi_code){.out = &cut->entry, .version = PSI_STATE_VERSION, .what = "state", .st = cut->st, .err = &cut->err};
+    if (k->st == PS_OK) { /* its head comes when its length is known */
+        k->st = psi_buf_reserve(&cut->entry, PSI_STATE_ENTRY_HEAD_BYTES, k->err);
+        cut->entry.len = k->st == PS_OK ? PSI_STATE_ENTRY_HEAD_BYTES : 0;
+    }
 }
 
-void psd_cut_entry_end(struct psd_cut *cut, struct psd_codec *k, enum psd_entry_kind kind)
+void psd_cut_entry_end(struct psd_cut *cut, struct psi_code *k, enum psi_state_kind kind)
 {
-    psd_code_align(k);
+    psi_code_over(k);
     if (k->st != PS_OK) {
         psd_cut_fail(cut, PS_RESOURCE_EXHAUSTED, "no memory for an entry");
         return;
     }
-    uint64_t bytes = cut->entry.len - PSI_STATE_ENTRY_HEAD_BYTES;
-    memcpy(cut->entry.data, &bytes, sizeof(bytes));
-    put_u32(cut->entry.data + sizeof(bytes), kind);
-    if (kind != PSD_ENTRY_END) {
+    psi_state_entry_begin(cut->entry.data, cut->entry.len - PSI_STATE_ENTRY_HEAD_BYTES, kind);
+    if (kind != PSI_STATE_END) {
         cut->entry_count++;
         cut->entry_sum = psi_crc32c(cut->entry_sum, cut->entry.data, cut->entry.len);
     }
@@ -173,8 +165,6 @@ void psd_cut_entry_end(struct psd_cut *cut, struct psd_codec *k, enum psd_entry_
         psi_buf_init(&cut->entry, SIZE_MAX);
     }
 }
-
-/* ---- files of values ---- */
 
 uint32_t psd_cut_model_for(struct psd_cut *cut, struct psd_container *container, uint64_t tensors)
 {
@@ -239,7 +229,7 @@ void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k)
     }
     char suffix[32] = "";
     if (k->which > 0) {
-        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psd_optim_slot_name(v->optimizer.kind, k->which - 1))); /* fits */
+        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(v->optimizer.kind, k->which - 1)->name)); /* fits */
     }
     const ps_shape shape = psd_variable_shape(v);
     add_tensor(cut, m, v->name, suffix, psi_tensor_type_of(v->dtype)->name, &shape, begin, k->bytes);
@@ -263,18 +253,17 @@ void psd_cut_headers_end(struct psd_cut *cut)
     }
 }
 
-/* ---- what is kept ---- */
-
 void psd_cut_put_staged(struct psd_kept *k, uint64_t at, uint64_t n)
 {
-    struct psd_codec codec;
-    struct psd_code_storage storage;
-    psd_cut_entry_begin(k->cut, &codec, &storage);
-    psd_entry_staged(&codec, k->session, k->number, at, k->memory + at, n);
-    psd_cut_entry_end(k->cut, &codec, PSD_ENTRY_STAGED);
+    struct psi_state_staged x = {.number = k->number, .offset = at, .bytes = n, .data = k->memory + at};
+    struct psi_code code;
+    memcpy(x.session, k->session, sizeof(x.session));
+    psd_cut_entry_begin(k->cut, &code);
+    psi_state_staged(&code, &x);
+    psd_cut_entry_end(k->cut, &code, PSI_STATE_STAGED);
 }
 
-/* A blob of strings is two tensors. */
+/* A blob of strings is two tensors: offsets, then bytes. */
 void psd_cut_put_values(struct psd_kept *k, uint64_t at, uint64_t n)
 {
     const uint8_t *p = k->memory + at;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See deal.h. Happy path: all variables, those that are pinned first, by falling size, those of one size in the order of their
- * creation -> each to its task, or to the one that has least so far -> the caller hears of those that are another's. Failure: no
- * memory. */
+/* See deal.h. Happy path: sort the variables: pinned ones first, then by falling size, equal sizes by creation -> give each
+ * to its task, or to the task with the least so far -> tell the caller which go to other tasks. Failure: no memory. */
 #include "deal.h"
 
 #include "variable.h"
@@ -11,7 +10,7 @@
 #include <stdlib.h>
 
 enum {
-    EACH_BYTES = 16 << 10 /* a variable costs as much as so many bytes, however small it is: small ones are shared out, too */
+    EACH_BYTES = 16 << 10 /* added to the size of each variable, so that small variables are shared out too */
 };
 
 static int in_turn(const void *a, const void *b)
@@ -27,7 +26,7 @@ static int in_turn(const void *a, const void *b)
     return x->handle < y->handle ? -1 : x->handle > y->handle;
 }
 
-/* That has least; of several the first one. */
+/* The place with the least bytes; of several the first one. */
 static uint32_t next_place(const struct psd_deal *how)
 {
     uint32_t best = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How what tasks have saved is dealt over several tasks (docs/DURABILITY.md §9), one part after the other. Each of them reads the
- * same states, and takes its own: so all must come to the same, on whatever machine, from what is in the states alone.
+ * How saved variables are dealt over several tasks (docs/DURABILITY.md §9), one saved part after the other. Each task reads
+ * the
+ * same states and takes its own share. So what each gets follows from the states alone, on whatever machine.
  */
 #ifndef PSD_STORE_DEAL_H
 #define PSD_STORE_DEAL_H
@@ -15,18 +16,17 @@ struct psd_variable;
 
 struct psd_deal {
     /* volatile: */
-    uint32_t tasks;        /* 0: all stays together */
-    uint32_t place;        /* of who takes its own, from 0 on */
-    uint32_t home;         /* place of who keeps what does not move */
-    const uint32_t *index; /* [tasks], of the caller: of the task of its job that has this place */
-    uint64_t *has;         /* [tasks], of the caller: what each has of the parts before; all read them in one order */
+    uint32_t tasks;        /* 0: nothing is dealt, all stays together */
+    uint32_t place;        /* of the task that takes its share, from 0 on */
+    uint32_t home;         /* place of the task that keeps what is not dealt */
+    const uint32_t *index; /* [tasks], of the caller: index, in the job, of the task at each place */
+    uint64_t *has; /* [tasks], of the caller: bytes each place has of parts dealt before; all tasks deal the parts in one order */
 };
 
 typedef void (*psd_deal_cb)(void *ctx, const struct psd_variable *v);
 
-/** Calls back for what of s is not for how->place: variables that are pinned go to that task, where it is one of these; then the
- * others go to who has least so far, the largest first; queues of any kind stay at home. RESOURCE_EXHAUSTED: nothing was called.
- */
+/** Calls others() for each variable of s that falls to another place. A pinned variable goes to its task, if that has a place.
+ * Queues stay at home. The rest goes, largest first, to the place with the least. RESOURCE_EXHAUSTED: nothing was called. */
 ps_status psd_deal(const struct psd_store *s, const struct psd_deal *how, psd_deal_cb others, void *ctx,
                    struct psi_err *err) PSI_MUST;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See kept.h. Happy path: new -> its blocks are copied, some before they change -> freed with the cut. Failure: without memory
- * the cut fails; the memory is as if nobody kept it then. */
+/* See kept.h. Happy path: new -> its blocks are copied, some before they change -> freed with the cut. Failure: without
+ * memory the cut fails, and later changes copy nothing. */
 #include "cut_internal.h"
 
 #include "common/crc32c.h"
@@ -13,7 +13,7 @@ static uint64_t block_count(uint64_t bytes)
     return (bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
 }
 
-/* Bytes of a record, with a CRC and a bit for each block. */
+/* Bytes of a struct psd_kept, with a CRC and a bit for each block. */
 static size_t record_bytes(uint64_t blocks)
 {
     return sizeof(struct psd_kept) + blocks * sizeof(uint32_t) + (blocks + 7) / 8;
@@ -40,7 +40,7 @@ struct psd_kept *psd_kept_new(struct psd_cut *cut, struct psd_kept **holder, con
     return k;
 }
 
-/* The memory was the cut's. */
+/* Free the memory, if the cut owns it. */
 static void release(struct psd_kept *k)
 {
     if (k->owned) {

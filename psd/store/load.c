@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reading of a checkpoint: see load.h. Happy path: blocks of the state file, each compared with its CRC -> entries, which make
- * the task -> of each file of values the header, then values and slots, each block compared with the CRC that the state has of it
- * -> taken. Failure: the first one ends it.
- */
+/* Reading of a checkpoint: see load.h. Happy path: blocks of the state file, each compared with its CRC -> entries, which make
+ * the task -> of each file of values the header, then values and slots, each block compared with its CRC in the state -> done.
+ * Failure: the first one ends the load. */
 #include "load.h"
 
 #include "cut_internal.h"
@@ -20,39 +18,38 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PIECE_BYTES ((uint64_t)4 << 20) /* wanted at a time: blocks of values, whole ones; large pages */
+#define PIECE_BYTES ((uint64_t)4 << 20) /* read at a time: whole blocks of values, on large pages */
 
 /* A value or a slot. */
 struct array {
-    uint32_t *sums; /* of its blocks */
+    uint32_t *sums; /* CRCs of its blocks, as the state file says */
     uint64_t sum_count;
     uint8_t *memory;
     uint64_t bytes;
-    const struct psi_tensor *tensor[2]; /* where it lies; the second one: of strings, the bytes */
+    const struct psi_tensor *tensor[2]; /* where the file has it; [1]: the bytes of strings */
 };
 
-/* A variable with a value. */
 struct values {
     const struct psd_variable *variable;
     uint32_t file;
     uint32_t array_count;
     struct array arrays[1 + PSD_OPTIM_SLOTS_MAX];
-    struct values *next; /* of its file */
+    struct values *next; /* next variable in the same file */
 };
 
 struct file {
-    struct psd_entry_file is;
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t bytes, header_bytes; /* prefix and padding included */
+    uint32_t header_sum;
     struct values *first, *last;
 };
 
-/* What is wanted. */
 struct piece {
     uint64_t bytes;
-    /* of values: */
     const struct psd_variable *variable;
-    const struct array *array; /* NULL: the file has it not */
-    uint64_t at;               /* of the tensor */
-    bool blob_ends;            /* behind it: strings */
+    const struct array *array; /* NULL: the file lacks it */
+    uint64_t at;               /* offset in the tensor */
+    bool blob_ends;            /* strings: the blob is complete with this piece */
     uint32_t sums[PIECE_BYTES / PSD_CUT_BLOCK_BYTES];
 };
 
@@ -62,29 +59,26 @@ enum stage { BLOCKS, STATE_END, HEADER, VALUES, VALUES_END, DONE };
 struct psd_load {
     struct psd_task *task;
     struct psd_load_options o;
-    uint64_t budget_bytes;      /* its task's; until the state is read what it has may be more */
-    char of[PSI_TASK_NAME_MAX]; /* whose it is */
+    uint64_t budget_bytes;      /* of the task; the task has no limit until its state is read */
+    char of[PSI_TASK_NAME_MAX]; /* task that wrote the checkpoint */
     enum stage stage;
-    struct psd_code_storage storage;
     struct piece wanted[PSD_LOAD_WANTED_MAX]; /* a ring */
     uint32_t wanted_first, wanted_count;
-    /* the state */
     uint8_t *block;
     struct psi_state_reader state;
-    bool entry_failed; /* and its error says of which checkpoint */
-    uint32_t version;  /* of its format */
-    /* values */
+    bool entry_failed; /* the error already names the checkpoint */
+    uint32_t version;  /* format of the state file */
     struct file *files;
     size_t file_count, file_capacity;
     struct psi_u64_map variables; /* creation -> struct values */
-    size_t file;                  /* that is read */
+    size_t file;                  /* index of the file that is read */
     struct psi_buf header;
-    struct psi_safetensors table; /* of it */
+    struct psi_safetensors table; /* tensors of the header */
     struct psi_map tensors;       /* name -> struct psi_tensor of the table */
-    struct values *values;        /* that are wanted next; NULL: all of the file are */
+    struct values *values;        /* to be wanted next; NULL: the whole file is wanted */
     uint32_t array, tensor;
-    uint64_t at;    /* of the tensor */
-    uint8_t behind; /* for the read behind the end of a file: a byte here is one too many */
+    uint64_t at;    /* offset in the tensor */
+    uint8_t behind; /* target of the read behind the end of a file: a byte there is one too many */
 };
 
 static bool in_state(const struct psd_load *l)
@@ -111,11 +105,9 @@ static ps_status no_memory(const struct psd_load *l, struct psi_err *err)
                     l->of);
 }
 
-/* ---- its life ---- */
-
 ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o, struct psd_load **out, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {1, 2}; /* keys are creations of a checkpoint and names of a task's own */
+    static const uint64_t seed[2] = {1, 2}; /* need not be random: the keys are creations and names of a checkpoint */
     struct psd_load *l = psi_calloc(1, sizeof(*l));
     uint8_t *block = psi_malloc(PSI_STATE_BLOCK_BYTES);
     if (l == NULL || block == NULL) {
@@ -128,7 +120,7 @@ ps_status psd_load_new(struct psd_task *empty, const struct psd_load_options *o,
     l->budget_bytes = empty->store.budget_bytes;
     psd_store_set_budget(&empty->store, UINT64_MAX / 2);
     l->block = block;
-    PSI_IGNORE(psi_task_name_format(l->of, sizeof(l->of), empty->config.job, /* it is of */
+    PSI_IGNORE(psi_task_name_format(l->of, sizeof(l->of), empty->config.job, /* returns l->of */
                                     o->writer != 0 ? o->writer - 1 : empty->config.task));
     psi_buf_init(&l->header, PSI_SAFETENSORS_PREFIX + PSI_SAFETENSORS_HEADER_MAX);
     psi_u64_map_init(&l->variables, seed);
@@ -183,10 +175,10 @@ bool psd_load_is_done(const struct psd_load *l)
 
 /* ---- entries ---- */
 
-static ps_status check_head(struct psd_load *l, const struct psd_entry_head *h, struct psi_err *err)
+static ps_status check_head(struct psd_load *l, const struct psi_state_head *h, struct psi_err *err)
 {
     const struct psd_task *t = l->task;
-    if (h->magic != PSI_STATE_MAGIC || h->number != l->o.number) {
+    if (h->magic != PSI_STATE_MAGIC || h->version == 0 || h->number != l->o.number) {
         return lost(l, err, "it is that of another checkpoint, or none");
     }
     if (h->version > PSI_STATE_VERSION) {
@@ -206,7 +198,7 @@ static ps_status check_head(struct psd_load *l, const struct psd_entry_head *h, 
 }
 
 /* v was read: where its values come. */
-static void expect_values(struct psd_load *l, struct psd_codec *k, const struct psd_variable *v, uint32_t file)
+static void expect_values(struct psd_load *l, struct psi_code *k, const struct psd_variable *v, uint32_t file)
 {
     struct values *of = psi_calloc(1, sizeof(*of));
     if (of == NULL || psi_u64_map_put(&l->variables, v->creation, of, NULL, NULL) != PS_OK) {
@@ -230,18 +222,18 @@ static uint64_t sum_count(uint64_t bytes)
     return (bytes + PSD_CUT_BLOCK_BYTES - 1) / PSD_CUT_BLOCK_BYTES;
 }
 
-static void take_sums(struct psd_load *l, struct psd_codec *k)
+static void take_sums(struct psd_load *l, struct psi_code *k)
 {
-    struct psd_entry_sums s = {.creation = 0};
-    psd_entry_sums(k, &s);
+    struct psi_state_sums s = {.creation = 0};
+    psi_state_sums(k, &s);
     struct values *of = k->st == PS_OK ? psi_u64_map_find(&l->variables, s.creation) : NULL;
     if (of == NULL || s.which >= of->array_count) {
-        psd_code_wrong(k, "CRCs of no value");
+        psi_code_wrong(k, "CRCs of no value");
         return;
     }
     struct array *a = &of->arrays[s.which];
     if (s.first != a->sum_count || s.count > sum_count(a->bytes) - s.first) {
-        psd_code_wrong(k, "CRCs out of their order");
+        psi_code_wrong(k, "CRCs out of their order");
         return;
     }
     if (a->sums == NULL) {
@@ -255,12 +247,12 @@ static void take_sums(struct psd_load *l, struct psd_codec *k)
     a->sum_count += s.count;
 }
 
-static void take_file(struct psd_load *l, struct psd_codec *k)
+static void take_file(struct psd_load *l, struct psi_code *k)
 {
-    struct psd_entry_file f = {.file = 0};
-    psd_entry_file(k, &f);
+    struct psi_state_file f = {.file = 0};
+    psi_state_file(k, &f);
     if (k->st != PS_OK || f.file != l->file_count + 1 || f.header_bytes > l->header.max || f.header_bytes > f.bytes) {
-        psd_code_wrong(k, "a file that cannot be");
+        psi_code_wrong(k, "a file that cannot be");
         return;
     }
     struct file *files = psi_grow(l->files, l->file_count, &l->file_capacity, sizeof(*files));
@@ -269,82 +261,48 @@ static void take_file(struct psd_load *l, struct psd_codec *k)
         return;
     }
     l->files = files;
-    files[l->file_count++] = (struct file){.is = f};
+    struct file *to = &files[l->file_count++];
+    *to = (struct file){.bytes = f.bytes, .header_bytes = f.header_bytes, .header_sum = f.header_sum};
+    memcpy(to->container, f.container, strlen(f.container) + 1);
 }
 
-static void entry(struct psd_load *l, struct psd_codec *k, uint32_t kind)
+static void entry(struct psd_load *l, struct psi_code *k, enum psi_state_kind kind)
 {
-    struct psd_entry_head h = {.magic = 0};
+    struct psi_state_head h = {.magic = 0};
+    const struct psd_variable *v = NULL;
     uint32_t file = 0;
-    switch ((enum psd_entry_kind)kind) {
-    case PSD_ENTRY_HEAD:
-        psd_entry_head(k, &h);
+    switch (kind) {
+    case PSI_STATE_HEAD:
+        psi_state_head(k, &h);
         k->st = k->st == PS_OK ? check_head(l, &h, k->err) : k->st;
         break;
-    case PSD_ENTRY_TASK:
-        psd_entry_task(k, l->task);
-        break;
-    case PSD_ENTRY_CONTAINER:
-        psd_entry_container(k, NULL);
-        break;
-    case PSD_ENTRY_VARIABLE: {
-        const struct psd_variable *v = psd_entry_variable(k, NULL, &file);
-        if (v != NULL && k->st == PS_OK && v->initialised) {
+    case PSI_STATE_VARIABLE:
+        v = psd_entry_take_variable(k, l->task, &file);
+        if (k->st == PS_OK && v->initialised) {
             expect_values(l, k, v, file);
         }
         break;
-    }
-    case PSD_ENTRY_ELEMENT:
-        psd_entry_element(k, NULL, NULL, 0, false);
-        break;
-    case PSD_ENTRY_RECORD:
-        psd_entry_record(k, NULL);
-        break;
-    case PSD_ENTRY_STAGED:
-        psd_entry_staged(k, NULL, 0, 0, NULL, 0);
-        break;
-    case PSD_ENTRY_CHIEF:
-        psd_entry_chief(k, NULL);
-        break;
-    case PSD_ENTRY_NAME:
-        psd_entry_name(k, l->task, NULL);
-        break;
-    case PSD_ENTRY_RESET:
-        psd_entry_reset(k, l->task, NULL);
-        break;
-    case PSD_ENTRY_FILE:
+    case PSI_STATE_FILE:
         take_file(l, k);
         break;
-    case PSD_ENTRY_SUMS:
+    case PSI_STATE_SUMS:
         take_sums(l, k);
         break;
-    case PSD_ENTRY_END: /* the reader's */
     default:
-        psd_code_wrong(k, "an entry of a kind that is not known");
+        psd_entry_take(k, l->task, kind);
         break;
     }
-    psd_code_align(k);
-    if (k->st == PS_OK && k->left > 0) {
-        psd_code_wrong(k, "an entry that is too long");
-    }
+    psi_code_over(k);
 }
 
 static ps_status take_entry(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
 {
     struct psd_load *l = ctx;
-    struct psd_codec k = {.in = e->data,
-                          .left = e->bytes,
-                          .task = l->task,
-                          .storage = &l->storage,
-                          .without_pins = l->version < 2,
-                          .what = "a state file",
-                          .err = err};
+    struct psi_code k = {.in = e->data, .left = e->bytes, .version = l->version, .what = "a state file", .err = err};
     entry(l, &k, e->kind);
     l->entry_failed = k.st != PS_OK;
     return k.st;
 }
-
-/* ---- the state file ---- */
 
 static void begin_file(struct psd_load *l)
 {
@@ -358,16 +316,15 @@ static void begin_file(struct psd_load *l)
     l->at = 0;
 }
 
-/* v is another task's. */
 static void leave_out(void *ctx, const struct psd_variable *v)
 {
     struct psd_load *l = ctx;
     values_free(psi_u64_map_remove(&l->variables, v->creation));
-    psd_variable_own(v)->initialised = false; /* it has got no value */
+    psd_variable_own(v)->initialised = false; /* v got no value here */
     psd_variable_drop(&l->task->store, psd_variable_own(v));
 }
 
-/* What is another task's goes; what stays gets memory, within the budget that the task has. */
+/* Drop what goes to other tasks, and allocate the rest within the task's budget. */
 static ps_status take_memory(struct psd_load *l, struct psi_err *err)
 {
     struct psd_store *s = &l->task->store;
@@ -398,15 +355,15 @@ static ps_status take_memory(struct psd_load *l, struct psi_err *err)
     return st;
 }
 
-/* All variables with a value have CRCs, and lie in a file, which gets them. */
+/* Give each variable with a value to the file that has it. DATA_LOSS: a file or a CRC is missing. */
 static ps_status deal_values(struct psd_load *l, struct psi_err *err)
 {
     uint64_t cursor = 0;
     void *value = NULL;
     while (psi_u64_map_next(&l->variables, &cursor, NULL, &value)) {
         struct values *v = value;
-        bool known = v->file > 0 && v->file <= l->file_count &&
-                     strcmp(l->files[v->file - 1].is.container, v->variable->container->name) == 0;
+        bool known =
+            v->file > 0 && v->file <= l->file_count && strcmp(l->files[v->file - 1].container, v->variable->container->name) == 0;
         for (uint32_t i = 0; known && i < v->array_count; i++) {
             known = v->arrays[i].sum_count == sum_count(v->arrays[i].bytes);
         }
@@ -444,8 +401,8 @@ static ps_status got_block(struct psd_load *l, struct psi_err *err)
     if (!named) {
         return lost(l, err, "it is whole, but not the one that the manifest names");
     }
-    struct psd_codec k = {.task = l->task, .what = "a state file", .err = err};
-    psd_entry_complete(&k);
+    struct psi_code k = {.what = "a state file", .err = err};
+    psd_entry_complete(&k, l->task);
     st = k.st == PS_OK ? take_memory(l, err) : k.st;
     st = st == PS_OK ? deal_values(l, err) : st;
     if (st == PS_OK) {
@@ -455,11 +412,9 @@ static ps_status got_block(struct psd_load *l, struct psi_err *err)
     return st;
 }
 
-/* ---- values ---- */
-
 static ps_status got_header(struct psd_load *l, struct psi_err *err)
 {
-    const struct psd_entry_file *f = &l->files[l->file].is;
+    const struct file *f = &l->files[l->file];
     uint64_t length = 0;
     if (l->header.len < f->header_bytes) {
         return PS_OK;
@@ -472,7 +427,9 @@ static ps_status got_header(struct psd_load *l, struct psi_err *err)
     if (st == PS_OK && length != f->header_bytes - PSI_SAFETENSORS_PREFIX) {
         return lost(l, err, "its header has another length");
     }
-    st = st == PS_OK ? psi_safetensors_decode(text, length, f->bytes, NULL, &l->table, err) : st;
+    const uint64_t *seed = l->task->store.map_seed;
+    const struct psi_tensor_reader reader = {.map_seed = {seed[0], seed[1]}};
+    st = st == PS_OK ? psi_safetensors_decode(text, length, f->bytes, &reader, &l->table, err) : st;
     for (size_t i = 0; st == PS_OK && i < l->table.tensor_count; i++) {
         struct psi_tensor *t = &l->table.tensors[i];
         st = psi_map_put(&l->tensors, t->name, strlen(t->name), t, NULL, err);
@@ -481,7 +438,7 @@ static ps_status got_header(struct psd_load *l, struct psi_err *err)
     return st;
 }
 
-/* The tensor of this name takes so many bytes. */
+/* The tensor of this name and length; NULL: there is none. */
 static const struct psi_tensor *tensor(struct psd_load *l, const char *name, const char *suffix, uint64_t bytes)
 {
     char whole[PS_NAME_BYTES_MAX + 40];
@@ -502,7 +459,7 @@ static bool find_tensors(struct psd_load *l, struct values *of)
     for (uint32_t i = 0; i < of->array_count; i++) {
         char suffix[32] = "";
         if (i > 0) {
-            PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psd_optim_slot_name(v->optimizer.kind, i - 1))); /* fits */
+            PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(v->optimizer.kind, i - 1)->name)); /* fits */
         }
         const struct psi_tensor *t = tensor(l, v->name, suffix, v->bytes);
         const ps_shape shape = psd_variable_shape(v);
@@ -526,7 +483,7 @@ static bool blocks_good(const struct array *a)
     return true;
 }
 
-/* A blob of strings is compared when both of its tensors are there. */
+/* Compare with the CRCs of the state file. A blob of strings is compared once both of its tensors are read. */
 static ps_status got_values(struct psd_load *l, const struct piece *piece, struct psi_err *err)
 {
     const struct psd_variable *v = piece->variable;
@@ -546,8 +503,6 @@ static ps_status got_values(struct psd_load *l, const struct piece *piece, struc
     return good ? PS_OK : lost(l, err, why);
 }
 
-/* ---- what is wanted ---- */
-
 static struct piece *want(struct psd_load *l, struct psd_load_read *out, uint64_t offset, uint64_t left, void *to)
 {
     struct piece *piece = &l->wanted[(l->wanted_first + l->wanted_count++) % PSD_LOAD_WANTED_MAX];
@@ -558,7 +513,6 @@ static struct piece *want(struct psd_load *l, struct psd_load_read *out, uint64_
     return piece;
 }
 
-/* Behind a tensor that is wanted as a whole. */
 static void next_tensor(struct psd_load *l)
 {
     l->at = 0;
@@ -578,7 +532,7 @@ static void want_values(struct psd_load *l, struct psd_load_read *out)
 {
     struct values *of = l->values;
     if (of->arrays[0].tensor[0] == NULL && !find_tensors(l, of)) {
-        PSI_IGNORE(want(l, out, 0, 0, NULL)); /* psd_load_got() says so, and nothing is wanted behind it */
+        PSI_IGNORE(want(l, out, 0, 0, NULL)); /* psd_load_got() fails, and nothing is wanted behind it */
         l->values = NULL;
         return;
     }
@@ -598,10 +552,10 @@ static void want_values(struct psd_load *l, struct psd_load_read *out)
     }
 }
 
-/* Into the header's buffer; without memory for it into none, which psd_load_got() sees. */
+/* Want the next piece of the header. Without memory for it nothing is read, and psd_load_got() fails. */
 static void want_header(struct psd_load *l, struct psd_load_read *out)
 {
-    uint64_t left = l->files[l->file].is.header_bytes - l->header.len;
+    uint64_t left = l->files[l->file].header_bytes - l->header.len;
     left = left < PIECE_BYTES ? left : PIECE_BYTES;
     left = psi_buf_reserve(&l->header, left, NULL) == PS_OK ? left : 0;
     PSI_IGNORE(want(l, out, l->header.len, left, l->header.data + l->header.len));
@@ -610,7 +564,7 @@ static void want_header(struct psd_load *l, struct psd_load_read *out)
 /* Want one byte behind the end of the file. A file that is as long as it was has no byte there. */
 static void want_end(struct psd_load *l, struct psd_load_read *out)
 {
-    PSI_IGNORE(want(l, out, in_state(l) ? l->o.state_bytes : l->files[l->file].is.bytes, 0, &l->behind));
+    PSI_IGNORE(want(l, out, in_state(l) ? l->o.state_bytes : l->files[l->file].bytes, 0, &l->behind));
     out->bytes = sizeof(l->behind);
 }
 

@@ -3,16 +3,13 @@
  * The budget of one task: bytes that are promised for values, and bytes that records and buffers take.
  *
  * Happy path: a caller that is about to make something asks whether it fits (psd_store_missing()), makes it, and counts it.
- * Whoever frees it counts it off. Failure: what does not fit is refused before anything is made. The error says what fills the
- * budget.
+ * Whoever frees it counts it off. Failure: what does not fit is refused before. The error says what fills the budget.
  */
 #include "mutate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- what there is ---- */
 
 void psd_store_count(struct psd_store *s, enum psd_memory kind, uint64_t n)
 {
@@ -25,7 +22,7 @@ void psd_store_uncount(struct psd_store *s, enum psd_memory kind, uint64_t n)
     s->counted[kind] -= n;
 }
 
-/* How much of n bytes of a kind counts against the budget. */
+/* How much of n counted bytes of a kind is taken from the budget. */
 static uint64_t over(enum psd_memory kind, uint64_t n)
 {
     const uint64_t beside = kind >= PSD_MEMORY_SESSIONS ? PSD_MEMORY_FREE_BYTES : 0;
@@ -54,8 +51,6 @@ uint64_t psd_store_memory_bytes(const struct psd_store *s)
     }
     return bytes;
 }
-
-/* ---- what does not fit ---- */
 
 struct share {
     const char *name;
@@ -90,12 +85,13 @@ const char *psd_store_memory_text(const struct psd_store *s, char text[PSD_MEMOR
 ps_status psd_store_full(const struct psd_store *s, const char *kind, const char *name, uint64_t n, struct psi_err *err)
 {
     char text[PSD_MEMORY_TEXT_BYTES];
-    const bool never = n > s->budget_bytes; /* a request for more than the whole budget is not worth repeating */
+    const bool never = n > s->budget_bytes;     /* a request for more than the whole budget is not worth repeating */
+    PSI_IGNORE(psd_store_memory_text(s, text)); /* returns text, which is empty where nothing is taken */
     return psi_fail_as(err, never ? PS_FAILED_PRECONDITION : PS_RESOURCE_EXHAUSTED,
                        never ? PS_REASON_TOO_LARGE : PS_REASON_OVERLOADED,
-                       "%s '%s' needs %llu bytes; of the memory budget of %llu bytes %llu are taken: %s (psd --memory_budget)",
+                       "%s '%s' needs %llu bytes; of the memory budget of %llu bytes %llu are taken%s%s (psd --memory_budget)",
                        kind, name, (unsigned long long)n, (unsigned long long)s->budget_bytes,
-                       (unsigned long long)psd_store_taken(s), psd_store_memory_text(s, text));
+                       (unsigned long long)psd_store_taken(s), text[0] != '\0' ? ": " : "", text);
 }
 
 static uint64_t above_budget(const struct psd_store *s, uint64_t taken, uint64_t n)
@@ -119,8 +115,6 @@ void psd_store_set_budget(struct psd_store *s, uint64_t budget_bytes)
     s->budget_lowered = psd_store_taken(s) > budget_bytes;
     s->budget_bytes = budget_bytes;
 }
-
-/* ---- promises and staging ---- */
 
 bool psd_store_promise(struct psd_store *s, uint64_t n)
 {

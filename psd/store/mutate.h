@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What psd_commit() is made of. Included by this folder's files and by their unit tests only (scripts/lint/fields): whoever else
- * has something to change says so in a struct psd_change. Nothing here can fail; what it needs was reserved.
- */
+/* The parts of psd_commit(). Only this folder's files and their unit tests include them (scripts/lint/fields); all others
+ * describe what they change in a struct psd_change. Nothing here can fail: memory was reserved. */
 #ifndef PSD_MUTATE_H
 #define PSD_MUTATE_H
 
@@ -10,7 +8,7 @@
 #include "queue.h"
 #include "rounds.h"
 
-/* Where const ends. */
+/* Casts from const state to state that psd_commit() changes. */
 static inline struct psd_container *psd_container_own(const struct psd_container *c)
 {
     return (struct psd_container *)(uintptr_t)c;
@@ -36,88 +34,82 @@ static inline struct psd_number *psd_number_own(const struct psd_number *n)
     return (struct psd_number *)(uintptr_t)n;
 }
 
-/* ---- change_fits.c ---- */
-struct psd_change;
-struct psd_task;
-/** Whatever its bytes said, psd_commit() may be asked to do c, which was read. */
-bool psd_change_fits(const struct psd_task *t, const struct psd_change *c);
-/** Its variable can have such a push in progress. */
-bool psd_progress_fits(const struct psd_progress *p);
-
 /* ---- variable.c ---- */
-/** c, from psd_container_reserve(). */
+/** c comes from psd_container_reserve(). */
 void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
-/** All its variables go, it gets the incarnation given. */
+/** Drop all variables of c, and give c this incarnation. */
 void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t incarnation);
-/** v, from psd_variable_reserve(). */
+/** v comes from psd_variable_reserve(). */
 void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_variable *v, uint64_t creation);
-/** Out of its container; freed with its last reference. */
+/** Take v out of its container. v is freed with its last reference. */
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v);
-/** The value of v takes `bytes`, as that of strings may. What is promised for it is the caller's to change. */
+/** The value of v takes `bytes`; strings change in length. The caller adjusts the promise. */
 void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t bytes);
-/** v takes the value and slots of m, filled to their end if they are not, and fresh powers. Version 0 after the first time; later
- *  (forced) it counts on, so that a read that straddles it is not taken for exact. */
+/** v takes the value and slots of m, which are first filled to their end, and fresh powers. The version begins at 0. Later,
+ * forced, it counts on, so that no read across the change is taken for exact. */
 void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct psd_making *m);
-/** Take `value`, staged memory of `bytes` (v->bytes, but for strings), as the value; the old one is freed and its promise given
- * back: that of the staging is the value's now. Slots, reserved, are filled if it was uninitialised. kept: of the staging. */
+/** `value`, staged memory of `bytes` (v->bytes, except strings), becomes the value, and its promise the value's. The old value
+ * is freed with its promise. Reserved slots are filled if v was uninitialised. kept: of the staging. */
 void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept);
-/** The same for a slot, from 1 on, of a variable that has a value. */
+/** `values`, staged memory, becomes a slot (from 1 on) of v, which has a value. kept: of the staging. */
 void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept);
 
 /* ---- apply.c: what a push in progress does to its variable ---- */
-/** count elements at p, from n's offset on. */
+/** Apply count elements at p, from n->offset on. */
 void psd_apply_segment(struct psd_number *n, const uint8_t *p, uint64_t count);
-/** The last segment is in: the operation counts, n has its version and result. scalars: of a staged gradient, which takes effect
- * now. */
+/** The last segment is applied: end the mutation, with version and result. scalars: of a staged gradient, applied now. */
 void psd_apply_finish(struct psd_store *s, const struct psd_record *record, struct psd_number *n,
                       const struct psd_optim_scalars *scalars);
+/** v gets the value: `value` and kept as of psd_variable_swap_in(). giver: the first bytes of a session's id; chief_number: under
+ * which it is given, 0: not as a chief. */
+void psd_apply_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes, struct psd_kept **kept,
+                     const uint8_t giver[8], uint64_t chief_number);
 /** It ends before its end: false where nothing of it is in the variable. Otherwise that counts as a mutation. */
 bool psd_apply_torn(const struct psd_number *n);
 
 /* ---- record.c ---- */
-/** A fresh entry for `number`, which psd_record_admits(). */
+/** A new entry for `number`, which psd_record_admits(). */
 struct psd_number *psd_record_put(struct psd_record *r, uint64_t number);
-/** The entry of `number`, which the record knows, or a fresh one. */
+/** The entry of `number`, or a new one. */
 struct psd_number *psd_record_take(struct psd_record *r, uint64_t number);
-/** End an entry of r as refused; gives text (may be NULL). */
+/** End entry n of r as refused. Gives text, which may be NULL. */
 void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st, ps_reason reason, ps_applied applied,
                        char *text);
 
 /* ---- queue.c ---- */
-/** Nothing has it any more. NULL is fine. */
+/** Nothing refers to q any more. NULL is fine. */
 void psd_queue_free(struct psd_store *s, struct psd_queue *q);
-/** Its variable goes: what is in it, and what sessions hold, is freed. */
+/** The variable of q goes: free the elements in q, and those that sessions hold. */
 void psd_queue_clear(struct psd_store *s, struct psd_queue *q);
-/** Unless it has begun. */
+/** Begin a, the attempt of request `id`. An attempt that has begun stays. */
 void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id, const struct psd_variable *v);
 void psd_attempts_fini(struct psd_store *s);
-/** e, new, at the back, ACCUMULATOR: into the sum; a has inserted it. */
+/** Insert e, a new element, at the back, for a. ACCUMULATOR: add e to the sum. */
 void psd_queue_put(struct psd_store *s, struct psd_attempt *a, struct psd_element *e);
-/** The element with this index, to the end of a. ACCUMULATOR: what came back, or the sum. */
+/** Move the element with this index to the end of a. ACCUMULATOR: a sum that came back, or the current sum. */
 void psd_queue_take(struct psd_attempt *a, uint64_t index);
-/** a ends: it is freed with what it has, or held, or what it has goes back first. */
+/** End a. Its elements are given back, or held (WORK), or freed. */
 void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back);
-/** WORK: what is in it are its items; the first epoch begins. */
+/** WORK: the elements in q are its items. The first epoch begins. */
 void psd_queue_fill(struct psd_queue *q, uint64_t hash);
-/** WORK: this item, which a has, is done, or goes back. */
+/** WORK: the item with this serial, which a has, is done, or goes back. */
 void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t serial, bool give_back);
 
 /* ---- rounds.c ---- */
-/** g, from psd_rounds_reserve(); c has none. */
+/** g comes from psd_rounds_reserve(). c has no group. */
 void psd_rounds_set(struct psd_container *c, struct psd_rounds *g);
-/** The group of c ends; what is on its way to it is dropped. No group is fine. */
+/** End the group of c. Contributions on their way are dropped. No group is fine. */
 void psd_rounds_end(struct psd_store *s, struct psd_container *c);
-/** m, from psd_member_reserve(), filled in. */
+/** m comes from psd_member_reserve(), filled in. */
 void psd_member_add(struct psd_rounds *g, struct psd_member *m);
-/** A session takes the place of m, with its memory; what m has contributed goes. */
+/** A session takes the place and the memory of m. What m has contributed is dropped. */
 void psd_member_succeed(struct psd_rounds *g, struct psd_member *m, uint64_t id, const uint8_t session[16]);
-/** m goes with what it has contributed. */
 void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_member *m);
-/** The new values, built here unless they are READY, take the place of the old ones. */
+/** New values take the place of the old ones. They are built here unless they are READY. */
 void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_optim_scalars *scalars);
-/** p, a CONTRIBUTE that begins, gets its area. */
+/** p, a CONTRIBUTE, begins and gets its area. */
 void psd_area_begin(struct psd_progress *p);
-/** p ends, before its last element or with it: then what has come counts. True: it counts. */
+/** p ends. complete: its last element has come. True: the contribution counts. */
 bool psd_area_end(struct psd_progress *p, bool complete);
 
 /* ---- names.c ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One map, and resets in lists. The protocol that keeps them true is in psd/directory/create.c, reset.c and tasklink.c. */
+/* The names of the directory in one map, and resets in lists. psd/directory/create.c, reset.c and tasklink.c keep them true. */
 #include "mutate.h"
 
 #include "common/hash.h"
@@ -22,6 +22,7 @@ void psd_directory_init(struct psd_directory *d, struct psd_store *store, const 
 {
     psi_map_init_borrowing(&d->names, map_seed);
     psi_map_init_borrowing(&d->in, map_seed);
+    psi_list_init(&d->sessions);
     d->forgotten = 0;
     d->store = store;
 }
@@ -40,8 +41,6 @@ void psd_directory_fini(struct psd_directory *d)
     }
     psi_map_fini(&d->in);
 }
-
-/* ---- the memory of a name ---- */
 
 enum { WORDS = sizeof(ps_optimizer) / sizeof(uint64_t) };
 _Static_assert(sizeof(ps_optimizer) == WORDS * sizeof(uint64_t) && WORDS <= 8, "a bit for each word");
@@ -66,7 +65,7 @@ static size_t piece_bytes(const char *container, const char *name, uint32_t rank
     return sizeof(struct psd_name) + strlen(container) + 1 + strlen(name) + 1 + definition_bytes(rank, optimizer_words);
 }
 
-/* What a name takes of the budget, with its entry of the map. */
+/* Budget bytes of a name, with its map entry. */
 static uint64_t counted_bytes(const struct psd_name *n)
 {
     return psi_malloc_bytes(piece_bytes(n->container, n->name, n->rank, n->optimizer_words)) + PSI_MAP_ENTRY_BYTES;
@@ -114,8 +113,6 @@ static void name_free(struct psd_directory *d, struct psd_name *n)
     psi_free(n);
 }
 
-/* ---- names of a container ---- */
-
 static size_t in_bytes(const char *container)
 {
     return sizeof(struct psd_names_in) + strlen(container) + 1;
@@ -149,6 +146,23 @@ static const struct psd_name *at_name(const struct psd_names_in *in, struct psi_
     return link == &in->all ? NULL : PSI_CONTAINER_OF(link, struct psd_name, in);
 }
 
+void psd_names_keyed(const struct psd_directory *d, const char *container, const uint8_t key[PSI_KEY_BYTES], bool claimed)
+{
+    struct psd_names_in *in = find_in(d, container);
+    memcpy(in->key, key, PSI_KEY_BYTES);
+    in->claimed = in->claimed || claimed;
+}
+
+struct psd_names_in *psd_names_next_session(struct psd_directory *d)
+{
+    struct psi_list *link = psi_list_pop_front(&d->sessions);
+    if (link == NULL) {
+        return NULL;
+    }
+    psi_list_push_back(&d->sessions, link);
+    return PSI_CONTAINER_OF(link, struct psd_names_in, session);
+}
+
 const struct psd_name *psd_names_in_first(const struct psd_names_in *in)
 {
     return in == NULL ? NULL : at_name(in, in->all.next);
@@ -165,18 +179,23 @@ static bool reserve_in(struct psd_directory *d, const char *container)
     if (find_in(d, container) != NULL) {
         return true;
     }
-    struct psd_names_in *in = psi_malloc(in_bytes(container));
+    struct psd_names_in *in = psi_calloc(1, in_bytes(container));
     if (in == NULL) {
         return false;
     }
     psi_list_init(&in->all);
-    in->count = in->variables = 0;
+    psi_list_init(&in->session);
     memcpy(in->container, container, strlen(container) + 1);
+    in->of_session = psi_container_is_session(container);
     if (psi_map_put(&d->in, in->container, strlen(container), in, NULL, NULL) != PS_OK) {
         psi_free(in);
         return false;
     }
     psd_store_count(d->store, PSD_MEMORY_NAMES, in_counted_bytes(container));
+    if (in->of_session) {
+        d->of_sessions++;
+        psi_list_push_back(&d->sessions, &in->session);
+    }
     return true;
 }
 
@@ -187,16 +206,16 @@ static void in_add(struct psd_directory *d, struct psd_name *n, struct psd_name 
     psi_list_insert_before(was != NULL ? &was->in : &in->all, &n->in);
     in->count++;
     in->variables += !n->queue;
+    d->session_names += in->of_session;
 }
 
-static void in_remove(struct psd_names_in *in, struct psd_name *n)
+static void in_remove(struct psd_directory *d, struct psd_names_in *in, struct psd_name *n)
 {
+    d->session_names -= in->of_session;
     psi_list_remove(&n->in);
     in->count--;
     in->variables -= !n->queue;
 }
-
-/* ---- names come and go ---- */
 
 const struct psd_name *psd_directory_find(const struct psd_directory *d, const char *container, const char *name)
 {
@@ -247,7 +266,7 @@ static void put(struct psd_directory *d, const char *container, const char *name
         n->sure = was->sure;
         n->rounds = was->rounds;
         n->by_rounds = was->by_rounds;
-        in_remove(find_in(d, container), old);
+        in_remove(d, find_in(d, container), old);
         name_free(d, old);
     }
 }
@@ -268,7 +287,7 @@ void psd_directory_record(struct psd_directory *d, const char *container, const 
     n->owner = owner;
 }
 
-/* Notes are not remembered: who finds a name may write them. */
+/* Notes of a name are volatile: whoever finds a name may write them. */
 static struct psd_name *notes_of(const struct psd_name *n)
 {
     return (struct psd_name *)(uintptr_t)n;
@@ -291,7 +310,7 @@ uint64_t psd_directory_bytes(const struct psd_directory *d)
 void psd_directory_check_invariants(const struct psd_directory *d)
 {
     uint64_t cursor = 0;
-    uint32_t names = 0;
+    uint32_t names = 0, of_sessions = 0;
     void *value = NULL;
     while (psi_map_next(&d->in, &cursor, NULL, NULL, &value)) {
         const struct psd_names_in *in = value;
@@ -302,9 +321,11 @@ void psd_directory_check_invariants(const struct psd_directory *d)
             variables += !n->queue;
         }
         PSI_ASSERT(count == in->count && variables == in->variables);
+        PSI_ASSERT(in->of_session == psi_list_linked(&in->session));
+        of_sessions += in->of_session;
         names += count;
     }
-    PSI_ASSERT(names == psi_map_count(&d->names));
+    PSI_ASSERT(names == psi_map_count(&d->names) && of_sessions == d->of_sessions);
 }
 
 void psd_name_confirm(const struct psd_name *n, uint64_t life)
@@ -343,9 +364,11 @@ void psd_directory_forget(struct psd_directory *d, const char *container, const 
     struct psd_name *n = psi_map_remove(&d->names, key, bytes);
     PSI_ASSERT(n != NULL);
     struct psd_names_in *in = find_in(d, n->container);
-    in_remove(in, n);
+    in_remove(d, in, n);
     if (in->count == 0) {
         psi_map_remove(&d->in, in->container, strlen(in->container));
+        d->of_sessions -= in->of_session;
+        psi_list_remove(&in->session);
         psd_store_uncount(d->store, PSD_MEMORY_NAMES, in_counted_bytes(in->container));
         psi_free(in);
     }
@@ -362,10 +385,9 @@ void psd_directory_forget_container(struct psd_directory *d, const char *contain
     }
 }
 
-/* ---- resets ---- */
-
-void psd_resets_init(struct psd_resets *resets, const uint64_t seed[2])
+void psd_resets_init(struct psd_resets *resets, struct psd_store *store, const uint64_t seed[2])
 {
+    resets->store = store;
     psi_list_init(&resets->all);
     for (uint32_t i = 0; i < PSD_RESET_PLACES; i++) {
         psi_list_init(&resets->places[i]);
@@ -388,12 +410,18 @@ static uint32_t place_of(const struct psd_resets *resets, const char *container)
 
 void psd_resets_add(struct psd_resets *resets, struct psd_reset *r)
 {
+    r->store = resets->store;
+    psd_store_count(r->store, PSD_MEMORY_CONTAINERS, r->bytes);
     psi_list_push_back(&resets->all, &r->link);
     psi_list_push_back(&resets->places[place_of(resets, r->container)], &r->place);
 }
 
 void psd_resets_remove(struct psd_reset *r)
 {
+    if (r->store != NULL) {
+        psd_store_uncount(r->store, PSD_MEMORY_CONTAINERS, r->bytes);
+        r->store = NULL;
+    }
     psi_list_remove(&r->link);
     psi_list_remove(&r->place);
 }
@@ -413,10 +441,21 @@ struct psd_reset *psd_reset_record(const struct psd_resets *resets, const char *
     return NULL;
 }
 
+uint64_t psd_resets_bytes(const struct psd_resets *resets)
+{
+    uint64_t bytes = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &resets->all) {
+        bytes += PSI_CONTAINER_OF(it, struct psd_reset, link)->bytes;
+    }
+    return bytes;
+}
+
 struct psd_reset *psd_reset_new(uint32_t peer_count)
 {
     struct psd_reset *r = psi_calloc(1, sizeof(*r));
-    bool *flags = psi_calloc((size_t)peer_count * 2, sizeof(*flags));
+    const size_t flag_bytes = (size_t)peer_count * 2 * sizeof(bool);
+    bool *flags = psi_calloc(1, flag_bytes);
     if (r == NULL || flags == NULL) {
         psi_free(r);
         psi_free(flags);
@@ -425,6 +464,7 @@ struct psd_reset *psd_reset_new(uint32_t peer_count)
     psi_list_init(&r->link);
     psi_list_init(&r->place);
     psi_list_init(&r->waiters);
+    r->bytes = psi_malloc_bytes(sizeof(*r)) + psi_malloc_bytes(flag_bytes);
     r->outstanding = flags;
     r->owed = flags + peer_count;
     return r;

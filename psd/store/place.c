@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded containers move into a task: see place.h. A container that `to` has already gets those of `from` beside its own. Happy
- * path: what is left out is dropped -> places in the maps of the task, for all that moves -> memory -> the containers. Failure:
- * no memory for the places; those that were made go.
+ * Loaded containers move into a task: see place.h. A container that `to` already has gets the variables of `from` beside its
+ * own.
+ * Happy path: drop what is left out -> make places in the task's maps for all that moves -> move memory -> move containers.
+ * Failure: no memory for the places; those that were made go.
  */
 #include "place.h"
 
@@ -31,7 +32,6 @@ static struct psd_variable *next_in(const struct psd_container *c, uint64_t *cur
     return psi_map_next(&c->variables, cursor, NULL, NULL, &value) ? value : NULL;
 }
 
-/* What does not move. */
 static void leave_out(const struct placing *p)
 {
     struct psd_store *s = &p->from->store;
@@ -56,16 +56,16 @@ static void places_end(const struct placing *p, uint32_t first)
         for (struct psd_variable *v = next_in(c, &inner); v != NULL; v = next_in(c, &inner)) {
             PSI_IGNORE(psi_u64_map_remove(&p->to->store.creations, v->creation)); /* it may not be there yet */
             if (to != NULL && psd_variable_find(to, v->name) == v) {
-                PSI_IGNORE(psi_map_remove(&psd_container_own(to)->variables, v->name, strlen(v->name))); /* it is v */
+                PSI_IGNORE(psi_map_remove(&psd_container_own(to)->variables, v->name, strlen(v->name))); /* returns v */
             }
         }
     }
     for (uint32_t handle = first; handle < p->to->store.next_handle; handle++) {
-        PSI_IGNORE(psi_u64_map_remove(&p->to->store.handles, handle)); /* likewise */
+        PSI_IGNORE(psi_u64_map_remove(&p->to->store.handles, handle)); /* it may not be there yet */
     }
 }
 
-/* A place beside those that `to` has. */
+/* A place for v, beside the variables that `to` has. */
 static ps_status put_beside(const struct psd_container *to, struct psd_variable *v, struct psi_err *err)
 {
     if (psd_variable_find(to, v->name) != NULL) {
@@ -74,7 +74,7 @@ static ps_status put_beside(const struct psd_container *to, struct psd_variable 
     return psi_map_put(&psd_container_own(to)->variables, v->name, strlen(v->name), v, NULL, err);
 }
 
-/* A place for each that moves, under another creation and handle. */
+/* A place for each variable that moves, with a new creation and handle. */
 static ps_status places(const struct placing *p, struct psi_err *err)
 {
     struct psd_store *s = &p->to->store;
@@ -108,8 +108,8 @@ static int in_order(const void *a, const void *b)
                                 : (x->handle > y->handle) - (x->handle < y->handle);
 }
 
-/* Each keeps its place in the order of creation; of two that have the same one, of different histories, one goes behind the
- * other. all: [store's count] room. */
+/* Variables keep their order of creation. Of two with an equal order, from different histories, one moves behind the other. all:
+ * room for all variables of the store. */
 static void settle_orders(struct psd_store *s, struct psd_variable **all)
 {
     uint32_t count = 0;
@@ -128,18 +128,26 @@ static void settle_orders(struct psd_store *s, struct psd_variable **all)
     s->next_order = all[count - 1]->order < s->next_order ? s->next_order : all[count - 1]->order + 1;
 }
 
-/* Set beside values that others have trained since, first values that nothing had been done to yet are half a model (DESIGN §10);
- * where something in the container was trained before the cut, here or on another task, the others were constants then. */
-static void note_restored(const struct psd_container *c, bool beside, bool trained_elsewhere)
+/* First values to which nothing was done yet, set beside values trained since, are half a model (DESIGN §10). They count as
+ * none: they are unsealed, so that a chief may give others. Where something in the container was trained before the cut, on any
+ * task, the first values were constants, and count. */
+static void note_restored(const struct placing *p, const struct psd_container *c, bool trained_elsewhere)
 {
     uint64_t cursor = 0;
-    bool trained = !beside || trained_elsewhere;
+    bool trained = c->start == p->how->start || trained_elsewhere;
     for (const struct psd_variable *v = next_in(c, &cursor); v != NULL && !trained; v = next_in(c, &cursor)) {
         trained = v->version > 0;
     }
     cursor = 0;
     for (struct psd_variable *v = next_in(c, &cursor); v != NULL && trained; v = next_in(c, &cursor)) {
         v->restored = false;
+    }
+    cursor = 0;
+    for (struct psd_variable *v = next_in(c, &cursor); v != NULL && !trained; v = next_in(c, &cursor)) {
+        if (v->sealed && !v->given) {
+            v->sealed = false;
+            p->how->unsealed(p->how->ctx);
+        }
     }
 }
 
@@ -157,13 +165,13 @@ static void move(const struct placing *p, struct psd_container *from)
     if (psi_map_count(&to->variables) == 0) {
         psi_map_fini(&to->variables);
         to->variables = from->variables;
-    } else { /* they have their places */
+    } else { /* the variables have their places */
         psi_map_fini(&from->variables);
     }
     psi_map_init_borrowing(&from->variables, p->from->store.map_seed);
 }
 
-/* It lives from now on. */
+/* `to` lives from now on: note what placed it. */
 static void note_placed(const struct placing *p, struct psd_container *to)
 {
     uint64_t inner = 0;
@@ -175,10 +183,9 @@ static void note_placed(const struct placing *p, struct psd_container *to)
         v->checkpoint = v->initialised ? p->how->checkpoint : 0;
         v->checkpoint_version = v->version;
     }
-    note_restored(to, to->start != p->how->start, trained);
+    note_restored(p, to, trained);
 }
 
-/* What is not left out. */
 static ps_status move_all(const struct placing *p, void (*moved)(const struct placing *p, struct psd_container *to),
                           struct psi_err *err)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Happy path: an element is put at the back of its queue, taken into an attempt, and freed with it. Failure: the budget is the
- * only soft one, and comes before anything is decided: an element's memory, its place in the array, an attempt. What comes back
- * needs none: the array has a place for every element that was inserted and is not freed.
+ * Happy path: an element is put at the back of its queue, taken into an attempt, and freed with it. Failure: only the budget can
+ * refuse, before anything is decided: an element's memory, its place in the array, an attempt. An element that comes back needs
+ * no memory: the array has a place for every element that was inserted and is not freed.
  *
- * Counts, with n elements in attempts: size + taken (+ done, WORK; + 1 for a sum) = elements that are there; bytes are of all of
- * them.
+ * Counts: size + taken (+ done, WORK; + 1 for a sum) = elements that there are. `bytes` is of all of them.
  */
 #include "mutate.h"
 
@@ -14,7 +13,7 @@
 
 #include <string.h>
 
-enum { ARRAY_MIN = 64 /* places */ };
+enum { ARRAY_MIN = 64 };
 
 static struct psd_element *element_at(struct psi_list *link)
 {
@@ -35,8 +34,6 @@ static bool accumulates(const struct psd_queue *q)
 {
     return q->spec.kind == PSI_QUEUE_ACCUMULATOR;
 }
-
-/* ---- what there is ---- */
 
 const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id)
 {
@@ -136,8 +133,6 @@ const struct psd_attempt *psd_queue_holder(const struct psd_queue *q, uint64_t s
     return NULL;
 }
 
-/* ---- memory ---- */
-
 uint64_t psd_element_memory_bytes(uint64_t bytes)
 {
     return sizeof(struct psd_element) + bytes;
@@ -176,7 +171,7 @@ static void array_free(struct psd_store *s, struct psd_queue *q)
 ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *queue, uint64_t count, struct psi_err *err)
 {
     struct psd_queue *q = psd_queue_own(queue);
-    /* WORK: as many again, where the order of an epoch is drawn */
+    /* WORK: the second half is where the order of an epoch is drawn */
     uint64_t places = shuffles(q) ? q->size + q->taken + count : is_work(q) ? 2 * (psd_queue_items(q) + count) : 0;
     if (places <= q->capacity) {
         return PS_OK;
@@ -212,14 +207,13 @@ struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *
     return q;
 }
 
-/* An element that is neither queued nor taken any more. */
+/* Free e, which is neither queued nor taken any more. */
 static void lose(struct psd_store *s, struct psd_queue *q, struct psd_element *e)
 {
     q->bytes -= e->bytes;
     psd_element_free(s, e);
 }
 
-/* e, one of a's, is no longer taken. */
 static void give_up(struct psd_attempt *a, struct psd_element *e)
 {
     psi_list_remove(&e->link);
@@ -228,7 +222,6 @@ static void give_up(struct psd_attempt *a, struct psd_element *e)
     a->variable->queue->taken--;
 }
 
-/* What it has is freed with it. */
 static void attempt_free(struct psd_store *s, struct psd_attempt *a)
 {
     if (a->record != NULL) {
@@ -260,7 +253,7 @@ void psd_queue_clear(struct psd_store *s, struct psd_queue *q)
         }
     }
     if (q->kept != NULL) {
-        return; /* a cut needs them: cleared with the queue */
+        return; /* a cut needs the elements: they are freed with the queue */
     }
     for (uint64_t i = 0; shuffles(q) && i < q->size; i++) {
         lose(s, q, q->array[i]);
@@ -290,8 +283,6 @@ void psd_queue_free(struct psd_store *s, struct psd_queue *q)
         psd_store_unstage(s, q, sizeof(*q));
     }
 }
-
-/* ---- attempts ---- */
 
 struct psd_attempt *psd_attempt_new(struct psd_store *s)
 {
@@ -331,9 +322,6 @@ void psd_attempt_begin(struct psd_attempt *a, struct psd_record *r, uint64_t id,
     PSI_ASSERT(a->record == r && a->id == id && a->variable == v && !a->done);
 }
 
-/* ---- elements move ---- */
-
-/* e, a gradient, into the sum. */
 static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_element *e)
 {
     const struct psi_queue_component *c = &q->spec.components[0];
@@ -343,18 +331,18 @@ static void accumulate(struct psd_store *s, struct psd_queue *q, struct psd_elem
         q->bytes += e->bytes;
         return;
     }
-    PSI_IGNORE(psd_add(c->dtype, q->sum->data, e->data, (size_t)ps_shape_elements(&c->shape), 1)); /* a float has an addition */
+    PSI_IGNORE(psd_add(c->dtype, q->sum->data, e->data, (size_t)ps_shape_elements(&c->shape), 1)); /* cannot fail for floats */
     q->sum->serial++;
     psd_element_free(s, e);
 }
 
-/* The sum, reduced: its step is over. */
+/* Take the reduced sum: its step is over. */
 static struct psd_element *reduce(struct psd_queue *q)
 {
     const struct psi_queue_component *c = &q->spec.components[0];
     struct psd_element *e = q->sum;
     if (q->spec.reduction == PSI_REDUCTION_MEAN) {
-        psd_divide(c->dtype, e->data, e->serial, (size_t)ps_shape_elements(&c->shape));
+        psd_sum_average(c->dtype, e->data, e->serial, (size_t)ps_shape_elements(&c->shape));
     }
     q->sum = NULL;
     q->step++;
@@ -410,13 +398,13 @@ void psd_queue_take(struct psd_attempt *a, uint64_t index)
     q->taken++;
 }
 
-/* e, one of a's, before `first`, which is in q->elements or its head; SHUFFLE: at the back. */
+/* Move e out of a, to before `first`, an element of q or the list's head. SHUFFLE: to the back. */
 static void put_back(struct psd_attempt *a, struct psd_element *e, struct psi_list *first)
 {
     struct psd_queue *q = a->variable->queue;
     give_up(a, e);
     e->state = PSD_ELEMENT_QUEUED;
-    e->deliveries += a->done; /* otherwise nobody was told of it */
+    e->deliveries += a->done; /* an attempt that is not done has told nobody of e */
     if (shuffles(q)) {
         q->array[q->size] = e;
     } else {
@@ -443,9 +431,7 @@ void psd_attempt_end(struct psd_store *s, struct psd_attempt *a, bool give_back)
     }
 }
 
-/* ---- WORK ---- */
-
-/* All items are queued, in the order of q->epoch. */
+/* Queue all items, in the order of q->epoch. */
 static void begin_epoch(struct psd_queue *q)
 {
     uint64_t items = psd_queue_items(q);
@@ -487,7 +473,7 @@ void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t ser
     } else {
         give_up(a, e);
         e->state = PSD_ELEMENT_DONE;
-        e->deliveries = 0; /* in the next epoch it is a new one */
+        e->deliveries = 0; /* deliveries count anew in the next epoch */
         q->done++;
     }
     if (a->element_count == 0 && a->held) {
@@ -500,8 +486,6 @@ void psd_queue_item_end(struct psd_store *s, struct psd_attempt *a, uint64_t ser
         }
     }
 }
-
-/* ---- invariants ---- */
 
 static void check_queued(const struct psd_queue *q, uint64_t *out_bytes)
 {

@@ -10,13 +10,13 @@
  * and are all handed out again when the last one of an epoch is done.
  *
  * ACCUMULATOR: the first gradient that is put in becomes the sum, later ones are added to it and freed; a DEQUEUE takes the sum,
- * reduced, as an element, and the next gradient begins another. What comes back is an element like those of a FIFO, and taken
- * before the sum.
+ * reduced, as an element, and the next gradient begins another sum. A sum that comes back is an element like those of a FIFO,
+ * and is taken before the current sum.
  *
  * A reset or delete frees what is in the queue and what a session holds of it. What a request has taken and its client has not
  * acknowledged goes with its attempt: the answer may be on its way.
  *
- * Who decides when what moves is psd/rpc/queue.c; here nothing waits. `enqueuers`, `dequeuers` and `dirty` are lists for it.
+ * psd/rpc/queue.c decides when an element moves; nothing waits here. `enqueuers`, `dequeuers` and `dirty` are its lists.
  */
 #ifndef PSD_QUEUE_H
 #define PSD_QUEUE_H
@@ -25,45 +25,45 @@
 #include "record.h"
 
 enum psd_element_state {
-    PSD_ELEMENT_QUEUED, /* in the queue; a new one too */
+    PSD_ELEMENT_QUEUED, /* in the queue, or new */
     PSD_ELEMENT_TAKEN,  /* in an attempt */
-    PSD_ELEMENT_DONE    /* WORK: for this epoch */
+    PSD_ELEMENT_DONE    /* WORK: done in this epoch */
 };
 
-/* One piece of the arena: this and its data. */
+/* An element and its data, in one piece of the arena. */
 struct psd_element {
-    struct psi_list link; /* derived: of queue->elements, or of the attempt that took it; SHUFFLE in the queue: none */
+    struct psi_list link; /* derived: in queue->elements, or in the attempt that took it; SHUFFLE, queued: in no list */
     /* remembered: */
     uint64_t serial;     /* from 1 on, by insertion; ACCUMULATOR: gradients in it */
     uint64_t bytes;      /* of data: common/tuple.h */
-    uint32_t deliveries; /* how often it came back after a request that took it was done; WORK: in this epoch; DONE: 0 */
+    uint32_t deliveries; /* times it came back after the request that took it was done; WORK: in this epoch; DONE: 0 */
     uint32_t state;      /* derived: enum psd_element_state */
-    uint64_t cut;        /* volatile: the last one that has it: cut.h */
+    uint64_t cut;        /* volatile: serial of the last cut that has it (cut.h) */
     uint8_t data[];      /* remembered: 8-aligned */
 };
 
-/* What a waiting request has inserted or taken: from its first element on, until the client's ACK; WORK: until WORK_END. */
+/* What a waiting request has inserted or taken. It lives from its first element until the client's ACK; WORK: until WORK_END. */
 struct psd_attempt {
-    struct psi_list link;      /* derived: of the record, the oldest first */
-    struct psi_list of_queue;  /* derived: of queue->attempts */
+    struct psi_list link;      /* derived: in the record, the oldest first */
+    struct psi_list of_queue;  /* derived: in queue->attempts */
     struct psd_record *record; /* derived: whose it is */
     /* remembered: */
-    const struct psd_variable *variable; /* one reference */
+    const struct psd_variable *variable; /* holds one reference */
     uint64_t id;                         /* of the request */
-    uint64_t inserted;                   /* elements */
-    struct psi_list elements;            /* taken, in the order in which they came */
-    bool done;                           /* the request got all it asked for, or all it gets */
-    bool held;                           /* WORK: acknowledged, its elements wait for WORK_END */
+    uint64_t inserted;
+    struct psi_list elements; /* taken, in the order in which they came */
+    bool done;                /* the request has all that it asked for, or all that it will get */
+    bool held;                /* WORK: acknowledged, its elements wait for WORK_END */
     /* derived: */
     uint64_t element_count;
     uint64_t bytes; /* of the data of its elements */
 };
 
-/* What is said of a queue that is loaded: then its elements come. */
+/* Counts that a checkpoint says of a queue, before its elements are read. */
 struct psd_queue_expects {
     /* volatile: */
     uint64_t size, done, taken;
-    uint64_t placed; /* SHUFFLE: in array, and for now in elements; `size` is 0 */
+    uint64_t placed; /* SHUFFLE: elements in array, and while loading in elements too; `size` is 0 */
 };
 
 struct psd_queue {
@@ -71,14 +71,14 @@ struct psd_queue {
     struct psi_queue_spec spec;
     struct psi_list elements;   /* FIFO, WORK: in their order */
     struct psd_element **array; /* SHUFFLE: [size], what an index draws from; WORK: [next_serial - 1], all items by serial */
-    uint64_t size;              /* elements in the queue */
+    uint64_t size;
     uint64_t next_serial;
-    uint64_t draws; /* SHUFFLE: so far */
+    uint64_t draws; /* SHUFFLE: draws so far */
     uint64_t fill_hash;
-    uint64_t done;           /* WORK: items, in this epoch */
+    uint64_t done;           /* WORK: items done in this epoch */
     struct psd_element *sum; /* ACCUMULATOR: NULL while it has no gradient */
-    int64_t step;            /* ACCUMULATOR: its global step */
-    uint32_t epoch;          /* WORK: from 0 on; spec.epochs: all are over */
+    int64_t step;
+    uint32_t epoch; /* WORK: from 0 on; spec.epochs: all are over */
     bool closed;
     bool filled; /* WORK */
     /* derived: */
@@ -87,52 +87,50 @@ struct psd_queue {
     struct psi_list attempts; /* struct psd_attempt */
     uint64_t attempt_count;
     /* volatile: */
-    uint64_t capacity;                    /* of array */
+    uint64_t capacity;
     uint64_t dropped;                     /* ACCUMULATOR: gradients that came too late */
     struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/rpc/wait.h, the longest waiting first */
-    struct psi_list dirty;                /* link of whoever looks at it at the end of the event */
-    struct psd_cut_queue *kept;           /* a cut has not all of its elements: psd/store/cut.c; NULL: none */
-    struct psd_queue_expects expects;     /* when it has been loaded */
-    const struct psd_variable *variable;  /* on which it hangs */
+    struct psi_list dirty;                /* in the list of queues that psd/rpc/queue.c looks at at the end of the event */
+    struct psd_cut_queue *kept;           /* a cut that has not encoded all elements yet (cut.c); NULL: none */
+    struct psd_queue_expects expects;     /* only while a checkpoint is loaded */
+    const struct psd_variable *variable;  /* the variable that the queue hangs on */
 };
 
-/* ---- what there is ---- */
-/** Of the request `id` of r; NULL: it has done nothing to a queue, or that was acknowledged. */
+/** The attempt of request `id` of r. NULL: the request has done nothing to a queue, or is acknowledged. */
 const struct psd_attempt *psd_attempt_find(const struct psd_record *r, uint64_t id);
-/** Has it room for one element more: true for every one without a capacity. Closed or not is the caller's to ask. */
+/** One more element fits, as it always does without a capacity. The caller looks at `closed`. */
 bool psd_queue_has_room(const struct psd_queue *q);
-/** How many elements may be taken now: SHUFFLE leaves min_after_dequeue while it is open, WORK has none until it is filled.
- * ACCUMULATOR: what came back. */
+/** Elements that may be taken now. SHUFFLE leaves min_after_dequeue while it is open, WORK has none until it is filled.
+ * ACCUMULATOR: sums that came back. */
 uint64_t psd_queue_available(const struct psd_queue *q);
-/** The index that the next DEQUEUE takes: 0 but for SHUFFLE, which must not be empty; from (seed, draws), without a seed from
- * `random`, 64 random bits. */
+/** Index that the next DEQUEUE takes. SHUFFLE, which must not be empty, draws it from (seed, draws), or without a seed from
+ * `random`, 64 random bits. Otherwise 0. */
 uint64_t psd_queue_draw(const struct psd_queue *q, uint64_t random);
 /** Elements in it; ACCUMULATOR: gradients in its sum. */
 uint64_t psd_queue_length(const struct psd_queue *q);
-/** ACCUMULATOR: a gradient came too late. No state: a count of this life. */
+/** ACCUMULATOR: count a gradient that came too late. Volatile. */
 void psd_queue_note_dropped(const struct psd_queue *q);
-/** Items of a filled WORK. */
 uint64_t psd_queue_items(const struct psd_queue *q);
 /** WORK: the item with this serial; NULL: there is none. */
 const struct psd_element *psd_queue_item(const struct psd_queue *q, uint64_t serial);
-/** WORK: the attempt of r that has the item of q with this serial, acknowledged or not; NULL: r has not got it. */
+/** WORK: the attempt of r that has the item with this serial, acknowledged or not. NULL: r has not got the item. */
 const struct psd_attempt *psd_attempt_of_item(const struct psd_record *r, const struct psd_queue *q, uint64_t serial);
-/** The same, whosever it is; looks at all attempts of the queue. */
+/** WORK: the attempt of any session that has the item with this serial. Looks at all attempts of the queue. */
 const struct psd_attempt *psd_queue_holder(const struct psd_queue *q, uint64_t serial);
 
 /* ---- memory for changes (commit.h): psd_change_reserve() gets all of it but the elements ---- */
-/** What an element of so many bytes takes of the budget. */
+/** Budget bytes of an element with so many bytes of data. */
 uint64_t psd_element_memory_bytes(uint64_t bytes);
-/** For an element whose bytes will come: state 0, data as memory happens to be. NULL: the budget, or the system, has no more. */
+/** An element whose data will come: QUEUED, in no list, data undefined. NULL: the budget, or the system, has no more. */
 struct psd_element *psd_element_new(struct psd_store *s, uint64_t bytes);
-/** One that is in no queue and no attempt. NULL is fine. */
+/** Free an element that is in no queue and no attempt. NULL is fine. */
 void psd_element_free(struct psd_store *s, struct psd_element *e);
 
-/** Of v, which is made with it; within the budget. NULL: no memory. */
+/** The queue of v, made together with v, within the budget. NULL: no memory. */
 struct psd_queue *psd_queue_new(struct psd_store *s, const struct psd_variable *v, const struct psi_queue_spec *spec);
-/** Places for `count` elements more, so that none of these, and none that comes back, lacks one. */
+/** Places for `count` elements more. Elements that come back have theirs. */
 ps_status psd_queue_reserve(struct psd_store *s, const struct psd_queue *q, uint64_t count, struct psi_err *err) PSI_MUST;
-/** For a request that has none. NULL: no memory. */
+/** An attempt, for a request that has none. NULL: no memory. */
 struct psd_attempt *psd_attempt_new(struct psd_store *s);
 
 void psd_queue_check_invariants(const struct psd_queue *q);

@@ -15,9 +15,10 @@ struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name)
         memcpy(r->session, session, sizeof(r->session));
         r->name = name;
         psi_list_init(&r->silent);
+        psi_list_init(&r->shown);
         psi_list_init(&r->progress);
         psi_list_init(&r->attempts);
-        psi_u64_map_init(&r->waits, (const uint64_t[2]){name, 0}); /* a client could only slow itself down */
+        psi_u64_map_init(&r->waits, (const uint64_t[2]){name, 0}); /* need not be random: a client could only slow itself down */
     }
     return r;
 }
@@ -28,6 +29,7 @@ void psd_record_free(struct psd_record *r)
         return;
     }
     PSI_ASSERT(psi_list_empty(&r->progress) && psi_list_empty(&r->attempts) && psi_u64_map_count(&r->waits) == 0);
+    PSI_ASSERT(psi_list_empty(&r->shown));
     psi_u64_map_fini(&r->waits);
     psi_list_remove(&r->silent);
     for (uint32_t i = 0; i < PS_WINDOW; i++) {
@@ -103,9 +105,9 @@ void psd_number_refuse(struct psd_record *r, struct psd_number *n, ps_status st,
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n)
 {
     if (r->job[0] != '\0') {
-        PSI_IGNORE(snprintf(buf, n, "/job:%.40s/task:%u@%.24s:%u", r->job, r->task, r->host, r->pid)); /* cut is fine */
+        PSI_IGNORE(snprintf(buf, n, "/job:%.40s/task:%u@%.24s:%u", r->job, r->task, r->host, r->pid)); /* a cut text is fine */
     } else {
-        PSI_IGNORE(snprintf(buf, n, "%.40s@%.40s:%u", r->program, r->host, r->pid)); /* likewise */
+        PSI_IGNORE(snprintf(buf, n, "%.40s@%.40s:%u", r->program, r->host, r->pid)); /* a cut text is fine */
     }
     return buf;
 }
@@ -118,7 +120,7 @@ void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const
     }
     struct psd_step *last = r->step_count == 0 ? NULL : &r->steps[r->step_count - 1];
     if (last != NULL && step < last->step) {
-        r->step_count = 0; /* the variable was assigned to, or is another */
+        r->step_count = 0; /* the global step was assigned, or is another variable */
     } else if (last != NULL && last->at_ms == now_ms) {
         last->step = step;
         return;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The record of one session at one task (DESIGN §8): the outcomes of its last PS_WINDOW sequence numbers and the results of its
- * waiting requests. Exactly once rests on it: a number that is not here was never received, one that is here is never applied
- * again.
- */
+/* The record of one session at one task (DESIGN §8): the outcomes of its last PS_WINDOW sequence numbers and the results of its
+ * waiting requests. Exactly once rests on it: a number that is not here was never received, and a number that is here is never
+ * applied again. */
 #ifndef PSD_RECORD_H
 #define PSD_RECORD_H
 
+#include "common/auth/identity.h"
 #include "common/limits.h"
 #include "common/list.h"
 #include "proto/frame.h"
@@ -16,28 +15,29 @@ enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD, PSD_CONTR
 
 struct psd_area;
 
-/* A mutation that has begun and not ended. Taken from a free list. */
+/* A mutation in progress. Taken from a free list. */
 struct psd_progress {
-    struct psi_list link; /* derived: of the record, oldest first */
+    struct psi_list link; /* derived: in the record, the oldest first */
     /* remembered: */
-    const struct psd_variable *variable; /* one reference */
+    const struct psd_variable *variable; /* holds one reference */
     struct psd_optim_scalars scalars;
-    uint64_t total; /* elements; strings: bytes of the blob. Everything that counts elements here counts these */
+    uint64_t total; /* elements; strings: bytes of the blob. All counts of elements of a mutation count these */
     void *staging;  /* ASSIGN, to slots as well, and gradients of an atomic variable: what has come, in the variable's dtype;
-                       behind it nobody's */
+                       undefined behind that */
     uint64_t staging_bytes;
     uint64_t number;
     float scale;
-    uint8_t kind; /* enum psd_push_kind */
+    uint8_t kind;
     uint8_t wire; /* ps_dtype of its frames */
     bool init_only;
-    uint64_t chief_number;  /* ASSIGN: under which it is given; 0: not as a chief. To a slot of Adam: bits of its power, f64 */
+    uint64_t chief_number;  /* ASSIGN: number of the chief that gives it; 0: not as a chief. To a slot of Adam: bits of its power,
+                               f64 */
     uint64_t member, round; /* CONTRIBUTE */
     /* volatile: */
     uint64_t from;         /* as ps_push_meta.version */
-    struct psd_kept *kept; /* of staging: kept.h; NULL: nobody */
+    struct psd_kept *kept; /* keeps staging (kept.h); NULL: no cut does */
     /* derived: */
-    struct psd_area *area; /* CONTRIBUTE: of rounds.h, where it goes; NULL: it is dropped */
+    struct psd_area *area; /* CONTRIBUTE: where it goes (rounds.h); NULL: it is dropped */
     uint32_t unit;         /* bytes of an element as it travels */
 };
 
@@ -46,11 +46,11 @@ struct psd_number {
     uint64_t number; /* 0: this place is empty */
     uint64_t offset; /* elements applied or staged */
     uint64_t position, version, incarnation;
-    struct psd_progress *progress; /* while in progress */
-    char *text;                    /* refused: its text, owned; may be NULL */
-    uint8_t state;                 /* enum ps_number_state: APPLIED, REFUSED, IN_PROGRESS, ABANDONED */
-    uint8_t applied;               /* ps_applied of a refused or abandoned one */
-    uint8_t status;                /* ps_status of a refused one */
+    struct psd_progress *progress;
+    char *text;      /* refused: its text, owned; may be NULL */
+    uint8_t state;   /* enum ps_number_state: APPLIED, REFUSED, IN_PROGRESS, ABANDONED */
+    uint8_t applied; /* ps_applied of a refused or abandoned one */
+    uint8_t status;  /* ps_status of a refused one */
     uint8_t result_bytes;
     uint16_t reason; /* ps_reason of a refused one; 0: as status says */
     uint8_t result[PS_RESULT_BYTES_MAX];
@@ -68,7 +68,7 @@ struct psd_step {
 struct psd_rival {
     /* volatile: */
     uint8_t session[16];
-    uint64_t number; /* made when this session first asked; 0: no rival */
+    uint64_t number; /* number made when this session first asked; 0: no rival */
 };
 enum { PSD_RIVALS_KEPT = 4 /* for each holder; of more, the session whose number is the oldest gives way */ };
 
@@ -76,125 +76,124 @@ struct psd_record {
     /* remembered: */
     uint8_t session[16];
     uint64_t name;                        /* random, never 0 */
+    char who[PSI_IDENTITY_TEXT_BYTES];    /* identity that made the session; "": not known, from a checkpoint of an older psd */
     struct psi_list progress;             /* struct psd_progress */
     struct psi_list attempts;             /* struct psd_attempt of queue.h, the oldest first */
     struct psd_number numbers[PS_WINDOW]; /* place = number % PS_WINDOW */
     /* derived: */
-    uint64_t highest; /* number seen */
+    uint64_t highest; /* highest number seen */
     uint32_t progress_count;
     uint32_t text_bytes; /* of refusals */
-    uint64_t cut;        /* volatile: the last one that has it: cut.h */
-    /* volatile: its connection, and who it is */
+    uint64_t cut;        /* volatile: serial of the last cut that has the record (cut.h) */
+    /* volatile: the connection, and who the session is */
     uint64_t connection;    /* highest connection number */
     void *conn;             /* its connection now, NULL when there is none */
-    struct psi_list silent; /* of the task, while it has no connection */
+    struct psi_list silent; /* in a list of the task, while there is no connection */
+    struct psi_list shown;  /* struct psd_shown of the containers whose keys the session has shown (shown.h) */
     uint64_t idle_since_ms;
     bool just_silent;            /* its connection ended since the clock last moved */
-    bool away;                   /* ... and its lease is over: what it had of queues has gone back */
+    bool away;                   /* without a connection, and its lease is over: what it had of queues has gone back */
     bool guest;                  /* let in above the limit: the record goes with its connection */
-    uint64_t begun_ms, heard_ms; /* made; last heard of, while it has no connection */
-    bool stopping;               /* it is told so in the answer to its next beat */
-    bool done;                   /* directory: it has said that the job is done */
-    uint32_t step_count;         /* of steps, the newest last */
+    uint64_t begun_ms, heard_ms; /* when the record was made; when the session was last heard of, while there is no connection */
+    bool stopping;               /* the answer to its next beat tells it to stop */
+    bool done;                   /* directory: the session has said that the job is done */
+    uint32_t step_count;         /* entries of steps, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
-    char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of these; "": its client does not say it */
+    char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of the global step; "": the client does not say it */
     struct psi_u64_map waits;                 /* request number -> struct psd_wait of psd/rpc/wait.h */
     char job[PS_JOB_BYTES_MAX + 1];
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the session's default one */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    struct psd_own {
+        char container[PSI_SESSION_CONTAINER_BYTES - 1]; /* its own container, without a NUL; all 0: it has not said one */
+        uint8_t key[PSI_KEY_BYTES];
+    } own;
     uint32_t task, pid;
-    uint64_t lease_until_ms;                   /* directory: membership */
-    bool member;                               /* ... as of the last tick: its task counts as up */
+    uint64_t lease_until_ms;                   /* directory: until when it is a member */
+    bool member;                               /* directory: it was a member at the last tick, so its task counts as up */
     char chief_of[PS_CONTAINER_BYTES_MAX + 1]; /* directory: container that its last beat asked about; empty: none */
-    uint64_t chief_ready;                      /* ... as whose chief of this number it has made the model ready; 0: it has not */
+    uint64_t chief_ready; /* directory: number of the chief under which the session has made the model ready; 0: it has not */
     /* directory, bounded staleness: id of the session's member, 0: none; its steps, as the session's beats say */
     uint64_t round_member, round_steps;
-    char rival[96];                     /* directory: the last other process that was refused the place of this one */
+    char rival[96];                     /* directory: the last other process that was refused the place of this session */
     uint64_t rival_ms, rival_logged_ms; /* when that process was refused; when the log last said so. 0: never */
     struct psd_rival rivals[PSD_RIVALS_KEPT];
-    /* directory: the newest number that was made for a rival, and the newest one that a beat of this session has brought back. 0:
-     * none
-     */
+    /* directory: the newest number made for a rival, and the newest one that a beat of this session brought back. 0: none */
     uint64_t challenge, proved;
 };
-enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of refusals in a record; the oldest go first: most clients have heard them */
-/* what a record takes at most, with its entry of the map of all records and the first tables of its own map */
+enum { PSD_RECORD_TEXT_BYTES = 8 << 10 }; /* of all texts; the oldest go first: most clients have heard them */
+/* bytes of a record at most, with its entry in the map of all records and the first tables of its own map */
 #define PSD_RECORD_BYTES (sizeof(struct psd_record) + PSD_RECORD_TEXT_BYTES + PSI_MAP_ENTRY_BYTES + PSI_MAP_LEAST_BYTES)
 
-/** Kind PUSH, PUSHPULL or CONTRIBUTE. */
 static inline bool psd_push_is_gradient(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL || kind == PSD_CONTRIBUTE;
 }
-/** Kind PUSH or PUSHPULL: the optimizer is applied with it. */
+/** The optimizer is applied with a push of this kind. */
 static inline bool psd_push_is_applied(uint8_t kind)
 {
     return kind == PSD_PUSH || kind == PSD_PUSH_PULL;
 }
-/** Kind ASSIGN_SLOT_n: n; 0: another kind. */
+/** The slot that a kind ASSIGN_SLOT_n assigns, n; 0: another kind. */
 static inline uint32_t psd_push_slot(uint8_t kind)
 {
     return kind == PSD_ASSIGN_SLOT_1 ? 1 : kind == PSD_ASSIGN_SLOT_2 ? 2 : 0;
 }
-/** Kind ASSIGN, or to a slot: nothing of it is in the variable before its end. */
+/** An assign to the value or to a slot: nothing of it is in the variable before its end. */
 static inline bool psd_push_is_assign(uint8_t kind)
 {
     return kind == PSD_ASSIGN || psd_push_slot(kind) != 0;
 }
-/** It changes v's value segment by segment, or, of an atomic variable, with what it has staged: a gradient that the optimizer is
- * applied with, and an ADD of more than one segment. */
+/** It changes v segment by segment, or, if v is atomic, with what is staged: a gradient that the optimizer is applied with, and
+ * an ADD of more than one segment. */
 static inline bool psd_push_streams(uint8_t kind, const struct psd_variable *v)
 {
     return psd_push_is_applied(kind) || (kind == PSD_ADD && v->bytes > PS_SEGMENT_BYTES);
 }
-/** Some of it is in the variable before its end. */
+/** Some of p may be in the variable before its end. */
 static inline bool psd_progress_streams(const struct psd_progress *p)
 {
     return psd_push_streams(p->kind, p->variable) && !p->variable->atomic;
 }
 
-/** A push that is in progress, with some of it in the variable. Its end, whatever that is, makes a version of the
- * variable. */
+/** n is in progress and some of it is in the variable. However it ends, the variable gets a new version. */
 static inline bool psd_number_is_torn(const struct psd_number *n)
 {
     return n->progress != NULL && psd_progress_streams(n->progress) && n->offset > 0;
 }
 
-/** All of it is gathered in staging, and takes effect with its last byte. */
+/** All of p is gathered in staging, and takes effect with its last byte. */
 static inline bool psd_progress_stages(const struct psd_progress *p)
 {
     return psd_push_is_assign(p->kind) || (psd_push_streams(p->kind, p->variable) && p->variable->atomic);
 }
 
-/** Bytes that it stages. Of a variable without elements 0, also where it stages. */
+/** Bytes of staging that p needs. 0 for a variable without elements. */
 static inline uint64_t psd_progress_staging_bytes(const struct psd_progress *p)
 {
     const struct psd_variable *v = p->variable;
     return !psd_progress_stages(p) ? 0 : v->dtype == PS_STRING ? p->total : v->bytes;
 }
 
-/** NULL when memory is short. */
+/** NULL: no memory. */
 struct psd_record *psd_record_new(const uint8_t session[16], uint64_t name);
-/** Everything in progress must have ended, all attempts and waits removed. NULL is fine. */
+/** Nothing of r may be in progress; its attempts and waits are gone. NULL is fine. */
 void psd_record_free(struct psd_record *r);
-/** The entry of `number`, or NULL when the record does not know it. */
+/** The entry of `number`. NULL: the record does not know it. */
 const struct psd_number *psd_record_find(const struct psd_record *r, uint64_t number);
-/** May `number` begin: true unless it is PS_WINDOW or more below the highest one (its place may hold a newer number), or
- *  forgetting what the window loses would forget one in progress. */
+/** `number` may begin. False: it is PS_WINDOW or more below the highest one, so its place may hold a newer number; or the window
+ * would lose a number in progress. */
 bool psd_record_admits(const struct psd_record *r, uint64_t number);
-/** Who it is, for logs: "/job:worker/task:1@host:42", "psctl@host:42". */
+/** The session for logs: "/job:worker/task:1@host:42", "psctl@host:42". */
 const char *psd_record_text(const struct psd_record *r, char *buf, size_t n);
-/** A beat has come that says this global step, 0 to INT64_MAX, of this container. */
+/** A beat has said this global step, 0 to INT64_MAX, of this container. */
 void psd_record_beat(struct psd_record *r, uint64_t now_ms, uint64_t step, const char *container);
-/** The global step that the session said last, + 1; 0: none. What
- * was said up to since_ms does not count: the model went back then. Neither does the last step of who ends for that. */
+/** The last global step that the session said, + 1; 0: none. Steps said up to since_ms do not count, because the model went back
+ * then; nor does the last step of a session that ends for that. */
 uint64_t psd_record_step(const struct psd_record *r, uint64_t since_ms);
-/**
- * How fast the global step rises that the session says, per second: from the first to the last of the beats kept (the last
- * PSD_STEPS_KEPT that said one). 0 with fewer than two, and when the last is more than stale_ms old. A step that is lower than
- * the one before begins anew.
- */
+/** Global steps per second that the session's beats show: from the first to the last beat kept (PSD_STEPS_KEPT). 0: fewer than
+ * two beats, or the last one is older than stale_ms. A step lower than the one before begins anew. */
 double psd_record_steps_per_second(const struct psd_record *r, uint64_t now_ms, uint64_t stale_ms);
 void psd_record_check_invariants(const struct psd_record *r);
 

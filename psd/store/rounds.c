@@ -13,10 +13,8 @@
 
 #include <string.h>
 
-/* at a time: the sum, the values and the slots of so many bytes of value stay in the second-level cache together */
+/* bytes of value built at a time: with the sum and the slots they stay in the second-level cache */
 enum { BLOCK_BYTES = 16 << 10 };
-
-/* ---- what there is ---- */
 
 bool psd_variable_in_rounds(const struct psd_variable *v)
 {
@@ -109,8 +107,6 @@ struct psd_area *psd_area_find(const struct psd_variable *v, uint64_t member, ui
     return m == NULL ? NULL : &m->areas[v->part - g->parts];
 }
 
-/* ---- memory ---- */
-
 /* Bytes of a group's record, without its members. */
 static uint64_t group_bytes(uint32_t part_count, uint32_t owner_count)
 {
@@ -158,7 +154,7 @@ static void rounds_free(struct psd_store *s, struct psd_rounds *g)
     for (uint32_t i = 0; g->parts != NULL && i < g->part_count; i++) {
         struct psd_part *p = &g->parts[i];
         if (p->variable == NULL) {
-            break; /* half built */
+            break; /* the group is half built */
         }
         unstage(s, p->value, p->variable->bytes, &p->kept[0]);
         for (uint32_t k = 0; k < PSD_OPTIM_SLOTS_MAX; k++) {
@@ -207,7 +203,7 @@ static bool reserve_part(struct psd_store *s, struct psd_part *p)
     return all;
 }
 
-/* Without the memory of its variables. */
+/* A group, without the memory of its variables. */
 static struct psd_rounds *new_group(const struct psd_container *c, const struct psd_rounds_def *def)
 {
     struct psd_rounds *g = psi_calloc(1, sizeof(*g));
@@ -296,8 +292,6 @@ ps_status psd_member_reserve(struct psd_store *s, const struct psd_rounds *g, st
     return PS_OK;
 }
 
-/* ---- groups and members come and go ---- */
-
 void psd_rounds_set(struct psd_container *c, struct psd_rounds *g)
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
@@ -324,7 +318,7 @@ void psd_rounds_end(struct psd_store *s, struct psd_container *c)
     rounds_free(s, g);
 }
 
-/* By task index; two jobs may have the same one. */
+/* Members are ordered by task index. Two jobs may have an equal one. */
 static bool comes_before(const struct psd_member *a, const struct psd_member *b)
 {
     int order = strcmp(a->job, b->job);
@@ -357,7 +351,7 @@ static void drop_areas(const struct psd_rounds *g, struct psd_member *m)
     }
 }
 
-/* Nothing that it contributed counts any more. */
+/* Nothing that m contributed counts any more. */
 static void withdraw(struct psd_rounds *g, struct psd_member *m)
 {
     for (uint32_t i = 0; i < g->source_count; i++) {
@@ -387,8 +381,6 @@ void psd_member_leave(struct psd_store *s, struct psd_rounds *g, struct psd_memb
     member_free(s, g, m);
 }
 
-/* ---- contributions ---- */
-
 void psd_area_begin(struct psd_progress *p)
 {
     struct psd_area *a = psd_area_find(p->variable, p->member, p->round);
@@ -416,8 +408,6 @@ bool psd_area_end(struct psd_progress *p, bool complete)
     return complete;
 }
 
-/* ---- building ---- */
-
 static void take_rate(struct psd_rounds *g, const double *rate)
 {
     g->set_rate = rate != NULL;
@@ -436,7 +426,7 @@ void psd_rounds_build_end(struct psd_rounds *g)
     psi_list_remove(&g->building);
 }
 
-/* What m has not contributed to; count 0: it has to all. */
+/* What m has not contributed to. count 0: m has contributed to all. */
 static struct psd_missing lacks(const struct psd_rounds *g, const struct psd_member *m)
 {
     struct psd_missing what = {.member = m->id};
@@ -466,7 +456,7 @@ static void note_missing(struct psd_rounds *g, struct psd_missing what)
     }
 }
 
-/* The members named, in the group's order, and those who lack something. */
+/* Find the named members, in the group's order, and note those that lack something. Returns their number. */
 static uint32_t find_sources(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_member **sources)
 {
     uint32_t found = 0;
@@ -498,14 +488,14 @@ static void capture(const struct psd_rounds *g, struct psd_optim_scalars *scalar
     }
 }
 
-/* What is built is of these members. */
+/* The values that are built, or being built, are of exactly these members. */
 static bool is_of(const struct psd_rounds *g, const struct psd_member *const *sources, uint32_t count)
 {
     return (g->build == PSD_BUILD_GOES || g->build == PSD_BUILD_READY) && g->source_count == count &&
            memcmp(g->sources, sources, count * sizeof(*sources)) == 0;
 }
 
-/* ... and with what is in force now. */
+/* The values were built with the scalars that are in force now. */
 static bool is_current(const struct psd_rounds *g)
 {
     for (uint32_t i = 0; i < g->part_count; i++) {
@@ -547,7 +537,7 @@ void psd_rounds_build_begin(struct psd_rounds *g, const uint64_t *members, uint3
     g->build = g->part_count > 0 ? PSD_BUILD_GOES : PSD_BUILD_READY;
 }
 
-/* Elements [first, first + count) of part i, at most BLOCK_BYTES: sum, average, values and slots, optimizer. */
+/* Build elements [first, first + count) of part i, at most BLOCK_BYTES: sum, average, copies of value and slots, optimizer. */
 static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64_t count)
 {
     _Alignas(64) uint8_t sum[BLOCK_BYTES];
@@ -575,7 +565,7 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
     }
 }
 
-/* Memory that one element of part i has moved. */
+/* Bytes of memory that are moved for one element of v. */
 static uint64_t traffic(const struct psd_rounds *g, const struct psd_variable *v)
 {
     return v->element_bytes * (g->source_count + 2 * (UINT64_C(1) + psd_optim_slot_count(v->optimizer.kind)));
@@ -610,7 +600,7 @@ static void swap_memory(void **a, void **b)
     *b = t;
 }
 
-/* Where a pull sends v, its next segments are of the new values: each is composed from v at the moment it is written. */
+/* A pull that is sending v goes on with the new values: each segment is composed from v when it is written. */
 static void flip_part(struct psd_part *p)
 {
     struct psd_variable *v = psd_variable_own(p->variable);
@@ -631,7 +621,7 @@ static void flip_part(struct psd_part *p)
 
 static void count_step(struct psd_variable *v)
 {
-    static const int64_t one = 1; /* little-endian: of an int32 too */
+    static const int64_t one = 1; /* little-endian, so it is an int32 too */
     bool known = psd_add(v->dtype, v->value, &one, 1, 1);
     PSI_ASSERT(known);
     psd_sums_changed(&v->sums, v->value, v->bytes, 0, v->bytes);
@@ -640,7 +630,7 @@ static void count_step(struct psd_variable *v)
 
 void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t count, const struct psd_optim_scalars *scalars)
 {
-    if (g->build != PSD_BUILD_READY) { /* a replay */
+    if (g->build != PSD_BUILD_READY) { /* a replay has built nothing */
         psd_rounds_build_begin(g, members, count, true, NULL);
         memcpy(g->scalars, scalars, g->part_count * sizeof(*scalars));
     }
@@ -663,8 +653,6 @@ void psd_rounds_flip(struct psd_rounds *g, const uint64_t *members, uint32_t cou
     }
     psd_rounds_build_end(g);
 }
-
-/* ---- invariants ---- */
 
 void psd_rounds_check_invariants(const struct psd_rounds *g)
 {

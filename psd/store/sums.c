@@ -7,7 +7,7 @@
 #include "common/status.h"
 
 #define KNOWN (UINT64_C(1) << 32)
-#define SENT (UINT64_C(1) << 33) /* since the last change */
+#define SENT (UINT64_C(1) << 33) /* the segment was sent since its last change */
 
 static uint32_t length_of(uint64_t value_bytes, uint64_t offset)
 {
@@ -42,7 +42,7 @@ uint32_t psd_sums_get(struct psd_sums *s, const void *value, uint64_t value_byte
     }
     *place |= SENT;
 #ifdef PSI_DEBUG
-    PSI_ASSERT((uint32_t)*place == psi_crc32c(0, at, bytes)); /* or somebody has not said that it wrote */
+    PSI_ASSERT((uint32_t)*place == psi_crc32c(0, at, bytes)); /* otherwise a writer has not called psd_sums_changed() */
 #endif
     return (uint32_t)*place;
 }

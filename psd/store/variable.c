@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes
- * by handle -> drop. Failure: the budget is the only soft one (RESOURCE_EXHAUSTED); nothing is half built afterwards.
- */
+/* Happy path: container -> variable (promise of memory) -> initialise (memory taken, filled out of place, swapped in) -> pushes
+ * by handle -> drop. Failure: only the budget can refuse (RESOURCE_EXHAUSTED); nothing is half built afterwards. */
 #include "cut_internal.h"
 #include "mutate.h"
 
 #include "kept.h"
+#include "shown.h"
 
 #include "common/blob.h"
 #include "common/mem.h"
@@ -48,6 +47,7 @@ void psd_store_fini(struct psd_store *s)
         psd_rounds_end(s, c);
         drop_all(s, c);
         psi_map_fini(&c->variables);
+        psd_shown_forget_container(s, c);
         psi_free(c->cut_bare);
         psi_free(c);
     }
@@ -106,8 +106,6 @@ bool psd_definition_equal(const struct psd_definition *a, const struct psd_defin
     return a->queue == b->queue && a->dtype == b->dtype && psi_shape_equal(&a->shape, &b->shape) && a->atomic == b->atomic &&
            psi_optimizer_equal(&a->optimizer, &b->optimizer);
 }
-
-/* ---- what there is ---- */
 
 const struct psd_container *psd_container_find(const struct psd_store *s, const char *name)
 {
@@ -220,11 +218,7 @@ ps_shape psd_variable_shape(const struct psd_variable *v)
 
 void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out)
 {
-    ps_optimizer in_force = v->optimizer;
-    if (rate != 0) {
-        in_force.learning_rate = rate;
-    }
-    psd_optim_begin(&in_force, v->dtype, &v->optim_state, scale, out);
+    psd_optim_begin(&v->optimizer, rate, v->dtype, &v->optim_state, scale, out);
 }
 
 void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out)
@@ -280,14 +274,12 @@ void psd_variable_unref(struct psd_store *s, const struct psd_variable *held)
     psd_arena_free(&s->records, v, piece_bytes(v->name, v->rank));
 }
 
-/* ---- memory of values ---- */
-
 static uint64_t element_count(const struct psd_definition *d)
 {
     return d->queue ? 0 : (uint64_t)ps_shape_elements(&d->shape);
 }
 
-/* Strings: as long as all are empty. */
+/* Strings: the length while all of them are empty. */
 static uint64_t value_bytes(const struct psd_definition *d)
 {
     uint64_t elements = element_count(d);
@@ -343,13 +335,11 @@ ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_varia
         }
         if (slots[i] == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for slot '%s'", v->name,
-                            psd_optim_slot_name(v->optimizer.kind, i));
+                            psi_optimizer_slot(v->optimizer.kind, i)->name);
         }
     }
     return PS_OK;
 }
-
-/* ---- containers and variables come and go ---- */
 
 ps_status psd_container_reserve(struct psd_store *s, const char *name, struct psd_container **out, struct psi_err *err)
 {
@@ -366,6 +356,8 @@ ps_status psd_container_reserve(struct psd_store *s, const char *name, struct ps
         return st;
     }
     memcpy(c->name, name, strlen(name) + 1);
+    c->of_session = psi_container_is_session(name);
+    psi_list_init(&c->shown);
     psi_map_init_borrowing(&c->variables, s->map_seed);
     *out = c;
     return PS_OK;
@@ -374,7 +366,7 @@ ps_status psd_container_reserve(struct psd_store *s, const char *name, struct ps
 void psd_container_add(struct psd_store *s, struct psd_container *c, uint64_t incarnation)
 {
     c->incarnation = incarnation;
-    c->number = psi_map_count(&s->containers); /* none is ever removed */
+    c->number = s->containers_made++;
     c->moved = s->moved;
     ps_status st = psi_map_put(&s->containers, c->name, strlen(c->name), c, NULL, NULL);
     PSI_ASSERT(st == PS_OK); /* reserved */
@@ -390,6 +382,23 @@ void psd_container_reset(struct psd_store *s, struct psd_container *c, uint64_t 
     c->start = c->next = 0;
     c->by_rounds = false;
     memset(c->ages, 0, sizeof(c->ages));
+    if (c->of_session) {                                                      /* nobody makes it again: its name is random */
+        PSI_IGNORE(psi_map_remove(&s->containers, c->name, strlen(c->name))); /* it is there */
+        psd_store_uncount(s, PSD_MEMORY_CONTAINERS, PSD_CONTAINER_BYTES);
+        psd_shown_forget_container(s, c);
+        psi_free(c->cut_bare);
+        psi_free(c);
+    }
+}
+
+void psd_container_keyed(const struct psd_container *c, const uint8_t key[PSI_KEY_BYTES])
+{
+    memcpy(psd_container_own(c)->key, key, PSI_KEY_BYTES);
+}
+
+bool psd_variable_of_session(const struct psd_variable *v)
+{
+    return v->container != NULL && v->container->of_session;
 }
 
 static ps_status reserve_places(struct psd_store *s, const struct psd_container *c, const char *name, struct psi_err *err)
@@ -461,9 +470,9 @@ void psd_variable_add(struct psd_store *s, struct psd_container *c, struct psd_v
 void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
 {
     PSI_ASSERT(!psd_variable_in_group(v));
-    PSI_IGNORE(psi_map_remove(&v->container->variables, v->name, strlen(v->name))); /* it is v */
-    PSI_IGNORE(psi_u64_map_remove(&s->handles, v->handle));                         /* it is v */
-    PSI_IGNORE(psi_u64_map_remove(&s->creations, v->creation));                     /* it is v */
+    PSI_IGNORE(psi_map_remove(&v->container->variables, v->name, strlen(v->name))); /* returns v */
+    PSI_IGNORE(psi_u64_map_remove(&s->handles, v->handle));                         /* returns v */
+    PSI_IGNORE(psi_u64_map_remove(&s->creations, v->creation));                     /* returns v */
     v->gone = true;
     v->container = NULL;
     s->gone_bytes += psd_variable_record_bytes(v->name, v->rank);
@@ -476,8 +485,6 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     s->dropped++;
     psd_variable_unref(s, v);
 }
-
-/* ---- values ---- */
 
 static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimizer, uint32_t i, uint64_t first, uint64_t count,
                       void *dst)
@@ -497,7 +504,7 @@ static void make_slots(struct psd_variable *v)
 
 void psd_variable_resize(struct psd_store *s, struct psd_variable *v, uint64_t bytes)
 {
-    if (v->container != NULL) { /* else it is not counted: it is being made, or it is gone */
+    if (v->container != NULL) { /* otherwise it is not counted: it is being made, or gone */
         s->variable_bytes += bytes - v->bytes;
     }
     v->bytes = bytes;
@@ -509,7 +516,7 @@ static void count_value(struct psd_variable *v)
     v->initialised = true;
 }
 
-/* Staged memory becomes the value, the old one and its promise go. */
+/* Staged memory becomes the value. The old value goes, with its promise. */
 static void take_value(struct psd_store *s, struct psd_variable *v, void *value, uint64_t bytes)
 {
     if (v->first_value == NULL) {
@@ -517,7 +524,7 @@ static void take_value(struct psd_store *s, struct psd_variable *v, void *value,
         s->promised_bytes -= psd_arena_bytes(v->bytes);
     }
     psd_sums_reset(&v->sums);
-    v->first_value = NULL; /* it was this, or goes on with the promise that this brings */
+    v->first_value = NULL; /* it was `value`, or goes on with the promise that `value` brings */
     v->value = value;
     psd_variable_resize(s, v, bytes);
 }
@@ -542,13 +549,11 @@ void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint
     psd_kept_move(&v->kept[slot], kept);
 }
 
-/* ---- initial values, at once or in slices ---- */
-
 ps_status psd_variable_make_at_once(struct psd_store *s, const struct psd_variable *v, struct psd_making *m, struct psi_err *err)
 {
     m->done = 0;
     m->replaces = false;
-    if (v->dtype == PS_STRING) { /* empty ones: an uninitialised variable has their place promised already */
+    if (v->dtype == PS_STRING) { /* empty ones, whose place is promised to an uninitialised variable */
         m->value = psd_arena_alloc(&s->arena, psi_blob_bytes_min(v->elements));
     } else if (v->value != NULL) {
         m->value = v->value;
@@ -586,7 +591,7 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
 {
     PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised || m->value == v->value));
     uint64_t all = v->elements * (1 + psd_optim_slot_count(v->optimizer.kind));
-    uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes; /* of this slice */
+    uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes;
     const ps_shape shape = psd_variable_shape(v);
     while (left > 0 && m->done < all) {
         uint64_t block = m->done / v->elements; /* 0: the value; then the slots */
@@ -620,7 +625,7 @@ void psd_variable_make_end(struct psd_store *s, const struct psd_variable *v, st
     memset(m->slots, 0, sizeof(m->slots));
 }
 
-/* Strings were made of memory of their own size: what a larger value had was promised is given back. */
+/* Strings were made in memory of their own: give back what was promised for a larger value. */
 static void take_empty_strings(struct psd_store *s, struct psd_variable *v, void *value)
 {
     uint64_t bytes = psi_blob_bytes_min(v->elements);
@@ -636,7 +641,7 @@ static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_ma
     while (!psd_variable_make(v, m, UINT64_MAX)) {
     }
     for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(v->optimizer.kind); i++) {
-        psd_store_unstage_kept(s, v->slots[i], v->bytes, &v->kept[1 + i]); /* the promise of the new one stays */
+        psd_store_unstage_kept(s, v->slots[i], v->bytes, &v->kept[1 + i]); /* the promise of the new slot stays */
         v->slots[i] = m->slots[i];
         m->slots[i] = NULL;
     }
@@ -653,15 +658,13 @@ void psd_variable_initialise(struct psd_store *s, struct psd_variable *v, struct
     } else {
         take_made(s, v, m);
     }
-    psd_sums_reset(&v->sums); /* also where the new value is in the old one's place */
+    psd_sums_reset(&v->sums); /* also if the new value lies where the old one was */
     m->value = NULL;
     v->init = m->init;
     v->seed = m->seed;
     v->checkpoint = v->checkpoint_version = 0;
     count_value(v);
 }
-
-/* ---- invariants ---- */
 
 void psd_store_check_invariants(const struct psd_store *s)
 {

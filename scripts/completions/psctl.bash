@@ -31,7 +31,7 @@ _psctl() {
     prev=${_psctl_words[${#_psctl_words[@]} - 2]}
     for ((i = 1; i < ${#_psctl_words[@]} - 1; i++)); do
         case ${_psctl_words[i]} in
-            -t | --target | --timeout | --npy | --container | --task | --shard | --only | --prefix) ((i++)) ;;
+            -t | --target | --key_file | --tls_cert | --tls_key | --tls_ca | --timeout | --npy | --container | --task | --shard | --only | --prefix | --file | --out | --role | --hosts | --until | --cluster | --dir | --user | --days) ((i++)) ;;
             -*) ;;
             *)
                 verb=${_psctl_words[i]}
@@ -41,104 +41,116 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown help completion"
-            flags=" --target --timeout --json --help --version"
+            words="status vars queues work workers whoami rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         status)
             words="task"
-            flags=" --target --timeout --json --help --version --watch"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch"
             ;;
         vars)
             words="variable"
-            flags=" --target --timeout --json --help --version --watch --container"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch --container --def"
             ;;
         queues)
             words=""
-            flags=" --target --timeout --json --help --version --watch --task"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch --task"
             ;;
         work)
             words=""
-            flags=" --target --timeout --json --help --version --watch --task"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch --task"
             ;;
         workers)
             words=""
-            flags=" --target --timeout --json --help --version --watch --task --all"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch --task --all --by_key"
+            ;;
+        whoami)
+            words=""
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --task"
             ;;
         rounds)
             words=""
-            flags=" --target --timeout --json --help --version --watch"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch"
             ;;
         waits)
             words=""
-            flags=" --target --timeout --json --help --version --watch --task"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --watch --task"
             ;;
         get)
             words="variable"
-            flags=" --target --timeout --json --help --version --npy --container"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --npy --container"
             ;;
         export)
             words=""
-            flags=" --target --timeout --json --help --version --container --only --prefix"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --container --only --prefix"
             ;;
         containers)
             words=""
-            flags=" --target --timeout --json --help --version"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         devices)
             words=""
-            flags=" --target --timeout --json --help --version"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         ping)
             words=""
-            flags=" --target --timeout --json --help --version"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         config)
             words="get set task"
-            flags=" --target --timeout --json --help --version --task"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --task"
             ;;
         set)
             words="variable"
-            flags=" --target --timeout --json --help --version --npy --fill --container"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --npy --fill --container"
             ;;
         set-lr)
             words="variable"
-            flags=" --target --timeout --json --help --version --container --all --clear"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --container --all --clear"
             ;;
         queue)
             words="queue_name put take close cancel"
-            flags=" --target --timeout --json --help --version --container"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --container"
             ;;
         checkpoint)
             words="save list verify restore export import delete latest"
-            flags=" --target --timeout --json --help --version --container --yes --slots --shard --force --only --prefix --create --spread --no_save"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --container --yes --slots --shard --force --only --prefix --create --spread --no_save"
             ;;
         import)
             words=""
-            flags=" --target --timeout --json --help --version --container --yes --only --prefix --create"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --container --yes --only --prefix --create"
             ;;
         delete)
             words="variable"
-            flags=" --target --timeout --json --help --version --container --yes"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --container --yes"
             ;;
         reset)
             words="container"
-            flags=" --target --timeout --json --help --version --all --yes"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --all --yes"
             ;;
         stop)
             words=""
-            flags=" --target --timeout --json --help --version --yes"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --yes"
             ;;
         shutdown)
             words="task"
-            flags=" --target --timeout --json --help --version --all --yes"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --all --yes"
+            ;;
+        key)
+            words="new export list rotate use revoke"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --yes --file --out --role --hosts --until --cluster"
+            ;;
+        tls)
+            words="init add show"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --task --cluster --dir --user --days"
             ;;
         help)
-            words="status vars queues work workers rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown help completion"
-            flags=" --target --timeout --json --help --version"
+            words="status vars queues work workers whoami rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         completion)
             words="bash"
-            flags=" --target --timeout --json --help --version"
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
     esac
     if [[ $verb == config && ${#_psctl_words[@]} -gt $((i + 2)) ]]; then
@@ -153,6 +165,10 @@ _psctl() {
     fi
     case $prev in
         -t | --target) words="" ;;
+        --key_file) words="" ;;
+        --tls_cert) words="" ;;
+        --tls_key) words="" ;;
+        --tls_ca) words="" ;;
         --timeout) words="" ;;
         --npy) words="" ;;
         --container) words="container" ;;
@@ -160,6 +176,15 @@ _psctl() {
         --shard) words="" ;;
         --only) words="" ;;
         --prefix) words="" ;;
+        --file) words="" ;;
+        --out) words="" ;;
+        --role) words="" ;;
+        --hosts) words="" ;;
+        --until) words="" ;;
+        --cluster) words="" ;;
+        --dir) words="" ;;
+        --user) words="" ;;
+        --days) words="" ;;
     esac
     COMPREPLY=($(compgen -W "$(for word in $words; do _psctl_candidates "$word"; done)" -- "$cur"))
     local before=${cur%"${cur##*:}"}

@@ -4,7 +4,9 @@
 A step runs what it compares one right after the other, so that a ratio is of one window. Names: FAMILY.OPERATION.SIZE.VARIANT, then
 what of it: nothing (throughput or time), p50_us, p99_us, server_cpu, client_cpu, or vs_PEER, a ratio.
 """
-from servers import Failed
+import os
+
+from servers import BUILD, Failed, program
 
 KIB, MIB, MB = 1 << 10, 1 << 20, 1000000
 SIZES = {"4KiB": 4 * KIB, "64KiB": 64 * KIB, "1MiB": MIB, "16MiB": 16 * MIB, "100MiB": 100 * MIB, "256MiB": 256 * MIB}
@@ -39,6 +41,13 @@ GOALS = [
     (("round.2workers.1MiB.vs_async", "round.2workers.100MiB.vs_async"), False, 2, 1.3),
     (("round.commit.round_trips",), False, 2, 1),
     (("round.wake.p50_us",), False, 1000, 150),
+    (("plan.identity.4KiB.vs_push_pull",), False, 3, 1.5),
+    (("plan.matmul.512.vs_process",), True, 0.9, 0.97),
+    (("plan.mlp.vs_client",), True, 0.85, 0.95),
+    (("tls.pull.16MiB.vs_plain", "tls.push_sgd.16MiB.vs_plain"), True, 0.6, 0.75),
+    (("tls.pull.4KiB.p64.vs_plain",), True, 0.7, 0.9),
+    (("tls.handshakes",), True, 3000, 5000),
+    (("tls.handshakes.turn_p99_us",), False, 5000, 2000),
 ]
 GOAL_NAMES = [name for names, *_ in GOALS for name in names]
 
@@ -108,7 +117,7 @@ def dense_step(scale, operation, label, transport, tasks, wires):
         limit = None
         if mode in BARE:
             reps = max(3, min(5000, int(seconds / (size / 5e9 + 30e-6))))
-            limit = checked(servers.run([_bare(), mode, str(size), str(reps), str(tasks), transport]))
+            limit = checked(servers.run([program("bare"), mode, str(size), str(reps), str(tasks), transport]))
             out[bare_name], out[bare_name + ".server_cpu"] = limit["gb_per_s"], limit["server_cpu_s_per_gb"]
         for wire, name in names.items():
             got = checked(servers.load(servers.psd(transport, tasks), "dense", mode, size, seconds, wire, tasks, cpu=1 if tasks == 1 else None))
@@ -123,11 +132,6 @@ def dense_step(scale, operation, label, transport, tasks, wires):
 
     cost = 0.1 + len(wires) * (0.06 + seconds + 9 * size / 3e9) + 6 * size / 3e9
     return Step("dense", names["float32"], cost, rows, run)
-
-
-def _bare():
-    from servers import program
-    return program("bare")
 
 
 def dense_wires(label, operation, transport, tasks):
@@ -363,6 +367,57 @@ def round_steps(scale):
     yield Step("round", "round.wake", 0.8, {"round.wake.p50_us": "us", "round.wake.p99_us": "us"}, run_wake)
 
 
+def plan_step(scale):
+    """Rows on a worker task: 4 KiB there and back by one row, and by three of one run, beside a push-pull of 4 KiB; a product of two
+    variables of the worker into a third beside the same product in the process; a step of two layers, whose weights are on the ps, beside the
+    same step in the process."""
+    seconds = scale.seconds(0.6)
+    rows = {"plan.identity.4KiB": "us", "plan.identity.4KiB.vs_push_pull": "ratio", "plan.three.4KiB": "us", "plan.three.4KiB.vs_push_pull": "ratio",
+            "plan.matmul.512": "us", "plan.matmul.512.vs_process": "ratio", "plan.mlp": "us", "plan.mlp.vs_client": "ratio"}
+
+    def run(servers):
+        got = checked(servers.run([program("runs"), str(seconds)], PS_PLUGIN_DIR=os.path.join(BUILD, "lib")))
+        return {"plan.identity.4KiB": got["identity_us"], "plan.identity.4KiB.vs_push_pull": got["identity_vs_push_pull"],
+                "plan.three.4KiB": got["three_us"], "plan.three.4KiB.vs_push_pull": got["three_vs_push_pull"],
+                "plan.matmul.512": got["matmul_us"], "plan.matmul.512.vs_process": got["matmul_vs_here"],
+                "plan.mlp": got["mlp_us"], "plan.mlp.vs_client": got["mlp_vs_here"]}
+
+    return Step("plan", "plan", 4 * seconds + 1, rows, run)
+
+
+# ---- tls
+
+def tls_step(scale, name, unit, seconds, words, cpus, figures):
+    """A load against a task without and with a key, one right after the other; plain text carries CRCs."""
+    rows = {name: unit, name + ".vs_plain": "ratio", name + ".server_cpu": "us/op", name + ".client_cpu": "us/op"}
+
+    def run(servers):
+        if not servers.has_tls():
+            return {}
+        got = [checked(servers.load(servers.psd(transport, cpu=cpus[0]), *words, cpu=cpus[1])) for transport in ("tcp", "tls")]
+        return {name: got[1][figures], name + ".vs_plain": got[1][figures] / got[0][figures],
+                name + ".server_cpu": got[1]["server_us"], name + ".client_cpu": got[1]["client_us"]}
+
+    return Step("tls", name, 0.3 + 2 * seconds, rows, run)
+
+
+def tls_steps(scale):
+    """Bulk and small values over TLS with a key; how many strangers' handshakes a loop bears, with a request each."""
+    for operation in ("pull", "push_sgd"):
+        size, seconds = scale.size(SIZES["16MiB"]), scale.seconds(0.5)
+        yield tls_step(scale, "tls.%s.16MiB" % operation, "GB/s", seconds, ("dense", OPERATIONS[operation], size, seconds, "float32", 1), (0, 1), "gb_per_s")
+    seconds = scale.seconds(0.3)
+    yield tls_step(scale, "tls.pull.4KiB.p64", "op/s", seconds, ("small", "pull", 4096, 64, 1, seconds, "thread"), (None, None), "ops_per_s")
+
+    def run(servers):
+        if not servers.has_tls():
+            return {}
+        got = checked(servers.run([program("tls"), "handshakes", "16", str(scale.seconds(1.0))]))
+        return {"tls.handshakes": got["tls"], "tls.handshakes.server_cpu": 1e6 * got["tls_cpu_s"], "tls.handshakes.turn_p99_us": got["turn_p99_us"]}
+
+    yield Step("tls", "tls.handshakes", 1.2, {"tls.handshakes": "1/s", "tls.handshakes.server_cpu": "us/op", "tls.handshakes.turn_p99_us": "us"}, run)
+
+
 def start_step():
     rows = {"start.ready_ms": "ms", "idle.rss_mib": "MiB", "psctl.status_ms": "ms"}
 
@@ -389,3 +444,5 @@ def all_steps(scale):
     yield fairness_step(scale)
     yield from queue_steps(scale)
     yield from round_steps(scale)
+    yield plan_step(scale)
+    yield from tls_steps(scale)

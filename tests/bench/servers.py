@@ -39,7 +39,7 @@ def program(name):
 
 
 def environment(**more):
-    clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET")}
+    clean = {k: v for k, v in os.environ.items() if k not in ("TF_CONFIG", "LISTEN_FDS", "LISTEN_PID", "PSD_TARGET", "PSD_KEY_FILE")}
     clean.update(more)
     return clean
 
@@ -73,6 +73,8 @@ class Servers:
         self.remarks = []  # for run.json and what is made of it
         self.number = itertools.count()
         self.psds = {}
+        self.keys = os.path.join(self.folder, "psd.keys")
+        self.secure = set()  # addresses that need a key
         self.peers = {}
         self.children = []
         self.said = {}  # by pid: what came after the last line()
@@ -126,6 +128,20 @@ class Servers:
 
     # ---- psd
 
+    def has_tls(self):
+        if "tls" not in self.missing and not self.run([program("tls"), "has"])["has"]:
+            self.missing["tls"] = "no OpenSSL 3 here"
+        return "tls" not in self.missing
+
+    def key_file(self):
+        """A key of a worker, with which clients dial, and one of the ps."""
+        for name, role in () if os.path.exists(self.keys) else (("w0", "worker"), ("ps", "ps")):
+            child = self.popen([program("psctl"), "key", "new", name, "--role", role, "--file", self.keys], stdout=subprocess.DEVNULL, env=environment())
+            if child.wait(30) != 0:
+                raise Failed("psctl key new: %d" % child.returncode)
+            self.end(child)
+        return self.keys
+
     def start_psd(self, transport="tcp", tasks=1, cpu=0, workers=0):
         """(process, target, seconds to the last ready line) of a psd that serves all ps tasks of a cluster; its workers do not listen."""
         if transport == "unix":
@@ -134,7 +150,7 @@ class Servers:
             addresses = ["127.0.0.1:%d" % free_port() for _ in range(tasks)]
         spec = "ps=" + ",".join(addresses) + "".join((",", ";worker=")[i == 0] + "127.0.0.1:%d" % (i + 1) for i in range(workers))
         child = self.popen([program("psd"), "--cluster", spec, "--task_index", "0-%d" % (tasks - 1) if tasks > 1 else "0",
-                            "--log_level", "error"], cpu=cpu, stdout=subprocess.PIPE, env=environment())
+                            *(("--log_level", "off", "--key_file", self.key_file()) if transport == "tls" else ("--log_level", "error"))], cpu=cpu, stdout=subprocess.PIPE, env=environment())
         for _ in range(tasks):
             self.line(child, "psd")
         return child, addresses[0], time.monotonic() - self.started()
@@ -147,6 +163,8 @@ class Servers:
         key = (transport, tasks, cpu)
         if key not in self.psds:
             self.psds[key] = self.start_psd(transport, tasks, cpu if tasks == 1 else None)
+            if transport == "tls":
+                self.secure.add(self.psds[key][1])
         return self.psds[key][1]
 
     def container(self):
@@ -155,7 +173,8 @@ class Servers:
 
     def load(self, target, *words, cpu=1, fifo=False):
         """One run of tests/bench/load.c."""
-        return self.run([program("load"), *map(str, words)], cpu, fifo, PSD_TARGET=target)
+        key = {"PSD_KEY_FILE": self.key_file()} if target in self.secure else {}
+        return self.run([program("load"), *map(str, words)], cpu, fifo, PSD_TARGET=target, **key)
 
     def queues(self, target, *words):
         """One run of tests/bench/queues.c."""

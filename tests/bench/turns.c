@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The longest turns: a directory and a second ps, without sockets, have as many names, containers, sessions and resets as the
- * limits allow (or as the arguments say), and each request that goes through a list of them is made once. For each one the
- * longest time that a task was inside one event, in CPU time of the thread: nobody else is served by that task meanwhile.
+ * limits allow (or as the arguments say), and each request that goes through a list of them is made once; a fifth of the names
+ * make a group of variables in rounds. For each one the longest time that a task was inside one event, in CPU time of the thread:
+ * nobody else is served by that task meanwhile.
  *
  *   turns [NAMES] [CONTAINERS] [SESSIONS] [RESETS]       `make bench-turns`
  */
 #include "fake_client.h"
 
 #include "common/mem.h"
+#include "psd/directory/rounds.h"
 #include "psd/directory/saves.h"
 #include "psd/directory/starts.h"
 #include "psd/shell/machine.h"
+#include "psd/store/place.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -222,10 +225,61 @@ static void look_at_names(struct psd_task *t)
     t->starts = own_starts;
     psd_start_list_fini(&starts.by_rounds);
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        psi_map_fini(&starts.peers[i].held_places);
-        psi_free(starts.peers[i].held);
+        psd_starts_held_fini(t, &starts.peers[i]);
     }
     free(starts.peers);
+}
+
+static bool places_all(void *ctx, const char *container, uint64_t *out_start, bool *out_trained)
+{
+    (void)ctx;
+    (void)container;
+    *out_start = 1;
+    *out_trained = false;
+    return true;
+}
+
+static bool leaves_nothing_out(void *ctx, const char *container, const char *name)
+{
+    (void)ctx;
+    (void)container;
+    (void)name;
+    return false;
+}
+
+static uint64_t random_number(void *ctx)
+{
+    return psd_random(ctx);
+}
+
+/* What `from` has is placed at a task without anything, as a checkpoint that was loaded is, and the directory forgets what names
+ * `from` had there. `from` is only to be freed then. */
+static void start_places(struct shell_net *net, struct psd_task *directory, struct shell_task *from)
+{
+    struct psd_task *to = task(net, 1, from->now)->core;
+    const struct psd_placed how = {
+        .start = 1, .wants = places_all, .leaves_out = leaves_nothing_out, .random = random_number, .ctx = to};
+    struct psd_start_list all = {.of = NULL};
+    uint64_t cursor = 0;
+    void *value = NULL;
+    struct psi_err err;
+    while (psi_map_next(&from->core->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        check(psd_start_list_put(directory, &all, c->name, 1, &err) == PS_OK, "memory");
+    }
+    cursor = 0;
+    while (psi_map_next(&from->core->records, &cursor, NULL, NULL, &value)) {
+        psd_session_drop(from->core, value);
+    }
+    turn(true);
+    psd_starts_forget_names(directory, &directory->peers[from->core->self], &all);
+    turn(false);
+    row("a start is placed: the directory forgets the names of a task");
+    turn(true);
+    check(psd_place(to, from->core, &how, &err) == PS_OK, err.text);
+    turn(false);
+    row("a start is placed: the variables of a task");
+    psd_start_list_fini(&all);
 }
 
 static void open_sessions(struct shell_task *t, uint32_t count)
@@ -236,6 +290,133 @@ static void open_sessions(struct shell_task *t, uint32_t count)
         memcpy(c.session + 1, &i, sizeof(i));
         check(fc_connect(&c) == PS_OK, "one more session");
     }
+}
+
+/* ---- rounds ---- */
+
+enum { SYNC_NAMES = 4000 /* of one frame */ };
+
+/* A session of a worker. */
+static void connect_worker(struct fc *c, struct shell_task *t)
+{
+    struct fc_hello hello;
+    fc_init(c, t, 3);
+    fc_hello_default(c, &hello);
+    PSI_IGNORE(PSI_BYTES_SET(hello.m.job, "worker")); /* fits */
+    check(fc_hello(c, &hello) == PS_OK, "a session of a worker");
+}
+
+/* What fc_call() says of a request with this meta and list. */
+static struct fc_reply ask(struct fc *c, uint8_t op, uint16_t flags, uint64_t id, const pb_msgdesc_t *d, const void *m,
+                           const struct wire *body)
+{
+    uint8_t meta[PS_META_BYTES_MAX] = {0};
+    size_t bytes = 0;
+    PSI_IGNORE(psi_msg_encode(d, m, meta, sizeof(meta), &bytes, NULL)); /* fits */
+    return fc_call(c, op, flags, id, 0, meta, (uint32_t)psi_pad8((uint32_t)bytes), body);
+}
+
+static struct fc_reply ask_container(struct fc *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
+{
+    ps_v1_ContainerItem item = ps_v1_ContainerItem_init_zero;
+    struct wire body;
+    wire_init(&body);
+    PSI_IGNORE(PSI_BYTES_SET(item.container, PSI_CONTAINER_DEFAULT)); /* fits: a constant */
+    wire_item(&body, &ps_v1_ContainerItem_msg, &item);
+    struct fc_reply r = ask(c, op, 0, c->next_id++, d, m, &body);
+    wire_fini(&body);
+    return r;
+}
+
+/* The variables at the second ps, the global step first: the odd ones of 2 * count names. */
+static const char *name_in_group(uint32_t i)
+{
+    static char name[32];
+    (void)snprintf(name, sizeof(name), "layer/%07u/weights", 2 * i - 1);
+    return i == 0 ? "global_step" : name;
+}
+
+static void sync_group(struct fc *c, uint32_t count, const ps_v1_SyncOptions *options)
+{
+    ps_v1_Sync m = {.timeout_ms = 1000000, .has_options = true, .options = *options, .chief_number = 1000};
+    const uint64_t id = c->next_id++;
+    for (uint32_t at = 0; at <= count; at += SYNC_NAMES) {
+        const bool more = at + SYNC_NAMES <= count;
+        struct wire body;
+        wire_init(&body);
+        for (uint32_t i = at; i <= count && i < at + SYNC_NAMES; i++) {
+            ps_v1_NameItem item = ps_v1_NameItem_init_zero;
+            PSI_IGNORE(PSI_BYTES_SET(item.name, name_in_group(i))); /* fits */
+            wire_item(&body, &ps_v1_NameItem_msg, &item);
+        }
+        struct fc_reply r = ask(c, PS_OP_SYNC, more ? PS_FLAG_MORE : 0, id, &ps_v1_Sync_msg, &m, &body);
+        check(more || r.status == PS_OK, r.text);
+        wire_fini(&body);
+    }
+}
+
+/* One worker takes part in two rounds of a group of so many variables at one task. */
+static void in_rounds(uint32_t count)
+{
+    struct shell_net net;
+    struct fc c, at1, worker, worker1;
+    const ps_v1_SyncOptions options = {.mode = PSD_SYNC_ROUNDS, .workers = 1};
+    const ps_v1_Join join_with = {.timeout_ms = 1000000, .has_options = true, .options = options};
+    uint32_t *handles = calloc(count + 1, sizeof(*handles));
+    check(handles != NULL, "memory");
+    shell_net_init(&net);
+    net.check_every = UINT32_MAX;
+    net.turn = turn;
+    struct shell_task *ps0 = task(&net, 0, 1000000), *ps1 = task(&net, 1, 1000000);
+    fc_init(&c, ps0, 1);
+    fc_init(&at1, ps1, 1);
+    check(fc_connect(&c) == PS_OK && fc_connect(&at1) == PS_OK, "sessions");
+    check(join(&net, ps1, ps0) != NULL, "the second ps");
+    connect_worker(&worker, ps0);
+    connect_worker(&worker1, ps1);
+    create(&c, 0, 2 * count, 1);
+    ps_v1_CreateItem step_item;
+    fc_create_item(&step_item, name_in_group(0), PS_I64, 1, ps_no_optimizer());
+    step_item.task = 1;
+    check(fc_create(&c, &step_item, NULL) == PS_OK, "CREATE");
+    for (uint32_t i = 0; i <= count; i++) {
+        const ps_optimizer *by = i == 0 ? ps_no_optimizer() : ps_sgd(0.5);
+        ps_v1_OpenAnswer a;
+        check(fc_open(&at1, name_in_group(i), &a) == PS_OK, "OPEN");
+        handles[i] = a.handle;
+        check(fc_init_var(&at1, a.handle, ps_zeros(), by, 0, false).status == PS_OK, "INIT");
+    }
+    longest_ms = 0;
+    sync_group(&c, count, &options);
+    row("SYNC of a group of a fifth of the names at one task");
+    check(ask_container(&worker, PS_OP_JOIN, &ps_v1_Join_msg, &join_with).status == PS_OK, "JOIN");
+    row("JOIN of that group");
+    const struct psd_group *g = psd_group_find(ps0->core, PSI_CONTAINER_DEFAULT);
+    ps_v1_Step step = {.timeout_ms = 1000000};
+    step.member = PSI_CONTAINER_OF(psi_list_first(&g->members), struct psd_group_member, link)->id;
+    for (step.round = 1; step.round <= 2; step.round++) {
+        for (uint32_t i = 1; i <= count; i++) {
+            const float one = 1;
+            struct fc_part part = {.op = PS_OP_CONTRIBUTE,
+                                   .dtype = PS_F32,
+                                   .number = worker1.next_number++,
+                                   .handle = handles[i],
+                                   .total = 1,
+                                   .payload = &one,
+                                   .scale = 1,
+                                   .member = step.member,
+                                   .round = step.round};
+            fc_send_frames(&worker1, &part, 0, 0);
+            check(fc_take(&worker1, NULL).status == PS_OK, "CONTRIBUTE");
+        }
+        longest_ms = 0;
+        check(ask_container(&worker, PS_OP_STEP, &ps_v1_Step_msg, &step).status == PS_OK, "STEP");
+    }
+    row("the end of a round of that group");
+    sync_group(&c, count, &options);
+    row("SYNC of that group again");
+    free(handles);
+    shell_net_fini(&net);
 }
 
 static uint32_t argument(int argc, char **argv, int i, uint32_t number)
@@ -317,6 +498,8 @@ int main(int argc, char **argv)
     longest_ms = 0;
     check(chief(&c, containers).status == PS_OK, "one more chief");
     row("CHIEF of one more container");
+    start_places(&net, ps0->core, ps1);
     shell_net_fini(&net);
+    in_rounds(names / 5);
     return 0;
 }

@@ -3,6 +3,8 @@
  * Changes as bytes, replayed into an empty task: whatever they say, a change is carried out or refused, and the task's invariants
  * hold.
  */
+#include "change_code.h"
+
 #include "common/cluster.h"
 #include "psd/state.h"
 

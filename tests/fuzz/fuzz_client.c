@@ -161,7 +161,7 @@ static void dialed(bool works)
 static void cut(void)
 {
     if (s.link != NULL) {
-        psi_client_closed(s.c, s.link);
+        psi_client_closed(s.c, s.link, NULL);
         link_gone();
         settle();
     }
@@ -397,7 +397,7 @@ static void start_all(void)
                      {"narrow", PS_F32, ELEMENTS, PS_OPT_SGD, PS_BF16, false},
                      {"atomic", PS_F32, ELEMENTS, PS_OPT_SGD, PS_F16, true},
                      {"text", PS_STRING, STRINGS, PS_OPT_NONE, PS_DTYPE_NONE, false}};
-    uint8_t random[32] = {9};
+    uint8_t random[PSI_CLIENT_RANDOM_BYTES] = {9};
     struct psi_err err;
     ps_status st = PS_OK;
     memset(&s, 0, sizeof(s));

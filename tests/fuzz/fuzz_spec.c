@@ -6,6 +6,8 @@
  * Input: the first byte, modulo 4, says what the rest is: 0 a cluster, 1 TF_CONFIG, 2 device strings, one a line, 3 scopes, one
  * a line: +DEVICE, -, !, =BYTES TYPE, *TASKS PS_DEVICE,WORKER_DEVICE.
  */
+#include "device_equal.h"
+
 #include "common/cluster.h"
 #include "common/placement.h"
 

@@ -22,7 +22,7 @@ static inline void list_frame(struct wire *out, uint8_t op, uint16_t flags, uint
 
 static const uint8_t half_session[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-static inline void sessions_answer_of(struct wire *out, const char *rival)
+static inline void sessions_answer_of(struct wire *out, const char *rival, const char *who)
 {
     ps_v1_SessionAnswer m[2] = {ps_v1_SessionAnswer_init_zero, ps_v1_SessionAnswer_init_zero};
     for (int i = 0; i < 2; i++) {
@@ -44,17 +44,44 @@ static inline void sessions_answer_of(struct wire *out, const char *rival)
     m[1].stopping = true;
     m[1].held_bytes = 65536;
     PSI_IGNORE(PSI_BYTES_SET(m[1].rival, rival));
+    PSI_IGNORE(PSI_BYTES_SET(m[1].who, who));
+    PSI_IGNORE(PSI_BYTES_SET(m[1].key_id, who[0] != '\0' ? "00c0ffee" : ""));
     list_frame(out, PS_OP_SESSIONS, PS_FLAG_REPLY, 21, &ps_v1_SessionAnswer_msg, m, sizeof(m[0]), 2);
 }
 
 static inline void sessions_answer(struct wire *out)
 {
-    sessions_answer_of(out, "");
+    sessions_answer_of(out, "", "");
 }
 
 static inline void sessions_answer_rival(struct wire *out)
 {
-    sessions_answer_of(out, "process 4712 on host2.example");
+    sessions_answer_of(out, "process 4712 on host2.example", "");
+}
+
+/* The sessions of a task with a table of rights: their identities are in the answer. */
+static inline void sessions_answer_who(struct wire *out)
+{
+    sessions_answer_of(out, "", "key:w2");
+}
+
+static inline void whoami_answer(struct wire *out)
+{
+    ps_v1_WhoamiAnswer m[2] = {ps_v1_WhoamiAnswer_init_zero, ps_v1_WhoamiAnswer_init_zero};
+    PSI_IGNORE(PSI_BYTES_SET(m[0].who, "key:w2")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m[0].role, "worker"));
+    PSI_IGNORE(PSI_BYTES_SET(m[0].key_id, "00c0ffee"));
+    m[0].rights = 51;
+    PSI_IGNORE(PSI_BYTES_SET(m[1].row, "role:worker *,@cluster train"));
+    list_frame(out, PS_OP_WHOAMI, PS_FLAG_REPLY, 108, &ps_v1_WhoamiAnswer_msg, m, sizeof(m[0]), 2);
+}
+
+static inline void info_denied(struct wire *out)
+{
+    ps_v1_InfoAnswer m = ps_v1_InfoAnswer_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "ps")); /* fits */
+    m.denied = 7;
+    list_frame(out, PS_OP_INFO, PS_FLAG_REPLY, 109, &ps_v1_InfoAnswer_msg, &m, sizeof(m), 1);
 }
 
 static inline void waits_answer(struct wire *out)
@@ -133,6 +160,16 @@ static inline void config_set(struct wire *out)
     PSI_IGNORE(PSI_BYTES_SET(m.name, "session_keep")); /* these fit */
     PSI_IGNORE(PSI_BYTES_SET(m.value, "1h"));
     list_frame(out, PS_OP_CONFIG_SET, 0, 26, &ps_v1_ConfigItem_msg, &m, sizeof(m), 1);
+}
+
+static inline void may(struct wire *out)
+{
+    ps_v1_MayItem m = ps_v1_MayItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.who, "key:w2")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.role, "worker"));
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "model"));
+    m.rights = 1;
+    list_frame(out, PS_OP_MAY, 0, 110, &ps_v1_MayItem_msg, &m, sizeof(m), 1);
 }
 
 static inline void set_rate(struct wire *out)

@@ -206,6 +206,17 @@ static inline void make_call(struct wire *w)
     draft_end(&d, w);
 }
 
+static inline void make_call_large(struct wire *w)
+{
+    struct draft d;
+    draft_begin(&d, PS_OP_CALL, 0, 16);
+    ps_v1_Call m = {.timeout_ms = 5000, .in_bytes = 200003, .out_bytes = 300000};
+    PSI_BYTES_SET(m.name, "psd.echo");
+    draft_message(&d, &ps_v1_Call_msg, &m);
+    draft_bytes(&d, "its head", 8);
+    draft_end(&d, w);
+}
+
 static inline void make_called(struct wire *w)
 {
     struct draft d;

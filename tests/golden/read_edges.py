@@ -39,6 +39,11 @@ def call(f):
     same(message("Call", f.meta), name=b"psd.echo", timeout_ms=5000, in_bytes=5)
 
 
+def call_large(f):
+    is_frame(f, 36, "CRC", 16, payload=b"its head")
+    same(message("Call", f.meta), name=b"psd.echo", timeout_ms=5000, in_bytes=200003, out_bytes=300000)
+
+
 def called(f):
     is_frame(f, 36, "CRC REPLY", 15, payload=b"hello\0\0\0")
     same(f.reply_meta(), status=0, applied=0, result=struct.pack("<Q", 5))
@@ -148,7 +153,7 @@ def task_displaced(f):
          text="/job:ps/task:1 is process 22 on right now, which came after this one")
 
 
-MEANINGS = {"seal": seal, "wait": wait, "call": call, "called": called, "task_displaced": task_displaced,
+MEANINGS = {"seal": seal, "wait": wait, "call": call, "call_large": call_large, "called": called, "task_displaced": task_displaced,
             "push_single": push_single, "push_first": push_first, "push_continuation": push_continuation, "push_partly": push_partly, "push_busy": push_busy, "pull_ragged": pull_ragged, "pull_moved": pull_moved,
             "pushpull_value": pushpull_value, "add": add, "subtract_first": subtract_first, "subtract_continuation": subtract_continuation, "abandon": abandon, "ping": ping, "durable": durable, "close": close, "list": list_,
             "task_create": task_create, "task_created": task_created}

@@ -165,7 +165,8 @@ class Frame:
         result = self.meta[at:at + m["result_bytes"]]
         at += (len(result) + 7) // 8 * 8
         text = self.meta[at:at + m["text_bytes"]].decode()
-        check(at + (m["text_bytes"] + 7) // 8 * 8 == len(self.meta), "lengths in a reply's meta")
+        at += (m["text_bytes"] + 7) // 8 * 8
+        check(at + (PAGE.size("ps_times") if "TIMES" in self.flags else 0) == len(self.meta), "lengths in a reply's meta")
         return {**m, "status": self.offset, "result": result, "text": text}
 
     def floats(self, count):
@@ -221,6 +222,29 @@ def hello_kept_out(f):
 
 def hello_container(f):
     hello(f, kept_out_ms=1500, container=b"models/one")
+
+
+OWN, KEY = b"session/0123456789abcdef", bytes(range(0xa0, 0xb0))
+
+
+def hello_session_container(f):
+    is_frame(f, "HELLO", "CRC", id=0)
+    same(message("Hello", f.meta), protocol=1, session=bytes(16), connection=1, next_number=1, session_container=OWN, key=KEY)
+
+
+def open_key(f):
+    is_frame(f, "OPEN", "CRC", id=13)
+    check(items(f.payload, "NameItem") == [{"container": OWN, "name": b"part", "key": KEY}], "a name with its key")
+
+
+def create_key(f):
+    is_frame(f, "CREATE", "CRC", id=14)
+    check(items(f.payload, "CreateItem") == [{"container": OWN, "name": b"part", "job": b"worker", "dtype": 3, "pinned": 1, "key": KEY}], "a key")
+
+
+def list_key(f):
+    is_frame(f, "LIST", "CRC", id=15)
+    check(items(f.payload, "ListItem") == [{"container": OWN, "name": b"part", "dtype": 3, "key": KEY}], "a key")
 
 
 def hello_answer(f):
@@ -297,6 +321,32 @@ def push_reply(f):
     same(f.reply_meta(), status=0, position=10, version=1, applied=0, result=b"", text="")
 
 
+def push_times(f):
+    is_frame(f, "PUSH", "CRC SEQ FIRST LAST TIMES", id=3, dtype=1, offset=0)
+    same(f.push_meta(), total=3, scale=1.0)
+
+
+def times_of(f):
+    return PAGE.unpack("ps_times", f.meta[-PAGE.size("ps_times"):])
+
+
+def push_times_replies(applied, refused):
+    is_frame(applied, "PUSH", "SEQ REPLY TIMES", id=3)
+    same(applied.reply_meta(), status=0, version=1, text="")
+    same(times_of(applied), wait_ns=0, kernel_ns=0)
+    check(times_of(applied)["apply_ns"] > 0, "time of a push")
+    is_frame(refused, "PUSH", "SEQ REPLY TIMES", id=4)
+    check("scale" in refused.reply_meta()["text"] and times_of(refused)["apply_ns"] > 0, "a refusal with times")
+
+
+def times_answers(listed, values):
+    is_frame(listed, "BEAT", "CRC REPLY TIMES")
+    check(listed.reply_meta()["status"] == 0 and times_of(listed)["apply_ns"] > 0, "a list with times")
+    is_frame(values, "PULL", "CRC REPLY TIMES", dtype=1, offset=0)
+    same(values.pull_reply_meta(), version=0, in_progress=0)
+    check(values.floats(3) == [0.0, 0.0, 0.0] and len(values.meta) == 24 + 32 and times_of(values)["queue_ns"] > 0, "values with times")
+
+
 def push_refused(f):
     is_frame(f, "PUSH", "SEQ REPLY", id=3)
     same(f.reply_meta(), status=3, position=0, version=0, applied=0)
@@ -368,6 +418,21 @@ def sessions_answer_rival(f):
     sessions_answer(f, rival=b"process 4712 on host2.example")
 
 
+def sessions_answer_who(f):
+    sessions_answer(f, who=b"key:w2", key_id=b"00c0ffee")
+
+
+def whoami_answer(f):
+    is_frame(f, "WHOAMI", "CRC REPLY", id=108)
+    check(items(f.payload, "WhoamiAnswer") == [{"who": b"key:w2", "role": b"worker", "key_id": b"00c0ffee", "rights": 51},
+                                               {"row": b"role:worker *,@cluster train"}], "who it is")
+
+
+def info_denied(f):
+    is_frame(f, "INFO", "CRC REPLY", id=109)
+    check(items(f.payload, "InfoAnswer") == [{"job": b"ps", "denied": 7}], "denials")
+
+
 def waits_answer(f):
     is_frame(f, "WAITS", "CRC REPLY", id=22)
     (wait,) = items(f.payload, "WaitAnswer")
@@ -408,6 +473,11 @@ def alone(op, number):
 def config_set(f):
     is_frame(f, "CONFIG_SET", "CRC", id=26)
     check(items(f.payload, "ConfigItem") == [{"name": b"session_keep", "value": b"1h"}], "setting")
+
+
+def may(f):
+    is_frame(f, "MAY", "CRC", id=110)
+    check(items(f.payload, "MayItem") == [{"who": b"key:w2", "role": b"worker", "container": b"model", "rights": 1}], "what somebody may")
 
 
 def set_rate(f):
@@ -961,14 +1031,17 @@ MEANINGS = {"checkpoint_read": checkpoint_read, "checkpoint_delete": checkpoint_
             "task_load_asked": task_load_asked,
             "share_beat": share_beat, "changed_beat": changed_beat, "saved_beat": saved_beat, "step_beat": step_beat, "task_saved": of_number("TASK_SAVED", 104), "task_cut_same": task_cut_same, "checkpoints_failed": checkpoints_failed, "info_saves": info_saves, "checkpoints_shares": checkpoints_shares, "list_part": list_part, "list_gone": list_gone, "task_place_gone": task_place_gone,
             "task_load_answer": task_load_answer, "task_place": task_place, "task_place_trained": task_place_trained, "list_start": list_start,
-            "hello": hello, "hello_kept_out": hello_kept_out, "hello_container": hello_container, "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
+            "hello": hello, "hello_kept_out": hello_kept_out, "hello_container": hello_container, "hello_session_container": hello_session_container, "open_key": open_key, "create_key": create_key, "list_key": list_key,
+            "hello_answer": hello_answer, "open": open_, "open_answer": open_answer, "open_answer_restored": open_answer_restored, "create_more": create_more,
             "create_answer": create_answer, "init": init, "barrier": barrier, "beat": beat, "beat_answer": beat_answer,
-            "push_two_segments": push_two_segments, "push_reply": push_reply, "push_refused": push_refused,
+            "push_two_segments": push_two_segments, "push_reply": push_reply, "push_times": push_times, "push_times_replies": push_times_replies,
+            "times_answers": times_answers, "push_refused": push_refused,
             "pushpull_reply": pushpull_reply, "assign_plain": assign_plain, "assign_slot": assign_slot, "add_reply": add_reply, "pull": pull,
             "pull_reply": pull_reply, "pull_refused": pull_refused, "abandon_reply": abandon_reply,
             "sessions_answer": sessions_answer, "sessions_answer_rival": sessions_answer_rival,
+            "sessions_answer_who": sessions_answer_who, "whoami_answer": whoami_answer, "info_denied": info_denied,
             "waits_answer": waits_answer, "containers_answer": containers_answer,
-            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "job_done": alone("JOB_DONE", 28), "task_done": alone("TASK_DONE", 64), "config_set": config_set, "set_rate": set_rate, "push_bf16": push_bf16,
+            "tasks_answer": tasks_answer, "stop_answer": stop_answer, "job_done": alone("JOB_DONE", 28), "task_done": alone("TASK_DONE", 64), "config_set": config_set, "may": may, "set_rate": set_rate, "push_bf16": push_bf16,
             "pull_narrow_reply": pull_narrow_reply, "strings_assign": strings_assign, "strings_pull": strings_pull,
             "strings_pull_reply": strings_pull_reply, "create_atomic": create_atomic,
             "create_queue": create_queue, "queues_answer": queues_answer, "enqueue": enqueue, "put_part": put_part, "dequeue": dequeue,

@@ -22,6 +22,7 @@ static const struct good goods[] = {
     {"wait", "WAIT until one handle is sealed, 30 s", make_wait},
     {"call", "CALL of psd.echo with 5 bytes, 5 s", make_call},
     {"called", "its reply: 5 bytes", make_called},
+    {"call_large", "CALL of psd.echo with the first 8 of 200,003 bytes, room for 300,000", make_call_large},
     {"push_single", "PUSH of 5 elements in one frame, scale 0.5, without CRC (Unix socket)", make_push_single},
     {"push_first", "PUSH, first frame of an operation of two segments, with CRC", make_push_first},
     {"push_continuation", "PUSH, the rest of that operation; its only segment is padded", make_push_continuation},
@@ -76,7 +77,7 @@ static void bad_flag(struct wire *w)
 {
     make_beat(w);
     struct ps_frame_header h = wire_header(w, 0);
-    h.flags = 128;
+    h.flags = 256;
     wire_set_header(w, 0, &h);
 }
 
@@ -114,7 +115,7 @@ static const struct {
     {"bad_header_crc", "one bit of the header's CRC is wrong", bad_header_crc, "BAD_CRC of frame header"},
     {"bad_meta", "one bit of a PULL's meta is wrong", bad_meta, "BAD_CRC of frame header"},
     {"bad_segment_crc", "one bit of an ADD's payload is wrong", bad_segment_crc, "BAD_CRC of a segment"},
-    {"bad_flag", "flag 128 is set", bad_flag, "reserved field or flag"},
+    {"bad_flag", "flag 256 is set", bad_flag, "reserved field or flag"},
     {"bad_reserved", "the second reserved field is 1", bad_reserved, "reserved field or flag"},
     {"bad_body", "a control frame that announces a body of 256 KiB and 8 bytes", bad_body, "TOO_LARGE body"},
     {"bad_ragged_meta", "4 bytes of meta", bad_ragged_meta, "ragged meta"},
@@ -475,6 +476,9 @@ static void test_meaning_control(void **state)
     decode_meta(&s, &ps_v1_Call_msg, &call);
     assert_text(call.name, "psd.echo");
     assert_true(call.timeout_ms == 5000 && call.in_bytes == 5 && s.payload.len == 8);
+    load(&s, "call_large", PS_OP_CALL, PS_FLAG_CRC, 16);
+    decode_meta(&s, &ps_v1_Call_msg, &call);
+    assert_true(call.in_bytes == 200003 && call.out_bytes == 300000 && s.payload.len == 8);
     load(&s, "called", PS_OP_CALL, PS_FLAG_CRC | PS_FLAG_REPLY, 15);
     assert_true(s.h.meta_bytes == sizeof(struct ps_reply_meta) + 8 && s.meta[sizeof(struct ps_reply_meta)] == 5);
     assert_memory_equal(s.payload.data, "hello\0\0\0", 8);

@@ -19,8 +19,10 @@
 #include "queue_frames.h"
 #include "round_frames.h"
 #include "save_frames.h"
+#include "times_frames.h"
 
 #include "common/cluster.h"
+#include "common/name.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -81,6 +83,78 @@ static void hello_kept_out(struct wire *out)
 static void hello_container(struct wire *out)
 {
     hello_of(out, 1500, "models/one");
+}
+
+/* Keys of containers of sessions. */
+static void golden_key(uint8_t key[PSI_KEY_BYTES])
+{
+    for (size_t i = 0; i < PSI_KEY_BYTES; i++) {
+        key[i] = (uint8_t)(0xa0 + i);
+    }
+}
+
+/* The session's own container and its key are said. */
+static void hello_session_container(struct wire *out)
+{
+    ps_v1_Hello m = ps_v1_Hello_init_zero;
+    m.protocol = 1;
+    m.session.size = 16;
+    m.connection = 1;
+    m.next_number = 1;
+    PSI_IGNORE(PSI_BYTES_SET(m.session_container, "session/0123456789abcdef")); /* fits */
+    m.key.size = PSI_KEY_BYTES;
+    golden_key(m.key.bytes);
+    struct ps_frame_header h = header_of(PS_OP_HELLO, 0, 0, 0);
+    control(out, &h, &ps_v1_Hello_msg, &m, NULL);
+}
+
+static void open_key(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "session/0123456789abcdef")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "part"));
+    m.key.size = PSI_KEY_BYTES;
+    golden_key(m.key.bytes);
+    list_add(&body, &ps_v1_NameItem_msg, &m);
+    struct ps_frame_header h = header_of(PS_OP_OPEN, 0, 13, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
+static void create_key(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "session/0123456789abcdef")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "part"));
+    PSI_IGNORE(PSI_BYTES_SET(m.job, "worker"));
+    m.dtype = PS_I32;
+    m.pinned = true;
+    m.key.size = PSI_KEY_BYTES;
+    golden_key(m.key.bytes);
+    list_add(&body, &ps_v1_CreateItem_msg, &m);
+    struct ps_frame_header h = header_of(PS_OP_CREATE, 0, 14, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
+}
+
+static void list_key(struct wire *out)
+{
+    struct psi_buf body;
+    ps_v1_ListItem m = ps_v1_ListItem_init_zero;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    PSI_IGNORE(PSI_BYTES_SET(m.container, "session/0123456789abcdef")); /* these fit */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "part"));
+    m.dtype = PS_I32;
+    m.key.size = PSI_KEY_BYTES;
+    golden_key(m.key.bytes);
+    list_add(&body, &ps_v1_ListItem_msg, &m);
+    struct ps_frame_header h = header_of(PS_OP_LIST, 0, 15, 0);
+    control(out, &h, NULL, NULL, &body);
+    psi_buf_fini(&body);
 }
 
 static void hello_answer(struct wire *out)
@@ -404,6 +478,10 @@ static const struct golden {
     {"hello", hello},
     {"hello_kept_out", hello_kept_out},
     {"hello_container", hello_container},
+    {"hello_session_container", hello_session_container},
+    {"open_key", open_key},
+    {"create_key", create_key},
+    {"list_key", list_key},
     {"hello_answer", hello_answer},
     {"open", open_request},
     {"open_answer", open_answer},
@@ -416,6 +494,9 @@ static const struct golden {
     {"beat_answer", beat_answer},
     {"push_two_segments", push},
     {"push_reply", push_reply},
+    {"push_times", push_times},
+    {"push_times_replies", push_times_replies},
+    {"times_answers", times_answers},
     {"push_refused", push_refused},
     {"pushpull_reply", pushpull_reply},
     {"assign_plain", assign_plain},
@@ -427,6 +508,9 @@ static const struct golden {
     {"abandon_reply", abandon_reply},
     {"sessions_answer", sessions_answer},
     {"sessions_answer_rival", sessions_answer_rival},
+    {"sessions_answer_who", sessions_answer_who},
+    {"whoami_answer", whoami_answer},
+    {"info_denied", info_denied},
     {"waits_answer", waits_answer},
     {"containers_answer", containers_answer},
     {"tasks_answer", tasks_answer},
@@ -473,6 +557,7 @@ static const struct golden {
     {"task_place_trained", task_place_trained},
     {"list_start", list_start},
     {"config_set", config_set},
+    {"may", may},
     {"set_rate", set_rate},
     {"push_bf16", push_bf16},
     {"pull_narrow_reply", pull_narrow_reply},

@@ -4,7 +4,7 @@ import itertools
 import os
 import time
 
-from pyclient import Client, Refused
+from pyclient import Client, Refused, connected
 
 WAIT_S = 60
 _counts = itertools.count()
@@ -13,7 +13,8 @@ _counts = itertools.count()
 def change(address):
     """One variable more, with a value, at the first ps task, which has this address; in a container of its own."""
     host, port = address.rsplit(":", 1)
-    c = Client((host, int(port)))
+    way, checks = connected((host, int(port)))
+    c = Client(way, crc=not checks)
     c.hello()
     name = "change-%d-%d" % (os.getpid(), next(_counts))
     end = time.monotonic() + WAIT_S

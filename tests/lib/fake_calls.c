@@ -50,7 +50,7 @@ void shell_finish(struct shell_task *t, uint32_t index, ps_status st, const void
     if (out_bytes > 0) {
         memcpy(call.out, out, out_bytes);
     }
-    psd_task_call_finished(t->core, call.id, st, out_bytes, error);
+    psd_task_call_finished(t->core, call.id, st, PS_REASON_NONE, out_bytes, error);
     shell_settle(t);
     shell_run(t->net);
 }

@@ -44,17 +44,29 @@ void fc_cut(struct fc *c)
 
 /* ---- replies ---- */
 
+/* The end of the meta; returns its bytes. */
+static size_t parse_times(const struct shell_frame *f, struct fc_reply *out)
+{
+    const size_t n = (f->h.flags & PS_FLAG_TIMES) != 0 ? sizeof(out->times) : 0;
+    if (f->h.meta_bytes < n) {
+        broken("times of a reply");
+    }
+    memcpy(&out->times, f->meta + f->h.meta_bytes - n, n);
+    return n;
+}
+
 void fc_parse(const struct shell_frame *f, struct fc_reply *out)
 {
     memset(out, 0, sizeof(*out));
     out->h = f->h;
+    const size_t times_bytes = parse_times(f, out);
     if ((f->h.flags & PS_FLAG_REPLY) == 0) {
         broken("a request where a reply should be");
     }
     out->status = (f->h.flags & PS_FLAG_VALUE) != 0 ? PS_OK : (ps_status)f->h.offset;
     if (f->has_trailer) {
         struct ps_pull_reply_meta m;
-        if (f->h.meta_bytes != sizeof(m)) {
+        if (f->h.meta_bytes != sizeof(m) + times_bytes) {
             broken("meta of a pull reply");
         }
         memcpy(&m, f->meta, sizeof(m));
@@ -68,7 +80,7 @@ void fc_parse(const struct shell_frame *f, struct fc_reply *out)
     }
     memcpy(&m, f->meta, sizeof(m));
     size_t text_at = sizeof(m) + (m.result_bytes + 7u) / 8 * 8;
-    if (m.result_bytes > PS_RESULT_BYTES_MAX || text_at + (m.text_bytes + 7u) / 8 * 8 != f->h.meta_bytes) {
+    if (m.result_bytes > PS_RESULT_BYTES_MAX || text_at + (m.text_bytes + 7u) / 8 * 8 + times_bytes != f->h.meta_bytes) {
         broken("lengths in the meta of a reply");
     }
     if ((out->status == PS_OK) != (m.text_bytes == 0)) {
@@ -208,7 +220,8 @@ void fc_frame(const struct fc *c, struct wire *w, uint8_t op, uint16_t flags, ui
               uint32_t meta_bytes, const struct wire *body)
 {
     struct wire_frame f = {.op = op, .id = id, .handle = handle, .meta = meta, .meta_bytes = meta_bytes};
-    f.flags = (uint16_t)(flags | (c->crc ? PS_FLAG_CRC : 0));
+    const bool times = c->times && op != PS_OP_ACK && op != PS_OP_HELLO && (flags & PS_FLAG_MORE) == 0;
+    f.flags = (uint16_t)(flags | (c->crc ? PS_FLAG_CRC : 0) | (times ? PS_FLAG_TIMES : 0));
     if (body != NULL) {
         f.payload = body->data;
         f.payload_bytes = body->len;
@@ -475,7 +488,7 @@ void fc_part_frame(const struct fc *c, struct wire *w, const struct fc_part *par
     struct wire_frame f = {
         .op = part->op, .dtype = part->dtype, .id = part->number, .handle = part->handle, .offset = part->offset};
     f.flags = (uint16_t)(PS_FLAG_SEQ | (part->first ? PS_FLAG_FIRST : 0) | (part->last ? PS_FLAG_LAST : 0) |
-                         (c->crc ? PS_FLAG_CRC : 0));
+                         (c->crc ? PS_FLAG_CRC : 0) | (c->times && part->first ? PS_FLAG_TIMES : 0));
     if (part->first) {
         f.meta = part->op == PS_OP_CONTRIBUTE ? (const void *)&contribute : &m;
         f.meta_bytes = part->op == PS_OP_CONTRIBUTE ? sizeof(contribute) : sizeof(m);
@@ -551,7 +564,7 @@ struct fc_reply fc_pull(struct fc *c, const ps_v1_OpenAnswer *v, uint64_t first,
     struct ps_pull_meta m = {.elements = count};
     struct wire_frame f = {
         .op = PS_OP_PULL, .dtype = (uint8_t)v->dtype, .id = c->next_id++, .handle = v->handle, .offset = first};
-    f.flags = c->crc ? PS_FLAG_CRC : 0;
+    f.flags = (uint16_t)((c->crc ? PS_FLAG_CRC : 0) | (c->times ? PS_FLAG_TIMES : 0));
     f.meta = &m;
     f.meta_bytes = sizeof(m);
     struct wire w, body;

@@ -18,6 +18,7 @@ struct fc_reply {
     uint64_t position, durable, version;
     uint32_t retry_after_ms, result_bytes;
     uint8_t result[PS_RESULT_BYTES_MAX];
+    struct ps_times times; /* with flag TIMES */
     struct ps_frame_header h;
 };
 
@@ -32,6 +33,7 @@ struct fc {
     uint64_t next_id;     /* next request number */
     uint64_t record;      /* name last heard */
     bool crc;
+    bool times; /* every request has flag TIMES that may have it */
     /* of the last HELLO's reply */
     ps_v1_HelloAnswer hello;
     struct fc_reply hello_reply;

@@ -28,7 +28,7 @@ void fake_init(struct fake *f, const char *spec, const char *job, uint32_t task,
     if (spec != NULL) {
         assert_int_equal(psi_cluster_parse(&f->cluster, spec, &err), PS_OK);
     }
-    uint8_t random[32];
+    uint8_t random[PSI_CLIENT_RANDOM_BYTES];
     for (size_t i = 0; i < sizeof(random); i++) {
         random[i] = (uint8_t)(7 * i + 1);
     }
@@ -74,7 +74,7 @@ void fake_fini(struct fake *f)
     psi_client_check_invariants(f->c);
     for (uint32_t i = 0; i < FAKE_TASKS; i++) {
         if (f->task[i].link != NULL) {
-            psi_client_closed(f->c, f->task[i].link);
+            psi_client_closed(f->c, f->task[i].link, NULL);
             gone(&f->task[i]);
         }
         drop_frames(&f->task[i]);
@@ -230,7 +230,7 @@ void fake_refuse(struct fake *f, uint32_t task, const char *why)
 void fake_cut(struct fake *f, uint32_t task)
 {
     assert_non_null(f->task[task].link);
-    psi_client_closed(f->c, f->task[task].link);
+    psi_client_closed(f->c, f->task[task].link, NULL);
     gone(&f->task[task]);
     drop_frames(&f->task[task]);
     fake_run(f);
@@ -351,6 +351,11 @@ void fake_reply(struct fake *f, uint32_t task, uint8_t op, uint64_t id, bool seq
                                 .id = id,
                                 .offset = (uint64_t)a->status};
     h.meta_bytes = (uint16_t)(sizeof(m) + psi_pad8(a->result_bytes) + psi_pad8((uint32_t)text_bytes));
+    if (f->told_times != NULL) {
+        memcpy(meta + h.meta_bytes, f->told_times, sizeof(*f->told_times));
+        h.meta_bytes += sizeof(*f->told_times);
+        h.flags |= PS_FLAG_TIMES;
+    }
     assert_int_equal(psi_outq_push_body(&q, &h, meta, a->body != NULL ? a->body->data : NULL,
                                         a->body != NULL ? (uint32_t)a->body->len : 0, true),
                      PS_OK);
@@ -413,6 +418,12 @@ void fake_values(struct fake *f, uint32_t task, const struct fake_frame *to, boo
     v.out.crc = true;
     v.out.head_bytes = PS_FRAME_HEADER_BYTES + sizeof(m);
     v.out.payload_bytes = bytes;
+    if (f->told_times != NULL && !value) {
+        memcpy(v.out.head + v.out.head_bytes, f->told_times, sizeof(*f->told_times));
+        v.out.head_bytes += sizeof(*f->told_times);
+        h.meta_bytes += sizeof(*f->told_times);
+        h.flags |= PS_FLAG_TIMES;
+    }
     memcpy(v.out.head, &h, sizeof(h));
     memcpy(v.out.head + PS_FRAME_HEADER_BYTES, &m, sizeof(m));
     psi_outq_push_stream(&q, &v.out);

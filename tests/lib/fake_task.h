@@ -45,10 +45,11 @@ struct fake {
     uint64_t acked;    /* number of the last ACK */
     uint32_t given_up; /* of acks: those that say that nothing was taken */
     char last_event[48], last_log[1024];
-    ps_applied told_applied; /* in every number of HELLO's answer */
-    ps_reason told_reason;   /* likewise */
-    uint64_t told_needs;     /* of HELLO's answer */
-    uint64_t told_lacks;     /* features that HELLO's answer has not, as an older task */
+    ps_applied told_applied;           /* in every number of HELLO's answer */
+    ps_reason told_reason;             /* in every number of HELLO's answer */
+    uint64_t told_needs;               /* of HELLO's answer */
+    uint64_t told_lacks;               /* features that HELLO's answer has not, as an older task */
+    const struct ps_times *told_times; /* in every reply and every answer to a PULL; NULL: none */
 };
 
 /** spec: "ps=a:1,b:2"; NULL: only the target "a:1" is known. job: "" or the client's. */

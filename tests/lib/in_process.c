@@ -23,6 +23,8 @@ static int listen_somewhere(unsigned *out_port)
     socklen_t bytes = sizeof(a);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(fd >= 0);
+    const int on = 1; /* a server that ends can be started again at its address */
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)), 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof(a)), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &bytes), 0);
     *out_port = ntohs(a.sin_port);
@@ -64,6 +66,7 @@ psd_server *in_process_start(struct in_process *p, uint32_t i, void (*tweak)(psd
     o.task_index = p->tasks[i].task;
     o.listen_fds = &p->tasks[i].fd;
     o.listen_fd_count = 1;
+    o.key_file = getenv("PSD_KEY_FILE"); /* make check TRANSPORT=tls */
     assert_int_equal(listen(p->tasks[i].fd, 16), 0);
     if (tweak != NULL) {
         tweak(&o);

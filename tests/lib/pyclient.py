@@ -10,6 +10,7 @@ import os
 import re
 import socket
 import struct
+import subprocess
 from collections import namedtuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -263,7 +264,7 @@ class Conn:
 
     def __init__(self, address, timeout=30):
         """address: (host, port), the path of a Unix socket, or a connected socket."""
-        if isinstance(address, socket.socket):
+        if isinstance(address, (socket.socket, Secure)):
             self.sock = address
         elif isinstance(address, tuple):
             self.sock = socket.create_connection(address, timeout)
@@ -352,6 +353,38 @@ def read_reply(frame):
     text = frame.meta[at:at + m["text_bytes"]].decode()
     return Reply(frame.op, PAGE.status_names[frame.offset], PAGE.reason(m["reason"], frame.offset), m["applied"], m["position"],
                  m["version"], m["durable"], m["retry_after_ms"], result, text, [], frame)
+
+
+def times_of(frame):
+    """How long the task had the request, where its reply says so; None: it does not."""
+    return PAGE.unpack("ps_times", frame.meta[-PAGE.size("ps_times"):]) if "TIMES" in frame.flags else None
+
+
+class Secure:
+    """As a socket: TLS with the first key of a key file, by the program openssl, because Python's own TLS knows certificates alone.
+    Python 3.13 knows keys."""
+
+    def __init__(self, address, key_file):
+        with open(key_file, encoding="ascii") as file:
+            name, key_id, role, secret = file.readline().split()[:4]
+        mine, other = socket.socketpair()
+        with other:
+            self.process = subprocess.Popen(
+                ["openssl", "s_client", "-quiet", "-connect", "%s:%d" % address, "-tls1_3", "-ciphersuites", "TLS_AES_128_GCM_SHA256",
+                 "-alpn", "psd/1", "-psk", secret, "-psk_identity", f"psd1::{role}:{name}:{key_id}"],
+                stdin=other, stdout=other, stderr=subprocess.DEVNULL)
+        self.recv, self.sendall, self.sock = mine.recv, mine.sendall, mine
+
+    def close(self):
+        self.sock.close()
+        self.process.kill()
+        self.process.wait()
+
+
+def connected(address, timeout=30):
+    """(socket, does it check its bytes itself): TLS where PSD_KEY_FILE names a key (make check TRANSPORT=tls)."""
+    key_file = os.environ.get("PSD_KEY_FILE")
+    return (Secure(address, key_file), True) if key_file else (socket.create_connection(address, timeout), False)
 
 
 # ---- a session at one task ----
@@ -498,14 +531,14 @@ class Client:
         return self.reply("INIT", number, True)
 
     def frames(self, op, number, v, payload, total, first=0, dtype=None, scale=1.0, assign_flags=0, most=None,
-               version=0, member=0, round_=0):
+               version=0, member=0, round_=0, times=False):
         """The frames of an operation from element `first` on, as bytes; payload holds all of it."""
         code = dtype or v["dtype"]
         unit = next(size for number_, size in PAGE.dtypes.values() if number_ == code) or 1
         step = (most or PAGE.limits["FRAME_BODY_MAX"]) // PAGE.limits["SEGMENT_BYTES"] * PAGE.limits["SEGMENT_BYTES"]
         at = first * unit
         while at < len(payload) or at == 0:
-            flags = {"SEQ"} | self.flags | ({"FIRST"} if at == 0 else set()) | ({"LAST"} if at + step >= len(payload) else set())
+            flags = {"SEQ"} | self.flags | ({"FIRST"} if at == 0 else set()) | ({"TIMES"} if times and at == 0 else set()) | ({"LAST"} if at + step >= len(payload) else set())
             meta = (b"" if at > 0 else
                     PAGE.pack("ps_contribute_meta", total_elements=total, scale=scale, member=member, round=round_) if op == "CONTRIBUTE" else
                     PAGE.pack("ps_push_meta", total_elements=total, scale=scale, assign_flags=assign_flags, version=version))

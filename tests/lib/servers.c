@@ -30,6 +30,11 @@ static int bind_port(uint16_t *out_port)
 
 void test_servers_start(struct test_servers *t, const char *shape)
 {
+    test_servers_start_with(t, shape, NULL);
+}
+
+void test_servers_start_with(struct test_servers *t, const char *shape, void (*tweak)(psd_server_options *o))
+{
     int listeners[TEST_SERVERS_MAX];
     char jobs[TEST_SERVERS_MAX][32];
     uint32_t tasks[TEST_SERVERS_MAX];
@@ -61,6 +66,10 @@ void test_servers_start(struct test_servers *t, const char *shape)
         o.task_index = tasks[i];
         o.listen_fds = &listeners[i];
         o.listen_fd_count = 1;
+        o.key_file = getenv("PSD_KEY_FILE"); /* make check TRANSPORT=tls */
+        if (tweak != NULL) {
+            tweak(&o);
+        }
         if (psd_server_start(&o, &t->server[i], error, sizeof(error)) != PS_OK) {
             die(error);
         }

@@ -18,6 +18,8 @@ struct test_servers {
 
 /** shape: "ps=2,worker=3", jobs sorted by name. All tasks run when it returns. */
 void test_servers_start(struct test_servers *t, const char *shape);
+/** The same with options that tweak has changed (o->job says whose); NULL: none. */
+void test_servers_start_with(struct test_servers *t, const char *shape, void (*tweak)(psd_server_options *o));
 /** End all. */
 void test_servers_stop(struct test_servers *t);
 

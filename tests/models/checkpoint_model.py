@@ -53,6 +53,7 @@ Promised, at every step:
     one, and from no task what was saved of that; the parts of the restored one are of one history, when nothing is on its way;
   - after a reset was answered nothing from before it lives, ever; when nothing is on its way all parts are of one model.
 And from every state there is a way without a further fault to one where all parts live and no shard is without a manifest."""
+import operator
 import sys
 
 from explore import Violation, main
@@ -150,15 +151,15 @@ def put(t, i, v):
 
 class World:
     F = ('tasks', 'down', 'up', 'd', 'left', 'todo', 'asked', 'wanted') + GHOSTS
+    REST = operator.attrgetter(*F[4:])
 
     def __init__(self, key):
-        for f, v in zip(self.F, key):
-            setattr(self, f, v)
+        self.__dict__.update(zip(self.F, key))
         self.tasks = [list(t) for t in self.tasks]
         self.d = list(self.d)
 
     def key(self):
-        return (tuple(tuple(t) for t in self.tasks), self.down, self.up, tuple(self.d)) + tuple(getattr(self, f) for f in self.F[4:])
+        return ((*map(tuple, self.tasks),), self.down, self.up, (*self.d,), *self.REST(self))
 
 
 class Model:

@@ -28,6 +28,7 @@ Promised, at every step:
     by then;
   - two variables are never both declared ready with values of two restores, or of a restore and an initialiser.
 And from every state there is a way without a further fault to one where both are ready and somebody is the chief."""
+import operator
 import sys
 
 from explore import Violation, main
@@ -118,15 +119,15 @@ class World:
     orphans: (owner, request) of candidates that are gone; lease: whose lease runs by the clock, and its number, (-1, 0) none"""
     F = ('owners', 'cands', 'young', 'heard', 'later', 'had', 'counter', 'number', 'holder', 'reset', 'orphans', 'lease', 'used', 'left',
          'opening', 'file', 'shown')
+    REST = operator.attrgetter(*F[2:])
 
     def __init__(self, key):
-        for f, v in zip(self.F, key):
-            setattr(self, f, v)
+        self.__dict__.update(zip(self.F, key))
         self.owners = [list(o) for o in self.owners]
         self.cands = [list(c) for c in self.cands]
 
     def key(self):
-        return (tuple(map(tuple, self.owners)), tuple(map(tuple, self.cands))) + tuple(getattr(self, f) for f in self.F[2:])
+        return ((*map(tuple, self.owners),), (*map(tuple, self.cands),), *self.REST(self))
 
 
 CREATION, NUMBER, VALUE, SEALED, PROVISIONAL, HYPER = range(6)

@@ -3,6 +3,7 @@
 
 A model has start() -> state; steps(state) -> (label, is it a fault, next state) of all that can happen, or Violation; quiet(state):
 has all ended that can end? From every state there must be a way without a further fault to a quiet one."""
+import gc
 import multiprocessing
 import sys
 import time
@@ -61,6 +62,7 @@ def explore(model, limit=3_000_000):
 
 def job(args):
     model, scenario, rules = args
+    gc.disable()                                    # no state is in a circle: what there is to collect is found by its count
     t = time.time()
     states, bad, lines = explore(model(scenario, rules))
     return scenario, rules, states, bad, lines, time.time() - t

@@ -104,8 +104,7 @@ class World:
     F = ('clients', 'conns', 'life', 'creation', 'queue', 'closed', 'enq', 'deq', 'records', 'names', 'left', 'got', 'back', 'void')
 
     def __init__(self, key):
-        for f, v in zip(self.F, key):
-            setattr(self, f, v)
+        self.__dict__.update(zip(self.F, key))
         self.clients = [list(c) for c in self.clients]
         self.conns = [list(c) for c in self.conns]
         self.records = [r and [r[0], r[1], r[2], [list(w) for w in r[3]]] for r in self.records]

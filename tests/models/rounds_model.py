@@ -23,6 +23,7 @@ Promised, at every step:
   - where a group has lost an owner, those that are left end with the same round.
 And from every state there is a way without a further fault to one where nothing is under way, no owner holds what is prepared or
 the areas of members that are gone, and only those wait whose round needs a place that is open."""
+import operator
 import sys
 
 from explore import Violation, main
@@ -126,23 +127,23 @@ def swap(t, i, v):
     return t[:i] + (v,) + t[i + 1:]
 
 
-class World:
-    F = ('sess', 'own', 'd', 'left') + GHOSTS
+GHOSTS_OF = operator.attrgetter(*GHOSTS)
 
+
+class World:
     def __init__(self, key):
-        for f, v in zip(self.F, key):
-            setattr(self, f, v)
-        self.sess = [list(s) for s in self.sess]
-        self.own = [list(o) for o in self.own]
-        self.d = list(self.d)
-        self.d[PLACES] = [p and list(p) for p in self.d[PLACES]]
-        self.left = list(self.left)
+        sess, own, d, left, *ghosts = key
+        self.sess = [*map(list, sess)]
+        self.own = [*map(list, own)]
+        self.d = [*d]
+        self.d[PLACES] = [p and [*p] for p in d[PLACES]]
+        self.left = [*left]
+        self.__dict__.update(zip(GHOSTS, ghosts))
 
     def key(self):
-        d = list(self.d)
-        d[PLACES] = tuple(p and tuple(p) for p in d[PLACES])
-        return (tuple(tuple(s) for s in self.sess), tuple(tuple(o) for o in self.own), tuple(d), tuple(self.left)) + tuple(
-            getattr(self, f) for f in GHOSTS)
+        d = self.d[:]
+        d[PLACES] = tuple([p and (*p,) for p in d[PLACES]])
+        return ((*map(tuple, self.sess),), (*map(tuple, self.own),), (*d,), (*self.left,), *GHOSTS_OF(self))
 
 
 class Model:
@@ -760,11 +761,11 @@ class Model:
                     w.left = [0] * len(FAULTS)
             try:
                 act(w, *args)
-                self.check(w)
             except Violation as v:
                 raise Violation(str(v), label) from None
             out.append((label, fault is not None, w.key()))
-        sess, own, d, left = key[:4]
+        sess, own, d, left, _, _, answered = key[:4 + GHOSTS.index('answered') + 1]
+        self.check(own, answered)
         life = d[LIFE]
         for k, s in enumerate(sess):
             name, ph = 'session %d' % k, s[PHASE]
@@ -811,8 +812,8 @@ class Model:
         return out
 
     # ---- what is promised ------------------------------------------------------------------------
-    def check(self, w):
-        alive = [(o, own) for o, own in enumerate(w.own) if own[GROUP] != '-']
+    def check(self, owners, answered):
+        alive = [(o, own) for o, own in enumerate(owners) if own[GROUP] != '-']
         if not alive:
             return
         most = max((own[HIST] for _, own in alive), key=len)
@@ -825,8 +826,8 @@ class Model:
                 raise Violation('owner %d has flipped %r, another one %r' % (o, own[HIST], most))
             if n + 1 < len(most):
                 raise Violation('owner %d has flipped %d rounds, another one %d' % (o, n, len(most)))
-            if n < w.answered:
-                raise Violation('round %d was answered, and owner %d has not flipped it' % (w.answered, o))
+            if n < answered:
+                raise Violation('round %d was answered, and owner %d has not flipped it' % (answered, o))
 
     def quiet(self, key):
         sess, own, d, fresh, seats = *key[:3], *key[-2:]

@@ -11,12 +11,16 @@ restart of the task (it sits in the backlog).  'Parsed but not yet applied' need
 it is the head of c2s, because both are dropped together; the mutant `held` makes the difference.
 Every log entry and every application takes one position.  Breadth first over all interleavings; every
 fault kind has a budget.  A reset empties the memory container: the variable in it has a new creation then, an operation
-that was called for the one before may not land in it.  Then a backward search over the fault-free edges: every reachable state must
+that was called for the one before may not land in it.  A thief has
+another identity and the session's id: it says HELLO with it, lists all numbers as abandoned and names the record.  It must be
+told nothing and change nothing; where the task has no record of the session, the thief gets one of its own, and the client is
+refused from then on.  Then a backward search over the fault-free edges: every reachable state must
 be able to reach an end state without a further fault (no stuck window).
 
   session_model.py            all scenarios, then all mutants and weaker rules
   session_model.py SCENARIO [RULE,...]     one run, prints the counterexample
 """
+import gc
 import multiprocessing
 import sys
 import time
@@ -25,8 +29,9 @@ from array import array
 WINDOW = 2
 LIMIT = 'limit reached'
 MEM, JRN = 'm', 'j'                       # container levels
-# fault budgets: disconnects, restarts, records dropped, deadlines, refusals for load, resets
-DISC, RESTART, DROP, DEADLINE, REFUSE, RESET = range(6)
+# fault budgets: disconnects, restarts, records dropped, deadlines, refusals for load, resets, HELLOs of a thief
+DISC, RESTART, DROP, DEADLINE, REFUSE, RESET, STEAL = range(7)
+OWN, THIEF, NOBODY = 'c', 't', '?'           # whose a record is
 
 # scenario: ops = (frames, container, returns a value), budgets
 SCENARIOS = {
@@ -44,6 +49,8 @@ SCENARIOS = {
     'reset':  (((1, MEM, 0), (1, MEM, 0)), (1, 0, 0, 1, 2, 1)),
     'reset-d': (((1, MEM, 0), (1, MEM, 0)), (2, 0, 1, 0, 1, 1)),
     'reset-2': (((2, MEM, 0), (1, MEM, 0)), (1, 0, 0, 0, 1, 2)),
+    'thief':  (((2, MEM, 0), (1, MEM, 1)), (1, 1, 1, 0, 0, 0, 2)),
+    'thief-j': (((2, JRN, 0), (1, JRN, 1)), (1, 1, 1, 0, 0, 0, 1)),
 }
 
 # Rules: the first group are weaker rules that look right, the second plain mistakes.
@@ -76,6 +83,10 @@ MUTANTS = {
     'repeat_any':      ('reset', "refused for load, then repeated to whatever creation the variable has by then"),
     'creation_ignored': ('reset', "the task takes a frame for a creation that is gone"),
     'resume_any':      ('reset-d', "*not received* is sent again to another creation"),
+    'no_owner':        ('thief', "a session is whose who has its id"),
+    'owner_late':      ('thief', "a HELLO closes the older connection before its identity is compared"),
+    'owner_later':     ('thief', "a HELLO ends what is abandoned before its identity is compared"),
+    'owner_unlogged':  ('thief-j', "whose a record is is not in the log, and who comes first has it"),
 }
 
 
@@ -98,16 +109,16 @@ class Model:
        window: (number, op, sent frames or -1, abandoned, (position, value) or None, creation it is sent to,
                creation it was called for), rising
        variable: (creation, used), creation None: lost before it was used, to be got again; False: lost for good
-       phase:  'd' down, 'h' HELLO sent, 'u' up
+       phase:  'd' down, 'h' HELLO sent, 'u' up, 'x' the session is over: refused as another identity's
     conns = ((cid, at the task: 'b' HELLO unread, 'p' reply waits for the log, 'o' open, 'g' gone, c2s, s2c) ...)
     task = (life, record, counts, value, position, durable, log not yet durable, record ids given, held, creation)
-       record: None or (cid, id, floor, ((number, state, op, offset, position, value) ...)), state A applied, R refused for load,
-               G refused because its creation is gone, P in progress, X abandoned
+       record: None or (cid, id, floor, ((number, state, op, offset, position, value) ...), owner), state A applied, R refused for
+               load, G refused because its creation is gone, P in progress, X abandoned
        counts: how often each frame of each op was applied;  durable: (record, counts, value, position)"""
 
     def __init__(self, scenario, rules=()):
         self.ops, budgets = SCENARIOS[scenario]
-        self.budgets = budgets + (0,) * (RESET + 1 - len(budgets))
+        self.budgets = budgets + (0,) * (STEAL + 1 - len(budgets))
         self.rules = frozenset(rules)
         self.first, n = [], 0
         for frames, _, _ in self.ops:                  # index of each op's first frame in counts
@@ -125,24 +136,24 @@ class Model:
     # ---- the task ------------------------------------------------------------------------------
     def put(self, record, entry):
         """record with entry; the last WINDOW numbers are kept"""
-        cid, rid, floor, ents = record
+        cid, rid, floor, ents, owner = record
         ents = tuple(e for e in ents if e[0] != entry[0]) + (entry,)
         top = max(e[0] for e in ents)
         for e in ents:
             if e[0] <= top - WINDOW and e[1] == 'P':
                 raise Violation('task forgets number %d in progress' % e[0])
-        return (cid, rid, floor, tuple(sorted(e for e in ents if e[0] > top - WINDOW)))
+        return (cid, rid, floor, tuple(sorted(e for e in ents if e[0] > top - WINDOW)), owner)
 
     def replay(self, durable, entry):
         record, counts, value, _ = durable
         pos, kind = entry[:2]
         if kind == 'S':
-            record = (0, entry[2], entry[3], ())
+            record = (0, entry[2], entry[3], (), NOBODY if 'owner_unlogged' in self.rules else entry[4])
         elif kind == 'F':
             _, _, ent, frame = entry
             op = ent[2]
             if 'unlogged_record' not in self.rules:
-                record = self.put(record or (0, 0, 0, ()), ent)
+                record = self.put(record or (0, 0, 0, (), OWN), ent)
             if self.ops[op][1] == JRN:
                 i = self.first[op] + frame
                 counts = counts[:i] + (counts[i] + 1,) + counts[i + 1:]
@@ -187,6 +198,9 @@ class Model:
         _, nxt, listed, abandoned, named = conn[2][0]
         life, record, counts, value, pos, durable, log, rids, held, creation = task
         cid = conn[0]
+        if record and record[4] == THIEF:
+            refused = (cid, 'g', (), (('I', self.watermark(task)),))
+            return tuple(refused if c[0] == cid else c for c in conns), task
         if record and cid < record[0] and 'lower_accepted' not in self.rules:
             return tuple(c for c in conns if c[0] != cid), task
         kept = []
@@ -199,12 +213,12 @@ class Model:
         fresh = record is None
         if fresh:
             rids += 1
-            record = (cid, rids, nxt, ())
+            record = (cid, rids, nxt, (), OWN)
             if self.logged:
                 pos += 1
-                log += ((pos, 'S', rids, nxt),)
+                log += ((pos, 'S', rids, nxt, OWN),)
         else:
-            record = (cid,) + record[1:]
+            record = (cid,) + record[1:4] + (OWN,)
         task = (life, record, counts, value, pos, durable, log, rids, held, creation)
         for e in record[3]:
             over = e[0] not in listed and (e[0] < nxt or 'end_any' in self.rules) and 'leave_torn' not in self.rules
@@ -216,6 +230,28 @@ class Model:
                 task = self.end_torn(task, num, None)
         self.fresh = fresh and 'fresh_record' in self.rules
         return self.answer(tuple(kept), task, cid, listed, named)
+
+    def steal(self, conns, task, client):
+        """HELLO of another identity with the session's id: all numbers of the window listed as abandoned"""
+        life, record, counts, value, pos, durable, log, rids, held, creation = task
+        if record is None:                              # nobody has it: the thief has a session of its own
+            rids += 1
+            record = (0, rids, client[1], (), THIEF)
+            if self.logged:
+                pos += 1
+                log += ((pos, 'S', rids, client[1], THIEF),)
+            return conns, (life, record, counts, value, pos, durable, log, rids, held, creation)
+        if record[4] == THIEF:
+            return conns, task
+        if 'no_owner' in self.rules or record[4] == NOBODY:
+            raise Violation('another identity is told what became of the session\'s numbers')
+        if 'owner_late' in self.rules:
+            conns = tuple(c if c[1] == 'b' else (c[0], 'g', (), c[3]) for c in conns)
+        if 'owner_later' in self.rules:
+            for e in record[3]:
+                if e[1] == 'P':
+                    task = self.end_torn(task, e[0], e)
+        return conns, task
 
     def answer(self, conns, task, cid, listed, named):
         durable = task[5]
@@ -364,6 +400,11 @@ class Model:
             win = tuple((x[0], x[1], self.ops[x[1]][0] if x[4] and x[2] < 0 else x[2], x[3], x[4]) + x[5:]
                         for x in win)
             phase = 'u'
+        elif msg[0] == 'I':                              # refused as another identity's: the session is over
+            for w in win:
+                ops, win = self.finish(ops, win, w, 'U')
+            ops = tuple('N' if s[0] in 'ir' else s for s in ops)
+            return (ops, nxt, win, cid, 'x', rid, life, var), ()
         elif msg[0] == 'R':
             _, num, st, pos, value, durable = msg
             w = next((w for w in win if w[0] == num), None)
@@ -406,8 +447,8 @@ class Model:
             h = ('H', nxt, listed, abandoned, rid)
             yield 'client connects, HELLO%r as %d' % (h[1:], cid + 1), 0, (
                 (ops, nxt, win, cid + 1, 'h', rid, life, var), conns + ((cid + 1, 'b', (h,), ()),), task, budgets)
-        else:
-            gone = mine is None or mine[1] == 'g'
+        elif phase != 'x':
+            gone = mine is None or mine[1] == 'g' and not (mine[3] and mine[3][0][0] == 'I')   # a refusal comes before the end
             if gone or budgets[DISC]:
                 rest = tuple(c for c in conns if c[0] != cid) if gone else with_conn((cid, mine[1], mine[2], ()))
                 yield 'client loses connection %d' % cid, not gone, (
@@ -462,7 +503,7 @@ class Model:
                     (o2, nxt, w2) + client[3:], rest, task, spend(DEADLINE))
         # task: read, notice a close
         for c in conns:
-            if c[0] != cid or phase == 'd':              # given up by the client
+            if c[0] != cid or phase in 'dx':             # given up by the client
                 yield 'task sees connection %d closed' % c[0], 0, (
                     client, tuple(x for x in conns if x is not c), task, budgets)
             elif c[1] != 'g' and budgets[DISC]:
@@ -514,6 +555,9 @@ class Model:
         if record and budgets[DROP] and not any(c[1] in 'op' for c in conns):
             yield 'session_keep over: record dropped', 1, (
                 client, conns, task[:1] + (None,) + task[2:], spend(DROP))
+        if budgets[STEAL]:
+            n2, t2 = self.steal(conns, task, client)
+            yield 'a thief says HELLO', 1, (client, self.prune(n2, cid, phase), t2, spend(STEAL))
         if budgets[RESET]:
             n2, t2 = self.reset(conns, task)
             yield 'reset: creation %d' % t2[9], 1, (client, n2, t2, spend(RESET))
@@ -615,6 +659,7 @@ class Model:
 
 def job(args):
     scenario, rules = args
+    gc.disable()                                    # no state is in a circle
     t = time.time()
     n, bad, lines = Model(scenario, rules).explore()
     return scenario, rules, n, bad, lines, time.time() - t

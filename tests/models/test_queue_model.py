@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The model of queues within bounds that take about 20 seconds; test-timeout: 300.
+"""The model of queues within bounds that take about 30 seconds of CPU, in two processes; test-timeout: 600.
 
 Every state of these scenarios is looked at; then each weaker rule and each plain mistake must be seen where it shows first. The
 larger scenarios (_2), by hand: tests/models/queue_model.py.

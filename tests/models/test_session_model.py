@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The model of the session within bounds that take about 20 seconds; test-timeout: 300.
+"""The model of the session within bounds that take about 10 seconds of CPU; test-timeout: 300.
 
 Every state of these scenarios is looked at; then each weaker rule and each plain mistake must be seen where it shows first. The
 other scenarios, by hand: tests/models/session_model.py.
@@ -12,7 +12,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import session_model as model  # noqa: E402
 
-SCENARIOS = ("plain", "late-p", "reset", "reset-d", "reset-2")
+SCENARIOS = ("plain", "late-p", "reset", "reset-d", "reset-2", "thief", "thief-j")
 LARGE = ("old_position", "silent_durable", "leave_torn")  # of journals, which psd does not have yet
 
 

@@ -14,7 +14,7 @@
 #if defined(__SANITIZE_ADDRESS__)
 #define DEFAULT_SEEDS 5
 #else
-#define DEFAULT_SEEDS 40
+#define DEFAULT_SEEDS 80
 #endif
 
 static struct sim_summary run_seed(uint64_t seed, bool verbose)
@@ -29,10 +29,10 @@ static struct sim_summary run_seed(uint64_t seed, bool verbose)
     return one;
 }
 
-/* Seeds that have found something. */
+/* Seeds that have found something, and, the last one, a restore of one container that takes all. */
 static void test_again(void **state)
 {
-    static const uint64_t seeds[] = {50, 1025};
+    static const uint64_t seeds[] = {19, 50, 1025, 9200007, 9200058};
     (void)state;
     sim_skip_seed("ASKS_SEED=7 runs one");
     for (size_t i = 0; i < sizeof(seeds) / sizeof(seeds[0]) && sim_number_of("ASKS_SEED", 0) == 0; i++) {
@@ -62,7 +62,7 @@ static void test_asks(void **state)
         (unsigned long long)seeds, (unsigned long long)sum.saves_ok, (unsigned long long)sum.restores_ok,
         (unsigned long long)sum.saves_failed, (unsigned long long)sum.checkpoints, (unsigned long long)sum.unchanged,
         (unsigned long long)sum.restarts);
-    assert_true(seeds < 20 || (sum.saves_ok > 2 * seeds && sum.restores_ok > seeds / 5 && sum.saves_failed > seeds));
+    assert_true(seeds < 20 || (sum.saves_ok > 2 * seeds && sum.restores_ok > seeds / 10 && sum.saves_failed > seeds));
 }
 
 int main(void)

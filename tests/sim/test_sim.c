@@ -55,6 +55,7 @@ static void run_seed(uint64_t seed, bool verbose, struct sim_summary *total)
     total->restarts += one.restarts;
     total->gave_way += one.gave_way;
     total->slices += one.slices;
+    total->written += one.written;
     total->replayed += one.replayed;
     total->loaded += one.loaded;
     total->virtual_ms += one.virtual_ms;
@@ -76,13 +77,15 @@ static void test_seeds(void **state)
         }
     }
     print_message("%llu seeds: %llu events, %llu calls ended OK, %llu otherwise, %llu connections cut, %llu tasks restarted, "
-                  "%llu sessions gave way, %llu changes replayed, %llu checkpoints loaded, %llu s of virtual time\n",
+                  "%llu sessions gave way, %llu values written by calls, %llu changes replayed, %llu checkpoints loaded, %llu s "
+                  "of virtual time\n",
                   (unsigned long long)seeds, (unsigned long long)total.events, (unsigned long long)total.ok,
                   (unsigned long long)total.failed, (unsigned long long)total.cuts, (unsigned long long)total.restarts,
-                  (unsigned long long)total.gave_way, (unsigned long long)total.replayed, (unsigned long long)total.loaded,
-                  (unsigned long long)total.virtual_ms / 1000);
+                  (unsigned long long)total.gave_way, (unsigned long long)total.written, (unsigned long long)total.replayed,
+                  (unsigned long long)total.loaded, (unsigned long long)total.virtual_ms / 1000);
     assert_true(seeds < 50 || (total.ok > 1000 && total.cuts > 100 && total.restarts > 10)); /* the world is not idle */
-    assert_true(seeds < 200 || (total.gave_way > 10 && total.slices > 1000 && total.replayed > 10000 && total.loaded > 20));
+    assert_true(seeds < 200 || (total.gave_way > 10 && total.slices > 1000 && total.written > 20 && total.replayed > 10000 &&
+                                total.loaded > 20));
 }
 
 /* Seeds that have found something. */

@@ -8,12 +8,15 @@ import subprocess
 import sys
 import threading
 import time
+import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from ports import free_port  # pylint: disable=unused-import
 
 BUILD = os.environ.get("PSD_BUILD", "build/release")
 READY_S = 60
+SECURE = "PSD_KEY_FILE" in os.environ  # make check TRANSPORT=tls: all programs hold keys
+AS_WORKER = {"PSD_KEY_FILE": os.environ["PSD_KEY_FILE"] + ".worker"} if SECURE else {}  # environment of a program with a worker's rights
 SANITIZED = any(word in BUILD for word in ("asan", "tsan"))
 
 
@@ -25,11 +28,12 @@ def die_with_parent():
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
-def pass_on(stream, lines):
+def pass_on(stream, lines, shows):
     with stream:
         for line in stream:
             lines.append(line)
-            sys.stderr.write(line)
+            if shows(line):
+                sys.stderr.write(line)
 
 
 class Cluster:
@@ -50,18 +54,26 @@ class Cluster:
         self.spec = "ps=" + self.hosts + (";worker=" + ",".join(self.worker_addresses) if workers else "") + more_jobs
         self.tasks = [None] * (count + workers)
         self.readers = list(self.tasks)
-        self.said = list(self.tasks)  # by each: lines on stderr, which go to ours as well
+        self.said = list(self.tasks)  # by each: lines on stderr, which go to ours as well where shows() says so
+
+    def command(self, i):
+        """Program and flags of task i of all."""
+        job, index = ("ps", i) if i < len(self.addresses) else ("worker", i - len(self.addresses))
+        return [path("bin/psd"), "--log_level", "warn", "--job_name", job, "--task_index", str(index)]
+
+    def shows(self, line):  # pylint: disable=unused-argument
+        """Does this line of a task go to our standard error?"""
+        return True
 
     def start(self, i, *flags):
         fd = self.sockets[i].fileno()
-        job, index = ("ps", i) if i < len(self.addresses) else ("worker", i - len(self.addresses))
         script = 'exec 3<&%d; export LISTEN_FDS=1 LISTEN_PID=$$; exec "$0" "$@"' % fd
         self.tasks[i] = subprocess.Popen(
-            ["/bin/bash", "-c", script, path("bin/psd"), "--cluster", self.spec, "--job_name", job, "--task_index", str(index),
-             "--log_level", "warn", *flags],
+            ["/bin/bash", "-c", script, *self.command(i), "--cluster", self.spec, *flags],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, pass_fds=[fd], text=True, errors="replace", preexec_fn=die_with_parent)
         self.said[i] = []
-        self.readers[i] = threading.Thread(target=pass_on, args=(self.tasks[i].stderr, self.said[i]), daemon=True)
+        self.readers[i] = threading.Thread(target=pass_on, args=(self.tasks[i].stderr, self.said[i], self.shows),
+                                           daemon=True)
         self.readers[i].start()
         line = self.tasks[i].stdout.readline()
         if not line.startswith("ready:"):
@@ -94,6 +106,11 @@ class Cluster:
             s.close()
 
 
+def plain(reason):
+    """Of a case or a class that has no meaning where tasks and clients hold keys."""
+    return unittest.skipIf(SECURE, "without keys only: " + reason)
+
+
 def run(*argv, env=None, timeout=60, stdin=subprocess.DEVNULL):
     """(exit status, standard output, standard error)"""
     full = {k: v for k, v in os.environ.items() if k not in ("PSD_TARGET", "TF_CONFIG")}
@@ -122,7 +139,7 @@ def go_on(*pids):
         os.kill(pid, signal.SIGCONT)
 
 
-def main(unittest):
+def main(_=None):
     """Run the cases; the last line is what the test runner counts."""
     result = unittest.TextTestRunner(verbosity=2).run(unittest.defaultTestLoader.loadTestsFromName("__main__"))
     failed = len(result.failures) + len(result.errors)

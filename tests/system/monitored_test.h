@@ -26,6 +26,7 @@ struct seen {
     atomic_int tries; /* that were said to have failed */
     char last[2048];  /* of "recovered"; the library writes one line at a time */
     char failure[2048];
+    char ready[512]; /* the last line that a chief's model is ready */
 };
 
 static void look(void *ctx, ps_log_level level, const char *line)
@@ -40,6 +41,8 @@ static void look(void *ctx, ps_log_level level, const char *line)
     } else if (strstr(line, " ev=recovered ") != NULL) {
         (void)snprintf(seen->last, sizeof(seen->last), "%s", line);
         atomic_fetch_add(&seen->recovered, 1);
+    } else if (strstr(line, " ev=ready ") != NULL) {
+        (void)snprintf(seen->ready, sizeof(seen->ready), "%s", line);
     } else if (strstr(line, " ev=not_recovered ") != NULL) {
         atomic_fetch_add(&seen->tries, 1);
     } else if (strstr(line, " ev=session_failed ") != NULL) {
@@ -127,6 +130,15 @@ static inline int train(ps_session *s, struct model *m, int64_t steps, int resta
         ps_step_done(s);
     }
     return loops;
+}
+
+/* A model that is ready. A busy machine may take longer to prepare it than calls have in a session with short_calls(). */
+static inline void model_ready(ps_session *s, struct model *m)
+{
+    ps_session_set_deadline(s, TIMEOUT_MS);
+    model_get(s, m);
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    ps_session_set_deadline(s, 0);
 }
 
 static inline void assert_values(ps_session *s, const struct model *m, float w, float b)

@@ -1,5 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: Apache-2.0
+# test-sanitizers: none (it compiles headers and runs nothing)
 """The public structs are as tests/golden/abi says, in C11 and in C++17."""
 import os
 import subprocess

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-transport: plain (it speaks the protocol itself)
 # test-timeout: 120
 """What goes wrong in real life around the programs: bad peers in numbers, closed descriptors, odd output files, wrong clusters."""
 import datetime

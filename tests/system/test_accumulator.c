@@ -61,8 +61,11 @@ static void means_and_sums(void **state)
         assert_fine(ps_accumulator_apply_grad(a, mean, sizeof(float[3]), 0, 0, &accepted));
         assert_false(accepted); /* the take began step 1 */
         assert_fine(ps_accumulator_apply_grad(a, mean, sizeof(float[3]), 1, 0, NULL));
-        assert_said(ps_accumulator_take_grad(a, 2, out, sizeof(float[3]), 300, &count), PS_DEADLINE_EXCEEDED,
-                    "1 of 2 gradients of global step 1");
+        ps_status st = PS_OK; /* the task answers 120 ms before the deadline; on a busy machine that may be too late */
+        do {
+            st = ps_accumulator_take_grad(a, 2, out, sizeof(float[3]), 300, &count);
+        } while (st == PS_DEADLINE_EXCEEDED && strstr(ps_last_error(), "no answer within") != NULL);
+        assert_said(st, PS_DEADLINE_EXCEEDED, "1 of 2 gradients of global step 1");
         assert_int_equal(count, 0);
         assert_accumulated(a, 1);
     }

@@ -178,6 +178,72 @@ static void structs_of_other_headers(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+static void assert_def(const ps_variable *v, const char *expected)
+{
+    char def[PS_VARIABLE_DEF_BYTES];
+    assert_int_equal(ps_variable_def(v, def, sizeof(def)), PS_OK);
+    assert_string_equal(def, expected);
+}
+
+/* Three lines, of whatever name: v.to_proto() of the document "Distributed Tensorflow" prints the first ones. */
+static void defs_are_those_of_tensorflow(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    ps_variable *v = NULL;
+    char def[PS_VARIABLE_DEF_BYTES], name[PS_NAME_BYTES_MAX + 1], expected[PS_VARIABLE_DEF_BYTES];
+    ps_variable_spec spec;
+    ps_variable_spec_init(&spec);
+    spec.dtype = PS_F32;
+    assert_int_equal(ps_container_push(s, "defs"), PS_OK);
+    for (int i = 0; i < 25; i++) {
+        assert_int_equal(ps_variable_get(s, &spec, &v), PS_OK);
+    }
+    assert_def(v, "variable_name: \"Variable_24:0\"\ninitializer_name: \"Variable_24/Assign\"\n"
+                  "snapshot_name: \"Variable_24/read:0\"\n");
+    assert_int_equal(ps_variable_scope_push(s, "my_problem_1", PS_REUSE_AUTO), PS_OK);
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_OK);
+    assert_def(v, "variable_name: \"my_problem_1/Variable:0\"\ninitializer_name: \"my_problem_1/Variable/Assign\"\n"
+                  "snapshot_name: \"my_problem_1/Variable/read:0\"\n");
+    assert_int_equal(ps_variable_scope_pop(s), PS_OK);
+    memset(name, 'n', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    spec.name = name;
+    assert_int_equal(ps_variable_get(s, &spec, &v), PS_OK);
+    (void)snprintf(expected, sizeof(expected),
+                   "variable_name: \"%s:0\"\ninitializer_name: \"%s/Assign\"\nsnapshot_name: \"%s/read:0\"\n", name, name, name);
+    assert_def(v, expected);
+    assert_int_equal(ps_container_pop(s), PS_OK);
+    strcpy(def, "as it was");
+    assert_int_equal(ps_variable_def(v, def, sizeof(def) - 1), PS_INVALID_ARGUMENT);
+    assert_string_equal(ps_last_error(), "ps_variable_def: out has 1023 bytes, 1024 are needed");
+    assert_string_equal(def, "as it was");
+    assert_int_equal(ps_variable_def(v, NULL, sizeof(def)), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_variable_def(NULL, def, sizeof(def)), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(s), 0);
+}
+
+/* As a program that computes a graph again from its beginning: the initial value, whatever is there. */
+static void a_variable_is_made_anew(void **state)
+{
+    (void)state;
+    ps_session *s = open_session(20000);
+    float value[2] = {0};
+    for (int round = 0; round < 2; round++) {
+        ps_variable *v = ps_variable_make(s, "made", PS_SHAPE(2), ps_constant(0.5), ps_sgd(1));
+        assert_non_null(v);
+        assert_int_equal(ps_variable_read(v, value, sizeof(value)), PS_OK);
+        assert_true(value[0] == 0.5f && value[1] == 0.5f && ps_variable_dtype(v) == PS_F32);
+        assert_int_equal(ps_variable_assign_add(v, value, sizeof(value), NULL, 0), PS_OK);
+    }
+    assert_int_equal(ps_session_status(s), PS_OK);
+    assert_null(ps_variable_make(s, "made", PS_SHAPE(3), NULL, ps_sgd(1)));
+    assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_session_error(s), "SHAPE_MISMATCH"));
+    assert_null(ps_variable_make(NULL, "made", PS_SCALAR, NULL, NULL));
+    assert_int_not_equal(ps_session_close(s), 0);
+}
+
 static void placement_is_round_robin(void **state)
 {
     (void)state;
@@ -596,6 +662,51 @@ static void parameters_train(void **state)
     assert_int_equal(ps_session_close(s), 0);
 }
 
+static void keep_ready(void *ctx, ps_log_level level, const char *line)
+{
+    (void)level;
+    if (strstr(line, "ev=ready ") != NULL) {
+        (void)snprintf(ctx, 256, "%s", strstr(line, "variables="));
+    }
+}
+
+static int found_by(const char *container, int count, char log[256])
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    ps_session_options_init(&o);
+    o.target = cluster.address[0];
+    o.log = keep_ready;
+    o.log_ctx = log;
+    o.progress = API_PROGRESS;
+    o.container = container;
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    for (int i = 0; i < count; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "v%d", i);
+        (void)ps_param_get(s, name, PS_SHAPE(3), ps_ones(), ps_sgd(1));
+    }
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    const int found = ps_session_found(s, NULL);
+    assert_int_equal(ps_session_close(s), 0);
+    return found;
+}
+
+/* The global step is none of the program's variables, neither for the program nor in the log. */
+static void the_log_finds_what_the_program_finds(void **state)
+{
+    char log[256];
+    (void)state;
+    assert_int_equal(found_by("found_none", 0, log), 0);
+    assert_string_equal(log, "variables=0 found=0");
+    assert_int_equal(found_by("found_none", 0, log), 0); /* the global step is there */
+    assert_string_equal(log, "variables=0 found=0");
+    assert_int_equal(found_by("found_two", 2, log), 0);
+    assert_string_equal(log, "variables=2 found=0");
+    assert_int_equal(found_by("found_two", 2, log), 2);
+    assert_string_equal(log, "variables=2 found=2");
+}
+
 static void errors_stick(void **state)
 {
     (void)state;
@@ -649,6 +760,8 @@ int main(void)
         cmocka_unit_test(the_last_error_is_that_of_the_call),
         cmocka_unit_test(definitions_must_agree),
         cmocka_unit_test(structs_of_other_headers),
+        cmocka_unit_test(defs_are_those_of_tensorflow),
+        cmocka_unit_test(a_variable_is_made_anew),
         cmocka_unit_test(placement_is_round_robin),
         cmocka_unit_test(sums_of_many_threads_are_exact),
         cmocka_unit_test(versions_never_go_back),
@@ -659,6 +772,7 @@ int main(void)
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(several_threads_make_it_ready),
         cmocka_unit_test(parameters_train),
+        cmocka_unit_test(the_log_finds_what_the_program_finds),
         cmocka_unit_test(errors_stick),
         cmocka_unit_test(options_are_checked),
     };

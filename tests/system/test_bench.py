@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-sanitizers: none (it is about the harness of make bench, which is Python)
 # test-timeout: 240
 """The harness of `make bench`, on tiny sizes and without redis and TensorFlow: its rows, its verdicts, its ends. Not how fast psd is."""
 import json
@@ -25,7 +26,8 @@ MEASURED = {"dense.pull.16MiB.tcp.vs_bare", "dense.push_sgd.16MiB.tcp.vs_bare", 
             "scale.clients64.cost_per_op.vs_1", "scale.vars100k.cost_per_op.vs_1", "start.ready_ms", "idle.rss_mib",
             "fairness.pull.4KiB.p99.vs_idle", "queue.pair.4KiB.vs_push_pull", "queue.pair.4KiB.caller.vs_push_pull", "queue.wake.p50_us",
             "queue.pair.4KiB.others1k.vs_alone", "queue.element16.bytes", "round.2workers.1MiB.vs_async", "round.2workers.100MiB.vs_async",
-            "round.commit.round_trips", "round.wake.p50_us"}
+            "round.commit.round_trips", "round.wake.p50_us", "plan.identity.4KiB.vs_push_pull", "plan.matmul.512.vs_process", "plan.mlp.vs_client",
+            "tls.pull.16MiB.vs_plain", "tls.push_sgd.16MiB.vs_plain", "tls.pull.4KiB.p64.vs_plain", "tls.handshakes", "tls.handshakes.turn_p99_us"}
 PEERS = {"small.pull.4KiB.p64.vs_redis_get", "small.push.4KiB.p64.vs_redis_set", "small.pull.4KiB.c50p64.vs_redis_get",
          "small.push.4KiB.c50p64.vs_redis_set", "nullstep.scalar.vs_tensorflow", "nullstep.scalar16.vs_tensorflow",
          "nullstep.dense100MB.tcp.vs_tensorflow", "push_adagrad.100MB.tcp.vs_tensorflow"}

@@ -297,6 +297,34 @@ class Files(Trained):
         psctl(c, "checkpoint", "export", "latest", self.at("again.safetensors"), "--slots")
         self.assertEqual(test_files.read_safetensors(self.at("again.safetensors"))[1], tensors)
 
+    def test_powers_of_slots(self):
+        """Those that all variables of an optimizer have are in a file once, others with their variable; both ways."""
+        name = self.at("powers.safetensors")
+        adam = {"kind": "adam", "learning_rate": 0.1, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8}
+
+        def number(dtype, value):
+            return dtype, [], struct.pack("<f" if dtype == "F32" else "<d", value)
+
+        def of(variable, dtype, *powers):
+            values = {variable + ending: (dtype, [1], number(dtype, value)[2])
+                      for ending, value in (("", 3), ("/Adam", 0.5), ("/Adam_1", 0.25))}
+            return {**values, **{f"{variable}/beta{i + 1}_power": number(dtype, p) for i, p in enumerate(powers)}}
+        for u, w, shared in ((of("u", "F32"), of("w", "F32"), (0.75, 0.875)), (of("u", "F32", 0.5, 0.75), of("w", "F32", 0.5, 0.625), ()),
+                             (of("u", "F32", 0.5, 0.75), of("w", "F64", 0.5, 0.75), ())):
+            tensors = {**u, **w, **{f"beta{i + 1}_power": number("F32", p) for i, p in enumerate(shared)}}
+            described = {v: {"optimizer": adam, "slots": sorted(t for t in tensors if t.startswith(v + "/"))} for v in "uw"}
+            described["w"]["slots"] += [f"beta{i + 1}_power" for i in range(len(shared))]
+            test_files.write_safetensors(name, tensors, {"format": "psd", "psd_variables": json.dumps(described)})
+            with self.subTest(tensors=sorted(tensors)):
+                c = self.fresh(1, *self.flags[:1], tempfile.mkdtemp(dir=self.folder.name), *self.flags[2:])
+                psctl(c, "checkpoint", "import", name, "--yes")
+                eventually(c, "checkpoint", "save")
+                psctl(c, "checkpoint", "export", "latest", self.at("again.safetensors"), "--slots")
+                metadata, again = test_files.read_safetensors(self.at("again.safetensors"))
+                self.assertEqual(again, tensors)
+                self.assertEqual({v: sorted(d["slots"]) for v, d in json.loads(metadata["psd_variables"]).items()},
+                                 {v: sorted(d["slots"]) for v, d in described.items()})
+
     def test_shards_and_their_index(self):
         os.mkdir(self.at("shards"))
         out = self.at("shards/model.safetensors")

@@ -32,7 +32,8 @@ class Options(c.Structure):
                 ("log_ctx", c.c_void_p), ("program", c.c_char_p), ("seed", c.c_uint64), ("container", c.c_char_p),
                 ("allow_soft_placement", c.c_bool), ("log_device_placement", c.c_bool), ("fail_fast", c.c_bool), ("prefetch", c.c_bool),
                 ("wire_dtype", c.c_int), ("placement_log", LOG), ("placement_log_ctx", c.c_void_p), ("compute_device", c.c_char_p),
-                ("compute_threads", c.c_uint32), ("start_timeout_ms", c.c_uint32)]
+                ("compute_threads", c.c_uint32), ("start_timeout_ms", c.c_uint32), ("key_file", c.c_char_p), ("tls_cert", c.c_char_p),
+                ("tls_key", c.c_char_p), ("tls_ca", c.c_char_p)]
 
 
 class Spec(c.Structure):

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-transport: plain (it has keys of its own, and pages about tasks without)
 # test-timeout: 300
 """What README.md and docs/OPERATIONS.md tell people to type, typed: the lines are read from the page, and only ports, places and host
 names are other ones."""
@@ -72,8 +73,9 @@ class Readme(Place):
         first, lines = block(page("README.md"), "the same text outside of the tree").split("\n", 1)
         self.assertEqual(first, "make install PREFIX=$HOME/psd")
         self.install()
-        for port in ("2222", "2223", "2224"):
+        for port in ("2232", "2233", "2234"):  # not those of the cluster in four terminals, which may still be there
             self.assertIn(":" + port, lines)
+            self.assertEqual(page("README.md").count(":" + port), lines.count(":" + port))
             lines = lines.replace(":" + port, ":%d" % free_port())
         out = self.shell(lines, self.folder)
         self.assertRegex(out, r"(?m)^test accuracy 0\.9[0-9]*$")
@@ -192,6 +194,44 @@ class Backup(Place):
             file.write('#!/bin/sh\n/bin/cp "$@" && mv "%s" "%s.tmp"\n' % (place, place))
         os.chmod(os.path.join(tools, "cp"), 0o700)
         self.assertNotEqual(self.copy(7, source, to, PATH=tools + ":" + os.environ["PATH"])[0], 0)
+
+
+class TwoHosts(Place):
+    """The lines below "A secure cluster on two hosts", on two hosts that share a network of their own."""
+    NETWORKS = """
+mount -t tmpfs none /run && ip netns add b && ip link add va type veth peer name vb netns b
+ip addr add 10.0.0.1/24 dev va && ip link set va up && ip link set lo up
+ip -n b addr add 10.0.0.2/24 dev vb && ip -n b link set vb up && ip -n b link set lo up"""
+
+    def test_they_train(self):
+        lines = block(page("README.md"), "## A secure cluster on two hosts").splitlines()
+        self.assertLessEqual(len(lines), 6)
+        b = [line for line in lines if "# on host b" in line]
+        a = [line for line in lines if line not in b]
+        self.assertEqual((len(a), len(b)), (5, 1))
+        serve = a.pop()
+        os.mkdir(os.path.join(self.folder, "b"))
+        script = f"""set -e
+export PATH={os.path.dirname(PSCTL)}:$PATH HOME={self.folder} PS_DATA_DIR={os.path.join(ROOT, "data")}
+scp() {{ cp "$1" b/; }}
+{chr(10).join(a)}
+{serve} 2>psd.log >psd.out &
+until grep -q ^serving: psd.out; do kill -0 $!; sleep 0.05; done
+psctl key export ps0 --file psd.keys --out ps0.key
+cd b
+ip netns exec b {b[0].split("#")[0]} --steps 50
+! ip netns exec b psctl -t 10.0.0.1:2222 --key_file '' status || exit 9
+ip netns exec b psctl -t 10.0.0.1:2222 --key_file w0.key status
+kill %1 && wait %1
+"""
+        if run("unshare", "-rnm", "bash", "-c", "set -e\n" + self.NETWORKS)[0] != 0:
+            self.skipTest("no namespaces for two networks can be made")
+        code, out, err = run("unshare", "-rnm", "bash", "-c", f"cd {self.folder}\nset -e\n{self.NETWORKS}\n{script}", timeout=120)
+        self.assertEqual(code, 0, out + err)
+        self.assertRegex(out, r"(?m)^/job:ps/task:0 .* up ")
+        self.assertIn("the server uses TLS, and no key file", err)
+        with open(os.path.join(self.folder, "psd.log"), encoding="utf-8") as log:
+            self.assertIn("reason=plain_text", log.read())
 
 
 class Ssh(Place):

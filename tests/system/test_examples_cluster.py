@@ -10,6 +10,12 @@ from cluster import main, path, run
 
 EXAMPLE = path("examples/cluster")
 
+
+def variable_def(name):
+    """As the seed prints it."""
+    return f'variable_name: "{name}:0"\ninitializer_name: "{name}/Assign"\nsnapshot_name: "{name}/read:0"\n'
+
+
 SEED = """\
 {'ps': ['tensorflow0.pipeline.io:8888', 'tensorflow1.pipeline.io:8888'],
  'worker': ['tensorflow2.pipeline.io:8888', 'tensorflow3.pipeline.io:8888']}
@@ -20,11 +26,11 @@ SEED = """\
 ['/job:ps/task:0', '/job:ps/task:1']
 ''
 '/job:ps/task:1'
-"""
+""" + variable_def("Variable_2")
 
 SPARSE = """\
-{'ps': {1: 'b:1', 2: 'c:1'},
- 'worker': {1: 'd:2222', 3: 'e:2222'}}
+{'ps': {'1': 'b:1', '2': 'c:1'},
+ 'worker': {'1': 'd:2222', '3': 'e:2222'}}
 ['ps', 'worker']
 ('ps', [None, 'b:1', 'c:1'])
 ('worker', [None, 'd:2222', None, 'e:2222'])
@@ -32,7 +38,7 @@ SPARSE = """\
 ['/job:ps/task:1', '/job:ps/task:2']
 ''
 '/job:ps/task:2'
-"""
+""" + variable_def("Variable_2")
 
 LOCAL = """\
 {'local': ['[::1]:2222', 'unix:/run/local1']}
@@ -41,8 +47,7 @@ LOCAL = """\
 []
 []
 ''
-''
-"""
+""" + variable_def("Variable")
 
 
 class ClusterExample(unittest.TestCase):
@@ -53,6 +58,13 @@ class ClusterExample(unittest.TestCase):
         self.gives(SEED)
         self.gives(SEED, "worker=tensorflow2.pipeline.io:8888,tensorflow3.pipeline.io:8888;"
                          "ps=tensorflow0.pipeline.io:8888,tensorflow1.pipeline.io:8888")
+
+    def test_the_seeds_variable(self):
+        """Its notebook had made 23 before, and ours makes one for each ps."""
+        spec = "ps=" + ",".join("h%d:1" % i for i in range(24))
+        code, out, err = run(EXAMPLE, spec)
+        self.assertEqual((code, err), (0, ""))
+        self.assertTrue(out.endswith("\n''\n'/job:ps/task:23'\n" + variable_def("Variable_24")), out)
 
     def test_sparse(self):
         self.gives(SPARSE, "ps=1@b:1,c:1;worker=1@d,3@e")
@@ -72,7 +84,7 @@ class ClusterExample(unittest.TestCase):
                     self.gives(output, "@" + name)
 
     def test_empty(self):
-        self.gives("{}\n[]\n[]\n[]\n''\n''\n", "{}")
+        self.gives("{}\n[]\n[]\n[]\n''\n" + variable_def("Variable"), "{}")
 
     def test_bad_clusters(self):
         with tempfile.TemporaryDirectory() as directory:

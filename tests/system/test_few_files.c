@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test-transport: plain (it counts the files that a session takes) */
 /*
  * The libraries in a process that may open few files more: a typed error that says how many it takes, and with so many it works.
  * libuv would end the process.

@@ -251,6 +251,92 @@ static void what_is_wrong(void **state)
     assert_refused(1, -1, "ps_add_checkpoint_saver_hook: wait_ms: -1 is below 0");
 }
 
+/* A session of the chief that asks for checkpoints by the option, or by the flag, which counts more. */
+static void open_asking(struct worker *k, const char *option, const char *flag)
+{
+    char program[] = "program", hosts[600], job[] = "--job_name=worker", dir_flag[96];
+    char *argv[] = {program, hosts, job, dir_flag, NULL};
+    int argc = flag == NULL ? 3 : 4;
+    ps_session_options o;
+    ps_monitored_options m;
+    memset(k, 0, sizeof(*k));
+    (void)snprintf(hosts, sizeof(hosts), "--cluster=%s", cluster.spec);
+    (void)snprintf(dir_flag, sizeof(dir_flag), "--checkpoint_dir=%s", flag == NULL ? "" : flag);
+    ps_session_options_init(&o);
+    o.cluster_spec = cluster.spec;
+    o.job = "worker";
+    o.log = keep_log;
+    o.log_ctx = k;
+    ps_monitored_options_init(&m);
+    char path[64] = "";
+    (void)snprintf(path, sizeof(path), "%s", option);
+    m.checkpoint_dir = path;
+    if (flag == NULL) {
+        assert_int_equal(ps_monitored_open(&o, &m, &k->s, NULL, 0), PS_OK);
+    } else {
+        k->s = option[0] != '\0' ? ps_monitored_open_args(&argc, argv, "", &m) : ps_session_open_args(&argc, argv, "");
+    }
+    memset(path, 'x', sizeof(path) - 1); /* it was borrowed */
+    assert_int_equal(ps_device_push(k->s, "/job:ps/task:0"), PS_OK);
+    k->w = ps_param_get(k->s, "w", PS_SHAPE(N), ps_zeros(), ps_sgd(1));
+}
+
+/* The path that the program names is none of the ps tasks', which say their own. */
+static void training_asks(void **state)
+{
+    struct worker k;
+    char line[256];
+    (void)state;
+    open_asking(&k, "/no/such/place", NULL);
+    wait_for_tasks(&k);
+    const int before = listed(&k);
+    ready(&k);
+    for (int i = 0; i < TASKS; i++) {
+        (void)snprintf(line, sizeof(line), "ev=checkpoint_dir task=/job:ps/task:%d dir=%s asked=/no/such/place", i, dir);
+        assert_int_equal(lines(&k, line), 1);
+    }
+    assert_int_equal(lines(&k, "ev=saver_saved"), 1);
+    steps(&k, 3);
+    assert_int_equal(listed(&k), before + 1);
+    assert_int_equal(ps_session_close(k.s), 0);
+    assert_int_equal(lines(&k, "ev=saver_saved"), 2);
+    assert_non_null(strstr(k.log, " global_step=3 "));
+    assert_int_equal(lines(&k, "ev=saver_not_saved"), 0);
+    assert_int_equal(lines(&k, "ev=checkpoint_dir_none"), 0);
+    open_asking(&k, "", "/by/flag"); /* at its start nothing differs, and no other one is made */
+    ready(&k);
+    steps(&k, 1);
+    assert_int_equal(listed(&k), before + 2);
+    assert_int_equal(ps_session_close(k.s), 0);
+    open_asking(&k, "/by/option", "");
+    ready(&k);
+    assert_int_equal(listed(&k), before + 3);
+    steps(&k, 1);
+    assert_int_equal(ps_session_close(k.s), 0);
+    open_asking(&k, "", NULL);
+    ready(&k);
+    assert_int_equal(listed(&k), before + 3); /* an empty flag takes the option back */
+    assert_int_equal(lines(&k, "ev=checkpoint_dir"), 0);
+    assert_int_equal(ps_session_close(k.s), 0);
+}
+
+static void training_asks_in_vain(void **state)
+{
+    struct worker k;
+    (void)state;
+    open_asking(&k, "/no/such/place", NULL);
+    ready(&k);
+    for (int i = 0; i < TASKS; i++) {
+        char line[256];
+        (void)snprintf(line, sizeof(line), "ev=checkpoint_dir_none task=/job:ps/task:%d asked=/no/such/place", i);
+        assert_int_equal(lines(&k, line), 1);
+    }
+    assert_int_equal(lines(&k, "ev=saver_not_saved"), 1);
+    steps(&k, 2);
+    assert_int_equal(ps_session_close(k.s), 0);
+    assert_int_equal(lines(&k, "ev=saver_not_saved"), 1); /* the same again */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -259,6 +345,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_disk_that_fails, start, end),
         cmocka_unit_test_setup_teardown(nobody_saves, start_bare, end),
         cmocka_unit_test_setup_teardown(what_is_wrong, start_bare, end),
+        cmocka_unit_test_setup_teardown(training_asks, start, end),
+        cmocka_unit_test_setup_teardown(training_asks_in_vain, start_bare, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,8 +40,7 @@ static void await(const atomic_int *count, int at_least)
 static ps_session *open_ready(struct seen *seen, struct model *m)
 {
     ps_session *s = open_that_starts_over(seen, short_calls);
-    model_get(s, m);
-    assert_int_equal(ps_session_ready(s), PS_OK);
+    model_ready(s, m);
     return s;
 }
 

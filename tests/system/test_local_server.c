@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Servers inside a process: local ones that share nothing, clusters of several, targets, join, settings that change while they
- * run, variables on tasks of any job, pins to tasks that do not serve; nothing is left behind.
+ * run, variables on tasks of any job, pins to tasks that do not serve, a constant that is evaluated; nothing is left behind.
  */
 #include "in_process.h"
 
 #include <ps.h>
+#include <ps_ops.h>
+#include <ps_plan.h>
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -102,7 +104,63 @@ static void two_local_servers_share_nothing(void **state)
     }
 }
 
-/* What hello_local does, with as much text as a string variable takes, and a byte more. */
+/* A row of a call table that counts what comes to it. It hands all calls on to the row of the executor. */
+static struct counted {
+    psd_call_row row;
+    atomic_uint calls;
+    ps_status (*check)(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes);
+} counted;
+
+static ps_status count_call(void *ctx, const void *in, size_t in_bytes, char *error, size_t error_bytes)
+{
+    atomic_fetch_add(&counted.calls, 1);
+    return counted.check != NULL ? counted.check(ctx, in, in_bytes, error, error_bytes) : PS_OK;
+}
+
+/* What hello_local does: its constant is evaluated by one call of the server. A session's first row without a device asks the
+ * session's target before, by an empty call, whether it executes operations. */
+static void a_constant_is_one_call(void **state)
+{
+    static const char *const texts[] = {"Hello distributed TensorFlow!", "", "another text"};
+    psd_server_options o;
+    psd_server *server = NULL;
+    ps_ops *ops = NULL;
+    char error[512];
+    (void)state;
+    assert_int_equal(ps_ops_new(NULL, &ops, error, sizeof(error)), PS_OK);
+    psd_server_options_init(&o);
+    o.job = "local";
+    o.listen = "127.0.0.1:0";
+    o.key_file = getenv("PSD_KEY_FILE"); /* make check TRANSPORT=tls */
+    o.calls = *ps_ops_table(ops);
+    counted.row = o.calls.rows[0];
+    counted.check = counted.row.check;
+    counted.row.check = count_call;
+    o.calls.rows = &counted.row;
+    assert_int_equal(psd_server_start(&o, &server, error, sizeof(error)), PS_OK);
+    ps_session *s = session_at(psd_server_target(server), 20000);
+    for (unsigned i = 0; i < 3; i++) {
+        char back[64];
+        ps_value c = ps_plan_identity(ps_plan_new(s), ps_plan_text(ps_plan_new(s), texts[i]));
+        assert_int_equal(ps_plan_eval(c, back, sizeof(back)), PS_INVALID_ARGUMENT); /* a value of another plan */
+        ps_plan *p = ps_plan_new(s);
+        c = ps_plan_identity(p, ps_plan_text(p, texts[i]));
+        for (unsigned run = 0; run < 3; run++) {
+            const unsigned before = atomic_load(&counted.calls);
+            if (ps_plan_eval(c, back, sizeof(back)) != PS_OK) {
+                fail_msg("%s", ps_last_error());
+            }
+            assert_string_equal(back, texts[i]);
+            assert_string_equal(ps_value_device(c), "/job:local/task:0/device:CPU:0");
+            assert_int_equal(atomic_load(&counted.calls) - before, i == 0 && run == 0 ? 2 : 1);
+        }
+    }
+    assert_int_equal(ps_session_close(s), 0);
+    psd_server_free(server);
+    ps_ops_free(ops);
+}
+
+/* As much text as a string variable takes, and a byte more. */
 static void a_mebibyte_of_text(void **state)
 {
     psd_server *server = NULL;
@@ -390,6 +448,7 @@ static void from_its_own_thread_it_holds_at_once(void **state)
     (void)state;
     psd_server_options_init(&o);
     o.listen = "127.0.0.1:0";
+    o.key_file = getenv("PSD_KEY_FILE"); /* make check TRANSPORT=tls */
     o.log = count_debug;
     o.ready = louder_from_its_own_thread;
     assert_int_equal(psd_server_start(&o, &server, NULL, 0), PS_OK);
@@ -400,14 +459,76 @@ static void from_its_own_thread_it_holds_at_once(void **state)
     psd_server_free(server);
 }
 
+static ps_status twice(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
+                       size_t *out_bytes, char *error, size_t error_bytes)
+{
+    (void)ctx, (void)call, (void)error, (void)error_bytes;
+    assert_true(2 * in_bytes <= out_capacity);
+    memcpy(out, in, in_bytes);
+    memcpy((char *)out + in_bytes, in, in_bytes);
+    *out_bytes = 2 * in_bytes;
+    return PS_OK;
+}
+
+/* A local server with a call table of the program's, as one that executes operations has. */
+static void a_local_server_with_options(void **state)
+{
+    static const psd_call_row row = {.name = "twice", .run = twice};
+    psd_server *server = NULL;
+    psd_server_options o;
+    char out[8] = "", error[512] = "as it was";
+    size_t bytes = 0;
+    (void)state;
+    psd_server_options_init(&o);
+    o.calls = (psd_call_table){.rows = &row, .row_bytes = sizeof(row), .count = 1};
+    o.sessions_max = 3;
+    assert_int_equal(psd_server_create_local_with(&o, &server, error, sizeof(error)), PS_OK);
+    assert_string_equal(error, "");
+    assert_string_equal(psd_server_name(server), "/job:local/task:0");
+    assert_int_equal(strncmp(psd_server_target(server), "psd://127.0.0.1:", 16), 0);
+    ps_session *s = session_at(psd_server_target(server), 20000);
+    assert_int_equal(ps_call(s, "/job:local/task:0", "twice", "ab", 2, out, sizeof(out), &bytes, 0), PS_OK);
+    assert_int_equal(bytes, 4);
+    assert_memory_equal(out, "abab", 4);
+    assert_int_equal(ps_session_close(s), 0);
+    psd_server_free(server);
+    assert_int_equal(psd_server_create_local_with(NULL, &server, NULL, 0), PS_OK); /* as psd_server_create_local() */
+    psd_server_free(server);
+    for (int i = 0; i < 6; i++) {
+        static const char *const wrong[] = {"a cluster", "a cluster", "a cluster", "another job", "another task", "sockets"};
+        const int fd = 0;
+        psd_server_options_init(&o);
+        o.cluster_spec = i == 0 ? "local=127.0.0.1:1" : NULL;
+        o.ps_hosts = i == 1 ? "127.0.0.1:1" : NULL;
+        o.worker_hosts = i == 2 ? "127.0.0.1:1" : NULL;
+        o.job = i == 3 ? "worker" : "local";
+        o.task_index = i == 4 ? 1 : 0;
+        o.listen_fds = i == 5 ? &fd : NULL;
+        server = NULL;
+        assert_int_equal(psd_server_create_local_with(&o, &server, error, sizeof(error)), PS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error, wrong[i]));
+        assert_non_null(strstr(error, "psd_server_start()"));
+        assert_null(server);
+    }
+    memset(&o, 0, sizeof(o));
+    assert_int_equal(psd_server_create_local_with(&o, &server, error, sizeof(error)), PS_INVALID_ARGUMENT);
+    assert_int_equal(psd_server_create_local_with(NULL, NULL, error, sizeof(error)), PS_INVALID_ARGUMENT);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_local_servers_share_nothing),      cmocka_unit_test(a_mebibyte_of_text),
-        cmocka_unit_test(join_blocks_until_shutdown),           cmocka_unit_test(fifty_times_nothing_is_left),
-        cmocka_unit_test(five_servers_in_one_process),          cmocka_unit_test(two_tasks_of_job_local),
-        cmocka_unit_test(a_pin_to_a_task_that_does_not_serve),  cmocka_unit_test(settings_change_while_it_runs),
+        cmocka_unit_test(two_local_servers_share_nothing),
+        cmocka_unit_test(a_constant_is_one_call),
+        cmocka_unit_test(a_mebibyte_of_text),
+        cmocka_unit_test(join_blocks_until_shutdown),
+        cmocka_unit_test(fifty_times_nothing_is_left),
+        cmocka_unit_test(five_servers_in_one_process),
+        cmocka_unit_test(two_tasks_of_job_local),
+        cmocka_unit_test(a_pin_to_a_task_that_does_not_serve),
+        cmocka_unit_test(settings_change_while_it_runs),
         cmocka_unit_test(from_its_own_thread_it_holds_at_once),
+        cmocka_unit_test(a_local_server_with_options),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

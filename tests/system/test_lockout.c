@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test-transport: plain (it speaks the protocol itself) */
 /*
  * Sessions that vanish, and peers that do not read, in numbers that took everything a psd had: a real psd, raw sockets, the real
  * client and psctl. The lease is short, so that what must wait for its end does not take long; session_keep is ten minutes, so

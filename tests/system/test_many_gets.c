@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test-transport: plain (it counts frames on the way) */
 /*
  * Many parameters far away: definitions travel together. A thousand of them, on two ps tasks that are 20 ms away, cost the round
  * trips of a handful, which the proxy between them counts from the frames that it forwards; no clock is asked.

@@ -342,6 +342,7 @@ static void test_restore(void **state)
     assert_int_equal(p.calls, 1);
     assert_int_equal(ps_session_found(s, &found), 0);
     assert_int_equal(found, 100);
+    assert_non_null(strstr(seen.ready, " found=0")); /* what is restored was not found */
     assert_int_equal(train(s, &m, 110, 4, restart_second), 4 + 1 + 10);
     assert_int_equal(p.calls, 2);
     assert_values(s, &m, 50 - 10 * 0.5F, 7 + 10);
@@ -494,8 +495,7 @@ static void too_late(int64_t max_recovery_ms, int64_t deadline_ms)
     ps_monitored_options_init(&o);
     o.max_recovery_ms = max_recovery_ms;
     ps_session *s = open_monitored(&seen, &o, short_calls);
-    model_get(s, &m);
-    assert_int_equal(ps_session_ready(s), PS_OK);
+    model_ready(s, &m);
     test_cluster_kill(&cluster, 1);
     ps_push(s, m.b);
     assert_int_equal(ps_step_done(s), PS_UNAVAILABLE);

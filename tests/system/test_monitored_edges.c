@@ -255,8 +255,7 @@ static void test_leave_meanwhile(void **state)
     struct looker looker;
     pthread_t thread;
     ps_session *s = open_monitored(&seen, NULL, short_calls);
-    model_get(s, &m);
-    assert_int_equal(ps_session_ready(s), PS_OK);
+    model_ready(s, &m);
     test_cluster_kill(&cluster, 1);
     ps_push(s, m.b);
     assert_int_equal(ps_step_done(s), PS_UNAVAILABLE);

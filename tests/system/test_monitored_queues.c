@@ -551,16 +551,19 @@ static void test_found_and_gone(void **state)
     spec.device = "/job:ps/task:1";
     assert_int_equal(ps_queue_get(other, &spec, &q), PS_OK);
     ps_session *s = open_monitored(&seen, NULL, short_calls);
+    ps_session_set_deadline(s, TIMEOUT_MS);
     ps_param *p = param_at(s, "p", "/job:ps/task:0");
     (void)param_at(s, "more", "/job:ps/task:0"); /* global_step, the third one, is there as well */
     assert_int_equal(ps_queue_find(s, "q", &q), PS_OK);
     assert_int_equal(ps_session_ready(s), PS_OK);
+    ps_session_set_deadline(s, 0); /* short calls: how long the session waits for the queue to be made again */
     assert_int_equal(ps_session_close(other), 0);
     restart_second();
     assert_int_equal(ps_dequeue(q, takes, 1, TIMEOUT_MS), PS_ABORTED);
     assert_false(ps_should_stop(s));
     assert_int_equal(atomic_load(&seen.recovered), 1);
     assert_null(strstr(seen.last, " tries=1 ")); /* it was waited for */
+    ps_session_set_deadline(s, TIMEOUT_MS);
     assert_int_equal(ps_dequeue(q, takes, 1, TIMEOUT_MS), PS_FAILED_PRECONDITION);
     assert_int_equal(ps_session_status(s), PS_OK);
     step(s, p);

@@ -220,11 +220,13 @@ static void test_given_up(void **state)
     ps_monitored_options_init(&o);
     o.max_recovery_ms = 1000;
     ps_session *s = open_monitored(&seen, &o, short_calls);
+    ps_session_set_deadline(s, TIMEOUT_MS);
     model_get(s, &m);
     ps_queue_spec_init(&spec, "q", PS_I64, PS_SCALAR);
     assert_int_equal(ps_queue_get(s, &spec, &q), PS_OK);
     assert_int_equal(ps_session_ready(s), PS_OK);
     assert_int_equal(ps_variable_find(s, "w", &w), PS_OK);
+    ps_session_set_deadline(s, 0);
     test_cluster_kill(&cluster, 0);
     test_cluster_kill(&cluster, 1);
     read_until_lost(s, &m);
@@ -295,8 +297,7 @@ static void test_close_in_a_recovery(void **state)
     struct closing c = {.told = false};
     struct model m;
     c.s = open_monitored(&c.seen, NULL, with_slow_log);
-    model_get(c.s, &m);
-    assert_int_equal(ps_session_ready(c.s), PS_OK);
+    model_ready(c.s, &m);
     test_cluster_kill(&cluster, 0);
     test_cluster_kill(&cluster, 1);
     read_until_lost(c.s, &m);
@@ -350,6 +351,7 @@ static void test_closed_meanwhile(void **state)
     ps_work_item held;
     void *threads[WAITINGS];
     ps_session *s = open_monitored(&seen, NULL, short_calls), *other = open_session(TIMEOUT_MS);
+    ps_session_set_deadline(s, TIMEOUT_MS);
     model_get(s, &m);
     ps_queue_spec_init(&spec, "q", PS_I64, PS_SCALAR);
     assert_int_equal(ps_queue_get(s, &spec, &w.queue), PS_OK);
@@ -357,6 +359,7 @@ static void test_closed_meanwhile(void **state)
     assert_int_equal(ps_work_get(s, "items", items, NULL, 1, 1, 0, &w.work), PS_OK);
     assert_int_equal(ps_work_next(w.work, &held, 0), PS_OK);
     assert_int_equal(ps_session_ready(s), PS_OK);
+    ps_session_set_deadline(s, 0);
     for (int i = 0; i < WAITINGS; i++) {
         threads[i] = thread_of(waiting_main, &w);
     }
@@ -492,8 +495,7 @@ static void test_wait_until_it_stops(void **state)
     struct model m;
     ps_session *s = open_monitored(&seen, NULL, short_calls);
     struct waiter w = {.s = s, .status = PS_UNKNOWN};
-    model_get(s, &m);
-    assert_int_equal(ps_session_ready(s), PS_OK);
+    model_ready(s, &m);
     stop_tasks(SIGSTOP);
     void *thread = thread_of(wait_main, &w);
     (void)usleep(100000); /* sleep: it asks for the step */

@@ -13,9 +13,9 @@ from cluster import SANITIZED, Cluster, main, path
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-HEADERS = ("common/ps_types.h", "worker/ps_cluster.h", "worker/ps.h", "worker/ps_hooks.h", "worker/ps_queue.h", "worker/ps_monitored.h", "worker/ps_nn.h", "psd/psd.h")
-OBJECTS = ("ps_session", "ps_variable", "ps_param", "ps_placer", "ps_cluster_spec", "ps_tensor", "psd_server")
-ENDS = ("ps_session_close", "ps_task_shutdown", "ps_placer_free", "ps_cluster_spec_free", "ps_tensor_free", "psd_server_free",
+HEADERS = ("common/ps_types.h", "common/ps_calls.h", "worker/ps_cluster.h", "worker/ps.h", "worker/ps_hooks.h", "worker/ps_plan.h", "worker/ps_queue.h", "worker/ps_monitored.h", "worker/ps_nn.h", "worker/ps_ops.h", "psd/psd.h")
+OBJECTS = ("ps_session", "ps_variable", "ps_param", "ps_placer", "ps_cluster_spec", "ps_tensor", "ps_plan", "psd_server")
+ENDS = ("ps_session_close", "ps_task_shutdown", "ps_placer_free", "ps_cluster_spec_free", "ps_tensor_free", "ps_plan_free", "psd_server_free",
         "psd_server_join", "psd_server_wait")  # of their object, or they wait for its end
 INVALID_ARGUMENT = 3
 STATUS_LAST = 16
@@ -25,10 +25,19 @@ class Shape(c.Structure):
     _fields_ = [("rank", c.c_uint32), ("reserved", c.c_uint32), ("dims", c.c_int64 * 8)]
 
 
+class Value(c.Structure):
+    _fields_ = [("plan", c.c_void_p), ("row", c.c_uint32), ("output", c.c_uint32)]
+
+
+class Feed(c.Structure):
+    _fields_ = [("placeholder", Value), ("dtype", c.c_int), ("reserved", c.c_uint32), ("shape", Shape), ("data", c.c_void_p),
+                ("bytes", c.c_size_t), ("offsets", c.c_void_p)]
+
+
 NUMBERS = {"size_t": c.c_size_t, "int": c.c_int, "bool": c.c_bool, "float": c.c_float, "double": c.c_double,
            "int32_t": c.c_int32, "uint32_t": c.c_uint32, "int64_t": c.c_int64, "uint64_t": c.c_uint64, "ps_status": c.c_int,
            "ps_dtype": c.c_int, "ps_reuse": c.c_int, "ps_applied": c.c_int, "ps_reason": c.c_int, "ps_activation": c.c_int,
-           "ps_reduction": c.c_int, "ps_nan_action": c.c_int, "ps_fan": c.c_int, "ps_shape": Shape}
+           "ps_reduction": c.c_int, "ps_nan_action": c.c_int, "ps_fan": c.c_int, "ps_shape": Shape, "ps_value": Value, "ps_feed": Feed}
 
 
 def kind(text):
@@ -64,7 +73,7 @@ def call(lib, function, first, number):
     entry = getattr(lib, name)
     entry.restype = result
     entry.argtypes = kinds
-    values = [None if k is c.c_void_p else Shape() if k is Shape else k(number) for k in kinds]
+    values = [None if k is c.c_void_p else k() if issubclass(k, c.Structure) else k(number) for k in kinds]
     if first is not None:
         values[0] = first
     print(name, number, "object" if first is not None else "NULL", flush=True)
@@ -104,6 +113,10 @@ class Objects:
         session = self.lib.ps_session_open_args(c.byref(c.c_int(3)), argv, None)
         if what == "ps_session":
             return session
+        if what == "ps_plan":
+            self.lib.ps_plan_new.restype = c.c_void_p
+            self.lib.ps_plan_new.argtypes = [c.c_void_p]
+            return self.lib.ps_plan_new(session)
         self.count += 1
         name = b"v%d" % self.count
         shape = Shape(rank=1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-transport: plain (it speaks the protocol itself)
 # test-timeout: 120
 """docs/PROTOCOL.md alone is enough: a client that knows the page's tables and nothing else (tests/lib/pyclient.py) opens a session,
 trains, is cut in the middle of a push, goes on where it stood, and is told why when it does what the page forbids."""
@@ -9,7 +10,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from pyclient import PAGE, Client, Closed, Conn, Refused, encode, frame_bytes, pack_floats, unpack_floats
+from pyclient import PAGE, Client, Closed, Conn, Refused, encode, frame_bytes, pack_floats, times_of, unpack_floats
 
 from cluster import Cluster, main
 
@@ -145,6 +146,20 @@ class ExactlyOnce(Case):
             self.assertEqual((replay.status, replay.version), ("OK", 1))
             self.assertEqual(second.floats(second.open(f"once/{crc}"), 1), [1.0])
 
+    def test_how_long_it_took(self):
+        c = self.client()
+        v = self.variable(c, "times/w")
+        for frame in c.frames("PUSH", number := c.number(), v, pack_floats([1.0] * N), N, most=1 << 16, times=True):
+            c.conn.sock.sendall(frame)
+        pushed = times_of(c.reply("PUSH", number, True).frame)
+        self.assertGreater(pushed["apply_ns"], 0)
+        self.assertEqual((pushed["wait_ns"], pushed["kernel_ns"]), (0, 0))
+        self.assertIsNone(times_of(c.push(v, [1.0] * N).frame))
+        c.send("PULL", 900, flags={"TIMES"}, handle=v["handle"], dtype=v["dtype"], meta=PAGE.pack("ps_pull_meta", elements=4))
+        frame = c.reply("PULL", 900).frame
+        self.assertIsNotNone(times_of(frame))
+        self.assertEqual(unpack_floats(frame.payload, 4), [-2.0] * 4)
+
     def test_assign_add_abandon(self):
         c, second = self.client(), self.client()
         v = self.variable(c, "once/a", count=8)
@@ -241,7 +256,8 @@ class Forbidden(Case):
             if not row["way"].startswith("client") or op == "HELLO":
                 continue
             have = set(row["flags"].split())
-            for flag in set(PAGE.flags) - have - set(row["may have"].split()) - {"CRC", "REPLY", "VALUE"}:
+            asks = row["good reply"] != "none" and "FIRST" not in row["may have"]  # of parts only the first one may ask for times
+            for flag in set(PAGE.flags) - have - set(row["may have"].split()) - {"CRC", "REPLY", "VALUE"} - ({"TIMES"} if asks else set()):
                 self.assertIn(flag, self.closed(c, op, flags=have | {flag}))
             for flag in have:
                 self.assertIn(flag, self.closed(c, op, flags=have - {flag}))

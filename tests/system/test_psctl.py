@@ -20,7 +20,7 @@ import threading
 import time
 import unittest
 
-from cluster import Cluster, die_with_parent, free_port, main, path, run
+from cluster import SECURE, Cluster, die_with_parent, free_port, main, path, run
 
 PSCTL = path("bin/psctl")
 PSTRAIN = path("bin/pstrain")
@@ -94,6 +94,19 @@ class Live(unittest.TestCase):
         text = self.psctl("vars")
         self.assertIn("adagrad(learning_rate=0.1, initial_accumulator=0.1)", text)
         self.assertIn("3 variables", text)
+
+    def test_variable_defs(self):
+        def text(name):
+            return 'variable_name: "%s:0"\ninitializer_name: "%s/Assign"\nsnapshot_name: "%s/read:0"\n' % (name, name, name)
+        self.assertEqual(self.psctl("vars", "w", "--def"), text("w"))
+        self.assertEqual(self.psctl("vars", "--def").count("\n\n"), 2)
+        self.assertEqual(sorted((self.psctl("vars", "--def") + "\n").split("\n\n")[:3]),
+                         [text(name)[:-1] for name in ("b", "global_step", "w")])
+        rows = json.loads(self.psctl("vars", "[bw]", "--def", "--json"))["variables"]
+        self.assertEqual(sorted((v["name"], v["container"], v["task"], v["def"]) for v in rows),
+                         [("b", "localhost", "/job:ps/task:1", text("b")), ("w", "localhost", "/job:ps/task:0", text("w"))])
+        code, out, err = run(PSCTL, "-t", self.cluster.addresses[0], "vars", "nope", "--def")
+        self.assertEqual((code, out, err), (1, "", "psctl: no variable matches 'nope'\n"))
 
     def test_set_lr(self):
         def seen():
@@ -259,7 +272,7 @@ class Live(unittest.TestCase):
 
     def test_accumulators(self):
         with Cluster(1) as one:
-            flags = ("--ps_hosts", one.hosts, "--worker_hosts", "127.0.0.1:1", "--job_name", "worker", "--task_index", "0", "--rounds", "3")
+            flags = ("--ps_hosts", one.hosts, "--worker_hosts", "192.0.2.1:1", "--job_name", "worker", "--task_index", "0", "--rounds", "3")
             code, out, err = run(path("examples/accumulator"), *flags)
             self.assertEqual((code, out), (0, "step 3: w = 0.875000 -1.750000 3.500000\n"), err)
             rows = run(PSCTL, "-t", one.addresses[0], "queues")[1].splitlines()[1:]
@@ -416,7 +429,7 @@ class Workers(unittest.TestCase):
             for s in stepped["sessions"]:  # which have just begun: no rate yet, or one
                 self.assertTrue(s.get("steps_per_second", 1) > 0 or s["age_ms"] >= 10000, s)
             text = self.psctl("workers").splitlines()
-            self.assertEqual(text[0].split(), "TASK HOST PID PROGRAM STEP STEPS/S LAST-HEARD HOLDS STATE".split())
+            self.assertEqual(text[0].split(), "TASK HOST PID PROGRAM STEP STEPS/S LAST-HEARD HOLDS STATE".split() + ["IDENTITY"] * SECURE)
             self.assertIn("connected", text[1])
             self.assertIn("psctl", self.psctl("workers", "--help"))
             self.assertEqual(json.loads(self.psctl("workers", "--task", "ps:1", "--json"))["asked"], ["/job:ps/task:1"])
@@ -1023,7 +1036,7 @@ class HalfDead(unittest.TestCase):
                 target = "127.0.0.1:%d" % ear.getsockname()[1]
                 code, out, err = run(PSCTL, "-t", target, "--timeout", "3600", "status")
                 self.assertEqual((code, out), (1, ""))
-                self.assertRegex(err, "%s.*not a psd frame.*is a psd running there" % target)
+                self.assertRegex(err, "%s.*%s.*is a psd running there" % (target, "answers in plain text" if SECURE else "not a psd frame"))
                 ear.shutdown(socket.SHUT_RDWR)
                 served.join(60)
 

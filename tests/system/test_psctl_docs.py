@@ -39,7 +39,7 @@ FLAGS = {verb: flags_of(help_of(verb)) - COMMON for verb in VERBS}
 class Docs(unittest.TestCase):
     def test_there_is_something_to_compare(self):
         self.assertIn("status", VERBS)
-        self.assertEqual(COMMON, {"target", "timeout", "json", "help", "version"})
+        self.assertEqual(COMMON, {"target", "key_file", "tls_cert", "tls_key", "tls_ca", "timeout", "json", "help", "version"})
         self.assertIn("npy", FLAGS["get"])
         self.assertEqual(flags_of(help_of()), COMMON.union(*FLAGS.values()))
 
@@ -56,6 +56,8 @@ class Docs(unittest.TestCase):
             self.assertEqual(set(re.findall(r"Fl \\-(\w\w+)", " ".join(items[verb]))), FLAGS[verb], verb)
         self.assertEqual(set(re.findall(r"^\.It Fl .*?\\-(\w\w+)", common, re.M)), COMMON)
         self.assertEqual(set(re.findall(r"^\.It Fl .*?\\-(\w\w+)", some, re.M)), set().union(*FLAGS.values()))
+        self.assertIn(".Li grpc://", page)
+        self.assertIn("grpc://HOST:PORT", help_of())
         for text in (".Sh EXIT STATUS", ".Sh ENVIRONMENT", ".Sh EXAMPLES", "PSD_TARGET"):
             self.assertIn(text, page)
 

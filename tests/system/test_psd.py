@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# test-transport: plain (it speaks the protocol itself, and is about tasks without keys)
 # test-timeout: 120
 """The daemon as its operator and its enemies see it: start, settings, addresses, sockets, signals, hostile bytes.
 
@@ -27,7 +28,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from ports import free_port
 from pyclient import Client, Closed
 
-from cluster import die_with_parent, path
+import keys
+from cluster import SANITIZED, die_with_parent, path
 from daemon import PREFIX, PSD, VARIANT, WAIT_S, Psd, environment
 
 
@@ -150,7 +152,19 @@ class Start(Directory):
         with Psd("--listen", "127.0.0.1:0") as psd:
             with open(f"/proc/{psd.process.pid}/status", encoding="utf-8") as status:
                 rss_kib = int(re.search(r"VmRSS:\s+(\d+) kB", status.read()).group(1))
-            self.assertLess(rss_kib, 10 * 1024)
+            self.assertLessEqual(rss_kib, 3.5 * 1024)
+
+    @unittest.skipIf(SANITIZED, "a sanitizer loads what its runtime library wants")
+    def test_libraries(self):
+        """What is not needed is not loaded: OpenSSL without keys, and libm never."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = keys.write(os.path.join(folder, "psd.keys"), keys.Key("ps", "ps"))
+            for flags, loaded in (((), set()), (("--key_file", file), {"libssl", "libcrypto"})):
+                with Psd("--listen", "127.0.0.1:0", *flags) as psd:
+                    with open(f"/proc/{psd.process.pid}/maps", encoding="utf-8") as maps:
+                        libraries = set(re.findall(r"/(lib\w+)[-.0-9]*\.so", maps.read()))
+                    self.assertIn("libuv", libraries)
+                    self.assertEqual(libraries & {"libssl", "libcrypto", "libm"}, loaded)
 
     def test_tf_config(self):
         port, other = free_port(), free_port()
@@ -403,6 +417,17 @@ class PortOfAConnection(Directory):
             self.client.close()
             self.assertEqual(psd.process.stdout.readline(), f"ready: psd://{self.address}\n")
             self.assertEqual(psd.stop(), 0)
+
+    def test_that_no_list_shows(self):
+        """A port that is bound stands in no list of the system, like one whose holder has ended since bind() failed."""
+        with socket.socket() as holder:
+            holder.bind(("127.0.0.1", 0))
+            address = "127.0.0.1:%d" % holder.getsockname()[1]
+            with Psd("--listen", address, lines=0) as psd:
+                psd.wait_log("ev=address_in_use")
+                holder.close()
+                self.assertEqual(psd.process.stdout.readline(), f"ready: psd://{address}\n")
+                self.assertEqual(psd.stop(), 0)
 
     def test_that_is_remembered(self):
         self.client.close()

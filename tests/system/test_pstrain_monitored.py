@@ -26,7 +26,7 @@ class Monitored(test_pstrain.Tasks):
     def setUp(self):
         super().setUp()
         self.random = random.Random(SEED)
-        self.worker_hosts = "127.0.0.1:1,127.0.0.1:2,127.0.0.1:3"
+        self.worker_hosts = "192.0.2.1:1,192.0.2.1:2,192.0.2.1:3"  # workers do not listen
         self.hosts = ("--ps_hosts", self.ps.hosts, "--worker_hosts", self.worker_hosts)
 
     def start_psd(self, lease=LEASE):
@@ -322,7 +322,7 @@ class End(Monitored):
         self.assertRegex(both[0].text(), r"steps by how many the worker was ahead of the slowest: 0: [1-9]")
 
     def test_an_evaluator_without_a_cluster_or_a_model(self):
-        p = self.start("--job_name", "evaluator", "--worker_hosts", "127.0.0.1:1")
+        p = self.start("--job_name", "evaluator", "--worker_hosts", "192.0.2.1:1")
         self.assertEqual(p.end(), 2)
         self.assertIn("--ps_hosts is not given, there are no ps tasks: where are they?", p.text("err"))
         self.start_psd()

@@ -126,6 +126,7 @@ class Sync(Case):
             with self.subTest(case=case):
                 self.compare(*case)
 
+    @cluster.plain("the proxy reads frames on their way")
     def test_connections_that_are_cut(self):
         """One of ten frames between anybody and anybody breaks off in its middle, and its connection with it."""
         for ps, workers, *args in MATRIX if WHOLE else ((2, 2, "--optimizer", "adam"),):
@@ -134,7 +135,7 @@ class Sync(Case):
 
     def cut(self, ps, workers, *args):
         with Cutting(ps) as tasks:
-            hosts = ("--ps_hosts", tasks.hosts, "--worker_hosts", ",".join("127.0.0.1:%d" % (i + 1) for i in range(workers)))
+            hosts = ("--ps_hosts", tasks.hosts, "--worker_hosts", ",".join("192.0.2.1:%d" % (i + 1) for i in range(workers)))
             report = ("--report", self.path("cut.json"))
             all_of = [self.start(*hosts, "--job_name", "worker", "--task_index", str(i), "--sync", *args, *(report if i == 0 else ()))
                       for i in range(workers)]
@@ -144,10 +145,11 @@ class Sync(Case):
         self.assertEqual(self.report("cut.json")["dropped"], 0)
         self.assertEqual(self.report("cut.json")["params_sha256"], self.reference(workers, *args))
 
+    @cluster.plain("the proxy reads frames on their way")
     def test_a_task_is_away_when_its_counts_are_asked_for(self):
         """A training that has ended is not lost for want of a second: whoever writes its report asks again."""
         with Away(1) as tasks:
-            p = self.start("--ps_hosts", tasks.hosts, "--worker_hosts", "127.0.0.1:1", "--job_name", "worker", "--task_index", "0",
+            p = self.start("--ps_hosts", tasks.hosts, "--worker_hosts", "192.0.2.1:1", "--job_name", "worker", "--task_index", "0",
                            "--epochs", "1", "--report", self.path("report.json"))
             self.assertEqual(p.end(), 0, p.lines)
             self.assertGreater(tasks.cuts, 1, "it was asked once")
@@ -217,7 +219,7 @@ class Sync(Case):
         args = ("--sync", "--epochs", "80", "--optimizer", "momentum")
         for who in (1, 0):
             with self.subTest(who=who), cluster.Cluster(2) as ps:
-                hosts = ("--ps_hosts", ps.hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2")
+                hosts = ("--ps_hosts", ps.hosts, "--worker_hosts", "192.0.2.1:1,192.0.2.1:2")
 
                 def worker(i):
                     more = ("--report", self.path("report.json")) if i == 0 else ()
@@ -236,6 +238,7 @@ class Sync(Case):
                 self.assertEqual(r["global_step"], 80 * (DIGITS // 2 // 32))
                 self.assertEqual(r["params_sha256"], self.reference(2, *args[1:]))
 
+    @cluster.plain("the proxy reads frames on their way")
     def test_a_worker_that_comes_back_with_a_ps(self):
         """Both are killed, as with their host, and nothing says that the others are in the middle of a run. Worker 1: the chief, which
         is slow, has yet to sign where it ends. Worker 0: it is the chief, and signs an end of its own. Each ends with the others."""
@@ -249,7 +252,7 @@ class Sync(Case):
                 address = ps.upstream[0]
 
                 def worker(i):
-                    return self.start("--ps_hosts", address if i == who else ps.hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2",
+                    return self.start("--ps_hosts", address if i == who else ps.hosts, "--worker_hosts", "192.0.2.1:1,192.0.2.1:2",
                                       "--job_name", "worker", "--task_index", str(i), *args,
                                       "--report", self.path("report%d.json" % i))
 
@@ -377,6 +380,43 @@ class Slow(Cutting):
         if self.slow:
             time.sleep(0.05)  # sleep: it is the way that is slow
         return False
+
+
+class Trace(Case):
+    """--trace: what system/test_trace shows of the library, by the trainer."""
+
+    def spans(self, path):
+        with open(path, encoding="utf-8") as f:
+            events = json.load(f)["traceEvents"]
+        self.tasks = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+        return [e for e in events if e["ph"] == "X"]
+
+    def test_a_step_of_the_chief(self):
+        path = self.path("step.json")
+        for cluster_, more in (("ps=2,workers=2", ("--sync",)), ("ps=2,workers=1", ())):
+            p = self.start("--local", cluster_, "--steps", "12", *more, "--trace", path, "--trace_step", "3")
+            self.assertEqual(p.end(), 0, p.lines)
+            self.assertTrue(any("step 3 of /job:worker/task:0 is in" in line for line in p.lines["err"][:-1]), p.lines)
+            spans = self.spans(path)
+            root = next(e for e in spans if e["cat"] == "step")
+            mine = [e for e in spans if e["pid"] == root["pid"] and e["tid"] == root["tid"] and e is not root]
+            leaves = [e for e in mine if not any(o is not e and o["ts"] >= e["ts"] and o["ts"] + o["dur"] <= e["ts"] + e["dur"] for o in mine)]
+            self.assertGreaterEqual(sum(e["dur"] for e in leaves), 0.95 * root["dur"])
+            self.assertTrue({"dense", "dense_dw", "softmax_xent", "ps_step_done"} <= {e["name"] for e in mine})
+            self.assertEqual({self.tasks[e["pid"]].split()[0] for e in spans if e["cat"] == "request"}, {"/job:ps/task:0", "/job:ps/task:1"})
+            self.assertTrue(any(e["cat"] == "server" and e["name"] == "apply" for e in spans))
+            self.assertEqual(any(e["name"] == "STEP" for e in spans), bool(more))
+            os.unlink(path)
+
+    def test_what_goes_wrong_ends_no_training(self):
+        p = self.start("--local", "ps=1,workers=1", "--steps", "3", "--trace", self.path("t.json"), "--trace_step", "4")
+        self.assertEqual(p.end(), 0, p.lines)
+        self.assertTrue(any("--trace_step 4 was not reached" in line and "made 3 steps" in line for line in p.lines["err"][:-1]), p.lines)
+        self.assertFalse(os.path.exists(self.path("t.json")))
+        missing = self.path("none/t.json")
+        p = self.start("--local", "ps=1,workers=1", "--steps", "3", "--trace", missing, "--trace_step", "2")
+        self.assertEqual(p.end(), 0, p.lines)
+        self.assertTrue(any(missing in line and "No such file" in line for line in p.lines["err"][:-1]), p.lines)
 
 
 if __name__ == "__main__":

@@ -65,6 +65,7 @@ static struct shared {
     atomic_bool stop, observed;
     atomic_bool finish;             /* the observer: a last look */
     _Atomic int64_t answered;       /* the highest round that was answered to anybody */
+    _Atomic int64_t last_round;     /* the round after which all stop; 0: not said yet */
     _Atomic int looks;              /* of the observer: all that it could read */
     struct end worker[2 * WORKERS]; /* from WORKERS on: of the one that was started again */
     struct end observer;
@@ -205,6 +206,17 @@ static void check_pulled(ps_session *s, ps_param *const *params, int64_t round, 
     }
 }
 
+/* All stop after the same round: one that began another would wait there for those who have stopped. */
+static bool another_round(ps_session *s)
+{
+    int64_t none = 0;
+    if (atomic_load(&shared->stop)) {
+        (void)atomic_compare_exchange_strong(&shared->last_round, &none, ps_global_step(s) + 1);
+    }
+    const int64_t last = atomic_load(&shared->last_round);
+    return ps_session_status(s) == PS_OK && (last == 0 || ps_global_step(s) < last);
+}
+
 static int worker(int i)
 {
     struct end *end = &shared->worker[i];
@@ -218,7 +230,7 @@ static int worker(int i)
     (void)ps_session_sync(s, &sync); /* errors stick to the session */
     model(s, params);
     (void)ps_session_ready(s);
-    while (ps_session_status(s) == PS_OK && !atomic_load(&shared->stop)) {
+    while (another_round(s)) {
         int64_t dropped = ps_dropped(s);
         for (int k = 0; k < VARIABLES; k++) {
             float *grad = ps_param_grad(params[k]);

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Worker processes that serve (pstrain --serve, psd): variables pinned to them, sessions and calls there, the list of tasks, the
- * fence after a lease without the directory; and two processes that say that they are the same task.
+ * Worker processes that serve (pstrain --serve, pstrain that trains, psd): variables pinned to them, sessions, calls and
+ * operations there, the list of tasks, the fence after a lease without the directory; and two processes that say that they are
+ * the same task.
  */
 #include "daemon.h"
+
+#include "common/buf.h"
+#include "worker/plan/run.h"
 
 #include <ps.h>
 
@@ -148,6 +152,25 @@ static ps_status get(ps_session *s, const char *name, const char *device, ps_var
     return ps_variable_get(s, &spec, out);
 }
 
+/* A run without rows: does the task execute any? */
+static ps_status run_nothing(ps_session *s, const char *device)
+{
+    const struct psi_run run = {.container = ""};
+    struct psi_run_answer answer = {0};
+    struct psi_buf bytes;
+    char out[256];
+    size_t out_bytes = 0;
+    psi_buf_init(&bytes, sizeof(out));
+    assert_int_equal(psi_run_encode(&run, &bytes, NULL), PS_OK);
+    const ps_status st = ps_call(s, device, PSI_RUN_CALL, bytes.data, bytes.len, out, sizeof(out), &out_bytes, 0);
+    psi_buf_fini(&bytes);
+    if (st == PS_OK) {
+        assert_int_equal(psi_run_answer_decode(out, out_bytes, &answer, NULL), PS_OK);
+        psi_run_answer_fini(&answer);
+    }
+    return st;
+}
+
 /* ---- tests ---- */
 
 static void a_worker_serves(void **state)
@@ -182,6 +205,8 @@ static void a_worker_serves(void **state)
     assert_int_equal(ps_call(s, "/job:worker/task:0", "psd.echo", "hello", 5, out, sizeof(out), &bytes, 0), PS_OK);
     assert_int_equal(bytes, 5);
     assert_string_equal(out, "hello");
+    assert_int_equal(run_nothing(s, "/job:worker/task:0"), PS_OK);
+    assert_int_not_equal(run_nothing(s, "/job:ps/task:0"), PS_OK);
     assert_int_equal(ps_call(s, "/job:ps/task:0", "psd.echo", "", 0, out, sizeof(out), NULL, 0), PS_NOT_FOUND);
     assert_non_null(strstr(ps_last_error(), "it runs no calls"));
     assert_int_equal(ps_cluster_tasks(s), 2);
@@ -201,6 +226,60 @@ static void a_worker_serves(void **state)
     assert_int_equal(ps_session_close(s), 0);
     test_cluster_fini(&c);
     assert_int_equal(close(reserved), 0);
+}
+
+/* A trainer executes operations while it trains, and ends as if it did not. */
+static void a_trainer_serves(void **state)
+{
+    struct test_cluster c;
+    static struct process worker;
+    char address[64];
+    char more[96];
+    (void)state;
+    int reserved = reserve(address, sizeof(address));
+    (void)snprintf(more, sizeof(more), ";worker=%s", address);
+    test_cluster_init(&c, 1, more);
+    test_cluster_start(&c, 0);
+    const char *args[] = {"--ps_hosts", c.address[0], "--worker_hosts", address,   "--job_name", "worker",
+                          "--epochs",   "1000000",    "--model",        "softmax", NULL};
+    start(&worker, "bin/pstrain", args);
+    ps_session *s = session_at(c.address[0]);
+    assert_int_equal(ps_session_wait_cluster(s, "ps,worker", WAIT_MS), PS_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(run_nothing(s, "/job:worker/task:0"), PS_OK);
+    }
+    assert_int_equal(finish(&worker, SIGINT), 128 + SIGINT);
+    assert_null(strstr(worker.text, "serves no operations"));
+    assert_int_equal(ps_session_close(s), 0);
+    test_cluster_fini(&c);
+    assert_int_equal(close(reserved), 0);
+}
+
+/* Somebody else listens at the trainer's address, or the ps does not know the trainer's task: it says so once, and trains. */
+static void a_trainer_that_cannot_serve(void **state)
+{
+    for (int listed = 0; listed < 2; listed++) {
+        struct test_cluster c;
+        static struct process worker;
+        char address[64];
+        char more[96];
+        (void)state;
+        int reserved = reserve(address, sizeof(address));
+        assert_int_equal(listen(reserved, 1), 0);
+        (void)snprintf(more, sizeof(more), ";worker=%s", address);
+        test_cluster_init(&c, 1, listed == 1 ? more : "");
+        test_cluster_start(&c, 0);
+        const char *args[] = {"--ps_hosts", c.address[0], "--worker_hosts", address,   "--job_name", "worker",
+                              "--epochs",   "1000000",    "--model",        "softmax", NULL};
+        start(&worker, "bin/pstrain", args);
+        const char *line = await(&worker, 0, "pstrain: /job:worker/task:0 trains and serves no operations: ");
+        (void)await(&worker, (size_t)(line - worker.text),
+                    listed == 1 ? "in use" : "the ps tasks do not list it; start them with");
+        (void)await(&worker, (size_t)(line - worker.text), "epoch ");
+        assert_int_equal(finish(&worker, SIGINT), 128 + SIGINT);
+        test_cluster_fini(&c);
+        assert_int_equal(close(reserved), 0);
+    }
 }
 
 static void sigterm_ends_it(void **state)
@@ -316,13 +395,86 @@ static void two_processes_of_one_task(void **state)
     assert_int_equal(close(reserved), 0);
 }
 
+static ps_session *session_as(const char *target, const char *job, uint32_t task)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    ps_session_options_init(&o);
+    o.target = target;
+    o.job = job;
+    o.task_index = task;
+    o.operation_timeout_ms = WAIT_MS;
+    o.log = no_log;
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    return s;
+}
+
+/* Exactly these are missing. */
+static void assert_missing(ps_session *s, const char *jobs, const char *who)
+{
+    enum { SOON_MS = 200 }; /* they do not come */
+    assert_int_equal(ps_session_wait_cluster(s, jobs, SOON_MS), PS_DEADLINE_EXCEEDED);
+    const char *names = strstr(ps_last_error(), ": /job:");
+    assert_non_null(names);
+    assert_string_equal(names + 2, who);
+}
+
+/* A task of the directory's job is up when it is connected, any other also when a session says that it is this task. */
+static void who_is_up(void **state)
+{
+    struct test_cluster c;
+    static struct process worker;
+    char address[64], more[128];
+    (void)state;
+    int reserved = reserve(address, sizeof(address));
+    (void)snprintf(more, sizeof(more), ";worker=%s,127.0.0.1:1,127.0.0.1:2", address);
+    test_cluster_init(&c, 2, more);
+    test_cluster_start(&c, 0);
+    ps_session *s = session_at(c.address[0]);
+    assert_missing(s, "ps", "/job:ps/task:1");
+    ps_session *as_ps = session_as(c.address[0], "ps", 1); /* a client of that name serves nothing */
+    assert_missing(as_ps, "ps", "/job:ps/task:1");
+    assert_missing(s, "ps", "/job:ps/task:1");
+    test_cluster_start(&c, 1);
+    assert_int_equal(ps_session_wait_cluster(s, "ps", WAIT_MS), PS_OK);
+    assert_int_equal(ps_session_close(as_ps), 0);
+    assert_int_equal(ps_session_wait_cluster(s, "ps", WAIT_MS), PS_OK);
+    assert_missing(s, "ps,worker", "/job:worker/task:0, /job:worker/task:1, /job:worker/task:2");
+    const char *args[] = {"--cluster", c.spec, "--job_name", "worker", "--task_index", "0", NULL};
+    start(&worker, "bin/psd", args); /* it serves, and no session is it */
+    ps_session *one = session_as(c.address[1], "worker", 1);
+    ps_session *two = session_as(c.address[0], "worker", 2);
+    assert_int_equal(ps_session_wait_cluster(one, "ps", WAIT_MS), PS_OK); /* a session begins with its first request */
+    assert_int_equal(ps_session_wait_cluster(two, "worker, ps", WAIT_MS), PS_OK);
+    assert_int_equal(ps_session_wait_cluster(s, "ps,worker", WAIT_MS), PS_OK);
+    assert_int_equal(ps_session_close(two), 0);
+    assert_missing(s, "ps,worker", "/job:worker/task:2");
+    assert_int_equal(finish(&worker, SIGTERM), 0);
+    ps_session *zero = session_as(c.address[0], "worker", 0); /* it trains, and serves no more */
+    assert_int_equal(ps_session_wait_cluster(zero, "ps", WAIT_MS), PS_OK);
+    assert_missing(s, "worker", "/job:worker/task:2");
+    assert_int_equal(ps_session_close(zero), 0);
+    assert_missing(s, "worker", "/job:worker/task:0, /job:worker/task:2");
+    assert_int_equal(ps_session_wait_cluster(s, "ps,chief", WAIT_MS), PS_INVALID_ARGUMENT);
+    assert_non_null(strstr(ps_last_error(), "no tasks of job 'chief'"));
+    assert_int_equal(ps_session_wait_cluster(s, "", WAIT_MS), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_wait_cluster(s, NULL, WAIT_MS), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_close(one), 0);
+    assert_int_equal(ps_session_close(s), 0);
+    test_cluster_fini(&c);
+    assert_int_equal(close(reserved), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_serves),
+        cmocka_unit_test(a_trainer_serves),
+        cmocka_unit_test(a_trainer_that_cannot_serve),
         cmocka_unit_test(sigterm_ends_it),
         cmocka_unit_test(a_lease_without_the_directory),
         cmocka_unit_test(two_processes_of_one_task),
+        cmocka_unit_test(who_is_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,6 +23,7 @@ static psd_server *start(const psd_server_options *options)
     psd_server *server = NULL;
     psd_server_options o = *options;
     o.listen = "127.0.0.1:0";
+    o.key_file = getenv("PSD_KEY_FILE"); /* make check TRANSPORT=tls */
     assert_int_equal(psd_server_start(&o, &server, error, sizeof(error)), PS_OK);
     return server;
 }
@@ -83,6 +84,10 @@ static void test_rows_of_the_library(void **state)
     says("sessions_max                 17");
     says("4096     yes   Sessions per task.");
     assert_null(strstr(out, "lease"));
+    assert_int_equal(config(server, "get", "checkpoint_dir", NULL), 0);
+    says("checkpoint_dir  \"\"     \"\"       no ");
+    assert_int_equal(config(server, "set", "checkpoint_dir", "/tmp"), 1);
+    says("'checkpoint_dir' cannot change while it runs");
     assert_int_equal(config(server, "set", "sessions_max", "0"), 1);
     says("'0' is not allowed; allowed: 1 to 4096; nothing was changed");
     assert_int_equal(config(server, "set", "sessions_max", "4097"), 1);

@@ -14,7 +14,7 @@ import threading
 import time
 import unittest
 
-from cluster import die_with_parent, main, path, run
+from cluster import die_with_parent, main, path, plain, run
 from daemon import PSD, WAIT_S, Psd
 
 PSTRAIN = path("bin/pstrain")
@@ -265,6 +265,7 @@ class Reload(unittest.TestCase):
         self.assertIn("name=log_level old=info new=error", self.hang_up(psd)[0])  # the last one that it wants to hear
         self.check(psd, 1, log_level="error")
 
+    @plain("with keys SIGHUP needs no settings file")
     def test_no_file_and_a_pipe(self):
         psd = self.start("--listen", "127.0.0.1:0")
         self.assertIn("without --config", self.hang_up(psd, "ev=config_not_read ")[0])

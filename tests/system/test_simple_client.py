@@ -27,9 +27,24 @@ class SimpleClient(unittest.TestCase):
             self.prints("1.0\n", a, "init")
             self.prints("2.0\n", b)
             self.prints("3.0\n", "psd://" + worker)
-            self.prints("4.0\n", a)
+            self.prints("4.0\n", "grpc://" + a)
             self.prints("1.0\n", b, "init")
             self.prints("2.0\n", a)
+
+    def test_scopes_are_names(self):
+        with Cluster(2) as cluster:
+            a, b = cluster.addresses
+            self.prints("1.0\n", a, "init", "--scope", "my_problem_1")
+            self.fails(["FAILED_PRECONDITION", "'x'"], b)  # the x without a scope is another one
+            self.prints("1.0\n", b, "init", "--scope", "my_problem_2")
+            self.prints("2.0\n", b, "--scope", "my_problem_1")
+            self.prints("2.0\n", a, "--scope", "my_problem_2")
+            self.fails(["'my_problem_1/x'"], a, "--scope", "my_problem_1", "--container", "other")
+            code, out, err = run(path("bin/psctl"), "-t", b, "get", "my_problem_1/x")
+            self.assertEqual((code, err), (0, ""))
+            self.assertIn("2", out)
+            self.prints("", b, "--reset", "--scope", "my_problem_1")  # the container with both of them
+            self.fails(["FAILED_PRECONDITION", "'my_problem_2/x'"], a, "--scope", "my_problem_2")
 
     def test_containers(self):
         with Cluster(2) as cluster:
@@ -65,12 +80,13 @@ class SimpleClient(unittest.TestCase):
     def test_command_line(self):
         target = "127.0.0.1:%d" % free_port()
         for args in ([], [target, "--what"], [target, "init", "init"], [target, "--container"], [target, target],
-                     [target, "--timeout", "0"]):
+                     [target, "--timeout", "0"], [target, "--scope"]):
             code, out, err = run(CLIENT, *args)
             self.assertEqual((code, out), (2, ""), args)
             self.assertIn("usage: simple_client", err)
         self.fails(["INVALID_ARGUMENT", "container name 'a b'", "allowed are"], target, "--container", "a b")
         self.fails(["INVALID_ARGUMENT", "'../x'"], target, "--container", "../x")
+        self.fails(["INVALID_ARGUMENT", "'a b'"], target, "--scope", "a b")
 
 
 if __name__ == "__main__":

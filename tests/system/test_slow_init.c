@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MANY = (256 << 20) / 4, FEW = 4, TIMEOUT_MS = 600000, PULLS = 20 };
+enum { MANY = (128 << 20) / 4, FEW = 4, TIMEOUT_MS = 600000, PULLS = 20 };
 
 static void *initialise(void *variable)
 {

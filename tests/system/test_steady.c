@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* test-transport: plain (OpenSSL allocates) */
 /*
  * No allocation per push, pull, element of a queue or item of work: the test has its own malloc, which counts. Sanitizers have
  * theirs, so the case is skipped there.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Accumulators for programs: a queue of kind ACCUMULATOR, whose elements are gradients and what is taken of them.
+ * Accumulators for programs: a queue of kind ACCUMULATOR, into which gradients go and from which their sum or mean is taken.
  *
- * Happy path: a gradient is gathered into a spare tuple of the queue and sent as an enqueue that waits for nobody; a take is a
- * dequeue. Failure modes: those of a queue; what is asked for wrongly is refused before it is sent.
+ * Happy path: a gradient is copied into a spare tuple of the queue and sent as an enqueue that never waits; a take is a dequeue.
+ * Failure modes: those of a queue; wrong arguments are refused before anything is sent.
  */
 #include "queue.h"
 
@@ -24,7 +24,7 @@ ps_status ps_accumulator_get(ps_session *s, const char *name, ps_dtype dtype, ps
     ps_variable_spec_init(&like);
     like.name = name;
     like.device = device;
-    like.type = "ConditionalAccumulator"; /* as TensorFlow's setters know it */
+    like.type = "ConditionalAccumulator"; /* name of the type for TensorFlow's setters */
     if (out_accumulator == NULL || name == NULL) {
         return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s is NULL",
                                              name == NULL ? "the name of the accumulator" : "out_accumulator"));
@@ -41,7 +41,7 @@ static ps_status check(const ps_accumulator *a, struct psi_err *err)
     return a != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the accumulator is NULL");
 }
 
-/* The memory that a call was given for a gradient. */
+/* Check the memory that a call was given for a gradient. */
 static ps_status check_memory(const ps_accumulator *a, const void *memory, size_t bytes, const char *what, struct psi_err *err)
 {
     if (check(a, err) != PS_OK || (memory == NULL && bytes > 0)) {
@@ -56,7 +56,7 @@ static ps_status check_memory(const ps_accumulator *a, const void *memory, size_
                           a->queue.variable.name, bytes, wanted);
 }
 
-/* A spare tuple; NULL: err says why. */
+/* A spare tuple; NULL: error in *err. */
 static ps_tuple *borrow(ps_accumulator *a, struct psi_err *err)
 {
     ps_tuple *t = psi_tuple_borrow(&a->queue);

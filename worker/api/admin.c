@@ -2,9 +2,9 @@
 /*
  * Calls about the whole session or about tasks: readiness and administration.
  *
- * Happy path: one blocking call (call.c) each; what concerns all tasks or all variables is started for all at once and then
- * waited for one after the other, so a dead task costs its own timeout only.
- * Failure modes: an error of the call; ps_cluster_info() puts a task's error into its entry instead.
+ * Happy path: one blocking call (call.c) each. Calls that concern all tasks or variables are started for all at once and then
+ * waited for one after the other, so that tasks that are down do not add up their timeouts. Failure modes: an error of the call;
+ * ps_cluster_info() puts a task's error into the task's entry instead.
  */
 #include "api.h"
 
@@ -18,14 +18,12 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- one task ---- */
-
 int ps_cluster_tasks(ps_session *s)
 {
     PSI_API_VISIT(s);
     struct psi_err err = {0};
     if (psi_api_look_cluster(s, &err) != PS_OK || psi_api_know_tasks(s, 0, &err) != PS_OK) {
-        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
         return -1;
     }
     return (int)s->task_count;
@@ -89,12 +87,12 @@ struct stop_at {
     bool started;
 };
 
-/* All tasks at once; the most sessions that one of them told. Fails when none of them answers. */
+/* Send STOP_AT to all tasks at once. *out_sessions: the largest number of sessions in an answer. Fails if no task answers. */
 static ps_status stop_everywhere(ps_session *s, int64_t timeout_ms, uint32_t *out_sessions, struct psi_err *err)
 {
     struct psi_err one = {0};
     uint32_t count = s->task_count;
-    ps_status st = PS_UNAVAILABLE; /* err says why: the directory could not be asked */
+    ps_status st = PS_UNAVAILABLE; /* err has the reason: the directory could not be asked */
     struct stop_at *of = psi_calloc((size_t)count + 1, sizeof(*of));
     if (of == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %u tasks", count);
@@ -237,7 +235,7 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
     struct ping p = {0};
     const struct psi_api_task *at = NULL;
     ps_status st = find_task(s, task, timeout_ms, &at, &err);
-    for (int round = 0; st == PS_OK && round < 2; round++) { /* the first one also connects */
+    for (int round = 0; st == PS_OK && round < 2; round++) { /* the first ping also connects */
         struct psi_api_call call = {.session = s,
                                     .prepare = prepare_ping,
                                     .finish = finish_ping,
@@ -252,12 +250,10 @@ ps_status ps_task_ping(ps_session *s, int task, int64_t timeout_ms, int64_t *out
     return psi_api_result(&err, st);
 }
 
-/* ---- all tasks at once ---- */
-
 struct info_of {
     struct psi_api_call call;
-    ps_task_info info;         /* the core writes here */
-    struct psi_task_seen seen; /* and here what the directory says */
+    ps_task_info info;         /* written by the core */
+    struct psi_task_seen seen; /* what the directory says, written by the core */
     bool started;
 };
 
@@ -279,7 +275,7 @@ static void info_result(const struct psi_api_task *task, ps_status st, const str
     }
 }
 
-/* What the directory says of the tasks, for the infos of those that it names. */
+/* A list of what the directory says about the tasks, for their infos. */
 struct seen {
     struct psi_api_call call;
     struct psi_list_sink sink;
@@ -299,7 +295,7 @@ static void take_seen(void *ctx, const struct psi_task_seen *task)
     }
 }
 
-/* A directory that does not answer leaves that empty. */
+/* Ask the directory; if it does not answer, its fields of the infos stay empty. */
 static void seen_start(struct seen *seen, ps_session *s, struct info_of *of, int count, int64_t timeout_ms)
 {
     struct psi_err err = {0};
@@ -369,7 +365,7 @@ ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t 
         psi_struct_give(infos, item_bytes, (size_t)i, &of[i].info, sizeof(of[i].info));
     }
     psi_free(of);
-    /* an interrupt ends the questions to the tasks, and what a task is then said to lack is not its fault */
+    /* an interrupt ends the requests to tasks, so the errors of tasks are not their fault */
     return psi_api_interrupted(s, err);
 }
 

@@ -2,10 +2,10 @@
 /*
  * What the files of the public API share: the session object, blocking calls and requests.
  *
- * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER: to whichever thread drives it, progress.c). A public
- * function makes a struct psi_api_call or takes a ps_request, hands it to the loop (worker/io.h) and, where it blocks, waits for
- * it under the session's lock. What other threads read (variables, errors, cluster) is copied on the loop thread under that lock
- * before the call ends. There is one lock and nothing is called with it held.
+ * Threads: the core belongs to the loop thread (with PS_PROGRESS_CALLER to the thread that drives it, progress.c). A public
+ * function makes a struct psi_api_call or takes a ps_request, hands it to the loop (worker/io.h) and, if it blocks, waits for it
+ * under the session's lock. What other threads read (variables, errors, cluster) is copied on the loop thread under that lock
+ * before the call ends. There is one lock, and nothing is called while it is held.
  */
 #ifndef PSI_WORKER_API_H
 #define PSI_WORKER_API_H
@@ -14,30 +14,32 @@
 #include "compute.h"
 #include "hooks.h"
 #include "scope.h"
+#include "trace.h"
 #include "worker/io.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/types.h>
 
-enum { PSI_GOODBYE_MS = 1000 }; /* how long close waits for the tasks' goodbyes */
+enum { PSI_GOODBYE_MS = 1000 }; /* how long ps_session_close() waits for the tasks' answers to GOODBYE */
 enum { PSI_PARAM_ALIGN = 64 };
-enum { PSI_COMPUTE_THREADS_MAX = 1024 }; /* what the CPU plugin can have */
+enum { PSI_COMPUTE_THREADS_MAX = 1024 }; /* limit of the CPU plugin */
 
-/* A task of the cluster as programs may see it at any time. */
+/* A task of the cluster, readable at any time. */
 struct psi_api_task {
     char name[PSI_TASK_NAME_MAX]; /* "/job:ps/task:0" */
     char job[PS_JOB_BYTES_MAX + 1];
-    uint32_t task;  /* in its job */
-    uint32_t index; /* in the core's table */
+    uint32_t task;  /* index in its job */
+    uint32_t index; /* index in the core's table */
+    bool keeps;     /* it is of the directory's job: variables without a pin are placed there, and it saves checkpoints */
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
-/* What a parameter's second buffer has. */
+/* State of a parameter's second buffer. */
 enum psi_param_next {
     PSI_NEXT_NONE,
-    PSI_NEXT_COMES, /* values are on their way there: of a ps_push_pull(), or with `prefetch` of a read */
-    PSI_NEXT_THERE  /* values that the next ps_pull() gives */
+    PSI_NEXT_COMES, /* values are on their way into it: of a ps_push_pull(), or of a read with `prefetch` */
+    PSI_NEXT_THERE  /* it has the values for the next ps_pull() */
 };
 
 struct ps_param {
@@ -47,459 +49,569 @@ struct ps_param {
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psk_block value, grad; /* 64-byte aligned on the host */
-    size_t bytes;                 /* of each */
+    size_t bytes;                 /* size of each */
     ps_request push, pull;
-    struct psk_call fetch; /* a gradient that comes from the device, for a push */
-    bool pushing, pulling; /* under the lock: the request is in flight, or its gradient on the way to the host */
-    bool fetching;         /* likewise: the latter; its push has not begun */
-    bool trained, pushed;  /* it has an optimizer; under the lock: in rounds, since the last step */
+    struct psk_call fetch; /* brings a gradient from the device to the host, for a push */
+    bool pushing, pulling; /* under the lock: the request is in flight, or its gradient is on the way to the host */
+    bool fetching;         /* under the lock: its gradient is on the way to the host, and the push has not begun */
+    bool trained, pushed;  /* trained: it has an optimizer; pushed, under the lock: in rounds, pushed since the last step */
     bool exact, next_exact;
-    unsigned pull_interrupts;       /* under the lock: number of interrupts when the call began that pulls the value */
-    uint64_t version;               /* under the lock: of the last pull */
-    enum psi_param_next next_state; /* under the lock, like the version that belongs to it */
+    unsigned pull_interrupts;       /* under the lock: number of interrupts at the beginning of the call that pulls the value */
+    uint64_t version;               /* under the lock: version of the last pull */
+    enum psi_param_next next_state; /* under the lock, as next_version */
     uint64_t next_version;
-    struct psk_block next; /* the second buffer, exchanged with value by ps_pull(); empty: never needed */
-    /* the second gradient buffer, exchanged with grad by an interrupted ps_param_grad(); empty: never needed */
+    struct psk_block next; /* the second buffer, which ps_pull() exchanges with value; empty: not needed yet */
+    /* the second gradient buffer, which an interrupted ps_param_grad() exchanges with grad; empty: not needed yet */
     struct psk_block apart;
-    bool push_has_apart; /* under the lock: the push that is in flight has apart, and grad is the program's */
+    bool push_has_apart; /* under the lock: the push in flight uses apart, and grad is the program's */
 };
 
-/* What each push and pull looks at comes first: with many variables none of it is in cache. */
+/* Fields that every push and pull reads come first, for the cache. */
 struct ps_variable {
     ps_session *session;
-    struct psi_var *var; /* loop thread only, but for its address */
-    uint64_t from;    /* under the lock: 1 + the version of the values that gradients are computed from; 0: none has been read */
-    uint64_t version; /* under the lock: of the last read or assignment */
+    struct psi_var *var; /* for the loop thread; other threads only pass the pointer on */
+    uint64_t from;       /* under the lock: 1 + version of the values that gradients are computed from; 0: no value was read */
+    uint64_t version;    /* under the lock: after the last read or assignment */
     ps_dtype dtype;
     bool exact;
-    bool of_param; /* under the lock: a parameter's, which says what its program has */
+    bool of_param; /* under the lock: belongs to a parameter, whose pulls alone set `from` */
     ps_shape shape;
     uint64_t bytes;
     int task;
     struct psi_list link; /* in session->variables */
     char container[PS_CONTAINER_BYTES_MAX + 1];
-    char name[PS_NAME_BYTES_MAX + 1];    /* the full one */
+    char name[PS_NAME_BYTES_MAX + 1];    /* full name */
     char device[PSI_TASK_NAME_MAX + 16]; /* "/job:ps/task:0/device:CPU:0" */
-    char requested[PS_DEVICE_BYTES];     /* what its scopes asked for; "": nothing */
+    char requested[PS_DEVICE_BYTES];     /* device that its scopes asked for; "": none */
 };
 
 struct ps_session {
-    struct psi_io *_Atomic io; /* NULL: not opened, or closed; that of a monitored session changes with a recovery: see below */
-    pid_t pid;                 /* of the process that opened it */
-    unsigned forks;            /* as at its opening: psi_api_here() */
-    bool is_static;            /* the object for when there is no memory */
-    bool help;                 /* of --help: calls are refused, and no such error sticks */
-    /* number of ps_interrupt()s, and of interrupts by leaving and closing. A call that began before one ends CANCELLED */
+    struct psi_io *_Atomic io; /* NULL: not opened, or closed; a recovery of a monitored session replaces it, see below */
+    pid_t pid;                 /* process that opened the session */
+    unsigned forks;            /* count of forks when it was opened: psi_api_here() */
+    struct psi_secure *secure; /* key and certificate of its connections; used by io's loop thread while io is open; NULL: none */
+    bool is_static;            /* the static object for lack of memory */
+    bool help;                 /* made by --help: calls are refused, without a sticky error */
+    /* number of ps_interrupt() calls, and of interrupts by leaving and closing. A call that began before the last one ends
+     * CANCELLED */
     atomic_uint interrupts;
-    atomic_bool ends;   /* the session is being left or closed, which is the cause of the interrupt */
-    atomic_uint poking; /* number of threads and signal handlers that may be poking io. io is closed when it is 0 */
+    atomic_bool ends;   /* the session is being left or closed, which is the reason for the interrupt */
+    atomic_uint poking; /* number of threads and signal handlers that may be waking io; io is closed when it is 0 */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* of what params wait for: pushing, pulling, pushes; that it closes. Monotonic clock */
-    /* under the lock */
+    pthread_cond_t changed; /* signalled when pushing, pulling or pushes change, and when the session closes. Monotonic clock */
+    /* under the lock: */
     struct psi_err error;     /* the first error, sticky; PS_OK: none */
-    unsigned interrupts_seen; /* value of `interrupts` that the loop has seen: the requests of older calls have ended */
+    unsigned interrupts_seen; /* value of `interrupts` that the loop has seen: it has ended the requests of older calls */
     bool closing;
-    bool left;          /* ps_session_leave() came first: that calls are refused then is a failure */
-    bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or the io is not there to be driven */
-    bool stopping;      /* the cluster asks this session to stop, or --help was given */
-    bool job_done;      /* it has said that the job is done */
-    uint32_t in_flight; /* calls and requests handed to the loop and not ended */
+    bool left;          /* ps_session_leave() was called: a call that is refused because of that is a failure */
+    bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
+    bool stopping;      /* the cluster has asked this session to stop, or --help was given */
+    bool job_done;      /* ps_session_job_done() was called */
+    uint32_t in_flight; /* calls and requests that were handed to the loop and have not ended */
     uint32_t users;     /* public calls between psi_api_begin() and psi_api_end() */
-    uint32_t inside;    /* calls whose threads are not out of psi_api_call_wait() yet, and batches of gets */
+    uint32_t inside;    /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
     struct psi_list variables, params, queues;
-    struct psi_list aside; /* struct psi_api_get of parameters: they go with the next get, or at first use */
-    bool settling;         /* a thread is getting those that were put aside */
+    struct psi_list plans; /* ps_plan.link */
+    uint32_t plan_count;   /* number of plans made so far */
+    /* for worker/plan: started runs that wait for a thread, oldest first; number of threads that take them */
+    struct psi_list plan_runs;
+    uint32_t plan_threads;
+    /* for worker/plan, set by the first plan: called when the session is freed, when nobody builds or runs a plan */
+    void (*plans_free)(ps_session *s);
+    void (*plans_forget)(ps_session *s); /* called before the client is freed: no plan refers to it afterwards */
+    /* target_asked: a plan has asked the target whether it executes runs; target_executes: the answer */
+    bool target_asked, target_executes;
+    /* struct psi_api_get of parameters that are put aside: got with the next get, or at first use */
+    struct psi_list aside;
+    bool settling; /* a thread is getting those that were put aside */
     struct psi_scopes scopes;
-    uint32_t pushes;            /* of parameters, in flight */
-    uint32_t fetching;          /* of these, the ones whose gradients are on the way from the device */
-    bool cluster_known;         /* tasks and job_task_count are final from then on */
-    struct psi_api_task *tasks; /* server jobs, then the tasks of others that serve; room for tasks_all */
+    uint32_t pushes;            /* pushes of parameters in flight */
+    uint32_t fetching;          /* of these, pushes whose gradients are on the way from the device */
+    bool cluster_known;         /* tasks and job_task_count do not change any more */
+    struct psi_api_task *tasks; /* tasks of server jobs, then tasks of other jobs that serve; room for tasks_all */
     _Atomic uint32_t task_count;
     uint32_t tasks_all;
-    bool serving_known;      /* the others that serve are in it */
-    uint32_t job_task_count; /* of this session's job, holes counted; 0 = not listed */
+    bool serving_known;      /* the tasks of other jobs that serve are in tasks */
+    uint32_t job_task_count; /* of this session's job, with missing indices; 0: not listed */
     uint32_t ps_count;
     bool chief;
     ps_variable *global_step_variable;
     int64_t global_step, found_global_step;
     int found;
     int64_t steps;
-    bool steps_fixed;     /* the command line gave them */
-    bool goal_noted;      /* that they had been made before this session: logged */
-    ps_sync_options sync; /* mode NONE: on its own */
-    bool finished;        /* it has left for good, as ps_sync_finish() says: made anew it asks for the same, and does not join */
-    uint64_t training;    /* of which it is, or was before it was made anew, a member; 0: of none */
-    bool member;          /* of rounds, or with a bound on staleness: ps_session_ready() has joined */
-    bool alone;           /* a thread makes the session ready, or a step of the member */
-    bool stepped;         /* one of its steps as a member is over: all workers have joined */
-    bool waited;          /* staleness: the member's step has waited for the others, and is not counted yet */
-    int64_t dropped;      /* steps in rounds */
-    /* step.c: additions of ps_step_done()s that were interrupted; records that are free */
+    bool steps_fixed;     /* steps was given on the command line */
+    bool goal_noted;      /* it was logged that the goal had been reached before this session */
+    ps_sync_options sync; /* mode NONE: the session trains alone */
+    /* ps_sync_finish() has succeeded: after a recovery the session asks for the same rounds, and does not join */
+    bool finished;
+    uint64_t training; /* training of which it is a member, or was before a recovery; 0: none */
+    bool member;       /* ps_session_ready() has joined rounds or bounded staleness */
+    bool alone;        /* a thread is in psi_api_alone_begin() .. psi_api_alone_end() */
+    bool stepped;      /* a step of the member has ended, so all workers have joined */
+    bool waited;       /* bounded staleness: the step has waited for the others, and is not counted yet */
+    int64_t dropped;   /* dropped steps in rounds */
+    /* step.c: additions of interrupted ps_step_done() calls; free records */
     struct psi_list steps_left, steps_spare;
     struct psi_hooks hooks;
-    struct psk_place *place; /* under the lock: that computes; NULL: the CPU, not used yet */
-    /* constant after open */
-    bool opened;                 /* false: every call gets `error` */
+    struct psi_trace *_Atomic trace; /* changes under the lock of span.c; NULL: no trace */
+    /* how the last trace of a step ended; UNAVAILABLE: it has not ended, NOT_FOUND: there was none */
+    struct psi_err traced;
+    struct psk_place *place; /* under the lock: the device that computes; NULL: the CPU, not opened yet */
+    /* constant after open: */
+    bool opened;                 /* false: every call returns `error` */
     bool by_caller;              /* PS_PROGRESS_CALLER */
-    struct psi_monitor *monitor; /* NULL: a loss ends it */
+    struct psi_monitor *monitor; /* NULL: the session is not monitored, a loss ends it */
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
     int64_t operation_timeout_ms, ready_timeout_ms, start_timeout_ms;
-    struct psi_reach reach; /* of the core; a core that is made anew goes on with it */
-    /* deadline of the program's calls in place of operation_timeout_ms; 0: none. Written by the program, while it is in no
-     * call */
+    struct psi_reach reach; /* for the core; kept across recoveries */
+    /* deadline of the program's calls in place of operation_timeout_ms; 0: none. The program writes it while it is in no call */
     uint64_t deadline_ms;
     ps_log_level log_level;
     ps_log_fn log;
     void *log_ctx;
-    pthread_mutex_t log_lock; /* lines never overlap; taken with nothing else held */
+    pthread_mutex_t log_lock; /* serialises log lines; taken with no other lock held */
     uint64_t seed;
     bool allow_soft_placement, log_device_placement, prefetch;
     ps_log_fn placement_log;
     void *placement_log_ctx;
-    uint32_t compute_threads; /* 0: not said */
-    ps_param spare;           /* the dummy for when there is no memory for one */
+    uint32_t compute_threads; /* 0: not given */
+    ps_param spare;           /* the dummy parameter for lack of memory */
 };
 
 /*
- * io and threads: it is there from the opening to the close, so whoever has been counted in in_flight or inside may use it
- * without the lock. A recovery (monitored.c) first bars everybody else (psi_api_barred), then waits until nobody is counted, and
- * only then changes it.
+ * Who may use io without the lock: it exists from opening to close, so a thread that is counted in in_flight or inside may use
+ * it. A recovery (monitored.c) first keeps all other threads out (psi_monitor_bars()), then waits until nobody is counted, and
+ * only then replaces io.
  */
 
 /* ---- session.c ---- */
-struct psi_opening; /* what a session is opened with */
-/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. No effect without an io. False:
- * the call of this thread was interrupted while something was still in flight. */
+struct psi_opening; /* the options that a session is opened with */
+/** Let what is in flight end within ms, and wait for that. Nothing may be started meanwhile. Does nothing without an io. False:
+ * this thread's call was interrupted while something was still in flight. */
 bool psi_api_hurry(ps_session *s, int64_t ms);
-/** The last words of an io, for ms at most: GOODBYE where the session leaves, or else, as with that, the directory is asked once
- * more whether to stop: a session that is made anew is another one to it. */
+/** Send the last request of an io, for ms at most: GOODBYE if the session leaves; otherwise a beat, whose answer tells whether
+ * to stop, because the recovered session is a new one for the directory. */
 void psi_api_part(ps_session *s, bool leaves, int64_t ms);
-/** Wait until nobody is inside, and end the io. Nothing is in flight. */
+/** Wait until no thread is inside, and close the io. Nothing is in flight. */
 void psi_api_io_close(ps_session *s);
-/** Another one, of the same options. */
+/** Open another io with the same options. */
 ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, struct psi_err *err) PSI_MUST;
-/** ps_session_open(), monitored where it is not NULL: takes it, also when it fails. Texts to *err. */
+/** ps_session_open(), monitored if monitor is not NULL; takes monitor, also on failure. Text of the error in *err. */
 ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *monitor, ps_session **out_session,
                        struct psi_err *err) PSI_MUST;
 
 /* ---- object.c ---- */
-/** As a session begins, all zero before. */
+/** Initialise a zeroed session. */
 void psi_api_session_init(ps_session *s);
 /* ---- here.c ---- */
-/** It is this process's. */
+/** Note that this process owns the session. */
 void psi_api_be_here(ps_session *s);
-/** The calling process is the one that opened it, not a child of it. No system call. */
+/** True if the calling process has opened the session, and is no child of that process. No system call. */
 bool psi_api_here(const ps_session *s);
 /* ---- errors.c; psi_api_broken(): object.c ---- */
-/** Errors that every call looks for first: never opened, called after fork() or in a callback, closing. NULL s is
- * INVALID_ARGUMENT. */
+/** Check what every call checks first: never opened, called after fork() or in a callback, closing. s NULL is INVALID_ARGUMENT.
+ * may_block: the call must not be in a callback. */
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err) PSI_MUST;
-/** The same and the session's first error, for a call that returns it: PS_OK where it may go on; else what it returns. */
+/** psi_api_check(), and the session's first error. PS_OK: the call may go on; otherwise it returns this status, which is the
+ * thread's last error. */
 ps_status psi_api_enter(ps_session *s, bool may_block) PSI_MUST;
-/** FAILED_PRECONDITION: a request of this kind would change a value, and an evaluator changes none. */
+/** FAILED_PRECONDITION: a request of this kind changes a value, and this session is an evaluator. */
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err) PSI_MUST;
-/** It reads only. */
+/** True for an evaluator, which only reads. */
 bool psi_api_evaluates(const ps_session *s);
-/** A session that was never opened: err is its error (PS_OK: --help; NULL: there is no session). Never NULL. */
+/** A session that was never opened, with this error (PS_OK: --help; NULL: there is no session). Never NULL. */
 ps_session *psi_api_broken(const struct psi_err *err);
-/** Make *err the session's first error unless there is one, and log it then; of a hook's thread with its name. Returns the code
+/** Make *err the session's first error unless it has one, and log it; an error in a hook gets the hook's name. Returns the code
  * of the first error. Any thread. */
 ps_status psi_api_stick(ps_session *s, const struct psi_err *err);
-/** The same of an error of a call that returns the first one: `call` is put in front, *err becomes the thread's last error. */
+/** psi_api_stick() for a call that returns the error: `call` is put in front, and *err becomes the thread's last error. */
 ps_status psi_api_refused(ps_session *s, struct psi_err *err, const char *call);
-/** psi_api_stick() of an error that no recovery mends, whatever its code. */
+/** psi_api_stick() for an error from which the session does not recover, whatever its code. */
 ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
-/** Under the lock: PS_OK, or what a call of this thread that may not be made now has to return, in *err: the session closes, or
- * another thread makes it anew. */
+/** Under the lock: PS_OK if this thread may start a call or request. Otherwise the error is in *err: the session closes, or
+ * another thread is recovering it. */
 ps_status psi_api_may_start(ps_session *s, struct psi_err *err) PSI_MUST;
-/** A call of several steps, which keeps records of the core between them: no recovery until it is outside again. */
+/** Begin a call of several steps that keeps records of the core in between: no recovery takes place until psi_api_go_outside().
+ */
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;
 void psi_api_go_outside(ps_session *s);
-/** Under the lock: *err is that of a call beside which the program closes the session, and no failure of it. */
+/** Under the lock: true if *err only says that the session is being closed. Such an error is not the session's first error. */
 bool psi_api_only_closes(const ps_session *s, const struct psi_err *err);
-/** PS_OK, or a copy of the first error in *err. Any thread. */
+/** PS_OK, or the session's first error, copied to *err. Any thread. */
 ps_status psi_api_sticky(ps_session *s, struct psi_err *err) PSI_MUST;
-/** st, which a call of training is to return: the session's first error, which some other thread may have met, becomes the last
- * one of this thread, too. */
+/** Return st from a call of training. If st is the session's first error, perhaps met by another thread, it becomes this
+ * thread's last error. */
 ps_status psi_api_last(ps_session *s, ps_status st);
-/** A log event of the library; fields as in psi_log_event. Any thread, no lock held. */
+/** Log an event; fields as in psi_log_event. Any thread, without a lock. */
 void psi_api_log_fields(ps_session *s, int level, const char *event, const struct psi_kv *kv, size_t count);
-/** psi_api_log(s, level, "ev", PSI_KV(...), ...) */
 #define psi_api_log(s_, level_, event_, ...) psi_api_log_fields(s_, level_, event_, PSI_KVS(__VA_ARGS__))
-/** A line of the placement log, as it is. */
+/** Write a line of the placement log. */
 void psi_api_log_raw(ps_session *s, const char *line);
-/** The line of ps_session_options.log as it is. */
+/** psi_client_config's log function: write a line to ps_session_options.log. */
 void psi_api_log_core(void *session, int level, const char *event, const char *fields);
 
 /* ---- interrupt.c ---- */
-/* A public call that a thread is in. */
+/* A public call that a thread is in; on the thread's list. */
 struct psi_api_visit {
     ps_session *session;
     unsigned interrupts;         /* number of the session's interrupts when the outermost call began */
-    struct psi_api_visit *outer; /* call in which this call is made: by a hook, or by the library itself */
+    uint64_t begun_ns;           /* time of the begin if the session is traced; 0: it is not */
+    const char *name;            /* constant, for the trace */
+    struct psi_api_visit *outer; /* the call within which this one is made, by a hook or by the library */
 };
-/** For a public call that waits more than once, or that looks at the session or an object of it after it has waited. The
- * session is there until psi_api_end(), even if another thread closes it. An interrupt meanwhile ends each wait of the call.
- * visit: on the caller's stack until psi_api_end(). s NULL is fine. */
-void psi_api_begin(ps_session *s, struct psi_api_visit *visit);
+/** Begin a public call that waits more than once, or uses the session or an object of it after a wait. The session exists until
+ * psi_api_end(), even if another thread closes it. An interrupt ends each wait of the call. visit: on the caller's stack until
+ * psi_api_end(). s may be NULL. */
+#define psi_api_begin(s_, visit_) psi_api_begin_as((s_), (visit_), __func__)
+/** psi_api_begin() with another name for traces than the function's. name: a constant. */
+void psi_api_begin_as(ps_session *s, struct psi_api_visit *visit, const char *name);
+/** End the call's span in a trace of the session. */
+void psi_api_noted(struct psi_api_visit *visit);
 void psi_api_end(ps_session *s);
-/** psi_api_begin(), and psi_api_end() at the end of the enclosing block. For a function that returns at several places. */
+/** psi_api_begin() now and psi_api_end() at the end of the enclosing block, for functions with several returns. */
 #define PSI_API_VISIT(s_)                                                                                                        \
     __attribute__((cleanup(psi_api_visit_over))) struct psi_api_visit visit = {.session = (s_)};                                 \
     psi_api_begin((s_), &visit)
 void psi_api_visit_over(struct psi_api_visit *visit);
-/** Number of interrupts when this thread's call began. In no call: the number now. */
+/** Number of interrupts when this thread's call began; outside of a call: the present number. */
 unsigned psi_api_interrupts(const ps_session *s);
-/** CANCELLED: the call of this thread was interrupted and is to wait for nothing any more. Any thread, also under the lock. */
+/** CANCELLED: this thread's call was interrupted, and must not wait any more. Any thread, also under the lock. */
 ps_status psi_api_interrupted(const ps_session *s, struct psi_err *err) PSI_MUST;
-/** As psi_api_interrupted(), for a call of which only the number of interrupts at its beginning is known. */
+/** psi_api_interrupted() for a call that began with this number of interrupts. */
 ps_status psi_api_interrupted_since(const ps_session *s, unsigned interrupts, struct psi_err *err) PSI_MUST;
-/** *err says that a call was interrupted, or ended because the session closes. Such an error is no failure of the session. */
+/** True if *err says that a call was interrupted, or ended because the session closes. Such an error is no failure of the
+ * session. */
 bool psi_api_is_interrupt(const struct psi_err *err);
-/** A call has waited. PS_OK: it goes on. Else what the call returns: the session's first error, or CANCELLED. */
+/** Check after a wait whether the call may go on. Otherwise returns the session's first error, or CANCELLED. */
 ps_status psi_api_go_on(ps_session *s) PSI_MUST;
-/** End the waits of all calls that threads are in, as ps_interrupt() does. Any thread. */
+/** End the waits of all calls that threads are in, as ps_interrupt() does. Any thread, also in a signal handler. */
 void psi_api_interrupt(ps_session *s);
 /** Loop thread, after psi_api_interrupt(): end what the interrupted calls wait for. False: there was no new interrupt. */
 bool psi_api_poked(void *session, struct psi_client *c);
-/** Wait until no thread pokes an io that it has read from the session. The session has given this io up before. */
+/** Wait until no thread wakes an io that it has read from the session. The session has given the io up before. */
 void psi_api_await_poking(const ps_session *s);
 
 /* ---- progress.c ---- */
-/** Wait for something that the loop does: returns when cond was signalled or broadcast, or for no reason. Under s->lock, which it
- * gives up meanwhile. Without a thread of the session's own it drives the loop, or waits for the thread that does. */
+/** Wait for an event of the loop: returns when cond was signalled, or spuriously. The caller holds s->lock, which is released
+ * meanwhile. Without a thread of the session the call drives the loop, or waits for the thread that drives it. */
 void psi_api_wait(ps_session *s, pthread_cond_t *cond);
-/** Until so many milliseconds are over, or the session closes. Without a thread of its own the session is driven meanwhile. */
+/** Pause for ms, or until the session closes. Without a thread of its own the session is driven meanwhile. */
 void psi_api_pause(ps_session *s, int64_t ms);
 
 /* ---- cluster.c ---- */
-/** Know the cluster: fills s->tasks and the counts. Blocks. */
+/** Learn the cluster: fills s->tasks and the counts. Blocks. */
 ps_status psi_api_know_cluster(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** The same for who only looks: a target that refuses connections is UNAVAILABLE after 0.3 s. */
+/** psi_api_know_cluster() for callers that only look: a target that refuses connections is UNAVAILABLE after 0.3 s. */
 ps_status psi_api_look_cluster(ps_session *s, struct psi_err *err) PSI_MUST;
 
 /* ---- serving.c ---- */
-/** As psi_api_know_cluster(); s->tasks also has the tasks of training jobs that serve, if the directory could be asked. */
+/** psi_api_know_cluster(), and, if the directory can be asked, the tasks of training jobs that serve in s->tasks. */
 ps_status psi_api_know_tasks(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 
 /* ---- call.c: blocking calls ---- */
 /*
- * A blocking call: whoever makes it fills in req (kind, var, src, dst, bytes, scale, task), and reads its result there after a
- * success. What takes the core's state is done on the loop thread: prepare() before, which may leave or set kind PSI_REQ_NONE
- * when there is nothing to wait for, and finish() after a success.
+ * A blocking call. The caller sets req (kind, var, src, dst, bytes, scale, task), and reads its result there on success.
+ * Functions that use the core's state run on the loop thread: prepare() before, which may set kind PSI_REQ_NONE if there is
+ * nothing to wait for; finish() after success.
  */
 struct psi_api_call {
     struct psi_io_work work;
     ps_session *session;
     struct psi_client *client;                                            /* set on the loop thread */
     ps_status (*prepare)(struct psi_api_call *call, struct psi_err *err); /* may be NULL */
-    void (*finish)(struct psi_api_call *call);                            /* likewise */
+    void (*finish)(struct psi_api_call *call);                            /* may be NULL */
     void *arg;                                                            /* for both */
-    ps_variable *variable;                                                /* what it is about; may be NULL */
-    const ps_variable *on;                                                /* req.var is this one's; NULL: as req says */
-    int64_t timeout_ms;                                                   /* <= 0: the operation timeout */
-    bool when_closing;                                                    /* made by ps_session_close() itself */
+    ps_variable *variable;                                                /* the variable that it is about; may be NULL */
+    /* req.var is set to this variable's; NULL: req is complete */
+    const ps_variable *on;
+    int64_t timeout_ms; /* <= 0: the operation timeout */
+    bool when_closing;  /* made by ps_session_close() itself */
     struct psi_request req;
     pthread_cond_t ended_cond;
     bool ended; /* under the session's lock */
     struct psi_err err;
 };
-/** Loop thread: v->var is there; not so where a recovery did not come to its end: FAILED_PRECONDITION. */
+/** Loop thread: check that v->var is set. FAILED_PRECONDITION: a recovery was broken off. */
 ps_status psi_api_has_var(const ps_variable *v, struct psi_err *err) PSI_MUST;
-/** Start a call whose fields up to req are set; psi_api_call_wait() must follow where it is PS_OK. */
+/** Start a call whose fields up to req are set. PS_OK: psi_api_call_wait() must follow. */
 ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** Start those whose work.link is in the list, which is empty then, in one event of the loop: what they ask of a task travels
- * together. psi_api_call_wait() must follow for each where it is PS_OK. */
+/** Start the calls whose work.link is in the list, and empty the list, in one event of the loop, so that requests to a task
+ * travel together. PS_OK: psi_api_call_wait() must follow for each. */
 ps_status psi_api_calls_start(ps_session *s, struct psi_list *works, struct psi_err *err) PSI_MUST;
-/** Wait for its end. ps_session_close() waits for its return; the session may be gone after it. */
+/** Wait for the end of a call. ps_session_close() waits for the return of this function; afterwards the session may be gone. */
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** Both. */
+/** psi_api_call_start() and psi_api_call_wait(). */
 ps_status psi_api_call_run(struct psi_api_call *call, struct psi_err *err) PSI_MUST;
-/** *err is the first failure of calls that were made at several tasks. That of the task of this device, which its text does not
- * name yet, failed too: it names it as well. */
+/** Loop thread: index of a task in the core's table. INVALID_ARGUMENT names the tasks of the job. */
+ps_status psi_api_find_task(const struct psi_client *c, const char *job, uint32_t task, uint32_t *out,
+                            struct psi_err *err) PSI_MUST;
+/** *err is the first failure of calls to several tasks: add the name of the task of this device, which failed too, unless the
+ * text has it. */
 void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err);
 /** Absolute deadline for a core request that starts now. */
 uint64_t psi_api_deadline_ms(const ps_session *s, int64_t timeout_ms);
-/** How long that is from now; > 0. */
+/** Time from now to psi_api_deadline_ms(); > 0. */
 int64_t psi_api_left_ms(const ps_session *s, int64_t timeout_ms);
-/** For what has the ready timeout where none is given: that, or 0 while ps_session_set_deadline() holds. */
+/** Timeout of a call whose default is the ready timeout; 0 while ps_session_set_deadline() is in effect. */
 int64_t psi_api_ready_timeout_ms(const ps_session *s);
-/** Keep *err as the calling thread's last error; returns its code. */
+/** Make *err the calling thread's last error; returns its code. */
 ps_status psi_api_last_error_set(const struct psi_err *err);
-/** That error: all zero where no call has failed. */
+/** The calling thread's last error; zeroed if no call has failed. */
 void psi_api_last_error_get(struct psi_err *err);
-/** *err is why a function of the program's, before which that error was none, returned st, which is not PS_OK: true: that error,
- *  if it has this status; false: that it says so by itself; INTERNAL where st is no status. */
+/** Fill *err with the reason why a function of the program returned st (not PS_OK). The thread's last error was cleared before
+ * the function. True: that error, which has this status; false: a text that says so; INTERNAL if st is no status. */
 bool psi_api_returned(ps_status st, struct psi_err *err);
-/** What a public call returns: st, whose text *err is kept for ps_last_error() unless st is PS_OK. */
+/** Returns st for a public call; unless it is PS_OK, keeps *err for ps_last_error(). */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 
 /* ---- request.c ---- */
-/** Start a request after the checks of ps_push_start() and the like. what: kind, src, dst, bytes, scale; waited and interrupts,
- * where a thread waits for it in a call. */
+/** Start a request after the checks of ps_push_start() and similar. what: kind, src, dst, bytes, scale; if a thread waits for
+ * it, also waited and interrupts. */
 ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t timeout_ms, ps_request *req, ps_done_fn done,
                         void *ctx);
 
+/** Loop thread: cancel a request of psi_api_start() that the loop has got and whose callback was not called, as
+ * psi_client_cancel() does. why: a string literal. */
+void psi_api_cancel(struct psi_client *c, ps_request *req, const char *why);
+
+/* ---- found.c ---- */
+/*
+ * A variable that the library itself finds by container and name, whatever the open scopes and its definition: for a session that
+ * works for others. It is in no list of the session, and is freed when its owner drops it.
+ */
+struct psi_api_found {
+    ps_variable variable; /* for psi_api_start(), after done() with PS_OK */
+    struct psi_io_work work;
+    struct psi_request req;
+    bool keyed; /* `key` is used */
+    uint8_t key[PSI_KEY_BYTES];
+    /* called once, on the loop thread; err->code PS_OK: found */
+    void (*done)(struct psi_api_found *found, const struct psi_err *err);
+    /* called once for each psi_api_found_drop(), on the loop thread */
+    void (*dropped)(struct psi_api_found *found, bool gone);
+};
+/**
+ * Find it.
+ *
+ * key      [PSI_KEY_BYTES] of a container session/...; NULL: the key that the session has.
+ * found    zeroed except for done and dropped; kept until it was dropped, or the session is closed.
+ *
+ * PS_OK: done is called exactly once, never within this call. After a failure it may be called again, also in done().
+ *
+ * Thread   any.
+ * Errors   those of psi_api_may_start(), bad names
+ */
+ps_status psi_api_found_start(ps_session *s, const char *container, const uint8_t *key, const char *name, int64_t timeout_ms,
+                              struct psi_api_found *found, struct psi_err *err) PSI_MUST;
+/** Free the core's record: dropped(gone true), or dropped(gone false) if something still uses it: try again later. No request of
+ * it is in flight. Any thread. On another status than PS_OK dropped is not called. */
+ps_status psi_api_found_drop(struct psi_api_found *found, struct psi_err *err) PSI_MUST;
+
+/* A question of a session that works for others: may somebody else do this to a variable? */
+struct psi_api_right {
+    struct psi_may may; /* with its texts, kept until done() */
+    const struct psi_api_found *found;
+    struct psi_io_work work;
+    struct psi_request req;
+    /* called once, on the loop thread; err->code PS_OK: allowed */
+    void (*done)(struct psi_api_right *right, const struct psi_err *err);
+};
+/**
+ * Ask the variable's task, or, if the variable does not exist (there false), the directory.
+ *
+ * deadline_ms  of psi_api_deadline_ms().
+ * right        zeroed except for may and done; kept until done.
+ *
+ * PS_OK: done is called exactly once, never within this call.
+ *
+ * Thread       any.
+ * Errors       those of psi_api_may_start()
+ */
+ps_status psi_api_right_start(const struct psi_api_found *found, bool there, uint64_t deadline_ms, struct psi_api_right *right,
+                              struct psi_err *err) PSI_MUST;
+
 /* ---- admin.c ---- */
 enum { PSI_API_DIRECTORY = -1 };
-/** Run req (kind, src, dst) at entry `task` of ps_cluster_tasks(), or PSI_API_DIRECTORY. Blocks. */
+/** Run req (kind, src, dst) at entry `task` of ps_cluster_tasks(), or at PSI_API_DIRECTORY. Blocks. */
 ps_status psi_api_admin(ps_session *s, const struct psi_request *req, int task, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** ps_cluster_info(). needed: a task that refuses connections is waited for, up to timeout_ms, as by who trains. */
+/** ps_cluster_info(). needed: wait, up to timeout_ms, for a task that refuses connections, as trainers do. */
 ps_status psi_api_infos(ps_session *s, bool needed, ps_task_info *infos, size_t item_bytes, int count, int64_t timeout_ms,
                         struct psi_err *err) PSI_MUST;
 
 /* ---- get.c ---- */
 /* A variable that is to be got. */
 struct psi_api_get {
-    struct psi_list link; /* of those put aside, or of a batch */
+    struct psi_list link; /* in the list of those put aside, or of a batch */
     struct psi_api_call call;
     ps_variable_spec spec;
-    ps_initializer init; /* of spec */
+    ps_initializer init; /* copies for spec */
     ps_optimizer optimizer;
     struct psi_scoped scoped;
     enum psi_scope_how how;
-    bool queue; /* it is a queue: v is that of a ps_queue */
+    bool queue; /* it is a queue, and v belongs to a ps_queue */
     struct psi_queue_spec elements;
-    bool sticks;         /* a failure is the session's */
-    bool only_reads;     /* an evaluator's: what is not there is not made */
+    bool sticks;         /* a failure sticks to the session */
+    bool only_reads;     /* of an evaluator: it is not created */
     bool got;            /* the session has v */
-    bool deleted;        /* ... and has deleted it, or the queue: nobody is to make it again */
-    bool differs;        /* got again: it is not as it was */
-    uint64_t creation;   /* as it was last got */
-    uint64_t checkpoint; /* ... anew in this recovery, and out of this one; 0: not so */
-    ps_variable *v;      /* its public record; the get's own until the session has it */
-    ps_variable **out;   /* gets that, after a success only */
+    bool deleted;        /* with `got`: and has deleted the variable or queue: nobody is to make it again */
+    bool differs;        /* got again by a recovery, with another definition */
+    uint64_t creation;   /* creation number when it was last got */
+    uint64_t checkpoint; /* number of the checkpoint that it came from in this recovery; 0: none */
+    ps_variable *v;      /* its public record, which the get owns until the session has it */
+    ps_variable **out;   /* gets v on success */
 };
-/** Name, place and public record of a variable to be got, in the session's scopes; its definition is checked. given: of any
- * header. *out_variable is kept until it is got. */
+/** Make a get: name, place and public record of a variable in the session's scopes; the definition is checked. given: of a
+ * header of any version. *out_variable is kept until it is got. */
 ps_status psi_api_get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                           struct psi_api_get **out_get, struct psi_err *err) PSI_MUST;
 /** Get it now, after those that were put aside. Blocks. *err is PS_OK before. */
 ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err) PSI_MUST;
-/** It goes with the next get of the session, before it, or at psi_api_settle(). */
+/** Copy what the owner has said about v->var into the public record. Loop thread. */
+void psi_api_variable_known(ps_variable *v, const struct psi_client *c);
+/** Put the get aside: it is made right before the session's next get, or at psi_api_settle(). */
 void psi_api_put_aside(ps_session *s, struct psi_api_get *get);
-/** Get what was put aside. Blocks. The session's first error. */
+/** Get what was put aside. Blocks. Returns the session's first error. */
 ps_status psi_api_settle(ps_session *s);
 void psi_api_aside_free(ps_session *s);
-/** Those of a monitored session, of s->monitor->gets: all of them once more, in their order, at a client that knows none of them;
- * their records stay. waits: a queue that was found must be there again. Blocks. The first error that time does not mend, else
- * the first. */
+/** Recovery of a monitored session: get all of s->monitor->gets again, in order, at a client that knows none of them; their
+ * records are kept. waits: a found queue must exist again. Blocks. Returns the first error that does not go away with time,
+ * else the first error. */
 ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struct psi_err *err) PSI_MUST;
-/** The program has deleted this one: it is not got again, unless it is a parameter or the session's global step. */
+/** The program has deleted this variable: it is not got again, unless it is a parameter or the session's global step. */
 void psi_api_get_deleted(ps_session *s, const struct psi_scoped *scoped);
-/** That client is about to go: no record leads to it any more. Nothing is in flight. */
+/** The client is about to be freed: clear all references to it. Nothing is in flight. */
 void psi_api_gets_forget(ps_session *s);
-/** A recovery comes to its end: the newest checkpoint out of which variables came back in it; 0: none did. *out_all: all of them
- * did. What comes back later is of the next one. */
+/** At the end of a recovery: number of the newest checkpoint from which variables came back; 0: none. *out_all: all of them did.
+ * What comes back later belongs to the next recovery. */
 uint64_t psi_api_gets_restored(ps_session *s, bool *out_all);
-/** Of a session that is freed. */
+/** Free the gets of a session. */
 void psi_api_gets_free(struct psi_list *gets);
-/** get-or-create `global_step`, once per session. */
+/** Get or create `global_step`, once per session. */
 ps_status psi_api_global_step(ps_session *s, ps_variable **out_variable, struct psi_err *err) PSI_MUST;
 
 /* ---- variable.c ---- */
-/** A request has read or assigned its variable: what ps_variable_version() says from now on. Loop thread, in the order in which
+/** A request has read or assigned its variable: set what ps_variable_version() returns. Loop thread, in the order in which
  * requests end. */
 void psi_api_note_version(ps_variable *v, const struct psi_request *req);
-/** Run req (kind, src, dst, bytes, scale) on v and note its version; req has its result then. Blocks. */
+/** Run req (kind, src, dst, bytes, scale) on v and note its version; req has the result. Blocks. */
 ps_status psi_api_operate(ps_variable *v, struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** *version and *exact of a variable or a parameter, of one moment; 0 and inexact in a child of fork(). Any thread. */
+/** *version and *exact of a variable or parameter, read together; 0 and inexact in a child of fork(). Any thread. */
 uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exact, bool *out_exact);
-/** finish(): whether call->variable has a value, into *(bool *)call->arg. */
+/** psi_api_call.finish: store whether call->variable has a value in *(bool *)call->arg. */
 void psi_api_finish_status(struct psi_api_call *call);
-/** What can be seen of a request for numbers at once: memory, size, scale, and that v holds strings. Any thread. */
+/** Check a request for a variable's values as far as possible without asking: memory, size, scale, not strings. Any thread. */
 ps_status psi_api_values_check(const ps_variable *v, const struct psi_request *req, struct psi_err *err) PSI_MUST;
-/** INVALID_ARGUMENT, naming both sizes, unless v's value has `bytes`, which a call was given to write it into. PS_OK for NULL and
- * for strings, which every such call refuses for what they are. */
+/** INVALID_ARGUMENT, naming both sizes, unless v's value has `bytes`, the size of the memory that a call was given for it. PS_OK
+ * for NULL and for strings, which the calls refuse with another text. */
 ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t bytes, struct psi_err *err) PSI_MUST;
 
 /* ---- scope.c ---- */
-/** Name, container and place of a variable, or of this queue; its name counts as got from now on. Errors: INVALID_ARGUMENT,
+/** Name, container and place of a variable, or of this queue. Its name counts as got from now on. Errors: INVALID_ARGUMENT,
  * ALREADY_EXISTS. */
 ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_scope_how how, const struct psi_queue_spec *queue,
                         struct psi_scoped *out, struct psi_err *err) PSI_MUST;
-/** Only the full name and the container that a name has in the scopes that are open. */
+/** Only the full name and container of a name in the open scopes. */
 ps_status psi_api_scope_name(ps_session *s, const char *name, struct psi_scoped *out, struct psi_err *err) PSI_MUST;
-/** A push or pop failed: the error sticks to the session and is the calling thread's last. Returns its code. */
+/** A push or pop has failed: the error sticks to the session and becomes the thread's last. Returns its code. */
 ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *what);
-/** It could not be got after all. */
+/** The variable could not be got: its name no longer counts as got. */
 void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped);
 
+/** Name prefix and device of a new row of a plan, from the open scopes.
+ *
+ * type    of the operation, for setters.
+ * device  a device scope inside all others; NULL: none.
+ * prefix  [PS_NAME_BYTES_MAX + 1].
+ */
+ps_status psi_api_scope_row(ps_session *s, const char *type, const char *device, char *prefix, struct psi_device *out,
+                            struct psi_err *err) PSI_MUST;
+
 /* ---- device.c ---- */
-/** "/job:ps/task:0/device:CPU:0, ...": the devices of the cluster for an error's text, "" where they cannot be had; n >= 64. */
+/** Write the devices of the cluster, "/job:ps/task:0/device:CPU:0, ...", for the text of an error; "" if they cannot be got; n
+ * >= 64. */
 void psi_api_devices_text(ps_session *s, char *dst, size_t n);
-/** Every task has it, CPU:0, or will do with that: the session allows soft placement. */
+/** True if every task has it: CPU:0, or any device if the session allows soft placement. */
 bool psi_api_device_is_everywhere(const ps_session *s, const struct psi_device *d);
-/** The task, which has said what it has, has the device that d asks for. Errors PS_INVALID_ARGUMENT, PS_REASON_NO_DEVICE: it has
- *  not, and its devices are named. */
+/** Check that the task, according to its answer, has the device that d asks for. PS_INVALID_ARGUMENT, PS_REASON_NO_DEVICE: it
+ * has not, and its devices are named. */
 ps_status psi_api_device_check(const ps_task_info *task, const struct psi_device *d, struct psi_err *err);
-/** One line where a ps task has got more than twice what the others have on average, and --placement balanced would help. */
+/** Log a line if a ps task has got more than twice the average of the others, because --placement balanced would help. */
 void psi_api_log_balance(ps_session *s);
-/** "v1: (Variable): /job:ps/task:0/device:CPU:0", where the session wants that. */
+/** Log "v1: (Variable): /job:ps/task:0/device:CPU:0", if the session's options ask for it. */
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type);
 
 /* ---- compute.c; for worker/nn: compute.h ---- */
-/** The device that the options ask for, or the CPU where they allow it. A session that is being opened. */
+/** Open the device that the options ask for, or the CPU if they allow it; for a session that is being opened. */
 ps_status psi_api_compute_open(ps_session *s, const char *device, uint32_t threads, struct psi_err *err) PSI_MUST;
-/** NULL: the CPU, not used yet. */
+/** NULL: the CPU, not opened yet. */
 struct psk_place *psi_api_compute_place(ps_session *s);
-/** After the parameters are freed. */
+/** Close the device, after the parameters are freed. */
 void psi_api_compute_close(ps_session *s);
 
 /* ---- sync.c ---- */
-/** For READY; step: the global step. */
+/** Arguments of READY; step: the global step. */
 struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step);
-/** READY has found, or made, what s->sync says: become a member. Blocks. Nothing to do where that is nothing. */
+/** Become a member of what READY has found or made; does nothing if s->sync says nothing. Blocks. */
 ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
-/** A member of rounds: its pushes are contributions. */
+/** True for a member of rounds: its pushes are contributions. */
 bool psi_api_in_rounds(ps_session *s);
-/** p is pushed in this step; FAILED_PRECONDITION: for the second time, in rounds. */
+/** Note that p is pushed in this step. FAILED_PRECONDITION: for the second time, in rounds. */
 ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err) PSI_MUST;
 /** p was not pushed after all, and may be pushed in this step. */
 void psi_api_sync_not_pushed(ps_param *p);
-/** One thread at a time makes the session ready (its number as the chief), or makes a member's step. Waits until no other
- * thread does. *out_alone: psi_api_alone_end() must follow. CANCELLED: interrupted. */
+/** Begin work that one thread at a time does: making the session ready, or a member's step. Waits for other threads. *out_alone:
+ * psi_api_alone_end() must follow. CANCELLED: interrupted. */
 ps_status psi_api_alone_begin(ps_session *s, bool ready, bool *out_alone, struct psi_err *err) PSI_MUST;
 void psi_api_alone_end(ps_session *s);
-/** A member's step is complete: wait until the member may go on. *out_step: the global step, of rounds. Blocks. Nothing to do
- * where the session is no member, or where the wait was over before ps_step_done() was interrupted. */
+/** A member's step is complete: wait until it may go on. *out_step: in rounds the global step. Blocks. Does nothing if the
+ * session is no member, or if this wait was over before ps_step_done() was interrupted. */
 ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err) PSI_MUST;
-/** Note that the member's step is counted. */
 void psi_api_sync_counted(ps_session *s);
-/** It has finished: a member leaves. Blocks. */
+/** The session has finished: a member leaves. Blocks. */
 ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
-/** The session closes: it has finished, unless it has failed. Blocks for a second at most. */
+/** The session closes: a member leaves as finished, unless the session has failed. Blocks for a second at most. */
 void psi_api_sync_leave(ps_session *s);
 
 /* ---- step.c ---- */
-/** Forget the additions of interrupted steps, because they belong to a model that is gone. Nothing is in flight. */
+/** Forget the additions of interrupted steps, which belong to a model that is gone. Nothing is in flight. */
 void psi_api_steps_forget(ps_session *s);
-/** Free the records of a session that is freed. */
 void psi_api_steps_free(ps_session *s);
 
 /* ---- job.c ---- */
-/** FAILED_PRECONDITION: gradients and steps of this session do not count. */
+/** FAILED_PRECONDITION: gradients and steps of this session no longer count. */
 ps_status psi_api_trains(ps_session *s, struct psi_err *err) PSI_MUST;
 
 /* ---- param.c ---- */
 void psi_api_params_free(ps_session *s);
 /* What ps_session_ready() found. */
 struct psi_found {
-    int variables;                  /* of the program, that had a value before */
+    int variables;                  /* variables of the program that had a value before */
     int64_t step;                   /* the global step */
-    int64_t model_step;             /* the one that the model began with: anew, or out of a checkpoint */
-    uint64_t incarnation, creation; /* of the global step: another model has others */
-    bool restored, initialised;     /* by this session, as the chief: the restore function gave the values, or initialisers */
+    int64_t model_step;             /* global step with which the present model began: 0, or a checkpoint's */
+    uint64_t incarnation, creation; /* of the global step; another model has others */
+    bool restored, initialised;     /* by this session, as the chief: the restore function gave the values, or initialisers did */
 };
-/* ready.c */
+/* in ready.c */
 void psi_api_set_global_step(ps_session *s, int64_t step);
-/** ready.c: ps_session_ready() once: *err is what sticks. Blocks for timeout_ms, as a call does, and for what is yet to be got.
+/** Make the session ready (ready.c). *err: the error to stick. Blocks for timeout_ms, and for variables that are yet to be got.
  */
 ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
-/** Its goal is reached, or the cluster asks it to stop. */
+/** True if the goal is reached, or the cluster has asked the session to stop. */
 bool psi_api_is_over(ps_session *s);
-/** A recovery: no values are on their way, none of them has been read. Nothing is in flight. */
+/** For a recovery: no values are on their way, and none has been read. Nothing is in flight. */
 void psi_api_params_forget(ps_session *s);
+
+/* ---- keys.c: containers of sessions. Any thread but the loop thread. Errors: FAILED_PRECONDITION (the session is closed),
+ * RESOURCE_EXHAUSTED ---- */
+/** Name ("session/" and 16 hexadecimal digits) and key of the container that belongs to s. Its variables are volatile: they end
+ * with the session's GOODBYE, or a lease later. A recovered session has another container. Blocks for the loop. */
+ps_status psi_session_container(ps_session *s, char out_name[PSI_SESSION_CONTAINER_BYTES], uint8_t out_key[PSI_KEY_BYTES],
+                                struct psi_err *err) PSI_MUST;
+/** From now on requests of s that name this container of another session carry its key. Does not wait. */
+ps_status psi_session_add_key(ps_session *s, const char *container, const uint8_t key[PSI_KEY_BYTES],
+                              struct psi_err *err) PSI_MUST;
+/** Undo one psi_session_add_key(). When all are undone, requests carry the key no more. Does not wait. */
+ps_status psi_session_drop_key(ps_session *s, const char *container, struct psi_err *err) PSI_MUST;
 
 #endif

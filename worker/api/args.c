@@ -3,21 +3,24 @@
  * A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, PSD_TARGET.
  *
  * Happy path: psi_options takes the flags out of argv -> the cluster comes from --cluster, or --ps_hosts and --worker_hosts, else
- * from TF_CONFIG, else is asked from the target -> the job is checked against it -> ps_session_open(). Failure modes: each gives
- * a session that only has the error (already logged), so a program needs no check here. --help prints to standard output and
- * gives a session that says stop and closes with 0.
+ * from TF_CONFIG, else the target is asked -> the job is checked against it -> ps_session_open(). Failure modes: each gives a
+ * session that only has the error, which is logged, so a program needs no check here. --help prints to standard output and gives
+ * a session that says stop and closes with 0.
  */
 #include "monitored.h"
 
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/options.h"
+#include "worker/io_secure.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { HOSTS_BYTES_MAX = 64 << 10, SPEC_BYTES_MAX = 1 << 20, HELP_BYTES_MAX = 64 << 10, JOBS_TEXT_MAX = 400 };
+enum { PATH_BYTES_MAX = 767 }; /* limit of psd's paths */
 
 struct args {
     char cluster[HOSTS_BYTES_MAX + 1];
@@ -25,18 +28,23 @@ struct args {
     char worker_hosts[HOSTS_BYTES_MAX + 1];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
     char job_name[PS_JOB_BYTES_MAX + 1];
-    char target[PS_ADDRESS_BYTES_MAX + 7]; /* with psd:// */
+    char target[PS_ADDRESS_BYTES_MAX + 7]; /* with psd://, or with grpc:// and no path */
     char container[PS_CONTAINER_BYTES_MAX + 1];
     int64_t task_index, steps, seed, timeout_ms;
     int log_level;
     bool allow_soft_placement, log_device_placement, prefetch, fresh;
-    int placement;  /* index of placements */
-    int wire_dtype; /* index of wire_dtypes */
+    int placement;  /* index in placements */
+    int wire_dtype; /* index in wire_dtypes */
     bool sync;
     int64_t sync_workers, replicas, staleness;
-    int on_worker_loss; /* a ps_worker_loss, and index of losses */
+    int on_worker_loss; /* ps_worker_loss, and index in losses */
     char device[32];
     int64_t threads;
+    char checkpoint_dir[PATH_BYTES_MAX + 1];
+    char key_file[PATH_BYTES_MAX + 1];
+    char tls_cert[PATH_BYTES_MAX + 1];
+    char tls_key[PATH_BYTES_MAX + 1];
+    char tls_ca[PATH_BYTES_MAX + 1];
     bool help;
 };
 
@@ -73,11 +81,16 @@ enum row {
     ROW_STALENESS,
     ROW_DEVICE,
     ROW_THREADS,
+    ROW_CHECKPOINT_DIR,
+    ROW_KEY_FILE,
+    ROW_TLS_CERT,
+    ROW_TLS_KEY,
+    ROW_TLS_CA,
     ROW_HELP,
     ROW_COUNT
 };
 
-/* FLAG(row, name, field, type, default, help, more of struct psi_option) */
+/* FLAG(row, name, field, type, default, help, further fields of struct psi_option) */
 #define FLAG(row_, name_, field_, type_, default_, help_, ...)                                                                   \
     [row_] = {.name = (name_),                                                                                                   \
               PSI_OPTION_FIELD(struct args, field_),                                                                             \
@@ -102,7 +115,8 @@ static const struct psi_option rows[] = {
          .max = PS_JOB_BYTES_MAX),
     FLAG(ROW_TASK_INDEX, "task_index", task_index, INT, "0", "task of this process in its job", .max = PS_TASKS_MAX - 1),
     FLAG(ROW_TARGET, "target", target, STRING, "",
-         "any task of the cluster, which knows the others; PSD_TARGET and then 127.0.0.1:2222 where nothing else says where the "
+         "any task of the cluster, which knows the others, also psd://HOST:PORT, grpc://HOST:PORT (the same address) and "
+         "unix:PATH; PSD_TARGET and then 127.0.0.1:2222 where nothing else says where the "
          "cluster is",
          .metavar = "HOST:PORT", .max = PS_ADDRESS_BYTES_MAX + 6),
     FLAG(ROW_CONTAINER, "container", container, STRING, PSI_CONTAINER_DEFAULT,
@@ -140,16 +154,29 @@ static const struct psi_option rows[] = {
     FLAG(ROW_DEVICE, "device", device, STRING, "cpu", "where layers compute: cpu, or gpu:N", .metavar = "cpu|gpu:N", .min = 1,
          .max = 31),
     FLAG(ROW_THREADS, "threads", threads, INT, "1", "that compute on the CPU", .min = 1, .max = PSI_COMPUTE_THREADS_MAX),
+    FLAG(ROW_CHECKPOINT_DIR, "checkpoint_dir", checkpoint_dir, STRING, "",
+         "training asks for checkpoints, at its start and its end; DIR is where ps tasks of this program keep them, all others "
+         "have a directory of their own",
+         .metavar = "DIR", .max = PATH_BYTES_MAX),
+    FLAG(ROW_KEY_FILE, "key_file", key_file, STRING, "",
+         "the key of this process (psctl key export), and of a task that it serves; else PSD_KEY_FILE, ~/.config/psd/key or "
+         "/etc/psd/psd.keys, if it is there; an empty one: no key",
+         .metavar = "FILE", .max = PATH_BYTES_MAX),
+    FLAG(ROW_TLS_CERT, "tls_cert", tls_cert, STRING, "", "its certificate instead of a key, PEM; with the two below",
+         .metavar = "FILE", .max = PATH_BYTES_MAX),
+    FLAG(ROW_TLS_KEY, "tls_key", tls_key, STRING, "", "private key of --tls_cert", .metavar = "FILE", .max = PATH_BYTES_MAX),
+    FLAG(ROW_TLS_CA, "tls_ca", tls_ca, STRING, "", "authority whose certificates tasks must have", .metavar = "FILE",
+         .max = PATH_BYTES_MAX),
     FLAG(ROW_HELP, "help", help, BOOL, "false", "print this", .letter = 'h', .flag_only = true),
 };
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ROW_COUNT, "a row for each");
 
-/* Where the cluster comes from and who this process is in it. */
+/* The cluster, and this process's task in it. */
 struct place {
     struct psi_cluster cluster;
     char job[PS_JOB_BYTES_MAX + 1];
     uint32_t task;
-    bool job_known;       /* somebody said what job this is */
+    bool job_known;       /* the job was given */
     const char *job_from; /* for errors: "--job_name" or "TF_CONFIG" */
 };
 
@@ -158,7 +185,7 @@ static bool given(const uint8_t *from, enum row row)
     return from[row] != PSI_FROM_DEFAULT;
 }
 
-/* "ps, worker, evaluator": the cluster's jobs, and worker and evaluator, which need no list. */
+/* Write the jobs that a client may have: the cluster's, worker and evaluator, which need not be listed. */
 static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf, size_t n)
 {
     size_t len = 0;
@@ -242,7 +269,7 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
     if (!place->job_known) {
         if (psi_cluster_num_tasks(c, "worker") == 0 && psi_cluster_num_tasks(c, "chief") == 0 &&
             psi_cluster_num_tasks(c, "master") == 0) {
-            return PS_OK; /* a program on its own */
+            return PS_OK; /* a program that trains alone */
         }
         jobs_text(c, false, jobs, sizeof(jobs));
         return psi_fail(err, PS_INVALID_ARGUMENT, "--job_name is missing: it must be one of %s", jobs);
@@ -274,7 +301,7 @@ static ps_status check_job(const struct place *place, struct psi_err *err)
     return PS_OK;
 }
 
-/* Flags of rounds that contradict each other, or the cluster. */
+/* Check flags of rounds that contradict each other or the cluster. */
 static ps_status check_sync(const struct args *a, const uint8_t *from, const struct psi_cluster *c, struct psi_err *err)
 {
     const bool staleness = given(from, ROW_STALENESS);
@@ -302,7 +329,8 @@ static ps_status check_sync(const struct args *a, const uint8_t *from, const str
     return PS_OK;
 }
 
-static ps_status find_place(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
+/* Read cluster and task from flags or environment, without checking whether they fit. */
+static ps_status read_place(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
 {
     bool flags = given(from, ROW_CLUSTER) || given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS);
     ps_status st = PS_OK;
@@ -322,7 +350,13 @@ static ps_status find_place(const struct args *a, const uint8_t *from, struct pl
     if (given(from, ROW_TASK_INDEX)) {
         place->task = (uint32_t)a->task_index;
     }
-    st = check_job(place, err);
+    return PS_OK;
+}
+
+static ps_status find_place(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
+{
+    ps_status st = read_place(a, from, place, err);
+    st = st == PS_OK ? check_job(place, err) : st;
     return st == PS_OK ? check_sync(a, from, &place->cluster, err) : st;
 }
 
@@ -343,7 +377,7 @@ static ps_status print_help(const struct psi_options *o, const char *program, co
     return st;
 }
 
-/* --placement balanced, as a device scope around all others. */
+/* --placement balanced: push a setter as the outermost device scope. */
 static ps_status balance(ps_session *s, const char *cluster_spec)
 {
     ps_setter_options o;
@@ -358,7 +392,7 @@ static ps_status balance(ps_session *s, const char *cluster_spec)
     return st;
 }
 
-/* --sync, --staleness. An evaluator gets the flags of the others, and trains nothing. */
+/* Apply --sync and --staleness. An evaluator gets the flags of the others, but does not train. */
 static ps_status keep_step(ps_session *s, const struct args *a, bool staleness)
 {
     ps_sync_options o;
@@ -374,7 +408,7 @@ static ps_status keep_step(ps_session *s, const struct args *a, bool staleness)
     return ps_session_sync(s, &o);
 }
 
-/* What the flags say that comes before everything that the program does. */
+/* Apply flags that take effect before anything that the program does. */
 static ps_status prepare(ps_session *s, const struct args *a, const uint8_t *from, const char *cluster_spec)
 {
     ps_status st = keep_step(s, a, given(from, ROW_STALENESS));
@@ -383,7 +417,27 @@ static ps_status prepare(ps_session *s, const struct args *a, const uint8_t *fro
     return st == PS_OK ? PS_OK : ps_session_fail(s, st, ps_last_error());
 }
 
-/* monitor: taken where a session is tried. */
+/* Write the spec string into buf; *out_text NULL: there are no jobs. */
+static ps_status format(const struct psi_cluster *c, struct psi_buf *buf, const char **out_text, struct psi_err *err)
+{
+    if (psi_cluster_job_count(c) == 0) {
+        *out_text = NULL;
+        return PS_OK;
+    }
+    ps_status st = psi_cluster_format(c, buf, err);
+    *out_text = st == PS_OK ? psi_buf_text(buf) : NULL;
+    return st == PS_OK && *out_text == NULL ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the cluster") : st;
+}
+
+static void who(const struct args *a, const uint8_t *from, ps_session_options *options)
+{
+    options->key_file = given(from, ROW_KEY_FILE) ? a->key_file : NULL;
+    options->tls_cert = a->tls_cert;
+    options->tls_key = a->tls_key;
+    options->tls_ca = a->tls_ca;
+}
+
+/* Open the session. *monitor is taken if a session is tried. */
 static ps_status open_place(const struct args *a, const uint8_t *from, struct place *place, const char *program,
                             struct psi_monitor **monitor, ps_session **out_session, struct psi_err *err)
 {
@@ -391,14 +445,8 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
     ps_session_options options;
     ps_session_options_init(&options);
     psi_buf_init(&spec, SPEC_BYTES_MAX);
-    ps_status st = PS_OK;
-    if (psi_cluster_job_count(&place->cluster) > 0) {
-        st = psi_cluster_format(&place->cluster, &spec, err);
-        options.cluster_spec = st == PS_OK ? psi_buf_text(&spec) : NULL;
-        if (st == PS_OK && options.cluster_spec == NULL) {
-            st = psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the cluster");
-        }
-    }
+    const char *checkpoint_dir = a->checkpoint_dir;
+    ps_status st = format(&place->cluster, &spec, &options.cluster_spec, err);
     if (st == PS_OK) {
         options.target = given(from, ROW_TARGET) ? a->target : NULL;
         options.cluster_name = given(from, ROW_CLUSTER_NAME) ? a->cluster_name : options.cluster_name;
@@ -416,11 +464,16 @@ static ps_status open_place(const struct args *a, const uint8_t *from, struct pl
         options.compute_device = a->device;
         options.compute_threads = given(from, ROW_THREADS) ? (uint32_t)a->threads : 0;
         options.prefetch = a->prefetch;
+        who(a, from, &options);
+        if (*monitor != NULL && !given(from, ROW_CHECKPOINT_DIR)) {
+            checkpoint_dir = (*monitor)->options.checkpoint_dir;
+        }
         st = psi_api_open(&options, *monitor, out_session, err);
         *monitor = NULL;
     }
     if (st == PS_OK) {
-        PSI_IGNORE(prepare(*out_session, a, from, options.cluster_spec)); /* its error sticks to the session */
+        psi_api_asks_for_checkpoints(*out_session, checkpoint_dir);
+        PSI_IGNORE(prepare(*out_session, a, from, options.cluster_spec)); /* the error sticks to the session */
     }
     psi_buf_fini(&spec);
     return st;
@@ -462,7 +515,7 @@ static ps_status open_args(struct args *a, int *argc, char **argv, const char *a
     return st;
 }
 
-/* Monitored where it is not NULL. */
+/* monitor NULL: the session is not monitored. */
 static ps_session *open_session(int *argc, char **argv, const char *about, struct psi_monitor *monitor)
 {
     struct psi_err err = {0};
@@ -491,4 +544,106 @@ ps_session *ps_monitored_open_args(int *argc, char **argv, const char *about, co
     struct psi_err err = {0};
     struct psi_monitor *m = NULL;
     return psi_monitor_new(o, &m, &err) == PS_OK ? open_session(argc, argv, about, m) : psi_api_broken(&err);
+}
+
+struct ps_role {
+    struct psi_buf cluster;
+    const char *cluster_spec; /* in cluster; NULL: not given */
+    char cluster_name[PS_JOB_BYTES_MAX + 1];
+    char job[PS_JOB_BYTES_MAX + 1];
+    uint32_t task;
+    char checkpoint_dir[PATH_BYTES_MAX + 1];
+    char key_file[PATH_MAX];
+};
+
+/* argv is the role's own copy. */
+static ps_status read_role(struct args *a, int argc, char **argv, ps_role *r)
+{
+    uint8_t from[ROW_COUNT];
+    struct psi_options o;
+    struct psi_err err = {0};
+    struct place place = {.job_from = ""};
+    psi_options_init(&o, rows, ROW_COUNT, a, from);
+    ps_status st = psi_options_parse_argv(&o, &argc, argv, false, &err);
+    if (st != PS_OK || a->help) {
+        return st;
+    }
+    ps_session_options options = {.struct_bytes = sizeof(options)};
+    who(a, from, &options);
+    if (!psi_secure_key_file(&options, r->key_file)) {
+        r->key_file[0] = '\0';
+    }
+    psi_cluster_init(&place.cluster);
+    st = read_place(a, from, &place, &err);
+    st = st == PS_OK ? format(&place.cluster, &r->cluster, &r->cluster_spec, &err) : st;
+    psi_cluster_fini(&place.cluster);
+    if (st == PS_OK) {
+        r->task = place.task;
+        (void)snprintf(r->job, sizeof(r->job), "%s", place.job);
+        (void)snprintf(r->cluster_name, sizeof(r->cluster_name), "%s",
+                       given(from, ROW_CLUSTER_NAME) ? a->cluster_name : PSI_CLUSTER_NAME_DEFAULT);
+        (void)snprintf(r->checkpoint_dir, sizeof(r->checkpoint_dir), "%s", a->checkpoint_dir);
+    }
+    return st;
+}
+
+ps_role *ps_role_from_args(int argc, char *const *argv)
+{
+    const size_t count = argv != NULL && argc > 0 ? (size_t)argc : 0;
+    ps_role *r = psi_calloc(1, sizeof(*r));
+    struct args *a = psi_calloc(1, sizeof(*a));
+    char **copy = psi_calloc(count + 2, sizeof(*copy)); /* a copy, from which the parser removes what it has read */
+    char program[] = "program";
+    if (r != NULL && a != NULL && copy != NULL) {
+        psi_buf_init(&r->cluster, SPEC_BYTES_MAX);
+        copy[0] = program;
+        for (size_t i = 0; i < count; i++) {
+            copy[i] = argv[i];
+        }
+        PSI_IGNORE(read_role(a, count > 0 ? argc : 1, copy, r)); /* ps_session_open_args() reports the error */
+    } else {
+        psi_free(r);
+        r = NULL;
+    }
+    psi_free(copy);
+    psi_free(a);
+    return r;
+}
+
+void ps_role_free(ps_role *role)
+{
+    if (role != NULL) {
+        psi_buf_fini(&role->cluster);
+        psi_free(role);
+    }
+}
+
+const char *ps_role_job(const ps_role *role)
+{
+    return role != NULL ? role->job : "";
+}
+
+uint32_t ps_role_task(const ps_role *role)
+{
+    return role != NULL ? role->task : 0;
+}
+
+const char *ps_role_cluster_spec(const ps_role *role)
+{
+    return role != NULL ? role->cluster_spec : NULL;
+}
+
+const char *ps_role_cluster_name(const ps_role *role)
+{
+    return role != NULL && role->cluster_name[0] != '\0' ? role->cluster_name : PSI_CLUSTER_NAME_DEFAULT;
+}
+
+const char *ps_role_checkpoint_dir(const ps_role *role)
+{
+    return role != NULL ? role->checkpoint_dir : "";
+}
+
+const char *ps_role_key_file(const ps_role *role)
+{
+    return role != NULL ? role->key_file : "";
 }

@@ -3,16 +3,16 @@
  * Blocking calls: one work on the loop thread, at most one request of the core, and a wait on the caller's thread.
  *
  * Happy path: psi_api_call_start() submits -> begin() on the loop: prepare(), psi_client_start() -> request_done(): finish() ->
- * the caller wakes up in psi_api_call_wait(). Everything lies on the caller's stack; nothing is allocated. Failure modes:
- * prepare() or the core refuses, or the request fails: err is what psi_api_call_wait() returns. There is no other way out of the
- * wait, because the core's deadline ends every request, and so does an interrupt (interrupt.c); the core also logs what takes
- * longer than 5 s.
+ * the caller wakes up in psi_api_call_wait(). Everything is on the caller's stack; nothing is allocated. Failure modes: prepare()
+ * or the core refuses, or the request fails: psi_api_call_wait() returns that error. The wait always ends, because the core's
+ * deadlines end every request, and so does an interrupt (interrupt.c). The core logs requests that take longer than 5 s.
  */
 #include "monitored.h"
 
+#include <stdio.h>
 #include <string.h>
 
-enum { LEFT_MS_MIN = 50 }; /* ps_session_set_deadline() */
+enum { LEFT_MS_MIN = 50 }; /* shortest time that ps_session_set_deadline() leaves */
 
 void ps_session_set_deadline(ps_session *s, int64_t ms)
 {
@@ -42,7 +42,7 @@ int64_t psi_api_ready_timeout_ms(const ps_session *s)
     return s->deadline_ms > 0 ? 0 : s->ready_timeout_ms;
 }
 
-/* The caller's frame may be gone as soon as the lock is. */
+/* End the call. The caller's frame may be gone as soon as the lock is released. */
 static void call_end(struct psi_api_call *call, const struct psi_err *err)
 {
     ps_session *s = call->session;
@@ -160,13 +160,27 @@ ps_status psi_api_call_start(struct psi_api_call *call, struct psi_err *err)
     return psi_api_calls_start(call->session, &works, err);
 }
 
+/* Add the thread's wait to a trace. */
+static void trace_wait(const struct psi_api_call *call, uint64_t begun_ns)
+{
+    char name[PSI_SPAN_NAME_BYTES];
+    if (begun_ns != 0 && call->req.kind != PSI_REQ_NONE) {
+        (void)snprintf(name, sizeof(name), "wait: %s", psi_request_kind_name(call->req.kind));
+        psi_trace_span(call->session, name, begun_ns);
+    }
+}
+
 ps_status psi_api_call_wait(struct psi_api_call *call, struct psi_err *err)
 {
     ps_session *s = call->session;
+    const uint64_t begun_ns = psi_trace_now(s);
     (void)pthread_mutex_lock(&s->lock);
     while (!call->ended) {
         psi_api_wait(s, &call->ended_cond);
     }
+    (void)pthread_mutex_unlock(&s->lock);
+    trace_wait(call, begun_ns);
+    (void)pthread_mutex_lock(&s->lock);
     s->inside--;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The cluster as a session knows it: who else is there, what part this session has.
+ * The cluster as a session knows it: the tasks, and this session's place.
  *
- * Happy path: the first call that needs it asks the core, which has it from the options or from the first task it talks to; the
- * list is copied and never changes again.
- * Failure modes: no task answers within the timeout; the next call asks again.
+ * Happy path: the first call that needs the cluster asks the core, which has it from the options or from the first task that it
+ * is connected to; the list is copied and does not change. Failure mode: no task answers within the timeout; the next call asks
+ * again.
  */
 #include "api.h"
 
@@ -41,6 +41,9 @@ static void finish_know(struct psi_api_call *call)
         k->no_memory = true;
         return;
     }
+    if (psi_cluster_directory(cluster, &directory, &directory_task)) {
+        k->ps_tasks = psi_cluster_num_tasks(cluster, directory);
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct psi_api_task *t = &k->tasks[k->count];
         (void)snprintf(t->name, sizeof(t->name), "%s", psi_client_task_name(c, i));
@@ -50,15 +53,14 @@ static void finish_know(struct psi_api_call *call)
         (void)snprintf(t->job, sizeof(t->job), "%.*s", (int)(slash - t->name - 5), t->name + 5);
         t->task = (uint32_t)strtoul(slash + 6, NULL, 10);
         t->index = i;
+        t->keeps = directory != NULL && strcmp(t->job, directory) == 0;
         k->count += psi_job_trains(t->job) ? 0 : 1;
     }
     k->all = count;
     const char *job = call->session->job;
     uint32_t tasks = psi_cluster_num_tasks(cluster, job);
-    k->job_tasks = tasks > 0 ? psi_cluster_task_index(cluster, job, tasks - 1) + 1 : 0; /* the same number for all of them */
-    if (psi_cluster_directory(cluster, &directory, &directory_task)) {
-        k->ps_tasks = psi_cluster_num_tasks(cluster, directory);
-    }
+    /* all sessions must get one number */
+    k->job_tasks = tasks > 0 ? psi_cluster_task_index(cluster, job, tasks - 1) + 1 : 0;
     k->chief = psi_client_leads(c);
 }
 
@@ -120,7 +122,8 @@ void psi_api_likewise(ps_session *s, const char *device, struct psi_err *err)
             continue;
         }
         size_t at = strlen(err->text);
-        (void)snprintf(err->text + at, sizeof(err->text) - at, "; likewise %s (%s)", t->name, t->address); /* cut is fine */
+        /* a cut text is harmless */
+        (void)snprintf(err->text + at, sizeof(err->text) - at, "; likewise %s (%s)", t->name, t->address);
     }
 }
 
@@ -135,7 +138,7 @@ int ps_task_count(ps_session *s)
     if (s == NULL || s->job[0] == '\0') {
         return 1;
     }
-    /* an unlisted worker, or one that cannot ask, still gets a count that its index fits into */
+    /* an unlisted worker, or one that cannot ask, gets a count that is above its index */
     uint32_t count = psi_api_know_cluster(s, 0, &err) == PS_OK ? s->job_task_count : 0;
     return (int)(count > s->task ? count : s->task + 1);
 }
@@ -157,7 +160,7 @@ bool ps_is_chief(ps_session *s)
     if (psi_api_know_cluster(s, 0, &err) == PS_OK) {
         struct psi_api_call call = {.session = s, .finish = finish_leads};
         if (s->monitor != NULL) {
-            PSI_IGNORE(psi_api_call_run(&call, &err)); /* as it was last known */
+            PSI_IGNORE(psi_api_call_run(&call, &err)); /* on failure the last known value is used */
         }
         (void)pthread_mutex_lock(&s->lock);
         const bool chief = s->chief;

@@ -2,9 +2,9 @@
 /*
  * The device that a session computes on.
  *
- * Happy path: options.compute_device is opened with the session, the CPU at its first use only, so that who only looks loads no
- * BLAS. Failure modes: there is no such device: with allow_soft_placement the session computes on the CPU and the placement log
- * says so, otherwise it is not opened.
+ * Happy path: options.compute_device is opened with the session; the CPU is opened at first use, so that programs that only look
+ * load no BLAS. Failure mode: there is no such device: with allow_soft_placement the session computes on the CPU, and the
+ * placement log says so; otherwise the session is not opened.
  */
 #include "api.h"
 
@@ -16,7 +16,7 @@ static bool is_cpu(const char *device)
     return device == NULL || device[0] == '\0' || strcmp(device, "cpu") == 0 || strcmp(device, "cpu:0") == 0;
 }
 
-/* "compute: (Session): /job:worker/task:0/device:GPU:0" and why it is not what was asked for. */
+/* Log "compute: (Session): /job:worker/task:0/device:GPU:0", and why it is not the device asked for. */
 static void log_place(ps_session *s, const char *type, uint32_t index, const char *asked, const char *why)
 {
     char name[PSI_TASK_NAME_MAX];

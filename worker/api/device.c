@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices of a session: device scopes, what the tasks have, the placement log.
+ * Devices of a session: device scopes, the devices of tasks, the placement log.
  *
  * Happy path: ps_device_push() and ps_device_push_setter() add a level to the placer, which psi_api_scope() asks for each
- * variable; ps_session_devices() asks every serving task what it has. Failure modes: a malformed device or setter, a pop without
- * a push: refused, nothing changes, the error sticks (scope.c says why). A task that does not answer fails the list: half a
- * list would say that its devices do not exist.
+ * variable; ps_session_devices() asks every serving task for its devices. Failure modes: a malformed device or setter, a pop
+ * without a push: refused, nothing changes, and the error sticks (see scope.c). If a task does not answer there is no list,
+ * because half a list would mean that its devices do not exist.
  */
 #include "api.h"
 
@@ -18,13 +18,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEVICE_DEFAULT "CPU:0" /* of a task that does not say */
+#define DEVICE_DEFAULT "CPU:0" /* of a task that lists none */
 enum {
     LIST_MS = 2000, /* for the list in an error's text */
-    NAMED_MAX = 64  /* devices in one */
+    NAMED_MAX = 64  /* devices in an error's text */
 };
-
-/* ---- scopes ---- */
 
 ps_status ps_device_push(ps_session *s, const char *device)
 {
@@ -64,9 +62,7 @@ ps_status ps_device_pop(ps_session *s)
     return st == PS_OK ? PS_OK : psi_api_scope_failed(s, &err, "ps_device_pop");
 }
 
-/* ---- what there is ---- */
-
-/* "CPU:0" of len bytes; false: it is not understood. */
+/* Parse "CPU:0" of len bytes. False: it makes no sense. */
 static bool read_device(const char *text, size_t len, const ps_task_info *task, ps_device_info *out)
 {
     const char *colon = memchr(text, ':', len);
@@ -82,7 +78,7 @@ static bool read_device(const char *text, size_t len, const ps_task_info *task, 
     return true;
 }
 
-/* Devices of one task from *total on; -1: its answer makes no sense. */
+/* Write the devices of one task from infos[total] on. -1: its answer makes no sense. */
 static int devices_of(const ps_task_info *task, ps_device_info *infos, size_t item_bytes, int max, int total)
 {
     const char *p = task->devices[0] != '\0' ? task->devices : DEVICE_DEFAULT;
@@ -105,7 +101,7 @@ static int devices_of(const ps_task_info *task, ps_device_info *infos, size_t it
 static void not_understood(const ps_task_info *task, struct psi_err *err)
 {
     PSI_IGNORE(psi_fail(err, PS_INTERNAL, "/job:%s/task:%u: its devices '%s' are not understood", task->job, task->task,
-                        task->devices)); /* the caller's -1 says so */
+                        task->devices)); /* -1 tells the caller */
 }
 
 int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, size_t item_bytes, int max)
@@ -119,7 +115,7 @@ int ps_task_info_devices(const ps_task_info *info, ps_device_info *devices, size
         not_understood(info, &err);
     }
     if (total < 0) {
-        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
     }
     return total;
 }
@@ -131,7 +127,8 @@ static int devices(ps_session *s, bool needed, ps_device_info *infos, size_t ite
     ps_task_info *tasks = count >= 0 ? psi_calloc((size_t)count + 1, sizeof(*tasks)) : NULL;
     if (tasks == NULL) {
         PSI_IGNORE(count < 0 ? psi_fail_as(err, PS_UNAVAILABLE, ps_last_reason(), "%s", ps_last_error())
-                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 says so */
+                             : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %d tasks", count)); /* -1 tells the
+                                                                                                            * caller */
         return -1;
     }
     ps_status st = psi_api_infos(s, needed, tasks, sizeof(*tasks), count, timeout_ms, err);
@@ -140,7 +137,7 @@ static int devices(ps_session *s, bool needed, ps_device_info *infos, size_t ite
         const ps_task_info *task = &tasks[i];
         if (!task->up && total >= 0) {
             PSI_IGNORE(psi_fail_as(err, PS_UNAVAILABLE, task->reason, "/job:%s/task:%u (%s): %s", task->job, task->task,
-                                   task->address, task->error)); /* -1 says so */
+                                   task->address, task->error)); /* -1 tells the caller */
             total = -1;
         } else if (!task->up) {
             psi_api_likewise(s, s->tasks[i].name, err);
@@ -166,16 +163,16 @@ int ps_session_devices(ps_session *s, ps_device_info *infos, size_t item_bytes, 
         st = psi_fail(&err, PS_INVALID_ARGUMENT, "infos has room for %d devices", infos == NULL ? 0 : max);
     }
     st = st == PS_OK ? psi_struct_bytes_check(item_bytes, "ps_session_devices", &err) : st;
-    st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may be there before its ps tasks are */
+    st = st == PS_OK ? psi_api_know_cluster(s, 0, &err) : st; /* a program may start before its ps tasks */
     int total = st == PS_OK ? devices(s, true, infos, item_bytes, max, 0, &err) : -1;
     if (total < 0) {
-        PSI_IGNORE(psi_api_interrupted(s, &err)); /* an interrupt is then the error, and not a task */
-        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        PSI_IGNORE(psi_api_interrupted(s, &err)); /* the error is then the interrupt, not a task */
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
     }
     return total;
 }
 
-/* Is one of the task's devices as d wants it? A type that d leaves open is CPU, an index any. */
+/* True if the task has a device that d asks for. Without a type CPU is meant; without an index any device. */
 static bool has_device(const ps_task_info *task, const struct psi_device *d)
 {
     ps_device_info own[NAMED_MAX];
@@ -218,7 +215,7 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     dst[0] = '\0';
     for (int i = 0; i < total && i < NAMED_MAX; i++) {
         int more = snprintf(dst + at, n - at, "%s%s", i > 0 ? ", " : "", infos[i].name);
-        if (more < 0 || (size_t)more >= n - at - 24) { /* room for how many are left out */
+        if (more < 0 || (size_t)more >= n - at - 24) { /* keeps room for the number of devices that are left out */
             (void)snprintf(dst + at, n - at, " and %d more", total - i);
             break;
         }
@@ -227,13 +224,11 @@ void psi_api_devices_text(ps_session *s, char *dst, size_t n)
     psi_free(infos);
 }
 
-/* ---- the balance of the ps tasks ---- */
+enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* for smaller models the placement does not matter */
 
-enum { BALANCE_BYTES_LEAST = 64 << 10 }; /* of smaller models the place does not matter */
-
-/* What a ps task has got of this session's variables. */
+/* The bytes of this session's variables on a ps task. */
 struct share {
-    uint64_t bytes, biggest; /* biggest: of one variable */
+    uint64_t bytes, biggest; /* biggest: largest variable */
 };
 
 static uint64_t add_shares(ps_session *s, struct share *shares)
@@ -272,8 +267,6 @@ void psi_api_log_balance(ps_session *s)
     }
     psi_free(shares);
 }
-
-/* ---- the placement log ---- */
 
 void psi_api_log_placement(ps_session *s, const ps_variable *v, const char *type)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every file of the public API leans on: log lines, the calling thread's last error, the session's first one, and what every
- * call looks for before all else. Happy path: nothing is wrong. Failure: this is where it is kept.
+ * What every file of the public API uses: log lines, the calling thread's last error, the session's first error, and the checks
+ * that every call makes first.
  */
 #include "monitored.h"
 
@@ -14,8 +14,6 @@
 
 #define HELP "--help was given: nothing is done"
 #define FORKED "a session belongs to the process that opened it (pid %ld); this is a child made by fork()"
-
-/* ---- log ---- */
 
 static void log_line(void *data, enum psi_log_level level, const char *line)
 {
@@ -60,8 +58,6 @@ void psi_api_log_core(void *session, int level, const char *event, const char *f
     struct psi_log log = {.write = log_line, .stamp = log_stamp, .data = s, .level = (enum psi_log_level)s->log_level};
     psi_log_fields(&log, (enum psi_log_level)level, event, NULL, 0, fields);
 }
-
-/* ---- the last error of a thread ---- */
 
 static _Thread_local struct psi_err last_error;
 
@@ -115,8 +111,6 @@ bool psi_api_returned(ps_status st, struct psi_err *err)
     return by_a_call;
 }
 
-/* ---- the first error of a session ---- */
-
 ps_status psi_api_check(ps_session *s, bool may_block, struct psi_err *err)
 {
     if (s == NULL) {
@@ -144,7 +138,7 @@ ps_status psi_api_enter(ps_session *s, bool may_block)
 
 bool psi_api_evaluates(const ps_session *s)
 {
-    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* asked with each push */
+    return s->job[0] == 'e' && strcmp(s->job, "evaluator") == 0; /* fast, because each push asks */
 }
 
 ps_status psi_api_may_change(const ps_session *s, enum psi_request_kind kind, struct psi_err *err)
@@ -161,7 +155,7 @@ ps_status psi_api_sticky(ps_session *s, struct psi_err *err)
 {
     if (!psi_api_here(s)) {
         return psi_fail(err, PS_FAILED_PRECONDITION, FORKED,
-                        (long)s->pid); /* the lock may be held by a thread that is not here */
+                        (long)s->pid); /* the lock may be held by a thread that this process does not have */
     }
     (void)pthread_mutex_lock(&s->lock);
     ps_status st = s->error.code;
@@ -182,21 +176,21 @@ ps_status psi_api_last(ps_session *s, ps_status st)
         return st;
     }
     const bool lost = s->monitor != NULL && (psi_monitor_may_recover(s) || atomic_load(&s->ends));
-    if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* interrupted before the session was made anew */
+    if (lost && psi_api_interrupted(s, &err) != PS_OK) { /* interrupted before the recovery */
         return psi_api_last_error_set(&err);
     }
     if (psi_api_sticky(s, &err) == st) {
-        PSI_IGNORE(psi_api_last_error_set(&err)); /* it is st */
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* the text of st */
     }
     return st;
 }
 
 /* What becomes of an error that is to stick. */
 enum stuck {
-    STUCK_NOT,   /* there is one already, or it comes of what a recovery ends */
-    STUCK_FIRST, /* of a session that ends with it */
-    STUCK_LOSS,  /* ... that a recovery may mend */
-    STUCK_TRY    /* of a recovery, which says what becomes of it */
+    STUCK_NOT,   /* nothing: there is an error already, or it is a consequence of a recovery */
+    STUCK_FIRST, /* it is the first error, and ends the session */
+    STUCK_LOSS,  /* it is the first error, and a recovery may follow */
+    STUCK_TRY    /* it is an error of a recovery, which decides */
 };
 
 bool psi_api_only_closes(const ps_session *s, const struct psi_err *err)
@@ -204,13 +198,13 @@ bool psi_api_only_closes(const ps_session *s, const struct psi_err *err)
     return err->reason == PS_REASON_CLOSING && !s->left;
 }
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static enum stuck take_error(ps_session *s, const struct psi_err *err, bool final)
 {
     struct psi_monitor *m = s->monitor;
     const bool mended = m != NULL && !final && psi_monitor_mends(s, err);
     if (err->code == PS_OK || (m != NULL && !final && (m->draining || psi_monitor_bars(s, NULL)))) {
-        return STUCK_NOT; /* of the core that is lost: what is in flight then ends as it may */
+        return STUCK_NOT; /* the lost core's requests are ending, with any error */
     }
     const bool failed = s->error.code != PS_OK && !psi_api_only_closes(s, &s->error);
     if (failed && (m == NULL || m->final || !final)) {
@@ -227,10 +221,10 @@ static enum stuck take_error(ps_session *s, const struct psi_err *err, bool fina
 static ps_status stick(ps_session *s, const struct psi_err *err, bool final)
 {
     if (!psi_api_here(s) || psi_api_is_interrupt(err) || s->help) {
-        return err->code; /* an interrupt is not kept: the next call may continue what this one began */
+        return err->code; /* an interrupt does not stick: the next call may continue */
     }
     struct psi_err named = *err;
-    const bool on_loop = s->io != NULL && psi_io_on_loop(s->io); /* of a request that somebody made */
+    const bool on_loop = s->io != NULL && psi_io_on_loop(s->io); /* the error belongs to a request that some thread has made */
     (void)pthread_mutex_lock(&s->lock);
     if (!on_loop && s->hooks.calls && pthread_equal(s->hooks.caller, pthread_self())) {
         psi_err_prefix(&named, "hook '%s', %s", s->hooks.name, s->hooks.at);
@@ -312,11 +306,11 @@ const char *ps_session_error(ps_session *s)
         return s == NULL ? "the session is NULL" : HELP;
     }
     if (s->monitor == NULL && psi_api_here(s)) {
-        return s->error.text; /* written once, before its code is seen */
+        return s->error.text; /* written once, before its code is set */
     }
-    static _Thread_local struct psi_err shown; /* a recovery takes the session's own away, and a child has none */
+    static _Thread_local struct psi_err shown; /* a copy: a recovery clears the session's error, and a child process has none */
     memset(&shown, 0, sizeof(shown));
-    PSI_IGNORE(psi_api_sticky(s, &shown)); /* "" where there is none */
+    PSI_IGNORE(psi_api_sticky(s, &shown)); /* "" if there is none */
     return shown.text;
 }
 
@@ -324,7 +318,7 @@ ps_applied ps_session_error_applied(ps_session *s)
 {
     struct psi_err err = {0};
     if (s != NULL) {
-        PSI_IGNORE(psi_api_sticky(s, &err)); /* all zero where there is no error */
+        PSI_IGNORE(psi_api_sticky(s, &err)); /* zeroed if there is none */
     }
     return err.applied;
 }

@@ -3,10 +3,11 @@
  * Getting variables: one, many, or those that ps_param_get() has put aside.
  *
  * Happy path: psi_api_get_new() names and places a variable and makes its public record -> run() starts the gets of a batch in
- * one event of the loop, those put aside first: their turns are taken in the order of the calls, and the core sends one list to
- * the directory and one to each owner -> what the owner said is copied into the public record, which from then on never changes
- * but for its version. Failure modes: a get that fails has its own error, the others go on. Its name counts as
- * not got and its record is freed; the core keeps its own until the session closes. That of a parameter sticks to the session.
+ * one event of the loop, those put aside first. So turns of the round-robin are taken in the order of the calls, and the core
+ * sends one list to the directory and one to each owner -> the owner's answer is copied into the public record, which never
+ * changes afterwards except for its version. Failure modes: each get has its own error, the others go on. A failed get's name
+ * counts as not got, and its record is freed; the core keeps its own until the session closes. The error of a parameter sticks to
+ * the session.
  */
 #include "monitored.h"
 #include "queue.h"
@@ -21,14 +22,12 @@
 
 static const char global_step_name[] = "global_step";
 
-/* ---- one get ---- */
-
 static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
 {
     struct psi_api_get *get = call->arg;
     call->req.kind = get->scoped.must_exist ? PSI_REQ_LOOKUP : PSI_REQ_GET;
     call->req.var = get->v->var;
-    if (get->v->var != NULL) { /* the get was interrupted before, and has its handle already */
+    if (get->v->var != NULL) { /* an interrupted get has its record already */
         return PS_OK;
     }
     const struct psi_var_scope scope = {.container = get->scoped.container,
@@ -43,12 +42,10 @@ static ps_status prepare_get(struct psi_api_call *call, struct psi_err *err)
     return st;
 }
 
-static void finish_get(struct psi_api_call *call)
+void psi_api_variable_known(ps_variable *v, const struct psi_client *c)
 {
-    struct psi_api_get *get = call->arg;
-    ps_variable *v = get->v;
     const struct psi_var *var = v->var;
-    const char *task = psi_client_task_name(call->client, var->owner);
+    const char *task = psi_client_task_name(c, var->owner);
     (void)snprintf(v->device, sizeof(v->device), "%s/device:CPU:0", task);
     const char *index = strrchr(task, ':');
     v->task = index == NULL ? 0 : (int)strtol(index + 1, NULL, 10);
@@ -56,9 +53,15 @@ static void finish_get(struct psi_api_call *call)
     v->shape = var->shape;
     v->bytes = var->elements * ps_dtype_bytes(var->dtype);
     v->version = var->version;
-    get->creation = var->creation;
+}
+
+static void finish_get(struct psi_api_call *call)
+{
+    struct psi_api_get *get = call->arg;
+    psi_api_variable_known(get->v, call->client);
+    get->creation = get->v->var->creation;
     if (get->queue) {
-        PSI_CONTAINER_OF(v, ps_queue, variable)->spec = var->queue->spec;
+        PSI_CONTAINER_OF(get->v, ps_queue, variable)->spec = get->v->var->queue->spec;
     }
 }
 
@@ -79,7 +82,7 @@ static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how,
     return PS_OK;
 }
 
-/* What the spec points at may be gone when it is used. */
+/* Copy the spec and what it points to, which the program may free. */
 static void spec_keep(struct psi_api_get *get, const ps_variable_spec *spec)
 {
     get->spec = *spec;
@@ -103,7 +106,7 @@ static ps_variable *record_new(bool queue)
     return !queue ? psi_aligned_calloc(PSI_CACHE_LINE, sizeof(ps_variable)) : q != NULL ? &q->variable : NULL;
 }
 
-/* queue: it is one; elements: what it is made as, NULL of one that is looked up. */
+/* queue: it is a queue; elements: its definition, NULL: it is only looked up. */
 static ps_status get_new(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, bool queue,
                          const struct psi_queue_spec *elements, ps_variable **out_variable, struct psi_api_get **out_get,
                          struct psi_err *err)
@@ -159,8 +162,8 @@ static void get_free(struct psi_api_get *get)
     psi_free(get);
 }
 
-/* Is it to be got again when the session is lost? Those that it has are, and parameters, which their program holds already, that
- * a loss kept from being got. */
+/* True if it is to be got again after a loss of the session: variables that the session has, and parameters that a loss kept
+ * from being got, because the program has them. */
 static bool is_kept(ps_session *s, const struct psi_api_get *get, const struct psi_err *err)
 {
     if (s->monitor == NULL) {
@@ -177,7 +180,8 @@ static bool is_same_name(const struct psi_scoped *a, const struct psi_scoped *b)
     return strcmp(a->container, b->container) == 0 && strcmp(a->name, b->name) == 0;
 }
 
-/* Under the lock: the session has a queue now; one of that name that is made otherwise was deleted by somebody. */
+/* Under the lock: the session has got this queue. An older get of the name with another definition is removed, because somebody
+ * has deleted that queue. */
 static void forget_older(ps_session *s, const struct psi_api_get *get)
 {
     struct psi_list *it = NULL;
@@ -189,14 +193,14 @@ static void forget_older(ps_session *s, const struct psi_api_get *get)
     }
 }
 
-/* Its batch is over: it is kept, or there is none of it any more. */
+/* The batch of this get has ended: keep it, or free it. */
 static void get_over(ps_session *s, struct psi_api_get *get, bool kept)
 {
     if (!kept) {
         get_free(get);
         return;
     }
-    get->spec.name = NULL; /* its caller's: the scopes have made of them what counts */
+    get->spec.name = NULL; /* the caller's text; get->scoped has what the scopes made of it */
     get->spec.device = NULL;
     get->spec.type = NULL;
     (void)pthread_mutex_lock(&s->lock);
@@ -205,7 +209,7 @@ static void get_over(ps_session *s, struct psi_api_get *get, bool kept)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* The device that was asked for does not exist: which ones do. */
+/* Append the list of devices to the error of a device that does not exist. */
 static void add_devices(ps_session *s, struct psi_err *err)
 {
     char text[PSI_ERR_TEXT_MAX / 2];
@@ -216,7 +220,7 @@ static void add_devices(ps_session *s, struct psi_err *err)
     }
 }
 
-/* Its call has ended with *err: the variable is the session's, or there is none. */
+/* The call of this get has ended with *err: give the variable to the session, or free it. */
 static void get_end(ps_session *s, struct psi_api_get *get, bool kept, struct psi_err *err)
 {
     if (err->code == PS_OK) {
@@ -244,8 +248,6 @@ static void get_end(ps_session *s, struct psi_api_get *get, bool kept, struct ps
     }
 }
 
-/* ---- a batch ---- */
-
 static ps_status start_all(ps_session *s, const struct psi_list *gets, struct psi_err *err)
 {
     struct psi_list works;
@@ -257,8 +259,8 @@ static ps_status start_all(ps_session *s, const struct psi_list *gets, struct ps
     return psi_api_calls_start(s, &works, err);
 }
 
-/* Run all gets of the list at once; the list is empty then. *err, PS_OK before, is the first failure. The failure of a
- * parameter is kept by the session instead. A parameter whose get was only interrupted goes to `again`. */
+/* Run all gets of the list at once, and empty the list. *err, PS_OK before, is the first failure. The failure of a parameter
+ * sticks to the session instead. A parameter whose get was interrupted goes to `again`. */
 static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *again, struct psi_err *err)
 {
     struct psi_err refused = {0};
@@ -271,7 +273,7 @@ static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *aga
         struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
         struct psi_err own = refused;
         if (started) {
-            PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* it is in own */
+            PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* the error is in own */
         }
         if (get->sticks && psi_api_is_interrupt(&own)) {
             get->call.req = (struct psi_request){.kind = PSI_REQ_NONE};
@@ -282,7 +284,7 @@ static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *aga
         get_end(s, get, kept, &own);
         if (own.code != PS_OK && get->sticks) {
             psi_err_prefix(&own, "ps_param_get");
-            PSI_IGNORE(psi_api_last_error_set(&own)); /* likewise */
+            PSI_IGNORE(psi_api_last_error_set(&own)); /* the error is in own */
             PSI_IGNORE(psi_api_stick(s, &own));       /* psi_api_settle() returns it */
         } else if (own.code != PS_OK && err->code == PS_OK) {
             *err = own;
@@ -291,7 +293,7 @@ static void run_batch(ps_session *s, struct psi_list *gets, struct psi_list *aga
     }
 }
 
-/* They are not even tried. */
+/* Free gets that were not tried. */
 static void give_up(ps_session *s, struct psi_list *gets)
 {
     struct psi_list *it = NULL;
@@ -302,7 +304,7 @@ static void give_up(ps_session *s, struct psi_list *gets)
     }
 }
 
-/* Those that were put aside, and then these, which may be none. */
+/* Run the gets that were put aside, and then these, which may be none. */
 static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
 {
     struct psi_list all, again;
@@ -312,7 +314,7 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     while (s->settling && psi_api_interrupted(s, err) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
-    if (s->settling || psi_monitor_bars(s, err)) { /* the recovery gets what was put aside */
+    if (s->settling || psi_monitor_bars(s, err)) { /* a recovery gets what was put aside */
         (void)pthread_mutex_unlock(&s->lock);
         give_up(s, gets);
         return;
@@ -329,7 +331,7 @@ static void run(ps_session *s, struct psi_list *gets, struct psi_err *err)
     psi_list_move_all(&all, gets);
     run_batch(s, &all, &again, err);
     (void)pthread_mutex_lock(&s->lock);
-    psi_list_move_all(&again, &s->aside); /* the interrupted gets keep their order, ahead of those that came meanwhile */
+    psi_list_move_all(&again, &s->aside); /* interrupted gets keep their order, before newer ones */
     psi_list_move_all(&s->aside, &again);
     s->settling = s->settling && !settles;
     s->inside--;
@@ -367,13 +369,11 @@ void psi_api_aside_free(ps_session *s)
     psi_api_gets_free(&s->aside);
 }
 
-/* ---- once more ---- */
-
 void psi_api_gets_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    PSI_LIST_FOREACH(it, &s->aside) { /* a get that was interrupted may have its handle already */
+    PSI_LIST_FOREACH(it, &s->aside) { /* after an interrupted get v->var may point to a record of the core */
         PSI_CONTAINER_OF(it, struct psi_api_get, link)->v->var = NULL;
     }
     PSI_LIST_FOREACH(it, &s->monitor->gets) {
@@ -390,7 +390,7 @@ uint64_t psi_api_gets_restored(ps_session *s, bool *out_all)
     struct psi_list *it = NULL;
     uint64_t newest = 0;
     *out_all = true;
-    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* nobody else comes near it */
+    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* no other thread uses the list during a recovery */
         struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
         newest = get->checkpoint > newest ? get->checkpoint : newest;
         *out_all = *out_all && (get->checkpoint != 0 || get->queue || get->deleted);
@@ -399,8 +399,8 @@ uint64_t psi_api_gets_restored(ps_session *s, bool *out_all)
     return newest;
 }
 
-/* What programs have been told of it does not change, but for its place, and that is only written where it does: they read it
- * without a lock. */
+/* Update the public record after a recovery. Only the place may change, and is written only if it does, because programs read
+ * the record without a lock. */
 static void finish_again(struct psi_api_call *call)
 {
     struct psi_api_get *get = call->arg;
@@ -423,7 +423,8 @@ static void finish_again(struct psi_api_call *call)
     }
 }
 
-/* Found queues are waited for no longer: calls on such a one say that it is not there. */
+/* Adapt the error of a get in a recovery. A found queue that does not exist is no error unless `waits`: calls on it then say
+ * so. */
 static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, struct psi_err *err)
 {
     if (err->code == PS_NOT_FOUND && get->queue && !waits) {
@@ -439,7 +440,7 @@ static void get_end_again(ps_session *s, struct psi_api_get *get, bool waits, st
     }
 }
 
-/* No later try mends it. */
+/* True if no later attempt can succeed. */
 static bool is_for_good(ps_session *s, const struct psi_err *err)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -470,7 +471,7 @@ ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struc
     bool for_good = false;
     psi_list_init(&works);
     *err = (struct psi_err){0};
-    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* nobody else comes near it */
+    PSI_LIST_FOREACH(it, &s->monitor->gets) { /* no other thread uses the list during a recovery */
         struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
         get->call = (struct psi_api_call){.session = s,
                                           .prepare = prepare_get,
@@ -492,7 +493,7 @@ ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struc
         if (get->deleted) {
             continue;
         }
-        PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* it is in own */
+        PSI_IGNORE(psi_api_call_wait(&get->call, &own)); /* the error is in own */
         get_end_again(s, get, waits, &own);
         const bool good = is_for_good(s, &own);
         if (own.code != PS_OK && (err->code == PS_OK || (good && !for_good))) {
@@ -504,8 +505,6 @@ ps_status psi_api_get_again(ps_session *s, int64_t timeout_ms, bool waits, struc
     return err->code;
 }
 
-/* ---- for programs ---- */
-
 ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err *err)
 {
     struct psi_list one;
@@ -515,14 +514,14 @@ ps_status psi_api_get_run(ps_session *s, struct psi_api_get *get, struct psi_err
     return err->code;
 }
 
-/* An evaluator's is only looked up. */
+/* An evaluator's get becomes a look-up. */
 static void only_look_up(const ps_session *s, struct psi_api_get *get)
 {
     get->only_reads = !get->scoped.must_exist && psi_api_evaluates(s);
     get->scoped.must_exist = get->scoped.must_exist || get->only_reads;
 }
 
-/* Get or create, or look up, as the scopes of the session say, and publish. given: of any header. *err is PS_OK before. */
+/* Get or create, or look up, in the session's scopes, and publish. given: of a header of any version. *err is PS_OK before. */
 static ps_status get_one(ps_session *s, const ps_variable_spec *given, enum psi_scope_how how, ps_variable **out_variable,
                          struct psi_err *err)
 {
@@ -575,7 +574,7 @@ static const ps_variable_spec *spec_at(const ps_variable_spec *specs, size_t i)
     return (const ps_variable_spec *)(const void *)((const char *)specs + i * specs->struct_bytes);
 }
 
-/* One size for all, or the next one is somewhere else. */
+/* All specs must have the same size, which is the distance between them. */
 static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_variable **out_variables, struct psi_err *err)
 {
     ps_variable_spec spec;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The process that a session belongs to. Happy path: the one that opened it, told by a count of forks, which needs no system
- * call. Failure: no memory for the handler that counts: the process id is asked for.
+ * The process that a session belongs to. Happy path: a count of forks identifies the process without a system call. Failure
+ * mode: pthread_atfork() finds no memory: psi_api_here() then compares process ids.
  */
 #include "api.h"
 
 #include <stdatomic.h>
 #include <unistd.h>
 
-/* fork() so far, in this process and those that it came from: a session's process is the one where this is as at its opening. A
- * child that is made without fork() (the system call itself) has no use of the library, as it has none of libc's locks. */
+/* Number of fork() calls up to this process, in it and its ancestors. A session belongs to the process in which this number is
+ * as at its opening. A child made by the system call itself cannot use the library, nor libc's locks. */
 static atomic_uint forks;
 static bool forks_counted;
 static pthread_once_t forks_once = PTHREAD_ONCE_INIT;

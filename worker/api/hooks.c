@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Hooks of a session, and what its steps say of themselves.
+ * Hooks of a session, and the values that its steps report.
  *
- * Happy path: ps_add_hook() -> ps_session_ready() begins them -> each step ps_should_stop() calls before_run, ps_step_value()
- * keeps what was measured, ps_step_done() calls after_run with it -> ps_session_close() ends them. One thread at a time calls
- * hooks, and no lock is held meanwhile. A call of the library within a hook calls no hooks. A hook that returns OUT_OF_RANGE
- * has come to the end of the input: the session stops without an error. Failure modes: a hook fails, or a call in it has an
- * error that sticks: the session has its first error, and no further hook is called. A hook whose call was interrupted is
- * called again, with those behind it, when the call is made again to which they belong. A value that no guard lets pass ends
- * the session or the step.
+ * Happy path: ps_add_hook() -> ps_session_ready() calls begin -> in each step ps_should_stop() calls before_run, ps_step_value()
+ * stores values, ps_step_done() calls after_run with them -> ps_session_close() calls end. One thread at a time calls hooks,
+ * without a lock. Calls of the library within a hook call no hooks. A hook that returns OUT_OF_RANGE has met the end of the
+ * input: the session stops without an error. Failure modes: a hook fails, or a call in it has a sticky error: the session has its
+ * first error, and no further hook is called. A hook whose call was interrupted is called again, with later hooks, when the call
+ * to which they belong is made again. A value that a guard refuses ends the session or the step.
  */
 #include "api.h"
 
@@ -52,8 +51,6 @@ void psi_api_hooks_free(struct psi_hooks *hooks)
     psi_free(hooks->said);
     psi_free(hooks->seen);
 }
-
-/* ---- adding ---- */
 
 ps_status psi_api_hook_add(ps_session *s, const struct psi_hook *hook, const char *call)
 {
@@ -120,8 +117,6 @@ ps_status ps_add_nan_hook(ps_session *s, const char *name, ps_nan_action action)
     return psi_api_hook_add(s, &h, "ps_add_nan_hook");
 }
 
-/* ---- calling ---- */
-
 enum call { NO_CALL, BEGIN, AFTER_CREATE_SESSION, BEFORE_RUN, AFTER_RUN, END };
 static const char *const call_names[] = {[BEGIN] = "begin",
                                          [AFTER_CREATE_SESSION] = "after_create_session",
@@ -129,7 +124,7 @@ static const char *const call_names[] = {[BEGIN] = "begin",
                                          [AFTER_RUN] = "after_run",
                                          [END] = "end"};
 
-/* Under the lock. */
+/* The caller holds the lock. */
 static bool in_hook(const ps_session *s)
 {
     return s->hooks.calls && pthread_equal(s->hooks.caller, pthread_self());
@@ -185,10 +180,9 @@ static ps_status call_hook(ps_session *s, const ps_hook *hook, enum call call)
     return PS_OK;
 }
 
-/* A hook has failed. The error of a call of the library counts as the session's own: a monitored session may recover from it.
- * ABORTED and UNAVAILABLE that the hook itself returns count as a loss too. Any other status ends the session, and so does a
- * failure in `begin`, which cannot be called again. Returns the session's first error; CANCELLED: a call of the hook was
- * interrupted. */
+/* A hook has failed. The error of a call of the library becomes the session's, and a monitored session may recover from it; so
+ * do ABORTED and UNAVAILABLE that the hook itself returns. Any other status ends the session, and so does a failure in `begin`,
+ * which cannot be called again. Returns the session's first error; CANCELLED: a call of the hook was interrupted. */
 static ps_status hook_failed(ps_session *s, ps_status st, enum call call)
 {
     struct psi_err err;
@@ -197,7 +191,7 @@ static ps_status hook_failed(ps_session *s, ps_status st, enum call call)
     return loss && call != BEGIN ? psi_api_stick(s, &err) : psi_api_stick_final(s, &err);
 }
 
-/* The hook has come to the end of the input: no step begins any more, and nothing has failed. */
+/* The hook has met the end of the input: no further step begins, and nothing has failed. */
 static void input_ended(ps_session *s, const struct psi_hook *h, enum call call)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -211,13 +205,13 @@ static void input_ended(ps_session *s, const struct psi_hook *h, enum call call)
     }
 }
 
-/* Call one hook, on the thread whose turn it is. If the hook fails, its failed call is the thread's last error; otherwise the
- * last error is as before. *out_ended: the hook has come to the end of the input. */
+/* Call one hook. If it fails, its failed call is the thread's last error; otherwise the last error is restored. *out_ended: the
+ * hook has met the end of the input. */
 static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call call, bool *out_ended)
 {
     struct psi_err before = {0};
     psi_api_last_error_get(&before);
-    PSI_IGNORE(psi_api_last_error_set(&(struct psi_err){0})); /* what is there afterwards is the hook's */
+    PSI_IGNORE(psi_api_last_error_set(&(struct psi_err){0})); /* cleared, so that an error found afterwards is the hook's */
     (void)pthread_mutex_lock(&s->lock);
     s->hooks.name = h->name;
     s->hooks.at = call_names[call];
@@ -231,13 +225,13 @@ static ps_status call_one(ps_session *s, const struct psi_hook *h, enum call cal
     }
     *out_ended = returned == PS_OUT_OF_RANGE && st == PS_OK;
     if (st == PS_OK) {
-        PSI_IGNORE(psi_api_last_error_set(&before)); /* as it was */
+        PSI_IGNORE(psi_api_last_error_set(&before)); /* restore it */
     }
     return st;
 }
 
-/* Call the hooks from `it` on, in order, until one fails or has come to the end of the input. At the session's end all are
- * called, unless one fails. *out_left: the hook whose call was interrupted. */
+/* Call the hooks from `it` on, in order, until one fails or meets the end of the input. With END all are called, unless one
+ * fails. *out_left: the hook whose call was interrupted. */
 static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, struct psi_list **out_left)
 {
     ps_status st = PS_OK;
@@ -246,13 +240,13 @@ static ps_status call_from(ps_session *s, struct psi_list *it, enum call call, s
         st = call_one(s, PSI_CONTAINER_OF(it, struct psi_hook, link), call, &ended);
         const bool interrupted = st == PS_CANCELLED && psi_api_sticky(s, NULL) == PS_OK;
         *out_left = interrupted ? it : NULL;
-        st = interrupted && call == END ? PS_OK : st; /* at the session's end no hook is called again */
+        st = interrupted && call == END ? PS_OK : st; /* no hook is called again at the session's end */
     }
     return st;
 }
 
-/* Call all hooks, in order. After an interrupt: the hook whose call was interrupted, and those behind it. No hook is called
- * from within a hook, or on the loop thread. Returns the session's first error, or CANCELLED: interrupted. */
+/* Call all hooks in order; after an interrupt the interrupted hook and those behind it. Does nothing within a hook or on the
+ * loop thread. Returns the session's first error; CANCELLED: interrupted. */
 static ps_status call_all(ps_session *s, enum call call)
 {
     ps_status st = psi_api_sticky(s, NULL);
@@ -293,8 +287,6 @@ static ps_status call_all(ps_session *s, enum call call)
     return st;
 }
 
-/* ---- where they are called ---- */
-
 ps_status psi_api_hooks_begin(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -304,7 +296,8 @@ ps_status psi_api_hooks_begin(ps_session *s)
     return first ? call_all(s, BEGIN) : PS_OK;
 }
 
-/* by_trainer: by whoever makes the steps from now on; else by a thread that has found the loss, whoever that is. */
+/* Call after_create_session. by_trainer: the calling thread makes the steps from now on; false: it is a thread that has found
+ * the loss. */
 static ps_status created(ps_session *s, bool by_trainer)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -330,7 +323,7 @@ ps_status psi_api_hooks_made_anew(ps_session *s)
     return created(s, false);
 }
 
-/* What was said belongs to a step that is over, or will not be. Under the lock. */
+/* Drop the reported values: their step has ended, or will not. The caller holds the lock. */
 static void values_clear(struct psi_hooks *hooks)
 {
     hooks->skipping = false;
@@ -360,7 +353,7 @@ bool psi_api_hooks_step_begins(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     const bool begins = s->hooks.created && !s->hooks.in_step && !in_hook(s) && pthread_equal(s->hooks.trainer, pthread_self());
     if (begins) {
-        /* the program has gone on to the next step, so the hooks of the last one are not called again */
+        /* the program has begun the next step, so the hooks of the last one are not called again */
         s->hooks.left_at = s->hooks.left_at == AFTER_RUN ? NO_CALL : s->hooks.left_at;
         s->hooks.in_step = true;
         if (s->hooks.broken) {
@@ -380,7 +373,7 @@ bool psi_api_hooks_step_begins(ps_session *s)
     return goes_on;
 }
 
-/* A step is over, by the calling thread. Under the lock. */
+/* The calling thread has ended a step. The caller holds the lock. */
 static void step_over(struct psi_hooks *hooks)
 {
     hooks->trainer = pthread_self();
@@ -420,8 +413,6 @@ void psi_api_hooks_end(ps_session *s)
     }
 }
 
-/* ---- what a step says ---- */
-
 bool ps_step_values_find(const ps_step_values *values, const char *name, double *out_value)
 {
     for (uint32_t i = 0; values != NULL && name != NULL && i < values->count; i++) {
@@ -437,11 +428,11 @@ bool ps_step_values_find(const ps_step_values *values, const char *name, double 
 
 const char *psi_api_value_text(char buf[32], double value)
 {
-    (void)snprintf(buf, 32, "%.6g", isnan(value) ? fabs(value) : value); /* which may have a sign */
+    (void)snprintf(buf, 32, "%.6g", isnan(value) ? fabs(value) : value); /* fabs() drops the sign of a NaN */
     return buf;
 }
 
-/* Under the lock. */
+/* Make room for another name. The caller holds the lock. */
 static ps_status values_room(struct psi_hooks *hooks, struct psi_err *err)
 {
     if (hooks->said == NULL) {
@@ -478,8 +469,8 @@ static ps_status values_say(struct psi_hooks *hooks, const char *name, double va
     return PS_OK;
 }
 
-/* What the guards of a value do when it is not finite; 0: nothing. PS_NAN_STOP of one guard counts before all, and PS_NAN_END
- * before PS_NAN_SKIP. Under the lock. */
+/* Action of the guards for a value that is not finite; 0: none. PS_NAN_STOP precedes PS_NAN_END, which precedes PS_NAN_SKIP.
+ * The caller holds the lock. */
 static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
 {
     ps_nan_action action = 0;
@@ -493,7 +484,7 @@ static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
     return action;
 }
 
-/* A parameter that this step has contributed to its round; NULL: none. Under the lock. */
+/* A parameter that was pushed in this step of a round; NULL: none. The caller holds the lock. */
 static const ps_param *pushed_in_round(ps_session *s)
 {
     for (struct psi_list *it = s->params.next; s->member && s->sync.mode == PS_SYNC_ROUNDS && it != &s->params; it = it->next) {
@@ -507,14 +498,14 @@ static const ps_param *pushed_in_round(ps_session *s)
 
 enum guarded { GUARD_NO_NEWS, GUARD_SKIPS, GUARD_ENDS };
 
-/* The value is not finite: do what its guards ask for. *out_news: what happens, for the log. Under the lock. */
+/* The value is not finite: do what its guards ask for. *out_news: for the log. The caller holds the lock. */
 static ps_status guard(ps_session *s, const char *name, double value, enum guarded *out_news, struct psi_err *err)
 {
     const ps_nan_action action = guards_of(&s->hooks, name);
     if (action == 0 || (s->hooks.skipping && action == PS_NAN_SKIP)) {
         return PS_OK;
     }
-    if (action == PS_NAN_END) { /* what was pushed of this step, or counted, stays */
+    if (action == PS_NAN_END) { /* what the step has pushed or counted stays */
         *out_news = s->hooks.stop_asked ? GUARD_NO_NEWS : GUARD_ENDS;
         s->hooks.skipping = s->hooks.skipping || (!s->hooks.over && pushed_in_round(s) == NULL);
         s->hooks.stop_asked = true;

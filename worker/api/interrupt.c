@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls that threads are in, and how they are ended from outside: by ps_interrupt(), and by a session that is left or
- * closed.
+ * The calls that threads are in, and how they are ended early: by ps_interrupt(), and by leaving or closing the session.
  *
- * Happy path: nobody interrupts. Each public call that waits notes the session's number of interrupts when it begins (a visit,
- * on the thread's own list; a call inside another one has the number of the outermost). An interrupt adds one and wakes the
- * loop. The loop ends the requests of older calls in the core, and wakes threads that wait for anything else. A thread that
- * wakes compares the two numbers, and compares them again before each further wait. Failure modes: while a recovery is between
- * two loops there is none to wake. The recovery then looks by itself (psi_api_pause()).
+ * Happy path: nobody interrupts. Each public call that waits notes the session's number of interrupts when it begins (a visit, on
+ * the thread's own list; a call within another one takes the number of the outermost). An interrupt increments the number and
+ * wakes the loop. The loop ends the core's requests of older calls, and wakes threads that wait for anything else. A thread that
+ * wakes compares the two numbers, and does so before each further wait. Failure mode: during a recovery there may be no loop to
+ * wake; the recovery checks by itself (psi_api_pause()).
  */
 #include "monitored.h"
 
@@ -19,9 +18,13 @@ static _Thread_local struct psi_api_visit *innermost;
 #define CUT "interrupted by ps_interrupt()"
 #define ENDS "ended beside the end of the session"
 
-void psi_api_begin(ps_session *s, struct psi_api_visit *visit)
+void psi_api_begin_as(ps_session *s, struct psi_api_visit *visit, const char *name)
 {
-    *visit = (struct psi_api_visit){.session = s, .interrupts = s != NULL ? psi_api_interrupts(s) : 0, .outer = innermost};
+    *visit = (struct psi_api_visit){.session = s,
+                                    .interrupts = s != NULL ? psi_api_interrupts(s) : 0,
+                                    .begun_ns = psi_trace_now(s),
+                                    .name = name,
+                                    .outer = innermost};
     innermost = visit;
     if (s != NULL && psi_api_here(s)) {
         (void)pthread_mutex_lock(&s->lock);
@@ -30,8 +33,15 @@ void psi_api_begin(ps_session *s, struct psi_api_visit *visit)
     }
 }
 
+void psi_api_noted(struct psi_api_visit *visit)
+{
+    psi_trace_span(visit->session, visit->name, visit->begun_ns);
+    visit->begun_ns = 0;
+}
+
 void psi_api_end(ps_session *s)
 {
+    psi_api_noted(innermost);
     innermost = innermost->outer;
     if (s != NULL && psi_api_here(s)) {
         (void)pthread_mutex_lock(&s->lock);
@@ -103,7 +113,7 @@ bool psi_api_poked(void *session, struct psi_client *c)
     return news;
 }
 
-/* Nothing here waits, allocates or locks: it runs in signal handlers. */
+/* This runs in signal handlers: it must not wait, allocate or lock. */
 void psi_api_interrupt(ps_session *s)
 {
     (void)atomic_fetch_add(&s->interrupts, 1);
@@ -118,7 +128,7 @@ void psi_api_interrupt(ps_session *s)
 void psi_api_await_poking(const ps_session *s)
 {
     while (atomic_load(&s->poking) > 0) {
-        (void)sched_yield(); /* the other thread needs some instructions and a write to a descriptor */
+        (void)sched_yield(); /* the other thread needs a few instructions and a write to a descriptor */
     }
 }
 

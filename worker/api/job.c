@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a job, as one trainer says it.
- * Happy path: its pushes end -> a member of rounds leaves them, finished -> JOB_DONE at the directory -> no push or step any
- * more. Failure modes: the directory cannot be reached: it may be said again; a session that is no trainer's: the directory
- * refuses it.
+ * The end of a job, as one trainer reports it.
+ *
+ * Happy path: its pushes end -> a member of rounds leaves them as finished -> JOB_DONE at the directory -> further pushes and
+ * steps are refused. Failure modes: the directory cannot be reached: the call may be repeated; the session is no trainer's: the
+ * directory refuses.
  */
 #include "api.h"
 

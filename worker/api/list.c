@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists that a task gives of itself: variables, queues, settings, containers, sessions, waits.
+ * Lists of a task: variables, queues, settings, containers, sessions, waits.
  *
- * Happy path: the loop thread gathers the entries of the whole answer, then the caller's function gets them on the caller's
- * thread.
- * Failure modes: an error of the call, or no memory for the answer; then no entry is given out.
+ * Happy path: the loop thread gathers the entries of the whole answer; then the caller's function gets them on the caller's
+ * thread. Failure modes: an error of the call, or no memory for the answer: no entry is given out.
  */
 #include "api.h"
 
@@ -13,14 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Entries as they come, on the loop thread; given to the caller's function when the answer is complete. */
+/* Entries, gathered on the loop thread; the caller's function gets them when the answer is complete. */
 struct gather {
     void *items;
     size_t count, capacity, item_bytes;
     bool no_memory;
 };
 
-/* item_bytes of item. */
+/* Append a copy of item. */
 static void gather_add(struct gather *g, const void *item)
 {
     void *items = g->no_memory ? NULL : psi_grow(g->items, g->count, &g->capacity, g->item_bytes);
@@ -33,7 +32,7 @@ static void gather_add(struct gather *g, const void *item)
 
 typedef int (*order_fn)(const void *a, const void *b);
 
-/* sink gathers into g; order NULL: as the task sends them. */
+/* Gather a list by sink, whose ctx is a struct gather. order NULL: the task's order. */
 static ps_status list(ps_session *s, enum psi_request_kind kind, struct psi_list_sink *sink, int task, int64_t timeout_ms,
                       order_fn order)
 {
@@ -75,7 +74,7 @@ static int by_container_and_name(const void *a, const void *b)
     {                                                                                                                            \
         gather_add(ctx, info);                                                                                                   \
     }
-/* ps_task_<entry>s() for each public row of lists.h. */
+/* Defines ps_task_<entry>s() for each public row of lists.h. */
 #define LIST(kind, name, whom, entry, type, in_order, ...)                                                                       \
     GATHER(entry, type)                                                                                                          \
     ps_status ps_task_##entry##s(ps_session *s, int task, int64_t timeout_ms, type##_fn each, void *ctx)                         \
@@ -129,7 +128,7 @@ ps_status ps_checkpoints(ps_session *s, int64_t timeout_ms, ps_checkpoint_info_f
     return st;
 }
 
-/* An entry of ROUNDS' answer: a round, or a member of the one before. */
+/* An entry of ROUNDS' answer: a round, or a member of the round before it. */
 struct round_entry {
     bool is_member;
     union {

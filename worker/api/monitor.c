@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a monitored session knows of itself: which errors it may go on after, who may use it while it is made anew, whose step is
- * broken, what its last READY said. Happy path: nothing is lost. It waits for nobody and calls nothing that does; monitored.c
- * makes sessions anew by it.
+ * State of a monitored session: from which errors it recovers, which threads may use it during a recovery, whether the present
+ * step is broken off, what its last READY reported. Nothing here waits; monitored.c makes the recoveries.
  */
 #include "monitored.h"
 
@@ -54,13 +53,11 @@ void psi_monitor_free(struct psi_monitor *m)
     }
 }
 
-/* ---- what it mends, and who waits meanwhile ---- */
-
 bool psi_monitor_mends(const ps_session *s, const struct psi_err *err)
 {
     const struct psi_monitor *m = s->monitor;
     if (err->unreached) {
-        return false; /* the session was never connected to the task, so nothing was lost that would come back */
+        return false; /* the session was never connected to the task, so nothing was lost that could come back */
     }
     if (m == NULL || m->in_row >= m->options.max_recoveries) {
         return false;
@@ -68,13 +65,13 @@ bool psi_monitor_mends(const ps_session *s, const struct psi_err *err)
     switch (err->code) {
     case PS_ABORTED:
         if (s->sync.on_worker_loss == PS_LOSS_FAIL && psi_reason(err->reason, err->code) == (ps_reason)PS_ABORTED) {
-            return false; /* a worker was lost, and all are to end then */
+            return false; /* a worker was lost, and the policy ends all of them */
         }
-        /* two processes that are one task would take it from each other for ever */
+        /* two processes that claim to be one task would displace each other for ever */
         return err->reason != PS_REASON_CONFLICT && err->reason != PS_REASON_DISPLACED;
     case PS_UNAVAILABLE:
         return err->reason != PS_REASON_OTHER_CLUSTER;
-    case PS_DATA_LOSS: /* others wait for the chief, which has to do something about it */
+    case PS_DATA_LOSS: /* the chief has to deal with the loss; the others wait for it */
         return !m->leads || m->half != 0;
     case PS_DEADLINE_EXCEEDED:
         return err->reason == PS_REASON_NOT_CONNECTED;
@@ -89,7 +86,7 @@ bool psi_monitor_bars(ps_session *s, struct psi_err *err)
     if (m == NULL || !m->recovering) {
         return false;
     }
-    const bool calls_back = psi_io_on_loop(s->io); /* which may be on the recovering thread */
+    const bool calls_back = psi_io_on_loop(s->io); /* a callback may run on the recovering thread */
     if (calls_back ? !m->draining : pthread_equal(m->recoverer, pthread_self()) != 0) {
         return false;
     }
@@ -153,8 +150,6 @@ void psi_monitor_deleting(ps_session *s, int32_t more)
     }
 }
 
-/* ---- steps ---- */
-
 bool psi_monitor_is_here(const ps_session *s)
 {
     return s->monitor != NULL && psi_api_here(s);
@@ -172,7 +167,7 @@ bool psi_monitor_is_lost(ps_session *s)
     return lost;
 }
 
-/* Under the lock: this thread trains. */
+/* Note that this thread makes the steps. The caller holds the lock. */
 static void is_trainer(struct psi_monitor *m)
 {
     m->has_trainer = true;
@@ -219,7 +214,7 @@ ps_status psi_monitor_found(ps_session *s, struct psi_found *out_found)
     return PS_OK;
 }
 
-/* pushes: the step has begun. */
+/* Check whether the step is broken off. pushes: the step has begun. */
 static ps_status check_step(ps_session *s, bool pushes, struct psi_err *err)
 {
     if (!psi_monitor_is_here(s)) {
@@ -253,7 +248,7 @@ void psi_monitor_step_over(ps_session *s, bool completed)
     if (psi_monitor_is_here(s)) {
         struct psi_monitor *m = s->monitor;
         (void)pthread_mutex_lock(&s->lock);
-        if (psi_monitor_trains(m)) { /* who only looks ends nobody's step */
+        if (psi_monitor_trains(m)) { /* a thread that only looks ends no step */
             m->touched = false;
             m->pulled = false;
             m->broken_step = false;
@@ -262,8 +257,6 @@ void psi_monitor_step_over(ps_session *s, bool completed)
         (void)pthread_mutex_unlock(&s->lock);
     }
 }
-
-/* ---- the last READY ---- */
 
 bool psi_monitor_restores(const ps_session *s)
 {

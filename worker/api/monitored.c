@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Monitored sessions: a session that was lost is made anew, under the objects that its program holds.
+ * Monitored sessions: recovery from a loss, while the program's objects stay valid.
  *
- * Happy path: an error that another session of the cluster may mend sticks -> every call of the program returns it, to the end of
- * its step -> psi_api_recover(), on the program's thread: everybody else is barred, what is in flight ends, the io with its core
- * is closed -> after a pause another one is opened, all that was got is got again in the same order, and made ready -> the error
- * is gone. Failure modes: a try that fails with such an error is made again, with back-off, until the time is over; any other
- * error, too many recoveries in a row, and an error of the program's own end the session. The session closes meanwhile: so does
- * the recovery, and the error stays.
+ * Happy path: an error from which a session may recover sticks -> every call of the program returns it, until the end of the step
+ * -> psi_api_recover(), on the program's thread: other threads are kept out, requests in flight end, the io with its core is
+ * closed -> after a pause another io is opened, everything is got again in the same order and made ready -> the error is cleared.
+ * Failure modes: an attempt that fails with such an error is repeated, with back-off, until the time is over; any other error,
+ * too many consecutive recoveries, and an error of the program end the session. If the session is closed meanwhile the recovery
+ * ends, and the error stays.
  */
 #include "monitored.h"
 #include "queue.h"
@@ -21,12 +21,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 }; /* before the second try; doubled from one to the next; half of it at random */
-enum { ENDS_MS = 1000 };                       /* what is in flight has so long to end by itself */
-enum { LEAVES_MS = 250 };                      /* and a task to hear that the session goes */
+enum { PAUSE_MS = 100, PAUSE_MOST_MS = 5000 }; /* before the second attempt, doubled for each further one; half is random */
+enum { ENDS_MS = 1000 };                       /* time for requests in flight to end by themselves */
+enum { LEAVES_MS = 250 };                      /* time for tasks to hear that the session leaves */
 enum { WAIT_STEP_MS = 50, WAIT_STEP_MOST_MS = 1000 };
-
-/* ---- a recovery ---- */
 
 struct recovery {
     ps_session *session;
@@ -34,7 +32,7 @@ struct recovery {
     uint32_t tries;
     int64_t step_before;
     struct psi_found found;
-    struct psi_err err; /* of the last try */
+    struct psi_err err; /* of the last attempt */
 };
 
 static int64_t left_ms(const struct recovery *r, int64_t most)
@@ -49,7 +47,7 @@ static int64_t took_ms(const struct recovery *r)
     return (int64_t)(psi_io_now_ms() - r->began_ms);
 }
 
-/* Under the lock: this thread makes the session anew from now on. */
+/* This thread recovers the session from now on. The caller holds the lock. */
 static void begin(struct recovery *r, ps_session *s)
 {
     struct psi_monitor *m = s->monitor;
@@ -71,8 +69,8 @@ static void begin(struct recovery *r, ps_session *s)
     }
 }
 
-/* Take down the core that was lost, with all that it knew. A recovery that was interrupted may have done so before. False:
- * interrupted while something was still in flight. */
+/* Close the lost core; a recovery that was interrupted may have done so already. False: interrupted while something was still
+ * in flight. */
 static bool take_down(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -81,7 +79,8 @@ static bool take_down(struct recovery *r)
     s->monitor->dropped = s->dropped;
     s->member = false;
     s->stepped = false;
-    const bool leaves = !s->monitor->leads || s->job[0] == '\0'; /* the chief's lease is to be there for the next session */
+    /* otherwise the chief keeps its lease for the recovered session */
+    const bool leaves = !s->monitor->leads || s->job[0] == '\0';
     (void)pthread_mutex_unlock(&s->lock);
     if (s->io != NULL) {
         if (!psi_api_hurry(s, ENDS_MS)) {
@@ -94,6 +93,9 @@ static bool take_down(struct recovery *r)
         psi_api_io_close(s);
     }
     psi_api_gets_forget(s);
+    if (s->plans_forget != NULL) {
+        s->plans_forget(s);
+    }
     psi_api_params_forget(s);
     psi_api_steps_forget(s);
     (void)pthread_mutex_lock(&s->lock);
@@ -116,7 +118,7 @@ static void pause_before(const struct recovery *r)
     psi_api_pause(r->session, left_ms(r, (int64_t)psi_random_below(&m->random, (uint64_t)ms) + 1));
 }
 
-/* Others may make the queues again that this session found; without them it goes on in time. */
+/* True while found queues are waited for, which others may make again; after that the recovery goes on without them. */
 static bool waits(const struct recovery *r)
 {
     const ps_session *s = r->session;
@@ -129,6 +131,9 @@ static ps_status make_anew(struct recovery *r)
     ps_session *s = r->session;
     r->err = (struct psi_err){0};
     ps_status st = psi_api_io_open(s, s->monitor->opening, &r->err);
+    if (st == PS_OK) {
+        psi_trace_again(s);
+    }
     st = st == PS_OK ? psi_api_get_again(s, left_ms(r, s->operation_timeout_ms), waits(r), &r->err) : st;
     if (st == PS_OK && s->monitor->ready) {
         st = psi_api_ready(s, left_ms(r, s->ready_timeout_ms), &r->found, &r->err);
@@ -141,7 +146,7 @@ static ps_status make_anew(struct recovery *r)
     return st;
 }
 
-/* Is there another try after r->err? */
+/* Is there to be another attempt after r->err? */
 static bool try_again(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -151,7 +156,7 @@ static bool try_again(struct recovery *r)
     const bool mends = asks || psi_monitor_mends(s, &r->err) || (r->err.code == PS_DEADLINE_EXCEEDED && !r->err.unreached);
     const bool again = mends && !s->closing && !s->monitor->final && psi_io_now_ms() < r->end_ms;
     if (again) {
-        s->error = (struct psi_err){0}; /* what stuck belongs to the try */
+        s->error = (struct psi_err){0}; /* errors of the attempt no longer stick */
     }
     (void)pthread_mutex_unlock(&s->lock);
     return again;
@@ -165,7 +170,8 @@ static void end(struct psi_monitor *m, ps_session *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* It ends with the error of the program's own, that of the last try, or, where it closes, what broke it. */
+/* The recovery has failed: the session ends with the program's own error, with that of the last attempt, or, if it is being
+ * closed, with that of the loss. */
 static void give_up(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -224,7 +230,7 @@ static void finish(struct recovery *r)
                    last->count, last->took_ms, r->tries, r->tries == 1 ? "try" : "tries", last->step, last->step_before, model,
                    ps_status_name(cause.code), cause.text);
     const ps_recovery said = *last;
-    const int64_t begun = said.replaced ? said.model_step : said.step; /* of this recovery: a model that was there lost nothing */
+    const int64_t begun = said.replaced ? said.model_step : said.step; /* an existing model has lost nothing */
     m->found = r->found;
     m->in_row++;
     m->broken_step = m->touched || (!psi_monitor_trains(m) && m->pulled);
@@ -237,7 +243,7 @@ static void finish(struct recovery *r)
     end(m, s);
 }
 
-/* ps_interrupt() was called, or the session is closed. The session is lost as before, and the next call makes it anew. */
+/* The recovery was interrupted, or the session is closed. The session stays lost, and the next call recovers it. */
 static void break_off(struct recovery *r)
 {
     ps_session *s = r->session;
@@ -270,8 +276,9 @@ static bool run(struct recovery *r)
             break_off(r);
             return false;
         }
-        if (r->err.code == PS_DEADLINE_EXCEEDED && before.code != PS_OK && psi_io_now_ms() >= r->end_ms) {
-            r->err = before; /* that the time was over in the middle of this try says nothing */
+        const bool cut_short = r->err.code == PS_DEADLINE_EXCEEDED || r->err.reason == PS_REASON_NOT_CONNECTED;
+        if (cut_short && before.code != PS_OK && psi_io_now_ms() >= r->end_ms) {
+            r->err = before; /* the time ended in this attempt, whose error only says that */
         }
         if ((r->tries & (r->tries - 1)) == 0) { /* the first, second, fourth, ... */
             psi_api_log(r->session, PS_LOG_WARN, "not_recovered", PSI_KV("tries", r->tries), PSI_KV("ms", took_ms(r)),
@@ -282,7 +289,8 @@ static bool run(struct recovery *r)
     return false;
 }
 
-/* *out_mine: by this thread. Who is told to stop mends nothing any more, but for an evaluator: it has its last test yet. */
+/* *out_mine: this thread has recovered it. A session that is to stop does not recover, except an evaluator's, which has a last
+ * test. */
 static bool recover(ps_session *s, bool *out_mine)
 {
     struct recovery r = {0};
@@ -317,7 +325,7 @@ bool psi_api_recover(ps_session *s)
     bool mine = false;
     bool whole = recover(s, &mine);
     bool anew = (whole && mine) || psi_api_hooks_created_left(s);
-    while (anew && psi_api_hooks_made_anew(s) != PS_OK) { /* a failure of a hook may be recovered from as well */
+    while (anew && psi_api_hooks_made_anew(s) != PS_OK) { /* after a failure of a hook the session may recover too */
         whole = recover(s, &mine);
         anew = whole && mine;
     }
@@ -345,9 +353,7 @@ ps_status ps_monitored_last_recovery(ps_session *s, ps_recovery *out)
     return PS_OK;
 }
 
-/* ---- an evaluator ---- */
-
-/* The global step. *err is the session's error, unless the time is over. */
+/* Read the global step. *err is the session's error, unless the time is over. */
 static ps_status read_step(ps_session *s, ps_variable *step, uint64_t end_ms, int64_t *out_value, struct psi_err *err)
 {
     const uint64_t now = psi_io_now_ms();
@@ -380,7 +386,7 @@ static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
     const uint64_t end_ms = psi_api_deadline_ms(s, timeout_ms);
     for (int64_t ms = WAIT_STEP_MS;; ms = ms * 2 < WAIT_STEP_MOST_MS ? ms * 2 : WAIT_STEP_MOST_MS) {
         int64_t value = 0;
-        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
+        PSI_IGNORE(psi_api_recover(s)); /* false: there was nothing to recover from, or the recovery failed */
         st = psi_api_sticky(s, NULL);
         if (st == PS_OK && psi_api_is_over(s)) {
             return PS_OK;
@@ -390,7 +396,7 @@ static ps_status wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
             psi_monitor_step_over(s, true);
             psi_api_set_global_step(s, value);
         }
-        if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* the ps may be gone when the job is done */
+        if (st == PS_OK ? value >= step : psi_api_is_over(s)) { /* the ps tasks may be gone when the job is done */
             return PS_OK;
         }
         const uint64_t now = psi_io_now_ms();
@@ -420,12 +426,10 @@ ps_status ps_wait_step(ps_session *s, int64_t step, int64_t timeout_ms)
     return st;
 }
 
-/* ---- the next step ---- */
-
 static bool should_stop(ps_session *s)
 {
-    do {                                /* again where a hook failed in a way that can be put right */
-        PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be */
+    do {                                /* repeated if a hook failed in a way from which the session recovers */
+        PSI_IGNORE(psi_api_recover(s)); /* false: there was nothing to recover from, or the recovery failed */
         if (s == NULL || psi_api_sticky(s, NULL) != PS_OK) {
             return true;
         }
@@ -437,7 +441,7 @@ static bool should_stop(ps_session *s)
             return false;
         }
     } while (psi_api_sticky(s, NULL) != PS_OK);
-    return true; /* a hook asked for it */
+    return true; /* a hook has asked to stop */
 }
 
 bool ps_should_stop(ps_session *s)

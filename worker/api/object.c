@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session as an object, before it is opened: what it begins as, and those that never are opened: after bad options, for NULL,
- * and for when there is no memory for one. Their dummy of a parameter can be read and written.
+ * A session as an object: its initial state, and sessions that are never opened: after bad options, for NULL, and for lack of
+ * memory. Their dummy parameter can be read and written.
  */
 #include "api.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* value and gradient of the session's spare dummy: one element each, shared, never written by the library */
+/* value and gradient of the spare dummy: one element each, shared, never written by the library */
 static _Alignas(PSI_PARAM_ALIGN) float spare_buffers[2][PSI_PARAM_ALIGN / sizeof(float)];
 
 static void spare_init(ps_session *s)
@@ -40,15 +40,18 @@ void psi_api_session_init(ps_session *s)
     psi_list_init(&s->variables);
     psi_list_init(&s->params);
     psi_list_init(&s->queues);
+    psi_list_init(&s->plans);
+    psi_list_init(&s->plan_runs);
     psi_list_init(&s->aside);
     psi_list_init(&s->steps_left);
     psi_list_init(&s->steps_spare);
     psi_api_hooks_init(&s->hooks);
     psi_scopes_init(&s->scopes);
+    (void)psi_fail(&s->traced, PS_NOT_FOUND, "no step was traced");
     spare_init(s);
 }
 
-/* What psi_api_broken() gives when there is no memory for a session, or no session at all; never freed. */
+/* Results of psi_api_broken() without memory for a session, or without a session; never freed. */
 static ps_session no_memory, no_session;
 static pthread_once_t statics_once = PTHREAD_ONCE_INIT;
 
@@ -74,7 +77,7 @@ ps_session *psi_api_broken(const struct psi_err *err)
         s->help = true;
         s->stopping = true;
     } else {
-        PSI_IGNORE(psi_api_stick(s, err)); /* it is in the session now */
+        PSI_IGNORE(psi_api_stick(s, err)); /* the error is in the session now */
     }
     return s;
 }

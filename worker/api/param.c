@@ -2,13 +2,12 @@
 /*
  * Parameters: the level of ps.h for training programs.
  *
- * Happy path: ps_param_get() makes two buffers and puts a variable aside -> ps_session_ready() gets them all -> each step:
+ * Happy path: ps_param_get() makes two buffers and puts a variable aside -> ps_session_ready() gets them all -> in each step
  * ps_pull() reads all parameters at once, ps_push() hands a gradient buffer to the library, ps_step_done() waits for the pushes
- * and adds one to the global step. Values that come beside the program's work, of ps_push_pull() and of `prefetch`, go to a
- * second buffer; ps_pull() makes it the value buffer by an exchange of the two, so nothing is copied and nothing that the program
- * reads changes. Failure modes: the first error of any of these sticks to the session and is logged; from then
- * on every call returns it and does nothing, and ps_param_get() gives dummies whose buffers can be read and written. Every wait
- * ends because the core's deadlines end what is waited for.
+ * and adds one to the global step. Values that arrive while the program works, of ps_push_pull() and `prefetch`, go to a second
+ * buffer, which ps_pull() exchanges with the value buffer: nothing is copied, and nothing that the program reads changes. Failure
+ * modes: the first error sticks to the session and is logged; later calls return it and do nothing, and ps_param_get() returns
+ * dummies whose buffers can be read and written. Every wait ends because the core's deadlines end the requests.
  */
 #include "monitored.h"
 
@@ -26,20 +25,18 @@ static ps_status stick_last(ps_session *s, ps_status st, const char *what)
     return psi_api_refused(s, &err, what);
 }
 
-/* psi_api_enter(), and what was put aside is got. */
+/* psi_api_enter(), and get what was put aside. */
 static ps_status enter_settled(ps_session *s)
 {
     ps_status st = psi_api_enter(s, true);
     return st == PS_OK ? psi_api_settle(s) : st;
 }
 
-/* In a child of fork() the lock may be held by a thread that is not there. */
+/* False in a child of fork(), where the lock may be held by a thread that does not exist. */
 static bool may_look(const ps_session *s)
 {
     return s != NULL && psi_api_here(s);
 }
-
-/* ---- parameters ---- */
 
 static void param_free(ps_param *p)
 {
@@ -58,7 +55,7 @@ void psi_api_params_forget(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     PSI_LIST_FOREACH(it, &s->params) {
         ps_param *p = PSI_CONTAINER_OF(it, ps_param, link);
-        while (p->pushing || p->pulling) { /* another thread is about to be refused (refused()) */
+        while (p->pushing || p->pulling) { /* another thread is about to see its refusal (refused()) */
             psi_api_wait(s, &s->changed);
         }
         p->pushed = false;
@@ -76,7 +73,7 @@ void psi_api_params_free(ps_session *s)
     }
 }
 
-/* Host memory of zeros, where the device of the session copies from and to. */
+/* Allocate zeroed host memory that the session's device can copy from and to. */
 static ps_status buffer_new(ps_session *s, struct psk_block *block, size_t bytes, struct psi_err *err)
 {
     void *memory = NULL;
@@ -87,12 +84,12 @@ static ps_status buffer_new(ps_session *s, struct psk_block *block, size_t bytes
     return st;
 }
 
-/* NULL: *err says why, and of which parameter. */
+/* NULL: *err has the reason, with the parameter's name. */
 static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shape, size_t bytes, struct psi_err *err)
 {
     ps_param *p = psi_calloc(1, sizeof(*p));
     if (p == NULL) {
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory", name)); /* NULL says it */
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory", name)); /* NULL tells the caller */
         return NULL;
     }
     psi_list_init(&p->link);
@@ -115,7 +112,7 @@ static void param_keep(ps_session *s, ps_param *p)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* After a failure: buffers of the shape asked for where there is memory, so that a program that writes into them does no harm. */
+/* A parameter after a failure. Its buffers have the shape asked for if there is memory, so that a program may write into them. */
 static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
 {
     struct psi_err err = {0};
@@ -124,7 +121,7 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
         return &psi_api_broken(NULL)->spare;
     }
     if (s->monitor != NULL && psi_api_sticky(s, &err) != PS_OK) {
-        PSI_IGNORE(psi_api_stick_final(s, &err)); /* nothing makes it a parameter later */
+        PSI_IGNORE(psi_api_stick_final(s, &err)); /* final, because a dummy never becomes a parameter */
     }
     if (!s->is_static && psi_api_here(s) && psi_shape_check(shape, &err) == PS_OK) {
         p = param_new(s, name, shape, (size_t)ps_shape_elements(shape) * sizeof(float), NULL);
@@ -136,7 +133,8 @@ static ps_param *dummy(ps_session *s, const char *name, const ps_shape *shape)
     return p;
 }
 
-/* Its buffers, and its variable put aside; one that has to exist is looked up now: others may create it later. */
+/* Make the buffers and put the variable aside. A variable that must exist is looked up now, because others may create it later.
+ */
 static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_param **out_param, struct psi_err *err)
 {
     struct psi_api_get *get = NULL;
@@ -177,7 +175,8 @@ static ps_param *param_get(ps_session *s, const char *name, ps_shape shape, cons
     struct psi_err err = {0};
     ps_variable_spec spec;
     ps_param *p = NULL;
-    PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the next line says */
+    /* false: there was nothing to recover from, or the recovery failed, which psi_api_enter() reports */
+    PSI_IGNORE(psi_api_recover(s));
     const ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
         if (s != NULL && s->opened && psi_api_sticky(s, NULL) == PS_OK) { /* in a callback */
@@ -208,7 +207,7 @@ ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps
     return p;
 }
 
-/* Wait until p's last push, or pull, is answered, or the call is interrupted. */
+/* Wait until p's last push or pull is answered, or the call is interrupted. */
 static ps_status wait_for(ps_param *p, const bool *flag)
 {
     ps_session *s = p->session;
@@ -222,7 +221,7 @@ static ps_status wait_for(ps_param *p, const bool *flag)
     return psi_api_result(&err, st);
 }
 
-/* A failure of the device sticks to the session. */
+/* Make a failure of the device the session's error. */
 static ps_status device_failed(ps_param *p, struct psi_err *err)
 {
     psi_err_prefix(err, "parameter '%s'", p->name);
@@ -237,19 +236,19 @@ void *ps_param_value(ps_param *p)
         return NULL;
     }
     if (psk_block_write(&p->value, NULL, p->bytes, &memory, &err) != PS_OK) {
-        PSI_IGNORE(device_failed(p, &err)); /* the session says it; the buffer is there */
+        PSI_IGNORE(device_failed(p, &err)); /* the session has the error; the buffer is valid */
     }
     return p->value.host;
 }
 
-/* The second gradient buffer is there, of zeros at first. */
+/* True if there is a second gradient buffer; makes it, zeroed, if necessary. */
 static bool has_apart(ps_param *p)
 {
     return p->apart.host != NULL || buffer_new(p->session, &p->apart, p->bytes, NULL) == PS_OK;
 }
 
-/* This call does not wait for the push that is in flight: the push keeps the buffer that it has, and the program gets the other
- * one. It waits all the same where a gradient is on its way from a device, which is soon over, and where there is no memory. */
+/* An interrupted call does not wait for the push in flight: the push keeps its buffer, and the program gets the other one. It
+ * waits nevertheless for a gradient on its way from a device, which takes a short time, and if there is no memory. */
 static void grad_exchange(ps_param *p)
 {
     ps_session *s = p->session;
@@ -267,11 +266,11 @@ static void grad_exchange(ps_param *p)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* In a callback nothing can be waited for. The error sticks, so what the program writes is never pushed. */
+/* A callback cannot wait. The error sticks, so what the program writes is never pushed. */
 static void *grad_in_callback(ps_param *p, struct psi_err *err)
 {
     ps_session *s = p->session;
-    PSI_IGNORE(psi_api_refused(s, err, "ps_param_grad")); /* ps_last_error() says it */
+    PSI_IGNORE(psi_api_refused(s, err, "ps_param_grad")); /* ps_last_error() has it */
     (void)pthread_mutex_lock(&s->lock);
     const bool used = p->pushing && !p->push_has_apart;
     (void)pthread_mutex_unlock(&s->lock);
@@ -283,7 +282,7 @@ static void *param_grad(ps_param *p)
     void *memory = NULL;
     struct psi_err err = {0};
     ps_session *s = p->session;
-    if (psi_api_check(s, false, &err) != PS_OK) { /* a dummy's, or a child's copy: no push has it */
+    if (psi_api_check(s, false, &err) != PS_OK) { /* no push uses the buffer of a dummy, or of a child process */
         PSI_IGNORE(psi_api_last_error_set(&err));
         return p->grad.host;
     }
@@ -295,13 +294,13 @@ static void *param_grad(ps_param *p)
     }
     const ps_status failed = psi_monitor_is_lost(s) ? PS_OK : psi_api_sticky(s, NULL);
     if (failed != PS_OK) {
-        PSI_IGNORE(psi_api_last(s, failed)); /* ps_last_error() says why */
+        PSI_IGNORE(psi_api_last(s, failed)); /* ps_last_error() has the reason */
         return p->grad.host;
     }
     ps_status st = psk_block_read(&p->grad, p->bytes, &memory, &err);
     st = st == PS_OK ? psk_block_write(&p->grad, NULL, p->bytes, &memory, &err) : st; /* the program may write */
     if (st != PS_OK) {
-        PSI_IGNORE(device_failed(p, &err)); /* the session says it; the buffer is there */
+        PSI_IGNORE(device_failed(p, &err)); /* the session has the error; the buffer is valid */
     }
     return p->grad.host;
 }
@@ -340,7 +339,7 @@ struct psk_block *psi_param_grad_block(ps_param *p)
 {
     ps_session *s = p->session;
     struct psi_api_visit visit;
-    psi_api_begin(s, &visit);
+    psi_api_begin_as(s, &visit, "wait: last push");
     struct psk_block *block = grad_block(p);
     psi_api_end(s);
     return block;
@@ -372,16 +371,15 @@ ps_status ps_param_fail(ps_param *p, ps_status st, const char *text)
     return ps_session_fail(ps_param_session(p), st, text);
 }
 
-/* ---- pull and push ---- */
-
 static void stick_result(ps_session *s, const ps_result *result, const char *what)
 {
     struct psi_err err = {.code = result->status, .applied = result->applied, .reason = result->reason};
     (void)snprintf(err.text, sizeof(err.text), "%s", result->text);
-    PSI_IGNORE(psi_api_refused(s, &err, what)); /* the waiting call looks at it */
+    PSI_IGNORE(psi_api_refused(s, &err, what)); /* the waiting call looks at the session's error */
 }
 
-/* What was on its way to the second buffer is there for the next ps_pull(), or will never be. Under the lock. */
+/* The request that fills the second buffer has ended: ps_pull() can take the values, or there are none. The caller holds the
+ * lock. */
 static void next_came(ps_param *p, const ps_result *result)
 {
     p->next_state = result->status == PS_OK ? PSI_NEXT_THERE : PSI_NEXT_NONE;
@@ -428,7 +426,7 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* Take p for one operation (flag). Waits while another thread has it, unless the call is interrupted. */
+/* Reserve p for an operation by setting *flag. Waits while another thread has it, unless the call is interrupted. */
 static ps_status take(ps_param *p, bool *flag, uint32_t *count)
 {
     ps_session *s = p->session;
@@ -448,7 +446,7 @@ static ps_status take(ps_param *p, bool *flag, uint32_t *count)
     return psi_api_result(&err, st);
 }
 
-/* The start was refused: nothing is in flight. */
+/* The start was refused: undo take(). Nothing is in flight. */
 static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st, const char *what)
 {
     ps_session *s = p->session;
@@ -456,7 +454,7 @@ static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st,
     (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
     (void)pthread_mutex_lock(&s->lock);
     *flag = false;
-    p->next_state = PSI_NEXT_NONE; /* of a session that has failed */
+    p->next_state = PSI_NEXT_NONE; /* the session has failed */
     if (count != NULL) {
         (*count)--;
     }
@@ -473,7 +471,7 @@ static enum psi_param_next next_get(ps_param *p)
     return state;
 }
 
-/* Values are to come to the second buffer, which is made when it is first needed; or those in it are not wanted any more. */
+/* Prepare the second buffer for values (it is made when first needed), or drop those in it. */
 static ps_status next_set(ps_param *p, enum psi_param_next state)
 {
     void *memory = NULL;
@@ -498,7 +496,7 @@ static ps_status pull_begin(ps_param *p)
     void *memory = NULL;
     struct psi_err err = {0};
     ps_session *s = p->session;
-    /* a gradient that still comes from the device is pushed first, so that these values have it */
+    /* a gradient that comes from the device is pushed first, so that these values contain it */
     ps_status st = wait_for(p, &p->fetching);
     st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
     if (st != PS_OK) {
@@ -509,21 +507,21 @@ static ps_status pull_begin(ps_param *p)
     (void)pthread_mutex_lock(&s->lock);
     p->pull_interrupts = what.interrupts;
     (void)pthread_mutex_unlock(&s->lock);
-    st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* until the device has the last ones */
+    st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* waits until the device has read the last values */
     what.dst = memory;
     st = st == PS_OK ? psi_api_start(p->variable, &what, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
     return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
 }
 
-/* Values of p are on their way, and this call waits for them. An interrupted call waits only for values that the interrupt
- * ends, because they go into the program's memory until then. Others go on. Under the lock. */
+/* True if values of p are on their way and this call must wait for them. An interrupted call waits only for values that the
+ * interrupt ends, because these are written to the program's memory until then. The caller holds the lock. */
 static bool waits_for_values(const ps_param *p)
 {
     const bool own = p->pulling && p->next_state != PSI_NEXT_COMES && p->pull_interrupts == psi_api_interrupts(p->session);
     return (p->pulling || p->next_state == PSI_NEXT_COMES) && (own || psi_api_interrupted(p->session, NULL) == PS_OK);
 }
 
-/* Until its values are there. Those in the second buffer become the values. */
+/* Wait until the values of p are there; those in the second buffer become the values. */
 static void pull_end(ps_param *p)
 {
     ps_session *s = p->session;
@@ -531,7 +529,7 @@ static void pull_end(ps_param *p)
     while (waits_for_values(p)) {
         psi_api_wait(s, &s->changed);
     }
-    if (psi_api_interrupted(s, NULL) != PS_OK) { /* the next call takes what is in the second buffer */
+    if (psi_api_interrupted(s, NULL) != PS_OK) { /* the next call takes the second buffer */
         (void)pthread_mutex_unlock(&s->lock);
         return;
     }
@@ -543,20 +541,20 @@ static void pull_end(ps_param *p)
         p->exact = p->next_exact;
         p->next_state = PSI_NEXT_NONE;
     }
-    if (p->variable != NULL) { /* what is read ahead is not what its program has */
+    if (p->variable != NULL) { /* a prefetched value does not count until the program has it */
         p->variable->of_param = true;
         p->variable->from = 1 + p->version;
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* With `prefetch`: begin to read what the next ps_pull() gives. */
+/* With `prefetch`: begin to read the values for the next ps_pull(). */
 static ps_status prefetch_begin(ps_param *p)
 {
     if (!p->session->prefetch || p->variable == NULL) {
         return PS_OK;
     }
-    /* a gradient that still comes from the device is pushed first, so that these values have it */
+    /* a gradient that comes from the device is pushed first, so that these values contain it */
     ps_status st = wait_for(p, &p->fetching);
     st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
     if (st != PS_OK) {
@@ -567,7 +565,7 @@ static ps_status prefetch_begin(ps_param *p)
     return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
 }
 
-/* The parameter after p in order of creation; NULL: the first. */
+/* The parameter after p in order of creation; p NULL: the first. */
 static ps_param *param_next(ps_session *s, ps_param *p)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -583,7 +581,7 @@ static ps_status pull_all(ps_session *s)
     for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
         st = pull_begin(p);
     }
-    if (s == NULL || !s->opened || !psi_api_here(s) || psi_io_on_loop(s->io)) { /* nothing can be waited for */
+    if (s == NULL || !s->opened || !psi_api_here(s) || psi_io_on_loop(s->io)) { /* this thread cannot wait */
         return st;
     }
     for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {
@@ -600,7 +598,7 @@ ps_status ps_pull(ps_session *s)
 {
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
-    PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the pull says */
+    PSI_IGNORE(psi_api_recover(s)); /* false: there was nothing to recover from, or the recovery failed, which the pull reports */
     psi_monitor_pulls(s);
     ps_status st = pull_all(s);
     while (st != PS_OK && psi_api_recover(s)) {
@@ -635,7 +633,7 @@ ps_status ps_pull_param(ps_param *p)
     return st;
 }
 
-/* The gradient is on the host. Its values come back where they are wanted. */
+/* The gradient is on the host: start the push, as a push-pull if its values are wanted. */
 static ps_status push_begin(ps_param *p)
 {
     ps_session *s = p->session;
@@ -660,20 +658,21 @@ static void fetching_set(ps_param *p, bool fetching)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* The gradient is on the host, or will never be. A thread of the device. */
+/* Called on a thread of the device: the gradient is on the host, or *error says why it will not be. */
 static void on_fetched(void *ctx, const struct psi_err *error)
 {
     ps_param *p = ctx;
     ps_session *s = p->session;
     if (error == NULL) {
-        PSI_IGNORE(push_begin(p)); /* sticks, and whoever waits for the push sees it */
+        PSI_IGNORE(push_begin(p)); /* an error sticks, and the waiting call sees it */
     } else {
-        PSI_IGNORE(refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(error), "ps_push")); /* likewise */
+        /* an error sticks, and the waiting call sees it */
+        PSI_IGNORE(refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(error), "ps_push"));
     }
     fetching_set(p, false);
 }
 
-/* bring: the values after it are to come to the second buffer. */
+/* bring: the values after the push go to the second buffer. */
 static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
 {
     struct psi_err err = {0};
@@ -694,14 +693,14 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
     if (psi_api_trains(s, &err) != PS_OK || psi_api_sync_pushed(p, &err) != PS_OK) {
         return psi_api_refused(s, &err, what);
     }
-    bring = bring && !psi_api_in_rounds(s); /* the new values are there when the round is over */
+    bring = bring && !psi_api_in_rounds(s); /* in rounds the new values exist only when the round has ended */
     st = take(p, &p->pushing, &s->pushes);
     if (st != PS_OK) {
         psi_api_sync_not_pushed(p);
         return st;
     }
-    if (!s->prefetch) { /* with it, values for the next ps_pull() are on their way, or there */
-        st = next_set(p, bring ? PSI_NEXT_COMES : PSI_NEXT_NONE); /* those that are there lack this gradient */
+    if (!s->prefetch) { /* with prefetch, values for the next ps_pull() are there, or on their way */
+        st = next_set(p, bring ? PSI_NEXT_COMES : PSI_NEXT_NONE); /* values that are there lack this gradient */
     }
     if (st != PS_OK) {
         return refused(p, &p->pushing, &s->pushes, st, what);
@@ -736,9 +735,7 @@ ps_status ps_push_pull(ps_session *s, ps_param *p)
     return st;
 }
 
-/* ---- ready, and when it is over ---- */
-
-/* Ready, or made anew until it is. */
+/* Make the session ready, recovering as often as necessary. */
 static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 {
     struct psi_err err = {0};
@@ -755,7 +752,7 @@ static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
         return psi_api_refused(s, &err, "ps_session_ready");
     }
     if (psi_api_sticky(s, NULL) == PS_OK) {
-        PSI_IGNORE(psi_api_refused(s, &err, "ps_session_ready")); /* it is returned below */
+        PSI_IGNORE(psi_api_refused(s, &err, "ps_session_ready")); /* the error is returned below */
     }
     return psi_api_recover(s) ? psi_monitor_found(s, out_found) : psi_api_sticky(s, NULL);
 }
@@ -763,12 +760,13 @@ static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 static ps_status session_ready(ps_session *s)
 {
     struct psi_found found = {0};
-    PSI_IGNORE(psi_api_recover(s)); /* false: nothing is to be put right, or cannot be, as the next line says */
+    /* false: there was nothing to recover from, or the recovery failed, which psi_api_enter() reports */
+    PSI_IGNORE(psi_api_recover(s));
     ps_status st = psi_api_enter(s, true);
     if (st != PS_OK) {
         return st;
     }
-    if (psi_monitor_in_restore(s)) { /* which would be called again in it */
+    if (psi_monitor_in_restore(s)) { /* the restore function would be called within itself */
         struct psi_err err = {0};
         (void)psi_fail(&err, PS_FAILED_PRECONDITION, "ps_session_ready() cannot be called in the restore function");
         return psi_api_last_error_set(&err);

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who drives a session that has no thread of its own (PS_PROGRESS_CALLER).
+ * Which thread drives a session that has no thread of its own (PS_PROGRESS_CALLER).
  *
- * Happy path: a blocking call hands its work over and then, in psi_api_wait(), runs the loop itself until its end;
- * ps_progress_run() runs the loop for its own sake. One thread drives at a time (session->driving). Blocking calls of other
- * threads wait: the driver brings their ends about too, and wakes them when it leaves, so that one of them drives on.
- * ps_progress_run() does not wait for its turn: FAILED_PRECONDITION. Failure modes: nobody drives for longer than the lease: a
- * log line (io.c), and the core reconnects and resumes.
+ * Happy path: a blocking call hands its work over and then, in psi_api_wait(), runs the loop itself until the work ends;
+ * ps_progress_run() runs the loop without a work. One thread drives at a time (session->driving). Blocking calls of other threads
+ * wait: the driver ends their requests too, and wakes them when it leaves, so that one of them drives on. ps_progress_run() does
+ * not wait for the driver: FAILED_PRECONDITION. Failure mode: nobody drives for longer than the lease: a log line (io.c), and the
+ * core reconnects and resumes.
  */
 #include "monitored.h"
 
 #include <time.h>
 
-enum { TURN_MS = 1000 }; /* a waiting thread looks around at least so often */
-enum { LOOK_MS = 25 };   /* between two looks for an interrupt, where there is no loop that an interrupt could wake */
+enum { TURN_MS = 1000 }; /* a waiting thread checks at least this often */
+enum { LOOK_MS = 25 };   /* between two checks for an interrupt if there is no loop that an interrupt could wake */
 
-/* Under the lock; one turn without it. */
+/* Drive the loop for one turn. The caller holds the lock, which is released meanwhile. */
 static void drive(ps_session *s, int64_t timeout_ms)
 {
     s->driving = true;
@@ -31,7 +31,7 @@ void psi_api_wait(ps_session *s, pthread_cond_t *cond)
     if (!s->by_caller) {
         (void)pthread_cond_wait(cond, &s->lock);
     } else if (s->driving) {
-        (void)pthread_cond_wait(&s->changed, &s->lock); /* every end is told there, and that the driver leaves */
+        (void)pthread_cond_wait(&s->changed, &s->lock); /* it is signalled at each end of a request, and when the driver leaves */
     } else {
         drive(s, TURN_MS);
     }
@@ -48,7 +48,7 @@ void psi_api_pause(ps_session *s, int64_t ms)
         } else {
             const uint64_t look = s->io == NULL && now + LOOK_MS < end ? now + LOOK_MS : end;
             const struct timespec until = {.tv_sec = (time_t)(look / 1000), .tv_nsec = (long)(look % 1000) * 1000000};
-            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* what it says is looked at above */
+            (void)pthread_cond_timedwait(&s->changed, &s->lock, &until); /* the reason for waking is checked above */
         }
     }
     (void)pthread_mutex_unlock(&s->lock);
@@ -70,7 +70,7 @@ ps_status ps_progress_run(ps_session *s, int64_t timeout_ms)
     if (psi_monitor_bars(s, &err)) {
         st = s->monitor->cause.code;
     } else if (s->io == NULL) {
-        st = psi_api_may_start(s, &err); /* the io is missing after an interrupted recovery, or because the session closes */
+        st = psi_api_may_start(s, &err); /* there is no io after an interrupted recovery, or because the session closes */
     } else if (s->driving || s->closing) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION,
                       s->closing ? "the session is closing" : "another thread drives the session: one at a time");
@@ -99,7 +99,7 @@ int ps_progress_fd(ps_session *s)
 int64_t ps_progress_timeout_ms(ps_session *s)
 {
     struct psi_err err = {0};
-    int64_t due = TURN_MS; /* nothing is to be done: it has a thread, or somebody drives it */
+    int64_t due = TURN_MS; /* nothing to do: the session has a thread, or another thread drives it */
     if (psi_api_check(s, false, &err) != PS_OK || !s->by_caller) {
         return due;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues for programs: got and found like variables, one blocking call for each thing that is done to one.
+ * Queues for programs: got and found like variables, and one blocking call per operation.
  *
- * Happy path: the values are gathered into a spare tuple of the queue (tuple.c), which the core sends; what was taken comes into
- * one, and is scattered. Nothing is allocated once a queue has its spare tuples. Failure modes: every error is returned and kept
- * for ps_last_error(); how many elements of several are in is said with it.
+ * Happy path: the values are copied into a spare tuple of the queue (tuple.c), which the core sends; received elements come into
+ * one, and are copied out. Nothing is allocated once a queue has its spare tuples. Failure modes: every error is returned and
+ * kept for ps_last_error(), with the number of elements that are in the queue.
  */
 #include "monitored.h"
 #include "queue.h"
@@ -13,8 +13,6 @@
 #include "common/mem.h"
 
 #include <string.h>
-
-/* ---- specs ---- */
 
 void ps_queue_spec_init(ps_queue_spec *spec, const char *name, ps_dtype dtype, ps_shape shape)
 {
@@ -65,7 +63,7 @@ static ps_status spec_take(const ps_queue_spec *from, ps_queue_spec *to, struct 
     return PS_OK;
 }
 
-/* What ps_queue_spec_of() says of it. */
+/* Fill the spec that ps_queue_spec_of() returns. */
 static void spec_give(ps_queue *q)
 {
     ps_queue_spec *to = &q->public_spec;
@@ -81,8 +79,6 @@ static void spec_give(ps_queue *q)
     }
 }
 
-/* ---- get and find ---- */
-
 ps_status ps_queue_get(ps_session *s, const ps_queue_spec *spec, ps_queue **out_queue)
 {
     struct psi_err err = {0};
@@ -95,7 +91,8 @@ ps_status ps_queue_get(ps_session *s, const ps_queue_spec *spec, ps_queue **out_
         ps_variable_spec_init(&like);
         like.name = given.name;
         like.device = given.device;
-        like.type = given.kind == PS_QUEUE_FIFO ? "FIFOQueueV2" : "RandomShuffleQueueV2"; /* as TensorFlow's setters know them */
+        /* name of the type for TensorFlow's setters */
+        like.type = given.kind == PS_QUEUE_FIFO ? "FIFOQueueV2" : "RandomShuffleQueueV2";
         st = psi_api_queue_get(s, &like, PSI_SCOPE_GET, &elements, out_queue, &err);
     }
     if (st == PS_OK) {
@@ -125,7 +122,7 @@ void psi_api_queues_free(ps_session *s)
     while ((it = psi_list_pop_front(&s->queues)) != NULL) {
         ps_queue *q = PSI_CONTAINER_OF(PSI_CONTAINER_OF(it, ps_variable, link), ps_queue, variable);
         struct psi_list *tuple = NULL;
-        psi_list_move_all(&q->spare, &q->lent); /* items that were not said to be done */
+        psi_list_move_all(&q->spare, &q->lent); /* items that were not reported as done */
         while ((tuple = psi_list_pop_front(&q->spare)) != NULL) {
             ps_tuple_free(PSI_CONTAINER_OF(tuple, ps_tuple, link));
         }
@@ -148,8 +145,6 @@ const ps_queue_spec *ps_queue_spec_of(const ps_queue *q)
     return q != NULL ? &q->public_spec : NULL;
 }
 
-/* ---- calls ---- */
-
 ps_status psi_api_queue_run(ps_queue *q, struct psi_request *req, int64_t timeout_ms, struct psi_err *err)
 {
     struct psi_api_call call = {.session = q->variable.session, .timeout_ms = timeout_ms, .on = &q->variable, .req = *req};
@@ -170,7 +165,7 @@ ps_status psi_api_queue_ended(const ps_variable *v, uint32_t life, ps_status st,
     }
     (void)pthread_mutex_lock(&s->lock);
     const bool own = st == PS_CANCELLED && psi_monitor_deletes(s, v);
-    err->code = own ? PS_CANCELLED : PS_ABORTED; /* who waited when it was reset or deleted hears CANCELLED */
+    err->code = own ? PS_CANCELLED : PS_ABORTED; /* a call that waited during a reset or deletion gets CANCELLED */
     const bool mends = !own && psi_monitor_mends(s, err) && s->monitor->last.count == life;
     (void)pthread_mutex_unlock(&s->lock);
     if (mends) {
@@ -183,7 +178,7 @@ ps_status psi_api_work_again(ps_session *s, int64_t timeout_ms, struct psi_err *
 {
     ps_status st = PS_OK;
     struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &s->queues) { /* nobody else comes near it */
+    PSI_LIST_FOREACH(it, &s->queues) { /* no other thread uses the list during a recovery */
         ps_queue *q = PSI_CONTAINER_OF(PSI_CONTAINER_OF(it, ps_variable, link), ps_queue, variable);
         if (st == PS_OK && q->items != NULL && q->variable.var != NULL) { /* NULL: the program has deleted it */
             struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &q->items->put};
@@ -198,7 +193,7 @@ static ps_status check(const ps_queue *q, struct psi_err *err)
     return q != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "the queue is NULL");
 }
 
-/* Its elements go in and out as those of a queue. */
+/* Refuse accumulators, which have calls of their own. */
 static ps_status check_elements(const ps_queue *q, struct psi_err *err)
 {
     ps_status st = check(q, err);
@@ -207,7 +202,7 @@ static ps_status check_elements(const ps_queue *q, struct psi_err *err)
                : st;
 }
 
-/* The same kind of element. */
+/* Check that t has the queue's kind of elements. */
 static ps_status check_tuple(const ps_queue *q, const ps_tuple *t, struct psi_err *err)
 {
     if (q == NULL || t == NULL) {
@@ -233,8 +228,8 @@ static ps_status enqueue(ps_queue *q, ps_tuple *t, int64_t timeout_ms, uint32_t 
     return st;
 }
 
-/* Blocks. What was taken is in values, where that is not NULL, before it is acknowledged: who is killed then has it, or it comes
- * again. */
+/* Take elements into t; blocks. If values is not NULL the elements are copied there before they are acknowledged, so that a
+ * program that is killed either has them, or they are handed out again. */
 static ps_status dequeue(ps_queue *q, ps_tuple *t, const ps_into *values, uint32_t count, bool many, bool up_to,
                          int64_t timeout_ms, struct psi_err *err)
 {
@@ -246,7 +241,7 @@ static ps_status dequeue(ps_queue *q, ps_tuple *t, const ps_into *values, uint32
     return psi_api_queue_run(q, &req, timeout_ms, err);
 }
 
-/* st, an error of which says the queue's name. */
+/* Return st; its error gets the queue's name in front. */
 static ps_status named(const ps_queue *q, ps_status st, struct psi_err *err)
 {
     if (st != PS_OK) {
@@ -385,8 +380,6 @@ ps_status ps_queue_close(ps_queue *q, bool cancel_pending_enqueues, int64_t time
     st = st == PS_OK ? psi_api_queue_run(q, &req, timeout_ms, &err) : st;
     return psi_api_result(&err, st);
 }
-
-/* ---- state ---- */
 
 struct state {
     uint64_t size;

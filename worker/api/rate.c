@@ -3,9 +3,8 @@
  * Learning rates in place of those of optimizers: of one variable at its owner, or of a container at all tasks.
  *
  * Happy path: one blocking call (call.c) each; all tasks are asked at once and then waited for one after the other. Before that
- * the directory is asked, which has variables in rounds take the rate with the same round at all tasks.
- * Failure modes: a rate that no optimizer takes is refused before anything is asked; a task that fails leaves those of the others
- * as they were set, which the text says.
+ * the directory is asked: it has variables in rounds take the rate at all tasks with the same round. Failure modes: a rate that
+ * no optimizer takes is refused before anything is asked; if a task fails the others keep the new rate, and the text says so.
  */
 #include "api.h"
 
@@ -53,7 +52,7 @@ struct rate_at {
     bool started;
 };
 
-/* Variables in rounds take the rate at all tasks with the same round. The directory answers when they have it. */
+/* Set the rate of variables in rounds, at all tasks with the same round. The directory answers when they have it. */
 static ps_status set_in_rounds(ps_session *s, const struct psi_rate *want, int64_t timeout_ms, struct psi_err *err)
 {
     struct psi_rate all = *want;
@@ -123,7 +122,7 @@ ps_status ps_set_rates(ps_session *s, const char *container, const double *rate,
         for (int i = 0; (uint32_t)i < s->task_count; i++) {
             st = ps_task_containers(s, i, timeout_ms, NULL, NULL);
             if (st != PS_OK) {
-                return st; /* it has not begun, and says why */
+                return st; /* the task has not begun, and the error says why */
             }
         }
         st = psi_fail(&err, PS_NOT_FOUND, "container '%s' has no variable with an optimizer", want.container);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program asks of all its variables, or of the cluster, before it goes on: which variables have no value; to wait until
- * they are ready, until tasks are up, or until others have come to a barrier.
+ * What a program asks about all its variables or the cluster: which variables have no value; waiting until variables are ready,
+ * until tasks are up, or until others have come to a barrier.
  *
- * Happy path: one request of the core, or one for each variable, many at a time. Failure: that of the request; of several the
- * first, which names the tasks that failed likewise.
+ * Happy path: one request of the core, or one for each variable, many at a time. Failure: the error of the request; of several
+ * the first, whose text names the other tasks that failed.
  */
 #include "api.h"
 
@@ -12,16 +12,14 @@
 
 #include <string.h>
 
-enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are out */
-
-/* ---- the session's variables ---- */
+enum { STATUS_AT_ONCE = 256 }; /* requests about single variables that are in flight at the same time */
 
 struct status_of {
     struct psi_api_call call;
     bool started, initialised, failed;
 };
 
-/* The session's variables now; *out_count of them, psi_free. NULL when there is no memory. */
+/* A copy of the session's list of variables, *out_count long; psi_free(). NULL: no memory. */
 static ps_variable **variables_copy(ps_session *s, size_t *out_count)
 {
     size_t count = 0;
@@ -41,7 +39,7 @@ static ps_variable **variables_copy(ps_session *s, size_t *out_count)
     return all;
 }
 
-/* One of those before it failed at the same task. */
+/* True if one of of[from .. i - 1] failed at the same task. */
 static bool task_named(ps_variable **all, const struct status_of *of, size_t from, size_t i)
 {
     for (size_t k = from; k < i; k++) {
@@ -87,10 +85,10 @@ int ps_report_uninitialized(ps_session *s, const char **names, int max)
     PSI_API_VISIT(s);
     struct psi_err err = {0};
     if (psi_api_check(s, true, &err) != PS_OK) {
-        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 says that there is one */
+        PSI_IGNORE(psi_api_last_error_set(&err)); /* -1 tells the caller */
         return -1;
     }
-    PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this looks at the others */
+    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session; the other variables are looked at nevertheless */
     size_t count = 0;
     ps_variable **all = variables_copy(s, &count);
     struct status_of *of = psi_calloc(count + 1, sizeof(*of));
@@ -117,8 +115,6 @@ int ps_report_uninitialized(ps_session *s, const char **names, int max)
     return total;
 }
 
-/* ---- calls with a kind and at most a text ---- */
-
 static ps_status plain(ps_session *s, enum psi_request_kind kind, const char *text, int64_t timeout_ms)
 {
     struct psi_err err = {0};
@@ -134,7 +130,7 @@ ps_status ps_wait_ready(ps_session *s, int64_t timeout_ms)
     if (psi_api_check(s, true, &err) != PS_OK) {
         return psi_api_last_error_set(&err);
     }
-    PSI_IGNORE(psi_api_settle(s)); /* what fails is the session's error; this waits for the others */
+    PSI_IGNORE(psi_api_settle(s)); /* an error sticks to the session; the other variables are waited for nevertheless */
     return plain(s, PSI_REQ_WAIT_READY, NULL, timeout_ms > 0 ? timeout_ms : psi_api_ready_timeout_ms(s));
 }
 

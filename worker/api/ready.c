@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_session_ready(), once: the model of the session is made ready, or found so.
+ * ps_session_ready(): make the session's model ready, once.
  *
- * Happy path: what was put aside and the global step are got -> READY -> the session joins rounds, where it is to -> the global
- * step is read. In a monitored session with a restore function READY stops where this session is the chief and nothing is live;
- * the function gives the values, under the chief's number (restore.c), and a second READY goes on.
- * Failure modes: those of READY. Half a model, found by the chief of a monitored session that may start over: it is noted with
- * the number, for the recovery.
+ * Happy path: get what was put aside and the global step -> READY -> join rounds, if asked for -> read the global step. In a
+ * monitored session with a restore function READY ends before INIT if this session is the chief and nothing is live; the restore
+ * function gives the values under the chief's number (restore.c), and a second READY goes on. Failure modes: those of READY. If
+ * the chief of a monitored session that may start over finds half a model, its number is noted for the recovery.
  */
 #include "monitored.h"
 
@@ -16,10 +15,10 @@ struct ready {
     struct psi_sync sync;
     struct psi_readied readied;
     bool stops;
-    uint64_t number; /* it goes on after a stop */
+    uint64_t number; /* chief number of the first READY, for the second */
     bool step_found;
     uint64_t incarnation, creation; /* of the global step */
-    uint64_t first_version;         /* with which it began: anew, or out of a checkpoint */
+    uint64_t first_version;         /* version with which the global step began: 0, or a checkpoint's */
     uint32_t found, total;
 };
 
@@ -43,9 +42,7 @@ static void finish_ready(struct psi_api_call *call)
     r->incarnation = call->variable->var->incarnation;
     r->creation = call->variable->var->creation;
     r->first_version = call->variable->var->checkpoint_version;
-    if (r->number == 0) { /* what was given after a stop was not found */
-        psi_client_found(call->client, &r->found, &r->total);
-    }
+    psi_client_found(call->client, &r->found, &r->total);
 }
 
 static int64_t left_ms(uint64_t deadline_ms)
@@ -77,7 +74,9 @@ static ps_status make_ready(ps_session *s, ps_variable *step, struct ready *r, s
         st = psi_monitor_restore(s, r->number, step, &found->restored, err);
         st = st == PS_OK ? run(s, step, r, deadline_ms, err) : st;
     }
-    found->initialised = r->readied.chief_number != 0 && r->found == 0 && !found->restored;
+    /* in a session without variables the global step counts */
+    const bool none = r->found == 0 && (r->total > 0 || !r->step_found);
+    found->initialised = r->readied.chief_number != 0 && none && !found->restored;
     return st == PS_OK ? psi_api_sync_join(s, left_ms(deadline_ms), err) : st;
 }
 
@@ -92,7 +91,7 @@ ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out
 {
     ps_variable *step = NULL;
     const uint64_t deadline_ms = psi_api_deadline_ms(s, timeout_ms);
-    ps_status st = psi_api_global_step(s, &step, err); /* with what was put aside, which fails first */
+    ps_status st = psi_api_global_step(s, &step, err); /* gets what was put aside too, whose errors come first */
     if (st != PS_OK) {
         return st;
     }
@@ -108,9 +107,8 @@ ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out
     if (st != PS_OK) {
         return st;
     }
-    /* global_step is one of the core's variables, but none of the program's */
-    found.variables = (int)(r.found > 0 && (r.step_found || r.found == r.total) ? r.found - 1 : r.found);
-    const uint64_t changes = read.version - r.first_version; /* each step is one; a first value is none */
+    found.variables = (int)r.found;
+    const uint64_t changes = read.version - r.first_version; /* each step is one change; a first value is none */
     if (found.step > 0 && read.version >= r.first_version && changes < (uint64_t)found.step) {
         found.model_step = found.step - (int64_t)changes;
     }

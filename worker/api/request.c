@@ -2,10 +2,10 @@
 /*
  * The asynchronous requests of ps.h: ps_x_start() checks, hands the request to the loop thread and returns.
  *
- * Happy path: start() -> begin() on the loop thread -> the core -> request_done(): the caller's callback, from which the same
- * ps_request may be started again. A ps_request holds the core's request, so nothing is allocated.
- * Failure modes: what can be seen at once (size, scale, session) is returned and the callback never runs; everything else, also
- * what the core refuses, comes to the callback.
+ * Happy path: start() -> begin() on the loop thread -> the core -> request_done(): the caller's callback, which may start the
+ * ps_request again. A ps_request contains the core's request, so nothing is allocated. Failure modes: errors that can be seen at
+ * once (size, scale, session) are returned, and the callback never runs; all others go to the callback, also refusals of the
+ * core.
  */
 #include "monitored.h"
 #include "queue.h"
@@ -13,13 +13,13 @@
 #include <string.h>
 
 struct psi_api_request {
-    struct psi_request core; /* first; ctx is the caller's, ctx2 the ps_variable */
+    struct psi_request core; /* first member; ctx is the caller's, ctx2 the ps_variable */
     struct psi_io_work work;
     ps_done_fn done;
     uint32_t busy; /* atomic: from start to callback */
 };
-/* a ps_request holds one, with room to grow */
-_Static_assert(sizeof(struct psi_api_request) <= 384 && sizeof(ps_request) == 512, "384 of 512 bytes");
+/* a ps_request has room for it, and for growth */
+_Static_assert(sizeof(struct psi_api_request) <= 392 && sizeof(ps_request) == 512, "392 of 512 bytes");
 _Static_assert(_Alignof(struct psi_api_request) <= _Alignof(ps_request), "and is aligned for it");
 
 static struct psi_api_request *api_of(ps_request *req)
@@ -47,7 +47,7 @@ static void end(struct psi_api_request *r, const struct psi_err *err)
         psi_api_note_version(v, &r->core);
     }
     __atomic_store_n(&r->busy, 0, __ATOMIC_RELEASE);
-    done(ctx, (ps_request *)(void *)r, &result); /* r may be in use again, or freed, from here on */
+    done(ctx, (ps_request *)(void *)r, &result); /* afterwards r may be in use again, or freed */
     (void)pthread_mutex_lock(&s->lock);
     s->in_flight--;
     (void)pthread_cond_broadcast(&s->changed);
@@ -72,7 +72,7 @@ static void request_done(struct psi_request *req)
     }
     if (req->kind == PSI_REQ_ENQUEUE || req->kind == PSI_REQ_DEQUEUE) {
         PSI_IGNORE(psi_api_queue_ended(r->core.ctx2, psi_monitor_life(s), err.code,
-                                       &err)); /* err has it; one that a recovery ends is not heard (take_error) */
+                                       &err)); /* the error is in err; one of a recovery is not kept (take_error()) */
     }
     end(r, &err);
 }
@@ -146,6 +146,11 @@ ps_status psi_api_start(ps_variable *v, const struct psi_request *what, int64_t 
     }
     psi_io_submit(s->io, &r->work);
     return PS_OK;
+}
+
+void psi_api_cancel(struct psi_client *c, ps_request *req, const char *why)
+{
+    psi_client_cancel(c, &api_of(req)->core, why);
 }
 
 ps_status ps_push_start(ps_variable *v, const void *grad, size_t grad_bytes, float scale, int64_t timeout_ms, ps_request *req,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reset of containers and delete of a variable: what a program takes away again.
+ * Reset of containers, and deletion of a variable.
  *
- * Happy path: every name is checked -> one RESET after the other, each of all tasks at once -> PS_OK. ps_reset_all() asks all
- * tasks which containers they have first. Failure modes: a bad name: nothing is done; a reset that fails ends the row, and the
- * error says which were reset before it.
+ * Happy path: every name is checked -> one RESET after the other, each at all tasks -> PS_OK. ps_reset_all() asks all tasks for
+ * their containers first. Failure modes: a bad name: nothing is done; a reset fails: no further one, and the error names those
+ * that were reset before.
  */
 #include "monitored.h"
 
@@ -15,15 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- reset ---- */
-
 static ps_status reset_one(ps_session *s, const char *container, struct psi_err *err)
 {
     struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_RESET, .src = container}};
     return psi_api_call_run(&call, err);
 }
 
-/* "'a', 'b'" of the first count, cut where n is too small. */
+/* Write the first count names, "'a', 'b'", cut if n is too small. */
 static void list_names(const char *const *containers, size_t count, char *dst, size_t n)
 {
     size_t at = 0;
@@ -75,7 +73,7 @@ ps_status ps_reset_containers(ps_session *s, const char *const *containers, size
     return psi_api_result(&err, st);
 }
 
-/* The containers of all tasks, as often as tasks have them. */
+/* The containers of all tasks, with duplicates. */
 struct names {
     char (*at)[PS_CONTAINER_BYTES_MAX + 1];
     size_t count, capacity;
@@ -100,7 +98,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(x, y);
 }
 
-/* Each once, by name. */
+/* Reset each container once, sorted by name. */
 static ps_status reset_names(ps_session *s, const struct names *names, struct psi_err *err)
 {
     size_t count = 0;
@@ -132,14 +130,12 @@ ps_status ps_reset_all(ps_session *s)
         return psi_api_last_error_set(&err);
     }
     for (int i = 0; st == PS_OK && (uint32_t)i < s->task_count; i++) {
-        st = ps_task_containers(s, i, 0, note_container, &names); /* keeps its own error */
+        st = ps_task_containers(s, i, 0, note_container, &names); /* sets the thread's last error */
     }
     st = st == PS_OK ? psi_api_result(&err, reset_names(s, &names, &err)) : st;
     psi_free(names.at);
     return st;
 }
-
-/* ---- delete ---- */
 
 ps_status ps_variable_delete(ps_session *s, const char *name)
 {

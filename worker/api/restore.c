@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The restore point of a monitored session: the program's function gives a model its values where the chief finds nothing live.
+ * Restoring in a monitored session: the program's function gives a model its values when the chief finds nothing live.
  *
- * Happy path: READY has stopped -> the function runs on the program's thread; what it assigns carries the chief's number (call.c,
- * request.c), is nobody's until READY seals it, and is refused when there is a newer chief -> which variables have values now.
- * Failure modes: the function fails; some have values and others not, and nobody said that the rest is initialised
- * (restore_part): nothing is sealed, and the next chief restores anew. Half a model: the chief empties its containers, if there
- * is no newer one, before everything is got again.
+ * Happy path: READY has ended before INIT -> the function runs on the program's thread; its assigns carry the chief's number
+ * (call.c, request.c), are not used by other sessions until READY seals them, and are refused when there is a newer chief ->
+ * check which variables have values. Failure modes: the function fails, or gives some variables values and others none without
+ * restore_part: nothing is sealed, and the next chief restores again. Half a model: the chief empties its containers, unless
+ * there is a newer chief, before everything is got again.
  */
 #include "monitored.h"
 
@@ -25,12 +25,10 @@ bool psi_monitor_in_restore(ps_session *s)
     return inside;
 }
 
-/* ---- what has a value ---- */
-
 struct look {
     uint32_t given, lacking;
     bool step;
-    char names[NAMES_BYTES]; /* of those that lack one */
+    char names[NAMES_BYTES]; /* names of variables without a value */
     size_t at;
 };
 
@@ -54,8 +52,8 @@ static void finish_look(struct psi_api_call *call)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, psi_client_variables(call->client)) {
         const struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        if (var->queue != NULL || var->found_only || var->owner == UINT32_MAX) {
-            continue; /* READY does not wait for them either */
+        if (var->queue != NULL || var->apart || var->found_only || var->owner == UINT32_MAX) {
+            continue; /* READY does not wait for these either */
         }
         if (var == call->variable->var) {
             look->step = var->initialised;
@@ -101,7 +99,7 @@ ps_status psi_monitor_restore(ps_session *s, uint64_t number, const ps_variable 
     m->restoring = number;
     m->restorer = pthread_self();
     (void)pthread_mutex_unlock(&s->lock);
-    PSI_IGNORE(psi_api_last_error_set(&stuck)); /* so that what is there afterwards is the function's */
+    PSI_IGNORE(psi_api_last_error_set(&stuck)); /* cleared, so that an error found afterwards is the function's */
     const ps_status st = m->options.restore(m->options.restore_ctx, s);
     (void)pthread_mutex_lock(&s->lock);
     m->restoring = 0;
@@ -120,14 +118,12 @@ ps_status psi_monitor_restore(ps_session *s, uint64_t number, const ps_variable 
     return look_at(s, step, number, out_given, err);
 }
 
-/* ---- half a model ---- */
-
 static bool is_emptied(const struct psi_api_get *get)
 {
     return !get->queue && !get->scoped.must_exist;
 }
 
-/* Another one before it is in the same container. */
+/* True if an earlier get is in the same container. */
 static bool is_named(const struct psi_list *gets, const struct psi_api_get *get)
 {
     struct psi_list *it = NULL;
@@ -151,7 +147,7 @@ void psi_monitor_empty(ps_session *s, int64_t timeout_ms)
     if (number == 0) {
         return;
     }
-    PSI_LIST_FOREACH(it, &m->gets) { /* nobody else comes near it */
+    PSI_LIST_FOREACH(it, &m->gets) { /* no other thread uses the list during a recovery */
         const struct psi_api_get *get = PSI_CONTAINER_OF(it, struct psi_api_get, link);
         struct psi_err err = {0};
         if (!is_emptied(get) || is_named(&m->gets, get)) {

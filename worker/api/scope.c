@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Scopes: under which name, in which container and where a variable is got or created.
+ * Scopes: name, container and place with which a variable is got or created.
  *
  * Happy path: ps_variable_scope_push(), ps_container_push(), ps_device_push() each add a level -> psi_api_scope() makes full
- * name, container and requested device of a spec and notes that the session has got that name -> pop takes the level away.
- * Failure modes: a bad name or device, a name that is too long with its prefix, a pop without a push: refused, nothing changes,
- * and the error sticks to the session, because what a program then builds would be somewhere else than it says. A get that fails
- * gives its name back (psi_api_unscope), so that the next try gets the same automatic name as other workers.
+ * name, container and requested device of a spec and notes that the session has got the name -> pop removes the level. Failure
+ * modes: a bad name or device, a name too long with its prefix, a pop without a push: refused, nothing changes, and the error
+ * sticks to the session, because objects made afterwards would be in the wrong place. A get that fails gives its name back
+ * (psi_api_unscope()), so that the next attempt gets the automatic name that other workers have.
  */
 #include "api.h"
 
@@ -22,8 +22,8 @@ enum { KEY_BYTES_MAX = PS_CONTAINER_BYTES_MAX + 1 + PS_NAME_BYTES_MAX };
 
 struct level {
     struct psi_list link;
-    ps_reuse reuse;                   /* variable scopes */
-    char text[PS_NAME_BYTES_MAX + 1]; /* a container's name, or the prefix of all variable scopes so far: "a/b/" */
+    ps_reuse reuse;                   /* of variable scopes */
+    char text[PS_NAME_BYTES_MAX + 1]; /* name of a container, or the prefix of all variable scopes so far: "a/b/" */
 };
 _Static_assert(PS_CONTAINER_BYTES_MAX <= PS_NAME_BYTES_MAX, "struct level holds both");
 
@@ -34,7 +34,7 @@ struct got {
 
 void psi_scopes_init(struct psi_scopes *scopes)
 {
-    static const uint64_t SEED[2] = {0x5c09e5, 0x6e616d65}; /* the keys are the program's own */
+    static const uint64_t SEED[2] = {0x5c09e5, 0x6e616d65}; /* constant: the keys come from the program itself */
     memset(scopes, 0, sizeof(*scopes));
     (void)snprintf(scopes->container, sizeof(scopes->container), "%s", PSI_CONTAINER_DEFAULT);
     psi_list_init(&scopes->variable_scopes);
@@ -63,8 +63,6 @@ void psi_scopes_fini(struct psi_scopes *scopes)
     psi_map_fini(&scopes->names);
     psi_placer_fini(&scopes->placer);
 }
-
-/* ---- names ---- */
 
 void ps_variable_spec_init(ps_variable_spec *spec)
 {
@@ -122,7 +120,7 @@ static ps_reuse reuse_now(const struct psi_scopes *scopes)
     return PS_REUSE_AUTO;
 }
 
-/* prefix + name, checked as a whole. */
+/* Make and check prefix + name. */
 static ps_status full_name(const char *prefix, const char *name, struct psi_scoped *out, struct psi_err *err)
 {
     char full[2 * (PS_NAME_BYTES_MAX + 1)];
@@ -186,7 +184,7 @@ static ps_status make_name(const struct psi_scopes *scopes, const ps_variable_sp
     return PS_OK;
 }
 
-/* Where the device scopes, with the spec's as the innermost one, put it; nothing is taken when it fails. */
+/* Place the variable by the device scopes, with the spec's within them. After a failure no turn is taken. */
 static ps_status make_place(struct psi_scopes *scopes, const ps_variable_spec *spec, struct psi_scoped *out, struct psi_err *err)
 {
     ps_status st = spec->device != NULL ? psi_placer_push(&scopes->placer, spec->device, err) : PS_OK;
@@ -199,7 +197,7 @@ static ps_status make_place(struct psi_scopes *scopes, const ps_variable_spec *s
         psi_placer_place(&scopes->placer, spec->type, bytes, &out->place);
     }
     if (spec->device != NULL) {
-        PSI_IGNORE(psi_placer_pop(&scopes->placer, NULL)); /* it was pushed here */
+        PSI_IGNORE(psi_placer_pop(&scopes->placer, NULL)); /* pushed above, so that this cannot fail */
     }
     return st;
 }
@@ -208,7 +206,7 @@ ps_status psi_api_scope(ps_session *s, const ps_variable_spec *spec, enum psi_sc
                         struct psi_scoped *out, struct psi_err *err)
 {
     memset(out, 0, sizeof(*out));
-    if (queue != NULL && spec->name[0] == '\0') { /* a name of its own would be another one in each session */
+    if (queue != NULL && spec->name[0] == '\0') { /* an automatic name would differ from session to session */
         return psi_variable_name_check(spec->name, 0, err);
     }
     (void)pthread_mutex_lock(&s->lock);
@@ -241,6 +239,28 @@ ps_status psi_api_scope_name(ps_session *s, const char *name, struct psi_scoped 
     return st;
 }
 
+ps_status psi_api_scope_row(ps_session *s, const char *type, const char *device, char *prefix, struct psi_device *out,
+                            struct psi_err *err)
+{
+    struct psi_request_place place;
+    (void)pthread_mutex_lock(&s->lock);
+    const struct level *scope = innermost(&s->scopes.variable_scopes);
+    memset(prefix, 0, PS_NAME_BYTES_MAX + 1);
+    if (scope != NULL) {
+        memcpy(prefix, scope->text, sizeof(scope->text));
+    }
+    ps_status st = device != NULL ? psi_placer_push(&s->scopes.placer, device, err) : PS_OK;
+    if (st == PS_OK) {
+        psi_placer_place(&s->scopes.placer, type, 0, &place);
+        *out = place.device;
+    }
+    if (st == PS_OK && device != NULL) {
+        PSI_IGNORE(psi_placer_pop(&s->scopes.placer, NULL)); /* pushed above, so that this cannot fail */
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return st;
+}
+
 void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped)
 {
     char key[KEY_BYTES_MAX];
@@ -258,14 +278,12 @@ void psi_api_unscope(ps_session *s, const struct psi_scoped *scoped)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* ---- push and pop ---- */
-
 ps_status psi_api_scope_failed(ps_session *s, struct psi_err *err, const char *what)
 {
     psi_err_prefix(err, "%s", what);
     ps_status st = psi_api_last_error_set(err);
     if (s != NULL) {
-        PSI_IGNORE(psi_api_stick(s, err)); /* this error is returned, also where another was the first */
+        PSI_IGNORE(psi_api_stick(s, err)); /* the error is returned even if another one was first */
     }
     return st;
 }
@@ -300,7 +318,7 @@ static ps_status level_pop(ps_session *s, struct psi_list *levels, const char *w
     return PS_OK;
 }
 
-/* The prefix of a variable scope inside those that are open. */
+/* Make the prefix of a variable scope within the open ones. */
 static ps_status make_prefix(ps_session *s, const char *name, char *prefix, struct psi_err *err)
 {
     struct psi_scoped full = {.name = ""};

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The scopes of a session (ps.h): variable scopes, containers, devices, and the names that the session has got in them.
- *
- * Everything in here is under the session's lock, which psi_api_scope_*() take.
+ * The scopes of a session (ps.h): variable scopes, containers, devices, and the names that the session has got. Everything here
+ * is under the session's lock, which psi_api_scope_*() take.
  */
 #ifndef PSI_WORKER_SCOPE_H
 #define PSI_WORKER_SCOPE_H
@@ -12,9 +11,9 @@
 #include "common/map.h"
 
 struct psi_scopes {
-    char container[PS_CONTAINER_BYTES_MAX + 1]; /* the session's default one; constant */
+    char container[PS_CONTAINER_BYTES_MAX + 1]; /* default container of the session; constant */
     struct psi_list variable_scopes;            /* struct level (scope.c), the innermost last */
-    struct psi_list containers;                 /* likewise */
+    struct psi_list containers;                 /* struct level, the innermost last */
     struct psi_map names;                       /* "container\0full name" -> struct got */
     struct psi_placer placer;                   /* device scopes */
 };
@@ -23,17 +22,17 @@ struct psi_scopes {
 enum psi_scope_how {
     PSI_SCOPE_GET,   /* by a spec */
     PSI_SCOPE_FIND,  /* by its name in the scopes */
-    PSI_SCOPE_GLOBAL /* as PSI_SCOPE_GET, but its name has no prefix and it is in the session's default container */
+    PSI_SCOPE_GLOBAL /* by a spec, without prefix and in the session's default container */
 };
 
-/* What the scopes make of one variable. */
+/* Name and place of a variable, as the scopes give them. */
 struct psi_scoped {
     char container[PS_CONTAINER_BYTES_MAX + 1];
     char name[PS_NAME_BYTES_MAX + 1];
     struct psi_request_place place;
     bool must_exist;   /* reuse only, or a look-up */
-    bool first;        /* the session had not got it before */
-    size_t base_bytes; /* the name was made unique: of the name without its number; 0: it was not */
+    bool first;        /* the session had not got the name before */
+    size_t base_bytes; /* length of the name without its number, if the name was made unique; 0: it was not */
 };
 
 void psi_scopes_init(struct psi_scopes *scopes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which tasks of the training jobs serve as well: those that the directory is connected with. They come behind the others in the
- * list of tasks, which grows once and whose entries keep their places.
+ * Which tasks of training jobs serve: those that are connected to the directory. They are appended to the list of tasks, which
+ * grows once, and whose entries keep their places.
  *
- * Happy path: the cluster is known -> one TASKS at the directory -> the ones that are connected are appended.
- * Failure modes: a directory that does not answer soon: the list has the other tasks only, and the next call asks again.
+ * Happy path: the cluster is known -> TASKS at the directory -> the connected tasks are appended. Failure mode: the directory
+ * does not answer soon: the list lacks these tasks, and the next call asks again.
  */
 #include "api.h"
 
@@ -14,8 +14,8 @@
 #include <string.h>
 
 enum {
-    ASK_MS_MAX = 2000, /* the list without them is better than none */
-    ASK_PART = 4       /* of the time there is: what the list is for has the rest */
+    ASK_MS_MAX = 2000, /* after this time the list without them is used */
+    ASK_PART = 4       /* part of the timeout for this question; the rest is for the call that needs the list */
 };
 
 struct serving {
@@ -25,7 +25,7 @@ struct serving {
     uint32_t count, capacity;
 };
 
-/* On the loop thread. */
+/* Called on the loop thread for each task. */
 static void take(void *ctx, const struct psi_task_seen *seen)
 {
     struct serving *v = ctx;

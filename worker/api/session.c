@@ -4,9 +4,9 @@
  *
  * Happy path: ps_session_open() checks the options and starts the core and its thread (worker/io.c) -> calls ->
  * ps_session_close() refuses new calls, waits for what is in flight, says goodbye, ends the thread and frees everything. A
- * monitored session keeps what it was opened with, and a recovery (monitored.c) ends its io and opens another. Failure modes: bad
- * options (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is the
- * parent's; with no memory for a session object ps_session_open_args() gives a static one that only has an error.
+ * monitored session keeps its options, and a recovery (monitored.c) closes its io and opens another. Failure modes: bad options
+ * (nothing is opened); in a forked child every call is refused and close frees nothing, because the thread is the parent's;
+ * without memory for a session object ps_session_open_args() returns a static one that only has an error.
  */
 #include "monitored.h"
 #include "queue.h"
@@ -15,6 +15,7 @@
 #include "common/mem.h"
 #include "common/shape.h"
 #include "common/name.h"
+#include "worker/io_secure.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -28,8 +29,6 @@ const char *ps_version(void)
 {
     return PS_VERSION;
 }
-
-/* ---- options ---- */
 
 void ps_session_options_init(ps_session_options *options)
 {
@@ -113,7 +112,7 @@ static ps_status options_check(const ps_session_options *o, struct psi_err *err)
     return PS_OK;
 }
 
-/* Fill in cluster and target, as they go to the core. */
+/* Fill cluster and target for the core. */
 static ps_status options_where(const ps_session_options *o, struct psi_cluster *cluster, char *target, size_t target_bytes,
                                struct psi_err *err)
 {
@@ -153,7 +152,10 @@ static ps_status options_where(const ps_session_options *o, struct psi_cluster *
         struct psi_address address;
         st = psi_address_parse(text, false, &address, err);
         if (st != PS_OK && strchr(text, ',') != NULL) {
-            st = psi_fail(err, PS_INVALID_ARGUMENT, "'%.200s' is several; a session takes one, any task of the cluster", text);
+            st = psi_fail(err, PS_INVALID_ARGUMENT,
+                          "'%.200s' is several; a session takes one, any task of the cluster (psctl alone takes the first of "
+                          "several that answers)",
+                          text);
         }
         if (st != PS_OK) {
             psi_err_prefix(err, "%s", from);
@@ -180,9 +182,7 @@ static void program_name(const ps_session_options *o, char *buf, size_t n)
     (void)fclose(comm);
 }
 
-/* ---- open and close ---- */
-
-/* The config, and what it points at. */
+/* The core's config, and what it points to. */
 struct psi_opening {
     struct psi_cluster cluster;
     char target[PS_ADDRESS_BYTES_MAX + 1];
@@ -202,6 +202,9 @@ static void opening_free(struct psi_opening *opening)
 
 static void session_free(ps_session *s)
 {
+    if (s->plans_free != NULL) {
+        s->plans_free(s);
+    }
     psi_api_aside_free(s);
     psi_api_steps_free(s);
     psi_api_params_free(s);
@@ -217,6 +220,7 @@ static void session_free(ps_session *s)
     opening_free(s->monitor != NULL ? s->monitor->opening : NULL);
     psi_monitor_free(s->monitor);
     psi_api_hooks_free(&s->hooks);
+    psi_secure_free(s->secure);
     psi_free(s->tasks);
     psi_scopes_fini(&s->scopes);
     (void)pthread_cond_destroy(&s->changed);
@@ -225,7 +229,7 @@ static void session_free(ps_session *s)
     psi_free(s);
 }
 
-/* ps_should_stop() is true from now on; what blocks goes on. */
+/* ps_should_stop() is true from now on; blocking calls go on. */
 static void on_stop_asked(void *ctx)
 {
     ps_session *s = ctx;
@@ -242,6 +246,7 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
     }
     psi_cluster_init(&opening->cluster);
     ps_status st = options_where(o, &opening->cluster, opening->target, sizeof(opening->target), err);
+    st = st == PS_OK ? psi_secure_new(o, &s->secure, err) : st;
     if (st != PS_OK) {
         opening_free(opening);
         return st;
@@ -274,6 +279,8 @@ static ps_status opening_new(ps_session *s, const ps_session_options *o, struct 
         .poked = psi_api_poked,
         .by_caller = s->by_caller,
         .spin_us = o->spin_us,
+        .tls = psi_secure_tls,
+        .tls_ctx = s->secure,
     };
     *out_opening = opening;
     return PS_OK;
@@ -296,7 +303,7 @@ ps_status psi_api_io_open(ps_session *s, const struct psi_opening *opening, stru
     return st;
 }
 
-/* With what is to be opened: the first io; a monitored session keeps it. */
+/* Open the first io. A monitored session keeps the opening. */
 static ps_status open_first(ps_session *s, const ps_session_options *o, struct psi_err *err)
 {
     struct psi_opening *opening = NULL;
@@ -326,6 +333,9 @@ ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *mo
     }
     psi_api_session_init(s);
     s->monitor = monitor;
+    if (monitor != NULL) {
+        monitor->options.checkpoint_dir = NULL; /* the program's text is borrowed during the opening only */
+    }
     (void)snprintf(s->job, sizeof(s->job), "%s", o.job == NULL ? "" : o.job);
     s->task = o.task_index;
     s->by_caller = o.progress == PS_PROGRESS_CALLER;
@@ -372,7 +382,11 @@ ps_status ps_monitored_open(const ps_session_options *options, const ps_monitore
     struct psi_monitor *m = NULL;
     ps_status st =
         out_session == NULL ? psi_fail(&err, PS_INVALID_ARGUMENT, "out_session is NULL") : psi_monitor_new(o, &m, &err);
+    const char *checkpoint_dir = st == PS_OK ? m->options.checkpoint_dir : NULL;
     st = st == PS_OK ? psi_api_open(options, m, out_session, &err) : st;
+    if (st == PS_OK) {
+        psi_api_asks_for_checkpoints(*out_session, checkpoint_dir);
+    }
     if (error != NULL && error_bytes > 0) {
         (void)snprintf(error, error_bytes, "%s", err.text);
     }
@@ -423,7 +437,7 @@ void psi_api_part(ps_session *s, bool leaves, int64_t ms)
 {
     struct psi_api_call call = {
         .session = s, .timeout_ms = ms, .when_closing = true, .req = {.kind = leaves ? PSI_REQ_GOODBYE : PSI_REQ_BEAT}};
-    PSI_IGNORE(psi_api_call_run(&call, NULL)); /* it is a courtesy: without it the tasks forget the session by themselves */
+    PSI_IGNORE(psi_api_call_run(&call, NULL)); /* an error is ignored: the tasks forget the session by themselves */
 }
 
 void psi_api_io_close(ps_session *s)
@@ -431,20 +445,20 @@ void psi_api_io_close(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     while (s->in_flight > 0 || s->inside > 0 || s->driving) {
         if (s->in_flight > 0) {
-            psi_api_wait(s, &s->changed); /* a goodbye, or that of somebody who leaves */
+            psi_api_wait(s, &s->changed); /* a goodbye, or requests of a thread that leaves */
         } else {
-            (void)pthread_cond_wait(&s->changed, &s->lock); /* what they waited for has ended: they only leave */
+            (void)pthread_cond_wait(&s->changed, &s->lock); /* what the threads waited for has ended: they only have to return */
         }
     }
     struct psi_io *io = s->io;
     s->io = NULL;
-    s->driving = true; /* there is nothing to be driven */
+    s->driving = true; /* there is nothing to drive */
     (void)pthread_mutex_unlock(&s->lock);
     psi_api_await_poking(s);
     psi_io_close(io);
 }
 
-/* End with CANCELLED what threads wait for in calls, because the session is left or closed. */
+/* End the waits of all calls with CANCELLED, because the session is left or closed. */
 static void end_calls(ps_session *s)
 {
     atomic_store(&s->ends, true);
@@ -459,15 +473,15 @@ void ps_session_leave(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     s->closing = true;
     s->left = true;
-    s->member = false; /* it does not say that it has finished */
+    s->member = false; /* a member that leaves has not finished */
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     end_calls(s);
     psi_api_part(s, true, PSI_GOODBYE_MS);
 }
 
-/* The session closes. Wait until the calls of other threads have returned; requests that nobody waits for go on to their end. A
- * call that is refused because the session closes is no failure of the session. */
+/* Wait until the calls of other threads have returned; requests that nobody waits for go on. A call that is refused because the
+ * session closes is no failure of the session. */
 static void wait_for_users(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -494,7 +508,7 @@ int ps_session_close(ps_session *s)
     }
     if (!psi_api_here(s) || psi_io_on_loop(s->io)) {
         struct psi_err err = {0};
-        PSI_IGNORE(psi_api_check(s, true, &err)); /* says which of the two it is */
+        PSI_IGNORE(psi_api_check(s, true, &err)); /* its error says which of the two it is */
         return (int)psi_api_last_error_set(&err);
     }
     const bool restores = psi_monitor_in_restore(s);
@@ -504,16 +518,16 @@ int ps_session_close(ps_session *s)
                        restores ? "the restore function" : "a hook");
         return (int)psi_api_last_error_set(&err);
     }
-    end_calls(s); /* calls of a hook end too: the last hooks would wait for that hook's thread */
+    end_calls(s); /* also calls of a hook, whose thread the last hooks would wait for */
     psi_api_hooks_end(s);
     (void)pthread_mutex_lock(&s->lock);
-    while (s->fetching > 0) { /* pushes that are yet to begin, and would be refused */
+    while (s->fetching > 0) { /* pushes that have not begun, and would be refused */
         psi_api_wait(s, &s->changed);
     }
     s->closing = true;
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
-    end_calls(s); /* end calls that have begun since; no further one begins */
+    end_calls(s); /* calls that have begun since; no further call begins */
     wait_for_users(s);
     if (s->io != NULL) {
         psi_api_hurry(s, 0);
@@ -522,6 +536,7 @@ int ps_session_close(ps_session *s)
         psi_api_part(s, true, left_ms < PSI_GOODBYE_MS ? left_ms : PSI_GOODBYE_MS);
         psi_api_io_close(s);
     }
+    psi_trace_close(s);
     int code = (int)s->error.code;
     if (!s->is_static) {
         session_free(s);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_cluster.h: ClusterSpecs, device strings and placers for programs; no session is needed, nobody is contacted.
+ * ps_cluster.h: ClusterSpecs, device strings and placers for programs; no session is needed, and nobody is contacted.
  *
- * Happy path: thin wrappers of common/cluster, common/device and common/placement. The texts that a spec hands out live in the
- * spec and are made when they are asked for. Failure: those of the wrapped functions and NULL arguments; every text is kept for
- * ps_last_error(). Where a NULL pointer is the answer (-1 for counts), the thing asked for is not there, or memory ran out.
+ * Happy path: wrappers of common/cluster, common/device and common/placement. Texts of a spec are made on demand and owned by the
+ * spec. Failure: those of the wrapped functions, and NULL arguments; every text is kept for ps_last_error(). A result of NULL (-1
+ * for counts) means that the thing does not exist, or memory ran out.
  */
 #include "spec.h"
 
@@ -15,12 +15,12 @@
 
 #include <string.h>
 
-/* Every address 271 bytes, twice that where each byte is escaped, and the jobs' names. */
+/* Per address 271 bytes, twice that if each byte is escaped; and the names of jobs. */
 enum { TEXT_BYTES_MAX = PS_TASKS_MAX * (2 * PS_ADDRESS_BYTES_MAX + 32) + PS_JOBS_MAX * (PS_JOB_BYTES_MAX + 16) };
 
 struct ps_cluster_spec {
     struct psi_cluster cluster;
-    struct psi_buf text, dict; /* as last asked for */
+    struct psi_buf text, dict; /* the last results */
 };
 
 struct ps_placer {
@@ -35,7 +35,7 @@ static ps_status missing(const char *function, const char *argument)
     return psi_api_result(&err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s: %s is NULL", function, argument));
 }
 
-/* The memory for a text that function writes, `argument`, must have room for any text of its kind. */
+/* Check that the memory `argument` for a text of `function` has room for any text of its kind. */
 static ps_status check_room(const char *function, const char *argument, size_t bytes, size_t needed)
 {
     struct psi_err err = {0};
@@ -44,13 +44,11 @@ static ps_status check_room(const char *function, const char *argument, size_t b
                                                            function, argument, bytes, needed));
 }
 
-/* ---- the ClusterSpec ---- */
-
 static ps_cluster_spec *spec_new(struct psi_err *err)
 {
     ps_cluster_spec *spec = psi_calloc(1, sizeof(*spec));
     if (spec == NULL) {
-        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory")); /* NULL says so */
+        PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory")); /* NULL tells the caller */
         return NULL;
     }
     psi_cluster_init(&spec->cluster);
@@ -150,7 +148,7 @@ const char *ps_cluster_spec_job(const ps_cluster_spec *spec, int index)
     return index >= 0 && index < ps_cluster_spec_job_count(spec) ? psi_cluster_job_name(&spec->cluster, (uint32_t)index) : NULL;
 }
 
-/* -1 = no such job. */
+/* -1: no such job. */
 static int tasks_of(const ps_cluster_spec *spec, const char *job)
 {
     bool there = spec != NULL && job != NULL && psi_cluster_job_index(&spec->cluster, job) >= 0;
@@ -198,7 +196,7 @@ static const char *written(ps_cluster_spec *spec, struct psi_buf *buf,
     const char *text = st == PS_OK ? psi_buf_text(buf) : NULL;
     if (text == NULL) {
         st = st == PS_OK ? psi_fail(&err, PS_RESOURCE_EXHAUSTED, "no memory") : st;
-        PSI_IGNORE(psi_api_result(&err, st)); /* NULL says so */
+        PSI_IGNORE(psi_api_result(&err, st)); /* NULL tells the caller */
     }
     return text;
 }
@@ -217,8 +215,6 @@ bool ps_cluster_spec_equal(const ps_cluster_spec *a, const ps_cluster_spec *b)
 {
     return a != NULL && b != NULL ? psi_cluster_equal(&a->cluster, &b->cluster) : a == b;
 }
-
-/* ---- devices ---- */
 
 ps_status ps_device_canonical(const char *device, char *out, size_t out_bytes)
 {
@@ -258,8 +254,6 @@ ps_status ps_device_merge(const char *outer, const char *inner, char *out, size_
     }
     return psi_api_result(&err, st);
 }
-
-/* ---- the placer ---- */
 
 void ps_setter_options_init(ps_setter_options *options)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other files of the API take from ps_cluster.h's objects. */
+/* What other files of the API use of ps_cluster.h's objects. */
 #ifndef PSI_API_SPEC_H
 #define PSI_API_SPEC_H
 
@@ -7,7 +7,7 @@
 
 #include "common/placement.h"
 
-/** The options of a setter, checked; *out borrows what they point at. Errors: PS_INVALID_ARGUMENT naming the option. */
+/** Check the options of a setter; *out borrows what they point to. PS_INVALID_ARGUMENT names the option. */
 PSI_MUST ps_status psi_api_setter(const ps_setter_options *options, struct psi_setter *out, struct psi_err *err);
 
 #endif

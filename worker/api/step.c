@@ -78,8 +78,8 @@ static ps_status step_begin(ps_session *s, ps_variable *variable, struct step **
     return PS_OK;
 }
 
-/* Add one to the global step. *out_value: its value then. An addition that an interrupted call began is taken instead of a new
- * one. CANCELLED: interrupted; the addition goes on, for the next call. Blocks. */
+/* Add one to the global step; *out_value: the new value. The addition of an interrupted call is awaited in place of a new one.
+ * CANCELLED: interrupted; the addition goes on, for the next call. Blocks. */
 static ps_status count_step(ps_session *s, int64_t *out_value, struct psi_err *err)
 {
     ps_variable *variable = NULL;
@@ -94,6 +94,7 @@ static ps_status count_step(ps_session *s, int64_t *out_value, struct psi_err *e
     if (st != PS_OK) {
         return st;
     }
+    const uint64_t begun_ns = psi_trace_now(s);
     (void)pthread_mutex_lock(&s->lock);
     while (!step->over && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_wait(s, &s->changed);
@@ -104,6 +105,7 @@ static ps_status count_step(ps_session *s, int64_t *out_value, struct psi_err *e
         *err = step->err;
     }
     (void)pthread_mutex_unlock(&s->lock);
+    psi_trace_span(s, "wait: count the step", begun_ns);
     st = over ? err->code : psi_api_interrupted(s, err);
     give(s, over ? &s->steps_spare : &s->steps_left, step);
     return st;
@@ -125,9 +127,7 @@ void psi_api_steps_free(ps_session *s)
     }
 }
 
-/* ---- ps_step_done() ---- */
-
-/* *out_counted: the step counts, so it is not skipped. */
+/* *out_counted: the step is counted; false: it was skipped. */
 static ps_status make_step(ps_session *s, bool *out_counted)
 {
     struct psi_err err = {0};
@@ -140,11 +140,13 @@ static ps_status make_step(ps_session *s, bool *out_counted)
     if (psi_api_trains(s, &err) != PS_OK) {
         return psi_api_refused(s, &err, "ps_step_done");
     }
+    const uint64_t begun_ns = psi_trace_now(s);
     (void)pthread_mutex_lock(&s->lock);
     while (s->pushes > 0 && psi_api_interrupted(s, NULL) == PS_OK) {
         psi_api_wait(s, &s->changed);
     }
     (void)pthread_mutex_unlock(&s->lock);
+    psi_trace_span(s, "wait: pushes", begun_ns);
     ps_status st = psi_api_go_on(s);
     if (st != PS_OK) {
         return st;
@@ -155,7 +157,7 @@ static ps_status make_step(ps_session *s, bool *out_counted)
     /* the addition comes last: a step that is broken off before is not counted, and is made again */
     if (st == PS_OK && !rounds) {
         st = count_step(s, &value, &err);
-        /* the gradients of the step are in the values */
+        /* the gradients of the step are applied */
         err.applied = err.applied == PS_NOTHING_APPLIED ? PS_MAYBE_PARTLY_APPLIED : err.applied;
     }
     if (st != PS_OK) {
@@ -200,6 +202,12 @@ ps_status ps_step_done(ps_session *s)
         psi_monitor_step_over(s, counted);
     }
     st = psi_api_last(s, counted ? psi_api_hooks_step_done(s) : st);
+    if (s != NULL && st != PS_CANCELLED) {
+        psi_api_noted(&visit);
+        if (s->trace != NULL) {
+            psi_trace_end(s, true);
+        }
+    }
     psi_api_end(s);
     return st;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The blocking calls for string variables. Their value travels as one blob (common/blob.h), made here from the caller's texts and
- * taken apart here.
+ * The blocking calls for string variables. Their value travels as a blob (common/blob.h), which is made from the caller's texts
+ * and taken apart here.
  *
  * Happy path: texts -> blob -> ASSIGN; PULL -> blob -> the caller's bytes and offsets. Failure modes: every error is returned and
- * kept for ps_last_error(); a buffer that is too small is told how much it takes, and nothing is written to it.
+ * kept for ps_last_error(); for a buffer that is too small the size needed is returned, and nothing is written to it.
  */
 #include "api.h"
 
@@ -28,7 +28,7 @@ static ps_status check(const ps_variable *v, size_t count, struct psi_err *err)
     return PS_OK;
 }
 
-/* Lengths first: they must fit before a byte is copied. */
+/* Make the blob of the texts; the lengths are checked before a byte is copied. */
 static ps_status blob_new(const ps_variable *v, const char *const *values, const size_t *lengths, size_t count,
                           uint8_t **out_blob, uint64_t *out_bytes, struct psi_err *err)
 {
@@ -94,7 +94,7 @@ ps_status ps_variable_init_strings(ps_variable *v, const char *const *values, co
     return give(v, PSI_REQ_INIT_FROM, values, lengths, count);
 }
 
-/* A blob that the core has checked, into the caller's memory. */
+/* Copy a blob, which the core has checked, into the caller's memory. */
 static ps_status take(const ps_variable *v, const uint8_t *blob, char *dst, size_t dst_bytes, size_t *offsets, size_t count,
                       size_t *out_bytes, struct psi_err *err)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training in step with others: how a session is to do it, and its steps as a member.
+ * Training in step with others: the options, and a session's steps as a member.
  *
- * Happy path: ps_session_sync() puts options aside -> ps_session_ready() takes them to the cluster and joins -> each push is
- * noted, ps_step_done() looks whether all parameters were pushed, and waits for the end of the round -> ps_session_close()
- * leaves. Failure modes: options that contradict each other, or the session's; a parameter that was pushed twice, or not at all;
- * what the directory says. Like all errors of training they stick to the session.
+ * Happy path: ps_session_sync() stores options -> ps_session_ready() takes them to the cluster and joins -> each push is noted;
+ * ps_step_done() checks that all parameters were pushed, and waits for the end of the round -> ps_session_close() leaves. Failure
+ * modes: options that contradict each other or the session's; a parameter that was pushed twice, or not at all; errors of the
+ * directory. Like all errors of training they stick to the session.
  */
 #include "monitored.h"
 
@@ -13,8 +13,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- how ---- */
 
 void ps_sync_options_init(ps_sync_options *options)
 {
@@ -61,7 +59,7 @@ static ps_status set_options(ps_session *s, const ps_sync_options *options, stru
         return st;
     }
     if (psi_api_evaluates(s)) {
-        return PS_OK; /* no member: it gets the program of the others, and trains nothing */
+        return PS_OK; /* an evaluator is no member: it gets the options of the others, and does not train */
     }
     (void)pthread_mutex_lock(&s->lock);
     bool late = s->member;
@@ -108,9 +106,7 @@ struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step)
                              .step = step};
 }
 
-/* ---- a member ---- */
-
-/* The kind of member that it is. */
+/* Mode of the session's membership; NONE: it is no member. */
 static ps_sync_mode member_of(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
@@ -169,7 +165,7 @@ void psi_api_sync_not_pushed(ps_param *p)
 
 enum { NAMES_BYTES = 300 };
 
-/* "'w', 'b' and 3 more": parameters that are trained and were not pushed since the last step; "": none. */
+/* Write the trained parameters that were not pushed in this step: "'w', 'b' and 3 more"; "": none. */
 static void missing(ps_session *s, char names[NAMES_BYTES])
 {
     struct psi_list *it = NULL;
@@ -211,7 +207,7 @@ static void finish_step(struct psi_api_call *call)
 ps_status psi_api_alone_begin(ps_session *s, bool ready, bool *out_alone, struct psi_err *err)
 {
     *out_alone = false;
-    if (psi_monitor_in_restore(s)) { /* of a thread that is alone */
+    if (psi_monitor_in_restore(s)) { /* the restore function's thread is alone already */
         return PS_OK;
     }
     (void)pthread_mutex_lock(&s->lock);
@@ -233,8 +229,8 @@ void psi_api_alone_end(ps_session *s)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-/* What a STEP that failed has done. The step's gradients were handed over before. With bounded staleness they are in the
- * values. In rounds they are staged: the round may have been closed with them, or may be closed with them later. */
+/* What a failed STEP may have applied. The step's gradients were sent before: with bounded staleness they are applied; in
+ * rounds they are staged, and the round may have been closed with them, or may still be. */
 static ps_applied step_applied(ps_sync_mode mode, const struct psi_err *err)
 {
     const bool in_doubt =
@@ -267,7 +263,7 @@ ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *er
     struct psi_api_call call = {.session = s, .finish = finish_step, .req = {.kind = PSI_REQ_STEP, .dst = &stepped}};
     const int64_t ready_ms = psi_api_ready_timeout_ms(s);
     if (first && ready_ms > s->operation_timeout_ms) {
-        call.timeout_ms = ready_ms; /* workers may be yet to start */
+        call.timeout_ms = ready_ms; /* workers may have to start */
     }
     const ps_status st = psi_api_call_run(&call, err);
     if (st != PS_OK) {
@@ -316,6 +312,6 @@ void psi_api_sync_leave(ps_session *s)
     if (finished) {
         struct psi_api_call call = {
             .session = s, .timeout_ms = PSI_GOODBYE_MS, .when_closing = true, .req = {.kind = PSI_REQ_LEAVE, .bytes = 1}};
-        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* without it the others take this session for lost */
+        PSI_IGNORE(psi_api_call_run(&call, NULL)); /* on failure the others take this session for lost */
     }
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Elements of queues in memory: written component by component, or out of arrays; read by element and component, or into arrays.
+ * Elements of queues in memory: written component by component, or from arrays; read by element and component, or into arrays.
  *
- * Happy path: one growing piece of memory has the elements as they travel, each behind its length; a queue keeps a few of these,
- * so a call allocates nothing. Failure modes: what does not fit the queue's spec is refused before it is written; bytes that came
- * from a task are checked where they are read.
+ * Happy path: one growing piece of memory has the elements as they travel, each behind its length; a queue keeps some of these,
+ * so that calls allocate nothing. Failure modes: values that do not fit the queue's spec are refused before they are written;
+ * bytes from a task are checked when they are read.
  */
 #include "queue.h"
 
@@ -15,8 +15,6 @@
 #include <string.h>
 
 enum { SPARE_MAX = 16, SPARE_BYTES_MAX = 1 << 20, FIRST_BYTES = 256 };
-
-/* ---- the object ---- */
 
 static ps_tuple *tuple_new(const struct psi_queue_spec *spec)
 {
@@ -87,7 +85,7 @@ void psi_tuple_return(ps_queue *q, ps_tuple *t)
     }
 }
 
-/* Room for `more` bytes behind what is there, and a NUL. */
+/* Make room for `more` bytes behind the present ones, and a NUL. */
 static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
 {
     uint64_t need = t->bytes + more + 8;
@@ -96,7 +94,8 @@ static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
         return PS_OK;
     }
     while (capacity < need) {
-        capacity *= 2; /* need is below 2^51: the program's are sums of PS_VARIABLE_BYTES_MAX, for a task's see take_room() */
+        /* need is below 2^51: the program's sizes are sums of PS_VARIABLE_BYTES_MAX, for a task's see take_room() */
+        capacity *= 2;
     }
     uint8_t *data = psi_realloc(t->data, (size_t)capacity);
     if (data == NULL) {
@@ -107,9 +106,8 @@ static ps_status reserve(ps_tuple *t, uint64_t more, struct psi_err *err)
     return PS_OK;
 }
 
-/* ---- writing ---- */
-
-/* The place for the next component's values, data_bytes of them, behind its head. Nothing has changed after an error. */
+/* Write the head of the next component; *out is the place for its values, data_bytes of them. After an error nothing has
+ * changed. */
 static ps_status begin_part(ps_tuple *t, const ps_shape *given, uint64_t data_bytes, uint8_t **out, struct psi_err *err)
 {
     const struct psi_queue_component *c = &t->spec.components[t->component];
@@ -125,7 +123,7 @@ static ps_status begin_part(ps_tuple *t, const ps_shape *given, uint64_t data_by
         t->bytes += PSI_BATCH_HEAD;
     }
     uint8_t *p = t->data + t->bytes;
-    memset(p + bytes - (bytes < 8 ? bytes : 8), 0, bytes < 8 ? (size_t)bytes : 8); /* the padding, if any */
+    memset(p + bytes - (bytes < 8 ? bytes : 8), 0, bytes < 8 ? (size_t)bytes : 8); /* zeroes the padding */
     *out = p + psi_tuple_head(c, shape, data_bytes, p);
     t->bytes += bytes;
     t->component = t->component + 1 < t->spec.component_count ? t->component + 1 : 0;
@@ -238,7 +236,7 @@ static uint64_t bytes_of(const struct psi_queue_component *c)
     return (uint64_t)ps_shape_elements(&c->shape) * ps_dtype_bytes(c->dtype);
 }
 
-/* The memory that a call was given for component i of `count` elements. */
+/* Check the memory that a call was given for component i of `count` elements. */
 static ps_status check_memory(const struct psi_queue_spec *spec, uint32_t i, const void *data, size_t bytes, uint32_t count,
                               struct psi_err *err)
 {
@@ -295,16 +293,14 @@ ps_status psi_tuple_to_put(ps_tuple *t, struct psi_err *err)
     return PS_OK;
 }
 
-/* ---- reading ---- */
-
-/* psi_dequeue.room: loop thread, while the caller waits. */
+/* psi_dequeue.room: on the loop thread, while the caller waits. */
 static ps_status take_room(struct psi_dequeue *d, const struct ps_dequeue_result *got, uint8_t **out, struct psi_err *err)
 {
     ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
     uint64_t head = d->many ? 0 : PSI_BATCH_HEAD;
     uint64_t fixed = psi_tuple_fixed_bytes(&t->spec);
     bool fits = fixed == 0 || got->bytes == got->count * (fixed + (d->many ? PSI_BATCH_HEAD : 0));
-    if (!fits || got->bytes >> 50 != 0) { /* no memory has so many, and sums with it do not overflow */
+    if (!fits || got->bytes >> 50 != 0) { /* no memory has so many bytes, and sums with it do not overflow */
         return psi_fail(err, PS_INTERNAL, "%llu elements in %llu bytes", (unsigned long long)got->count,
                         (unsigned long long)got->bytes);
     }
@@ -313,7 +309,7 @@ static ps_status take_room(struct psi_dequeue *d, const struct ps_dequeue_result
     if (st != PS_OK) {
         return st;
     }
-    memcpy(t->data, &got->bytes, sizeof(got->bytes)); /* of many it is the first that comes */
+    memcpy(t->data, &got->bytes, sizeof(got->bytes)); /* with `many` the length is received */
     t->bytes = got->bytes + head;
     t->count = (uint32_t)got->count;
     t->data[t->bytes] = 0;
@@ -327,7 +323,7 @@ void psi_tuple_to_take(ps_tuple *t, uint32_t count, bool many, bool up_to)
     t->take = (struct psi_dequeue){.count = count, .many = many, .up_to = up_to, .room = take_room};
 }
 
-/* psi_dequeue.here, of psi_tuple_take_into(): loop thread, while the caller waits. */
+/* psi_dequeue.here for psi_tuple_take_into(): on the loop thread, while the caller waits. */
 static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
 {
     const ps_tuple *t = PSI_CONTAINER_OF(d, ps_tuple, take);
@@ -355,10 +351,10 @@ static ps_status scatter(struct psi_dequeue *d, struct psi_err *err)
 void psi_tuple_take_into(ps_tuple *t, const ps_into *values)
 {
     t->take.here = scatter;
-    t->take.ctx = (void *)(uintptr_t)values; /* what they point to is written */
+    t->take.ctx = (void *)(uintptr_t)values; /* cast: the memory that values point to is written, not values */
 }
 
-/* Component i of element e, which is there. */
+/* Find component i of element e, which exists. */
 static ps_status find_part(ps_tuple *t, uint32_t e, uint32_t i, struct psi_tuple_part *out, struct psi_err *err)
 {
     const uint8_t *element = NULL;
@@ -430,7 +426,7 @@ ps_status ps_tuple_get_string(ps_tuple *t, uint32_t element, uint32_t component,
                        : get_part(t, element, component, true, &part, &err);
     uint64_t strings = st == PS_OK ? (uint64_t)ps_shape_elements(&part.shape) : 0;
     if (st == PS_OK && out_shape != NULL) {
-        *out_shape = part.shape; /* also with OUT_OF_RANGE: a component without strings has no other way to say it */
+        *out_shape = part.shape; /* also with OUT_OF_RANGE: a component without strings has no other way to tell its shape */
     }
     if (st == PS_OK && index >= strings) {
         st = psi_fail(&err, PS_OUT_OF_RANGE, "string %zu: there are %llu", index, (unsigned long long)strings);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables that a program has got (get.c): what is known of them, and the blocking calls on one.
+ * Variables that a program has got (get.c): their properties, and the blocking calls on one.
  *
- * Happy path: a call is checked and handed to the loop thread; its answer is the caller's. The public record never changes but
- * for the version of the last read or assignment. Failure modes: every error is returned and kept for ps_last_error().
+ * Happy path: a call is checked and handed to the loop thread; its answer is the caller's. The public record never changes,
+ * except for the version of the last read or assignment. Failure modes: every error is returned and kept for ps_last_error().
  */
 #include "api.h"
 
+#include "common/name.h"
 #include "common/shape.h"
 
+#include <stdio.h>
 #include <string.h>
-
-/* ---- what is known ---- */
 
 const char *ps_variable_name(const ps_variable *v)
 {
@@ -44,6 +44,24 @@ const char *ps_variable_requested_device(const ps_variable *v)
     return v != NULL ? v->requested : "";
 }
 
+_Static_assert(PS_VARIABLE_DEF_BYTES == PSI_VARIABLE_DEF_MAX, "what a program has room for");
+
+ps_status ps_variable_def(const ps_variable *v, char *out, size_t out_bytes)
+{
+    struct psi_err err = {0};
+    char text[PSI_VARIABLE_DEF_MAX];
+    ps_status st = v == NULL || out == NULL
+                       ? psi_fail(&err, PS_INVALID_ARGUMENT, "ps_variable_def: the %s is NULL", v == NULL ? "variable" : "buffer")
+                   : out_bytes < PS_VARIABLE_DEF_BYTES
+                       ? psi_fail(&err, PS_INVALID_ARGUMENT, "ps_variable_def: out has %zu bytes, %d are needed", out_bytes,
+                                  PS_VARIABLE_DEF_BYTES)
+                       : PS_OK;
+    if (st == PS_OK) {
+        (void)snprintf(out, out_bytes, "%s", psi_variable_def(v->name, text));
+    }
+    return psi_api_result(&err, st);
+}
+
 const char *ps_variable_container(const ps_variable *v)
 {
     return v != NULL ? v->container : "";
@@ -74,8 +92,6 @@ uint64_t psi_api_version(ps_session *s, const uint64_t *version, const bool *exa
     }
     return at;
 }
-
-/* ---- blocking calls ---- */
 
 void psi_api_note_version(ps_variable *v, const struct psi_request *req)
 {
@@ -137,7 +153,7 @@ ps_status psi_api_room_check(const ps_variable *v, const char *call, size_t byte
                           call, v->name, bytes, (unsigned long long)v->bytes);
 }
 
-/* Carry out one operation on a variable. out_req: the request with its result, written on PS_OK; may be NULL. */
+/* Run one operation on a variable. out_req: the request with its result, written on PS_OK; may be NULL. */
 static ps_status run(ps_variable *v, struct psi_request req, struct psi_request *out_req)
 {
     struct psi_err err = {0};
@@ -152,7 +168,7 @@ static ps_status run(ps_variable *v, struct psi_request req, struct psi_request 
     return psi_api_result(&err, st);
 }
 
-/* Carry out an operation that reads. *out_version and *out_exact: of the values that were read. */
+/* Run an operation that reads. *out_version and *out_exact: of the values that were read. */
 static ps_status run_read(ps_variable *v, struct psi_request req, uint64_t *out_version, bool *out_exact)
 {
     struct psi_request read = {.kind = PSI_REQ_NONE};
@@ -202,7 +218,7 @@ ps_status ps_variable_init_from(ps_variable *v, const void *src, size_t src_byte
 
 ps_status ps_variable_init(ps_variable *v, bool force)
 {
-    return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL); /* see the end of core.h */
+    return run(v, (struct psi_request){.kind = PSI_REQ_INIT, .bytes = force}, NULL); /* bytes: see the end of core.h */
 }
 
 /* out_value [out_bytes]: the variable's value after the addition; may be NULL. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Work for programs: a queue of kind WORK, its items as texts.
+ * Work for programs: a queue of kind WORK, with texts as items.
  *
- * Happy path: get or create, fill (which does nothing where it was filled with the same), then next and done until OUT_OF_RANGE.
- * An item's bytes lie in a spare tuple of the queue until it is done or returned. Failure modes: other items than those that are
- * there are refused by the task, which compares their number and a hash.
+ * Happy path: get or create; fill, which does nothing if it was filled with these items; then next and done until OUT_OF_RANGE.
+ * An item's bytes are in a spare tuple of the queue until it is done or returned. Failure mode: the task refuses other items than
+ * those it has, by their number and a hash.
  */
 #include "monitored.h"
 #include "queue.h"
@@ -34,11 +34,11 @@ static ps_status put_items(ps_tuple *t, const char *const *items, const size_t *
     return PS_OK;
 }
 
-/* It has been filled with t: what work of that name was filled with before, in another life of it, is not filled in again. */
+/* The queue has been filled with t: keep t for recoveries, in place of the tuple of an earlier queue of this name. */
 static void keep(ps_queue *q, ps_tuple *t)
 {
     struct psi_list *it = NULL;
-    ps_queue *before = q; /* one at most has items */
+    ps_queue *before = q; /* at most one queue of the name has items */
     ps_tuple *old = NULL;
     (void)pthread_mutex_lock(&q->variable.session->lock);
     PSI_LIST_FOREACH(it, &q->variable.session->queues) {
@@ -64,7 +64,7 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
     st = st == PS_OK ? psi_tuple_to_put(t, err) : st;
     if (st == PS_OK) {
         struct psi_request req = {.kind = PSI_REQ_ENQUEUE, .src = &t->put};
-        t->put.data = t->data; /* of one item too: with its length */
+        t->put.data = t->data; /* also a single item travels with its length */
         t->put.bytes = t->bytes;
         t->put.many = true;
         t->put.fill = true;
@@ -72,18 +72,18 @@ static ps_status fill(ps_queue *q, const char *const *items, const size_t *sizes
         st = psi_api_queue_run(q, &req, 0, err);
     }
     if (st == PS_OK && q->variable.session->monitor != NULL) {
-        keep(q, t); /* inside: no recovery looks at it meanwhile */
+        keep(q, t); /* inside, so no recovery uses it meanwhile */
     } else {
         psi_tuple_return(q, t);
     }
     return st;
 }
 
-/* Get it, and fill it where there are items. */
+/* Get the queue, and fill it if there are items. */
 static ps_status get(ps_session *s, const ps_variable_spec *like, const struct psi_queue_spec *spec, const char *const *items,
                      const size_t *sizes, uint32_t count, ps_queue **out_queue, struct psi_err *err)
 {
-    ps_queue *q = *out_queue; /* not NULL: that was lost with its session while it was filled, and is there again */
+    ps_queue *q = *out_queue; /* not NULL: it was lost with its session while it was filled, and has been got again */
     ps_status st = q != NULL
                        ? PS_OK
                        : psi_api_queue_get(s, like, count > 0 ? PSI_SCOPE_GET : PSI_SCOPE_FIND, count > 0 ? spec : NULL, &q, err);
@@ -123,7 +123,7 @@ ps_status ps_work_get(ps_session *s, const char *name, const char *const *items,
     do {
         err = (struct psi_err){0};
         st = get(s, &like, &spec, items, sizes, count, &q, &err);
-    } while (st != PS_OK && psi_api_recover(s)); /* the session was lost meanwhile */
+    } while (st != PS_OK && psi_api_recover(s)); /* the session was lost meanwhile, and has recovered */
     psi_api_end(s);
     if (st == PS_OK) {
         *out_work = PSI_CONTAINER_OF(q, ps_work, queue);
@@ -131,7 +131,7 @@ ps_status ps_work_get(ps_session *s, const char *name, const char *const *items,
     return psi_api_result(&err, st);
 }
 
-/* The text of the one item in t. */
+/* Get the text of the one item in t. */
 static ps_status item_of(ps_tuple *t, ps_work_item *item, struct psi_err *err)
 {
     if (ps_tuple_get_string(t, 0, 0, 0, &item->data, &item->bytes, NULL) != PS_OK) {
@@ -145,7 +145,7 @@ static ps_status item_of(ps_tuple *t, ps_work_item *item, struct psi_err *err)
     return PS_OK;
 }
 
-/* Loop thread: of which work the item is. */
+/* Loop thread: remember the work that has handed out the item. */
 static void finish_next(struct psi_api_call *call)
 {
     ps_tuple *t = call->arg;
@@ -185,7 +185,7 @@ ps_status ps_work_next(ps_work *w, ps_work_item *item, int64_t timeout_ms)
     return psi_api_result(&err, st);
 }
 
-/* Loop thread. Serials and epochs of work that was made anew begin with 1 again. */
+/* Loop thread: refuse items of a former work. Serials and epochs of work that was made anew start with 1 again. */
 static ps_status prepare_end(struct psi_api_call *call, struct psi_err *err)
 {
     const ps_tuple *t = call->arg;
@@ -219,7 +219,7 @@ static ps_status item_end(ps_work *w, ps_work_item *item, bool give_back)
     psi_api_begin(call.session, &visit);
     const uint32_t life = psi_monitor_life(call.session);
     ps_status st = psi_api_call_run(&call, &err);
-    if (call.arg != NULL) { /* the work of now, not that of the item */
+    if (call.arg != NULL) { /* this is the work that handed out the item */
         st = psi_api_queue_ended(&w->queue.variable, life, st, &err);
     }
     if (st == PS_OK && call.req.result_bytes == sizeof(before)) {

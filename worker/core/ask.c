@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control requests at one task: a list out, answers back, across reconnects.
+ * Control requests ("asks") at one task: a list goes out, answers come back, across reconnects.
  *
- * Happy path: an ask is built once (its list fits one frame), gets the next request number when it is sent, and its callback runs
- * for each frame of the answer. Waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues and
- * rounds) keep their number when they are sent again, so the task joins them to the one that waits, and are acknowledged; all
- * others are asked again under a new number. Failure: requests that must not happen twice (RESET, DELETE, BARRIER, SHUTDOWN,
- * CALL, those of queues) end as outcome unknown where that could be. So do requests for checkpoints, because a directory that
- * was started again has other things to save, and gives the same numbers to them. Handles are void in a new life: such asks end
- * ABORTED. An ask that is dropped leaves nothing behind; its answer, if one comes, is ignored.
+ * Happy path: an ask is built once, gets the next request number when it is sent, and its callback runs for each frame of the
+ * answer. After a reconnect, waiting requests (CREATE, RESET, DELETE, WAIT, WAIT_CLUSTER, BARRIER, CALL, those of queues and
+ * rounds) are sent again with their number, so that the task joins them to the request that waits there; their end is
+ * acknowledged by ACK. All other requests are sent again under a new number. Failure: requests that must not be carried out twice
+ * (RESET, DELETE, BARRIER, SHUTDOWN, CALL, those of queues) end as outcome unknown when the task may have carried them out.
+ * Requests for checkpoints do so too: a restarted directory gives their numbers to other checkpoints. A restarted task does not
+ * know the handles that an ask names: such asks end ABORTED. After psi_ask_drop() an answer that still comes is ignored.
  */
 #include "client.h"
 
@@ -16,9 +16,10 @@
 
 #include <string.h>
 
-/* How a request behaves by its operation; the others have none of it. */
+/* How requests of an operation behave: see the fields of struct psi_ask. Operations without a row have none of these
+ * properties. */
 static const struct op_row {
-    bool waits, once, handles, takes;
+    bool waits, once, handles, takes, fetches;
 } OPS[256] = {
     [PS_OP_CREATE] = {.waits = true},
     [PS_OP_RESET] = {.waits = true, .once = true},
@@ -26,9 +27,9 @@ static const struct op_row {
     [PS_OP_WAIT] = {.waits = true, .handles = true},
     [PS_OP_WAIT_CLUSTER] = {.waits = true},
     [PS_OP_BARRIER] = {.waits = true, .once = true},
-    [PS_OP_CALL] = {.waits = true, .once = true},
+    [PS_OP_CALL] = {.waits = true, .once = true, .fetches = true},
     [PS_OP_ENQUEUE] = {.waits = true, .once = true, .handles = true},
-    [PS_OP_DEQUEUE] = {.waits = true, .once = true, .handles = true, .takes = true},
+    [PS_OP_DEQUEUE] = {.waits = true, .once = true, .handles = true, .takes = true, .fetches = true},
     [PS_OP_QUEUE_CLOSE] = {.waits = true, .once = true, .handles = true},
     [PS_OP_SYNC] = {.waits = true},
     [PS_OP_JOIN] = {.waits = true},
@@ -42,7 +43,7 @@ static const struct op_row {
 
 enum { SPARE_MAX = 64, SPARE_BYTES_MAX = 16 << 10 };
 
-/* Zero but for its body, which may have memory. */
+/* An ask, zeroed but for its body, which may keep memory from an earlier use. */
 static struct psi_ask *take_spare(struct psi_client *c)
 {
     struct psi_list *link = psi_list_pop_front(&c->spare_asks);
@@ -58,7 +59,7 @@ static struct psi_ask *take_spare(struct psi_client *c)
     c->spare_ask_count--;
     memset(ask, 0, sizeof(*ask));
     ask->body = body;
-    ask->body.max = PS_CONTROL_BODY_MAX; /* SYNC's was more */
+    ask->body.max = PS_CONTROL_BODY_MAX; /* the body of a SYNC had a larger maximum */
     return ask;
 }
 
@@ -78,6 +79,7 @@ struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_reques
     ask->once = OPS[op].once;
     ask->handles = OPS[op].handles;
     ask->takes = OPS[op].takes;
+    ask->fetches = OPS[op].fetches;
     if (item_count > 0) {
         ask->vars = psi_calloc(item_count, sizeof(*ask->vars));
         if (ask->vars == NULL) {
@@ -129,35 +131,39 @@ ps_status psi_ask_meta(struct psi_ask *ask, const pb_msgdesc_t *d, const void *m
 
 void psi_ask_start(struct psi_ask *ask)
 {
+    struct psi_client *c = ask->peer->c;
+    if (c->trace != NULL) {
+        const char *of = ask->req != NULL ? psi_request_subject(ask->req) : ask->var_count > 0 ? ask->vars[0]->name : NULL;
+        ask->exchange = psi_exchange_begin(ask->peer, ask->op, NULL, of, psi_ask_body_bytes(ask));
+    }
     psi_list_push_back(&ask->peer->asks, &ask->link);
     psi_peer_want(ask->peer);
     psi_client_kick(ask->peer);
 }
 
-/* In as many frames as it takes. */
+/* Send the body, in as many frames as it needs. */
 static void send_body(struct psi_peer *peer, const struct psi_ask *ask, struct ps_frame_header *h)
 {
-    const uint8_t *p = ask->body.data;
-    size_t n = ask->body.len, bytes = 0;
+    const uint8_t *p = ask->lent != NULL ? ask->lent : ask->body.data;
+    size_t n = psi_ask_body_bytes(ask), bytes = 0;
     uint32_t count = 0;
     h->flags = PS_FLAG_MORE;
     while (n > PS_CONTROL_BODY_MAX && !peer->doomed) {
         ps_status st = psi_list_measure(p, n, PS_CONTROL_BODY_MAX, &bytes, &count, NULL);
-        PSI_ASSERT(st == PS_OK && count > 0); /* items of ours, far smaller */
+        PSI_ASSERT(st == PS_OK && count > 0); /* the items are ours, and far smaller than a frame */
         psi_peer_send(peer, h, ask->meta, p, (uint32_t)bytes);
         p += bytes;
         n -= bytes;
     }
-    h->flags = 0;
+    h->flags = ask->exchange != 0 && psi_exchange_sent(peer, ask->exchange) ? PS_FLAG_TIMES : 0;
     if (!peer->doomed) {
         psi_peer_send(peer, h, ask->meta, p, (uint32_t)n);
     }
 }
 
-/* Subtract from the timeout of a waiting request the time that has passed since it was encoded: time without a connection, or
- * in another life of the task. The task counts from the moment when the request comes. The meta of such a request begins with
- * its timeout, field 1, except that of CALL. The number keeps its length in bytes: a decoder takes a number that is longer than
- * necessary. */
+/* Subtract from the timeout of a waiting request the time since it was encoded: time without a connection, or with an earlier
+ * process of the task. The task counts from the arrival of the request. The timeout is field 1, the first of the meta (not of
+ * CALL). The varint keeps its length in bytes: decoders accept a varint that is longer than necessary. */
 static void let_time_pass(struct psi_ask *ask)
 {
     enum { FIELD_1 = 0x08, MORE = 0x80, BITS = 7 };
@@ -195,12 +201,12 @@ static void send_ask(struct psi_peer *peer, struct psi_ask *ask)
         ask->req->flags |= PSI_REQUEST_SENT;
     }
     send_body(peer, ask, &h);
-    psi_queue_sent(ask);
+    psi_parts_sent(ask);
 }
 
 static bool is_due(const struct psi_ask *ask, bool reopen, bool waits)
 {
-    return !ask->sent && !ask->parts && ask->reopen == reopen && ask->waits == waits && !psi_queue_blocked(ask);
+    return !ask->sent && !ask->parts && ask->reopen == reopen && ask->waits == waits && !psi_parts_blocked(ask);
 }
 
 void psi_ask_send(struct psi_peer *peer, bool reopen)
@@ -215,7 +221,7 @@ void psi_ask_send(struct psi_peer *peer, bool reopen)
         }
     }
     if (!reopen && peer->putting) {
-        psi_queue_put_parts(peer);
+        psi_parts_put(peer);
     }
 }
 
@@ -240,7 +246,7 @@ void psi_ask_beat(struct psi_peer *peer)
     _Alignas(8) uint8_t meta[(ps_v1_Beat_size + 7) / 8 * 8] = {0};
     size_t bytes = 0;
     ps_status st = psi_msg_encode(&ps_v1_Beat_msg, &m, meta, sizeof(meta), &bytes, NULL);
-    PSI_ASSERT(st == PS_OK); /* meta has its bound */
+    PSI_ASSERT(st == PS_OK); /* meta has room for the largest beat */
     struct ps_frame_header h = psi_frame_header(PS_OP_BEAT, peer->next_request++);
     h.meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     peer->beat_sent_ms = peer->c->now_ms;
@@ -260,12 +266,13 @@ static void remember_ack(struct psi_peer *peer, uint64_t number)
         uint64_t *more = psi_grow(peer->acks, peer->ack_count, &peer->ack_capacity, sizeof(*more));
         peer->acks = more != NULL ? more : peer->acks;
     }
-    if (peer->ack_capacity > 0) { /* without memory the oldest are forgotten: their results stay there until the session's end */
+    /* without memory the oldest numbers are forgotten: the task keeps their results until the session ends */
+    if (peer->ack_capacity > 0) {
         peer->acks[peer->ack_count++ % peer->ack_capacity] = number;
     }
 }
 
-/* In a number that is remembered. */
+/* Flag in psi_peer.acks: the request was given up. */
 #define GIVEN_UP (UINT64_C(1) << 63)
 
 static void send_ack(struct psi_peer *peer, uint64_t number)
@@ -275,15 +282,15 @@ static void send_ack(struct psi_peer *peer, uint64_t number)
     psi_peer_send(peer, &h, NULL, NULL, 0);
 }
 
-/* Nobody waits for what the task still has of it, and a frame of its own costs both sides a fifth of the request. */
+/* Queue an ACK that leaves with the next frame. A frame of its own would cost both sides a fifth of the request. */
 static void send_ack_later(struct psi_peer *peer, uint64_t number)
 {
     struct ps_frame_header h = psi_frame_header(PS_OP_ACK, number);
-    PSI_IGNORE(psi_peer_send_later(peer, &h, NULL, NULL, 0)); /* the connection says itself that it fails */
+    PSI_IGNORE(psi_peer_send_later(peer, &h, NULL, NULL, 0)); /* a failure closes the connection */
 }
 
-/* The task forgets the request and its result; an ACK that is lost with its connection is said again after it. given_up: nothing
- * of what it may have taken is here. */
+/* Make the task forget the request and its result. The number is remembered: after a reconnect the ACK is sent again. given_up:
+ * this process has none of what a DEQUEUE took, so the task takes it back. */
 static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool given_up)
 {
     if (!ask->waits || ask->number == 0 || !ask->tried) {
@@ -291,7 +298,10 @@ static void acknowledge(struct psi_peer *peer, const struct psi_ask *ask, bool g
     }
     uint64_t number = ask->number | (given_up && ask->takes ? GIVEN_UP : 0);
     remember_ack(peer, number);
-    if (peer->state == PSI_PEER_UP && !given_up && (ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP)) {
+    const bool small = ask->op == PS_OP_ENQUEUE || ask->op == PS_OP_STEP ||
+                       (ask->op == PS_OP_CALL && ask->req->offset <= PS_CALL_BYTES_MAX); /* the memory that the task still keeps
+                                                                                          * for the result */
+    if (peer->state == PSI_PEER_UP && !given_up && small) {
         send_ack_later(peer, number);
     } else if (peer->state == PSI_PEER_UP) {
         send_ack(peer, number);
@@ -306,7 +316,7 @@ void psi_ask_acknowledge_again(struct psi_peer *peer)
     }
 }
 
-/* The end of an ask: its owner hears of it last. */
+/* The ask has ended: call its callback for the last time and free it. */
 static void end_ask(struct psi_ask *ask, const struct psi_reply *r)
 {
     psi_list_remove(&ask->link);
@@ -320,7 +330,7 @@ static void fail_ask(struct psi_ask *ask, ps_status st, ps_reason reason, ps_app
     end_ask(ask, &r);
 }
 
-/* What the directory says with a beat. */
+/* Take the answer of the directory to a beat. */
 static void beaten(struct psi_peer *peer, const struct psi_reply *r)
 {
     const uint8_t *p = r->body;
@@ -360,7 +370,7 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
         }
     }
     if (op == PS_OP_BEAT && (ask == NULL || ask->op == op)) {
-        beaten(peer, r); /* also of a PING */
+        beaten(peer, r); /* a PING's answer has the same form */
     }
     if (ask == NULL) {
         if (op != PS_OP_BEAT && number >= peer->next_request) {
@@ -374,15 +384,18 @@ void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const str
     }
     if ((ask->takes || ask->op == PS_OP_GET_PART) && r->status == PS_OK && peer->slept == peer->connection) {
         psi_peer_fail(peer, "this process stood still for a lease: what it was given meanwhile may be somebody else's");
-        return; /* asked for again, it says so */
+        return; /* the ask is sent again on the next connection, and the task then says what became of it */
+    }
+    if (ask->exchange != 0 && (!r->more || r->status != PS_OK)) {
+        psi_exchange_end(peer, ask->exchange, number, r->status);
     }
     if (r->more && r->status == PS_OK) {
-        ask->fn(peer->c, ask, r); /* takes this part; ends nothing */
+        ask->fn(peer->c, ask, r); /* the callback takes this part of the answer */
         return;
     }
-    if (ask->takes && r->status == PS_OK) {
+    if (ask->fetches && r->status == PS_OK) {
         ask->parts = true;
-        ask->fn(peer->c, ask, r); /* until psi_ask_taken(), or it is dropped */
+        ask->fn(peer->c, ask, r); /* the ask lives until psi_ask_taken() or psi_ask_drop() */
         return;
     }
     acknowledge(peer, ask, false);
@@ -398,7 +411,7 @@ void psi_ask_taken(struct psi_ask *ask)
 void psi_ask_disconnected(struct psi_peer *peer)
 {
     bool again = true;
-    psi_queue_disconnected(peer);
+    psi_parts_disconnected(peer);
     while (again) {
         again = false;
         struct psi_list *it = NULL;
@@ -433,13 +446,13 @@ void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record)
         PSI_LIST_FOREACH(it, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (new_life && ask->handles) {
-                bool maybe = ask->once && ask->tried; /* somebody may have had of it what it did before */
+                bool maybe = ask->once && ask->tried; /* a process before the restart may have carried it out */
                 fail_ask(ask, PS_ABORTED, PS_REASON_LOST, maybe ? PS_OUTCOME_UNKNOWN : PS_NOTHING_APPLIED,
                          maybe ? "the task was restarted: outcome unknown" : "the task was restarted");
                 again = true;
                 break;
             }
-            if (!new_life && psi_queue_lost(ask)) { /* called while it was being opened again */
+            if (!new_life && psi_parts_lost(ask)) { /* the ask was built while the queue was being opened again */
                 fail_ask(ask, PS_ABORTED, PS_REASON_LOST, PS_NOTHING_APPLIED, "the task was restarted without it");
                 again = true;
                 break;
@@ -476,9 +489,9 @@ void psi_ask_drop(struct psi_client *c, const struct psi_request *req)
         PSI_LIST_FOREACH_SAFE(it, tmp, &peer->asks) {
             struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
             if (ask->req == req) {
-                acknowledge(peer, ask, true); /* nobody waits for it any more */
+                acknowledge(peer, ask, true); /* nobody waits for the result any more */
                 psi_ask_free(ask);
-                psi_client_kick(peer); /* what was called after it may have waited for it */
+                psi_client_kick(peer); /* later requests may have waited for this one */
             }
         }
     }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every file of the core leans on: kicks, log lines, texts of errors, and who is who in the cluster.
- *
- * Happy path: none of it asks anybody or fails. Failure: with no memory for an error's text there is one that says so; lines of
- * the log that nobody has fetched are counted.
+ * What every file of the core needs: kicks, log lines, texts of errors, tasks by name.
+ * Failure: without memory for an error's text c->no_memory is used; log lines that the shell does not fetch in time are counted.
  */
 #include "client.h"
 
@@ -42,11 +40,9 @@ void psi_client_log_fields(struct psi_client *c, enum psi_log_level level, const
     PSI_IGNORE(psi_log_format(e->text, sizeof(e->text), kv, count));
 }
 
-/* ---- the cluster ---- */
-
 uint32_t psi_client_find_task(const struct psi_client *c, const char *job, uint32_t task)
 {
-    return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX; /* the table has the same order */
+    return c->known ? psi_cluster_task_number(&c->cluster, job, task) : UINT32_MAX; /* peers have the order of the cluster */
 }
 
 struct psi_peer *psi_client_directory(struct psi_client *c)
@@ -54,8 +50,6 @@ struct psi_peer *psi_client_directory(struct psi_client *c)
     PSI_ASSERT(c->known);
     return c->peers[c->directory];
 }
-
-/* ---- errors ---- */
 
 static struct psi_err *new_err(struct psi_client *c)
 {
@@ -107,8 +101,6 @@ struct psi_err *psi_client_err(struct psi_client *c, ps_status st, ps_reason rea
     va_end(ap);
     return e;
 }
-
-/* ---- lists ---- */
 
 size_t psi_list_strip(const uint8_t *p, size_t n)
 {

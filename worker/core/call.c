@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CALL: have a task run a call of its program's table (docs/PROTOCOL.md, section 3).
+ * CALL: make a task run a function of its program's call table (docs/PROTOCOL.md, section 3).
  *
- * Happy path: name, input and the time that is left go out as one waiting request; its answer's body is the output.
- * Failure: the request keeps its number across reconnects, so that it runs at most once; a task that has lost its record of the
- * session ends it as outcome unknown. What was refused before it ran is asked again when the task says later.
+ * Happy path: name, input and remaining time go out as one waiting request; the answer's body is the output. Input and output
+ * that do not fit one frame are sent in parts (parts.c). Failure: the request keeps its number across reconnects, so that the
+ * function runs at most once; if the task has lost the session's record, the request ends as outcome unknown. A request that was
+ * refused before the function ran is sent again when the task asks for that.
  */
 #include "client.h"
 
@@ -20,9 +21,9 @@ ps_status psi_control_call_check(const struct psi_request *req, struct psi_err *
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%.80s': a name has 1 to %zu bytes", io->name,
                         sizeof(((ps_v1_Call *)0)->name.bytes));
     }
-    if (io->in_bytes > PS_CALL_BYTES_MAX) {
+    if (io->in_bytes > PS_CALL_LARGE_BYTES_MAX) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "call '%s': %zu bytes go in, at most %zu", io->name, io->in_bytes,
-                        PS_CALL_BYTES_MAX);
+                        PS_CALL_LARGE_BYTES_MAX);
     }
     return PS_OK;
 }
@@ -39,8 +40,14 @@ ps_status psi_control_call_build(struct psi_ask *call, struct psi_err *err)
     PSI_BYTES_SET(m.name, io->name);
     m.timeout_ms = psi_time_to_give(call->req->owner, call->req->deadline_ms);
     m.in_bytes = (uint32_t)io->in_bytes;
+    if (io->out_capacity > PS_CALL_BYTES_MAX) {
+        m.out_bytes = (uint32_t)(io->out_capacity < PS_CALL_LARGE_BYTES_MAX ? io->out_capacity : PS_CALL_LARGE_BYTES_MAX);
+    }
     ps_status st = psi_ask_meta(call, &ps_v1_Call_msg, &m, err);
-    return st == PS_OK && io->in_bytes > 0 ? psi_buf_append(&call->body, io->in, io->in_bytes, err) : st;
+    if (st == PS_OK) {
+        psi_parts_begin(call);
+    }
+    return st;
 }
 
 void psi_control_call(struct psi_client *c, struct psi_ask *call, const struct psi_reply *r)
@@ -50,23 +57,28 @@ void psi_control_call(struct psi_client *c, struct psi_ask *call, const struct p
     struct psi_call_io *io = req->dst;
     uint64_t bytes = 0;
     if (r->status != PS_OK) {
-        psi_control_refused(call, r);
+        psi_parts_refused(call, r);
         return;
     }
-    if (!psi_control_body(r, &bytes)) {
-        psi_request_end(req, PS_INTERNAL, PS_MAYBE_PARTLY_APPLIED, "call '%s' at %s: its answer is not understood", io->name,
-                        call->peer->name);
+    if (r->result_bytes == sizeof(bytes)) {
+        memcpy(&bytes, r->result, sizeof(bytes)); /* little-endian */
+    }
+    const uint64_t first = r->body_bytes < bytes ? r->body_bytes : bytes;
+    if (r->result_bytes != sizeof(bytes) || r->more || bytes > PS_CALL_LARGE_BYTES_MAX || r->body_bytes - first >= 8) {
+        psi_parts_not_understood(call, "its answer is not understood");
         return;
     }
     io->out_bytes = (size_t)bytes;
     if (bytes > io->out_capacity) {
+        const char *where = call->peer->name; /* psi_ask_taken() frees the ask; the peer stays */
+        psi_ask_taken(call);
         psi_request_end(req, PS_OUT_OF_RANGE, PS_MAYBE_PARTLY_APPLIED,
-                        "call '%s' at %s: its result has %llu bytes, there is room for %zu", io->name, call->peer->name,
+                        "call '%s' at %s: its result has %llu bytes, there is room for %zu", io->name, where,
                         (unsigned long long)bytes, io->out_capacity);
         return;
     }
-    if (bytes > 0) {
-        memcpy(io->out, r->body, (size_t)bytes);
+    if (first > 0) {
+        memcpy(io->out, r->body, (size_t)first);
     }
-    psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
+    psi_parts_get(call, first);
 }

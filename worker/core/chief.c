@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lease of a model's chief, as one session sees it (core.h: PSI_CHIEF_LEASE). The directory gives it, with a number that
- * rises from chief to chief and that everything carries which a chief does; the owners of the variables refuse lower ones.
+ * The chief's lease, as one session sees it (core.h: PSI_CHIEF_LEASE). The directory grants the lease together with a number that
+ * rises from chief to chief. All requests of a chief carry the number, and the owners of variables refuse lower numbers.
  *
- * Happy path: READY needs to know -> the preferred one, whom the cluster spec names, claims it -> HELD. All others wait, and
- * learn from the answers to their beats for how long somebody else still holds it; when that time is over they claim it. A beat
- * renews the lease: there is no request for that. Failure: the directory is new, or this process stood still for a lease ->
- * claimed again with the number that it has; it is still its, or it is refused and a successor is named: WAITING, and this
- * session goes on as any other. A session that was lost and is made anew claims at once as well, with the number that it had
- * before, for another one. A task knows a higher number -> the same, and if the directory says that this session holds it
- * nevertheless, it gets a fresh number. A session that may not be chief is never one.
+ * Happy path: READY must know who is chief -> the session that the cluster spec names claims the lease -> HELD. All other
+ * sessions are WAITING: the answers to their beats say how long the lease of the chief lasts; when that time is over they claim
+ * it. Beats also renew the lease; there is no other request for that. Failure: the directory was restarted, or this process stood
+ * still for longer than the lease -> it claims again with its number. The directory grants the lease, or names a successor:
+ * WAITING, and the session goes on without being chief. A session that recovers from a loss claims at once, with the number it
+ * had before, and gets a new number. A task knows a higher number -> claim again; if the directory still sees this session as
+ * chief, it grants a new number. A session that may not be chief is NEVER.
  */
 #include "client.h"
 
@@ -42,7 +42,8 @@ static bool is_evaluator(const struct psi_client *c)
     return strcmp(c->job, "evaluator") == 0;
 }
 
-/* The cluster spec names it; where it lists no trainers, or is not known, task 0 does; a session without a job names itself. */
+/* True if this session is the task that the cluster spec names as chief (psi_cluster_chief()); if it names none, task 0 of any
+ * job; or a session without a job. Never an evaluator. */
 bool psi_chief_preferred(const struct psi_client *c)
 {
     const char *job = NULL;
@@ -77,11 +78,11 @@ void psi_chief_want(struct psi_client *c, const char *container)
     if (h->state != PSI_CHIEF_NONE) {
         return;
     }
-    snprintf(h->container, sizeof(h->container), "%s", container); /* beats are about it */
+    snprintf(h->container, sizeof(h->container), "%s", container); /* beats ask about the chief of this container */
     if (c->chief_mode == PSI_CHIEF_STATIC) {
         return;
     }
-    h->renew = h->number != 0; /* requests of the session before may be on their way under that one */
+    h->renew = h->number != 0; /* requests of the session's earlier core may still arrive under the old number */
     if (is_evaluator(c)) {
         psi_chief_move(h, PSI_CHIEF_NEVER, UINT64_MAX);
     } else if (h->renew || psi_chief_preferred(c)) {
@@ -91,9 +92,7 @@ void psi_chief_want(struct psi_client *c, const char *container)
     }
 }
 
-/* ---- what is said of it ---- */
-
-/* A text of the directory; "" where it cannot be shown. */
+/* Take a text of the directory; "" if it cannot be displayed. */
 static void note_holder(struct psi_chief *h, const pb_bytes_array_t *text)
 {
     if (psi_bytes_text(text, h->holder, sizeof(h->holder)) != PS_OK) {
@@ -143,18 +142,19 @@ void psi_chief_beaten(struct psi_client *c, const ps_v1_BeatAnswer *m)
 {
     struct psi_chief *h = &c->chief;
     if (h->asked) {
-        return; /* its answer is newer */
+        return; /* the answer to the claim will be newer */
     }
     if (h->state == PSI_CHIEF_HELD && m->chief_number > h->number) {
         note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
         psi_chief_lost(c, h->holder);
     } else if (h->state == PSI_CHIEF_HELD && (m->chief_left_ms == 0 || m->chief_number < h->number)) {
-        h->until_ms = c->now_ms; /* it has forgotten */
+        h->until_ms = c->now_ms; /* the directory has forgotten the lease: claim now */
     }
     if (h->state != PSI_CHIEF_WAITING) {
         return;
     }
-    bool told = h->holder[0] == '\0' && h->until_ms != UINT64_MAX; /* when to come back, of a lease that nobody holds */
+    /* nobody holds the lease, and the directory has said when to claim it */
+    bool told = h->holder[0] == '\0' && h->until_ms != UINT64_MAX;
     note_holder(h, (const pb_bytes_array_t *)(const void *)&m->chief);
     if (m->chief_left_ms > 0) {
         h->until_ms = c->now_ms + m->chief_left_ms;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CHIEF, as far as it is said and answered: the claims of the lease whose state is chief.c's.
+ * CHIEF requests: how the lease of chief.c is claimed, and what the answers mean.
  *
- * Happy path: a claim is due -> it goes out, at most one at a time -> granted, or for how long somebody else has it.
- * Failure: the directory is not ready, or memory is short -> again in a moment; it refuses for good -> never again.
+ * Happy path: a claim is due -> it goes out, one at a time -> it is granted, or the answer says how long another session holds
+ * the lease. Failure: the directory is not ready, or memory is short -> claim again after RETRY_MS; a final refusal -> NEVER.
  */
 #include "client.h"
 
@@ -34,7 +34,8 @@ static void on_claim(struct psi_client *c, struct psi_ask *ask, const struct psi
         psi_client_log(c, PSI_LOG_WARN, "chief_refused", PSI_KV("container", h->container), PSI_KV("why", r->text));
         psi_chief_move(h, PSI_CHIEF_NEVER, UINT64_MAX);
     } else if (psi_list_next(&p, &n, &ps_v1_ChiefAnswer_msg, &m, &over, NULL) != PS_OK || over || (m.granted && m.number == 0)) {
-        h->until_ms = c->now_ms + 10 * RETRY_MS; /* not understood: maybe it is newer by then */
+        /* the answer is not understood, perhaps because the directory is being replaced by another release */
+        h->until_ms = c->now_ms + 10 * RETRY_MS;
     } else if (m.granted) {
         psi_chief_granted(c, m.number);
     } else {
@@ -62,10 +63,10 @@ void psi_chief_pump(struct psi_client *c)
     struct psi_ask *ask = psi_ask_new(psi_client_directory(c), PS_OP_CHIEF, NULL, on_claim, 0);
     if (ask == NULL || psi_chief_build(ask, h->container, &m) != PS_OK) {
         psi_ask_free(ask);
-        h->until_ms = c->now_ms + RETRY_MS; /* memory is short */
+        h->until_ms = c->now_ms + RETRY_MS;
         return;
     }
     h->asked = true;
-    h->until_ms = UINT64_MAX; /* its answer says more */
+    h->until_ms = UINT64_MAX; /* the answer sets the time of the next claim */
     psi_ask_start(ask);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The client core as an object: creation, the table of tasks, events from the shell, effects to it.
+ * The client core as an object: creation, the table of tasks, events from the shell, effects for the shell.
  *
- * Happy path: a start function queues a request and kicks its peer; the shell asks for effects; peers that were kicked are
- * pumped, which fills send queues; frames that arrive complete requests; the shell takes them from the done list.
- * Failure: everything that can go wrong with a task is the peer's business (peer.c); here only memory can be short.
+ * Happy path: a start function queues a request and kicks its peer; the shell asks for effects; each kicked peer is pumped, which
+ * fills send queues; frames that arrive complete requests; the shell takes these from the done list. Failure: failures of a task
+ * are handled by its peer (peer.c, connection.c); here memory can be short.
  */
 #include "client.h"
 
@@ -14,14 +14,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { AWAKE_MS = 50 /* less than the shortest lease */ };
+enum { AWAKE_MS = 50 /* below the shortest lease */ };
 
 static void copy_text(char *dst, size_t n, const char *src)
 {
     snprintf(dst, n, "%s", src != NULL ? src : "");
 }
 
-ps_status psi_client_new(const struct psi_client_config *config, const uint8_t random[32], uint64_t now_ms,
+ps_status psi_client_new(const struct psi_client_config *config, const uint8_t random[PSI_CLIENT_RANDOM_BYTES], uint64_t now_ms,
                          struct psi_client **out_client, struct psi_err *err)
 {
     if (config->cluster == NULL && (config->target == NULL || config->target[0] == '\0')) {
@@ -46,16 +46,22 @@ ps_status psi_client_new(const struct psi_client_config *config, const uint8_t r
     c->start_timeout_ms = config->start_timeout_ms;
     c->seed = config->seed;
     c->fail_fast = config->fail_fast;
+    c->uri = config->uri;
     c->wire_dtype = config->wire_dtype;
     c->chief_mode = config->chief_mode;
     c->chief.number = config->chief_number;
     memcpy(c->session_id, random, sizeof(c->session_id));
     memcpy(&c->random, random + sizeof(c->session_id), sizeof(c->random));
+    uint64_t number = 0;
+    _Static_assert(sizeof(c->session_id) + sizeof(c->random) + sizeof(number) + PSI_KEY_BYTES == PSI_CLIENT_RANDOM_BYTES, "all");
+    memcpy(&number, random + PSI_CLIENT_RANDOM_BYTES - PSI_KEY_BYTES - sizeof(number), sizeof(number));
+    psi_session_container_name(c->own_container, number);
+    memcpy(c->own_key, random + PSI_CLIENT_RANDOM_BYTES - PSI_KEY_BYTES, PSI_KEY_BYTES);
     c->now_ms = now_ms;
     c->no_memory = (struct psi_err){.code = PS_RESOURCE_EXHAUSTED, .text = "no memory for the error's text"};
     psi_cluster_init(&c->cluster);
-    struct psi_list *lists[] = {&c->dirty,      &c->pumps,     &c->done,        &c->all,          &c->early,     &c->delayed,
-                                &c->composites, &c->variables, &c->want_create, &c->vars_delayed, &c->spare_asks};
+    struct psi_list *lists[] = {&c->dirty,      &c->pumps,     &c->done,        &c->all,          &c->early,      &c->delayed,
+                                &c->composites, &c->variables, &c->want_create, &c->vars_delayed, &c->spare_asks, &c->keys};
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         psi_list_init(lists[i]);
     }
@@ -110,6 +116,9 @@ void psi_client_free(struct psi_client *c)
     if (c->delivered != &c->no_memory) {
         psi_free(c->delivered);
     }
+    while ((link = psi_list_pop_front(&c->keys)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(link, struct psi_client_key, link));
+    }
     psi_free(c->logs);
     psi_ask_free_spare(c);
     psi_cluster_fini(&c->cluster);
@@ -117,9 +126,7 @@ void psi_client_free(struct psi_client *c)
     psi_free(c);
 }
 
-/* ---- effects ---- */
-
-/* Deadlines, and lines about long waits. */
+/* Expire requests whose deadline has come, and log long waits. */
 static void scan(struct psi_client *c)
 {
     bool again = true;
@@ -132,9 +139,9 @@ static void scan(struct psi_client *c)
             struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
             bool over = (req->flags & PSI_REQUEST_OVER) != 0 && !psi_request_numbered(req);
             if (over || req->deadline_ms <= c->now_ms) {
-                req->deadline_ms = c->now_ms + 50; /* of the next look, where it does not end now */
+                req->deadline_ms = c->now_ms + 50; /* time of the next look, for a request that does not end now */
                 psi_request_expire(req);
-                again = true; /* others may have ended with it */
+                again = true; /* its end may have ended others */
                 break;
             }
             uint64_t due = psi_slow_due(req);
@@ -145,7 +152,7 @@ static void scan(struct psi_client *c)
         c->scan_ms = next;
         if (!again && slow) {
             psi_slow_tell(c);
-            again = true; /* their deadlines are what is due next */
+            again = true; /* the loop computes c->scan_ms anew */
         }
     }
 }
@@ -223,8 +230,6 @@ struct psi_request *psi_client_next_done(struct psi_client *c)
     return req;
 }
 
-/* ---- events ---- */
-
 struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *shell, bool crc, const char *why)
 {
     if (task >= c->peer_count) {
@@ -233,14 +238,15 @@ struct psi_link *psi_client_dialed(struct psi_client *c, uint32_t task, void *sh
     return psi_peer_dialed(c->peers[task], shell, crc, why);
 }
 
-/* It is now_ms, and maybe late: this process was stopped. */
+/* Advance the clock to now_ms. A large step means that this process was stopped: then no task can have been heard in that time.
+ */
 static void pass(struct psi_client *c, uint64_t now_ms)
 {
     uint64_t gap = now_ms > c->now_ms ? now_ms - c->now_ms : 0;
     c->now_ms += gap;
     for (uint32_t i = 0; i < c->peer_count; i++) {
         struct psi_peer *peer = c->peers[i];
-        peer->heard_ms += gap > PS_LEASE_MS / 4 ? gap : 0; /* nothing could be heard meanwhile */
+        peer->heard_ms += gap > PS_LEASE_MS / 4 ? gap : 0; /* nothing could be heard in the gap */
         peer->slept = gap >= peer->lease_ms ? peer->connection : peer->slept;
     }
     if (c->known && gap >= psi_client_directory(c)->lease_ms) {
@@ -267,12 +273,12 @@ void psi_client_bytes(struct psi_client *c, struct psi_link *link, const uint8_t
     psi_peer_bytes(peer, p, n);
 }
 
-void psi_client_closed(struct psi_client *c, struct psi_link *link)
+void psi_client_closed(struct psi_client *c, struct psi_link *link, const char *why)
 {
     struct psi_peer *peer = link->owner;
     PSI_ASSERT(peer->c == c);
     if (peer->link == link) {
-        psi_peer_lost(peer, false, "the connection was closed by the other side");
+        psi_peer_lost(peer, false, "%s", why != NULL ? why : "the connection was closed by the other side");
     }
 }
 
@@ -304,8 +310,6 @@ void psi_client_tick(struct psi_client *c, uint64_t now_ms)
     }
 }
 
-/* ---- requests ---- */
-
 ps_status psi_client_check(const struct psi_request *req, const struct psi_operand *v, struct psi_err *err)
 {
     return psi_request_check_values(req, &psi_kinds[req->kind], v, err);
@@ -318,6 +322,7 @@ ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct
         return st;
     }
     psi_request_prepare(c, req);
+    req->begun_ns = c->now_ns;
     if (!c->known && !psi_request_is(req, PSI_KIND_STAYS)) {
         psi_request_move(req, PSI_STAGE_EARLY);
         psi_peer_want(c->peers[0]);
@@ -327,8 +332,6 @@ ps_status psi_client_start(struct psi_client *c, struct psi_request *req, struct
     psi_request_go(req);
     return PS_OK;
 }
-
-/* ---- what the session knows ---- */
 
 const struct psi_cluster *psi_client_cluster(const struct psi_client *c)
 {
@@ -345,9 +348,30 @@ const char *psi_client_task_name(const struct psi_client *c, uint32_t task)
     return task < c->peer_count ? c->peers[task]->name : NULL;
 }
 
+uint32_t psi_client_target(const struct psi_client *c)
+{
+    for (uint32_t i = 0; c->known && i < c->peer_count; i++) {
+        if (strcmp(c->peers[i]->address, c->target) == 0) { /* the task that told the cluster keeps its address */
+            return i;
+        }
+    }
+    return UINT32_MAX;
+}
+
 const char *psi_client_task_address(const struct psi_client *c, uint32_t task)
 {
     return task < c->peer_count ? c->peers[task]->address : NULL;
+}
+
+bool psi_client_task_place(const struct psi_client *c, uint32_t task, char *cluster, char *job, uint32_t *out_index)
+{
+    if (!c->known || task >= c->peer_count || !c->peers[task]->named || c->cluster.name[0] == '\0') {
+        return false;
+    }
+    copy_text(cluster, PS_JOB_BYTES_MAX + 1, c->cluster.name);
+    copy_text(job, PS_JOB_BYTES_MAX + 1, c->peers[task]->job);
+    *out_index = c->peers[task]->task;
+    return true;
 }
 
 struct psi_list *psi_client_variables(struct psi_client *c)
@@ -393,7 +417,8 @@ void psi_client_check_invariants(const struct psi_client *c)
     PSI_LIST_FOREACH(it, &c->variables) {
         const struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
         PSI_ASSERT(var->current == NULL || var->current->var == var);
-        PSI_ASSERT(!var->open || var->current != NULL || psi_list_empty(&var->waiting)); /* nobody waits for nothing */
+        /* a request waits only while something makes the variable open */
+        PSI_ASSERT(!var->open || var->current != NULL || psi_list_empty(&var->waiting));
         PSI_ASSERT(var->partial == NULL || ((const struct psi_entry *)var->partial)->var == var);
     }
     for (uint32_t i = 0; i < c->peer_count; i++) {
@@ -424,7 +449,7 @@ void psi_client_check_invariants(const struct psi_client *c)
             bytes += k->charge;
         }
         PSI_ASSERT(bytes == peer->pull_bytes);
-        if (peer->target != NULL) { /* a request that waits */
+        if (peer->target != NULL) { /* a pending request is the target */
             PSI_ASSERT(peer->link != NULL && (peer->target->flags & PSI_REQUEST_TARGET) != 0);
             PSI_ASSERT(peer->target->stage != PSI_STAGE_NONE && peer->target->stage != PSI_STAGE_DONE);
         }

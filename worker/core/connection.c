@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The connection to one task: dial, HELLO, what a reconnect means, beats, the lease, what goes out when. It lies above all that
- * travels on it.
+ * The connection to one task: dial, HELLO, what a reconnect means, beats, lease, and the order in which requests are sent.
  *
- * Happy path: IDLE -> (somebody wants it) DIAL -> HELLO -> UP; from then on it stays connected. A new life of the task:
- * HELLO -> REOPEN (OPEN of everything that was opened before) -> UP. Unresolved numbers are settled just before UP.
- * Failure: a dial that fails or a connection that is lost -> WAIT (50 ms doubling to 1 s, +-25 %) -> DIAL. Another task or
- * another cluster at the address -> REFUSED for good, all requests to it end. Nothing heard for a lease: closed and dialled anew.
+ * Happy path: IDLE -> (psi_peer_want()) DIAL -> HELLO -> UP; the peer then stays connected. After a restart of the task: HELLO ->
+ * REOPEN (OPEN of everything that was open before) -> UP. Unresolved sequence numbers are settled right before UP.
+ * Failure: a failed dial or a lost connection -> WAIT (50 ms, doubled up to 1 s, +-25 %) -> DIAL. Another task or cluster answers
+ * at the address -> REFUSED for good, and all requests to the task end. A silent task is disconnected after a lease, and dialled
+ * anew.
  */
 #include "client.h"
 
@@ -34,7 +34,7 @@ void psi_peer_end(struct psi_peer *peer)
     psi_peer_free(peer);
 }
 
-/* WAIT for the next dial, with back-off. */
+/* Wait for the next dial, with back-off. */
 static void wait_to_dial(struct psi_peer *peer)
 {
     if (peer->leaving) {
@@ -52,7 +52,7 @@ static void set_error(struct psi_peer *peer, const char *text)
 {
     char before[sizeof(peer->last_error)];
     memcpy(before, peer->last_error, sizeof(before));
-    PSI_IGNORE(snprintf(peer->last_error, sizeof(peer->last_error), "%s", text)); /* cut is fine */
+    PSI_IGNORE(snprintf(peer->last_error, sizeof(peer->last_error), "%s", text)); /* a cut text is harmless */
     if (!peer->leaving && strcmp(before, peer->last_error) != 0 && peer->c->now_ms >= peer->bad_logged_ms) {
         peer->bad_logged_ms = peer->c->now_ms + BAD_LOG_MS;
         psi_client_log(peer->c, PSI_LOG_WARN, "disconnected", PSI_KV("task", peer->name), PSI_KV("address", peer->address),
@@ -86,13 +86,13 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
     psi_pull_detach(peer);
     psi_ask_disconnected(peer);
     if (unanswered && !peer->leaving) {
-        psi_request_unreachable(peer); /* whoever took that connection is not the task, or does not want us */
+        psi_request_unreachable(peer); /* whoever accepted the connection is not the task, or does not want this session */
     }
 }
 
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-/* The task wants nothing from this session any more, or this session nothing from the task. */
+/* The task refuses this session for good, or the session the task: REFUSED. */
 static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const char *format, ...)
 {
     char text[sizeof(peer->last_error)];
@@ -100,7 +100,7 @@ static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const 
     va_start(ap, format);
     (void)vsnprintf(text, sizeof(text), format, ap);
     va_end(ap);
-    peer->failing_since_ms = 0; /* it was reached: what waits for it ends below, with this status */
+    peer->failing_since_ms = 0; /* the task was reached: requests that wait for it end below, with this status */
     if (peer->link != NULL) {
         psi_peer_lost(peer, true, "%s", text);
     } else {
@@ -114,7 +114,7 @@ static void refuse(struct psi_peer *peer, ps_status st, ps_reason reason, const 
     psi_request_fail_peer(peer);
 }
 
-/* Another process trains as the task that this session says it is. No gradient of this session may go to any task any more. */
+/* Another process trains as the task that this session claims to be. No gradient of this session may reach any task any more. */
 static void refuse_all(struct psi_client *c, const struct psi_reply *r)
 {
     for (uint32_t i = 0; i < c->peer_count; i++) {
@@ -123,8 +123,6 @@ static void refuse_all(struct psi_client *c, const struct psi_reply *r)
         }
     }
 }
-
-/* ---- sending ---- */
 
 static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
 {
@@ -145,6 +143,8 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
     PSI_BYTES_SET(m.job, c->job);
     m.task = c->task;
     PSI_BYTES_SET(m.container, c->container);
+    PSI_BYTES_SET(m.session_container, c->own_container);
+    PSI_GIVE_KEY(c, c->own_container, &m);
     PSI_BYTES_SET(m.host, c->host);
     PSI_BYTES_SET(m.program, c->program);
     m.pid = c->pid;
@@ -172,7 +172,7 @@ static ps_status say_hello(struct psi_peer *peer, struct psi_err *err)
 struct psi_link *psi_peer_dialed(struct psi_peer *peer, void *shell, bool crc, const char *why)
 {
     if (peer->state != PSI_PEER_DIAL) {
-        return NULL; /* left meanwhile */
+        return NULL; /* the peer was left while it was dialled */
     }
     struct psi_err err = {0};
     struct psi_link *link = NULL;
@@ -216,13 +216,11 @@ fail:
     return NULL;
 }
 
-/* ---- HELLO's answer ---- */
-
 struct hello_parts {
     ps_v1_HelloAnswer answer;
     char job[PS_JOB_BYTES_MAX + 1];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
-    const uint8_t *tasks; /* TaskItems, NumberItems after them */
+    const uint8_t *tasks; /* TaskItems, behind them NumberItems */
     size_t tasks_bytes;
 };
 
@@ -254,7 +252,7 @@ static ps_status parse_answer(const struct psi_peer *peer, struct hello_parts *o
     return PS_OK;
 }
 
-/* The cluster as the target told it: tasks in order of job and index, as a cluster keeps them; an index may be missing. */
+/* Make a cluster from the target's answer, whose tasks must be in order of job and index; an index may be missing. */
 static ps_status told_cluster(const struct hello_parts *parts, struct psi_cluster *out, struct psi_err *err)
 {
     const uint8_t *p = parts->tasks;
@@ -286,7 +284,7 @@ static ps_status told_cluster(const struct hello_parts *parts, struct psi_cluste
     return st;
 }
 
-/* The rest of the list after the TaskItems. */
+/* Set *p and *n to the rest of the list behind the TaskItems. */
 static ps_status skip_tasks(struct hello_parts *parts, const uint8_t **p, size_t *n, struct psi_err *err)
 {
     *p = parts->tasks;
@@ -316,6 +314,19 @@ static bool answer_fits(struct psi_peer *peer, const struct hello_parts *parts)
                peer->address, parts->cluster_name);
         return false;
     }
+    char ours[sizeof("psd:////") + 2 * PS_JOB_BYTES_MAX + 10];
+    const char *uri = c->uri != NULL ? c->uri(peer->link->shell) : "";
+    PSI_IGNORE(
+        snprintf(ours, sizeof(ours), "psd://%s/%s/%u", parts->cluster_name, parts->job, (unsigned)parts->answer.task)); /* ours
+                                                                                                                         * has
+                                                                                                                         * room
+                                                                                                                         * for
+                                                                                                                         * it */
+    if (uri[0] != '\0' && strcmp(uri, ours) != 0) {
+        refuse(peer, PS_PERMISSION_DENIED, PS_REASON_IDENTITY, "/job:%s/task:%u answers at %s with the certificate %s",
+               parts->job, (unsigned)parts->answer.task, peer->address, uri);
+        return false;
+    }
     struct psi_err err = {0};
     if (psi_features_check(parts->answer.needs, peer->name, &err) != PS_OK) {
         refuse(peer, err.code, err.reason, "%s", err.text);
@@ -329,7 +340,7 @@ static uint32_t bounded(uint32_t value, uint32_t low, uint32_t high, uint32_t ot
     return value >= low && value <= high ? value : otherwise;
 }
 
-/* Nothing is left to reopen: numbers, then UP. */
+/* Nothing is left to reopen: settle the sequence numbers, then UP. */
 static void settle(struct psi_peer *peer)
 {
     struct hello_parts parts;
@@ -350,7 +361,7 @@ static void settle(struct psi_peer *peer)
     peer->last_error[0] = '\0';
     psi_ask_settle(peer, false, new_record);
     if (new_record) {
-        peer->ack_count = 0; /* nothing is kept there */
+        peer->ack_count = 0; /* the task keeps nothing of the session */
         psi_control_done_again(peer);
     }
     psi_ask_acknowledge_again(peer);
@@ -374,13 +385,14 @@ void psi_peer_hello(struct psi_peer *peer)
         } else if (r->status == PS_FAILED_PRECONDITION || r->status == PS_INVALID_ARGUMENT || r->status == PS_PERMISSION_DENIED ||
                    r->status == PS_UNAUTHENTICATED || r->status == PS_UNIMPLEMENTED) {
             char ours[PS_JOB_BYTES_MAX + 96] = "";
-            if (r->reason == PS_REASON_OTHER_CLUSTER && c->known) { /* it knows our cluster by its hash only */
+            /* the task knows the cluster of this session by its hash only */
+            if (r->reason == PS_REASON_OTHER_CLUSTER && c->known) {
                 snprintf(ours, sizeof(ours), " (here: cluster '%s' with %u ps tasks; --cluster_name says which)", c->cluster.name,
                          psi_cluster_num_tasks(&c->cluster, "ps"));
             }
             refuse(peer, r->status, r->reason, "%s%s", r->text, ours);
         } else {
-            /* no back-off: the task sees to it that this is not too often */
+            /* no back-off: the task limits the rate itself */
             bool soon = r->retry_after_ms > 0 && r->retry_after_ms < PS_RECONNECT_FIRST_MS;
             peer->backoff_ms = soon ? r->retry_after_ms : peer->backoff_ms;
             psi_peer_lost(peer, true, "it answers %s: %s", ps_status_name(r->status), r->text);
@@ -399,7 +411,7 @@ void psi_peer_hello(struct psi_peer *peer)
     peer->features = parts.answer.features;
     peer->lease_ms = bounded(parts.answer.lease_ms, 100, 3600000, PS_LEASE_MS);
     peer->beat_ms = bounded(parts.answer.beat_ms, 10, 900000, PS_BEAT_MS);
-    /* a restarted directory is told at once the steps of a member with bounded staleness */
+    /* a member with bounded staleness tells a restarted directory its steps at once */
     const bool counts = c->member.mode == PS_SYNC_STALENESS;
     peer->beat_sent_ms = c->now_ms - (counts ? peer->beat_ms : 0);
     if (!c->known) {
@@ -429,7 +441,7 @@ void psi_peer_hello(struct psi_peer *peer)
     if (new_life) {
         psi_client_log(c, PSI_LOG_WARN, "task_restarted", PSI_KV("task", peer->name), PSI_KV("address", peer->address));
         psi_ask_settle(peer, true, false);
-        c->chief.ready = 0; /* it was said of what there was before */
+        c->chief.ready = 0; /* the number was about the task's earlier variables */
     }
     if (psi_var_reopen(peer)) {
         psi_peer_move(peer, PSI_PEER_REOPEN);
@@ -438,8 +450,6 @@ void psi_peer_hello(struct psi_peer *peer)
     }
     settle(peer);
 }
-
-/* ---- time ---- */
 
 void psi_peer_tick(struct psi_peer *peer)
 {
@@ -458,11 +468,11 @@ void psi_peer_tick(struct psi_peer *peer)
         return;
     }
     uint64_t sent = peer->link->out.sent_bytes - peer->link->out.hold_bytes;
-    if (sent != peer->sent_seen && peer->sent_blocked) { /* the task takes what we send; its answers may be far behind */
+    if (sent != peer->sent_seen && peer->sent_blocked) { /* the task takes what is sent, though its answers may be far behind */
         peer->heard_ms = now;
     }
     peer->sent_seen = sent;
-    peer->sent_blocked = peer->link->out.hold_bytes > 0; /* what the kernel takes without that says nothing about the peer */
+    peer->sent_blocked = peer->link->out.hold_bytes > 0; /* bytes that go into the kernel's buffer say nothing about the task */
     if (now > peer->heard_ms && now - peer->heard_ms > peer->lease_ms) {
         psi_peer_lost(peer, true, "nothing was heard from it for %u ms", peer->lease_ms);
         return;
@@ -472,9 +482,7 @@ void psi_peer_tick(struct psi_peer *peer)
     }
 }
 
-/* ---- what goes out ---- */
-
-/* The task is of an older release, which adds PS_RESULT_BYTES_MAX at most, and req adds more: req has ended. */
+/* True if the task is of an older release that adds PS_RESULT_BYTES_MAX at most, and req adds more: req was ended. */
 static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *req)
 {
     if (req->kind != PSI_REQ_ADD || (peer->features & PS_FEATURE_LONG_ADDS) != 0 ||
@@ -490,7 +498,7 @@ static bool ends_unknown_there(const struct psi_peer *peer, struct psi_request *
     return true;
 }
 
-/* Requests that have their turn: mutations while the window has room, then reads. */
+/* Send requests from the ready lists: mutations while the window has room, then reads. */
 static void pump_ready(struct psi_peer *peer)
 {
     for (int multi = 0; multi < 2; multi++) {
@@ -504,7 +512,8 @@ static void pump_ready(struct psi_peer *peer)
             }
         }
     }
-    for (int small = 0; small < 2; small++) { /* large ones first: they leave half of the chunks, small ones leave none */
+    /* large reads first: they leave half of the chunks free, and small reads may take all */
+    for (int small = 0; small < 2; small++) {
         struct psi_list *head = small != 0 ? &peer->ready_small_read : &peer->ready_read;
         struct psi_list *it = head->next;
         while (it != head && !peer->doomed && (small != 0 || peer->pull_bytes < PSI_PULL_BYTES_MAX) &&

@@ -3,9 +3,9 @@
  * Requests that are one ask: RESET, DELETE, WAIT_CLUSTER, BARRIER at the directory; INFO, SHUTDOWN, PING at one task; lists
  * (control_list.c); CALL (call.c); and CLUSTER and GOODBYE, which concern the session itself.
  *
- * Happy path: build the ask, its answer ends the request.
- * Failure: not ready yet -> put off until the deadline; RESET, DELETE and SHUTDOWN are never asked twice unless the first time
- * did nothing. INFO of a task that is down fills the caller's struct with what is known of it.
+ * Happy path: build the ask; its answer ends the request. Failure: "not ready yet" -> put off until the deadline; RESET, DELETE
+ * and SHUTDOWN are sent again only if the first attempt did nothing. INFO of a task that is down fills the caller's struct with
+ * what is known about the task.
  */
 #include "client.h"
 
@@ -14,8 +14,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-/* ---- what they are about ---- */
 
 const char *psi_control_container(const struct psi_request *req)
 {
@@ -52,8 +50,6 @@ ps_status psi_control_check_jobs(const struct psi_request *req, struct psi_err *
     return req->src != NULL ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "wait_cluster: no jobs are given");
 }
 
-/* ---- answers ---- */
-
 void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
 {
     struct psi_request *req = ask->req;
@@ -66,7 +62,8 @@ void psi_control_refused(struct psi_ask *ask, const struct psi_reply *r)
         return;
     }
     const char *subject = psi_request_subject(req);
-    bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS); /* the text names who is late */
+    /* the text already names the tasks that are late */
+    bool others = r->status == PS_DEADLINE_EXCEEDED && psi_request_is(req, PSI_KIND_OTHERS);
     psi_request_end_as(req, r->status, r->reason, r->applied, "%s%s%s%s%s%s: %s", psi_request_name(req),
                        subject != NULL ? " of '" : "", subject != NULL ? subject : "", subject != NULL ? "'" : "",
                        others ? "" : " at ", others ? "" : psi_peer_where(ask->peer, where, sizeof(where)), r->text);
@@ -98,7 +95,7 @@ bool psi_control_message(struct psi_ask *ask, const struct psi_reply *r, const p
         return false;
     }
     if (r->more) {
-        return false; /* it is one message; a task that says otherwise has it in the last frame */
+        return false; /* one message is expected; the last frame has it */
     }
     if (psi_list_next(&p, &n, d, m, &end, NULL) != PS_OK || end) {
         psi_control_not_understood(ask);
@@ -144,8 +141,6 @@ bool psi_control_body(const struct psi_reply *r, uint64_t *out_bytes)
     return *out_bytes <= r->body_bytes && r->body_bytes - *out_bytes < 8;
 }
 
-/* ---- JOB_DONE ---- */
-
 void psi_control_job_done(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     c->done_said = c->done_said || r->status == PS_OK;
@@ -156,7 +151,7 @@ static void on_done_again(struct psi_client *c, struct psi_ask *ask, const struc
 {
     (void)c;
     (void)ask;
-    (void)r; /* it has heard it, or forgets it again and hears it then */
+    (void)r; /* on failure: a directory that forgets again gets the message again */
 }
 
 void psi_control_done_again(struct psi_peer *peer)
@@ -164,12 +159,10 @@ void psi_control_done_again(struct psi_peer *peer)
     struct psi_client *c = peer->c;
     struct psi_ask *ask =
         c->done_said && peer->index == c->directory ? psi_ask_new(peer, PS_OP_JOB_DONE, NULL, on_done_again, 0) : NULL;
-    if (ask != NULL) { /* without memory the job ends by psctl */
+    if (ask != NULL) { /* without memory the operator can end the job by psctl */
         psi_ask_start(ask);
     }
 }
-
-/* ---- INFO ---- */
 
 static void describe_task(const struct psi_peer *peer, ps_task_info *info)
 {
@@ -193,14 +186,14 @@ static bool take_containers(const ps_v1_SavesState *m, ps_saves_info *out)
     out->container_count = good ? m->containers_count : 0;
     for (uint32_t i = 0; i < out->container_count; i++) {
         ps_saved_container *of = &out->containers[i];
-        of->step = (int64_t)(m->containers[i].step - 1); /* 0: none */
+        of->step = (int64_t)(m->containers[i].step - 1); /* wire: 1 + step, 0: none */
         good = good && PSI_BYTES_TEXT(m->containers[i].container, of->container, sizeof(of->container)) == PS_OK &&
                m->containers[i].step <= (uint64_t)INT64_MAX + 1;
     }
     return good;
 }
 
-/* What the directory says of checkpoints. False: it is not understood. */
+/* Take what the directory says about checkpoints. False: the message makes no sense. */
 static bool take_saves(const ps_v1_SavesState *m, ps_saves_info *out)
 {
     const uint64_t most = (uint64_t)INT64_MAX + 1;
@@ -210,7 +203,7 @@ static bool take_saves(const ps_v1_SavesState *m, ps_saves_info *out)
                            .awaits_reset = m->awaits_reset,
                            .more_containers = m->more_containers,
                            .number = m->number,
-                           .step = (int64_t)(m->step - 1), /* 0: none; ages as well */
+                           .step = (int64_t)(m->step - 1), /* wire: 1 + value, 0: none */
                            .age_ms = (int64_t)(m->age_ms - 1),
                            .took_ms = m->took_ms,
                            .bytes = m->bytes,
@@ -258,10 +251,8 @@ void psi_control_info(struct psi_client *c, struct psi_ask *ask, const struct ps
     psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
 }
 
-/* ---- WAIT_CLUSTER ---- */
-
-/* Want all tasks of the directory's job. A program that waits for these tasks needs them, and the directory cannot know whether
- * this process can reach them. */
+/* Connect to all tasks of the directory's job. A program that waits for them will use them, and the directory cannot know
+ * whether this process can reach them. */
 static void want_tasks(struct psi_client *c)
 {
     const char *job = psi_client_directory(c)->job;
@@ -315,8 +306,6 @@ ps_status psi_control_build_jobs(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? append_jobs(ask->req->owner, ask, ask->req->src, err) : st;
 }
 
-/* ---- other lists ---- */
-
 ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err)
 {
     ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
@@ -327,7 +316,7 @@ ps_status psi_control_build_reset(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? psi_list_append(&ask->body, &ps_v1_ContainerItem_msg, &m, err) : st;
 }
 
-/* The body: one name. */
+/* Put one name into the body. */
 static ps_status give_name(struct psi_ask *ask, struct psi_err *err)
 {
     ps_v1_NameItem m = ps_v1_NameItem_init_zero;
@@ -335,6 +324,7 @@ static ps_status give_name(struct psi_ask *ask, struct psi_err *err)
     const char *container = n->container != NULL ? n->container : PSI_CONTAINER_DEFAULT;
     PSI_BYTES_SET(m.container, container);
     PSI_BYTES_SET(m.name, n->name);
+    PSI_GIVE_KEY(ask->peer->c, container, &m);
     return psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err);
 }
 
@@ -365,12 +355,26 @@ ps_status psi_control_build_setting(struct psi_ask *ask, struct psi_err *err)
     return psi_list_append(&ask->body, &ps_v1_ConfigItem_msg, &m, err);
 }
 
+ps_status psi_control_build_may(struct psi_ask *ask, struct psi_err *err)
+{
+    const struct psi_may *may = ask->req->src;
+    ps_v1_MayItem m = ps_v1_MayItem_init_zero;
+    if (strlen(may->who) > sizeof(m.who.bytes) || strlen(may->role) > sizeof(m.role.bytes)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "an identity that is too long: at most %zu bytes", sizeof(m.who.bytes));
+    }
+    PSI_BYTES_SET(m.who, may->who);
+    PSI_BYTES_SET(m.role, may->role);
+    PSI_BYTES_SET(m.container, may->container); /* checked before */
+    m.rights = may->rights;
+    return psi_list_append(&ask->body, &ps_v1_MayItem_msg, &m, err);
+}
+
 ps_status psi_control_build_rate(struct psi_ask *ask, struct psi_err *err)
 {
     const struct psi_rate *rate = ask->req->src;
     ps_v1_SetRate m = ps_v1_SetRate_init_zero;
     ps_v1_ContainerItem in = ps_v1_ContainerItem_init_zero;
-    PSI_BYTES_SET(m.name, rate->name != NULL ? rate->name : ""); /* a checked name, as the next */
+    PSI_BYTES_SET(m.name, rate->name != NULL ? rate->name : ""); /* both names were checked before */
     PSI_BYTES_SET(in.container, rate->container);
     m.rate = rate->rate;
     m.clear = rate->clear;
@@ -384,8 +388,6 @@ ps_status psi_control_build_ping(struct psi_ask *ask, struct psi_err *err)
     const ps_v1_Beat m = psi_ask_beat_of(ask->peer);
     return psi_ask_meta(ask, &ps_v1_Beat_msg, &m, err);
 }
-
-/* ---- files of checkpoints ---- */
 
 ps_status psi_control_range_check(const struct psi_request *req, struct psi_err *err)
 {
@@ -447,8 +449,6 @@ ps_status psi_control_build_save(struct psi_ask *ask, struct psi_err *err)
     return psi_ask_meta(ask, &ps_v1_Wait_msg, &m, err);
 }
 
-/* ---- GOODBYE ---- */
-
 static void on_goodbye(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     (void)c;
@@ -470,9 +470,11 @@ void psi_control_goodbye(struct psi_request *req)
         struct psi_peer *peer = c->peers[i];
         psi_peer_leave(peer);
         if (peer->state == PSI_PEER_UP && c->known && i == c->directory) {
-            psi_ask_beat(peer); /* says how far it has come, and hears of a stop: a session that is made anew is told no more */
+            /* a last beat, with the step; its answer may say stop, which a session that recovers later would not learn */
+            psi_ask_beat(peer);
         }
-        struct psi_ask *ask = peer->link != NULL ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL; /* or soon UP */
+        /* the link is there, or soon UP */
+        struct psi_ask *ask = peer->link != NULL ? psi_ask_new(peer, PS_OP_GOODBYE, req, on_goodbye, 0) : NULL;
         if (ask != NULL) {
             req->counter++;
             psi_ask_start(ask);
@@ -482,8 +484,6 @@ void psi_control_goodbye(struct psi_request *req)
         psi_request_end(req, PS_OK, PS_NOTHING_APPLIED, NULL);
     }
 }
-
-/* ---- one ask ---- */
 
 void psi_control_told(struct psi_request *req)
 {
@@ -514,6 +514,6 @@ void psi_control_ask(struct psi_request *req, uint8_t op, ps_status (*build)(str
     psi_ask_start(ask);
     bool looks = req->owner->fail_fast || psi_request_is(req, PSI_KIND_LOOKS);
     if (looks && ask->peer->state == PSI_PEER_WAIT) {
-        ask->peer->next_dial_ms = req->owner->now_ms; /* somebody looks: is it still down? */
+        ask->peer->next_dial_ms = req->owner->now_ms; /* the caller only looks: dial now, to see whether the task is still down */
     }
 }

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests whose answer is a list: those of lists.h.
+ * Requests whose answer is a list: the rows of lists.h.
  *
- * Happy path: the frames are gathered whole, so that a reconnect in the middle shows nothing twice; then each message becomes a
- * struct of ps.h or core.h, checked, and goes to the caller's function.
- * Failure: an answer that cannot be understood is INTERNAL, one that does not fit memory RESOURCE_EXHAUSTED; what came before the
- * bad message has been given out then.
+ * Happy path: all frames are gathered before any entry is given out, so that a reconnect in between repeats nothing; each message
+ * becomes a checked struct of ps.h or core.h and goes to the caller's function. Failure: INTERNAL for an answer that makes no
+ * sense, RESOURCE_EXHAUSTED without memory; entries before the bad message were given out.
  */
 #include "client.h"
 
@@ -17,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- what is not one to one ---- */
+/* ---- fields that need a function: OTHER of lists.h ---- */
 
 static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *m, ps_variable_info *info)
 {
@@ -28,7 +27,7 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
            psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK && isfinite(m->rate) && m->rate >= 0;
 }
 
-/* The first half of a session's id, in hexadecimal. */
+/* Write the first 8 bytes of a session's id as hexadecimal digits. */
 static bool take_id(const uint8_t *bytes, size_t n, char id[17])
 {
     for (size_t i = 0; i < n && i < 8; i++) {
@@ -40,7 +39,7 @@ static bool take_id(const uint8_t *bytes, size_t n, char id[17])
 static bool take_session_rest(const struct psi_peer *peer, const ps_v1_SessionAnswer *m, ps_session_info *info)
 {
     (void)peer;
-    info->global_step = (int64_t)(m->global_step - 1); /* 0: none */
+    info->global_step = (int64_t)(m->global_step - 1); /* wire: 1 + step, 0: none */
     return take_id(m->session.bytes, m->session.size, info->id) && m->global_step <= (uint64_t)INT64_MAX + 1 &&
            isfinite(m->steps_per_second) && m->steps_per_second >= 0;
 }
@@ -48,7 +47,7 @@ static bool take_session_rest(const struct psi_peer *peer, const ps_v1_SessionAn
 static bool take_wait_rest(const struct psi_peer *peer, const ps_v1_WaitAnswer *m, ps_wait_info *info)
 {
     (void)peer;
-    bool known = m->op <= UINT8_MAX && psi_form_find((uint8_t)m->op) != NULL; /* else it is of a newer task */
+    bool known = m->op <= UINT8_MAX && psi_form_find((uint8_t)m->op) != NULL; /* else the request is one of a newer release */
     snprintf(info->request, sizeof(info->request), "%s", known ? psi_op_name((uint8_t)m->op) : "request");
     info->left_ms = m->left_ms == 0 ? -1 : (int64_t)m->left_ms;
     return take_id(m->session.bytes, m->session.size, info->id) && m->left_ms <= (uint64_t)INT64_MAX;
@@ -76,7 +75,7 @@ static bool take_queue(const struct psi_peer *peer, const ps_v1_QueueAnswer *m, 
     return true;
 }
 
-/* A histogram that may end early: what follows is 0. */
+/* Take a histogram of at most PS_HISTOGRAM counts; missing counts are 0. */
 static bool take_histogram(const uint64_t *from, size_t count, uint64_t to[PS_HISTOGRAM])
 {
     if (count > PS_HISTOGRAM) {
@@ -121,7 +120,7 @@ static bool take_checkpoint(const struct psi_peer *peer, const ps_v1_CheckpointA
     return m->state >= PS_CHECKPOINT_WHOLE && m->state <= PS_CHECKPOINT_UNUSABLE;
 }
 
-/* ---- a message to an entry, for each row of lists.h ---- */
+/* ---- from message to entry, for each row of lists.h ---- */
 
 #define SAME(field) info.field = m->field;
 #define TEXT(field) TEXT_OF(field, field)
@@ -158,7 +157,7 @@ static bool give_member(const struct psi_list_sink *sink, const ps_v1_MemberAnsw
     return good;
 }
 
-/* `count` of them follow at p. */
+/* Give out the `count` members that follow at *p. */
 static ps_status give_members(const struct psi_list_sink *sink, const uint8_t **p, size_t *n, uint32_t count, struct psi_err *err)
 {
     for (uint32_t i = 0; i < count; i++) {

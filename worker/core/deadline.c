@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests that end without an answer: their deadline, a task that is down or refuses the session; and what is said of one that
- * takes long. Happy path: none of it runs. The text names whom the request waits for, with address and obstacle: the task that
- * has been sent it and has not answered, or the one that the directory waits for in its turn.
+ * Requests that end without an answer: at their deadline, or because their task is down or refuses the session; and log lines of
+ * requests that take long. The text names the task that the request waits for, with address and obstacle: the task that was sent
+ * the request and has not answered, or the task that the directory is waiting for.
  */
 #include "client.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Of failing dials: then who looks, or wants to fail fast, is told that the task is down. Four dials fit; a restart may not. */
+/* Dials must have failed for this long before callers that only look, or want to fail fast, hear that the task is down. Four
+ * dials fit into it; the restart of a task may take longer. */
 #define DOWN_GRACE_MS 250u
 
-/* What the directory has said of req names the tasks that it waits for itself. */
+/* True if req->why, from the directory, names the tasks that the directory waits for. */
 static bool is_told(const struct psi_request *req, const struct psi_peer *peer)
 {
     return req->why != NULL && psi_request_is(req, PSI_KIND_OTHERS) && req->owner->known &&
            peer == psi_client_directory(req->owner) && !psi_peer_down(peer);
 }
 
-/* "push of 'w' at /job:ps/task:0 (127.0.0.1:2222)", "find of 'w' at the directory, /job:ps/task:0 (127.0.0.1:2222)" */
+/* Write "push of 'w' at /job:ps/task:0 (127.0.0.1:2222)", or "find of 'w' at the directory, /job:ps/task:0 (127.0.0.1:2222)". */
 static void describe(const struct psi_request *req, char *dst, size_t n)
 {
     const struct psi_peer *peer = psi_request_peer(req);
@@ -34,7 +35,7 @@ static void describe(const struct psi_request *req, char *dst, size_t n)
              peer != NULL ? psi_peer_where(peer, where, sizeof(where)) : "");
 }
 
-/* The end of a request of which nothing can have been applied (or only what `applied` says). */
+/* End a request at its deadline. applied: what may have been applied of it. */
 static void timed_out(struct psi_request *req, ps_applied applied)
 {
     char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
@@ -87,7 +88,7 @@ void psi_request_expire(struct psi_request *req)
     }
 }
 
-/* What a request waits for that is neither refused nor at a task that is down. */
+/* What a request waits for, by stage, if it was not refused and its task is up. */
 static const char *const waits_for[PSI_STAGES] = {
     [PSI_STAGE_WAITING] = "it waits for earlier operations on the variable",
     [PSI_STAGE_TURN] = "it waits for what goes to the task before it",
@@ -123,7 +124,7 @@ void psi_request_unreachable(struct psi_peer *peer)
         peer->failing_since_ms = c->now_ms > 0 ? c->now_ms : 1;
     }
     if (c->now_ms - peer->failing_since_ms < DOWN_GRACE_MS && c->now_ms >= peer->failing_since_ms) {
-        return; /* it may be starting */
+        return; /* the task may be starting */
     }
     PSI_LIST_FOREACH_SAFE(it, tmp, &c->all) {
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
@@ -133,12 +134,12 @@ void psi_request_unreachable(struct psi_peer *peer)
         if (psi_request_is(req, PSI_KIND_LOOKS)) {
             char what[PSI_WHERE_MAX + PS_NAME_BYTES_MAX + 32];
             describe(req, what, sizeof(what));
-            bool said = psi_kind_of(req)->op != 0; /* whoever asks a task by name knows what and where */
+            bool said = psi_kind_of(req)->op != 0; /* the caller has named the task itself */
             psi_ask_drop(c, req);
             psi_request_end_as(req, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, PS_NOTHING_APPLIED, "%s%sno connection: %s",
                                said ? "" : what, said ? "" : ": ", peer->last_error);
         } else if (c->fail_fast && !psi_request_is(req, PSI_KIND_STAYS)) {
-            req->deadline_ms = c->now_ms; /* it ends at the next tick, as at its own deadline */
+            req->deadline_ms = c->now_ms; /* the next tick ends it, as at its own deadline */
             c->scan_ms = 0;
         }
     }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a program says that a variable is: its definition checked, the record that this session keeps of it, and the task that is
- * asked to hold it.
+ * A variable as a program defines it: the definition is checked, the session makes a record for it, and a task is chosen.
  *
- * Happy path: psi_client_definition_check() -> psi_client_variable_in() with what the scopes of the session made of name,
- * container and device -> GET or LOOKUP (variable.c), which calls psi_var_choose_task() when the cluster is known. Failure modes:
- * everything that no task need be asked about is refused here, with the variable's name; a device that does not exist is named
- * beside what exists.
+ * Happy path: psi_client_definition_check() -> psi_client_variable_in() with name, container and device from the session's scopes
+ * -> GET or LOOKUP (variable.c), which calls psi_var_choose_task() when the cluster is known. Failure modes: everything that
+ * needs no task is refused here, with the variable's name; for a device that does not exist the text lists the devices that do.
  */
 #include "client.h"
 
@@ -96,7 +94,12 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
         }
         psi_list_init(&v->queue->puts);
     }
+    if (scope->key != NULL) {
+        v->keyed = true;
+        memcpy(v->key, scope->key, sizeof(v->key));
+    }
     v->found_only = find_only;
+    v->apart = scope->apart;
     v->must_exist = find_only || scope->must_exist;
     if (!find_only) {
         st = scope->queue ? psi_queue_spec_check(scope->elements, err) : psi_client_definition_check(spec, err);
@@ -125,11 +128,9 @@ ps_status psi_client_variable_in(struct psi_client *c, const ps_variable_spec *s
     return PS_OK;
 }
 
-/* ---- its task ---- */
-
 enum { JOBS_TEXT_MAX = 300 };
 
-/* "ps (tasks 0 to 1), worker (tasks 0 to 2)" */
+/* Write the jobs of the cluster: "ps (tasks 0 to 1), worker (tasks 0 to 2)". */
 static void jobs_text(const struct psi_cluster *cluster, char *dst, size_t n)
 {
     size_t at = 0;
@@ -144,7 +145,7 @@ static void jobs_text(const struct psi_cluster *cluster, char *dst, size_t n)
     }
 }
 
-/* Values lie in the memory that CPU:0 stands for, whatever else the task can run calls on. */
+/* Refuse devices other than CPU:0 unless soft placement is on: values lie in the memory that CPU:0 stands for. */
 static ps_status check_device(struct psi_var *var, const struct psi_place *place, struct psi_err *err)
 {
     const struct psi_device *asked = &var->requested;
@@ -164,22 +165,22 @@ static ps_status check_device(struct psi_var *var, const struct psi_place *place
 
 ps_status psi_var_choose_task(struct psi_client *c, struct psi_var *var, struct psi_err *err)
 {
-    struct psi_placement turns = c->placement; /* kept when all is well: a refused variable takes no turn */
+    struct psi_placement turns = c->placement; /* stored back on success only: a refused variable takes no turn */
     struct psi_device pin = var->requested;
     struct psi_place place = {0};
     ps_status st = PS_OK;
     if (pin.has_job && !pin.has_task) {
-        pin.has_task = true; /* a missing task is 0 */
+        pin.has_task = true; /* a pin without a task means task 0 */
         pin.task = 0;
     }
-    if (var->queue != NULL && !pin.has_job) { /* it takes no turn: TensorFlow's setters place no queues */
+    if (var->queue != NULL && !pin.has_job) { /* TensorFlow's setters place no queues, so a queue takes no turn */
         const struct psi_peer *directory = psi_client_directory(c);
         memcpy(place.job, directory->job, sizeof(place.job));
         place.task = directory->task;
     } else if (var->by_strategy && pin.has_job) {
         memcpy(place.job, pin.job, sizeof(place.job));
         place.task = pin.task;
-        place.pinned = strcmp(place.job, turns.ps_job) != 0; /* another job takes nothing else */
+        place.pinned = strcmp(place.job, turns.ps_job) != 0; /* a pin to another job takes no turn */
         if (pin.has_replica && pin.replica != 0) {
             st = psi_fail(err, PS_INVALID_ARGUMENT, "/replica:%u does not exist: every task is of replica 0", pin.replica);
         }
@@ -208,4 +209,63 @@ ps_status psi_client_variable(struct psi_client *c, const ps_variable_spec *spec
 {
     static const struct psi_var_scope NONE;
     return psi_client_variable_in(c, spec, &NONE, find_only, out_var, err);
+}
+
+static bool chunks_have(const struct psi_list *chunks, const struct psi_var *var)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, chunks) {
+        if (PSI_CONTAINER_OF(it, struct psi_chunk, link)->var == var) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True if a sequence number, chunk or ask of this peer still leads to var, though no request does. */
+static bool peer_has(const struct psi_peer *peer, const struct psi_var *var)
+{
+    struct psi_list *it = NULL;
+    for (uint64_t n = peer->first; peer->ring != NULL && n < peer->next; n++) {
+        const struct psi_entry *e = &peer->ring[n % PS_WINDOW];
+        if (e->number != 0 && e->var == var) {
+            return true;
+        }
+    }
+    PSI_LIST_FOREACH(it, &peer->asks) {
+        const struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
+        for (uint32_t i = 0; i < ask->var_count; i++) {
+            if (ask->vars[i] == var) {
+                return true;
+            }
+        }
+    }
+    return peer->chunks != NULL && (chunks_have(&peer->chunk_out, var) || chunks_have(&peer->chunk_again, var));
+}
+
+bool psi_client_variable_drop(struct psi_client *c, struct psi_var *var)
+{
+    struct psi_list *it = NULL;
+    if (var->step != PSI_VAR_NEW || !psi_list_empty(&var->getters)) {
+        return false;
+    }
+    PSI_LIST_FOREACH(it, &c->all) {
+        if (PSI_CONTAINER_OF(it, struct psi_request, all)->var == var) {
+            return false;
+        }
+    }
+    PSI_LIST_FOREACH(it, &c->done) {
+        if (PSI_CONTAINER_OF(it, struct psi_request, link)->var == var) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < c->peer_count; i++) {
+        if (peer_has(c->peers[i], var)) {
+            return false;
+        }
+    }
+    psi_list_remove(&var->link);
+    psi_free(var->queue);
+    psi_free(var);
+    return true;
 }

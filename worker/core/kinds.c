@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of requests: what each kind is called, what is sent, to whom, what it needs and who handles it. It lies above all
- * files of the core; those read it through psi_kind_of().
+ * The table of requests: name, operation, receiver, needs and functions of each kind. The table depends on all files of the core;
+ * these read it through psi_kind_of().
  */
 #include "client.h"
 
@@ -83,6 +83,10 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
                       .build = psi_control_call_build, .answer = psi_control_call, .subject = psi_control_call_name},
     [PSI_REQ_CONFIG_SET] = {"config_set", PS_OP_CONFIG_SET, PSI_TO_TASK, PSI_KIND_SRC, .go = psi_control_go,
                             .build = psi_control_build_setting, .answer = psi_control_plain},
+    [PSI_REQ_MAY] = {"may", PS_OP_MAY, PSI_TO_TASK, PSI_KIND_SRC, .go = psi_control_go, .build = psi_control_build_may,
+                     .answer = psi_control_plain},
+    [PSI_REQ_MAY_KNOW] = {"may", PS_OP_MAY, PSI_TO_DIRECTORY, PSI_KIND_SRC, .go = psi_control_go, .build = psi_control_build_may,
+                          .answer = psi_control_plain},
     [PSI_REQ_SET_RATE] = {"set_rate", PS_OP_SET_RATE, PSI_TO_TASK, PSI_KIND_SRC | PSI_KIND_DST, .go = psi_control_go,
                           .build = psi_control_build_rate, .answer = psi_control_u64},
     [PSI_REQ_SET_RATE_ALL] = {"set_rate", PS_OP_SET_RATE, PSI_TO_DIRECTORY, PSI_KIND_OTHERS | PSI_KIND_SRC | PSI_KIND_DST,
@@ -98,5 +102,10 @@ const struct psi_kind psi_kinds[PSI_REQ_KINDS] = {
                                     .build = psi_control_build_saved_name, .answer = psi_control_u64},
     [PSI_REQ_CHECKPOINT_READ] = {"checkpoint_read", PS_OP_CHECKPOINT_READ, PSI_TO_TASK, PSI_KIND_DST, .go = psi_control_go,
                                  .check = psi_control_range_check, .build = psi_control_build_range, .answer = psi_control_range},
-    PSI_LISTS(LIST, LIST) /* lists.h */
+    PSI_LISTS(LIST, LIST) /* a row for each list of lists.h */
 };
+
+const char *psi_request_kind_name(enum psi_request_kind kind)
+{
+    return psi_kinds[kind].name;
+}

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The lists of administration, a row each: what is asked for, and how a message of the answer becomes an entry. The kinds of
- * requests and the callbacks of core.h, the rows of kinds.c, the readers of control_list.c and the public functions of
- * worker/api/list.c are made of these rows.
+ * The lists of administration, one row each: what is asked for, and how a message of the answer becomes an entry. The kinds of
+ * requests and callbacks of core.h, the rows of kinds.c, the readers of control_list.c and the public functions of
+ * worker/api/list.c are made from these rows.
  */
 #ifndef PSI_LISTS_H
 #define PSI_LISTS_H
 
 /* clang-format off */
-/* LIST(operation, its name in messages, who is asked: OF_TASK, OF_DIRECTORY, or OF_DIRECTORY_SOON, which ends when the
- *       directory cannot be reached for a while, an entry, its type, order, message, fields)
- *   is a list that programs get by ps_task_<entry>s(), in the order of qsort() there, NULL: as it came;
- * OWN(...) is one of which the library makes something else.
- * Fields of the message that become one of the entry:
- *   SAME(field)           as it is
- *   TEXT(field)           bytes into an array of char; what has a NUL or no room is refused
- *   TEXT_OF(field, from)  the same of a field with another name
- *   OTHER(function)       by a function of control_list.c, which returns false to refuse */
+/* LIST(operation, name in messages, task that is asked, entry, its type, order, message, fields)
+ *       defines a list that programs get by ps_task_<entry>s(). Task: OF_TASK, OF_DIRECTORY, or OF_DIRECTORY_SOON, which ends
+ *       when the directory has been unreachable for a while. Order: a function for qsort(); NULL: as in the answer.
+ * OWN(...) has the same arguments, for a list that the library turns into something else.
+ * Fields:
+ *   SAME(field)           copied
+ *   TEXT(field)           bytes into an array of char; a NUL byte or a text without room is refused
+ *   TEXT_OF(field, from)  TEXT from the message's field `from`
+ *   OTHER(function)       set by a function of control_list.c, which returns false to refuse the message */
 #define PSI_LISTS(LIST, OWN) \
     LIST(VARS, "vars", OF_TASK, variable, ps_variable_info, by_container_and_name, VarAnswer, \
          TEXT(container) TEXT(name) SAME(version) SAME(pushes) SAME(initialised) SAME(sealed) SAME(in_progress) SAME(atomic) \
@@ -26,13 +26,16 @@
          TEXT(chief) SAME(chief_number) SAME(chief_left_ms)) \
     LIST(SESSIONS, "sessions", OF_TASK, session, ps_session_info, NULL, SessionAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) SAME(connected) SAME(stopping) SAME(heard_ms) SAME(age_ms) \
-         SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) TEXT(rival) OTHER(take_session_rest)) \
+         SAME(steps_per_second) SAME(waits) SAME(in_progress) SAME(held_bytes) TEXT(rival) TEXT_OF(identity, who) \
+         TEXT(key_id) OTHER(take_session_rest)) \
     LIST(WAITS, "waits", OF_TASK, wait, ps_wait_info, NULL, WaitAnswer, \
          TEXT(job) SAME(task) SAME(pid) TEXT(host) TEXT(program) TEXT(what) TEXT(release) SAME(since_ms) OTHER(take_wait_rest)) \
     LIST(QUEUES, "queues", OF_TASK, queue, ps_queue_info, queue_by_container_and_name, QueueAnswer, \
          TEXT(container) TEXT(name) SAME(size) SAME(taken) SAME(bytes) SAME(enqueuers) SAME(dequeuers) SAME(closed) SAME(epoch) \
          SAME(items) SAME(done) SAME(step) SAME(dropped) OTHER(take_queue)) \
     LIST(AGES, "ages", OF_TASK, age, ps_age_info, NULL, AgeAnswer, TEXT(container) OTHER(take_ages)) \
+    LIST(WHOAMI, "whoami", OF_TASK, right, ps_right_info, NULL, WhoamiAnswer, \
+         TEXT_OF(identity, who) TEXT(role) TEXT(key_id) SAME(open) SAME(rights) TEXT(row)) \
     OWN(CHECKPOINTS, "checkpoints", OF_DIRECTORY, checkpoint, ps_checkpoint_info, NULL, CheckpointAnswer, \
          SAME(number) SAME(time_ms) SAME(bytes) SAME(milliseconds) TEXT(text) OTHER(take_checkpoint)) \
     OWN(ROUNDS, "rounds", OF_DIRECTORY, round, ps_round_info, NULL, RoundAnswer, \
@@ -43,17 +46,17 @@
     OWN(TASKS, "tasks", OF_DIRECTORY_SOON, task, struct psi_task_seen, NULL, TaskAnswer, \
         TEXT(job) SAME(task) SAME(pid) TEXT(address) TEXT(host) TEXT(conflict) TEXT(lost_names) SAME(restarts) SAME(lost) \
         SAME(connected) SAME(heard) SAME(missing_ms) SAME(life))
-/* Those of the members that follow each entry of ROUNDS' answer, for psi_list_sink.member. */
+/* Fields of the members that follow each entry of ROUNDS' answer, for psi_list_sink.member. */
 #define PSI_MEMBER_FIELDS(TEXT, SAME) \
     TEXT(job) SAME(task) TEXT(host) SAME(pid) SAME(member) SAME(since_ms) SAME(steps) SAME(steps_unknown)
-/* The fields of INFO's answer, which is no list but one message for the caller's ps_task_info. */
+/* Fields of INFO's answer, a single message for the caller's ps_task_info. */
 #define PSI_INFO_FIELDS(TEXT, SAME) \
     TEXT(version) TEXT(waiting_for) TEXT(devices) TEXT(most) TEXT(not_done) TEXT(checkpoints) SAME(directory) SAME(pid) \
     SAME(life) SAME(uptime_ms) \
     SAME(memory_bytes) SAME(budget_bytes) SAME(variable_bytes) SAME(records_bytes) SAME(staged_bytes) SAME(copies_bytes) \
     SAME(most_bytes) SAME(connections) SAME(sessions) SAME(connected) SAME(variables) SAME(pushes_applied) SAME(pushes_torn) \
     SAME(pushes_refused) SAME(nonfinite) SAME(pulls) SAME(bytes_in) SAME(bytes_out) SAME(pushes_per_second) \
-    SAME(bytes_per_second) SAME(in_progress) SAME(job_done) SAME(done) SAME(trainers)
+    SAME(bytes_per_second) SAME(in_progress) SAME(job_done) SAME(insecure) SAME(done) SAME(trainers) SAME(denied)
 /* clang-format on */
 
 #endif

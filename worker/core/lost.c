@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines of lost variables: the return of a task without its 100,000 variables is one line, with their number and one example.
- *
- * Happy path: nothing is lost. Lost variables are counted by task, and told at the end of the event, at most once a second.
- * Failure: none.
+ * Log lines about lost variables. A task that comes back without its 100,000 variables makes one line, with their number and the
+ * name of one. Lost variables are counted by task, and logged at the end of the event, at most once a second.
  */
 #include "client.h"
 

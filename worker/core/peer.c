@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One task as the rest of the core sees it: its names, that somebody needs it, frames to it, and that its connection is no good.
+ * One task as the rest of the core sees it: its names, whether it is wanted, frames to it, and the failure of its connection.
  *
- * Happy path: psi_peer_want() dials, connection.c brings it up, psi_peer_send() queues a frame. Failure: whoever finds that a
- * connection cannot go on says so with psi_peer_fail(); connection.c closes it when the event is over, before a byte is sent.
+ * Happy path: psi_peer_want() dials, connection.c brings the peer UP, psi_peer_send() queues a frame. Failure: code that finds
+ * that a connection cannot go on calls psi_peer_fail(); connection.c closes it at the end of the event, before any byte is sent.
  */
 #include "client.h"
 
@@ -14,7 +14,7 @@
 
 enum {
     HELLO_PAYLOAD_MAX = 2 << 20,
-    /* a request may begin by this much before its task is dialled: the start timeouts of both are over together */
+    /* A request may begin this much earlier than the dial of its task. The start timeouts of both end at the same time then. */
     SLACK_MS = 100
 };
 
@@ -85,7 +85,7 @@ const char *psi_peer_where(const struct psi_peer *peer, char *dst, size_t n)
     return dst;
 }
 
-/* When this task was first wanted, in the session's record. NULL: the session keeps no record. */
+/* When this task was first wanted, in the session's psi_reach. NULL: not recorded. */
 static uint64_t *wanted_ms(const struct psi_peer *peer)
 {
     struct psi_client *c = peer->c;
@@ -147,7 +147,7 @@ void psi_peer_undial(struct psi_peer *peer)
         peer->c->dial_count--;
     }
     if (peer->state == PSI_PEER_WAIT || peer->state == PSI_PEER_DIAL) {
-        psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that is out comes too late */
+        psi_peer_move(peer, PSI_PEER_IDLE); /* a dial that succeeds now is too late */
     }
 }
 
@@ -176,7 +176,7 @@ const char *psi_peer_obstacle(const struct psi_peer *peer)
 void psi_peer_fail(struct psi_peer *peer, const char *format, ...)
 {
     if (peer->link == NULL || peer->doomed) {
-        return; /* the first reason counts */
+        return; /* only the first reason is kept */
     }
     va_list ap;
     va_start(ap, format);
@@ -185,8 +185,6 @@ void psi_peer_fail(struct psi_peer *peer, const char *format, ...)
     peer->doomed = true;
     psi_client_kick(peer);
 }
-
-/* ---- sending ---- */
 
 struct ps_frame_header psi_frame_header(uint8_t op, uint64_t id)
 {
@@ -216,8 +214,6 @@ void psi_chunk_drop(struct psi_peer *peer, struct psi_chunk *k)
     k->req = NULL;
     psi_list_push_front(&peer->chunk_free, &k->link);
 }
-
-/* ---- values that are received straight into a caller's memory ---- */
 
 void psi_target_stop(struct psi_peer *peer)
 {

@@ -2,11 +2,11 @@
 /*
  * Reads: PULL in chunks of at most 1 MiB, received segment by segment into the caller's memory.
  *
- * Happy path: up to eight chunks of a request are on their way at a time (of large ones 32 MiB on a connection); each answer is
- * one frame; the request is done when every element is there. The snapshot is exact when all versions, before and after each
- * frame, are equal and no push was in progress at any of them; a variable of one segment always is. Failure: after a reconnect
- * the chunks that were on their way are asked for again from their beginning, with new numbers. A refusal for load puts the whole
- * request off. When nobody waits any more the values are read and dropped.
+ * Happy path: up to eight chunks of a request travel at the same time (of large reads 32 MiB on a connection); each answer is one
+ * frame; the request ends when every element is here. The result is an exact snapshot if all versions, before and after each
+ * frame, are equal and no push was in progress at any of them; a variable of one segment is always exact. Failure: chunks that
+ * were travelling when the connection broke are asked for again whole, with new numbers. A refusal because of load puts the whole
+ * request off. Values that nobody waits for any more are read and dropped.
  */
 #include "client.h"
 
@@ -36,14 +36,14 @@ static struct psi_chunk *chunk_of(struct psi_list *link)
     return PSI_CONTAINER_OF(link, struct psi_chunk, link);
 }
 
-/* A slot is never narrowed. */
+/* Dtype in which the value or a slot travels; slots are never narrowed. */
 static ps_dtype wire_of(const struct psi_var *var, uint32_t slot)
 {
     return slot != 0 ? var->dtype : var->wire;
 }
 
-/* Elements that it reads. A variable without elements counts as one that is read: whether it has a value, and which version, is
- * asked with one frame of none. */
+/* Number of elements to read. A variable without elements counts as one: a frame without elements tells whether it is
+ * initialised, and its version. */
 static uint64_t total_of(const struct psi_request *req)
 {
     const uint64_t all = req->var->elements;
@@ -62,6 +62,9 @@ static void send_chunk(struct psi_peer *peer, struct psi_chunk *k)
     h.dtype = (uint8_t)wire_of(k->var, k->slot);
     h.handle = k->var->handle;
     h.offset = k->first;
+    if (peer->c->trace != NULL) {
+        psi_exchange_chunk(peer, k, &h);
+    }
     struct ps_pull_meta meta = {.elements = k->elements, .slot = k->slot};
     h.meta_bytes = sizeof(meta);
     psi_list_push_back(&peer->chunk_out, &k->link);
@@ -91,12 +94,14 @@ bool psi_pull_ask(struct psi_peer *peer, struct psi_request *req)
         } else {
             uint64_t unit = psi_wire_unit(wire_of(var, req->slot));
             uint64_t left = total - req->offset;
-            uint64_t most = (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit; /* only one frame is exact */
+            /* a value of an atomic variable is only exact in one frame */
+            uint64_t most = (var->atomic ? PS_FRAME_BODY_MAX : PS_VALUES_FRAME_BYTES) / unit;
             k->covers = (uint32_t)(left < most ? left : most);
             k->elements = var->elements != 0 ? k->covers : 0;
             k->bytes = k->elements * unit;
         }
         k->charge = small ? 0 : k->bytes > PS_VALUES_FRAME_BYTES ? k->bytes : PS_VALUES_FRAME_BYTES;
+        k->exchange = 0;
         req->offset += k->covers;
         req->flying++;
         send_chunk(peer, k);
@@ -132,7 +137,7 @@ void psi_pull_detach(struct psi_peer *peer)
             psi_list_push_back(&waiting, it);
         }
     }
-    psi_list_move_all(&waiting, &peer->chunk_again); /* asked for earlier: first */
+    psi_list_move_all(&waiting, &peer->chunk_again); /* they were asked for earlier, so they go first */
     psi_list_move_all(&peer->chunk_again, &waiting);
     peer->pull_bytes = 0;
     peer->sink_chunk = NULL;
@@ -154,7 +159,7 @@ static bool fits(const struct psi_chunk *k, const struct ps_frame_header *h)
     if (h->dtype != wire_of(k->var, k->slot)) {
         return false;
     }
-    if (k->var->dtype == PS_STRING) { /* how long it is it says itself */
+    if (k->var->dtype == PS_STRING) { /* the blob tells its own length */
         return psi_payload_bytes(h, true) >= psi_blob_bytes_min(k->var->elements) && psi_payload_bytes(h, true) <= k->bytes;
     }
     return h->body_bytes == psi_body_bytes(k->bytes, (h->flags & PS_FLAG_CRC) != 0, true);
@@ -185,14 +190,14 @@ void psi_pull_note(struct psi_request *req, const struct ps_pull_reply_meta *hea
     }
     req->counter2++;
     if (psi_request_is(req, PSI_KIND_READ)) {
-        req->version = req->counter; /* no value is older; the trailer's may be newer than the values */
+        req->version = req->counter; /* no value is older; the trailer's version may be newer than the values */
     }
     if (head->version != req->counter || tail->version != req->counter || head->in_progress != 0 || tail->in_progress != 0) {
         req->exact = false;
     }
 }
 
-/* The strings that have come: their offsets are as untrusted as the rest. */
+/* Check strings that were received: their offsets are untrusted. */
 static ps_status check_strings(const struct psi_peer *peer, const struct psi_request *req, struct psi_err *err)
 {
     uint64_t elements = req->var->elements;
@@ -215,6 +220,9 @@ void psi_pull_end(struct psi_peer *peer)
         psi_peer_fail(peer, "bad bytes from it: '%s': %s", req->var->name, err.text);
         return;
     }
+    if (k->exchange != 0) {
+        psi_exchange_end(peer, k->exchange, k->number, PS_OK);
+    }
     peer->pull_bytes -= k->charge;
     peer->sink_chunk = NULL;
     psi_chunk_drop(peer, k);
@@ -229,7 +237,7 @@ void psi_pull_end(struct psi_peer *peer)
     if (req->offset2 == total_of(req)) {
         PSI_ASSERT(req->flying == 0 && req->offset == req->offset2);
         if (var->dtype == PS_STRING || var->elements * psi_wire_unit(wire_of(var, req->slot)) <= PS_SEGMENT_BYTES) {
-            /* of the moment that the head tells of, whatever the trailer says */
+            /* the values are from the moment of the head, whatever version the trailer has */
             req->exact = psi_var_is_one_segment(var) || peer->sink_meta.in_progress == 0;
         }
         req->exact = req->exact && (psi_request_is(req, PSI_KIND_READ) || req->counter == req->version);
@@ -248,12 +256,16 @@ void psi_pull_refused(struct psi_peer *peer, uint64_t number, const struct psi_r
     }
     struct psi_request *req = k->req;
     struct psi_var *var = k->var;
+    if (k->exchange != 0) {
+        psi_exchange_end(peer, k->exchange, number, r->status);
+    }
     peer->pull_bytes -= k->charge;
     psi_chunk_drop(peer, k);
     psi_client_kick(peer);
     if (req == NULL) {
         return;
     }
+    req->begun_ns = peer->c->now_ns;
     psi_var_release(req);
     if (psi_reply_repeatable(r)) {
         req->offset = 0;

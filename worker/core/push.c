@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN, ADD (streamed from the caller's memory, at most 1 MiB a frame), an
- * ADD of 64 bytes or less and INIT (copied).
+ * Mutations as frames: PUSH, CONTRIBUTE, PUSHPULL, ASSIGN, ADD (read from the caller's memory while they are sent, at most 1 MiB
+ * a frame); an ADD of at most 64 bytes and INIT are copied.
  *
- * Happy path: one frame of an operation is in the send queue at a time; when it is out the next one goes to the queue's end, so
- * operations on different variables interleave. The first frame carries FIRST and the total, the last one LAST. After a resume
- * the frames start at the task's offset; FIRST again only when that is 0. A PUSHPULL gets a VALUE frame for each of its frames.
- * Failure: values that a disconnect has cost are pulled once the push is known to be applied.
+ * Happy path: one frame of an operation is in the send queue at a time. When it has left, the next one is queued behind all other
+ * frames, so that operations on different variables interleave. The first frame has flag FIRST and the total, the last one LAST.
+ * After a reconnect the frames start at the task's offset, with FIRST only if that is 0. Each frame of a PUSHPULL is answered by
+ * a VALUE frame. Failure: values lost with a connection are pulled, once the push is known to be applied.
  */
 #include "client.h"
 
@@ -32,7 +32,7 @@ static const void *frame_payload(struct psi_out *out, uint64_t offset, uint32_t 
     return (const uint8_t *)e->req->src + e->frame_first * e->unit + offset;
 }
 
-/* float32 as float16 or bfloat16 */
+/* psi_out.convert: float32 as float16 or bfloat16 */
 static void frame_convert(struct psi_out *out, uint64_t offset, uint32_t bytes, void *dst)
 {
     const struct psi_entry *e = entry_of(out);
@@ -52,7 +52,7 @@ static const struct psi_out_ops CONVERT_OPS = {.begin = frame_begin, .convert = 
 void psi_push_go(struct psi_request *req)
 {
     if (req->counter == 0 && psi_sync_contributes(req)) {
-        req->counter = req->owner->member.round; /* its values are of that round, whenever it goes out; 0: a PUSH */
+        req->counter = req->owner->member.round; /* the gradient belongs to that round, whenever it is sent; 0: a PUSH */
     }
     psi_var_queue(req);
 }
@@ -62,7 +62,7 @@ union first_meta {
     struct ps_contribute_meta contribute;
 };
 
-/* Returns its bytes. */
+/* Fill the meta of the first frame; returns its size in bytes. */
 static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
 {
     const struct psi_request *req = e->req;
@@ -86,12 +86,12 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
     return sizeof(m->push);
 }
 
-/* A whole frame with a message and nothing else. */
+/* Queue a frame with a message and no body. */
 static void queue_message(struct psi_entry *e, struct ps_frame_header *h, const pb_msgdesc_t *d, const void *m)
 {
     _Alignas(8) uint8_t meta[PS_META_BYTES_MAX] = {0};
     size_t bytes = 0;
-    PSI_ASSERT(psi_msg_encode(d, m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has its bound */
+    PSI_ASSERT(psi_msg_encode(d, m, meta, sizeof(meta), &bytes, NULL) == PS_OK); /* meta has room for every message */
     h->meta_bytes = (uint16_t)psi_pad8((uint32_t)bytes);
     h->flags |= PS_FLAG_FIRST | PS_FLAG_LAST;
     psi_peer_send(e->peer, h, meta, NULL, 0);
@@ -132,6 +132,9 @@ void psi_push_queue(struct psi_entry *e)
     struct psi_peer *peer = e->peer;
     struct ps_frame_header h = psi_frame_header(e->op, e->number);
     h.flags = PS_FLAG_SEQ;
+    if (peer->c->trace != NULL && e->next == 0) {
+        psi_exchange_entry(e, &h);
+    }
     h.handle = e->handle;
     h.dtype = (uint8_t)e->wire;
     h.offset = e->next;
@@ -167,7 +170,8 @@ void psi_push_queue(struct psi_entry *e)
         e->out.payload_bytes = (uint32_t)(elements * size);
         memcpy(e->out.head, &h, sizeof(h));
         if (first) {
-            memcpy(e->out.head + PS_FRAME_HEADER_BYTES, &meta, meta_bytes);
+            /* a constant size is copied without a call; h.meta_bytes says how much counts */
+            memcpy(e->out.head + PS_FRAME_HEADER_BYTES, &meta, sizeof(meta));
         }
         e->frame_first = e->next;
         e->next += elements;
@@ -185,12 +189,10 @@ void psi_push_queue(struct psi_entry *e)
     if (e->req->stage == PSI_STAGE_SENDING) {
         psi_var_yield(e->req, PSI_STAGE_WINDOW);
     }
-    psi_client_kick(peer); /* what waited for this variable has its turn */
+    psi_client_kick(peer); /* the variable's next request can start */
 }
 
-/* ---- values of a PUSHPULL ---- */
-
-/* Bytes of values in a body that may end at the variable's end. */
+/* Size in bytes of the values in a body, which may end at the variable's end (left). False: the size is wrong. */
 static bool range_bytes(const struct ps_frame_header *h, uint64_t left, uint64_t *out)
 {
     uint64_t body = psi_payload_bytes(h, true);
@@ -205,7 +207,7 @@ ps_status psi_push_value_head(struct psi_peer *peer, struct psi_err *err)
     const struct ps_frame_header *h = &in->header;
     const struct psi_entry *e = psi_window_find(peer, h->id);
     if (e == NULL && h->op == PS_OP_PUSHPULL && h->id < peer->next) {
-        return PS_OK; /* of a number that is settled: nobody wants them */
+        return PS_OK; /* the number is settled: nobody wants the values */
     }
     uint64_t bytes = 0;
     uint64_t size = e != NULL ? e->unit : 1;
@@ -233,14 +235,14 @@ void psi_push_value_end(struct psi_peer *peer)
     }
     psi_pull_note(req, &peer->sink_meta, &peer->link->in.trailer);
     if (peer->sink_first == req->offset2) {
-        req->offset2 += peer->sink_bytes / e->unit; /* from the start without a hole */
+        req->offset2 += peer->sink_bytes / e->unit; /* values from element 0 on without a gap */
     }
 }
 
 void psi_push_pulled(struct psi_request *req)
 {
     if (req->offset2 >= req->var->elements) {
-        /* exact: the values are those that this push has made; of no elements none come */
+        /* exact: the values are those that this push has made; a variable without elements has no VALUE frame */
         req->exact =
             req->var->elements == 0 || ((req->exact || psi_var_is_one_segment(req->var)) && req->counter == req->version);
         psi_request_ended(req);

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * READY, WAIT_READY and STATUS: what a session does before it trains (DESIGN: readiness, never half a model).
+ * READY, WAIT_READY and STATUS: what a session does before it trains. No session trains on half a model.
  *
- * Happy path: every variable is got -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT
- * for each variable, then SYNC at the directory where they are in rounds or should be, then SEAL; every other session WAITs at
- * the owners for "sealed", asks for the status again and compares its hyperparameters, and whether it is in rounds, with what is
- * in force. Where these are not as it asks, they may be those of an earlier training: it waits until a chief that is there has
- * made the model ready, and looks again. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A
- * variable that vanishes before this session has used it is got again and everything starts over; a newer chief, other
- * hyperparameters, the deadline: an error that names them. Each step starts asks or inner requests; psi_ready_pump() goes on when
- * none of them is left.
+ * Happy path: get every variable -> STATUS of all at their owners -> the chief takes its number at the directory, sends INIT for
+ * each variable, SYNC at the directory if they are or should be in rounds, then SEAL. Every other session WAITs at the owners
+ * until the variables are sealed, asks for the status again, and compares hyperparameters and rounds with what is in force.
+ * Differences may come from an earlier training: the session waits until a connected chief has made the model ready, and compares
+ * again. Failure: trained variables beside uninitialised ones: DATA_LOSS, before any INIT. A variable that vanishes before this
+ * session has used it is got again, and everything starts over. A newer chief, other hyperparameters, the deadline: an error that
+ * names them. Each step starts asks or inner requests; psi_ready_pump() takes the next step when none of them is pending.
  */
 #include "ready.h"
 
@@ -19,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { RETRY_MS = 100, TRIES_MAX = 5, OTHER_MS = 250 /* between two beats that ask for the chief */ };
+enum { RETRY_MS = 100, TRIES_MAX = 5, OTHER_MS = 250 /* OTHER_MS: time between two beats that ask for the chief */ };
 
 static void ready_free(struct psi_ready *r)
 {
@@ -39,8 +38,8 @@ void psi_ready_free_all(struct psi_client *c)
     }
 }
 
-/* Whose chief is meant: of the global step's container where there is one, so that all programs of a model say the same. Of a
- * model in several its number is good for all of them. */
+/* Container of the chief that READY needs: the global step's, so that all programs of a model agree; else the first variable's.
+ * The number of that chief is good for all containers of the model. */
 static const char *container_of(const struct psi_ready *r)
 {
     for (uint32_t i = 0; i < r->var_count; i++) {
@@ -51,7 +50,7 @@ static const char *container_of(const struct psi_ready *r)
     return r->var_count > 0 ? r->vars[0]->container : PSI_CONTAINER_DEFAULT;
 }
 
-/* Everything of it stops; the request ends with r->err, or OK. */
+/* End the request with r->err, or OK; its asks are dropped. */
 static void end(struct psi_ready *r)
 {
     struct psi_request *req = r->req;
@@ -75,13 +74,13 @@ static void end(struct psi_ready *r)
     }
 }
 
-/* STATUS of one variable. Many of them may be out: none looks at all variables. */
+/* True for the STATUS of one variable. Many of these run at a time, so none may look at all variables. */
 static bool is_of_one(const struct psi_request *req)
 {
     return req->kind == PSI_REQ_STATUS && req->var != NULL;
 }
 
-/* Variables that it may be about. */
+/* Upper bound of the number of variables that the request is about. */
 static uint32_t count_vars(const struct psi_request *req)
 {
     uint32_t count = 0;
@@ -95,7 +94,7 @@ static uint32_t count_vars(const struct psi_request *req)
     return count;
 }
 
-/* r->vars has room for them. */
+/* Collect the variables into r->vars, which has room for all. */
 static void collect_vars(struct psi_ready *r)
 {
     const struct psi_request *req = r->req;
@@ -106,7 +105,8 @@ static void collect_vars(struct psi_ready *r)
     }
     PSI_LIST_FOREACH(it, &req->owner->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        bool mine = var->queue == NULL && (req->kind == PSI_REQ_STATUS || !var->found_only); /* a queue is never waited for */
+        /* queues are never waited for */
+        bool mine = var->queue == NULL && !var->apart && (req->kind == PSI_REQ_STATUS || !var->found_only);
         bool asked_for = var->owner != UINT32_MAX || var->step != PSI_VAR_NEW;
         if (mine && asked_for) {
             r->vars[r->var_count++] = var;
@@ -142,13 +142,11 @@ void psi_ready_go(struct psi_request *req)
     }
     psi_request_move(req, PSI_STAGE_COMPOSITE);
     req->extra = r;
-    psi_peer_want(psi_client_directory(c)); /* its beats say whether there is a chief */
+    psi_peer_want(psi_client_directory(c)); /* its beats tell whether there is a chief */
     psi_list_push_back(&c->composites, &r->link);
 }
 
-/* ---- inner requests ---- */
-
-/* Called at once, not from the done list. */
+/* Callback of inner requests, called at their end, not from the done list. */
 static void inner_done(struct psi_request *inner)
 {
     struct psi_ready *r = inner->ctx;
@@ -172,15 +170,13 @@ static void start_inner(struct psi_ready *r, uint32_t i, enum psi_request_kind k
     inner->var = r->vars[i];
     inner->done = inner_done;
     inner->ctx = r;
-    inner->deadline_ms = r->req->deadline_ms; /* READY's own, which is looked at first, ends it */
+    inner->deadline_ms = r->req->deadline_ms; /* READY's deadline comes first, and ends it */
     psi_request_prepare(c, inner);
     inner->flags |= PSI_REQUEST_INNER | PSI_REQUEST_SLOW_LOGGED;
     inner->chief_number = r->chief_number;
     r->pending++;
     psi_request_go(inner);
 }
-
-/* ---- asks ---- */
 
 static void again_later(struct psi_ready *r, const struct psi_peer *peer, const char *text, uint32_t retry_ms)
 {
@@ -241,7 +237,7 @@ static void on_status(struct psi_client *c, struct psi_ask *ask, const struct ps
         return;
     }
     for (uint32_t i = 0; i < ask->var_count; i++) {
-        r->retry = r->retry || ask->vars[i] != NULL; /* the answer lacks it */
+        r->retry = r->retry || ask->vars[i] != NULL; /* the answer does not mention it */
     }
 }
 
@@ -292,8 +288,10 @@ static void on_sealed(struct psi_client *c, struct psi_ask *ask, const struct ps
     r->pending--;
     if (reply->status != PS_OK) {
         if (reply->status == PS_DEADLINE_EXCEEDED && ask->op == PS_OP_WAIT) {
-            r->wait_again = true;                                                      /* our own deadline is near */
-            r->again_ms = c->now_ms < r->wait_ms ? c->now_ms + RETRY_MS : r->again_ms; /* that soon was not asked for */
+            /* the deadline given to the task was a little earlier than READY's */
+            r->wait_again = true;
+            /* an answer before wait_ms is not what was asked for: pause */
+            r->again_ms = c->now_ms < r->wait_ms ? c->now_ms + RETRY_MS : r->again_ms;
         } else {
             ask_failed(r, ask, reply);
         }
@@ -310,7 +308,7 @@ static void no_memory(struct psi_ready *r)
     psi_ready_fail(r, PS_RESOURCE_EXHAUSTED, PS_REASON_NONE, PS_NOTHING_APPLIED, "%s: no memory", psi_kind_of(r->req)->name);
 }
 
-/* One ask per task (or more, when the list is long) about the variables that it owns. */
+/* Ask each task about the variables that it owns, in one ask, or several if the list is long. */
 static void start_asks(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb_msgdesc_t *meta, const void *m)
 {
     struct psi_client *c = r->req->owner;
@@ -342,7 +340,7 @@ static void start_asks(struct psi_ready *r, uint8_t op, psi_ask_fn fn, const pb_
     psi_free(own);
 }
 
-/* The chief says how the model is trained, where that is not what it is already: on its own. */
+/* True if the chief must send SYNC: this program asks for rounds, or variables are in rounds. */
 static bool says_how(const struct psi_ready *r)
 {
     bool says = r->req->owner->sync.mode != PS_SYNC_NONE;
@@ -384,7 +382,7 @@ static void beat(struct psi_client *c)
     }
 }
 
-/* The end of it, and all is well. Who waits for the chief learns at once that it has made the model ready. */
+/* End READY successfully. Sessions that wait for the chief learn at once that it has made the model ready. */
 static void ready(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -402,16 +400,17 @@ static void ready(struct psi_ready *r)
 
 static void get(struct psi_ready *r);
 
-/* The model is there, at least in part. Values that another session has only given may be the chief's, which initialises the rest
- * next: to the chief alone they say so, everybody else waits for its seal. */
+/* True if the variable shows that a model exists. A value that another session has given by ASSIGN and not sealed counts for
+ * the chief alone: for other sessions it may be this chief's, which initialises the rest next. */
 static bool is_sign(const struct psi_ready *r, const struct psi_var *var)
 {
     return psi_ready_is_chief(r) ? psi_var_is_live(var) : psi_var_is_trained(var);
 }
 
-/* Of the chief: what becomes of values that chiefs before it gave and did not seal. Beside sealed ones those count that were
- * given under the number that sealed first, and are as they are to be; a chief seals when all have their values. STATIC:
- * so do first values of a newer one. No fence kept that seal from coming after its look, and INIT makes what it finds its own. */
+/* Of the chief: set var->left for values that earlier chiefs gave and did not seal, and that do not belong to the live model. A
+ * chief seals when all variables have values. So if some are sealed, values given under the lowest number that sealed belong to
+ * the model. With PSI_CHIEF_STATIC initial values of a newer chief belong to it too: nothing kept that chief from giving them
+ * after this status, and INIT adopts the values that it finds. */
 static void weigh(struct psi_ready *r)
 {
     const bool chief = psi_ready_is_chief(r);
@@ -429,7 +428,8 @@ static void weigh(struct psi_ready *r)
     }
 }
 
-/* The first such variable where another one lacks its value; NULL: it is no half of a model. */
+/* The first variable that shows that a model exists (is_sign()), if another variable lacks its value; NULL: the model is not
+ * half. */
 static const struct psi_var *half_a_model(const struct psi_ready *r)
 {
     bool half = psi_ready_any(r, psi_var_lacks) || psi_ready_any(r, psi_var_is_left);
@@ -441,8 +441,8 @@ static const struct psi_var *half_a_model(const struct psi_ready *r)
     return NULL;
 }
 
-/* A variable that was a sign in the status before this one is one in this one too. A chief seals only after all its INITs are
- * answered, so what lacks its value now, later than that, is lost. */
+/* True if a variable that was live in the previous status still is. A chief seals only after all its INITs are answered, so a
+ * value that is missing now, in a later status, is lost. */
 static bool still_live(struct psi_ready *r)
 {
     uint64_t first = 0;
@@ -471,8 +471,8 @@ static void await_seals(struct psi_ready *r)
     start_asks(r, PS_OP_WAIT, on_sealed, &ps_v1_Wait_msg, &m);
 }
 
-/* STATIC: the chief's number, above those that the owners have: a directory without a clock may not know of them. What goes on
- * after a stop has it already, and so has whoever holds the lease. */
+/* STATIC: take a chief number above those of the owners, which a directory that was restarted may not know. A READY that goes
+ * on after an earlier one has its number already; so has the holder of a lease. */
 static void take_number(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -497,7 +497,7 @@ static void take_number(struct psi_ready *r)
 
 static void fail_half(struct psi_ready *r, const struct psi_var *live)
 {
-    char names[336], trained[64]; /* the former beside what the text says of them */
+    char names[336], trained[64]; /* names: leaves room for the rest of the text */
     psi_utf8_shorten(live->name, trained, sizeof(trained));
     psi_ready_name(r, psi_ready_any(r, psi_var_lacks) ? psi_var_lacks : psi_var_is_left, names, sizeof(names) - strlen(trained));
     psi_ready_fail(r, PS_DATA_LOSS, PS_REASON_LOST, PS_NOTHING_APPLIED,
@@ -506,7 +506,7 @@ static void fail_half(struct psi_ready *r, const struct psi_var *live)
                    names, psi_var_is_trained(live) ? "trained" : "there by an import or assign", trained);
 }
 
-/* The chief may start over or restore the model. So may this session, once it is the chief. */
+/* True if the chief may repair the model, by a restore or a new start, and this session is not the chief. */
 static bool is_others_to_mend(const struct psi_ready *r)
 {
     return r->req->kind == PSI_REQ_READY && r->req->owner->chief_mode == PSI_CHIEF_LEASE && !psi_ready_is_chief(r);
@@ -515,11 +515,14 @@ static bool is_others_to_mend(const struct psi_ready *r)
 static void decide(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
-    if (r->rounds == 1 && r->req->kind == PSI_REQ_READY) {
+    /* a READY that goes on after an earlier one finds values that the chief has just given */
+    if (r->rounds == 1 && r->req->kind == PSI_REQ_READY && r->req->chief_number == 0) {
         c->found = 0;
-        c->found_total = r->var_count;
+        c->found_total = 0;
         for (uint32_t i = 0; i < r->var_count; i++) {
-            c->found += psi_var_lacks(r->vars[i]) ? 0 : 1;
+            const bool counts = r->vars[i] != c->sync.step;
+            c->found_total += counts ? 1 : 0;
+            c->found += counts && !psi_var_lacks(r->vars[i]) ? 1 : 0;
         }
     }
     if (r->req->kind == PSI_REQ_STATUS) {
@@ -544,13 +547,13 @@ static void decide(struct psi_ready *r)
     weigh(r);
     const struct psi_var *live = half_a_model(r);
     if (live != NULL && !still_live(r)) {
-        get(r); /* answers of different moments: a chief may have finished in between */
+        get(r); /* the status has answers of different moments: a chief may have finished in between */
         return;
     }
     r->half = live != NULL;
     if (live != NULL && is_others_to_mend(r)) {
         r->step = READY_WAIT;
-        r->again_ms = c->now_ms + RETRY_MS; /* after this wait, which is over at once where all are sealed */
+        r->again_ms = c->now_ms + RETRY_MS; /* pause, because the wait ends at once where all are sealed */
         await_seals(r);
         return;
     }
@@ -573,7 +576,7 @@ static void decide(struct psi_ready *r)
     if (!psi_ready_any(r, psi_var_is_unsealed)) {
         const struct psi_var *other = r->req->kind == PSI_REQ_READY ? psi_ready_other(r) : NULL;
         if (other != NULL && (r->judged == 0 || r->judged != c->chief.ready)) {
-            c->chief.ready = 0; /* of before, maybe of one that is gone */
+            c->chief.ready = 0; /* the report may be about a chief that is gone */
             r->step = READY_OTHER;
             return;
         }
@@ -587,15 +590,13 @@ static void decide(struct psi_ready *r)
     }
     r->step = READY_WAIT;
     if (r->rounds > 2) {
-        r->again_ms = c->now_ms + RETRY_MS; /* after this wait: it was sealed and is not any more */
+        r->again_ms = c->now_ms + RETRY_MS; /* pause: the model was sealed, and is not any more */
     }
     await_seals(r);
 }
 
-/* ---- steps ---- */
-
-/* All are open: STATUS. A chief that has its number tells the owners ahead of it, so that nobody before it can change what it
- * sees: it may give values, or have the container emptied, by that. */
+/* All variables are open: ask for their status. A session that is chief gives the owners its number in the same request. From
+ * then on no earlier chief can change what the status shows. */
 static void look(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -641,14 +642,14 @@ static void get(struct psi_ready *r)
     }
 }
 
-/* Before the first INIT, which takes nothing of a live model away. */
+/* End READY before the first INIT, which changes nothing of a live model. */
 static void stop(struct psi_ready *r)
 {
     r->nothing = true;
     ready(r);
 }
 
-/* Nothing is pending: the next step. r may be freed. */
+/* Nothing is pending: take the next step. r may be freed. */
 static void advance(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -662,7 +663,7 @@ static void advance(struct psi_ready *r)
         r->step = READY_GET;
     }
     if (r->step != READY_GET && psi_ready_any(r, psi_var_is_closed)) {
-        r->step = READY_GET; /* lost and to be got again, or lost for good */
+        r->step = READY_GET; /* a variable was lost: get it again, or fail */
     }
     enum ready_step step = r->step;
     switch (step) {
@@ -674,7 +675,7 @@ static void advance(struct psi_ready *r)
         break;
     case READY_CHIEF:
         if (c->chief_mode == PSI_CHIEF_STATIC && r->req->chief_number == 0 && !r->fenced &&
-            psi_ready_any(r, psi_var_is_unsealed)) { /* what it has seen may have been sealed since */
+            psi_ready_any(r, psi_var_is_unsealed)) { /* what the status showed may have been sealed since */
             r->fenced = true;
             r->step = READY_GET;
             get(r);
@@ -705,11 +706,11 @@ static void advance(struct psi_ready *r)
         start_seal(r);
         break;
     case READY_SEALED:
-        if (r->complete) { /* all are sealed now. INIT leaves their values, and takes this chief's hyperparameters */
+        if (r->complete) { /* all are sealed now: INIT keeps their values, and sets this chief's hyperparameters */
             r->step = READY_GET;
             break;
         }
-        psi_client_log(c, PSI_LOG_INFO, "ready", PSI_KV("chief", r->chief_number), PSI_KV("variables", r->var_count),
+        psi_client_log(c, PSI_LOG_INFO, "ready", PSI_KV("chief", r->chief_number), PSI_KV("variables", c->found_total),
                        PSI_KV("found", c->found));
         ready(r);
         break;
@@ -724,7 +725,7 @@ static void advance(struct psi_ready *r)
         r->judged = c->chief.ready;
         if (r->judged != 0 || r->told != c->chief.told || r->connected != c->chief_connected) {
             r->told = c->chief.told;
-            r->connected = c->chief_connected; /* one that came and went between two beats has changed what there is */
+            r->connected = c->chief_connected; /* a chief that came and went between two beats may have changed the model */
             r->step = READY_GET;
         } else {
             beat(c);
@@ -734,7 +735,7 @@ static void advance(struct psi_ready *r)
     }
 }
 
-/* It waits for another session's seal, and is the chief itself now. */
+/* End the wait for another session's seal if this session has become chief. */
 static void break_wait(struct psi_ready *r)
 {
     struct psi_client *c = r->req->owner;
@@ -759,12 +760,10 @@ void psi_ready_pump(struct psi_client *c)
         }
         if (r->pending == 0 && (r->failed || r->again_ms <= c->now_ms)) {
             advance(r);
-            it = c->composites.next; /* r may be gone */
+            it = c->composites.next; /* r may be freed */
         }
     }
 }
-
-/* ---- its deadline ---- */
 
 void psi_ready_expire(struct psi_request *req)
 {

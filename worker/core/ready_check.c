@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a READY can say of its variables from their last status: which are lost, live, unsealed; whose hyperparameters differ; and
- * what it still waits for. Names variables, tasks and addresses; changes nothing but the failure that it may set.
+ * Predicates of a READY about its variables, from their last status: which are lost, live, unsealed; whose hyperparameters
+ * differ; what is still missing. Texts name variables, tasks and addresses. Nothing is changed but r->failed and r->err.
  */
 #include "ready.h"
 
@@ -17,7 +17,7 @@ enum { NAMES_MAX = 4, MORE_BYTES = 20 }; /* " and 4294967295 more" */
 void psi_ready_fail(struct psi_ready *r, ps_status st, ps_reason reason, ps_applied applied, const char *format, ...)
 {
     if (r->failed) {
-        return; /* the first one counts */
+        return; /* only the first failure is kept */
     }
     r->failed = true;
     r->err.code = st;
@@ -35,7 +35,8 @@ bool psi_ready_is_chief(const struct psi_ready *r)
     return r->req->kind == PSI_REQ_READY && (c->chief_mode == PSI_CHIEF_LEASE ? r->chief_number != 0 : psi_client_is_chief(c));
 }
 
-/* "one, another and 3 more" in dst [n]: the first whole, shortened where it does not fit alone; others whole or counted. */
+/* A list "one, another and 3 more" in dst [n]. The first name is always there, shortened if necessary; others are there whole,
+ * or counted. */
 struct naming {
     char *dst;
     size_t n, at;
@@ -127,7 +128,7 @@ bool psi_var_is_live(const struct psi_var *var)
     return psi_var_is_trained(var) || (var->initialised && var->given && var->provisional == 0);
 }
 
-/* "rounds" or what else a program or a chief can ask for. */
+/* Name of a mode in messages. */
 static const char *mode_text(ps_sync_mode mode)
 {
     static const char *const texts[] = {"no rounds", "rounds (--sync)", "bounded staleness (--staleness)"};
@@ -136,7 +137,8 @@ static const char *mode_text(ps_sync_mode mode)
 
 static bool is_other_mode(const struct psi_client *c, const struct psi_var *var)
 {
-    bool looks = c->sync.finished || (c->sync.mode == PS_SYNC_NONE && strcmp(c->job, "evaluator") == 0); /* it pushes nothing */
+    /* an evaluator or finished session pushes nothing */
+    bool looks = c->sync.finished || (c->sync.mode == PS_SYNC_NONE && strcmp(c->job, "evaluator") == 0);
     return !looks && psi_sync_is_trained(var) && var->rounds != c->sync.mode;
 }
 
@@ -192,7 +194,7 @@ void psi_ready_one_container(struct psi_ready *r)
     }
 }
 
-/* Has it been asked, or is it to be asked, for something that has not come, though it should have by now? */
+/* True if the task has not yet sent an answer that it was, or is to be, asked for. */
 bool psi_ready_awaits(const struct psi_ready *r, const struct psi_peer *peer)
 {
     struct psi_list *it = NULL;
@@ -216,7 +218,8 @@ bool psi_ready_awaits(const struct psi_ready *r, const struct psi_peer *peer)
     return false;
 }
 
-/* "/job:ps/task:0 (127.0.0.1:2222), /job:ps/task:1 (127.0.0.1:2223: connection refused) and 3 more" */
+/* Write the tasks whose answers are missing: "/job:ps/task:0 (127.0.0.1:2222), /job:ps/task:1 (127.0.0.1:2223: connection
+ * refused) and 3 more". */
 static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *out_down)
 {
     const struct psi_client *c = r->req->owner;
@@ -237,7 +240,7 @@ static bool name_awaited(const struct psi_ready *r, char *dst, size_t n, bool *o
     return names.named > 0;
 }
 
-/* Explain what an earlier training has left in force that this program does not ask for. */
+/* Explain which settings of an earlier training are in force that this program does not ask for. */
 static void explain_other(const struct psi_ready *r, char *dst, size_t n)
 {
     const struct psi_client *c = r->req->owner;
@@ -245,7 +248,7 @@ static void explain_other(const struct psi_ready *r, char *dst, size_t n)
     const char *chief =
         c->chief_connected ? "a chief is connected, and has not made the model ready yet" : "no chief is connected";
     char name[120], ours[PSI_OPTIMIZER_TEXT_MAX], theirs[PSI_OPTIMIZER_TEXT_MAX], where[PSI_WHERE_MAX];
-    if (var == NULL) { /* the variable was got again meanwhile */
+    if (var == NULL) { /* the variable was got again since */
         snprintf(dst, n, "waiting for a chief; %s", chief);
         return;
     }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames from a task: where each one's bytes go, and who is told when it is complete.
+ * Frames from a task: where the bytes of each are stored, and which file takes the complete frame.
  *
- * Happy path: HEAD names a sink: values go straight to the caller's memory, where the reader checks them (its target), and what
- * is converted on the way goes there segment by segment; everything else is gathered in the session's body buffer; END hands it
- * to window.c, pull.c, ask.c or connection.c. A request that ends meanwhile takes the target away first: its memory is the
- * caller's again. Failure: a task's bytes are as untrusted as a client's: what does not fit the protocol closes the connection,
- * with one log line.
+ * Happy path: the HEAD selects a sink. Values that need no conversion go straight to the caller's memory, where the reader checks
+ * their CRCs (its target); values to convert go there segment by segment; everything else is gathered in the peer's body buffer.
+ * END hands the frame to window.c, pull.c, ask.c or connection.c. A request that ends in the middle takes its target away first.
+ * Failure: a task's bytes are untrusted: a violation of the protocol closes the connection, with one log line.
  */
 #include "client.h"
 
@@ -16,7 +15,7 @@
 
 #include <string.h>
 
-/* Meta of every reply but a PULL's and a VALUE's; its form was checked. */
+/* Parse the meta of a reply other than PULL's and VALUE's; the frame's form was checked. */
 static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, const uint8_t *meta)
 {
     struct psi_reply *r = &peer->reply;
@@ -44,7 +43,7 @@ static void parse_reply(struct psi_peer *peer, const struct ps_frame_header *h, 
     r->body_bytes = 0;
 }
 
-/* Who wants the values of the frame that is being received; NULL: nobody any more. */
+/* The request that wants the values of the frame that is being received; NULL: none any more. */
 static struct psi_request *wanted_by(const struct psi_peer *peer)
 {
     if (peer->sink == PSI_SINK_CHUNK) {
@@ -54,13 +53,13 @@ static struct psi_request *wanted_by(const struct psi_peer *peer)
     return e != NULL ? e->req : NULL;
 }
 
-/* As what the values travel: head() has compared it with what was asked for. */
+/* Dtype of the values in the frame; head() has checked it. */
 static ps_dtype wire_of(const struct psi_peer *peer)
 {
     return (ps_dtype)peer->link->in.header.dtype;
 }
 
-/* Where the frame's value number `done` (of bytes that have come) belongs. */
+/* Where the value behind the first sink_done bytes belongs. */
 static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *req)
 {
     const struct psi_var *var = req->var;
@@ -68,7 +67,7 @@ static uint8_t *place_of(const struct psi_peer *peer, const struct psi_request *
     return (uint8_t *)req->dst + first * psi_wire_unit(var->dtype);
 }
 
-/* A frame of values begins: those that need no conversion go straight to where the caller wants them. */
+/* A frame of values begins: let the reader write values that need no conversion into the request's memory. */
 static void aim(struct psi_peer *peer)
 {
     struct psi_request *req = wanted_by(peer);
@@ -80,7 +79,7 @@ static void aim(struct psi_peer *peer)
     }
 }
 
-/* n bytes of values to where the caller wants them, unless they are there. */
+/* Store n bytes of values for the request, unless the reader has already done so. */
 static void put_values(const struct psi_peer *peer, const uint8_t *p, size_t n)
 {
     const struct psi_request *req = wanted_by(peer);
@@ -103,7 +102,7 @@ static ps_status head(struct psi_peer *peer, struct psi_err *err)
     }
     if ((h->flags & PS_FLAG_REPLY) == 0) {
         if (h->op == PS_OP_DURABLE && peer->state != PSI_PEER_HELLO) {
-            return PS_OK; /* this client keeps nothing that waits for it */
+            return PS_OK; /* this client keeps nothing until it is durable */
         }
         return psi_fail(err, PS_INVALID_ARGUMENT, "a request (op %u) came from it", h->op);
     }
@@ -190,7 +189,7 @@ void psi_peer_bytes(struct psi_peer *peer, const uint8_t *p, size_t n)
     struct psi_link *link = peer->link;
     struct psi_err err;
     psi_err_none(&err);
-    while (peer->link == link && !peer->doomed) { /* a frame may be the reason to close */
+    while (peer->link == link && !peer->doomed) { /* a frame may close the connection */
         ps_status st = PS_OK;
         switch (psi_reader_next(&link->in, &p, &n, &err)) {
         case PSI_PIECE_NONE:

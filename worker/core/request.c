@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of a request outside the wire: checks at its start, the dispatch by kind, being put off, its end. What ends it from
- * outside, a deadline or a task that cannot be reached, is in deadline.c.
+ * Requests outside of the wire protocol: checks at the start, dispatch by kind, being put off, the end. Deadlines and unreachable
+ * tasks are in deadline.c.
  *
- * Every request ends exactly once, through psi_request_ended(), and is then the caller's again. What a failed one says it did to
- * the task is decided where that is known: here only for requests that never had a number (nothing applied).
+ * Every request ends exactly once, through psi_request_ended(), and then belongs to the caller again. What a failed request may
+ * have changed at the task is decided where that is known; here only for requests that never had a sequence number (nothing
+ * applied).
  */
 #include "client.h"
 
@@ -21,7 +22,7 @@
 #define DELAY_MAX_MS 1000u
 #define EARLY_MAX_MS 250u
 
-/* What the program called. k: the row of req's kind; a request that is only checked has no client to find that row with. */
+/* Name of the call. k: the row of req's kind; a request that is only checked has no client from which to get it. */
 static const char *name_of(const struct psi_request *req, const struct psi_kind *k)
 {
     return req->kind == PSI_REQ_ADD && req->scale < 0 ? "assign_sub" : k->name;
@@ -67,7 +68,7 @@ static ps_status check_bytes(const struct psi_request *req, const struct psi_kin
     return PS_OK;
 }
 
-/* What is stored as it comes: a file of it (ps_export) could not be read again. */
+/* Refuse bools other than 0 and 1: they would be stored, and a file made by ps_export() could not be read. */
 static ps_status check_bools(const struct psi_request *req, const struct psi_kind *k, const struct psi_operand *v,
                              struct psi_err *err)
 {
@@ -92,7 +93,8 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
                         v->dtype == PS_BOOL ? "bool" : "strings");
     }
     const bool lacks = ((k->is & PSI_KIND_SRC) != 0 && req->src == NULL) || ((k->is & PSI_KIND_DST) != 0 && req->dst == NULL);
-    if (lacks && (v->dtype == PS_STRING || v->elements > 0)) { /* nothing needs no memory; strings have offsets at least */
+    /* a value without elements needs no memory, but strings have offsets */
+    if (lacks && (v->dtype == PS_STRING || v->elements > 0)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': no memory is given", name_of(req, k), v->name);
     }
     ps_status st = v->dtype == PS_STRING ? check_strings(req, k, v, err) : check_bytes(req, k, v, err);
@@ -111,7 +113,8 @@ ps_status psi_request_check_values(const struct psi_request *req, const struct p
                         v->name, (double)req->scale);
     }
     const uintptr_t src = (uintptr_t)req->src, dst = (uintptr_t)req->dst;
-    if (req->kind == PSI_REQ_PUSH_PULL && src < dst + req->bytes && dst < src + req->bytes) { /* it may be sent again */
+    /* the gradient may have to be sent again */
+    if (req->kind == PSI_REQ_PUSH_PULL && src < dst + req->bytes && dst < src + req->bytes) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s of '%s': the values would overwrite the gradient", k->name, v->name);
     }
     return PS_OK;
@@ -155,10 +158,8 @@ ps_status psi_request_check(struct psi_client *c, const struct psi_request *req,
     return k->check != NULL ? k->check(req, err) : PS_OK;
 }
 
-/* ---- where it is ---- */
-
 #define TO(stage) (1u << PSI_STAGE_##stage)
-#define GOES (TO(WAITING) | TO(GETTING) | TO(ASKED) | TO(COMPOSITE) | TO(DONE)) /* what go() of a kind does */
+#define GOES (TO(WAITING) | TO(GETTING) | TO(ASKED) | TO(COMPOSITE) | TO(DONE)) /* the stages that go() of a kind may move to */
 static const uint32_t WAYS[PSI_STAGES] = {
     [PSI_STAGE_NONE] = GOES | TO(EARLY) | TO(DELAYED),
     [PSI_STAGE_EARLY] = GOES,
@@ -287,7 +288,7 @@ void psi_request_go(struct psi_request *req)
     psi_kind_of(req)->go(req);
 }
 
-/* Whom whoever needs the variable waits for. */
+/* The task that a request for the variable waits for. */
 static struct psi_peer *peer_of_var(struct psi_client *c, const struct psi_var *var)
 {
     struct psi_peer *directory = psi_client_directory(c);
@@ -339,9 +340,7 @@ bool psi_reply_repeatable(const struct psi_reply *r)
     return (r->status == PS_RESOURCE_EXHAUSTED || r->status == PS_UNAVAILABLE) && r->applied == PS_NOTHING_APPLIED;
 }
 
-/* ---- the end ---- */
-
-/* What the session's beats say of its progress: the value of the well-known variable, whoever asked for it. */
+/* Remember the global step, for beats, when any request has read or changed it. */
 static void learn_step(struct psi_client *c, const struct psi_request *req)
 {
     const struct psi_var *var = req->var;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Training in step with others: SYNC, JOIN, STEP and LEAVE at the directory, and what they make of this session (struct
- * psi_member). Its pushes are in push.c: those of a member to a variable in rounds go out as CONTRIBUTE.
+ * Training in step with other sessions: SYNC, JOIN, STEP and LEAVE at the directory, and the membership that they give this
+ * session (struct psi_member). A member's pushes to variables in rounds are sent as CONTRIBUTE (push.c).
  *
- * Happy path: READY puts the variables in rounds (the chief's SYNC) or finds them there -> JOIN: a place, and the first round ->
- * pushes, then STEP, which waits for the end of the round and says the next one -> LEAVE.
- * Failure: none of them is harmful twice, so all are sent again after a reconnect, also to another life of the directory. A STEP
- * whose session had been taken for lost joins again, within its own deadline, and says so.
+ * Happy path: READY puts the variables in rounds (the chief's SYNC) or finds them there -> JOIN: a membership, and the first
+ * round -> pushes, then STEP, which waits for the end of the round and returns the next round -> LEAVE. Failure: all of these may
+ * be carried out twice, so they are sent again after a reconnect, also to a restarted directory. A STEP of a session that had
+ * been taken for lost joins again, within its own deadline, and reports that.
  */
 #include "client.h"
 
@@ -31,8 +31,6 @@ bool psi_sync_was_dropped(uint8_t op, const struct psi_reply *r)
     }
     return dropped == 1;
 }
-
-/* ---- what they say ---- */
 
 static ps_v1_SyncOptions options_of(const struct psi_client *c)
 {
@@ -100,7 +98,7 @@ ps_status psi_sync_build_join(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? give_container(ask, err) : st;
 }
 
-/* A request of a member. */
+/* Build check: the session must be a member. */
 static ps_status check_member(const struct psi_ask *ask, struct psi_err *err)
 {
     return ask->peer->c->member.mode != PS_SYNC_NONE
@@ -131,9 +129,7 @@ ps_status psi_sync_build_leave(struct psi_ask *ask, struct psi_err *err)
     return st == PS_OK ? give_container(ask, err) : st;
 }
 
-/* ---- what they bring ---- */
-
-/* The member that JOIN's answer makes of this session; false: it has been told why not. */
+/* Take the membership from JOIN's answer. False: the request was ended with an error. */
 static bool joined(struct psi_ask *ask, const struct psi_reply *r, ps_v1_JoinAnswer *m)
 {
     struct psi_client *c = ask->peer->c;
@@ -188,10 +184,10 @@ static void on_rejoined(struct psi_client *c, struct psi_ask *ask, const struct 
     psi_client_log(c, PSI_LOG_WARN, "place_lost", PSI_KV("member", m.member), PSI_KV("round", m.round), PSI_KV("taken", taken),
                    PSI_KV("why", "the directory had not heard of this session for a lease"));
     int64_t step = (int64_t)m.step + 1 < (int64_t)c->step ? (int64_t)c->step - 1 : (int64_t)m.step;
-    step_over(ask->req, step, taken, true); /* a directory that has restarted may not have heard of the step yet */
+    step_over(ask->req, step, taken, true); /* a restarted directory may not have heard of the step yet */
 }
 
-enum { STEPS, REJOINS }; /* counter of a STEP; counter2: its contribution was taken */
+enum { STEPS, REJOINS }; /* psi_request.counter of a STEP; counter2: its contribution was taken */
 
 static void on_stepped(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
@@ -233,9 +229,7 @@ void psi_sync_step_go(struct psi_request *req)
     }
 }
 
-/* ---- one that takes long ---- */
-
-/* The first frame of ROUNDS: what the session's container waits for, if its STEP still does. */
+/* psi_ask_fn of ROUNDS: log what the round of the session's container waits for, if the STEP still waits. */
 static void on_missing(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
     const uint8_t *p = r->body;
@@ -244,7 +238,7 @@ static void on_missing(struct psi_client *c, struct psi_ask *ask, const struct p
     char container[PS_CONTAINER_BYTES_MAX + 1], text[sizeof(round.text.bytes) + 1];
     struct psi_list *it = NULL;
     bool end = r->status != PS_OK || ask->partial;
-    ask->partial = true; /* the frames after the first are not looked at */
+    ask->partial = true; /* only the first frame is looked at */
     while (!end && psi_list_next(&p, &n, &ps_v1_RoundAnswer_msg, &round, &end, NULL) == PS_OK && !end) {
         bool ours = PSI_BYTES_TEXT(round.container, container, sizeof(container)) == PS_OK && c->sync.step != NULL &&
                     strcmp(container, c->sync.step->container) == 0 && PSI_BYTES_TEXT(round.text, text, sizeof(text)) == PS_OK;

@@ -1,25 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines of requests that wait for long: a step of a model with 100,000 variables whose task hangs is one line, with the
- * number of requests and one example.
- *
- * Happy path: nothing waits for long. Requests that have waited for PSI_SLOW_MS are counted by task and kind of request, and told
- * at most once in PSI_SLOW_MS. Failure: more kinds and tasks than GROUPS_MAX are added to the last line.
+ * Log lines about requests that wait for long. A step of a model with 100,000 variables whose task hangs makes one line, with the
+ * number of requests and one example. Requests that have waited for PSI_SLOW_MS are counted by task and kind, and logged at most
+ * once in PSI_SLOW_MS. Tasks and kinds beyond GROUPS_MAX are counted in the last line.
  */
 #include "client.h"
 
-/* SLOW_TOO_MS: requests that began so shortly after one that is told are of the same call, or the same step */
+/* SLOW_TOO_MS: requests that began within this time of one that is logged belong to the same call or step, and are counted with
+ * it */
 enum { GROUPS_MAX = 16, SLOW_TOO_MS = 1000 };
 
-/* Requests of one kind that wait for the same task. */
 struct slow_group {
-    const struct psi_request *example; /* the request that explains most */
+    const struct psi_request *example; /* the request whose line explains most */
     const struct psi_peer *peer;
     uint32_t count;
-    uint64_t oldest_ms; /* start of the oldest one */
+    uint64_t oldest_ms; /* start of the oldest request */
 };
 
-/* How much a request explains: one at a task that is down or refuses it says more than one behind another request. */
+/* How much a log line with this request explains. A request at a task that is down or refuses it explains more than one behind
+ * another request. */
 static int explains(const struct psi_request *req)
 {
     const struct psi_peer *peer = psi_request_peer(req);
@@ -27,7 +26,7 @@ static int explains(const struct psi_request *req)
     return peer != NULL && psi_peer_down(peer) ? 3 : req->why != NULL ? 2 : queued ? 0 : 1;
 }
 
-/* The group of req's kind and task; count: there is none. */
+/* Index of the group for req's kind and task; count: there is none. */
 static uint32_t find_group(const struct slow_group *groups, uint32_t count, const struct psi_request *req)
 {
     const struct psi_peer *peer = psi_request_peer(req);

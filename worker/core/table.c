@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of tasks: made once, from the options or from what the first task says in its HELLO.
+ * The table of tasks: made once, from the options or from the first HELLO.
  *
- * Happy path: a peer for each task of the cluster, in its order; the target keeps its connection; what waited for the cluster
- * goes on. Failure: no memory, or a cluster without tasks: nothing changes.
+ * Happy path: each task of the cluster gets a peer, in the cluster's order; the target keeps its connection; requests that waited
+ * for the cluster start. Failure: no memory, or a cluster without tasks: nothing changes.
  */
 #include "client.h"
 

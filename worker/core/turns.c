@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of the requests of one variable: on the wire in call order, whole operation after whole operation.
+ * The order of the requests of one variable: whole operations, on the wire in call order.
  *
- * Happy path: a request waits; the first of them has its turn and enters a ready list of its peer; when all of it is on the wire
- * the next one has its turn. Operations on other variables are not held up. An operation that is
- * being sent again after a reconnect (var->partial) comes before everything in these lists. Failure: a variable that is lost ends
- * what has not been sent: ABORTED, nothing applied.
+ * Happy path: requests wait in var->waiting; the first one becomes var->current ("its turn") and enters a ready list of its peer;
+ * when all of it is on the wire the next one becomes current. Operations on other variables are not held up. An operation that is
+ * sent again after a reconnect (var->partial) goes first. Failure: when a variable is lost, requests that were not sent end
+ * ABORTED, nothing applied.
  */
 #include "client.h"
 
@@ -14,7 +14,7 @@
 #define TO(step) (1u << PSI_VAR_##step)
 static const uint8_t WAYS[PSI_VAR_STEPS] = {
     [PSI_VAR_NEW] = TO(CREATE),
-    [PSI_VAR_CREATE] = TO(CREATING) | TO(NEW), /* to NEW: no task can have it */
+    [PSI_VAR_CREATE] = TO(CREATING) | TO(NEW), /* to NEW: no task can have the variable */
     [PSI_VAR_CREATING] = TO(OPEN) | TO(DELAYED) | TO(NEW),
     [PSI_VAR_OPEN] = TO(OPENING),
     [PSI_VAR_OPENING] = TO(NEW) | TO(DELAYED),
@@ -78,7 +78,7 @@ void psi_var_yield(struct psi_request *req, enum psi_request_stage to)
     psi_var_next(req->var);
 }
 
-/* Nobody waits for its chunks any more. */
+/* Mark the request's chunks: nobody waits for their values any more. */
 static void forget_chunks(struct psi_request *req)
 {
     struct psi_peer *peer = req->owner->peers[req->var->owner];
@@ -113,8 +113,8 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     }
     var->open = false;
     if (var->queue == NULL) {
-        c->chief.readied = false; /* of the model that it has made ready a part is gone, */
-        c->chief.ready = 0;       /* and so is what another chief has */
+        c->chief.readied = false; /* a part of the model that this session has made ready is gone */
+        c->chief.ready = 0;       /* so is a part of the model that another chief has made ready */
     }
     char where[PSI_WHERE_MAX];
     const struct psi_peer *peer = c->peers[var->owner];
@@ -138,6 +138,6 @@ void psi_var_lost(struct psi_client *c, struct psi_var *var, const char *why)
     if (var->used || var->must_exist) {
         var->lost = true;
     } else {
-        var->creation = 0; /* nothing of it was used: it may be got again */
+        var->creation = 0; /* no value was used, so the variable may be got again */
     }
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that a session wants and has never been connected to: a host name with a slip in it, a port where nobody listens, a
- * task that is not started yet. Waiting does not mend such a fault, as it mends a loss. So these tasks have a time of their
- * own, the start timeout.
+ * Tasks that a session wants and was never connected to: a misspelt host name, a port where nobody listens, a task that is not
+ * started yet. Waiting does not repair such a fault, as it repairs a loss. So these tasks have a timeout of their own, the start
+ * timeout.
  *
- * Happy path: peer.c notes when a task is first wanted, and when it is connected. Failure: a request for the task ends when the
- * start timeout has passed since the request began, if its own deadline is later. Its error says so (psi_err.unreached) once
- * the task has been wanted for that time, and a monitored session does not try again then. Every 30 s a log line names these
- * tasks, and why each is not up.
+ * Happy path: peer.c records when a task is first wanted, and when it is connected. Failure: a request for the task ends when the
+ * start timeout has passed since its start, unless its own deadline comes first. Its error has psi_err.unreached set once the
+ * task has been wanted for that time; a monitored session does not try again then. Every 30 s a log line names these tasks, and
+ * why each is not up.
  */
 #include "ready.h"
 
@@ -29,7 +29,7 @@ static void end_overdue(const struct psi_peer *peer)
         struct psi_request *req = PSI_CONTAINER_OF(it, struct psi_request, all);
         bool over = req->started_ms + (uint64_t)c->start_timeout_ms <= c->now_ms && req->deadline_ms > c->now_ms;
         if (over && !psi_request_is(req, PSI_KIND_STAYS) && waits_for(req, peer)) {
-            req->deadline_ms = c->now_ms; /* the request ends at the next look, as at its own deadline */
+            req->deadline_ms = c->now_ms; /* the next look ends it, as at its own deadline */
             c->scan_ms = 0;
         }
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables as this session knows them: get-or-create, OPEN at the owner, opening again in a new life, being lost.
+ * Variables as this session knows them: get-or-create, OPEN at the owner, OPEN again after a restart of the owner, loss.
  *
- * Happy path: GET takes the variable's round-robin turn, CREATE goes to the directory (many names in one frame when they are
- * pending together), the answer names the owner, OPEN there gives the handle and the state. Failure: the directory or the owner
- * is not ready: again, until nobody waits any more. The owner lacks the name (it came back empty): CREATE again. After a new life
- * of the owner a variable goes on only if incarnation and creation are what they were; one that this session has not used yet is
- * then simply got again, any other is lost for good.
+ * Happy path: GET takes the variable's turn of the round-robin; CREATE goes to the directory (many names in one frame if they are
+ * pending together); the answer names the owner; OPEN there gives handle and state. Failure: directory or owner is not ready: try
+ * again until nobody waits. The owner does not have the name (it came back empty): CREATE again. After a restart of the owner a
+ * variable goes on only with the incarnation and creation number it had; else a variable that this session has not used is got
+ * again, any other is lost for good.
  */
 #include "client.h"
 
@@ -22,9 +22,7 @@
 #define VAR_RETRY_MAX_MS 1000u
 #define BATCH_ITEMS_MAX 4096u
 
-/* ---- get-or-create ---- */
-
-/* Nobody gets it: whoever waits for it hears why. */
+/* End get-or-create with this error: all requests that wait for it fail. */
 static void give_up(struct psi_var *var, ps_status st, ps_reason reason, const struct psi_peer *at, const char *text)
 {
     char where[PSI_WHERE_MAX];
@@ -60,7 +58,7 @@ void psi_var_get(struct psi_request *req)
                            "variable '%s' is gone: it was reset or deleted, or its task restarted without it", var->name);
         return;
     }
-    if (!psi_list_empty(&var->getters)) { /* what the others have been told holds for this one too */
+    if (!psi_list_empty(&var->getters)) { /* the refusal that the earlier requests got is true for this one */
         const struct psi_request *first = PSI_CONTAINER_OF(psi_list_first(&var->getters), struct psi_request, link);
         if (first->why != NULL) {
             psi_request_refused(req, first->why->code, first->why->reason, first->why->text);
@@ -70,7 +68,7 @@ void psi_var_get(struct psi_request *req)
     psi_var_want(req->owner, var);
 }
 
-/* What its getters say at their deadline: st and text of a refusal by `at`; PS_OK: `at` has not answered. */
+/* Set what the waiting GETs report at their deadline: st and text of a refusal by `at`; PS_OK: `at` has not answered. */
 static void hold(struct psi_client *c, struct psi_var *var, uint32_t at, ps_status st, ps_reason reason, const char *text)
 {
     var->held_by = at != c->directory ? at : UINT32_MAX;
@@ -86,7 +84,7 @@ static void put_off(struct psi_client *c, struct psi_var *var, uint32_t retry_ms
     wait = wait > VAR_RETRY_MAX_MS ? VAR_RETRY_MAX_MS : wait;
     wait = retry_ms > wait ? retry_ms : wait;
     wait = wait > 10000 ? 10000 : wait;
-    if (retry_ms > 0 && retry_ms < VAR_RETRY_MS) { /* no back-off: the other side sees to it that this is not too often */
+    if (retry_ms > 0 && retry_ms < VAR_RETRY_MS) { /* no back-off: the task limits the rate itself */
         wait = retry_ms;
         var->tries = 0;
     } else {
@@ -141,7 +139,7 @@ static void create_answered(struct psi_client *c, struct psi_peer *peer, struct 
         return;
     }
     uint32_t owner = PSI_BYTES_TEXT(a->job, job, sizeof(job)) == PS_OK ? psi_client_find_task(c, job, a->task) : UINT32_MAX;
-    if (a->status == PS_DEADLINE_EXCEEDED && owner != UINT32_MAX) { /* it has not answered the directory; ours is near, or not */
+    if (a->status == PS_DEADLINE_EXCEEDED && owner != UINT32_MAX) { /* the owner has not answered the directory in time */
         hold(c, var, owner, PS_OK, PS_REASON_NONE, "");
         put_off(c, var, 0);
         return;
@@ -185,7 +183,7 @@ static void on_create(struct psi_client *c, struct psi_ask *ask, const struct ps
                           r->retry_after_ms);
         }
     }
-    for (uint32_t i = 0; i < c->peer_count; i++) { /* now, not with each frame of the answer: one list for each owner */
+    for (uint32_t i = 0; i < c->peer_count; i++) { /* once, not for each frame of the answer: so each owner gets one list */
         if (!psi_list_empty(&c->peers[i]->want_open)) {
             psi_client_kick(c->peers[i]);
         }
@@ -198,12 +196,14 @@ static ps_status append_create(struct psi_client *c, struct psi_ask *ask, const 
         ps_v1_NameItem m = ps_v1_NameItem_init_zero;
         PSI_BYTES_SET(m.container, var->container);
         PSI_BYTES_SET(m.name, var->name);
+        PSI_GIVE_VAR_KEY(c, var, &m);
         return psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, NULL);
     }
     const struct psi_peer *at = c->peers[var->requested_task];
     ps_v1_CreateItem m = ps_v1_CreateItem_init_zero;
     PSI_BYTES_SET(m.container, var->container);
     PSI_BYTES_SET(m.name, var->name);
+    PSI_GIVE_VAR_KEY(c, var, &m);
     if (var->queue != NULL) {
         m.has_queue = true;
         psi_queue_spec_to_msg(&var->queue->spec, &m.queue);
@@ -221,7 +221,7 @@ static ps_status append_create(struct psi_client *c, struct psi_ask *ask, const 
     return psi_list_append(&ask->body, &ps_v1_CreateItem_msg, &m, NULL);
 }
 
-/* The earliest deadline of those who wait for it. */
+/* The earliest deadline among the requests that wait for the variable. */
 static uint64_t deadline_of(struct psi_var *var)
 {
     struct psi_list *lists[] = {&var->getters, &var->waiting};
@@ -236,15 +236,15 @@ static uint64_t deadline_of(struct psi_var *var)
     return earliest;
 }
 
-/* The directory says in time who has not answered it. */
+/* Give the directory a timeout, so that it answers in time which task has not answered. */
 static void give_time(struct psi_client *c, struct psi_ask *ask, uint64_t deadline_ms)
 {
     ps_v1_Wait m = {.timeout_ms = deadline_ms == UINT64_MAX ? 0 : psi_time_to_give(c, deadline_ms)};
     ps_status st = psi_ask_meta(ask, &ps_v1_Wait_msg, &m, NULL);
-    PSI_ASSERT(st == PS_OK); /* one number */
+    PSI_ASSERT(st == PS_OK); /* the message is one number */
 }
 
-/* Turns are taken in the order in which the variables were wanted. */
+/* Choose tasks for all variables, in the order in which they were wanted. */
 static void place_all(struct psi_client *c)
 {
     struct psi_list *it = NULL;
@@ -257,9 +257,41 @@ static void place_all(struct psi_client *c)
         }
         ps_status st = psi_var_choose_task(c, var, &err);
         if (st == PS_OK) {
-            psi_peer_want(c->peers[var->requested_task]); /* where it most likely is: its HELLO goes beside the CREATE */
+            psi_peer_want(c->peers[var->requested_task]); /* its probable owner: the HELLO travels at the same time as CREATE */
         } else {
             give_up(var, st, err.reason, NULL, err.text);
+        }
+    }
+}
+
+/* True if the directory is of a release that does not know containers of sessions. */
+static bool knows_no_sessions(const struct psi_peer *directory)
+{
+    return directory->life != 0 && (directory->features & PS_FEATURE_SESSION_CONTAINERS) == 0;
+}
+
+/* True if the request must wait for HELLO: a session's container is not named to a directory whose features are not known. */
+static bool awaits_features(struct psi_client *c, const struct psi_var *var)
+{
+    return psi_container_is_session(var->container) && psi_client_directory(c)->life == 0 &&
+           psi_client_directory(c)->state != PSI_PEER_REFUSED;
+}
+
+static void refuse_unknown_containers(struct psi_client *c)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &c->want_create) {
+        struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
+        if (!psi_container_is_session(var->container)) {
+            continue;
+        }
+        struct psi_peer *directory = psi_client_directory(c);
+        if (knows_no_sessions(directory)) {
+            give_up(var, PS_UNIMPLEMENTED, PS_REASON_FEATURE, directory,
+                    "the task is of a release without containers of sessions, which plans keep their values in; upgrade the ps "
+                    "tasks");
+        } else if (awaits_features(c, var)) {
+            psi_peer_want(directory);
         }
     }
 }
@@ -267,19 +299,21 @@ static void place_all(struct psi_client *c)
 void psi_var_pump(struct psi_client *c)
 {
     place_all(c);
+    refuse_unknown_containers(c);
     while (!psi_list_empty(&c->want_create) && c->create_asks < PSI_BATCH_ASKS_MAX) {
         struct psi_list *it = psi_list_first(&c->want_create);
         bool find = PSI_CONTAINER_OF(it, struct psi_var, step_link)->must_exist;
         struct psi_ask *ask =
             psi_ask_new(psi_client_directory(c), find ? PS_OP_FIND : PS_OP_CREATE, NULL, on_create, BATCH_ITEMS_MAX);
         if (ask == NULL) {
-            return; /* memory is short: the next event tries again */
+            return; /* without memory the next event tries again */
         }
         uint64_t earliest = UINT64_MAX;
         while ((it = psi_list_first(&c->want_create)) != NULL && ask->var_count < BATCH_ITEMS_MAX) {
             struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, step_link);
             uint64_t deadline_ms = deadline_of(var);
-            if (var->must_exist != find || ask->body.len > PSI_BATCH_BYTES_MAX || append_create(c, ask, var) != PS_OK) {
+            if (var->must_exist != find || awaits_features(c, var) || ask->body.len > PSI_BATCH_BYTES_MAX ||
+                append_create(c, ask, var) != PS_OK) {
                 break;
             }
             ask->vars[ask->var_count++] = var;
@@ -298,8 +332,6 @@ void psi_var_pump(struct psi_client *c)
     }
 }
 
-/* ---- OPEN ---- */
-
 uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t from, uint32_t count, bool handles,
                       struct psi_err *err)
 {
@@ -313,6 +345,7 @@ uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t
             ps_v1_NameItem m = ps_v1_NameItem_init_zero;
             PSI_BYTES_SET(m.container, vars[i]->container);
             PSI_BYTES_SET(m.name, vars[i]->name);
+            PSI_GIVE_VAR_KEY(ask->peer->c, vars[i], &m);
             st = psi_list_append(&ask->body, &ps_v1_NameItem_msg, &m, err);
         }
         if (st != PS_OK) {
@@ -342,7 +375,7 @@ static ps_status check_definition(const struct psi_peer *peer, const struct psi_
                        psi_optimizer_name(optimizer_kind));
 }
 
-/* Log a rate in force that is not the program's. `psctl set-lr` outlives the program for which it was meant, and the next
+/* Log a rate in force that is not the program's. `psctl set-lr` outlives the program for which it was meant, so the next
  * program does not train with its own rate. One line for each pair of rates, at the first variable. */
 static void note_rate(const struct psi_peer *peer, const struct psi_var *var, double rate)
 {
@@ -447,12 +480,12 @@ static void open_answered(struct psi_client *c, struct psi_peer *peer, struct ps
         give_up(var, st, PS_REASON_LOST, peer, "the directory knows it, its task has lost it");
     } else if (st == PS_NOT_FOUND || st == PS_ABORTED || may_repeat(st)) {
         hold(c, var, peer->index, PS_UNAVAILABLE, st == PS_NOT_FOUND ? PS_REASON_LOST : err.reason, err.text);
-        put_off(c, var, 0); /* its task came back empty, say: the next CREATE makes it there */
+        put_off(c, var, 0); /* e.g. its task came back empty: CREATE makes the variable there */
     } else if (st != PS_OK) {
         give_up(var, st, err.reason, peer, err.text);
     } else {
         var->open = true;
-        var->used = var->used || var->queue != NULL; /* one that is made anew in its place is another */
+        var->used = var->used || var->queue != NULL; /* a queue that is made anew under the name is another queue */
         psi_var_move(var, PSI_VAR_NEW, NULL);
         struct psi_list *link = NULL;
         while ((link = psi_list_first(&var->getters)) != NULL) {
@@ -496,7 +529,7 @@ void psi_var_open_pump(struct psi_peer *peer)
     while (!psi_list_empty(&peer->want_open) && peer->open_asks < PSI_BATCH_ASKS_MAX) {
         struct psi_ask *ask = psi_ask_new(peer, PS_OP_OPEN, NULL, on_open, BATCH_ITEMS_MAX);
         if (ask == NULL) {
-            return; /* memory is short: the next kick tries again */
+            return; /* without memory the next kick tries again */
         }
         struct psi_list *it = NULL;
         while ((it = psi_list_first(&peer->want_open)) != NULL && ask->var_count < BATCH_ITEMS_MAX) {
@@ -514,8 +547,6 @@ void psi_var_open_pump(struct psi_peer *peer)
         psi_ask_start(ask);
     }
 }
-
-/* ---- a new life of the owner ---- */
 
 static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct psi_reply *r)
 {
@@ -552,8 +583,14 @@ static void on_reopen(struct psi_client *c, struct psi_ask *ask, const struct ps
         }
     }
     if (peer->state == PSI_PEER_REOPEN && --peer->reopen_asks == 0) {
-        psi_client_kick(peer); /* it goes up */
+        psi_client_kick(peer); /* the peer becomes UP */
     }
+}
+
+/* True if the task has forgotten the session, and with it the keys that the session had shown. */
+static bool is_unknown_there(const struct psi_peer *peer)
+{
+    return peer->record != 0 && peer->record != peer->record_next;
 }
 
 bool psi_var_reopen(struct psi_peer *peer)
@@ -563,7 +600,8 @@ bool psi_var_reopen(struct psi_peer *peer)
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &c->variables) {
         struct psi_var *var = PSI_CONTAINER_OF(it, struct psi_var, link);
-        if (!var->open || var->owner != peer->index || var->life == peer->life) {
+        bool known = var->life == peer->life && !(is_unknown_there(peer) && psi_container_is_session(var->container));
+        if (!var->open || var->owner != peer->index || known) {
             continue;
         }
         bool full = ask != NULL && (ask->var_count == BATCH_ITEMS_MAX || ask->body.len > PSI_BATCH_BYTES_MAX);
@@ -576,7 +614,7 @@ bool psi_var_reopen(struct psi_peer *peer)
             }
         }
         if (ask == NULL || psi_var_fill(ask, &var, 0, 1, false, NULL) != 1) {
-            psi_peer_fail(peer, "no memory for OPEN"); /* closed and tried again */
+            psi_peer_fail(peer, "no memory for OPEN"); /* closing the connection makes the next one try again */
             peer->reopen_asks += peer->reopen_asks == 0 ? 1 : 0;
             return true;
         }

@@ -2,12 +2,12 @@
 /*
  * Sequence numbers of one session at one task: the window, replies, deadlines, and what a reconnect makes of them.
  *
- * Happy path: a mutation gets the next number when its first byte is queued, its frames go out (push.c), the reply ends it and
- * its place is free. A number stays in the window until its final outcome is known, also when nobody waits for it any more
- * (abandoned: entry->req == NULL), so the task's record of 256 outcomes always covers every number that may still be sent.
- * Failure: refused for load -> the request is repeated with a new number, to the same creation of its variable only; deadline ->
- * ABANDON, or, with a frame half written, a new connection whose HELLO lists the number as abandoned; a task that does not know
- * the number any more -> outcome unknown.
+ * Happy path: a mutation gets the next number when its first byte is queued, its frames are sent (push.c), the reply ends it and
+ * frees its place. A number stays in the window until its final outcome is known, also when nobody waits any more (abandoned:
+ * entry->req
+ * == NULL). So the task's record of 256 outcomes covers every number that may still be sent. Failure: refused because of load ->
+ * the request is repeated with a new number, to the same creation of its variable only; deadline -> ABANDON, or, with a frame
+ * half written, a new connection whose HELLO lists the number as abandoned; the task has forgotten the number -> outcome unknown.
  */
 #include "client.h"
 
@@ -71,7 +71,7 @@ void psi_window_admit(struct psi_peer *peer, struct psi_request *req)
     psi_push_queue(e);
 }
 
-/* The number is resolved: its place is free. */
+/* The outcome is final: free the number's place. */
 static void entry_free(struct psi_entry *e)
 {
     struct psi_peer *peer = e->peer;
@@ -91,8 +91,8 @@ static void entry_free(struct psi_entry *e)
     psi_client_kick(peer);
 }
 
-/* The outcome is known and no frame of it is in the queue: the request goes on its way. It is for one creation of the variable:
- * neither a repetition nor a read of what is missing goes to another. */
+/* The outcome is known, and no frame of the entry is in the queue: end or repeat the request. It is for one creation of the
+ * variable; neither a repetition nor a read of missing values goes to another. */
 static void finish(struct psi_entry *e)
 {
     struct psi_request *req = e->req;
@@ -128,19 +128,23 @@ static void finish(struct psi_entry *e)
     }
 }
 
-/* A contribution to rounds that have ended meanwhile, which is no more than one that came too late: STEP says what became of
- * them. */
+/* True if a contribution came after its rounds had ended, which is treated like a late contribution: STEP reports what became
+ * of the rounds. */
 static bool is_of_no_round(const struct psi_entry *e, const struct psi_reply *r)
 {
     return e->op == PS_OP_CONTRIBUTE && r->status == PS_FAILED_PRECONDITION && r->reason == PS_REASON_LOST;
 }
 
-/* What a reply, or HELLO's answer, says of a number whose request still waits. */
+/* Take the outcome that a reply, or HELLO's answer, gives for a number whose request still waits. */
 static void outcome(struct psi_entry *e, const struct psi_reply *r)
 {
     struct psi_request *req = e->req;
     struct psi_peer *peer = e->peer;
     struct psi_var *var = e->var;
+    if (e->exchange != 0) {
+        psi_exchange_end(peer, e->exchange, e->number, r->status);
+        req->begun_ns = peer->c->now_ns;
+    }
     if (is_of_no_round(e, r)) {
         const uint64_t dropped = 1;
         req->status = PS_OK;
@@ -154,7 +158,7 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
     } else if (psi_reply_repeatable(r)) {
         e->repeat = true;
         psi_request_refused(req, r->status, r->reason, r->text);
-        req->again_ms = r->retry_after_ms; /* until psi_request_delay() makes a time of it */
+        req->again_ms = r->retry_after_ms; /* a delay; psi_request_delay() makes a time of it */
     } else {
         char where[PSI_WHERE_MAX];
         req->status = r->status;
@@ -168,7 +172,7 @@ static void outcome(struct psi_entry *e, const struct psi_reply *r)
         psi_entry_in_queue(e, false);
     }
     if (e->queued) {
-        e->ending = true; /* half of a frame of the caller's memory is out: its rest must follow first */
+        e->ending = true; /* half of a frame in the caller's memory was sent: its rest must be sent first */
     } else {
         finish(e);
     }
@@ -185,7 +189,7 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
     }
     struct psi_entry *e = psi_window_find(peer, number);
     if (e == NULL || e->ending) {
-        return; /* settled before: the second of a reply and the answer to ABANDON */
+        return; /* settled earlier: the reply and the answer to ABANDON may both come */
     }
     if (op == PS_OP_ABANDON) {
         if (e->req == NULL) {
@@ -193,28 +197,26 @@ void psi_window_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const 
         }
         return;
     }
-    bool early = e->unsent || e->next < e->total; /* a failure may come unasked: a reset; and so does the end of a round */
+    /* a failure may come before all frames are sent, e.g. a reset or the end of a round */
+    bool early = e->unsent || e->next < e->total;
     if (op != e->op || (r->status == PS_OK && early && !psi_sync_was_dropped(op, r))) {
         psi_peer_fail(peer, "bad bytes from it: a reply to op %u does not fit number %llu", op, (unsigned long long)number);
         return;
     }
     if (e->req == NULL) {
-        entry_free(e); /* abandoned, and this is its final outcome */
+        entry_free(e); /* abandoned: nobody waits */
         return;
     }
     outcome(e, r);
 }
 
-/* ---- deadlines ---- */
-
-/* Nothing of it is in before its end. */
+/* True if nothing of the mutation takes effect before its last byte. */
 static bool staged(const struct psi_entry *e)
 {
     return e->var->atomic || e->op == PS_OP_ASSIGN || e->op == PS_OP_CONTRIBUTE;
 }
 
-/* What it means that not all of a push was sent: one that is staged takes effect with its last byte, which the task will not get.
- */
+/* What is applied of a push that was sent in part: a staged one takes effect with its last byte, which the task will not get. */
 static ps_applied partly(const struct psi_entry *e)
 {
     return staged(e) ? PS_NOTHING_APPLIED : PS_MAYBE_PARTLY_APPLIED;
@@ -229,7 +231,7 @@ void psi_window_expire(struct psi_request *req)
     psi_peer_where(peer, where, sizeof(where));
     if (e->ending) {
         psi_peer_fail(peer, "a frame could not be written until the deadline of its request");
-        req->flags |= PSI_REQUEST_OVER; /* its outcome comes into force when that is closed; a repetition ends then */
+        req->flags |= PSI_REQUEST_OVER; /* it ends when the connection is closed; a repetition ends then too */
         peer->c->overdue = true;
         return;
     }
@@ -264,8 +266,6 @@ void psi_window_expire(struct psi_request *req)
     }
 }
 
-/* ---- the send queue ---- */
-
 void psi_entry_in_queue(struct psi_entry *e, bool in)
 {
     struct psi_peer *peer = e->peer;
@@ -277,7 +277,7 @@ void psi_entry_in_queue(struct psi_entry *e, bool in)
         peer->queued_bytes += in ? e->out.payload_bytes : -e->out.payload_bytes;
     }
     if (!in) {
-        psi_client_kick(peer); /* another one may have its place */
+        psi_client_kick(peer); /* another entry may take its place in the queue */
     }
 }
 
@@ -290,8 +290,6 @@ void psi_entry_unqueued(struct psi_entry *e)
         psi_push_queue(e);
     }
 }
-
-/* ---- disconnect, HELLO, resume ---- */
 
 void psi_window_detach(struct psi_peer *peer)
 {
@@ -311,7 +309,7 @@ void psi_window_detach(struct psi_peer *peer)
         if (e->ending) {
             finish(e);
         } else if (e->req != NULL && e->req->stage == PSI_STAGE_SENDING) {
-            psi_var_yield(e->req, PSI_STAGE_WINDOW); /* it is sent again ahead of every turn */
+            psi_var_yield(e->req, PSI_STAGE_WINDOW); /* it is sent again ahead of all other requests */
         }
     }
 }
@@ -329,7 +327,7 @@ static void end_unapplied(struct psi_entry *e)
     outcome(e, &r);
 }
 
-/* Its variable is the one that it was meant for, and open in this life. */
+/* True if the variable has the creation number that the mutation is for, and is open in the task's present process. */
 static bool fits(const struct psi_entry *e)
 {
     return e->var->open && e->var->creation == e->creation && e->var->life == e->peer->life;
@@ -342,7 +340,7 @@ static void end_gone(struct psi_entry *e, ps_applied applied)
     outcome(e, &r);
 }
 
-/* One row of HELLO's answer. */
+/* Take one row of HELLO's answer. */
 static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps_v1_NumberItem *m, struct psi_err *err)
 {
     struct psi_reply r = {.text = peer->reply_text};
@@ -380,7 +378,7 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
             return PS_OK;
         }
         if (!fits(e)) {
-            psi_ask_abandon(peer, e->number); /* its answer comes for a number that is free then, and is ignored */
+            psi_ask_abandon(peer, e->number); /* its answer comes for a free number and is ignored */
             end_gone(e, PS_OUTCOME_UNKNOWN);
             return PS_OK;
         }
@@ -408,7 +406,7 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
         if (e->req == NULL) {
             entry_free(e);
         } else if (m->state == PS_NUMBER_UNKNOWN && !e->begun && fits(e)) {
-            e->next = 0; /* no byte of it was ever sent: what the task forgot cannot hold it */
+            e->next = 0; /* no byte was sent, so the task cannot have applied it: send it from the start */
             e->handle = e->var->handle;
             e->unsent = true;
         } else if (m->state == PS_NUMBER_ABANDONED && m->applied == PS_NOTHING_APPLIED && staged(e)) {
@@ -426,7 +424,7 @@ static ps_status settle_one(struct psi_peer *peer, struct psi_entry *e, const ps
 bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32_t count, struct psi_err *err)
 {
     uint64_t last = 0;
-    uint64_t covered = peer->first; /* numbers below it have had their row, or need none */
+    uint64_t covered = peer->first; /* numbers below have had their row, or need none */
     for (uint32_t i = 0; i < count; i++) {
         ps_v1_NumberItem m = ps_v1_NumberItem_init_zero;
         bool end = false;
@@ -434,13 +432,13 @@ bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32
             return false;
         }
         if (end || m.number <= last || m.number >= peer->next) {
-            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: bad list of numbers")); /* false says it */
+            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: bad list of numbers")); /* false tells the caller */
             return false;
         }
         last = m.number;
         for (; covered < m.number; covered++) {
             if (psi_window_find(peer, covered) != NULL) {
-                PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing")); /* as above */
+                PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing"));
                 return false;
             }
         }
@@ -452,7 +450,7 @@ bool psi_window_settle(struct psi_peer *peer, const uint8_t *p, size_t n, uint32
     }
     for (; covered < peer->next; covered++) {
         if (psi_window_find(peer, covered) != NULL) {
-            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing")); /* as above */
+            PSI_IGNORE(psi_fail(err, PS_INVALID_ARGUMENT, "HELLO's answer: a number is missing"));
             return false;
         }
     }

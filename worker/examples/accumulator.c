@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Synchronous training as TensorFlow's SyncReplicasOptimizer builds it: an accumulator for each variable, a queue of tokens, and
+/* Synchronous training as TensorFlow's SyncReplicasOptimizer does it: an accumulator for each variable, a queue of tokens, and
  * a thread of the chief that takes the means, applies them, and hands out tokens for the next step. ps_session_sync() trains in
- * rounds without any of this, and without its holes: docs/TF_MAP.md says which. */
+ * rounds without all of this; docs/TF_MAP.md lists which failures of this scheme ps_session_sync() avoids. */
 #include <inttypes.h>
 #include <ps.h>
 #include <pthread.h>
@@ -45,7 +45,7 @@ static void *run_chief(void *arg)
         c->st = c->st == PS_OK ? ps_enqueue_many(c->tokens, from, 1, c->workers, 0, NULL) : c->st;
     }
     snprintf(c->why, sizeof(c->why), "the chief's thread: %s", c->st == PS_OK ? "" : ps_last_error());
-    ps_status closed = ps_queue_close(c->tokens, c->st != PS_OK, 0); /* or the workers would wait for ever */
+    ps_status closed = ps_queue_close(c->tokens, c->st != PS_OK, 0); /* an open queue would make the workers wait for ever */
     c->st = c->st == PS_OK ? closed : c->st;
     free(tokens);
     return NULL;

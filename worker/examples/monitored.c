@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The loop of softmax.c in a monitored session, which goes on when its tasks are started again, with a hook of its own. */
+/* The loop of softmax.c in a monitored session, which continues when its tasks are restarted, with a hook of its own. */
 #include <ps.h>
 #include <ps_nn.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static bool read_digits(const char *dir) /* lines of 64 pixels, 0 to 16, and the
     return gzclose(file) == Z_OK && p != NULL;
 }
 
-static ps_status smooth(void *mean, ps_session *s, const ps_step_values *step) /* the hook: behind each step that was counted */
+static ps_status smooth(void *mean, ps_session *s, const ps_step_values *step) /* the hook, called after each counted step */
 {
     double loss = 0, *m = (double *)mean;
     *m = ps_step_values_find(step, "loss", &loss) && ps_global_step(s) > 100 ? 0.99 * *m + 0.01 * loss : loss;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A queue of numbers that all clients of a cluster share: put some in, take some out, close it. Whoever takes waits for who puts.
+/* A queue of numbers that all clients of a cluster share: put some in, take some out, close it. Taking waits for a number.
  * TensorFlow: q = tf.FIFOQueue(10, tf.int64, shapes=[()], shared_name="numbers"); q.enqueue(x); q.dequeue(). */
 #include <inttypes.h>
 #include <ps.h>

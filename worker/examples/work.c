@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Items that all clients of a cluster share out: each is handed to one of them, and comes again when that one dies. Start it as
- * often as you like, also later, with the same items. */
+/* Items that all clients of a cluster share out: each item is handed to one client, and handed out again if that client dies.
+ * Start any number of clients with these items, at any time. */
 #include <inttypes.h>
 #include <ps.h>
 #include <stdio.h>
@@ -17,10 +17,10 @@ static ps_status share_out(ps_session *s, uint32_t epochs, uint32_t count, const
     ps_status st = ps_work_get(s, "work", items, NULL, count, epochs, 0, &w);
     while (st == PS_OK && (st = ps_work_next(w, &item, 0)) == PS_OK) {
         printf("%s, epoch %" PRIu32 "%s\n", item.data, item.epoch, item.again > 0 ? ", again" : "");
-        fflush(stdout); /* here it would be worked at */
+        fflush(stdout); /* the work on the item would be here */
         st = ps_work_done(w, &item);
     }
-    return st == PS_OUT_OF_RANGE ? PS_OK : st; /* all of it is done */
+    return st == PS_OUT_OF_RANGE ? PS_OK : st; /* all items are done */
 }
 
 int main(int argc, char **argv)

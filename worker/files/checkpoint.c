@@ -3,10 +3,10 @@
  * ps_checkpoint_verify(), ps_checkpoint_containers() and ps_checkpoint_export(): files of a checkpoint, read from the tasks that
  * have them (common/saved.h).
  *
- * Happy path: the manifest of one task says which files there are -> they are read in ranges, several on their way at a time.
- * Export: the state files say which variables there are -> tensors -> headers -> each file of values is read once, and its pieces
- * are written to their places -> the files appear, the index last. Failure: a file that is bad, a task that is gone, a disk that
- * is full: nothing is left of a file that was not put in its place.
+ * Happy path: the manifest of one task lists the files -> they are read in ranges, several at the same time. Export: the state
+ * files list the variables -> tensors -> headers -> each file of values is read once, and its pieces are written to their places
+ * -> the files appear, the index last. Failure modes: a bad file, a task that is gone, a full disk: files that are not complete
+ * do not appear.
  */
 #include "choice.h"
 #include "files.h"
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANGES = 4, SHARDS_MAX = 1000 /* all are open at a time */, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
+enum { RANGES = 4, SHARDS_MAX = 1000 /* all shards are open at the same time */, SHARD_PATH_MAX = 4096, SHARD_NAME_MAX = 32 };
 
 struct reading {
     ps_session *session;
@@ -32,14 +32,13 @@ struct reading {
     struct psi_saved_io io;
     struct psi_saved saved;
     struct psi_saved_file *tasks;
-    uint64_t done_bytes, total_bytes; /* that are read */
-    uint64_t told_bytes; /* total of what is told: verify: that; export: of values that are written. 0: not known yet */
-    /* verify */
-    uint32_t faults, away;            /* bad files; tasks that could not be asked */
-    struct psi_err first, first_away; /* of them */
+    uint64_t done_bytes, total_bytes; /* bytes that are read */
+    /* total given to options.copied: verify: total_bytes; export: bytes of values to write, 0: not known yet */
+    uint64_t told_bytes;
+    /* for verify: */
+    uint32_t faults, away;            /* faults: bad files; away: tasks that could not be asked */
+    struct psi_err first, first_away; /* the first error of each kind */
 };
-
-/* ---- ranges of files ---- */
 
 static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file, uint32_t *out, struct psi_err *err)
 {
@@ -52,7 +51,7 @@ static ps_status entry_of(const ps_session *s, const struct psi_saved_file *file
     return psi_fail(err, PS_UNAVAILABLE, "the cluster has no /job:%s/task:%u", file->job, file->task);
 }
 
-/* All ranges are asked for before the first is waited for. */
+/* Ask for all ranges, then wait for them in order. */
 static ps_status read_range(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes,
                             size_t *out_bytes, struct psi_err *err)
 {
@@ -103,8 +102,6 @@ static void progress(void *ctx, const struct psi_saved_file *file, uint64_t byte
     }
 }
 
-/* ---- begin and end ---- */
-
 void ps_checkpoint_options_init(ps_checkpoint_options *options)
 {
     if (options == NULL) {
@@ -130,11 +127,12 @@ static ps_status take_options(struct reading *r, const ps_checkpoint_options *gi
     return st == PS_OK ? psi_container_name_check(r->options.container, strlen(r->options.container), err) : st;
 }
 
-/* The manifest is known. */
+/* Read the manifest. */
 static ps_status reading_open(struct reading *r, struct psi_err *err)
 {
     ps_session *s = r->session;
     r->io = (struct psi_saved_io){.read = read_range, .progress = progress, .ctx = r};
+    psi_files_map_seed(r->io.map_seed);
     ps_status st = psi_api_know_tasks(s, 0, err);
     if (st != PS_OK) {
         return st;
@@ -160,20 +158,18 @@ static void reading_close(struct reading *r)
     psi_free(r->tasks);
 }
 
-/* "/job:ps/task:1, state: block 3 is not as it was written" */
+/* Put the place in front of an error: "/job:ps/task:1, state: block 3 is not as it was written". */
 static void say_where(struct psi_err *err, const struct psi_saved_file *file)
 {
     char name[PSI_SAVED_FILE_TEXT_MAX];
     psi_err_prefix(err, "/job:%s/task:%u, %s", file->job, file->task, psi_saved_file_text(file, name));
 }
 
-/* ---- verify ---- */
-
 static void on_bad(void *ctx, const struct psi_saved_file *file, const struct psi_err *err)
 {
     struct reading *r = ctx;
     if (psi_api_is_interrupt(err)) {
-        return; /* nothing is known of the file */
+        return; /* nothing is known about the file */
     }
     ps_checkpoint_fault fault = {.struct_bytes = sizeof(fault), .task = file->task, .status = err->code};
     bool away = psi_saved_is_away(err->code);
@@ -221,9 +217,7 @@ ps_status ps_checkpoint_verify(ps_session *s, uint64_t number, const ps_checkpoi
     return psi_api_result(&err, st);
 }
 
-/* ---- export: what goes into it ---- */
-
-/* A tensor: a value, a slot, a half of strings, a power. */
+/* A tensor of the export: a value, a slot, offsets or bytes of strings, a power. */
 struct part {
     char *name;
     uint32_t shard;
@@ -233,37 +227,37 @@ struct part {
 
 /* A task of the checkpoint. */
 struct source {
-    const struct psi_saved_file *files; /* [file_count], the state first */
+    const struct psi_saved_file *files; /* [file_count], the state file first */
     size_t file_count;
     struct psi_saved_state state;
-    size_t *first; /* of each variable: its first tensor + 1; 0: it is not exported */
+    size_t *first; /* for each variable: index of its first tensor + 1; 0: it is not exported */
 };
 
 struct shard {
     struct psi_file_target target;
     struct psi_buf header;
     char path[SHARD_PATH_MAX];
-    size_t begin, end;         /* tensors */
-    size_t var_begin, var_end; /* variables that begin in it */
+    size_t begin, end;         /* range of tensors */
+    size_t var_begin, var_end; /* range of variables that begin in it */
 };
 
 struct exporter {
     struct reading r;
     const char *path;
     struct psi_choice choice;
-    struct psi_map names; /* in the file, of the variables */
+    struct psi_map names; /* names in the file */
     struct source *sources;
     size_t source_count;
     struct psi_file_var *vars;
     size_t var_count, var_capacity;
-    const char **slot_names; /* of all variables, behind one another */
+    const char **slot_names; /* names of all variables' slots, one after the other */
     struct psi_tensor *tensors;
     struct part *parts;
     size_t tensor_count, tensor_capacity, part_capacity;
     struct shard *shards;
     uint32_t shard_count;
-    bool same_powers; /* of all Adam variables: they are said once */
-    double powers[2];
+    /* all variables with powers have the powers of this variable, which are written once; NULL: each variable has its own */
+    const struct psi_saved_variable *shared;
 };
 
 static ps_status read_states(struct exporter *e, struct psi_err *err)
@@ -300,8 +294,6 @@ static bool is_meant(struct exporter *e, const struct psi_saved_variable *v)
     return strcmp(v->container, e->r.options.container) == 0 && psi_choice_takes(&e->choice, v->name);
 }
 
-/* ---- tensors ---- */
-
 static ps_status add_tensor(struct exporter *e, const char *name, const char *ending, ps_dtype dtype, ps_shape shape,
                             struct psi_err *err)
 {
@@ -336,7 +328,7 @@ static ps_status add_power(struct exporter *e, const char *name, const char *end
     return st;
 }
 
-/* name: what the variable is called in the file. */
+/* name: of the variable in the file. */
 static ps_status add_strings(struct exporter *e, const struct psi_saved_variable *v, const char *name, struct psi_err *err)
 {
     int64_t count = ps_shape_elements(&v->shape) + 1;
@@ -347,14 +339,17 @@ static ps_status add_strings(struct exporter *e, const struct psi_saved_variable
 static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *v, const char *name, struct psi_err *err)
 {
     ps_status st = PS_OK;
+    char ending[32];
     for (uint32_t i = 1; st == PS_OK && i < v->array_count; i++) {
-        char ending[16];
-        (void)snprintf(ending, sizeof(ending), "/%s", psi_saved_slot_tf_name(v->optimizer.kind, i - 1));
+        (void)snprintf(ending, sizeof(ending), "/%s", psi_optimizer_slot(v->optimizer.kind, i - 1)->tensorflow);
         st = add_tensor(e, name, ending, v->dtype, v->shape, err);
     }
-    if (st == PS_OK && v->optimizer.kind == PS_OPT_ADAM && !e->same_powers) {
-        st = add_power(e, name, "/beta1_power", v->dtype, v->beta1_power, err);
-        st = st == PS_OK ? add_power(e, name, "/beta2_power", v->dtype, v->beta2_power, err) : st;
+    for (uint32_t i = 1; st == PS_OK && e->shared == NULL && i < v->array_count; i++) {
+        const char *power = psi_optimizer_slot(v->optimizer.kind, i - 1)->power;
+        if (power != NULL) {
+            (void)snprintf(ending, sizeof(ending), "/%s", power);
+            st = add_power(e, name, ending, v->dtype, v->powers[i - 1], err);
+        }
     }
     return st;
 }
@@ -388,37 +383,33 @@ static ps_status add_variable(struct exporter *e, struct source *from, size_t i,
     return st;
 }
 
-/* TensorFlow has one pair for all variables of an optimizer. Each of several files has all of what is in it. */
+/* Compare the powers of all Adam variables: TensorFlow has one pair for all variables of an optimizer. With several files each
+ * file is complete in itself. */
 static void compare_powers(struct exporter *e)
 {
-    bool any = false;
-    ps_dtype dtype = PS_DTYPE_NONE;
-    e->same_powers = true;
+    const struct psi_saved_variable *first = NULL;
+    bool same = e->r.options.shard_bytes == 0;
     for (size_t k = 0; k < e->source_count; k++) {
         for (size_t i = 0; i < e->sources[k].state.variable_count; i++) {
             const struct psi_saved_variable *v = &e->sources[k].state.variables[i];
-            if (!is_meant(e, v) || v->optimizer.kind != PS_OPT_ADAM) {
+            if (!is_meant(e, v) || !psi_optimizer_has_powers(v->optimizer.kind)) {
                 continue;
             }
-            bool same = !any || (v->dtype == dtype && memcmp(&v->beta1_power, &e->powers[0], sizeof(double)) == 0 &&
-                                 memcmp(&v->beta2_power, &e->powers[1], sizeof(double)) == 0);
-            e->same_powers = e->same_powers && same;
-            any = true;
-            dtype = v->dtype;
-            e->powers[0] = v->beta1_power;
-            e->powers[1] = v->beta2_power;
+            first = first == NULL ? v : first;
+            same = same && v->optimizer.kind == first->optimizer.kind && v->dtype == first->dtype &&
+                   memcmp(v->powers, first->powers, sizeof(v->powers)) == 0;
         }
     }
-    e->same_powers = e->same_powers && any && e->r.options.shard_bytes == 0;
+    e->shared = same ? first : NULL;
 }
 
-/* A variable that is exported. */
+/* A variable to export, with its task. */
 struct ordered {
     const struct psi_saved_variable *variable;
     struct source *from;
 };
 
-/* Of creation; what two tasks have at the same place is of different histories. */
+/* Order of creation; variables of two tasks with equal order come from different histories, and are sorted by task. */
 static int in_order(const void *a, const void *b)
 {
     const struct ordered *x = a, *y = b;
@@ -467,27 +458,22 @@ static ps_status make_tensors(struct exporter *e, struct psi_err *err)
     if (st != PS_OK || !e->r.options.slots) {
         return st;
     }
-    struct psi_file_var *last = &e->vars[e->var_count - 1];
-    ps_dtype dtype = PS_F32;
-    for (size_t i = 0; i < e->var_count; i++) {
-        dtype = e->vars[i].info.optimizer.kind == PS_OPT_ADAM ? e->vars[i].info.dtype : dtype;
-    }
-    if (e->same_powers) {
-        st = add_power(e, "beta1_power", "", dtype, e->powers[0], err);
-        st = st == PS_OK ? add_power(e, "beta2_power", "", dtype, e->powers[1], err) : st;
-        last->slot_count += 2;
+    for (uint32_t i = 0; st == PS_OK && e->shared != NULL && i + 1 < e->shared->array_count; i++) {
+        const char *power = psi_optimizer_slot(e->shared->optimizer.kind, i)->power;
+        if (power != NULL) {
+            st = add_power(e, power, "", e->shared->dtype, e->shared->powers[i], err);
+            e->vars[e->var_count - 1].slot_count++;
+        }
     }
     return st;
 }
-
-/* ---- files ---- */
 
 static uint64_t tensor_bytes(const struct psi_tensor *t)
 {
     return (uint64_t)ps_shape_elements(&t->shape) * t->type->bytes;
 }
 
-/* A variable and its slots are in one file. */
+/* Distribute the tensors over files; a variable and its slots are in one file. */
 static ps_status deal_shards(struct exporter *e, struct psi_err *err)
 {
     uint64_t most = e->r.options.shard_bytes;
@@ -526,7 +512,7 @@ static ps_status deal_shards(struct exporter *e, struct psi_err *err)
     return PS_OK;
 }
 
-/* Bytes of path before ".safetensors". */
+/* Length of path without ".safetensors". */
 static int base_bytes(const char *path)
 {
     static const char ending[] = ".safetensors";
@@ -554,7 +540,8 @@ static ps_status make_header(struct exporter *e, struct shard *s, struct psi_err
     char format[] = PSI_FILES_FORMAT, version[] = PS_VERSION;
     char keys[][sizeof(PSI_FILES_KEY_CONTAINER)] = {PSI_FILES_KEY_FORMAT, PSI_FILES_KEY_VERSION, PSI_FILES_KEY_CLUSTER,
                                                     PSI_FILES_KEY_CONTAINER, PSI_FILES_KEY_VARIABLES};
-    PSI_IGNORE(PSI_BYTES_TEXT(e->r.saved.what.cluster_name, cluster, sizeof(cluster))); /* it has room */
+    /* cannot fail: cluster has room for every name */
+    PSI_IGNORE(PSI_BYTES_TEXT(e->r.saved.what.cluster_name, cluster, sizeof(cluster)));
     (void)snprintf(container, sizeof(container), "%s", e->r.options.container);
     char *variables = psi_files_describe(&e->vars[s->var_begin], s->var_end - s->var_begin);
     if (variables == NULL) {
@@ -584,7 +571,7 @@ static ps_status make_headers(struct exporter *e, struct psi_err *err)
     for (size_t i = 0; i < e->tensor_count; i++) {
         e->slot_names[i] = e->parts[i].name;
     }
-    for (size_t i = 0; i < e->var_count; i++) { /* they are the last tensors of each */
+    for (size_t i = 0; i < e->var_count; i++) { /* the slots are the last tensors of each variable */
         size_t end = i + 1 < e->var_count ? e->vars[i + 1].handle : e->tensor_count;
         e->vars[i].slots = &e->slot_names[end - e->vars[i].slot_count];
     }
@@ -602,8 +589,6 @@ static ps_status make_headers(struct exporter *e, struct psi_err *err)
     }
     return st;
 }
-
-/* ---- values ---- */
 
 struct sink {
     struct exporter *exporter;
@@ -626,7 +611,7 @@ static ps_status on_values(void *ctx, const struct psi_saved_variable *v, uint32
 {
     const struct sink *sink = ctx;
     uint64_t offsets = ((uint64_t)ps_shape_elements(&v->shape) + 1) * 8;
-    bool text = v->dtype == PS_STRING && at >= offsets; /* a piece is of one of the two tensors */
+    bool text = v->dtype == PS_STRING && at >= offsets; /* a piece belongs to one of the two tensors */
     return write_at(sink->exporter, first_of(sink, v) - 1 + which + text, text ? at - offsets : at, p, n, err);
 }
 
@@ -650,8 +635,6 @@ static ps_status copy_values(struct exporter *e, struct psi_err *err)
     }
     return st;
 }
-
-/* ---- the index ---- */
 
 static const char *name_in(const char *path)
 {
@@ -691,8 +674,6 @@ static ps_status write_index(const struct exporter *e, struct psi_err *err)
     return st;
 }
 
-/* ---- all of it ---- */
-
 static ps_status run(struct exporter *e, struct psi_err *err)
 {
     ps_status st = reading_open(&e->r, err);
@@ -713,7 +694,7 @@ static ps_status run(struct exporter *e, struct psi_err *err)
 
 static void exporter_fini(struct exporter *e)
 {
-    for (uint32_t i = e->shard_count; i > 0; i--) { /* the first one holds the signal */
+    for (uint32_t i = e->shard_count; i > 0; i--) { /* the first shard, which holds SIGXFSZ, is closed last */
         psi_file_target_close(&e->shards[i - 1].target);
         psi_buf_fini(&e->shards[i - 1].header);
     }
@@ -742,9 +723,8 @@ ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path,
 {
     PSI_API_VISIT(s);
     struct psi_err err = {0};
-    static const uint64_t seed[2] = {0, 0}; /* names of one model; two equal ones are an error */
     struct exporter e = {.r = {.session = s, .number = number}, .path = path};
-    psi_map_init(&e.names, seed);
+    psi_files_map_init(&e.names, false);
     ps_status st = take_options(&e.r, options, &err);
     st = st == PS_OK ? psi_choice_init(&e.choice, e.r.options.only, e.r.options.prefixes, &err) : st;
     if (st == PS_OK && (path == NULL || path[0] == '\0')) {
@@ -762,14 +742,13 @@ ps_status ps_checkpoint_export(ps_session *s, uint64_t number, const char *path,
     return psi_api_result(&err, st);
 }
 
-/* ---- the containers ---- */
-
 static int by_text(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Names that borrow from e's states, sorted; one may come several times. The caller frees the list. NULL: no memory. */
+/* Sorted names of the containers, perhaps with duplicates. The names are borrowed from e's states; the caller frees the list.
+ * NULL: no memory. */
 static const char **container_names(const struct exporter *e, size_t *out_count)
 {
     size_t total = 0;

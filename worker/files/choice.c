@@ -2,9 +2,9 @@
 /*
  * Which variables are meant, and under which names.
  *
- * Happy path: the lists are checked -> each name is compared with all patterns, and then with all prefixes, of which the longest
- * that it begins with is replaced -> each pattern and each prefix has fitted something. Failure modes: one that has not, which is
- * a typing error more often than not; a name that nothing could have.
+ * Happy path: the lists are checked -> each name is compared with all patterns, then with all prefixes, of which the longest that
+ * fits is replaced -> check that each pattern and prefix has fitted a name. Failure modes: one that fits none, which is probably
+ * misspelt; a result that cannot be a name.
  */
 #include "choice.h"
 
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Bytes of OLD. */
+/* Length of OLD. */
 static size_t old_bytes(const char *prefix)
 {
     return strcspn(prefix, "=");
@@ -98,7 +98,8 @@ ps_status psi_choice_rename(struct psi_choice *c, const char *name, char out[PS_
 ps_status psi_choice_once(struct psi_map *names, const char *what, const char *from, const char *as, struct psi_err *err)
 {
     void *other = NULL;
-    ps_status st = psi_map_put(names, as, strlen(as), (void *)(uintptr_t)from, &other, err); /* only read again */
+    /* The cast drops const: the map only stores the pointer. */
+    ps_status st = psi_map_put(names, as, strlen(as), (void *)(uintptr_t)from, &other, err);
     if (st != PS_OK || other == NULL) {
         return st;
     }
@@ -122,7 +123,7 @@ ps_status psi_choice_export(struct psi_choice *c, struct psi_map *names, const c
     return *out_as != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the names of the tensors");
 }
 
-/* Each of them has fitted something. */
+/* Check that each pattern or prefix of the list has fitted a name. */
 static ps_status all_seen(const char *what, const char *const *list, uint64_t seen, const char *where, struct psi_err *err)
 {
     for (size_t i = 0; list != NULL && list[i] != NULL; i++) {

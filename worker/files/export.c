@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_export(): live values into one safetensors file.
+ * ps_export(): the present values into one safetensors file.
  *
- * Happy path: the file's directory takes a new file -> list of the variables, and their names in the file (choice.c) -> records
- * -> strings -> header -> the values in pieces of 256 KiB, up to 32 on their way while the oldest is written, so that network and
- * disk work at the same time -> commit (target.c). The header has the variables in the order of creation; their values lie in the
- * file by element size.
+ * Happy path: a new file in the file's directory -> list of variables, and their names in the file (choice.c) -> records ->
+ * strings -> header -> the values in pieces of 256 KiB; up to 32 pieces travel while the oldest is written, so that network and
+ * disk work at the same time -> commit (target.c). The header lists the variables in order of creation; their values are sorted
+ * by element size.
  *
- * In rounds the values are those of one round: the directory is asked before and after, and when a round has ended between the
- * two the values are read again, over those that are in the file, for so long as one variable of that size may take. A round is
- * under way only when the one before it has ended on all tasks, so the same one before and after means that nothing has changed.
- * Failure modes: whatever fails ends it, and nothing is left of the file.
+ * In rounds the values are those of one round: the directory is asked before and after. If a round has ended in between, the
+ * values are read again and overwritten in the file, within the timeout of one variable of that size. A round begins only when
+ * the round before has ended on all tasks, so an equal answer before and after means that nothing has changed. Failure modes:
+ * after any error no file is left.
  */
 #include "choice.h"
 #include "files.h"
@@ -34,38 +34,36 @@ struct slot {
     uint8_t *memory; /* [PSI_FILES_PIECE_BYTES] */
 };
 
-/* What is behind a tensor. */
+/* Where a tensor's bytes come from. */
 struct part {
     const struct psi_file_var *var;
     const uint8_t *memory; /* strings: read before the header is made; NULL: to be pulled */
-    uint8_t *blob;         /* to be freed: of the variable's first tensor */
-    char *name;            /* likewise */
+    uint8_t *blob;         /* to be freed; set for the variable's first tensor */
+    char *name;            /* to be freed; set for the variable's first tensor */
 };
 
 struct exporter {
     ps_session *session;
     ps_file_options options;
     struct psi_file_target target;
-    struct psi_file_var *vars; /* in the order of creation */
+    struct psi_file_var *vars; /* in order of creation */
     size_t count;
-    struct psi_tensor *tensors; /* [tensor_count], in the order of the header: one for a variable, two for one of strings */
+    struct psi_tensor *tensors; /* [tensor_count], in the order of the header: one per variable, two per string variable */
     struct part *parts;         /* [tensor_count] */
     size_t tensor_count;
-    size_t *order; /* [order_count]: those that are pulled, as the values lie in the file */
+    size_t *order; /* [order_count]: indices of tensors to be pulled, in the order of their values in the file */
     size_t order_count;
     struct psi_buf header;
     uint64_t total_bytes; /* of values */
-    /* the pump */
+    /* pieces that travel: */
     struct slot *slots;
-    size_t next;         /* entry of order that is asked for next */
-    uint64_t next_first; /* element of it */
-    size_t head, flying; /* slots in use: head and those behind it, round */
+    size_t next;         /* index in order of the next piece to ask for */
+    uint64_t next_first; /* first element of that piece */
+    size_t head, flying; /* ring of slots: slots[head] is the oldest, flying are in use */
     uint64_t done_bytes, said_bytes;
 };
 
-/* ---- what goes into it ---- */
-
-/* Of creation; what two tasks have at the same place is of different histories. */
+/* Order of creation; variables of two tasks with equal order come from different histories, and are sorted by task. */
 static int in_order(const void *a, const void *b)
 {
     const struct psi_file_var *x = a, *y = b;
@@ -82,14 +80,15 @@ static void on_container(void *ctx, const ps_container_info *info)
 {
     struct names *n = ctx;
     if (strcmp(info->name, n->container) == 0 && info->names > n->count) {
-        n->count = info->names; /* the directory's */
+        n->count = info->names; /* the directory's number */
     }
 }
 
-/* A task that came back empty lists nothing: without this look a part of the model would pass for the whole. */
+/* List the variables, and compare their number with the directory's: a task that came back empty lists nothing, and a part of
+ * the model would be taken for the whole. */
 static ps_status list(struct exporter *e, struct psi_err *err)
 {
-    enum { LOOKS = 2 }; /* a variable may be on its way to its task: recorded, not there yet */
+    enum { LOOKS = 2 }; /* a variable may be recorded at the directory and not yet at its task */
     struct names names = {.container = e->options.container};
     int tasks = ps_cluster_tasks(e->session);
     for (int look = 0; look < LOOKS; look++) {
@@ -114,10 +113,9 @@ static ps_status list(struct exporter *e, struct psi_err *err)
         e->options.container, names.count, e->count);
 }
 
-/* Variables without a value are left out. */
+/* Choose the variables that are meant and have a value. */
 static ps_status choose(struct exporter *e, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* names of one model; two equal ones are an error */
     size_t kept = 0;
     struct psi_choice choice;
     struct psi_map names;
@@ -126,7 +124,7 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
     if (st == PS_OK) {
         qsort(e->vars, e->count, sizeof(*e->vars), in_order);
     }
-    psi_map_init(&names, seed);
+    psi_files_map_init(&names, false);
     for (size_t i = 0; st == PS_OK && i < e->count; i++) {
         if (e->vars[i].info.initialised && psi_choice_takes(&choice, e->vars[i].info.name)) {
             struct psi_file_var *v = &e->vars[kept++];
@@ -147,9 +145,9 @@ static ps_status choose(struct exporter *e, struct psi_err *err)
     return psi_files_open(e->session, e->vars, e->count, err);
 }
 
-/* ---- strings: read whole, because the header says how long they are ---- */
+/* ---- strings: read whole, because the header needs their size ---- */
 
-/* *out_blob: psi_free. */
+/* *out_blob: psi_free(). */
 static ps_status read_strings(struct exporter *e, const struct psi_file_var *var, uint64_t elements, uint8_t **out_blob,
                               struct psi_err *err)
 {
@@ -169,8 +167,6 @@ static ps_status read_strings(struct exporter *e, const struct psi_file_var *var
     *out_blob = fitting != NULL ? fitting : blob;
     return PS_OK;
 }
-
-/* ---- tensors ---- */
 
 static ps_status add_tensor(struct exporter *e, const struct psi_file_var *var, const char *ending, ps_dtype dtype,
                             ps_shape shape, const uint8_t *memory, struct psi_err *err)
@@ -260,7 +256,7 @@ static int by_begin(const void *a, const void *b)
     return (x->begin > y->begin) - (x->begin < y->begin);
 }
 
-/* As the values lie in the file. */
+/* Sort the tensors to be pulled by their place in the file. */
 static ps_status make_order(struct exporter *e, struct psi_err *err)
 {
     struct by_begin *all = psi_calloc(e->tensor_count, sizeof(*all));
@@ -280,8 +276,6 @@ static ps_status make_order(struct exporter *e, struct psi_err *err)
     psi_free(all);
     return PS_OK;
 }
-
-/* ---- the values ---- */
 
 static ps_status ask(struct exporter *e, struct psi_err *err)
 {
@@ -322,7 +316,7 @@ static void say(struct exporter *e, const char *name)
     }
 }
 
-/* The oldest piece: wait for it, write it. */
+/* Wait for the oldest piece and write it. */
 static ps_status take(struct exporter *e, struct psi_err *err)
 {
     struct slot *slot = &e->slots[e->head];
@@ -345,16 +339,16 @@ static ps_status pump(struct exporter *e, struct psi_err *err)
     while (st == PS_OK && (e->next < e->order_count || e->flying > 0)) {
         st = e->next < e->order_count && e->flying < SLOTS ? ask(e, err) : take(e, err);
     }
-    while (e->flying > 0) { /* their memory must not go before they have ended */
+    while (e->flying > 0) { /* their memory must stay until they have ended */
         struct slot *slot = &e->slots[e->head];
-        PSI_IGNORE(psi_api_call_wait(&slot->call, NULL)); /* the first error counts */
+        PSI_IGNORE(psi_api_call_wait(&slot->call, NULL)); /* the first error is returned */
         e->head = (e->head + 1) % SLOTS;
         e->flying--;
     }
     return st;
 }
 
-/* Strings, which are here already. */
+/* Write the values of strings, which are in memory already. */
 static ps_status write_ready(struct exporter *e, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -371,9 +365,7 @@ static ps_status write_ready(struct exporter *e, struct psi_err *err)
     return st;
 }
 
-/* ---- in rounds ---- */
-
-/* What the directory says of the container's rounds. */
+/* The rounds of the container, from the directory. */
 struct rounds {
     const char *container;
     bool there;
@@ -389,7 +381,7 @@ static void on_round(void *ctx, const ps_round_info *info)
         r->generation = info->generation;
         r->round = info->round;
         r->phase = info->phase;
-    } else if (info->container[0] == '\0' && !r->there) { /* a directory that was restarted: it does not know them all yet */
+    } else if (info->container[0] == '\0' && !r->there) { /* a directory that was restarted does not know all rounds yet */
         r->there = true;
         r->phase = info->phase;
     }
@@ -402,7 +394,7 @@ static ps_status look(struct exporter *e, struct rounds *out, struct psi_err *er
     return st == PS_OK || st == PS_UNIMPLEMENTED ? PS_OK : psi_fail_as(err, st, ps_last_reason(), "%s", ps_last_error());
 }
 
-/* No task has values of another round than the others. */
+/* True if all tasks have values of the same round. */
 static bool is_still(const struct rounds *r)
 {
     return !r->there || (r->phase != PS_ROUND_COMMITS && r->phase != PS_ROUND_IN_DOUBT);
@@ -469,8 +461,6 @@ static ps_status copy_values(struct exporter *e, struct psi_err *err)
     psi_free(memory);
     return st;
 }
-
-/* ---- all of it ---- */
 
 static ps_status run(struct exporter *e, const char *path, struct psi_err *err)
 {

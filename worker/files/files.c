@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which variables a container has, and records of the core for them, without the scopes of the session: what is exported and
- * imported is named in full.
+ * The variables of a container, and records of the core for them, independent of the session's scopes: exports and imports use
+ * full names.
  *
- * Happy path: VARS of all tasks at once -> LOOKUP (or get-or-create) of those that the session does not hold already, a batch at
- * a time. Failure modes: a task does not answer: UNAVAILABLE that names it; a variable that went meanwhile: its own error.
+ * Happy path: VARS at all tasks at the same time -> LOOKUP (or get-or-create) of variables that the session does not have, in
+ * batches. Failure modes: a task does not answer: UNAVAILABLE names it; a variable was deleted meanwhile: its own error.
  */
 #include "files.h"
 
@@ -17,10 +17,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 enum { OPEN_AT_ONCE = 256 };
 
-/* ---- options ---- */
+void psi_files_map_seed(uint64_t out[2])
+{
+    /* without random bytes of the system: addresses of this function and of the stack */
+    const uint64_t instead[2] = {(uint64_t)(uintptr_t)psi_files_map_seed, (uint64_t)(uintptr_t)&out};
+    const size_t bytes = sizeof(instead);
+    if (getrandom(out, bytes, 0) != (ssize_t)bytes) {
+        memcpy(out, instead, bytes);
+    }
+}
+
+void psi_files_map_init(struct psi_map *m, bool borrowing)
+{
+    uint64_t seed[2];
+    psi_files_map_seed(seed);
+    (borrowing ? psi_map_init_borrowing : psi_map_init)(m, seed);
+}
 
 void ps_file_options_init(ps_file_options *options)
 {
@@ -62,9 +78,7 @@ int64_t psi_files_timeout_ms(const ps_session *s, uint64_t bytes)
     return s->operation_timeout_ms > INT64_MAX / 2 ? s->operation_timeout_ms : s->operation_timeout_ms + (int64_t)more;
 }
 
-/* ---- the list ---- */
-
-/* One task's answer: the entries of one container. */
+/* The entries of one container in a task's answer. */
 struct listing {
     struct psi_api_call call;
     struct psi_list_sink sink;
@@ -103,7 +117,7 @@ static ps_status list_start(ps_session *s, struct listing *l, uint32_t task, con
 static ps_status list_wait(ps_session *s, struct listing *l, struct psi_err *err)
 {
     ps_status st = psi_api_call_wait(&l->call, err);
-    if (st == PS_DEADLINE_EXCEEDED) { /* that long without an answer to a small question */
+    if (st == PS_DEADLINE_EXCEEDED) { /* a task that does not answer a small question for that long is unavailable */
         err->code = PS_UNAVAILABLE;
         st = PS_UNAVAILABLE;
     }
@@ -171,8 +185,6 @@ ps_status psi_files_list(ps_session *s, const char *container, struct psi_file_v
     return st;
 }
 
-/* ---- records of the core ---- */
-
 struct records {
     struct psi_file_var *vars;
     size_t count;
@@ -180,7 +192,7 @@ struct records {
 
 static size_t key_of(char *key, size_t n, const char *container, const char *name)
 {
-    return (size_t)snprintf(key, n, "%s:%s", container, name); /* no name has a colon */
+    return (size_t)snprintf(key, n, "%s:%s", container, name); /* names have no colon */
 }
 
 static bool is_usable(const struct psi_var *var)
@@ -205,15 +217,14 @@ static ps_status records_known(struct psi_client *c, struct psi_map *known, stru
     return PS_OK;
 }
 
-/* Those that the session holds already are used again, or each export would leave some behind until the session ends; but values
- * that travel in half the bits are no copies. */
+/* Reuse records of variables that the session has; otherwise each export would leave records behind. A record whose values
+ * travel in half precision is not used, because it would give no exact copies. */
 static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
 {
     const struct records *r = call->arg;
-    static const uint64_t seed[2] = {0, 0}; /* the keys are this program's own */
     char key[PS_CONTAINER_BYTES_MAX + PS_NAME_BYTES_MAX + 2];
     struct psi_map known;
-    psi_map_init(&known, seed);
+    psi_files_map_init(&known, false);
     ps_status st = records_known(call->client, &known, err);
     for (size_t i = 0; st == PS_OK && i < r->count; i++) {
         struct psi_file_var *v = &r->vars[i];
@@ -229,8 +240,6 @@ static ps_status prepare_records(struct psi_api_call *call, struct psi_err *err)
     psi_map_fini(&known);
     return st;
 }
-
-/* ---- open ---- */
 
 struct opening {
     struct psi_api_call call;
@@ -285,7 +294,7 @@ ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count,
     for (size_t i = 0; i < count; i++) {
         vars[i].spec.struct_bytes = sizeof(vars[i].spec);
         vars[i].spec.name = vars[i].info.name;
-        if (!vars[i].missing) { /* of a look-up nothing else counts */
+        if (!vars[i].missing) { /* a look-up needs only the name */
             vars[i].spec.wire_dtype = PS_F32;
         }
     }
@@ -301,8 +310,6 @@ ps_status psi_files_open(ps_session *s, struct psi_file_var *vars, size_t count,
     psi_free(of);
     return st;
 }
-
-/* ---- the cluster ---- */
 
 struct cluster_name {
     char *name;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_import(): values of a safetensors file into the variables of a container, and slots where they are asked for.
+ * ps_import(): values of a safetensors file into the variables of a container, and slots if asked for.
  *
- * Happy path: what is meant of the file is checked whole (source.c, choice.c); of the rest nothing but the names is looked at ->
- * VARS of all tasks: slots are told from variables, which get their names of here -> each tensor's variable exists with the same
- * dtype and shape, or is missing -> records of those that exist -> the missing ones are created, in the order of the header ->
- * ASSIGN, several on their way. An assign to a variable without a value is its initialisation (version 0, fresh slots), so nobody
- * else's can come in between. Slots and Adam's powers are found by the names that export gives them, compared before anything
- * changes, and go behind all values; where the metadata says nothing of a tensor, a name such as w/Adagrad is a slot of the w in
- * the file or the container. Failure modes: before the first ASSIGN nothing has a new value; afterwards the error says how many
- * have.
+ * Happy path: the tensors that are meant are checked whole (source.c, choice.c); of others only the names are looked at -> VARS
+ * at all tasks; slots are told from variables, which get their names in the container -> each variable exists with the same dtype
+ * and shape, or is missing -> records of existing ones -> missing ones are created, in the order of the header -> ASSIGN, several
+ * at the same time. An assign to a variable without a value initialises it (version 0, fresh slots), so no other session can do
+ * so in between. Slots and Adam's powers are found by the names that export gives them, are compared before anything changes, and
+ * are assigned after all values; without metadata a name such as w/Adagrad is a slot of w, if that is in the file or the
+ * container. Failure modes: before the first ASSIGN nothing has changed; later the error says how many variables have new values.
  */
 #include "choice.h"
 #include "files.h"
@@ -29,19 +28,17 @@
 
 enum { SLOTS = 4 };
 
-enum { OF_OPTIMIZER_MAX = 2 /* slots */ };
-
-/* Slots of one variable in the file. */
+/* The slots of one variable in the file. */
 struct slots {
-    struct psi_file_item items[OF_OPTIMIZER_MAX]; /* a slot that the file lacks has no name */
-    double powers[OF_OPTIMIZER_MAX];              /* of Adam; below 0: the file lacks it */
+    struct psi_file_item items[PSI_OPTIMIZER_SLOTS_MAX]; /* a slot that is not in the file has no name */
+    double powers[PSI_OPTIMIZER_SLOTS_MAX];              /* power of the slot; below 0: not in the file */
 };
 
 /* One ASSIGN. */
 struct gift {
     const struct psi_file_item *item;
     struct psi_file_var *var;
-    uint32_t slot; /* 0: its value */
+    uint32_t slot; /* 0: the value */
     double power;
 };
 
@@ -59,11 +56,11 @@ struct importer {
     ps_file_options options;
     struct psi_file_source source;
     struct psi_choice choice;
-    struct psi_file_var *there; /* what the container has; given: it is in the file */
+    struct psi_file_var *there; /* the variables of the container; given: it is in the file */
     size_t there_count;
     struct psi_map there_names;
     struct psi_file_var *vars; /* [source.item_count], in the order of the header */
-    struct slots *of_vars;     /* likewise; NULL: they are not asked for */
+    struct slots *of_vars;     /* [source.item_count]; NULL: slots are not asked for */
     struct gift *gifts;        /* values first */
     size_t gift_count, value_count;
     uint64_t total_bytes;
@@ -72,8 +69,6 @@ struct importer {
     uint64_t flying_bytes, done_bytes;
     size_t done;
 };
-
-/* ---- what is to be done ---- */
 
 static ps_status compare(const char *tensor, const struct psi_file_var *v, const ps_variable_info *there, struct psi_err *err)
 {
@@ -93,7 +88,7 @@ static ps_status compare(const char *tensor, const struct psi_file_var *v, const
                     ps_dtype_name(there->dtype), psi_shape_format(&there->shape, b, sizeof(b)));
 }
 
-/* Where all must be there. */
+/* options.existing: check that all variables exist. */
 static ps_status check_existing(const struct importer *m, struct psi_err *err)
 {
     size_t count = 0, first = 0;
@@ -117,7 +112,7 @@ static ps_status list_there(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Which of them exist, and are they the same? */
+/* Find the variables that exist, and compare them with the file. */
 static ps_status match(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -135,7 +130,7 @@ static ps_status match(struct importer *m, struct psi_err *err)
     return st == PS_OK ? check_existing(m, err) : st;
 }
 
-/* What the file says of each. */
+/* Set the spec of each variable from the file. */
 static ps_status define(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -160,7 +155,7 @@ static ps_status define(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* What is left of the file's variables: the kept-th is the i-th. */
+/* Move variable i to place `kept`, when variables are removed from the list. */
 static void keep(struct importer *m, size_t kept, size_t i)
 {
     m->source.items[kept] = m->source.items[i];
@@ -171,7 +166,7 @@ static void keep(struct importer *m, size_t kept, size_t i)
     }
 }
 
-/* Those that are slots, and are not asked for, are passed over. */
+/* Remove slots from the list, if they are not asked for. */
 static ps_status leave_slots(struct importer *m, struct psi_err *err)
 {
     size_t kept = 0;
@@ -187,13 +182,12 @@ static ps_status leave_slots(struct importer *m, struct psi_err *err)
                                                               : psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots only");
 }
 
-/* No two become one. */
+/* Check that no two tensors become one variable. */
 static ps_status check_names(const struct importer *m, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* names of one model; two equal ones are an error */
     struct psi_map names;
     ps_status st = PS_OK;
-    psi_map_init(&names, seed);
+    psi_files_map_init(&names, false);
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
         st = psi_choice_once(&names, "tensors", m->source.items[i].name, m->vars[i].info.name, err);
     }
@@ -201,7 +195,7 @@ static ps_status check_names(const struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Which of them are meant, and as what. Slots have found their variables before. */
+/* Choose the variables that are meant, and their names. Slots have found their variables before. */
 static ps_status choose(struct importer *m, struct psi_err *err)
 {
     size_t kept = 0;
@@ -220,39 +214,44 @@ static ps_status choose(struct importer *m, struct psi_err *err)
     return st == PS_OK ? check_names(m, err) : st;
 }
 
-/* ---- slots ---- */
-
-/* 1, 2: beta1_power, beta2_power; 0: another name. */
-static uint32_t power_of(const char *name)
+/* The first slot of any optimizer with this TensorFlow name, or, if power, with a power of this name; NULL: none. */
+static const struct psi_slot *find_slot(const char *name, bool power)
 {
-    return strcmp(name, "beta1_power") == 0 ? 1 : strcmp(name, "beta2_power") == 0 ? 2 : 0;
+    const struct psi_optimizer_row *row = NULL;
+    for (uint32_t kind = PS_OPT_NONE; (row = psi_optimizer_row(kind)) != NULL; kind++) {
+        for (const struct psi_slot *slot = row->slots; slot->name != NULL; slot++) {
+            const char *own = power ? slot->power : slot->tensorflow;
+            if (own != NULL && strcmp(own, name) == 0) {
+                return slot;
+            }
+        }
+    }
+    return NULL;
 }
 
-/* What the container has under the name that the first n bytes of this one of the file get; NULL: nothing. */
+static bool is_power(const char *name)
+{
+    return find_slot(name, true) != NULL;
+}
+
+/* The variable of the container with the name that the first n bytes of a name in the file become; NULL: none. */
 static const struct psi_file_var *there_as(const struct importer *m, const char *name, size_t n)
 {
-    struct psi_choice choice = m->choice; /* a copy: a question about a slot does not count as a use of a prefix */
+    struct psi_choice choice = m->choice; /* a copy: a question about a slot is no use of a prefix */
     struct psi_err err;
     char own[PS_NAME_BYTES_MAX + 1], as[PS_NAME_BYTES_MAX + 1];
     (void)snprintf(own, sizeof(own), "%.*s", (int)n, name);
     return psi_choice_rename(&choice, own, as, &err) == PS_OK ? psi_map_find(&m->there_names, as, strlen(as)) : NULL;
 }
 
-/* Of "w/Adagrad" and the like: the bytes of "w"; 0: no slot is called so. */
+/* Length of "w" in "w/Adagrad" and other names of slots; 0: no name of a slot. */
 static size_t owner_bytes(const char *name)
 {
     const char *slash = strrchr(name, '/');
-    bool is = slash != NULL && power_of(slash + 1) != 0;
-    for (uint32_t kind = PS_OPT_NONE; slash != NULL && kind <= PS_OPT_ADAM; kind++) {
-        for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
-            const char *slot = psi_saved_slot_tf_name(kind, k);
-            is = is || (slot != NULL && strcmp(slot, slash + 1) == 0);
-        }
-    }
-    return is ? (size_t)(slash - name) : 0;
+    return slash != NULL && (is_power(slash + 1) || find_slot(slash + 1, false) != NULL) ? (size_t)(slash - name) : 0;
 }
 
-/* True of a tensor that is left out and is a slot: its variable is in the file or in the container. */
+/* True if a tensor that is left out is a slot: its variable is in the file or the container. */
 static bool left_out_is_slot(const struct importer *m, const char *name)
 {
     size_t n = owner_bytes(name);
@@ -263,7 +262,7 @@ static bool left_out_is_slot(const struct importer *m, const char *name)
     return owned && there_as(m, name, strlen(name)) == NULL;
 }
 
-/* vars[i], of which the file says nothing, is a slot by its name. names: of the file's variables. */
+/* Decide by its name whether vars[i], which the metadata does not describe, is a slot. names: of the file's variables. */
 static ps_status guess_slot(struct importer *m, size_t i, const struct psi_map *names, struct psi_err *err)
 {
     struct psi_file_var *v = &m->vars[i];
@@ -286,14 +285,13 @@ static ps_status guess_slot(struct importer *m, size_t i, const struct psi_map *
     return PS_OK;
 }
 
-/* Of files of others, and of tensors that were added. */
+/* Find slots in files without metadata, and among tensors that were added to a file. */
 static ps_status guess_slots(struct importer *m, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* each name is in the file once */
     struct psi_map names;
-    bool adam = false;
+    bool powers = false; /* there is a slot that has one */
     ps_status st = PS_OK;
-    psi_map_init(&names, seed);
+    psi_files_map_init(&names, false);
     for (size_t i = 0; st == PS_OK && i < m->source.item_count; i++) {
         const char *name = m->vars[i].info.name;
         st = m->vars[i].slot ? PS_OK : psi_map_put(&names, name, strlen(name), &m->vars[i], NULL, err);
@@ -302,12 +300,13 @@ static ps_status guess_slots(struct importer *m, struct psi_err *err)
         const struct psi_file_var *v = &m->vars[i];
         if (!v->told && !v->slot) {
             st = guess_slot(m, i, &names, err);
-            adam = adam || (v->slot && strcmp(v->info.name + strlen(v->slot_of), "/Adam") == 0);
+            const struct psi_slot *slot = v->slot ? find_slot(v->info.name + strlen(v->slot_of) + 1, false) : NULL;
+            powers = powers || (slot != NULL && slot->power != NULL);
         }
     }
-    for (size_t i = 0; i < m->source.item_count; i++) { /* those of all variables of an optimizer */
+    for (size_t i = 0; i < m->source.item_count; i++) { /* powers for all variables of an optimizer */
         struct psi_file_var *v = &m->vars[i];
-        bool power = adam && !v->told && power_of(v->info.name) != 0;
+        bool power = powers && !v->told && is_power(v->info.name);
         v->slot = v->slot || (power && there_as(m, v->info.name, strlen(v->info.name)) == NULL);
     }
     psi_map_fini(&names);
@@ -327,19 +326,19 @@ static ps_status read_power(struct importer *m, const struct psi_file_item *item
     return st;
 }
 
-/* Tensor i is a slot, or a power, of v. */
+/* Note that tensor i is a slot, or a power, of v. */
 static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_var *v, struct slots *of, struct psi_err *err)
 {
     const struct psi_file_item *item = &m->source.items[i];
     size_t n = strlen(v->info.name);
     const char *ending = strncmp(item->name, v->info.name, n) == 0 && item->name[n] == '/' ? item->name + n + 1 : "";
     uint32_t slot = 0;
-    if (power_of(ending) != 0 && v->optimizer.kind == PS_OPT_ADAM) {
-        return read_power(m, item, &of->powers[power_of(ending) - 1], err);
-    }
-    for (uint32_t k = 0; k < OF_OPTIMIZER_MAX && slot == 0; k++) {
-        const char *name = psi_saved_slot_tf_name(v->optimizer.kind, k);
-        slot = name != NULL && strcmp(name, ending) == 0 ? k + 1 : 0;
+    const struct psi_slot *row = NULL;
+    for (uint32_t k = 0; (row = psi_optimizer_slot(v->optimizer.kind, k)) != NULL; k++) {
+        if (row->power != NULL && strcmp(row->power, ending) == 0) {
+            return read_power(m, item, &of->powers[k], err);
+        }
+        slot = strcmp(row->tensorflow, ending) == 0 ? k + 1 : slot;
     }
     if (slot == 0 && !v->told) {
         bool there = there_as(m, v->info.name, n) != NULL;
@@ -359,7 +358,7 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
     return PS_OK;
 }
 
-/* A slot of a variable without elements has no bytes, and is there. */
+/* True if the file has the slot, which may have no bytes. */
 static bool is_there(const struct psi_file_item *slot)
 {
     return slot->name[0] != '\0';
@@ -368,43 +367,43 @@ static bool is_there(const struct psi_file_item *slot)
 static bool has_slots(const struct slots *of)
 {
     bool any = false;
-    for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
+    for (uint32_t k = 0; k < PSI_OPTIMIZER_SLOTS_MAX; k++) {
         any = any || is_there(&of->items[k]);
     }
     return any;
 }
 
-/* Powers of the file that are those of all its Adam variables; a file without slots of Adam may have them of any form. */
-static ps_status share_powers(struct importer *m, const struct psi_file_item *const items[OF_OPTIMIZER_MAX], struct psi_err *err)
+/* Read powers that the file has once for all its variables; in a file without slots that have a power a tensor with the name of a
+ * power may have any form. items: these tensors by name. */
+static ps_status share_powers(struct importer *m, const struct psi_map *items, struct psi_err *err)
 {
-    double shared[OF_OPTIMIZER_MAX] = {-1, -1};
     ps_status st = PS_OK;
     for (size_t i = 0; i < m->source.item_count; i++) {
-        for (uint32_t k = 0; m->vars[i].optimizer.kind == PS_OPT_ADAM && has_slots(&m->of_vars[i]) && k < OF_OPTIMIZER_MAX; k++) {
+        const struct psi_slot *slot = NULL;
+        for (uint32_t k = 0; has_slots(&m->of_vars[i]) && (slot = psi_optimizer_slot(m->vars[i].optimizer.kind, k)) != NULL;
+             k++) {
             double *power = &m->of_vars[i].powers[k];
-            if (st == PS_OK && *power < 0 && shared[k] < 0 && items[k] != NULL) {
-                st = read_power(m, items[k], &shared[k], err);
-            }
-            *power = *power < 0 ? shared[k] : *power;
+            const struct psi_file_item *item =
+                *power < 0 && slot->power != NULL ? psi_map_find(items, slot->power, strlen(slot->power)) : NULL;
+            st = st == PS_OK && item != NULL ? read_power(m, item, power, err) : st;
         }
     }
     return st;
 }
 
-/* All of what the optimizer of v has, or nothing. */
+/* Check that the file has all slots of v's optimizer, or none. */
 static ps_status check_slots(const struct psi_file_var *v, const struct slots *of, struct psi_err *err)
 {
-    bool any = has_slots(of);
-    for (uint32_t k = 0; any && k < OF_OPTIMIZER_MAX; k++) {
-        const char *name = psi_saved_slot_tf_name(v->optimizer.kind, k);
-        if (name != NULL && !is_there(&of->items[k])) {
+    const struct psi_slot *slot = NULL;
+    for (uint32_t k = 0; has_slots(of) && (slot = psi_optimizer_slot(v->optimizer.kind, k)) != NULL; k++) {
+        if (!is_there(&of->items[k])) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks '%s/%s'", v->info.name, v->info.name,
-                            name);
+                            slot->tensorflow);
         }
     }
-    for (uint32_t k = 0; any && k < OF_OPTIMIZER_MAX; k++) {
-        if (v->optimizer.kind == PS_OPT_ADAM && of->powers[k] < 0) {
-            return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks beta%u_power", v->info.name, k + 1);
+    for (uint32_t k = 0; has_slots(of) && (slot = psi_optimizer_slot(v->optimizer.kind, k)) != NULL; k++) {
+        if (slot->power != NULL && of->powers[k] < 0) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks %s", v->info.name, slot->power);
         }
     }
     return PS_OK;
@@ -412,28 +411,29 @@ static ps_status check_slots(const struct psi_file_var *v, const struct slots *o
 
 static ps_status find_slots(struct importer *m, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* each name is in the file once */
-    const struct psi_file_item *shared[OF_OPTIMIZER_MAX] = {NULL};
     size_t count = m->source.item_count;
-    struct psi_map names;
+    struct psi_map names, shared;
     ps_status st = PS_OK;
     m->of_vars = psi_calloc(count + 1, sizeof(*m->of_vars));
     if (m->of_vars == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the slots of %zu tensors", count);
     }
-    psi_map_init(&names, seed);
+    psi_files_map_init(&names, false);
+    psi_files_map_init(&shared, false);
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         const char *name = m->vars[i].info.name;
-        m->of_vars[i].powers[0] = m->of_vars[i].powers[1] = -1;
+        for (uint32_t k = 0; k < PSI_OPTIMIZER_SLOTS_MAX; k++) {
+            m->of_vars[i].powers[k] = -1;
+        }
         if (!m->vars[i].slot) {
             st = psi_map_put(&names, name, strlen(name), &m->vars[i], NULL, err);
-        } else if (power_of(name) != 0) {
-            shared[power_of(name) - 1] = &m->source.items[i];
+        } else if (is_power(name)) {
+            st = psi_map_put(&shared, name, strlen(name), &m->source.items[i], NULL, err);
         }
     }
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         const char *of = m->vars[i].slot_of;
-        if (!m->vars[i].slot || power_of(m->vars[i].info.name) != 0 || psi_file_source_left_out(&m->source, of, strlen(of))) {
+        if (!m->vars[i].slot || is_power(m->vars[i].info.name) || psi_file_source_left_out(&m->source, of, strlen(of))) {
             continue;
         }
         const struct psi_file_var *v = psi_map_find(&names, of, strlen(of));
@@ -441,15 +441,16 @@ static ps_status find_slots(struct importer *m, struct psi_err *err)
                                   m->source.items[i].name, of)
                        : note_slot(m, i, v, &m->of_vars[v - m->vars], err);
     }
+    st = st == PS_OK ? share_powers(m, &shared, err) : st;
+    psi_map_fini(&shared);
     psi_map_fini(&names);
-    st = st == PS_OK ? share_powers(m, shared, err) : st;
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         st = check_slots(&m->vars[i], &m->of_vars[i], err);
     }
     return st;
 }
 
-/* Those of a variable that is there fit its optimizer. */
+/* Check that slots for existing variables fit their optimizers. */
 static ps_status compare_optimizers(const struct importer *m, struct psi_err *err)
 {
     for (size_t i = 0; m->of_vars != NULL && i < m->source.item_count; i++) {
@@ -463,11 +464,11 @@ static ps_status compare_optimizers(const struct importer *m, struct psi_err *er
     return PS_OK;
 }
 
-/* What is given, in this order. */
+/* List all ASSIGNs in their order. */
 static ps_status list_gifts(struct importer *m, struct psi_err *err)
 {
     size_t count = m->source.item_count;
-    m->gifts = psi_calloc(count * (1 + OF_OPTIMIZER_MAX) + 1, sizeof(*m->gifts));
+    m->gifts = psi_calloc(count * (1 + PSI_OPTIMIZER_SLOTS_MAX) + 1, sizeof(*m->gifts));
     if (m->gifts == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %zu tensors", count);
     }
@@ -476,12 +477,12 @@ static ps_status list_gifts(struct importer *m, struct psi_err *err)
     }
     m->value_count = m->gift_count;
     for (size_t i = 0; m->of_vars != NULL && i < count; i++) {
-        for (uint32_t k = 0; k < OF_OPTIMIZER_MAX; k++) {
+        for (uint32_t k = 0; k < PSI_OPTIMIZER_SLOTS_MAX; k++) {
             const struct slots *of = &m->of_vars[i];
             if (is_there(&of->items[k])) {
-                bool adam = m->vars[i].optimizer.kind == PS_OPT_ADAM;
+                bool power = psi_optimizer_slot(m->vars[i].optimizer.kind, k)->power != NULL;
                 m->gifts[m->gift_count++] =
-                    (struct gift){.item = &of->items[k], .var = &m->vars[i], .slot = k + 1, .power = adam ? of->powers[k] : 0};
+                    (struct gift){.item = &of->items[k], .var = &m->vars[i], .slot = k + 1, .power = power ? of->powers[k] : 0};
             }
         }
     }
@@ -491,7 +492,7 @@ static ps_status list_gifts(struct importer *m, struct psi_err *err)
     return PS_OK;
 }
 
-/* The definitions of those that are to be created, all before the first is. */
+/* Check the definitions of all variables that are to be created, before the first is created. */
 static ps_status check_missing(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -507,7 +508,7 @@ static ps_status check_missing(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* Records of those that exist; nothing is created before they all are as they were listed. */
+/* Make records of existing variables, and check that they are as listed, before anything is created. */
 static ps_status open_all(struct importer *m, struct psi_err *err)
 {
     size_t count = m->source.item_count;
@@ -533,8 +534,6 @@ static ps_status open_all(struct importer *m, struct psi_err *err)
     psi_free(there);
     return st == PS_OK ? psi_files_open(m->session, m->vars, count, err) : st;
 }
-
-/* ---- the values ---- */
 
 static ps_status room(struct slot *slot, const struct psi_file_item *item, struct psi_err *err)
 {
@@ -582,14 +581,14 @@ static ps_status give(struct importer *m, size_t i, struct psi_err *err)
     return st;
 }
 
-/* The oldest one's end. */
+/* Wait for the oldest ASSIGN. */
 static ps_status take(struct importer *m, struct psi_err *err)
 {
     struct slot *slot = &m->slots[m->head];
     ps_status st = psi_api_call_wait(&slot->call, err);
     m->flying--;
     m->flying_bytes -= slot->bytes;
-    m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* one large value after the other uses the same memory */
+    m->head = m->flying == 0 ? 0 : (m->head + 1) % SLOTS; /* so that consecutive large values use the same memory */
     if (st == PS_OK) {
         m->done += slot->gift->slot == 0;
         slot->gift->var->given = true;
@@ -604,7 +603,7 @@ static ps_status take(struct importer *m, struct psi_err *err)
 static bool fits(const struct importer *m, size_t i)
 {
     const struct psi_file_item *item = m->gifts[i].item;
-    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* all values are there before the first slot */
+    return m->flying == 0 || (m->flying < SLOTS && i != m->value_count && /* all values are assigned before the first slot */
                               m->flying_bytes + item->bytes + item->text_bytes <= PSI_FILES_FLIGHT_BYTES);
 }
 
@@ -618,7 +617,7 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
         next += more ? 1 : 0;
     }
     while (m->flying > 0) {
-        PSI_IGNORE(take(m, NULL)); /* the first error counts */
+        PSI_IGNORE(take(m, NULL)); /* the first error is returned */
     }
     if (st != PS_OK) {
         psi_err_prefix(err, "%zu of %zu variables had been given their values", m->done, m->value_count);
@@ -627,16 +626,14 @@ static ps_status assign_all(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* ---- are the imported values still there? ---- */
-
 static void finish_look(struct psi_api_call *call)
 {
     struct psi_file_var *v = call->arg;
     v->lost = v->var->lost || !v->var->initialised;
 }
 
-/* A task may have been lost since, or have gone back to a checkpoint. Its values are then older than those that the other tasks
- * have from the file. */
+/* Check that the imported values are still there. A task may have been lost since, or have gone back to a checkpoint, and would
+ * have older values than the others. */
 static ps_status look_again(struct importer *m, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -673,8 +670,6 @@ static ps_status look_again(struct importer *m, struct psi_err *err)
     return st;
 }
 
-/* ---- all of it ---- */
-
 static void tell_taken(const struct importer *m)
 {
     for (size_t i = 0; i < m->source.item_count; i++) {
@@ -695,8 +690,8 @@ static void tell_taken(const struct importer *m)
     }
 }
 
-/* What a failure leaves behind besides values: variables that it has created. They are not deleted: somebody else may have found
- * them meanwhile. */
+/* Name in *err the variables that the import has created and that have no value. They are not deleted, because other sessions
+ * may use them already. */
 static void tell_created(const struct importer *m, struct psi_err *err)
 {
     size_t count = 0;
@@ -708,27 +703,27 @@ static void tell_created(const struct importer *m, struct psi_err *err)
         }
     }
     if (count > 0) {
-        char shown[128]; /* why it failed matters more */
+        char shown[128]; /* short: the reason of the failure matters more */
         psi_err_prefix(err, "%zu variable%s that it created, '%s'%s, ha%s no value", count, count > 1 ? "s" : "",
                        psi_utf8_shorten(first, shown, sizeof(shown)), count > 1 ? " the first" : "", count > 1 ? "ve" : "s");
     }
 }
 
-/* What is a choice of an import, without a cluster. */
+/* Which names of a file are meant, without a cluster. */
 struct meant {
     const struct psi_choice *choice;
     bool slots;
 };
 
-/* Slots follow their variable, and the powers are those of all. */
+/* True if a name is meant. Slots go with their variable, and powers belong to all. */
 static bool is_meant(void *ctx, const char *name)
 {
     const struct meant *meant = ctx;
     struct psi_choice choice =
-        *meant->choice; /* it notes which patterns have fitted: a tensor that turns out to be a slot is none */
+        *meant->choice; /* a copy, because it notes which patterns have fitted, and a slot must not count */
     char owner[PS_NAME_BYTES_MAX + 1];
     size_t n = meant->slots ? owner_bytes(name) : 0;
-    if (psi_choice_takes(&choice, name) || (meant->slots && power_of(name) != 0)) {
+    if (psi_choice_takes(&choice, name) || (meant->slots && is_power(name))) {
         return true;
     }
     if (n == 0 || n > PS_NAME_BYTES_MAX) {
@@ -805,15 +800,14 @@ ps_status ps_import(ps_session *s, const char *path, const ps_file_options *opti
         PSI_IGNORE(psi_fail(&err, st, "out of memory")); /* returned below */
         return psi_api_last_error_set(&err);
     }
-    static const uint64_t seed[2] = {0, 0}; /* names that this cluster has taken already */
     *m = (struct importer){.session = s, .path = path, .source = {.fd = -1}};
-    psi_map_init(&m->there_names, seed);
+    psi_files_map_init(&m->there_names, false);
     st = psi_files_options(s, path, options, &m->options, &err);
     st = st == PS_OK ? psi_choice_init(&m->choice, m->options.only, m->options.prefixes, &err) : st;
-    st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before it makes variables */
+    st = st == PS_OK ? psi_api_may_change(s, PSI_REQ_ASSIGN, &err) : st; /* before variables are created */
     st = st == PS_OK ? psi_api_go_inside(s, &err) : st;
     if (st == PS_OK) {
-        PSI_IGNORE(psi_api_settle(s)); /* parameters of the program before those of the file; a failure is the session's */
+        PSI_IGNORE(psi_api_settle(s)); /* gets the program's parameters before the file's variables; a failure is the session's */
         st = run(m, &err);
         psi_api_go_outside(s);
     }

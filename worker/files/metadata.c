@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an exported file says of its variables besides their values, so that an empty cluster can have them again: JSON in one
+ * What an exported file says about its variables besides their values, so that an empty cluster can get them again: JSON in one
  * text of __metadata__,
  *   {"NAME":{"optimizer":{"kind":"adagrad","learning_rate":0.1,"initial_accumulator":0.1},"atomic":true,"version":7},...}
- * "slots":["w/Adagrad"] where the file has tensors that are its slots, "atomic" only where it is, "shape":[2,3] of strings, whose
- * tensors do not have it; unknown keys are passed over, so that later versions can say more. Failure modes: a text that is not of
- * this form, named with the variable.
+ * "slots":["w/Adagrad"] if the file has tensors of its slots, "atomic" only if true, "shape":[2,3] for strings, whose tensors do
+ * not have it. Unknown keys are ignored, for later versions. Failure mode: a text of another form is refused, and the variable is
+ * named.
  */
 #include "files.h"
 
@@ -17,17 +17,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- writing ---- */
-
 static json_t *optimizer_json(const ps_optimizer *o)
 {
     json_t *object = json_pack("{s:s}", "kind", psi_optimizer_name(o->kind));
     bool good = object != NULL;
     for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); good && h->name != NULL; h++) {
-        good = json_object_set_new(object, h->name, json_real(psi_hyper_value(o, h))) == 0;
-    }
-    if (good && o->kind == PS_OPT_MOMENTUM && o->nesterov != 0) {
-        good = json_object_set_new(object, "nesterov", json_true()) == 0;
+        double value = psi_hyper_value(o, h);
+        if (h->range != PSI_SWITCH || value != 0) { /* a switch that is off is not there */
+            good = json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_true() : json_real(value)) == 0;
+        }
     }
     if (!good) {
         json_decref(object);
@@ -98,8 +96,6 @@ char *psi_files_describe(const struct psi_file_var *vars, size_t count)
     return text;
 }
 
-/* ---- reading ---- */
-
 static ps_status refuse(struct psi_err *err, const char *name, const char *what)
 {
     return psi_fail(err, PS_INVALID_ARGUMENT, "__metadata__ " PSI_FILES_KEY_VARIABLES ": variable '%.255s': %s", name, what);
@@ -109,24 +105,22 @@ static ps_status read_optimizer(const json_t *object, const char *name, ps_optim
 {
     const char *kind = json_string_value(json_object_get(object, "kind"));
     memset(out, 0, sizeof(*out));
-    if (kind == NULL || psi_optimizer_parse(kind, &out->kind, NULL) != PS_OK) {
+    if (kind == NULL || psi_optimizer_parse(kind, out, NULL) != PS_OK || strcmp(psi_optimizer_name(out->kind), kind) != 0) {
         return refuse(err, name, "its optimizer has no kind that is known");
     }
     for (const struct psi_hyper *h = psi_optimizer_hypers(out->kind); h->name != NULL; h++) {
         const json_t *value = json_object_get(object, h->name);
         char text[96];
-        if (!json_is_number(value)) {
+        if (h->range != PSI_SWITCH && !json_is_number(value)) {
             (void)snprintf(text, sizeof(text), "its optimizer has no number %s", h->name);
             return refuse(err, name, text);
         }
-        double number = json_number_value(value);
-        memcpy((char *)out + h->offset, &number, sizeof(number));
+        psi_hyper_set(out, h, h->range == PSI_SWITCH ? json_is_true(value) : json_number_value(value));
     }
-    out->nesterov = out->kind == PS_OPT_MOMENTUM && json_is_true(json_object_get(object, "nesterov")) ? 1 : 0;
     return PS_OK;
 }
 
-/* As many elements as there are strings. */
+/* Read the shape of strings, which must have as many elements as there are strings. */
 static ps_status read_shape(const json_t *list, struct psi_file_var *var, struct psi_err *err)
 {
     ps_shape shape = {.rank = (uint32_t)json_array_size(list)};
@@ -162,11 +156,11 @@ static ps_status understand_one(const json_t *entry, struct psi_file_var *var, s
 }
 
 struct understanding {
-    struct psi_map names; /* of the variables */
+    struct psi_map names; /* the variables by name */
     bool no_memory;
 };
 
-/* Tensors that are slots of the variable called so. */
+/* Mark the tensors that are slots of this variable. */
 static void mark_slots(struct understanding *u, const char *name, const json_t *list)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -180,7 +174,8 @@ static void mark_slots(struct understanding *u, const char *name, const json_t *
     }
 }
 
-/* What the text says of one variable. Of one that is not asked for only the slots are looked at, and it may be of any form. */
+/* Read the entry of one variable. For a variable that is not asked for only the slots are read, and the entry may have any
+ * form. */
 static ps_status on_variable(void *ctx, const char *name, const char *value, size_t bytes, struct psi_err *err)
 {
     struct understanding *u = ctx;
@@ -206,10 +201,9 @@ static ps_status on_variable(void *ctx, const char *name, const char *value, siz
 
 ps_status psi_files_understand(const char *text, struct psi_file_var *vars, size_t count, struct psi_err *err)
 {
-    static const uint64_t seed[2] = {0, 0}; /* each name is in the file once */
     struct understanding u = {.no_memory = false};
     ps_status st = PS_OK;
-    psi_map_init_borrowing(&u.names, seed);
+    psi_files_map_init(&u.names, true);
     for (size_t i = 0; st == PS_OK && i < count; i++) {
         st = psi_map_put(&u.names, vars[i].info.name, strlen(vars[i].info.name), &vars[i], NULL, err);
     }

@@ -2,11 +2,11 @@
 /*
  * The file of an import, or the files of an index, one of which is open at a time.
  *
- * Happy path: an index is read -> of each file that has a tensor that is meant: open, size, header (common/safetensors.c) ->
- * every tensor that is meant can be a variable, NAME:offsets and NAME:bytes together one of strings -> values that must be 0 or 1
- * are, offsets are in order. Failure modes: no such file, no regular one, anything that the format or a variable does not allow
- * of what is meant: all tensors are looked at before the first that is wrong refuses the import, so that the error can name the
- * others; a file that became shorter while it was read.
+ * Happy path: the index is read -> each file with a tensor that is meant: open, size, header (common/safetensors.c) -> every
+ * tensor that is meant can be a variable; NAME:offsets and NAME:bytes together are a string variable -> values are checked
+ * (bools, offsets). Failure modes: no such file, no regular file, anything about a tensor that is meant that the format or a
+ * variable does not allow: all tensors are checked before the import is refused, so that the error can name several; a file that
+ * became shorter while it was read.
  */
 #include "source.h"
 
@@ -27,8 +27,6 @@
 #include <unistd.h>
 
 enum { CHECK_BYTES = 256 << 10 };
-
-static const uint64_t map_seed[2] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9}; /* a file cannot make a program slow for long */
 
 static ps_status read_at(const struct psi_file_source *s, void *dst, uint64_t bytes, uint64_t offset, struct psi_err *err)
 {
@@ -59,7 +57,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
            a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-/* Parts are read one after the other, twice at most: one is open at a time. */
+/* Open part `at` and close the one before. Parts are read in order, twice at most. */
 static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *err)
 {
     struct psi_file_part *part = &s->parts[at];
@@ -71,7 +69,7 @@ static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *
         (void)close(s->fd);
     }
     s->fd_part = at;
-    s->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a FIFO must not hang it */
+    s->fd = open(part->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* O_NONBLOCK: opening a FIFO must not hang */
     if (s->fd < 0 || fstat(s->fd, &st) != 0) {
         return psi_fail_errno(err, errno, "open", NULL);
     }
@@ -85,7 +83,7 @@ static ps_status use_part(struct psi_file_source *s, size_t at, struct psi_err *
     return PS_OK;
 }
 
-/* Of an index: which of its files. */
+/* Name the part in an error, if there are several. */
 static void say_part(const struct psi_file_source *s, size_t at, struct psi_err *err)
 {
     if (s->part_count > 1 || strcmp(s->parts[at].path, s->path) != 0) {
@@ -94,7 +92,7 @@ static void say_part(const struct psi_file_source *s, size_t at, struct psi_err 
     }
 }
 
-/* Of the part that is at hand. */
+/* Read an item of the part that is open. */
 static ps_status read_item(const struct psi_file_source *s, const struct psi_file_item *item, void *dst, struct psi_err *err)
 {
     ps_status st = read_at(s, dst, item->bytes, item->offset, err);
@@ -105,7 +103,7 @@ static ps_status read_item(const struct psi_file_source *s, const struct psi_fil
     return st;
 }
 
-/* Bytes of name before ending; 0: it does not end so. */
+/* Length of name before ending; 0: it has another ending. */
 static size_t before(const char *name, const char *ending)
 {
     size_t n = strlen(name);
@@ -113,7 +111,7 @@ static size_t before(const char *name, const char *ending)
     return n > k && strcmp(name + n - k, ending) == 0 ? n - k : 0;
 }
 
-/* Bytes of the name of the variable that a tensor belongs to. */
+/* Length of the variable's name in a tensor's name. */
 static size_t base_bytes(const char *name)
 {
     size_t offsets = before(name, PSI_FILES_OFFSETS);
@@ -131,14 +129,12 @@ static ps_status check_name(void *ctx, const char *name, struct psi_err *err)
     return st;
 }
 
-/* ---- what is not meant, and what cannot be ---- */
-
 static ps_status leave_out(struct psi_file_source *s, const char *name, size_t bytes, struct psi_err *err)
 {
     return psi_map_put(&s->left_out, name, bytes, s, NULL, err);
 }
 
-/* NAME:offsets and NAME:bytes are meant, or not, as NAME is. */
+/* True if a tensor is meant. NAME:offsets and NAME:bytes are meant if NAME is. */
 static bool is_meant(const struct psi_file_source *s, const char *tensor)
 {
     char name[PS_NAME_BYTES_MAX + 1];
@@ -147,7 +143,7 @@ static bool is_meant(const struct psi_file_source *s, const char *tensor)
         return s->wants.takes == NULL || s->wants.takes(s->wants.ctx, tensor);
     }
     if (n > PS_NAME_BYTES_MAX) {
-        return false; /* no variable has such a name */
+        return false; /* no variable can have this name */
     }
     (void)snprintf(name, sizeof(name), "%.*s", (int)n, tensor);
     return s->wants.takes(s->wants.ctx, name);
@@ -170,7 +166,7 @@ static ps_status takes(void *ctx, const char *tensor, bool *out_takes, struct ps
     return *out_takes ? PS_OK : leave_out(s, tensor, base_bytes(tensor), err);
 }
 
-/* Tensor `name` cannot be a variable, as err says. PS_OK where that is no reason to end at once. */
+/* Note that tensor `name` cannot be a variable, for the reason in err. PS_OK: go on, to find others. */
 static ps_status refused(void *ctx, const char *name, struct psi_err *err)
 {
     struct psi_file_source *s = ctx;
@@ -195,7 +191,7 @@ static ps_status refused(void *ctx, const char *name, struct psi_err *err)
     return PS_OK;
 }
 
-/* All that cannot be variables, and how the rest of the file can be had. */
+/* The error about all tensors that cannot be variables, with a hint how to import the others. */
 static ps_status refuse_all(const struct psi_file_source *s, struct psi_err *err)
 {
     const struct psi_file_refused *r = &s->refused;
@@ -227,13 +223,12 @@ static ps_status read_header(struct psi_file_source *s, struct psi_file_part *pa
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a header of %llu bytes", (unsigned long long)length);
     }
     st = read_at(s, header, length, PSI_SAFETENSORS_PREFIX, err);
-    const struct psi_tensor_reader reader = {.takes = takes, .check_name = check_name, .refused = refused, .ctx = s};
+    struct psi_tensor_reader reader = {.takes = takes, .check_name = check_name, .refused = refused, .ctx = s};
+    psi_files_map_seed(reader.map_seed);
     st = st == PS_OK ? psi_safetensors_decode(header, (size_t)length, file_bytes, &reader, &part->table, err) : st;
     psi_free(header);
     return st;
 }
-
-/* ---- tensors that can be variables ---- */
 
 static ps_status make_plain(const struct psi_file_part *part, const struct psi_tensor *t, struct psi_file_item *item,
                             struct psi_err *err)
@@ -260,7 +255,7 @@ static bool is_list(const struct psi_tensor *t, ps_dtype dtype, int64_t least)
     return t != NULL && t->type->dtype == dtype && t->shape.rank == 1 && t->shape.dims[0] >= least;
 }
 
-/* NAME:offsets and NAME:bytes, either of which may be NULL. */
+/* Make a string variable from NAME:offsets and NAME:bytes, either of which may be NULL. */
 static ps_status make_strings(const struct psi_file_part *part, const struct psi_tensor *offsets, const struct psi_tensor *bytes,
                               struct psi_file_item *item, struct psi_err *err)
 {
@@ -287,7 +282,6 @@ static ps_status make_strings(const struct psi_file_part *part, const struct psi
     return st;
 }
 
-/* The tensor with this name and ending. */
 static const struct psi_tensor *find(const struct psi_map *names, const char *name, const char *ending)
 {
     char text[PS_NAME_BYTES_MAX + 16];
@@ -295,7 +289,7 @@ static const struct psi_tensor *find(const struct psi_map *names, const char *na
     return psi_map_find(names, text, (size_t)n);
 }
 
-/* The next variable, which t is, or of which t is the first of two tensors. *out_more: it is not counted yet. */
+/* Make a variable of tensor t. *out_more false: t is the second of two tensors, and the variable is made already. */
 static ps_status make_item(const struct psi_file_part *part, const struct psi_map *names, const struct psi_tensor *t,
                            struct psi_file_item *item, bool *out_more, struct psi_err *err)
 {
@@ -310,7 +304,7 @@ static ps_status make_item(const struct psi_file_part *part, const struct psi_ma
     const struct psi_tensor *plain = find(names, item->name, "");
     *out_more = plain != NULL ? t == plain : offsets == NULL || bytes == NULL || t == (offsets < bytes ? offsets : bytes);
     if (!*out_more) {
-        return PS_OK; /* it is looked at with the first of them */
+        return PS_OK; /* checked with the first tensor */
     }
     if (plain != NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT,
@@ -378,7 +372,7 @@ static ps_status check_values(struct psi_file_source *s, const struct psi_file_p
     return st;
 }
 
-/* No two files of an index have the same one. */
+/* Add a variable; no two files of an index may have one of that name. */
 static ps_status add_item(struct psi_file_source *s, const struct psi_file_item *item, struct psi_err *err)
 {
     void *other = NULL;
@@ -424,7 +418,7 @@ static ps_status make_items(struct psi_file_source *s, struct psi_file_part *par
     }
     s->items = items;
     part->item_begin = s->item_count;
-    psi_map_init(&names, map_seed);
+    psi_files_map_init(&names, false);
     for (size_t i = 0; st == PS_OK && i < part->table.tensor_count; i++) {
         struct psi_tensor *t = &part->table.tensors[i];
         st = psi_map_put(&names, t->name, strlen(t->name), t, NULL, err);
@@ -434,8 +428,6 @@ static ps_status make_items(struct psi_file_source *s, struct psi_file_part *par
     psi_map_fini(&names);
     return st;
 }
-
-/* ---- parts ---- */
 
 static void close_parts(struct psi_file_source *s)
 {
@@ -451,7 +443,7 @@ static void close_parts(struct psi_file_source *s)
     }
 }
 
-/* The file itself, or name beside it. */
+/* Add a part: the file itself (name NULL), or file `name` beside it. */
 static ps_status add_part(struct psi_file_source *s, const char *name, struct psi_err *err)
 {
     const char *slash = strrchr(s->path, '/');
@@ -468,16 +460,16 @@ static ps_status add_part(struct psi_file_source *s, const char *name, struct ps
     return PS_OK;
 }
 
-/* An index that is read. */
+/* State of reading an index. */
 struct index {
     struct psi_file_source *source;
-    struct psi_map files; /* that have a tensor that is meant; each is its own value */
-    size_t tensors;       /* that are meant */
+    struct psi_map files; /* names of files with a tensor that is meant; each is its own value */
+    size_t tensors;       /* number of tensors that are meant */
     bool mapped;          /* it has a weight_map */
-    bool names_some;      /* the weight_map names a tensor, also one that is left out */
+    bool names_some;      /* the weight_map has a tensor, perhaps one that is left out */
 };
 
-/* Each file that the map names for a tensor that is meant, once. */
+/* Add the file of an entry, once, if its tensor is meant. */
 static ps_status add_entry(void *ctx, const char *tensor, const char *value, size_t bytes, struct psi_err *err)
 {
     struct index *index = ctx;
@@ -511,7 +503,7 @@ static ps_status add_member(void *ctx, const char *key, const char *value, size_
     return psi_json_each("weight_map", value, bytes, add_entry, index, err);
 }
 
-/* All of a file that is no part. *out_text: psi_free. */
+/* Read a whole file that is not safetensors. *out_text: psi_free(). */
 static ps_status read_whole(struct psi_file_source *s, char **out_text, size_t *out_bytes, struct psi_err *err)
 {
     ps_status st = add_part(s, NULL, err);
@@ -529,13 +521,13 @@ static ps_status read_whole(struct psi_file_source *s, char **out_text, size_t *
     return st;
 }
 
-/* *out_tensors: how many it says that there are, of those that are meant. */
+/* Read the index. *out_tensors: number of tensors in it that are meant. */
 static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, struct psi_err *err)
 {
     struct index index = {.source = s};
     char *text = NULL;
     size_t bytes = 0;
-    psi_map_init(&index.files, map_seed);
+    psi_files_map_init(&index.files, false);
     ps_status st = read_whole(s, &text, &bytes, err);
     const size_t mark = st == PS_OK ? psi_utf8_mark(text, bytes) : 0;
     st = st == PS_OK ? psi_json_each("the index", text + mark, bytes - mark, add_member, &index, err) : st;
@@ -550,7 +542,7 @@ static ps_status read_index(struct psi_file_source *s, size_t *out_tensors, stru
     return st;
 }
 
-/* No tensor of an index is missing, of those that are meant. */
+/* Check that the files have all tensors of the index that are meant. */
 static ps_status check_parts(const struct psi_file_source *s, size_t tensors, struct psi_err *err)
 {
     size_t found = 0;
@@ -583,8 +575,8 @@ ps_status psi_file_source_open(struct psi_file_source *source, const char *path,
     source->path = path;
     source->fd = -1;
     source->wants = wants != NULL ? *wants : (struct psi_file_wants){.takes = NULL};
-    psi_map_init(&source->names, map_seed);
-    psi_map_init(&source->left_out, map_seed);
+    psi_files_map_init(&source->names, false);
+    psi_files_map_init(&source->left_out, false);
     ps_status st = index ? read_index(source, &tensors, err) : add_part(source, NULL, err);
     for (size_t i = 0; st == PS_OK && i < source->part_count; i++) {
         st = open_part(source, i, err);

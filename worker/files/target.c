@@ -2,11 +2,11 @@
 /*
  * A file that appears whole or not at all.
  *
- * Happy path: a file without a name in the target's directory (O_TMPFILE), so that nothing is left even of a killed program;
- * written; fdatasync; linked to its name, or to a temporary one that is then renamed over an older file; fsync of the directory.
- * Where the file system has no files without a name, or /proc is not mounted, it has the temporary name from the start. Failure
- * modes: no such directory, no permission, no space, something at path that is no regular file; an older file stays as it was.
- * A write beyond RLIMIT_FSIZE raises SIGXFSZ, which would end the program: it is blocked meanwhile and taken off.
+ * Happy path: a file without a name in the target's directory (O_TMPFILE), so that even a killed program leaves nothing; written;
+ * fdatasync; linked to its name, or to a temporary name that is renamed over an older file; fsync of the directory. If the file
+ * system has no files without a name, or /proc is not mounted, it has the temporary name from the start. Failure modes: no such
+ * directory, no permission, no space, no regular file at path; an older file stays unchanged. A write beyond RLIMIT_FSIZE raises
+ * SIGXFSZ, which would end the program: it is blocked during the writes, and a pending one is consumed.
  */
 #include "files.h"
 
@@ -24,9 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { HINT_BYTES = 8 << 20 }; /* the kernel is asked to begin with the disk so early */
-
-/* ---- SIGXFSZ ---- */
+enum { HINT_BYTES = 8 << 20 }; /* after so many bytes the kernel is asked to start writing to disk */
 
 bool psi_files_hold_signal(void)
 {
@@ -47,14 +45,12 @@ void psi_files_release_signal(bool held)
     sigemptyset(&one);
     sigaddset(&one, SIGXFSZ);
     while (sigtimedwait(&one, NULL, &now) == SIGXFSZ) {
-        /* one of ours, raised while it was blocked; EFBIG has said it */
+        /* one of ours, raised while it was blocked; EFBIG was reported */
     }
     PSI_IGNORE(pthread_sigmask(SIG_UNBLOCK, &one, NULL)); /* cannot fail with these arguments */
 }
 
-/* ---- open ---- */
-
-/* path with the link at its end followed; NULL and errno. *out_mode: permissions of the file that is there, -1: none is. */
+/* path with the link at its end followed; NULL and errno. *out_mode: permissions of an existing file; -1: none. */
 static char *resolve(const char *path, int *out_mode)
 {
     struct stat st;
@@ -76,7 +72,7 @@ static char *resolve(const char *path, int *out_mode)
     return real;
 }
 
-/* "a/b/c" -> "a/b" and "c" */
+/* Split "a/b/c" into "a/b" and "c". */
 static ps_status split(struct psi_file_target *t, const char *real, struct psi_err *err)
 {
     const char *slash = strrchr(real, '/');
@@ -148,13 +144,11 @@ ps_status psi_file_target_open(struct psi_file_target *t, const char *path, stru
         return psi_fail_errno(err, errno, "a new file in its directory", path);
     }
     if (mode >= 0) {
-        PSI_IGNORE(fchmod(t->fd, (mode_t)mode)); /* a file system without permissions: they are what they are */
+        PSI_IGNORE(fchmod(t->fd, (mode_t)mode)); /* an error is ignored: the file system has no permissions */
     }
     t->held = psi_files_hold_signal();
     return PS_OK;
 }
-
-/* ---- write ---- */
 
 ps_status psi_file_target_write(struct psi_file_target *t, const void *p, size_t bytes, uint64_t offset, struct psi_err *err)
 {
@@ -180,9 +174,7 @@ ps_status psi_file_target_write(struct psi_file_target *t, const void *p, size_t
     return PS_OK;
 }
 
-/* ---- commit ---- */
-
-/* Give the file without a name one; 0, or -1 and errno. */
+/* Give the file without a name a name. 0, or -1 and errno. */
 static int link_to(const struct psi_file_target *t, const char *name)
 {
     char proc[64];
@@ -230,7 +222,7 @@ void psi_file_target_close(struct psi_file_target *t)
     psi_files_release_signal(t->held);
     t->held = false;
     if (t->temporary[0] != '\0') {
-        PSI_IGNORE(unlinkat(t->directory_fd, t->temporary, 0)); /* nothing can be done about it */
+        PSI_IGNORE(unlinkat(t->directory_fd, t->temporary, 0)); /* an error is ignored: nothing can be done */
     }
     if (t->fd >= 0) {
         (void)close(t->fd);

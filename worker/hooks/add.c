@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Adding a hook of the library: its record, or what is wrong with its arguments. */
+/* Adds a hook of the library, or reports what is wrong with its arguments. */
 #include "hooks.h"
 
 #include "common/mem.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the cluster knows of a session's training. Happy path: lists of administration, of which the entry of the model's
- * container counts. Failure modes: a task does not answer: nothing is said this time; one that was restarted counts from 0 again.
+ * Numbers of a session's training that tasks count. Happy path: lists of administration, in which the entry of the model's
+ * container is used. Failure modes: a task does not answer: no number this time; a restarted task counts from 0 again.
  */
 #include "counted.h"
 
@@ -40,8 +40,6 @@ static bool of_task(const char *device, const char *task)
     return n > 0 && strncmp(device, task, n) == 0 && device[n] == '/';
 }
 
-/* ---- the learning rate ---- */
-
 struct look_rate {
     struct trained trained;
     double rate; /* 0: not found */
@@ -61,18 +59,16 @@ bool psi_counted_rate(ps_session *s, double *out_rate)
     const int tasks = find_trained(s, &look.trained) ? ps_cluster_tasks(s) : 0;
     for (int i = 0; i < tasks; i++) {
         if (of_task(look.trained.device, ps_cluster_task_name(s, i))) {
-            PSI_IGNORE(ps_task_variables(s, i, TIMEOUT_MS, on_variable, &look)); /* no answer, no rate */
+            PSI_IGNORE(ps_task_variables(s, i, TIMEOUT_MS, on_variable, &look)); /* without an answer there is no rate */
         }
     }
     *out_rate = look.rate;
     return look.rate > 0;
 }
 
-/* ---- histograms ---- */
-
 bool psi_counted_mean(struct psi_counted *c, const uint64_t counts[PS_HISTOGRAM], double *out_mean)
 {
-    bool again = false; /* it was counted from 0 again */
+    bool again = false; /* the task has started to count from 0 again */
     double sum = 0;
     double total = 0;
     for (int i = 0; i < PS_HISTOGRAM; i++) {

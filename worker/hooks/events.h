@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file of events for TensorBoard, as it is written. */
+/* A file of events for TensorBoard that is being written. */
 #ifndef PSI_WORKER_EVENTS_H
 #define PSI_WORKER_EVENTS_H
 
 #include "common/status.h"
 #include "event.pb.h"
 
-#define PSI_EVENTS_DIR_BYTES_MAX 3800 /* of a directory's name, so that the file's fits PATH_MAX */
+#define PSI_EVENTS_DIR_BYTES_MAX 3800 /* limit of a directory's path, so that the file's path fits PATH_MAX */
 
 struct psi_events {
     bool open;
     int fd;
     char path[4096];
     uint8_t *buffer;  /* records that are not in the file yet */
-    size_t used;      /* of it */
-    uint64_t written; /* bytes of the file: whole records */
+    size_t used;      /* bytes of buffer in use */
+    uint64_t written; /* size of the file, in whole records */
 };
 
-/** Make the directory, with those above it, and a new file in it with its version record. e is all zero, or closed. Errors: what
- * the system says (psi_fail_errno()), RESOURCE_EXHAUSTED; e is closed then. */
+/** Make the directory with its parents, and a new file in it with the version record. e is zeroed, or closed. Errors: of the
+ * system (psi_fail_errno()), RESOURCE_EXHAUSTED; e is closed then. */
 ps_status psi_events_open(struct psi_events *e, const char *dir, uint64_t unix_ms, struct psi_err *err) PSI_MUST;
-/** Add a record; it is in the file after psi_events_flush(), or when many have come. Errors: as the next. */
+/** Add a record, which is in the file after psi_events_flush(), or when the buffer is full. Errors: as psi_events_flush(). */
 ps_status psi_events_put(struct psi_events *e, const psi_events_Event *event, struct psi_err *err) PSI_MUST;
-/** Errors: as a write of the file; what was added since the last one is not in the file. */
+/** Write the buffer. Errors: of a write; records added since the last flush are not in the file then. */
 ps_status psi_events_flush(struct psi_events *e, struct psi_err *err) PSI_MUST;
-/** What was not flushed is gone. One that is closed is fine. */
+/** Close without writing the buffer. A closed e is allowed. */
 void psi_events_close(struct psi_events *e);
 
 #endif

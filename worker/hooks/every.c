@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every so many global steps or seconds. Workers share the global step, so a session sees some of its values only: it is time
- * when so many have passed, not at multiples. */
+/* An interval in global steps or seconds. Workers share the global step, so a session sees only some of its values: the
+ * interval ends when so many steps have passed, not at multiples. */
 #include "hooks.h"
 
 #include <math.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What steps measure, in the log.
+ * The values of steps, in the log.
  *
- * Happy path: each step's values replace those of the same name -> every so often one line has what was said since the line
- * before, so that a value that is measured now and then is not missed. Failure mode: more names than have room: a line at once.
+ * Happy path: each step's values replace those of the same name -> at the end of an interval one line has all values that were
+ * reported since the last line, so that values which are measured rarely are not missed. Failure mode: no room for another name:
+ * a line at once.
  */
 #include "hooks.h"
 
@@ -16,7 +17,7 @@
 struct logging {
     struct psi_every every;
     struct psi_kept kept;
-    uint32_t count; /* of names; 0: all */
+    uint32_t count; /* number of names; 0: all */
     char names[PS_STEP_VALUES_MAX][PS_STEP_NAME_BYTES_MAX + 1];
 };
 
@@ -49,7 +50,8 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
         if (wanted(h, values->names[i]) &&
             !psi_kept_take(&h->kept, values->names[i], values->values[i], values->global_step, 0)) {
             line(h, s, values->global_step);
-            PSI_IGNORE(psi_kept_take(&h->kept, values->names[i], values->values[i], values->global_step, 0)); /* there is room */
+            /* there is room now */
+            PSI_IGNORE(psi_kept_take(&h->kept, values->names[i], values->values[i], values->global_step, 0));
         }
     }
     if (h->kept.count > 0 && psi_every_due(&h->every, values->global_step, psi_io_now_ms())) {
@@ -84,7 +86,7 @@ ps_status ps_add_logging_hook(ps_session *s, const char *const *names, uint32_t 
     if (h == NULL) {
         (void)psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for a hook");
     } else if (psi_every_init(&h->every, every_steps, every_seconds, &err) == PS_OK) {
-        PSI_IGNORE(names_copy(h, names, count, &err)); /* err has it */
+        PSI_IGNORE(names_copy(h, names, count, &err)); /* the error is in err */
     }
     const ps_status st = psi_hooks_add(s, &hook, h, sizeof(*h), "ps_add_logging_hook", &err);
     psi_free(h);

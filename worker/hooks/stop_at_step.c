@@ -2,9 +2,9 @@
 /*
  * Stop at a global step.
  *
- * Happy path: each step that this session makes tells it the global step after it; where that is the goal, or more, it makes no
- * further one. Exact in rounds, where all workers see the same step at once. Others that train asynchronously see it after their
- * next step at the latest: one each. Failure mode: a session that was made anew from an older step goes on to the same goal.
+ * Happy path: after each step of this session the hook gets the global step; if that has reached the goal, no further step
+ * begins. In rounds all workers see the step at once. Workers that train asynchronously see it after their next step at the
+ * latest. Failure mode: a session that recovers at an older step goes on to its goal.
  */
 #include "hooks.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Summaries: what steps measure, in event files for TensorBoard.
+ * Summaries: the values of steps, in event files for TensorBoard.
  *
- * Happy path: the session that is the chief becomes ready: a file, and a record that says from which step on -> each step's
- * values replace those of the same name -> every so many steps they are written, each at the step that it was said in, with what
- * the cluster has counted -> so is what is left when the session ends, also with an error. Another session is the chief now: this
- * one's file ends. Failure modes: no file when the session becomes ready: its error; later: one line, and no further summaries.
+ * Happy path: the chief becomes ready: a file, and a record with the first step -> each step's values replace those of the same
+ * name -> in each interval they are written, at their steps, with what the tasks have counted -> the rest is written when the
+ * session ends, also after an error. When another session becomes chief this one stops writing. Failure modes: no file when the
+ * session becomes ready: its error; a later failure: one line, and no further summaries.
  */
 #include "hooks.h"
 
@@ -19,7 +19,7 @@
 _Static_assert(sizeof(((psi_events_Value *)0)->tag) >= PS_STEP_NAME_BYTES_MAX + 1, "names fit");
 _Static_assert(sizeof(((psi_events_Summary *)0)->value) / sizeof(psi_events_Value) >= PS_STEP_VALUES_MAX, "what is kept fits");
 
-/* What the hook adds, unless the program says it itself. */
+/* Values that the hook adds, unless the program reports them itself. */
 enum own { RATE, STEPS, AGE, LEAD, OWN_COUNT };
 static const char *const own_names[OWN_COUNT] = {
     [RATE] = "learning_rate", [STEPS] = "global_step/sec", [AGE] = "age", [LEAD] = "lead"};
@@ -29,10 +29,10 @@ struct summary {
     struct psi_every every;
     struct psi_kept kept;
     struct psi_events events;
-    bool begun, lost;       /* a file was made before; no further summaries */
-    bool theirs[OWN_COUNT]; /* the program says it */
+    bool begun, lost;       /* begun: a file was made before; lost: no further summaries */
+    bool theirs[OWN_COUNT]; /* the program reports the value itself */
     struct psi_counted ages, leads;
-    int64_t at_step; /* of the last write, 0: none */
+    int64_t at_step; /* of the last write; 0: none */
     double at_s;
 };
 
@@ -43,9 +43,7 @@ static uint64_t wall_ms(void)
     return (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u;
 }
 
-/* ---- records ---- */
-
-/* Those of one step. */
+/* Add a record with all values of one step. */
 static ps_status put_step(struct summary *h, int64_t step, struct psi_err *err)
 {
     psi_events_Event event = {.step = step, .which_what = psi_events_Event_summary_tag};
@@ -63,7 +61,7 @@ static ps_status put_step(struct summary *h, int64_t step, struct psi_err *err)
     return psi_events_put(&h->events, &event, err);
 }
 
-/* All that is kept, by step. */
+/* Add all kept values, step after step. */
 static ps_status put_kept(struct summary *h, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -91,7 +89,7 @@ static ps_status keep(struct summary *h, const char *name, double value, int64_t
     if (psi_kept_take(&h->kept, name, value, step, now_ms)) {
         return PS_OK;
     }
-    const ps_status st = h->events.open ? put_kept(h, err) : PS_OK; /* who is not the chief keeps the last ones */
+    const ps_status st = h->events.open ? put_kept(h, err) : PS_OK; /* a session that is not chief keeps the last values */
     h->kept.count = 0;
     return st != PS_OK || psi_kept_take(&h->kept, name, value, step, now_ms) ? st : PS_INTERNAL; /* there is room now */
 }
@@ -126,7 +124,7 @@ static bool own_value(struct summary *h, ps_session *s, enum own own, int64_t st
     return false;
 }
 
-/* What is kept, and what the cluster says, to the file. */
+/* Write the kept values, and those that tasks have counted. */
 static ps_status write_step(struct summary *h, ps_session *s, int64_t step, struct psi_err *err)
 {
     const double now_s = psi_every_seconds_now();
@@ -143,9 +141,7 @@ static ps_status write_step(struct summary *h, ps_session *s, int64_t step, stru
     return st == PS_OK ? psi_events_flush(&h->events, err) : st;
 }
 
-/* ---- the hook ---- */
-
-/* Training goes on without. */
+/* A write has failed: training goes on without summaries. */
 static ps_status lost(struct summary *h, ps_session *s, const struct psi_err *err)
 {
     h->lost = true;
@@ -154,7 +150,7 @@ static ps_status lost(struct summary *h, ps_session *s, const struct psi_err *er
     return PS_OK;
 }
 
-/* This session is the chief: its file, from the step on that comes next. */
+/* This session is chief: open its file, which begins with the next step. */
 static ps_status start(struct summary *h, int64_t step, struct psi_err *err)
 {
     const uint64_t now_ms = wall_ms();
@@ -180,7 +176,7 @@ static ps_status on_created(void *ctx, ps_session *s)
     return first ? psi_api_stick_final(s, &err) : lost(h, s, &err);
 }
 
-/* Who is chief is asked only when it is time to write. */
+/* Asks who is chief only at the end of an interval. */
 static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
 {
     struct summary *h = ctx;
@@ -189,7 +185,7 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
     if (h->lost || (st == PS_OK && !psi_every_due(&h->every, values->global_step, psi_io_now_ms()))) {
         return PS_OK;
     }
-    if (!ps_is_chief(s)) { /* another one writes */
+    if (!ps_is_chief(s)) { /* another session writes */
         h->kept.count = 0;
         h->at_step = 0;
         psi_events_close(&h->events);
@@ -200,7 +196,7 @@ static ps_status on_step(void *ctx, ps_session *s, const ps_step_values *values)
     return st == PS_OK ? PS_OK : lost(h, s, &err);
 }
 
-/* What was said after the last step belongs to it. */
+/* Values that were reported after the last step belong to it. */
 static ps_status on_end(void *ctx, ps_session *s)
 {
     struct summary *h = ctx;
@@ -220,7 +216,7 @@ static void release(void *ctx)
     struct summary *h = ctx;
     struct psi_err err = {0};
     if (h->events.open && put_kept(h, &err) == PS_OK) { /* of a session that has failed */
-        PSI_IGNORE(psi_events_flush(&h->events, &err)); /* nobody hears of it */
+        PSI_IGNORE(psi_events_flush(&h->events, &err)); /* nobody would get the error */
     }
     psi_events_close(&h->events);
     psi_free(h);

@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_nn.h, plain pointers: the arguments become tensors, one call checks them by the table of operations and runs the operation.
+ * ps_nn.h, plain pointers: the arguments become tensors, which one call checks by the table of operations and computes.
  *
- * Happy path on the CPU: the caller's memory is the operation's. On a device with its own memory inputs are copied there and
- * outputs back, and the call waits: for tests and for programs that compute something now and then. Failure modes: an argument
- * that cannot be (typed, named, outputs untouched), a device that cannot be opened or fails. The text of the last error is kept
- * per thread.
+ * Happy path on the CPU: the operation works in the caller's memory. For a device with its own memory inputs are copied there and
+ * outputs back, and the call waits: for tests and occasional computations. Failure modes: a wrong argument (named, outputs
+ * untouched), a device that cannot be opened or fails. The text of the last error is kept per thread.
  */
 #include "nn.h"
 
-#include "worker/nn/kernels/block.h"
+#include "worker/nn/kernels/host.h"
 #include "worker/nn/kernels/plugin.h"
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +20,7 @@ static _Thread_local char error_text[PSI_ERR_TEXT_MAX];
 
 ps_status psi_nn_fail(ps_status st, const char *format, ...)
 {
-    char text[PSI_ERR_TEXT_MAX]; /* arguments may point into error_text */
+    char text[PSI_ERR_TEXT_MAX]; /* a copy, because arguments may point into error_text */
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
@@ -40,8 +38,6 @@ ps_status psi_nn_say(ps_status st, const char *fn, const struct psi_err *err)
 {
     return st == PS_OK ? st : psi_nn_fail(st, "%s: %s", fn, err->text);
 }
-
-/* ---- compressed sparse rows ---- */
 
 ps_status psi_csr_check(const ps_csr *x, struct psi_err *err)
 {
@@ -68,39 +64,22 @@ int64_t psi_csr_count(const ps_csr *x)
     return x->rows > 0 ? x->ends[x->rows - 1] : 0;
 }
 
-/* ---- the device of this level ---- */
-
-static struct psk_place *plain_place; /* atomic; NULL: none yet */
-static pthread_mutex_t plain_mutex = PTHREAD_MUTEX_INITIALIZER;
-
 ps_status ps_nn_open(const char *device)
 {
     struct psi_err err = {0};
-    struct psk_place *place = NULL;
-    const ps_status st = psk_place_open(device != NULL ? device : "cpu", 0, &place, &err);
-    if (st != PS_OK) {
-        return psi_nn_say(st, "ps_nn_open", &err);
-    }
-    (void)pthread_mutex_lock(&plain_mutex);
-    struct psk_place *old = plain_place;
-    __atomic_store_n(&plain_place, place, __ATOMIC_RELEASE);
-    (void)pthread_mutex_unlock(&plain_mutex);
-    psk_place_close(old);
-    return PS_OK;
+    return psi_nn_say(psk_host_open(device != NULL ? device : "cpu", &err), "ps_nn_open", &err);
 }
 
 ps_status psi_nn_place(struct psk_place **out)
 {
-    *out = __atomic_load_n(&plain_place, __ATOMIC_ACQUIRE);
-    const ps_status st = *out != NULL ? PS_OK : ps_nn_open(NULL);
-    *out = __atomic_load_n(&plain_place, __ATOMIC_ACQUIRE);
-    return st;
+    struct psi_err err = {0};
+    return psi_nn_say(psk_host_place(out, &err), "ps_nn_open", &err);
 }
 
 const char *ps_nn_backend(void)
 {
     static _Thread_local char text[4096 + 128];
-    const struct psk_place *place = __atomic_load_n(&plain_place, __ATOMIC_ACQUIRE);
+    const struct psk_place *place = psk_host_place_now();
     if (place == NULL) {
         return "none";
     }
@@ -111,9 +90,7 @@ const char *ps_nn_backend(void)
     return text;
 }
 
-/* ---- one operation ---- */
-
-/* An argument; NULL memory is none. */
+/* An argument; data NULL: missing. */
 static struct psk_tensor f32(const float *data, int64_t rows, int64_t cols)
 {
     return (struct psk_tensor){.address = (psk_address)(uintptr_t)data,
@@ -133,72 +110,6 @@ static struct psk_tensor scalar(const void *data, ps_dtype dtype)
     return (struct psk_tensor){.address = (psk_address)(uintptr_t)data, .dtype = data != NULL ? dtype : PS_DTYPE_NONE};
 }
 
-struct submission {
-    psk_op op;
-    const struct psk_tensor *args;
-    const struct psk_attrs *attrs;
-};
-
-static ps_status submit(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream, const void *arg,
-                        struct psi_err *err)
-{
-    const struct submission *s = arg;
-    return plugin->run[s->op](device, stream, s->args, s->attrs, err);
-}
-
-/* In the caller's memory: the place has the host's. */
-static ps_status run_here(struct psk_place *place, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
-                          struct psi_err *err)
-{
-    const struct submission s = {op, args, attrs};
-    const struct psk_work work = {.stream = PSK_COMPUTE, .submit = submit, .arg = &s};
-    return psk_place_submit(place, &work, err);
-}
-
-static size_t bytes_of(const struct psk_tensor *t)
-{
-    return t->address != 0 ? psk_tensor_bytes(t) : 0;
-}
-
-/* Inputs there, outputs back. Arguments that are the same memory are one block. */
-static ps_status run_there(struct psk_place *place, psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs,
-                           struct psi_err *err)
-{
-    struct psk_block blocks[PSK_ARGS_MAX] = {0};
-    struct psk_use uses[PSK_ARGS_MAX] = {0};
-    void *memory = NULL;
-    ps_status st = PS_OK;
-    const size_t count = psk_arg_count(op);
-    for (size_t i = 0; i < count && st == PS_OK; i++) {
-        size_t same = 0;
-        const size_t bytes = bytes_of(&args[i]);
-        while (args[same].address != args[i].address || bytes_of(&args[same]) != bytes) {
-            same++;
-        }
-        uses[i] = (struct psk_use){args[i].address != 0 ? &blocks[same] : NULL, args[i].shape, args[i].dtype};
-        if (bytes > 0 && !psk_rows[op].args[i].output && same == i) {
-            st = psk_block_write(&blocks[i], place, bytes, &memory, err);
-            if (st == PS_OK) {
-                memcpy(memory, (const void *)(uintptr_t)args[i].address, bytes);
-            }
-        }
-    }
-    st = st == PS_OK ? psk_block_run(place, op, uses, attrs, NULL, err) : st;
-    for (size_t i = 0; i < count && st == PS_OK; i++) {
-        const size_t bytes = bytes_of(&args[i]);
-        if (bytes > 0 && psk_rows[op].args[i].output) {
-            st = psk_block_read(uses[i].block, bytes, &memory, err);
-            if (st == PS_OK) {
-                memcpy((void *)(uintptr_t)args[i].address, memory, bytes);
-            }
-        }
-    }
-    for (size_t i = 0; i < count; i++) {
-        psk_block_fini(&blocks[i]);
-    }
-    return st;
-}
-
 struct operation {
     psk_op op;
     const struct psk_tensor *args;
@@ -210,10 +121,7 @@ static ps_status check_all(const char *fn, const struct operation *ops, size_t c
     struct psi_err err = {0};
     ps_status st = PS_OK;
     for (size_t i = 0; i < count && st == PS_OK; i++) {
-        st = psk_op_check(ops[i].op, ops[i].args, &ops[i].attrs, NULL, &err);
-        st = st == PS_OK ? psk_op_check_overlap(ops[i].op, ops[i].args, NULL, &err) : st;
-        st = st == PS_OK ? psk_op_check_labels(ops[i].op, ops[i].args, &err) : st;
-        st = st == PS_OK ? psk_op_check_rows(ops[i].op, ops[i].args, &err) : st;
+        st = psk_host_check(ops[i].op, ops[i].args, &ops[i].attrs, &err);
     }
     return psi_nn_say(st, fn, &err);
 }
@@ -227,8 +135,7 @@ static ps_status run_all(const char *fn, const struct operation *ops, size_t cou
         return st;
     }
     for (size_t i = 0; i < count && st == PS_OK; i++) {
-        st = psk_place_has_host_memory(place) ? run_here(place, ops[i].op, ops[i].args, &ops[i].attrs, &err)
-                                              : run_there(place, ops[i].op, ops[i].args, &ops[i].attrs, &err);
+        st = psk_host_compute(place, ops[i].op, ops[i].args, &ops[i].attrs, &err);
     }
     return psi_nn_say(st, fn, &err);
 }
@@ -242,8 +149,6 @@ static ps_status run(const char *fn, psk_op op, const struct psk_tensor *args, c
     const ps_status st = check_all(fn, &one, 1);
     return st == PS_OK ? run_all(fn, &one, 1) : st;
 }
-
-/* ---- the functions ---- */
 
 ps_status ps_nn_dense_forward(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out)
 {
@@ -270,7 +175,7 @@ ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, 
         const char *name;
         const struct psk_tensor *t;
     } all[] = {{"dw", &to_w[2]}, {"db", &to_w[3]}, {"dx", &to_x[3]}, {"x", &to_w[0]}, {"w", &to_x[1]}, {"dy", &to_x[0]}};
-    for (size_t i = 0; i < 3 * 6 && st == PS_OK; i++) { /* an output of one operation and what the other one reads too */
+    for (size_t i = 0; i < 3 * 6 && st == PS_OK; i++) { /* an output of one operation may overlap what only the other one reads */
         const size_t o = i / 6;
         if (i % 6 > o && all[o].t->address != 0 && all[i % 6].t->address != 0 && !psk_tensors_apart(all[o].t, all[i % 6].t)) {
             st = psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s overlaps %s", fn, all[o].name, all[i % 6].name);
@@ -279,13 +184,13 @@ ps_status ps_nn_dense_backward(const float *x, const float *w, const float *dy, 
     return st == PS_OK ? run_all(fn, ops, count) : st;
 }
 
-/* The three arguments of rows. */
+/* Make the first three arguments of a sparse operation. */
 static void csr_args(const ps_csr *x, struct psk_tensor *args)
 {
     args[0] = vector(x->ends, x->rows, PS_I32);
     args[1] = vector(x->columns, psi_csr_count(x), PS_I32);
     args[2] = vector(x->values, psi_csr_count(x), PS_F32);
-    for (size_t i = 0; i < 3; i++) { /* none of them is optional: without elements it needs no memory */
+    for (size_t i = 0; i < 3; i++) { /* none of them is optional, but without elements they need no memory */
         args[i].dtype = args[i].shape.dims[0] == 0 ? (i < 2 ? PS_I32 : PS_F32) : args[i].dtype;
     }
 }
@@ -320,7 +225,7 @@ ps_status ps_nn_sparse_backward(const ps_csr *x, const float *dy, float *dw, flo
     return run(fn, PSK_SPARSE_DW, args, NULL);
 }
 
-/* ps_nn_OP_forward() and ps_nn_OP_backward() */
+/* Defines ps_nn_OP_forward() and ps_nn_OP_backward(). */
 #define ELEMENTWISE(op, act)                                                                                                     \
     ps_status ps_nn_##op##_forward(const float *x, float *y, int64_t count)                                                      \
     {                                                                                                                            \

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ps_nn.h, tensors and parameters: each call makes the arguments of one operation out of them and hands it to their device.
+ * ps_nn.h, tensors and parameters: each call makes the arguments of one operation from them and gives it to their device.
  *
- * Happy path: inputs are valid, the device is that of the parameter's session (or of the first input), shapes fit, the operation
- * is submitted, the output's status cleared. Failure modes: whatever goes wrong is written into the output tensor (status and
- * text), travels from tensor to tensor, and becomes sticky in a session at the first call that has a parameter. A session that
- * has failed already computes nothing; its own error then travels the same way.
+ * Happy path: inputs are valid; the device is that of the parameter's session, or of the first input; shapes fit; the operation
+ * is submitted; the output's status is cleared. Failure modes: errors are written into the output tensor (status and text),
+ * travel from tensor to tensor, and become sticky in a session at the first call with a parameter. A session that has failed
+ * computes nothing; its error then travels in the same way.
  */
 #include "common/limits.h"
 #include "common/mem.h"
@@ -17,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { OF_HEAP = 1, SHAPED = 2 }; /* flags: from ps_tensor_new; operations keep its shape */
+enum { OF_HEAP = 1, SHAPED = 2 }; /* flags: OF_HEAP: from ps_tensor_new(); SHAPED: operations keep its shape */
 
 _Static_assert(sizeof(struct psk_block) <= sizeof(((ps_tensor *)0)->memory), "a tensor has room for its block");
 _Static_assert(PS_LINEAR == (int)PSK_LINEAR && PS_RELU == (int)PSK_RELU && PS_SIGMOID == (int)PSK_SIGMOID &&
@@ -40,9 +40,7 @@ static void note_place(ps_tensor *t)
     t->place = place == NULL || psk_place_has_host_memory(place) ? PS_ON_HOST : 1 + psk_place_index(place);
 }
 
-/* ---- errors ---- */
-
-/* The outcome of a call into its output tensor (NULL: there is none). */
+/* Store the outcome of a call in its output tensor; out NULL: it has none. */
 static ps_status settle(ps_tensor *out, ps_status st)
 {
     if (out != NULL) {
@@ -52,15 +50,13 @@ static ps_status settle(ps_tensor *out, ps_status st)
     return st;
 }
 
-/* PS_OK, or the session's first error as this thread's error. */
+/* PS_OK, or the session's first error, which becomes this thread's error. */
 static ps_status session_check(ps_param *p)
 {
     ps_session *s = ps_param_session(p);
     const ps_status st = ps_session_status(s);
     return st == PS_OK ? st : psi_nn_fail(st, "%s", ps_session_error(s));
 }
-
-/* ---- tensors ---- */
 
 static bool shape_ok(int64_t rows, int64_t cols, ps_dtype dtype)
 {
@@ -74,7 +70,7 @@ static ps_status shape_fail(const char *fn, int64_t rows, int64_t cols)
     return psi_nn_fail(PS_INVALID_ARGUMENT, "%s: (%" PRId64 ", %" PRId64 ") is not a size", fn, rows, cols);
 }
 
-/* New values are to come; its memory is used again. */
+/* Give the tensor another shape for new values; its memory is reused. */
 static void reshape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
 {
     t->dtype = (uint32_t)dtype;
@@ -84,7 +80,7 @@ static void reshape(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t cols)
     block_of(t)->room_bytes = bytes_of(t);
 }
 
-/* No values: zeros. */
+/* Drop the values: they are zeros then. */
 static void empty(ps_tensor *t)
 {
     block_of(t)->on_host = false;
@@ -116,12 +112,12 @@ ps_status ps_tensor_init(ps_tensor *t, ps_dtype dtype, int64_t rows, int64_t col
 ps_tensor *ps_tensor_new(int64_t rows, int64_t cols)
 {
     if (!shape_ok(rows, cols, PS_F32)) {
-        PSI_IGNORE(shape_fail("ps_tensor_new", rows, cols)); /* NULL says that it failed */
+        PSI_IGNORE(shape_fail("ps_tensor_new", rows, cols)); /* NULL tells the caller */
         return NULL;
     }
     ps_tensor *t = psi_calloc(1, sizeof(*t));
     if (t == NULL) {
-        PSI_IGNORE(psi_nn_fail(PS_RESOURCE_EXHAUSTED, "ps_tensor_new: no memory")); /* likewise */
+        PSI_IGNORE(psi_nn_fail(PS_RESOURCE_EXHAUSTED, "ps_tensor_new: no memory")); /* NULL tells the caller */
         return NULL;
     }
     reshape(t, PS_F32, rows, cols);
@@ -138,9 +134,9 @@ static void wrap(ps_tensor *t, const void *data, ps_dtype dtype, int64_t rows, i
     empty(t);
     t->flags |= SHAPED;
     if (!shape_ok(rows, cols, dtype)) {
-        PSI_IGNORE(settle(t, shape_fail(fn, rows, cols))); /* whoever uses t is told */
+        PSI_IGNORE(settle(t, shape_fail(fn, rows, cols))); /* uses of t get the error */
     } else if (data == NULL && rows > 0) {
-        PSI_IGNORE(settle(t, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: data is NULL", fn))); /* likewise */
+        PSI_IGNORE(settle(t, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: data is NULL", fn))); /* uses of t get the error */
     } else {
         reshape(t, dtype, rows, cols);
         t->wrapped = data;
@@ -183,9 +179,7 @@ void ps_tensor_free(ps_tensor *t)
     }
 }
 
-/* ---- values ---- */
-
-/* What the program's memory has, all rows of it, into the tensor's own. */
+/* Copy all rows of the program's memory into the tensor's own. */
 static ps_status take_wrapped(ps_tensor *t, struct psk_place *place, struct psi_err *err)
 {
     void *memory = NULL;
@@ -212,7 +206,7 @@ static ps_status valid(const char *fn, const char *name, const ps_tensor *t)
     return t->status == PS_OK ? PS_OK : psi_nn_fail((ps_status)t->status, "%s", t->error);
 }
 
-/* At least one byte of memory, so that NULL means an error. */
+/* At least one byte, so that NULL means an error. */
 static size_t some_bytes(const ps_tensor *t)
 {
     return bytes_of(t) > 0 ? bytes_of(t) : 1;
@@ -240,7 +234,8 @@ void *ps_tensor_write(ps_tensor *t)
     void *memory = NULL;
     if (t == NULL || t->dtype == PS_DTYPE_NONE) {
         PSI_IGNORE(
-            psi_nn_fail(PS_INVALID_ARGUMENT, "%s: tensor %s", fn, t == NULL ? "is NULL" : "has no shape yet")); /* NULL says it */
+            psi_nn_fail(PS_INVALID_ARGUMENT, "%s: tensor %s", fn, t == NULL ? "is NULL" : "has no shape yet")); /* NULL tells
+                                                                                                                 * the caller */
         return NULL;
     }
     const ps_status st = psk_block_write(block_of(t), NULL, some_bytes(t), &memory, &err);
@@ -272,13 +267,11 @@ double ps_tensor_scalar(ps_tensor *t)
     }
 }
 
-/* ---- one operation ---- */
-
-/* An argument: a tensor, a parameter's value or its gradient, or the program's memory; none of them: it is not there. */
+/* An argument: a tensor, a parameter's value or gradient, or the program's memory; if all are NULL it is missing. */
 struct arg {
     ps_tensor *t;
     ps_param *value, *grad;
-    const struct psk_use *memory; /* an input that an operation on the host reads where it is */
+    const struct psk_use *memory; /* an input that the operation reads in place, on the host */
 };
 
 struct call {
@@ -290,7 +283,7 @@ struct call {
 
 enum { NAME_BYTES = PS_NAME_BYTES_MAX + 16 };
 
-/* A tensor as the operation sees it: of one dimension where that is a column, of none where it is one value. */
+/* A tensor's shape for the operation: a column may have one dimension, a single value none. */
 static ps_shape shape_of(const ps_tensor *t, size_t rank)
 {
     ps_shape shape = {.rank = 2, .dims = {t->rows, t->cols}};
@@ -302,7 +295,7 @@ static ps_shape shape_of(const ps_tensor *t, size_t rank)
     return shape;
 }
 
-/* Outputs whose shape is the operation's get it from the inputs; where these leave it open the check says what is wrong. */
+/* Outputs without a shape of their own get it from the inputs; if these leave it open, the check reports what is wrong. */
 static void shape_outputs(const struct call *c, struct psk_use *uses)
 {
     struct psk_tensor known[PSK_ARGS_MAX] = {0};
@@ -382,7 +375,7 @@ static ps_status use_arg(const struct call *c, size_t i, struct psk_use *use, ch
     return PS_OK;
 }
 
-/* Everything up to the session: statuses of inputs, shapes, the device. */
+/* Run an operation but for the session's error: check statuses and shapes, choose the device, submit. */
 static ps_status run(const struct call *c)
 {
     struct psk_use uses[PSK_ARGS_MAX] = {0};
@@ -416,9 +409,7 @@ static ps_status run(const struct call *c)
     return psi_nn_say(st, c->fn, &err);
 }
 
-/* ---- dense ---- */
-
-/* The outcome of a call with a parameter: into its session too, unless it comes of an error that is there already. */
+/* Store the outcome of a call with a parameter in its output and in the session, unless the session has an error already. */
 static ps_status settle_param(ps_param *p, ps_tensor *out, ps_status st)
 {
     if (st != PS_OK && ps_session_status(ps_param_session(p)) == PS_OK) {
@@ -449,7 +440,7 @@ ps_status ps_dense_act(ps_tensor *x, ps_param *w, ps_param *b, ps_activation act
     return dense("ps_dense_act", x, w, b, act, y);
 }
 
-/* w, x and dy fit before anything is computed or waited for. */
+/* Check w, x and dy before anything is computed or waited for. */
 static ps_status dense_backward_check(const char *fn, ps_tensor *x, ps_tensor *dy, ps_param *w, ps_param *b, ps_tensor *dx)
 {
     struct psi_err err = {0};
@@ -490,7 +481,7 @@ static ps_status dense_backward(const char *fn, ps_tensor *x, ps_activation x_ac
     ps_status st = session_check(w);
     st = st == PS_OK ? dense_backward_check(fn, x, dy, w, b, dx) : st;
     st = st == PS_OK ? psi_nn_say(psi_param_place(w, &place, &err), fn, &err) : st;
-    if (st == PS_OK && psk_place_has_host_memory(place)) { /* dw last: its buffer may still be on its way */
+    if (st == PS_OK && psk_place_has_host_memory(place)) { /* dw last: the last push may still use its buffer */
         st = dx != NULL ? run(&dx_call) : PS_OK;
         st = st == PS_OK ? run(&dw_call) : st;
     } else if (st == PS_OK) { /* dw first: it leaves the device while dx is computed */
@@ -510,11 +501,9 @@ ps_status ps_dense_act_backward(ps_tensor *x, ps_activation x_act, ps_tensor *dy
     return dense_backward("ps_dense_act_backward", x, x_act, dy, w, b, dx);
 }
 
-/* ---- dense, of sparse rows ---- */
-
 enum { ENDS, COLUMNS, VALUES, PARTS };
 
-/* The program's memory as blocks of which nothing is freed but what the operation adds. */
+/* Blocks of the program's memory; only what the operation adds to them is freed. */
 struct rows {
     struct psk_block blocks[PARTS];
     struct psk_use uses[PARTS];
@@ -525,11 +514,11 @@ static void rows_init(struct rows *r, const ps_csr *x)
     const void *const memory[PARTS] = {x->ends, x->columns, x->values};
     const int64_t counts[PARTS] = {x->rows, psi_csr_count(x), psi_csr_count(x)};
     for (size_t i = 0; i < PARTS; i++) {
-        r->blocks[i] = (struct psk_block){.host = (void *)(uintptr_t)memory[i], /* an input: it is only read */
+        r->blocks[i] = (struct psk_block){.host = (void *)(uintptr_t)memory[i], /* cast: an input is only read */
                                           .host_bytes = (size_t)counts[i] * sizeof(float),
                                           .on_host = true};
         r->uses[i] = (struct psk_use){
-            &r->blocks[i], {.rank = 1, .dims = {counts[i]}}, i == VALUES ? PS_F32 : PS_I32}; /* all of four bytes */
+            &r->blocks[i], {.rank = 1, .dims = {counts[i]}}, i == VALUES ? PS_F32 : PS_I32}; /* all elements have four bytes */
     }
 }
 
@@ -585,14 +574,12 @@ ps_status ps_sparse_backward(const ps_csr *x, ps_tensor *dy, ps_param *w, ps_par
     return settle_param(w, NULL, run_sparse(fn, PSK_SPARSE_DW, x, w, rest, NULL));
 }
 
-/* ---- element by element ---- */
-
 static ps_status run_tensors(const char *fn, psk_op op, const struct arg *args, const struct psk_attrs *attrs, ps_tensor *out)
 {
     return settle(out, run(&(struct call){fn, op, args, attrs}));
 }
 
-/* ps_OP() and ps_OP_backward() */
+/* Defines ps_OP() and ps_OP_backward(). */
 #define ELEMENTWISE(op, act)                                                                                                     \
     ps_status ps_##op(ps_tensor *x, ps_tensor *y)                                                                                \
     {                                                                                                                            \
@@ -623,8 +610,6 @@ ps_status ps_dropout_backward(ps_tensor *dy, uint64_t seed, float keep, uint64_t
 {
     return dropout("ps_dropout_backward", dy, seed, keep, step, dx);
 }
-
-/* ---- softmax cross-entropy ---- */
 
 ps_status ps_softmax_xent(ps_tensor *logits, ps_tensor *labels, ps_tensor *dlogits, ps_tensor *loss)
 {

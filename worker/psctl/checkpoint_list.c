@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl checkpoint list: which checkpoints there are, the one that is made or loaded, and the last attempt where it has failed.
- * Failure modes: the directory is down; tasks do not begin, so that nobody knows what is saved; the last attempt has failed:
- * exit 1.
+ * psctl checkpoint list: all checkpoints, the checkpoint that is being made or loaded, and the last attempt if it failed.
+ * Exit 1: the directory is down; a task cannot load its checkpoint, so that nobody knows what is saved; the last attempt failed.
  */
 #include "psctl.h"
 
@@ -10,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { PERCENT = 10000 /* of a share */ };
+enum { PERCENT = 10000 };
 
 static const ps_checkpoint_info *of(const void *row)
 {
@@ -28,7 +27,8 @@ static const char *state_cell(const void *row, char *buf, size_t n)
     const ps_checkpoint_info *c = row;
     size_t used = (size_t)snprintf(buf, n, "%s", state_text(row));
     if (c->state == PS_CHECKPOINT_WRITING || c->state == PS_CHECKPOINT_IN_PART) {
-        used += (size_t)snprintf(buf + used, n - used, ", %" PRIu32 " of %" PRIu32 " tasks", c->done, c->tasks); /* fits */
+        /* buf has room for all of it */
+        used += (size_t)snprintf(buf + used, n - used, ", %" PRIu32 " of %" PRIu32 " tasks", c->done, c->tasks);
     }
     if (c->share >= 0) {
         (void)snprintf(buf + used, n - used, ", %s%d %%", c->state == PS_CHECKPOINT_WRITING ? "" : "restored ",
@@ -101,8 +101,8 @@ static const struct cli_column columns[] = {
 
 struct listing {
     struct psctl_list list;
-    bool unusable; /* some are */
-    bool failed;   /* the last attempt has failed */
+    bool unusable; /* a listed checkpoint cannot be restored */
+    bool failed;
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
@@ -122,14 +122,15 @@ static void each_unusable(void *ctx, const ps_checkpoint_info *info)
     }
 }
 
-/* A task says that all are connected, and that some do not begin: who waits for others to connect is not meant. */
+/* True if the task reports that tasks have not loaded the checkpoint they begin with: waiting_for then starts with "what ". The
+ * other form of waiting_for is a list of tasks that are not connected. */
 static bool does_not_begin(const ps_task_info *info)
 {
     static const char begins[] = "what ";
     return info->up && strncmp(info->waiting_for, begins, sizeof(begins) - 1) == 0;
 }
 
-/* Such a task, the directory first; -1: none. */
+/* Index of a task for which does_not_begin() holds, the directory first; -1: none. */
 static int who_waits(const struct psctl *c)
 {
     int directory = psctl_directory(c);
@@ -165,7 +166,7 @@ enum psctl_exit psctl_checkpoint_list(struct psctl *c)
     }
     enum psctl_exit code = psctl_list_end(l);
     if ((listing.unusable || listing.failed) && !c->json) {
-        (void)ps_checkpoints(c->session, psctl_left_ms(c), each_unusable, c); /* it has just answered */
+        (void)ps_checkpoints(c->session, psctl_left_ms(c), each_unusable, c);
     }
     if (l->rows.count > 0 || waits < 0) {
         return listing.failed && code == PSCTL_OK ? PSCTL_FAILED : code;

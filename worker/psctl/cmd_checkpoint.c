@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete what is saved.
- * Happy path: an action by its name -> a call of the library -> a line. save and restore take as long as the disks do: where the
- * call ends with --timeout and the directory says that it gets further, it is waited for on; what is written, and is synced by
- * the disks, gets no further for as long as they take: that is waited for as well, said once, and bounded. Failure modes: the
- * directory is down: there is nobody to ask, exit 1; a task without a checkpoint_dir, a disk that is full, a file that is bad:
- * the library's text, exit 1.
+ * psctl checkpoint: save the cluster now; list, verify, restore, export, import and delete checkpoints.
+ * Happy path: the action's name -> one call of the library -> one line. save and restore take as long as the disks need. When the
+ * call ends with --timeout and the directory reports progress, psctl goes on waiting. The phase in which disks sync written bytes
+ * shows no progress: psctl says once that it waits, and waits SYNCS_TIMES * --timeout at most.
+ * Failure modes, exit 1: the directory is down; a task has no checkpoint_dir, a disk is full, a file is bad (the library's text).
  */
 #include "goes.h"
 
@@ -15,23 +14,21 @@
 #include <time.h>
 
 enum {
-    PERCENT = 10000, /* of a share */
-    LOOK_MS = 250,   /* how often it is looked at */
-    SYNCS_TIMES = 20 /* as long as --timeout is waited for disks that sync */
+    PERCENT = 10000,
+    LOOK_MS = 250,   /* time between two looks at the progress */
+    SYNCS_TIMES = 20 /* disks that sync are waited for this many times --timeout */
 };
-
-/* ---- how far it is ---- */
 
 struct watched {
     struct psctl_copy bar;
-    ps_checkpoint_info now; /* that is written or loaded; number 0: none is */
-    uint64_t number;        /* of the one that is waited for; 0: not known yet */
-    /* when that checkpoint was begun. A directory that was started again may give its number to another one */
+    ps_checkpoint_info now; /* the checkpoint that is being written or loaded; number 0: none */
+    uint64_t number;        /* number of the checkpoint that this command waits for; 0: not known yet */
+    /* when checkpoint `number` was begun. A directory that was restarted may give the number to another checkpoint */
     uint64_t time_ms;
     ps_checkpoint_state state;
-    uint64_t highest; /* number that was ever listed */
-    uint64_t said;    /* number of the one that was said to be synced */
-    int64_t moved_ms; /* when one got further last */
+    uint64_t highest; /* highest number that was ever listed */
+    uint64_t said;    /* number of the checkpoint of which "is synced" was printed */
+    int64_t moved_ms; /* when a checkpoint last made progress */
 };
 
 static void each_watched(void *ctx, const ps_checkpoint_info *info)
@@ -42,7 +39,7 @@ static void each_watched(void *ctx, const ps_checkpoint_info *info)
     w->highest = info->number > w->highest ? info->number : w->highest;
 }
 
-/* It is alive, and gets no further: a disk syncs, which says nothing of itself before it is over. */
+/* True while disks sync, which shows no progress. Prints once that psctl waits for them. */
 static bool syncs(const struct psctl *c, struct watched *w)
 {
     bool writes = w->now.number != 0 && w->now.state == PS_CHECKPOINT_WRITING;
@@ -57,7 +54,7 @@ static bool syncs(const struct psctl *c, struct watched *w)
     return (writes || told) && stalled_ms < SYNCS_TIMES * c->timeout_ms;
 }
 
-/* Whether something got further since the last look, or need not; then there is as much time again. */
+/* True if a checkpoint made progress since the last call, or syncs. The caller then waits for another --timeout. */
 static bool moves(struct psctl *c, struct watched *w)
 {
     const ps_checkpoint_info before = w->now;
@@ -79,11 +76,11 @@ static bool moves(struct psctl *c, struct watched *w)
 struct failure {
     ps_status status;
     ps_reason reason;
-    bool unknown; /* the outcome of the request is not known */
+    bool unknown; /* the request may or may not have been carried out */
     char text[1024];
 };
 
-/* Of a call that has just returned: others come before it is said. */
+/* The error of the library call that has just returned. It is copied because other calls come before it is printed. */
 static struct failure failure_of(const struct psctl *c, ps_status st)
 {
     struct failure f = {.status = st};
@@ -103,12 +100,12 @@ struct newest {
 static void each_newest(void *ctx, const ps_checkpoint_info *info)
 {
     struct newest *n = ctx;
-    n->whole = info->state == PS_CHECKPOINT_WHOLE ? *info : n->whole; /* they come by number */
+    n->whole = info->state == PS_CHECKPOINT_WHOLE ? *info : n->whole;
     n->in_part = info->state == PS_CHECKPOINT_IN_PART ? *info : n->in_part;
 }
 
-/* What is saved, after a request whose outcome is not known. directory: the task that was it before the request. It may have
- * been started again. */
+/* Print what is saved, after a request whose outcome is not known. directory: index of the task that was the directory before
+ * the request; it may have been restarted since. */
 static void say_what_holds(const struct psctl *c, int directory)
 {
     struct newest n = {.whole = {.number = 0}};
@@ -136,7 +133,15 @@ static enum psctl_exit failed(const struct psctl *c, const struct failure *f, in
     return PSCTL_FAILED;
 }
 
-/* The call has ended with its time, and checkpoint w->number goes on. */
+/* Ask the directory for checkpoint w->number. True while the checkpoint goes on; IN_PART: it is decided, and the tasks are being
+ * told. last: how far it is. */
+static bool goes_on_now(struct psctl *c, struct watched *w, ps_checkpoint_info *last)
+{
+    *last = moves(c, w) && w->now.number == w->number ? w->now : *last;
+    return w->state == PS_CHECKPOINT_WRITING || w->state == PS_CHECKPOINT_IN_PART;
+}
+
+/* Wait for checkpoint w->number, which goes on after the call has ended with its deadline. */
 static struct failure follow(struct psctl *c, struct watched *w)
 {
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000};
@@ -146,9 +151,11 @@ static struct failure follow(struct psctl *c, struct watched *w)
     while (goes_on && cli_clock_ms() < c->deadline_ms) {
         ps_checkpoint_state before = w->state;
         psctl_copy_share(&w->bar, last.share / (100.0 * PERCENT), "is written");
-        (void)nanosleep(&pause, NULL); /* sleep: the directory calls nobody */
-        last = moves(c, w) && w->now.number == w->number ? w->now : last;
-        goes_on = w->state == PS_CHECKPOINT_WRITING || w->state == PS_CHECKPOINT_IN_PART; /* it is decided, and told */
+        (void)nanosleep(&pause, NULL); /* sleep: the directory reports progress only when asked */
+        goes_on = goes_on_now(c, w, &last);
+        if (!goes_on && w->state != PS_CHECKPOINT_WHOLE) {
+            goes_on = goes_on_now(c, w, &last); /* the question may have failed: only a second one tells that nothing goes on */
+        }
         if (w->state != before) {
             psctl_restart_clock(c);
         }
@@ -171,7 +178,7 @@ static struct failure follow(struct psctl *c, struct watched *w)
     return f;
 }
 
-/* The checkpoint that is being written was begun after this command's request. */
+/* True if the checkpoint that is being written was begun after this command's request. */
 static bool is_ours(const struct watched *w, uint64_t before)
 {
     return w->now.number > before && w->now.state == PS_CHECKPOINT_WRITING;
@@ -186,7 +193,7 @@ static struct failure follow_ours(struct psctl *c, struct watched *w, uint64_t *
     return follow(c, w);
 }
 
-/* Tells whether one of the tasks that were up when all were asked last has been started again. */
+/* A number that changes when one of the tasks that were up at the last psctl_ask() is restarted. */
 static uint64_t sum_of_lives(const struct psctl *c)
 {
     uint64_t sum = 0;
@@ -196,8 +203,8 @@ static uint64_t sum_of_lives(const struct psctl *c)
     return sum;
 }
 
-/* Between two calls for the same checkpoint no request waits at the directory. So this command itself checks that no task was
- * started again between them: what lived at the first call must still live. */
+/* Set f->unknown if a task was restarted since sum_of_lives() gave `lives`. Between two calls for one checkpoint no request
+ * waits at the directory, which would notice the restart, so this command checks it. */
 static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
 {
     bool same = psctl_ask(c, c->timeout_ms) == PSCTL_OK && sum_of_lives(c) == lives;
@@ -211,7 +218,7 @@ static void check_lives(struct psctl *c, uint64_t lives, struct failure *f)
     }
 }
 
-/* keeps: number of the checkpoint that is to be restored next. The save does not push it out. 0: none. */
+/* Make a checkpoint. keeps: number of the checkpoint that is restored next, which the new one must not push out; 0: none. */
 static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_number)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
@@ -219,7 +226,7 @@ static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_nu
     uint64_t lives = sum_of_lives(c);
     int calls = 0;
     (void)moves(c, &w);
-    uint64_t before = w.now.number; /* this command's checkpoint has a higher number */
+    uint64_t before = w.now.number; /* this command's checkpoint gets a higher number */
     do {
         f = failure_of(c, ps_checkpoint_save_before(c->session, keeps, psctl_left_ms(c), out_number));
         calls++;
@@ -236,7 +243,7 @@ static struct failure save_now(struct psctl *c, uint64_t keeps, uint64_t *out_nu
 static void each_saved(void *ctx, const ps_checkpoint_info *info)
 {
     uint64_t *newest = ctx;
-    *newest = info->state == PS_CHECKPOINT_WHOLE ? info->number : *newest; /* they come by number */
+    *newest = info->state == PS_CHECKPOINT_WHOLE ? info->number : *newest;
 }
 
 static enum psctl_exit save(struct psctl *c)
@@ -244,7 +251,7 @@ static enum psctl_exit save(struct psctl *c)
     uint64_t number = 0, before = 0;
     int directory = psctl_directory(c);
     if (directory >= 0) {
-        /* where this fails, the next call fails too and says why */
+        /* an error is ignored: the next call fails too and gives the reason */
         (void)ps_checkpoints(c->session, psctl_left_ms(c), each_saved, &before);
     }
     psctl_leave_says("a checkpoint that has begun goes on: psctl checkpoint list says how it ends");
@@ -269,7 +276,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
     uint64_t lives = sum_of_lives(c);
     *out_number = 0;
     if (directory >= 0 && c->infos[directory].checkpoints[0] == '\0') {
-        return PSCTL_OK; /* without checkpoint_dir a lost task brings back nothing */
+        return PSCTL_OK; /* without checkpoint_dir a lost task has no checkpoint to load */
     }
     psctl_restart_clock(c);
     psctl_leave_says("the values are imported, and not saved yet: psctl checkpoint save");
@@ -287,9 +294,7 @@ enum psctl_exit psctl_save_imported(struct psctl *c, uint64_t *out_number)
     return PSCTL_FAILED;
 }
 
-/* ---- one of them ---- */
-
-/* There may be one when tasks that are away are back, or there is none. */
+/* Print that no checkpoint can be restored, or that there may be one once the tasks that are away are back. */
 static void none_is_whole(const struct psctl *c, int directory, const ps_checkpoint_info *in_part)
 {
     psctl_waiting_text text;
@@ -304,7 +309,8 @@ static void none_is_whole(const struct psctl *c, int directory, const ps_checkpo
     }
 }
 
-/* "12", "latest"; NULL: latest. 0: it was said what is wrong. */
+/* Number of the checkpoint that text names: "12" or "latest"; NULL: latest. 0: none, the reason was printed and *out_code is
+ * set. */
 static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *out_code)
 {
     char *end = NULL;
@@ -313,7 +319,8 @@ static uint64_t number_of(struct psctl *c, const char *text, enum psctl_exit *ou
     if (text != NULL && strcmp(text, "latest") != 0) {
         bool digit = text[0] >= '0' && text[0] <= '9';
         uint64_t number = digit ? strtoull(text, &end, 10) : 0;
-        if (number == 0 || number == UINT64_MAX || *end != '\0') { /* the highest is what it makes of all above */
+        /* strtoull() gives UINT64_MAX for all numbers that are too large */
+        if (number == 0 || number == UINT64_MAX || *end != '\0') {
             *out_code = psctl_misused(c, "'%.100s' is no checkpoint: a number, or latest", text);
             return 0;
         }
@@ -337,9 +344,9 @@ struct verifying {
     struct psctl_copy copy; /* first: psctl_copied() gets it */
     const struct psctl *c;
     uint64_t number;
-    bool begun; /* its JSON */
+    bool begun;
     uint32_t away;
-    json_t *not_asked; /* tasks */
+    json_t *not_asked;
 };
 
 static void verify_begin(struct verifying *v)
@@ -385,7 +392,7 @@ static void each_sought(void *ctx, const ps_checkpoint_info *info)
     s->listed = s->listed || (info->number == s->number && info->state != PS_CHECKPOINT_FAILED);
 }
 
-/* The directory knows it; where it cannot be asked, as was known. */
+/* True if the directory lists the checkpoint. `known` is the answer if the directory cannot be asked. */
 static bool is_listed(struct psctl *c, uint64_t number, bool known)
 {
     struct sought s = {.number = number};
@@ -457,7 +464,7 @@ static struct failure restore_now(struct psctl *c, uint64_t number, uint64_t *ou
                              : ps_checkpoint_restore_containers(c->session, number, c->containers, count, left_ms, out_next));
 }
 
-/* Save what lives now, before the restore replaces it. False: it could not be saved, which was said, and nothing is
+/* Save the present values before the restore replaces them. False: the save failed, which was printed, and nothing must be
  * restored. */
 static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
 {
@@ -475,17 +482,17 @@ static bool save_first(struct psctl *c, uint64_t number, uint64_t *out_saved)
     return true;
 }
 
-/* Restore, and wait until all tasks have placed the checkpoint and a new checkpoint of it is saved. The answer is the number of
- * the new one. */
+/* Restore, and wait until all tasks have loaded the checkpoint and a new checkpoint of the restored state is saved. *out_saved
+ * is the number of the new one. */
 static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_t *out_saved)
 {
     struct watched w = {.bar = psctl_copy_begin(c)};
     struct failure f;
     (void)moves(c, &w);
-    uint64_t before = w.highest; /* the checkpoint that is made of it has a higher number */
+    uint64_t before = w.highest;
     psctl_restart_clock(c);
     f = restore_now(c, number, out_saved);
-    /* the restore still runs, and the next call joins it */
+    /* at its deadline the restore still runs; the next call joins it */
     while (f.status == PS_DEADLINE_EXCEEDED && moves(c, &w) && w.now.number == number) {
         psctl_copy_share(&w.bar, w.now.share / (100.0 * PERCENT), "is read");
         f = restore_now(c, number, out_saved);
@@ -502,7 +509,6 @@ static struct failure restore_and_save(struct psctl *c, uint64_t number, uint64_
     return f;
 }
 
-/* left_out: containers that did not go back. */
 static void say_restored(const struct psctl *c, uint64_t number, const struct goes *goes, size_t left_out, uint64_t saved)
 {
     char without[80] = "";
@@ -515,7 +521,6 @@ static void say_restored(const struct psctl *c, uint64_t number, const struct go
                  c->spread ? "spread over all ps tasks" : "restored", without, saved);
 }
 
-/* The user has agreed. */
 static enum psctl_exit restore_confirmed(struct psctl *c, uint64_t number, struct goes *goes)
 {
     uint64_t before = 0;
@@ -534,7 +539,7 @@ static enum psctl_exit restore_confirmed(struct psctl *c, uint64_t number, struc
     }
     psctl_leave_says(NULL);
     psctl_restart_clock(c);
-    json_t *left = psctl_goes_left_out(c, goes); /* before the answer, which says how many */
+    json_t *left = psctl_goes_left_out(c, goes); /* asked for before the answer is printed, which has their number */
     if (c->json) {
         json_t *answer = json_pack("{s:I, s:I}", "number", (json_int_t)number, "saved", (json_int_t)saved);
         if (!c->no_save) {
@@ -597,7 +602,7 @@ static enum psctl_exit export_one(struct psctl *c)
     if (st != PS_OK) {
         return psctl_last_failed(c, st);
     }
-    if (o.shard_bytes != 0) { /* the name of what an import takes */
+    if (o.shard_bytes != 0) {
         size_t n = strlen(path), k = strlen(ending);
         n -= n > k && strcmp(path + n - k, ending) == 0 ? k : 0;
         (void)snprintf(index, sizeof(index), "%.*s%s.index.json", (int)n, path, ending);
@@ -656,13 +661,7 @@ static enum psctl_exit delete_one(struct psctl *c)
     return code;
 }
 
-/* What it does with a checkpoint, its arguments, and the flags that only it takes. */
-static const struct action {
-    const char *name, *arguments;
-    int args_min, args_max; /* behind the name */
-    enum psctl_exit (*run)(struct psctl *c);
-    uint32_t flags;
-} actions[] = {
+static const struct psctl_action actions[] = {
     {"save", "", 0, 0, save, 0},
     {"list", "", 0, 0, psctl_checkpoint_list, 0},
     {"verify", "[NUMBER | latest]", 0, 1, verify, 0},
@@ -673,38 +672,12 @@ static const struct action {
     {"delete", "NUMBER", 1, 1, delete_one, PSCTL_FLAG(FORCE)},
 };
 
-/* Of the flags that not all actions take. */
-static uint32_t given(const struct psctl *c)
-{
-    return (c->container != NULL ? PSCTL_FLAG(CONTAINER) : 0) | (c->slots ? PSCTL_FLAG(SLOTS) : 0) |
-           (c->shard_bytes != 0 ? PSCTL_FLAG(SHARD) : 0) | (c->force ? PSCTL_FLAG(FORCE) : 0) |
-           (c->only[0] != NULL ? PSCTL_FLAG(ONLY) : 0) | (c->prefix[0] != NULL ? PSCTL_FLAG(PREFIX) : 0) |
-           (c->create ? PSCTL_FLAG(CREATE) : 0) | (c->spread ? PSCTL_FLAG(SPREAD) : 0) | (c->no_save ? PSCTL_FLAG(NO_SAVE) : 0);
-}
-
 static enum psctl_exit show(struct psctl *c)
 {
-    for (size_t i = 0; i < CLI_COUNT(actions); i++) {
-        const struct action *a = &actions[i];
-        if (strcmp(c->argv[0], a->name) != 0) {
-            continue;
-        }
-        if (c->argc - 1 < a->args_min || c->argc - 1 > a->args_max) {
-            return psctl_misused(c, "checkpoint %s takes %s; see psctl checkpoint --help", a->name,
-                                 a->args_max == 0 ? "no argument" : a->arguments);
-        }
-        for (uint32_t k = 0; k < PSCTL_FLAG_COUNT; k++) {
-            if ((given(c) & ~a->flags & 1u << k) != 0) {
-                return psctl_misused(c, "checkpoint %s takes no --%s; see psctl checkpoint --help", a->name, psctl_flags[k].name);
-            }
-        }
-        if (a->run != restore && c->container != NULL && c->containers[1] != NULL) {
-            return psctl_misused(c, "checkpoint %s takes one --container; see psctl checkpoint --help", a->name);
-        }
-        return a->run(c);
+    if (strcmp(c->argv[0], "restore") != 0 && c->container != NULL && c->containers[1] != NULL) {
+        return psctl_misused(c, "checkpoint %.100s takes one --container; see psctl checkpoint --help", c->argv[0]);
     }
-    return psctl_misused(c, "checkpoint '%s': save, list, verify, restore, export, import or delete; see psctl checkpoint --help",
-                         c->argv[0]);
+    return psctl_act(c, actions, CLI_COUNT(actions));
 }
 
 const struct psctl_verb psctl_verb_checkpoint = {

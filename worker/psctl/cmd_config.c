@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl config: the settings that tasks run with, all or one; all tasks or one. config set is in cmd_config_set.c.
- * Failure modes: a task that does not answer is left out and named, exit 1; no such setting: the nearest one is named, exit 1;
- * a task of another program than psd has none: said, which is no failure where all were asked for.
+ * psctl config: the settings of all tasks or of one task; all settings or one. config set is in cmd_config_set.c.
+ * Failure modes, exit 1: a task that does not answer is left out and named; there is no such setting, and the nearest name is
+ * printed. A task of another program than psd has no settings: that is printed, and is no failure where all tasks were asked for.
  */
 #include "config.h"
 
@@ -32,7 +32,7 @@ static const char *default_cell(const void *row, char *buf, size_t n)
 }
 
 #define FIELD(kind_, field_) CLI_FIELD(kind_, struct row, field_)
-/* The first one where several tasks are asked for one setting. */
+/* The column TASK is shown where several tasks are asked for one setting. */
 static const struct cli_column columns[] = {
     {"TASK", NULL, FIELD(CLI_STRING, task)},
     {"SETTING", "name", FIELD(CLI_TEXT, s.name)},
@@ -59,8 +59,8 @@ static size_t add_rows(struct cli_list *list, const struct settings *all, const 
     return list->count - before;
 }
 
-/* A table, or an object of JSON, for each task; rows of one table where it is about one setting. false: a task has no such
- * setting; one that has none at all is no failure where all were asked for. */
+/* Print a table, or an object of JSON, for each task; with name one table for all tasks. False: a task does not have the
+ * setting. A task without any settings is no failure where all tasks were asked for. */
 static bool print_tasks(struct psctl *c, int only, const char *name, struct cli_list *list)
 {
     struct settings all = {.count = 0};

@@ -2,9 +2,9 @@
 /*
  * psctl config set: change a setting of the tasks while they run.
  *
- * Happy path: every task that is meant is up, has the setting and can change it -> change it on one after the other, printing
- * what it was and is. Failure modes: one of them is down, lacks the setting or wants a restart for it: nothing is changed; a
- * value that the first one refuses is tried on no other; exit 1.
+ * Happy path: every task that is meant is up, has the setting and can change it at run time -> set it at one task after the
+ * other, and print the old and the new value. Failure modes, exit 1: a task is down, lacks the setting or needs a restart for it:
+ * nothing is changed; the first task refuses the value: no other task is asked.
  */
 #include "config.h"
 
@@ -29,7 +29,6 @@ ps_status settings_ask(const struct psctl *c, int i, struct settings *out)
     return ps_task_config(c->session, i, psctl_left_ms(c), each, out);
 }
 
-/* NULL: there is none. */
 static const struct setting *find(const struct settings *all, const char *name)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -54,7 +53,7 @@ void settings_say_none(const struct settings *all, const char *task, const char 
                   near[0] != '\0' ? " (did you mean " : "", near, near[0] != '\0' ? "?)" : "");
 }
 
-/* May it be changed on this task? What it is now goes to before. */
+/* True if task i can change the setting while it runs. *before gets the present value. */
 static bool look(struct psctl *c, int i, const char *name, struct setting *before)
 {
     const char *task = ps_cluster_task_name(c->session, i);
@@ -88,7 +87,7 @@ static bool change(struct psctl *c, int i, const char *name, const char *value, 
     }
     struct settings all = {.count = 0};
     const struct setting *now = settings_ask(c, i, &all) == PS_OK ? find(&all, name) : NULL;
-    value = now != NULL ? now->value : value; /* what the task made of it: 5 is 5s */
+    value = now != NULL ? now->value : value; /* as the task writes it: 5 becomes 5s */
     if (c->json) {
         cli_json_put(NULL, json_pack("{s:s, s:s, s:o, s:o}", "name", task, "setting", name, "old", cli_json_text(before), "new",
                                      cli_json_text(value)));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl containers: what each container holds on each task. Also what reset wants to know before it asks.
- * Failure modes: a task that does not answer is left out and named, one that has lost variables is told by their number; exit 1.
+ * psctl containers: what each container holds on each task. psctl reset shows the same sums before it asks.
+ * Failure modes, exit 1: a task that does not answer is left out and named; for a task that lost variables their number is
+ * printed.
  */
 #include "containers.h"
 
@@ -11,7 +12,7 @@
 
 struct adding {
     struct containers *list;
-    struct container_on on; /* which task */
+    struct container_on on;
 };
 
 static void each(void *ctx, const ps_container_info *info)
@@ -132,7 +133,7 @@ static const struct cli_column columns[] = {
     {"LEASE", "chief_left_ms", FIELD(CLI_TIME, info.chief_left_ms), .has = has_lease},
 };
 
-/* The directory knows more names than the tasks have variables. */
+/* False, and a note for each container in which the directory knows more names than the tasks have variables. */
 static bool none_lost(const struct psctl *c, const struct containers *list)
 {
     bool none = true;
@@ -154,8 +155,8 @@ static enum psctl_exit show(struct psctl *c)
 {
     struct containers list;
     struct psctl_list l;
-    (void)containers_ask(c, &list);                                                 /* what did not answer is down */
-    (void)psctl_list_begin(&l, c, NULL, "containers", columns, CLI_COUNT(columns)); /* all tasks */
+    (void)containers_ask(c, &list);
+    (void)psctl_list_begin(&l, c, NULL, "containers", columns, CLI_COUNT(columns));
     for (size_t i = 0; i < list.count; i++) {
         cli_list_add(&l.rows, &list.on[i]);
     }

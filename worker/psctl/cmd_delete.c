@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl delete: remove one variable, or one queue, from the cluster.
- * Happy path: find it -> ask on a terminal -> delete it. Failure modes: no such name, its task is down; exit 1.
+ * psctl delete: remove one variable or one queue from the cluster.
+ * Happy path: find it by name -> ask on a terminal -> delete it. Failure modes, exit 1: no such name; its task is down.
  */
 #include "psctl.h"
 
@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-/* What is to go: of its kind one is not NULL. */
+/* What is to be deleted: either member is NULL. */
 struct thing {
     ps_variable *variable;
     ps_queue *queue;

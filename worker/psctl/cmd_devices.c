@@ -5,7 +5,7 @@
  */
 #include "psctl.h"
 
-enum { DEVICES_MAX = 64 }; /* a task's list is a text of 127 characters at most */
+enum { DEVICES_MAX = 64 }; /* a task answers with a list of 127 characters at most */
 
 #define FIELD(kind_, field_) CLI_FIELD(kind_, ps_device_info, field_)
 static const struct cli_column columns[] = {
@@ -18,7 +18,7 @@ static const struct cli_column columns[] = {
 static enum psctl_exit show(struct psctl *c)
 {
     struct psctl_list l;
-    (void)psctl_list_begin(&l, c, NULL, "devices", columns, CLI_COUNT(columns)); /* all tasks */
+    (void)psctl_list_begin(&l, c, NULL, "devices", columns, CLI_COUNT(columns));
     while (psctl_list_next(&l)) {
         ps_device_info devices[DEVICES_MAX];
         int count = ps_task_info_devices(&c->infos[l.task], devices, sizeof(*devices), DEVICES_MAX);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl export and import: the variables of a container into a safetensors file, and back.
+ * psctl export and import: the variables of a container into a safetensors file, and back. A .npy file is imported by psctl set.
  *
- * Happy path: connect -> the library copies and says how far it is: a bar on standard error where that is a terminal -> one line
- * with what was copied; what has no value is not in the file, and named on standard error. Of an import of a part, or under other
- * names: what was taken, left out and kept. A .npy file is psctl set. Failure modes: those of ps_export()
- * and ps_import(), whose text names the culprit; exit 1. An interrupt during an export leaves nothing behind; during an import
- * some variables may have their new values.
+ * Happy path: connect -> the library copies and reports progress: a bar on standard error where that is a terminal -> one line
+ * with what was copied. Variables without a value are not in the exported file, and are named on standard error. An import of a
+ * part of the names, or under other names, prints which were taken, left out and kept. Failure modes, exit 1: those of
+ * ps_export() and ps_import(), with the library's text. An interrupted export leaves no file; after an interrupted import some
+ * variables may have their new values.
  */
 #include "psctl.h"
 
@@ -71,12 +71,12 @@ static const char *container_of(const struct psctl *c)
     return c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT;
 }
 
-/* Variables without a value, which no export has. */
+/* Variables without a value: an export leaves them out. */
 struct left_out {
     const char *container;
-    const char *const *only; /* those that are meant, or none: all */
+    const char *const *only; /* names that are meant; empty: all */
     size_t count, named;
-    char names[LEFT_OUT_BYTES]; /* as many as fit */
+    char names[LEFT_OUT_BYTES];
 };
 
 static bool is_meant(const char *const *only, const char *name)
@@ -102,7 +102,7 @@ static void each(void *ctx, const ps_variable_info *info)
     }
 }
 
-/* A file that is taken for all of the model must not lack a part of it in silence. */
+/* List the variables without a value. The user must hear of them, or would take the file for the whole model. */
 static void find_left_out(struct psctl *c, struct left_out *l)
 {
     *l = (struct left_out){.container = container_of(c), .only = c->only};
@@ -195,8 +195,6 @@ const struct psctl_verb psctl_verb_export = {
             "are found before anything is written. --timeout is for each variable.\n",
 };
 
-/* ---- import ---- */
-
 enum { PATH_BYTES = 4096 };
 
 static bool ends_with(const char *path, const char *ending)
@@ -205,7 +203,7 @@ static bool ends_with(const char *path, const char *ending)
     return n > k && strcmp(path + n - k, ending) == 0;
 }
 
-/* w.npy, or NAME=FILE.npy, where no file is called so: the variable w, or NAME, as psctl set has it. */
+/* Import FILE.npy into variable FILE, or NAME=FILE.npy into variable NAME where no file has the whole argument as its name. */
 static enum psctl_exit import_npy(struct psctl *c, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -242,14 +240,14 @@ static void print_names(const char *what, const json_t *names)
     json_t *name = NULL;
     json_array_foreach((json_t *)(uintptr_t)names, i, name)
     {
-        char shown[LEFT_OUT_BYTES]; /* a tensor that is left out may be called anything */
+        char shown[LEFT_OUT_BYTES];
         (void)psi_utf8_shorten(json_string_value(name), shown, sizeof(shown));
         psi_utf8_printable(shown);
         (void)printf("%s %s\n", what, shown);
     }
 }
 
-/* Of a part of a file, or under other names. */
+/* Print which names of the file were taken, and as which variables, after an import of a part or under other names. */
 static void print_taken(const struct psctl_copy *copy)
 {
     size_t i = 0;
@@ -318,7 +316,7 @@ enum psctl_exit psctl_import(struct psctl *c, const char *path)
     if (!psctl_confirmed(c, "Give the variables of container '%s' the values of %s?", container_of(c), path)) {
         return PSCTL_FAILED;
     }
-    /* which processes the tasks are before the import */
+    /* remember the process of each task before the import: psctl_save_imported() compares */
     enum psctl_exit code = c->infos == NULL ? psctl_ask(c, psctl_left_ms(c) / 2) : PSCTL_OK;
     if (code != PSCTL_OK) {
         return code;

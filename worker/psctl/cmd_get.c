@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl get: the value of a variable, as text, JSON or a NumPy file.
- * Failure modes: no such variable, not initialised, a file that cannot be written (what was written is removed); exit 1.
+ * Failure modes, exit 1: no such variable; it is not initialised; the file cannot be written (it is then removed).
  */
 #include "psctl.h"
 
@@ -62,7 +62,7 @@ static bool show(const struct psctl *c, const ps_variable *v, const struct value
 {
     bool to_stdout = c->npy != NULL && strcmp(c->npy, "-") == 0;
     if (c->npy != NULL && (!npy_save(c, v, values->data) || to_stdout)) {
-        return to_stdout; /* main sees whether standard output took it */
+        return to_stdout;
     }
     psctl_answer(c);
     print_head(c, v);
@@ -108,7 +108,7 @@ static enum psctl_exit get_strings(const struct psctl *c, ps_variable *v)
         if (st != PS_OK) {
             (void)psctl_last_failed(c, st);
         } else {
-            (void)show(c, v, &(struct values){data, offsets}); /* it is no .npy */
+            (void)show(c, v, &(struct values){data, offsets}); /* the result is only about .npy files, and strings have none */
         }
     }
     free(data);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl ping: round-trip time to each task. Failure modes: a task that does not answer is `down`, the reason follows; exit 1. */
+/* psctl ping: round-trip time to each task. A task that does not answer is printed as `down` with the reason; exit 1. */
 #include "psctl.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl queue: put an element into a queue, take some out, close it.
- * Happy path: values are read as psctl set reads them, and printed as psctl get prints them, a component after the other. Failure
- * modes: the library's texts; what was taken and printed stays taken.
+ * psctl queue: put an element into a queue, take elements out, close the queue.
+ * Values are read as by psctl set and printed as by psctl get, one component after the other. Failure modes: the library's texts;
+ * elements that were taken and printed are not put back.
  */
 #include "psctl.h"
 
@@ -61,10 +61,11 @@ static ps_status show_strings(const struct psctl *c, ps_tuple *t, uint32_t i)
     size_t bytes = 0;
     ps_shape shape = PS_SCALAR;
     ps_status st = ps_tuple_get_string(t, 0, i, 0, &text, &bytes, &shape);
-    st = st == PS_OUT_OF_RANGE && ps_shape_elements(&shape) == 0 ? PS_OK : st; /* it has no string number 0, and no other */
+    /* a component without elements has no string at index 0 */
+    st = st == PS_OUT_OF_RANGE && ps_shape_elements(&shape) == 0 ? PS_OK : st;
     size_t count = st == PS_OK ? (size_t)ps_shape_elements(&shape) : 0;
     size_t *offsets = calloc(count + 1, sizeof(*offsets));
-    const char *first = text; /* they lie one behind the other */
+    const char *first = text; /* the strings lie one behind the other */
     for (size_t j = 0; st == PS_OK && offsets != NULL && j < count; j++) {
         st = ps_tuple_get_string(t, 0, i, j, &text, &bytes, NULL);
         offsets[j + 1] = offsets[j] + bytes;
@@ -124,7 +125,7 @@ static enum psctl_exit take(struct psctl *c, ps_queue *q, ps_tuple *t)
     psctl_answer_end(c);
     if (st != PS_OK) {
         char text[1024];
-        /* --json has given its answer: what was taken */
+        /* with --json the elements taken so far were printed; the error goes to standard error only */
         (void)fprintf(stderr, "psctl: %s\n", psctl_change_error(c, text, sizeof(text)));
     }
     return st == PS_OK ? PSCTL_OK : PSCTL_FAILED;
@@ -143,8 +144,8 @@ static enum psctl_exit run_queue(struct psctl *c)
     }
     ps_queue *q = NULL;
     ps_status st = ps_queue_find(c->session, c->argv[0], &q);
-    if (st == PS_OK &&
-        ps_queue_spec_of(q)->kind == PS_QUEUE_WORK) { /* an item that is taken here comes back as if a worker had died */
+    /* the task would give an item that psctl takes to somebody else, as after a worker's death */
+    if (st == PS_OK && ps_queue_spec_of(q)->kind == PS_QUEUE_WORK) {
         psctl_error(c, PS_FAILED_PRECONDITION, "'%s' is a work queue: programs take its items; psctl work shows them",
                     c->argv[0]);
         return PSCTL_FAILED;

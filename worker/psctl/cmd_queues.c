@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl queues, psctl work: the queues of all tasks; of those that hand out work, how far it is. Failure modes: a task that does
- * not answer is left out and named; exit 1.
+ * psctl queues and psctl work: the queues of all tasks; for work queues, how much is done. Failure modes, exit 1: a task that
+ * does not answer is left out and named.
  */
 #include "psctl.h"
 
@@ -11,7 +11,7 @@
 
 struct row {
     ps_queue_info q;
-    const char *at; /* the task that has it */
+    const char *at;
 };
 
 static const ps_queue_info *info_of(const void *row)
@@ -39,7 +39,7 @@ static json_t *kind_value(const void *row)
     return json_string(kind_name(info_of(row)->kind));
 }
 
-/* "int64 (), string any" */
+/* Dtype and shape of each component: "int64 (), string any". */
 static const char *elements_cell(const void *row, char *buf, size_t n)
 {
     const ps_queue_info *q = info_of(row);
@@ -63,7 +63,7 @@ static json_t *elements_value(const void *row)
         const ps_component *c = &q->components[i];
         json_t *one = json_pack("{s:s}", "dtype", ps_dtype_name(c->dtype));
         if (c->shaped) {
-            (void)json_object_set_new(one, "shape", value_shape_json(&c->shape)); /* no memory: it lacks it */
+            (void)json_object_set_new(one, "shape", value_shape_json(&c->shape)); /* without memory the object lacks its shape */
         }
         (void)json_array_append_new(list, one);
     }
@@ -94,7 +94,7 @@ static const char *state_cell(const void *row, char *buf, size_t n)
     return q->closed ? "closed" : "open";
 }
 
-/* Of an accumulator; absent in others. */
+/* value for an accumulator; for other queues value is freed and NULL returned, so that the member is absent. */
 static json_t *of_accumulator(const ps_queue_info *q, json_t *value)
 {
     if (q->kind == PS_QUEUE_ACCUMULATOR) {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl reset: empty containers on all tasks.
+ * psctl reset: empty containers on all tasks; without names the default container only.
  *
- * Happy path: ask what they hold -> ask the user on a terminal -> reset -> say what was emptied. Without a list it is the default
- * container only.
- * Failure modes: there is no such container: nothing is reset, the nearest one is named; a ps is down (nothing is reset: it would
- * come back with what was to be gone); exit 1.
+ * Happy path: ask what the containers hold -> ask the user on a terminal -> reset -> print what was emptied. Failure modes, exit
+ * 1: no such container: nothing is reset, and the nearest name is printed; a ps is down: nothing is reset, because the ps would
+ * come back with the values that were to be emptied.
  */
 #include "containers.h"
 
@@ -13,7 +12,7 @@
 
 static const char *const default_container[] = {PSCTL_CONTAINER_DEFAULT};
 
-/* The containers that are meant: *out of *out_count; --all: those that hold something, or did. */
+/* The containers that are meant. With --all: those that hold something, or once did. */
 struct chosen {
     const char *const *names;
     size_t count;
@@ -104,7 +103,8 @@ static bool all_exist(const struct psctl *c, const struct containers *list, cons
     return true;
 }
 
-/* Tasks of the directory's job must be up; a worker that holds variables and is gone loses them anyway. */
+/* True if all tasks of the directory's job are up. Other tasks need not be: a worker that is gone has lost its variables
+ * anyway. */
 static bool all_take_part(const struct psctl *c)
 {
     const char *job = NULL;
@@ -112,7 +112,7 @@ static bool all_take_part(const struct psctl *c)
     for (int i = 0; i < c->task_count; i++) {
         job = c->infos[i].directory ? c->infos[i].job : job;
     }
-    (void)psctl_all_up(c, -1); /* names them */
+    (void)psctl_all_up(c, -1);
     for (int i = 0; i < c->task_count; i++) {
         all = all && (c->infos[i].up || (job != NULL && strcmp(job, c->infos[i].job) != 0));
     }
@@ -138,7 +138,7 @@ static enum psctl_exit run_reset(struct psctl *c)
         return PSCTL_FAILED;
     }
     if (!containers_ask(c, &list)) {
-        (void)psctl_all_up(c, -1); /* says which did not answer */
+        (void)psctl_all_up(c, -1); /* prints the tasks that did not answer */
         psctl_error(c, PS_UNAVAILABLE, "nothing was reset: all tasks must take part");
         code = PSCTL_FAILED;
     } else {

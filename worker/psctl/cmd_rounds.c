@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl rounds: containers that are trained in rounds or with bounded staleness, who takes part, and how old gradients are.
- * Failure modes: the directory is down: there is nobody to ask, exit 1; a task that does not say its ages is left out and named.
+ * psctl rounds: containers that are trained in rounds or with bounded staleness, their members, and the age of gradients.
+ * Failure modes, exit 1: the directory is down, so that there is nobody to ask; a task that does not give its ages is left out
+ * and named.
  */
 #include "psctl.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* The answers; arrays, owned. */
+/* A container's round; struct answers owns the arrays of these. */
 struct round {
     ps_round_info r;
-    uint32_t complete; /* members */
+    uint32_t complete;
 };
 
 struct member {
@@ -21,7 +22,7 @@ struct member {
 
 struct age {
     ps_age_info a;
-    const char *at; /* the task */
+    const char *at;
 };
 
 struct answers {
@@ -29,7 +30,7 @@ struct answers {
     struct member *members;
     struct age *ages;
     size_t round_count, round_capacity, member_count, member_capacity, age_count, age_capacity;
-    const char *at; /* whose ages come */
+    const char *at; /* name of the task that is being asked for its ages */
 };
 
 static void each_round(void *ctx, const ps_round_info *info)
@@ -53,8 +54,6 @@ static void each_age(void *ctx, const ps_age_info *info)
     all->ages = cli_grow(all->ages, all->age_count, &all->age_capacity, sizeof(*all->ages));
     all->ages[all->age_count++] = (struct age){.a = *info, .at = all->at};
 }
-
-/* ---- columns ---- */
 
 static const ps_round_info *round_of(const void *row)
 {
@@ -233,9 +232,7 @@ static const struct cli_column age_columns[] = {
     {NULL, "ages", CLI_OTHER, .value = ages_value},
 };
 
-/* ---- the answer ---- */
-
-/* "WHAT of CONTAINER: 0: 12, 1: 3, more: 1" where there is any. */
+/* Print "WHAT of CONTAINER: 0: 12, 1: 3, more: 1" unless all counts are 0. */
 static void print_histogram(const char *what, const char *container, const char *at, const uint64_t counts[PS_HISTOGRAM])
 {
     bool any = false;
@@ -258,7 +255,7 @@ static void print_histogram(const char *what, const char *container, const char 
     }
 }
 
-/* The members come in the order of their rounds. */
+/* Give each member the name of its container. Members are listed round after round. */
 static void name_containers(struct answers *all)
 {
     size_t at = 0;
@@ -284,7 +281,7 @@ static void print_groups(const struct psctl *c, const struct answers *all)
     cli_list_end(&list, &c->room);
 }
 
-/* heard: the directory has answered, so that none means that there is none. */
+/* heard: the directory has answered, so that an empty list means that there are no rounds. */
 static void print(const struct psctl *c, struct answers *all, bool heard)
 {
     name_containers(all);
@@ -319,7 +316,8 @@ static enum psctl_exit show(struct psctl *c)
     for (int i = -1; psctl_next(c, -1, &i);) {
         all.at = ps_cluster_task_name(c->session, i);
         const ps_status st = ps_task_ages(c->session, i, psctl_left_ms(c), each_age, &all);
-        (void)psctl_heard(c, i, st == PS_UNIMPLEMENTED ? PS_OK : st); /* of a release that counts none */
+        /* UNIMPLEMENTED: a task of a release that counts no ages, which is no failure */
+        (void)psctl_heard(c, i, st == PS_UNIMPLEMENTED ? PS_OK : st);
     }
     psctl_answer(c);
     print(c, &all, heard);

@@ -2,9 +2,9 @@
 /*
  * psctl set: give a variable new values, from the command line or from a .npy file.
  *
- * Happy path: find the variable, read the values as its dtype and shape want them, look up the version that they replace, assign,
- * print both versions. It does not ask: the user has named what changes and to what.
- * Failure modes: values that do not fit the variable are refused before anything is sent, with the element named; exit 1.
+ * Happy path: find the variable, parse the values by its dtype and shape, ask for the present version, assign, print both
+ * versions. It does not ask the user, who has named the variable and the values. Failure modes: values that do not fit the
+ * variable are refused before anything is sent, and the element is named; exit 1.
  */
 #include "psctl.h"
 
@@ -33,7 +33,7 @@ static void each_variable(void *ctx, const ps_variable_info *info)
     }
 }
 
-/* What its task says of it now. */
+/* Ask the variable's task for its present version and state. */
 static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
 {
     const char *device = ps_variable_device(v);
@@ -58,8 +58,6 @@ static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
     return out->found;
 }
 
-/* ---- the values ---- */
-
 static bool read_file(const struct psctl *c, const ps_variable *v, void *data)
 {
     char error[NPY_ERROR_MAX] = "";
@@ -75,7 +73,7 @@ static bool read_file(const struct psctl *c, const ps_variable *v, void *data)
                     error);
     }
     if (!standard) {
-        (void)fclose(file); /* it was only read */
+        (void)fclose(file);
     }
     return ok;
 }
@@ -92,8 +90,6 @@ static bool read_values(const struct psctl *c, const ps_variable *v, void *data)
     }
     return ok;
 }
-
-/* ---- what is shown ---- */
 
 /* saved: number of the checkpoint that has the new value; 0: none was made. */
 static void show(const struct psctl *c, const ps_variable *v, const struct before *before, const void *old, const void *new,

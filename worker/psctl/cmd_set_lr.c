@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl set-lr: a learning rate in place of the one that a program has given its optimizer, while it trains.
- *
- * Happy path: find the variable -> set it at its task -> say so; --all: at all tasks at once. --clear brings the program's own
- * back. Failure modes: no such variable (the nearest one is named), it has no optimizer, a rate that it does not take, --all
- * where there is nothing, or a task that is down; exit 1.
+ * psctl set-lr: replace the learning rate that a program has given its optimizer, while it trains. --clear brings the program's
+ * rate back.
+ * Happy path: find the variable -> set the rate at its task -> print it; --all: at all tasks at once. Failure modes, exit 1: no
+ * such variable (the nearest name is printed); the variable has no optimizer; the optimizer refuses the rate; --all with nothing
+ * to set, or with a task that is down.
  */
 #include "psctl.h"
 
@@ -22,7 +22,7 @@ static enum psctl_exit set_all(struct psctl *c, const double *rate)
         return code;
     }
     const char *container = c->container != NULL ? c->container : PSCTL_CONTAINER_DEFAULT;
-    ps_status st = ps_set_rates(c->session, container, rate, 0, &count); /* what is left, in all */
+    ps_status st = ps_set_rates(c->session, container, rate, 0, &count);
     if (st != PS_OK) {
         return psctl_change_failed(c, st);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl shutdown: let one task, or all, finish what is in progress and end.
- * Happy path: choose -> ask on a terminal -> ask each task; the directory last, because the others need it until they end.
- * Failure modes: no such task, or none is said: exit 2; a task that is down or refuses: named, exit 1.
+ * psctl shutdown: tell one task, or all, to finish what is in progress and end.
+ * Happy path: choose the tasks -> ask the user on a terminal -> ask each task; the directory last, because the others need it
+ * until they end. Failure modes: no such task, or no task is given: exit 2; a task that is down or refuses is named, exit 1.
  */
 #include "psctl.h"
 
@@ -59,7 +59,7 @@ static enum psctl_exit run_shutdown(struct psctl *c)
     if (c->json) {
         cli_json_list("tasks");
     }
-    for (int round = 0; round < 2; round++) { /* 1: the directory */
+    for (int round = 0; round < 2; round++) { /* round 1: the directory */
         for (int i = 0; i < c->task_count; i++) {
             if ((only < 0 || only == i) && c->infos[i].directory == (round == 1)) {
                 failed = !shut_down(c, i) || failed;

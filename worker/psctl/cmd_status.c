@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl status: one line per task and the total, or one task.
- * Happy path: ask all tasks at once, print. Failure modes, each with exit 1: a task that does not answer is `down`, the reason
- * follows; one that came back without variables that it had; two processes that say they are one task.
+ * psctl status: one line for each task and a line with the sums, or one task alone.
+ * Happy path: ask all tasks at once, print. Failure modes, each with exit 1: a task that does not answer is `down` with the
+ * reason; a task came back without variables that it had; two processes say that they are the same task.
  */
 #include "psctl.h"
 
@@ -12,8 +12,8 @@
 struct row {
     const char *name;
     ps_task_info t;
-    bool counted;  /* the directory has said restarts and lost */
-    int tasks, up; /* of the sum; 0: it is a task */
+    bool counted;  /* restarts and lost are known, from the directory */
+    int tasks, up; /* of the line with the sums; 0: this row is one task */
 };
 
 static json_t *reason_value(const void *row)
@@ -107,6 +107,7 @@ static const struct cli_column columns[] = {
     {NULL, "pushes_torn", FIELD(CLI_U64, t.pushes_torn), .has = is_up},
     {NULL, "pushes_refused", FIELD(CLI_U64, t.pushes_refused), .has = is_up},
     {NULL, "nonfinite", FIELD(CLI_U64, t.nonfinite), .has = is_up},
+    {NULL, "denied", FIELD(CLI_U64, t.denied), .has = is_up},
     {NULL, "pulls", FIELD(CLI_U64, t.pulls), .has = is_up},
     {NULL, "bytes_in", FIELD(CLI_U64, t.bytes_in), .has = is_up},
     {NULL, "bytes_out", FIELD(CLI_U64, t.bytes_out), .has = is_up},
@@ -120,6 +121,7 @@ static const struct cli_column columns[] = {
     {NULL, "holds_most", FIELD(CLI_TEXT, t.most), .has = is_up},
     {NULL, "holds_most_bytes", FIELD(CLI_U64, t.most_bytes), .has = is_up},
     {NULL, "job_done", FIELD(CLI_BOOL, t.job_done), .has = is_up},
+    {NULL, "insecure", FIELD(CLI_BOOL, t.insecure), .has = is_up},
     {NULL, "trainers_done", FIELD(CLI_U32, t.done), .has = is_directory},
     {NULL, "trainers", FIELD(CLI_U32, t.trainers), .has = is_directory},
     {NULL, "trainers_not_done", FIELD(CLI_TEXT, t.not_done), .has = is_directory},
@@ -155,7 +157,8 @@ static void add_up(struct row *sum, const ps_task_info *t)
     sum->t.bytes_per_second += t->bytes_per_second;
 }
 
-/* What sessions hold, where some are away or hold memory: whom to look at when something is short. */
+/* Print the memory that sessions hold, if some are disconnected or hold any. The operator finds whom to look at when memory is
+ * short. */
 static void print_held(const char *name, const ps_task_info *t)
 {
     char records[32], staged[32], copies[32], most[32];
@@ -174,7 +177,7 @@ static void print_held(const char *name, const ps_task_info *t)
     (void)putchar('\n');
 }
 
-/* How far its end is, once a trainer has said that it is done. */
+/* Print how many trainers are done, once one of them is. */
 static void print_job(const ps_task_info *t)
 {
     if (t->job_done) {
@@ -218,6 +221,14 @@ static void print(const struct psctl *c, int only)
             char text[sizeof(c->infos->waiting_for) + sizeof("...")];
             (void)printf("%s waits for %s\n", ps_cluster_task_name(c->session, i), psctl_waiting_for(&c->infos[i], text));
         }
+        if (psctl_is_meant(only, i) && c->infos[i].insecure) {
+            (void)printf("%s is open to everybody who reaches %s (insecure_any_peer): see psctl key --help\n",
+                         ps_cluster_task_name(c->session, i), c->infos[i].address);
+        }
+        if (psctl_is_meant(only, i) && c->infos[i].up && c->infos[i].denied > 0) {
+            (void)printf("%s has refused %" PRIu64 " for want of a right: denied, in its log, says whom\n",
+                         ps_cluster_task_name(c->session, i), c->infos[i].denied);
+        }
         if (psctl_is_meant(only, i)) {
             print_held(ps_cluster_task_name(c->session, i), &c->infos[i]);
         }
@@ -228,7 +239,7 @@ static void print(const struct psctl *c, int only)
     }
 }
 
-/* Notes about two processes that say that they are the same task; false: there are such. */
+/* Print a note for each task that two processes claim to be. True: there is none. */
 static bool no_conflicts(const struct psctl *c, int only)
 {
     bool none = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl stop: make ps_should_stop() true in every worker.
- * Happy path: ask on a terminal -> tell them. Failure modes: the directory is down: the other tasks tell the sessions that they
- * know, which is said; exit 1.
+ * Happy path: ask the user on a terminal -> tell the workers, by the directory. Failure modes, exit 1: the directory is down: the
+ * other tasks tell the sessions that they know, and psctl says so.
  */
 #include "psctl.h"
 
@@ -14,17 +14,18 @@ static enum psctl_exit stop(struct psctl *c)
     if (!psctl_confirmed(c, "Tell every worker of this cluster to stop?")) {
         return PSCTL_FAILED;
     }
-    ps_status st = ps_stop(c->session, psctl_left_ms(c) / 2, &sessions); /* the others have as long again */
+    /* half of the time: the other half is for asking the other tasks */
+    ps_status st = ps_stop(c->session, psctl_left_ms(c) / 2, &sessions);
     if (st != PS_OK) {
         return psctl_change_failed(c, st);
     }
-    sessions -= sessions > 0 ? 1 : 0; /* our own is one of them */
+    sessions -= sessions > 0 ? 1 : 0; /* psctl's own session is one of them */
     if (c->json) {
         cli_json_print(json_pack("{s:I}", "sessions", (json_int_t)sessions));
     } else {
         (void)printf("%" PRIu32 " session%s told to stop\n", sessions, sessions == 1 ? " was" : "s were");
     }
-    (void)fflush(stdout); /* what was done before the reasons */
+    (void)fflush(stdout);
     bool up = psctl_all_up(c, -1);
     if (psctl_directory(c) < 0) {
         psctl_note(c, "the directory does not answer: the other tasks have told those that they know, at least so many");

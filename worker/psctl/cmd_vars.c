@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * psctl vars: the variables of all tasks, or those that a pattern or a container picks.
- * Failure modes, each with exit 1: a task that does not answer is left out and named; one that came back without variables that
- * it had: these are named; nothing matches, or there is no such container: said, with what was likely meant.
+ * Failure modes, each with exit 1: a task that does not answer is left out and named; a task came back without variables that it
+ * had: these are named; nothing matches, or no such container: the nearest name is printed.
  */
 #include "containers.h"
 
+#include "common/name.h"
 #include "common/optimizer.h"
 #include "value.h"
 
@@ -69,10 +70,8 @@ static json_t *optimizer_value(const void *row)
     const ps_optimizer *o = &((const struct row *)row)->v.optimizer;
     json_t *object = json_pack("{s:s}", "kind", psi_optimizer_name(o->kind));
     for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); h->name != NULL; h++) {
-        (void)json_object_set_new(object, h->name, cli_json_f64(psi_hyper_value(o, h)));
-    }
-    if (o->kind == PS_OPT_MOMENTUM) {
-        (void)json_object_set_new(object, "nesterov", json_boolean(o->nesterov != 0));
+        double value = psi_hyper_value(o, h);
+        (void)json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_boolean(value != 0) : cli_json_f64(value));
     }
     return object;
 }
@@ -95,14 +94,26 @@ static const struct cli_column columns[] = {
     {NULL, "set_lr", CLI_OTHER, .value = rate_value},
 };
 
-/* ---- which ---- */
+static json_t *def_value(const void *row)
+{
+    char text[PSI_VARIABLE_DEF_MAX];
+    return json_string(psi_variable_def(((const struct row *)row)->v.name, text));
+}
+
+static const struct cli_column def_columns[] = {
+    {NULL, "name", FIELD(CLI_TEXT, v.name)},
+    {NULL, "container", FIELD(CLI_TEXT, v.container)},
+    {NULL, "task", FIELD(CLI_STRING, task)},
+    {NULL, "def", CLI_OTHER, .value = def_value},
+};
 
 struct list {
     const struct psctl *c;
     struct cli_list rows;
-    const char *pattern; /* NULL: any name will do */
+    size_t count;
+    const char *pattern;
     const char *task_name;
-    char near[256]; /* name that the pattern was likely meant to be */
+    char near[256]; /* the nearest name to a pattern that matches nothing */
 };
 
 static bool wanted(struct list *list, const ps_variable_info *v)
@@ -120,12 +131,19 @@ static bool wanted(struct list *list, const ps_variable_info *v)
 static void each(void *ctx, const ps_variable_info *v)
 {
     struct list *list = ctx;
-    if (wanted(list, v)) {
+    if (!wanted(list, v)) {
+        return;
+    }
+    list->count++;
+    if (list->c->def && !list->c->json) {
+        char text[PSI_VARIABLE_DEF_MAX];
+        (void)printf("%s%s", list->count > 1 ? "\n" : "", psi_variable_def(v->name, text));
+    } else {
         cli_list_add(&list->rows, &(struct row){.task = list->task_name, .v = *v});
     }
 }
 
-/* What to say of an empty list; "": nothing, it may be empty. */
+/* Write the reason why the list is empty into text [n]; "": an empty list is no failure. */
 static void explain_none(struct psctl *c, const struct list *list, char *text, size_t n)
 {
     struct containers all;
@@ -160,21 +178,27 @@ static enum psctl_exit show(struct psctl *c)
     struct list list = {.c = c, .pattern = c->argv[0]};
     char none[512] = "";
     psctl_answer(c);
-    cli_list_begin(&list.rows, "variables", columns, CLI_COUNT(columns), c->json);
+    const bool table = !c->def || c->json;
+    if (table) {
+        cli_list_begin(&list.rows, "variables", c->def ? def_columns : columns,
+                       c->def ? CLI_COUNT(def_columns) : CLI_COUNT(columns), c->json);
+    }
     for (int i = -1; psctl_next(c, -1, &i);) {
         list.task_name = ps_cluster_task_name(c->session, i);
         (void)psctl_heard(c, i, ps_task_variables(c->session, i, psctl_left_ms(c), each, &list));
     }
-    cli_list_end(&list.rows, &c->room);
-    if (list.rows.count == 0) {
+    if (table) {
+        cli_list_end(&list.rows, &c->room);
+    }
+    if (list.count == 0) {
         explain_none(c, &list, none, sizeof(none));
     }
     if (c->json) {
         put_lost(c);
         psctl_down(c, -1);
         cli_json_put("error", none[0] != '\0' ? psctl_error_value(PS_NOT_FOUND, (ps_reason)PS_NOT_FOUND, none) : NULL);
-    } else {
-        (void)printf("%zu variable%s\n", list.rows.count, list.rows.count == 1 ? "" : "s");
+    } else if (!c->def) {
+        (void)printf("%zu variable%s\n", list.count, list.count == 1 ? "" : "s");
     }
     psctl_answer_end(c);
     if (none[0] != '\0') {
@@ -189,11 +213,12 @@ const struct psctl_verb psctl_verb_vars = {
     .arguments = "[GLOB]",
     .summary = "variables: owner, shape, dtype, optimizer in force, version",
     .args_max = 1,
-    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(WATCH),
+    .flags = PSCTL_FLAG(CONTAINER) | PSCTL_FLAG(WATCH) | PSCTL_FLAG(DEF),
     .words = "variable",
     .show = show,
     .help = "All variables of all tasks, with the optimizer as the program gave it and the rate that set-lr has put in its\n"
             "place; or those that GLOB matches, such as 'layer1/*' (quote it), or of one container. STATE is\n"
             "`uninitialised`, `initialised`, or `ready` once the chief has declared the model ready. Variables that a task\n"
-            "has lost are named, with exit status 1.\n",
+            "has lost are named, with exit status 1.\n"
+            "--def prints TensorFlow's VariableDef of each instead, as text: variable_name, initializer_name, snapshot_name.\n",
 };

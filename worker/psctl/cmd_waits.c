@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl waits: the requests that wait, at all tasks. Failure modes: a task that does not answer is left out and named; exit 1. */
+/* psctl waits: the requests that wait, at all tasks. Failure modes, exit 1: a task that does not answer is left out and named. */
 #include "psctl.h"
 
 #include <inttypes.h>
 
 struct row {
     ps_wait_info w;
-    const char *at; /* the task where it waits */
+    const char *at;
 };
 
 static const char *who_cell(const void *row, char *buf, size_t n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl workers: the sessions that a task knows, by default the directory, which knows all that use variables.
- * Failure modes: the directory is down: the other tasks are asked for theirs; a task is down: named; exit 1.
+ * psctl workers: the sessions that a task knows; by default the directory, which knows all sessions that use variables.
+ * Failure modes, exit 1: the directory is down: the other tasks are asked for their sessions; a task is down: it is named.
  */
 #include "psctl.h"
 
@@ -14,16 +14,16 @@ enum { RATE_KNOWN_MS = 10000 };
 struct sessions {
     ps_session_info *at; /* owned */
     size_t count, capacity;
-    char host[65]; /* ours */
+    char host[65];
 };
 
-/* This program's own session is nobody's worker. */
+/* True for psctl's own session, which is no worker. */
 static bool is_us(const struct sessions *all, const ps_session_info *s)
 {
     return s->pid == (uint32_t)getpid() && strcmp(s->program, "psctl") == 0 && strcmp(s->host, all->host) == 0;
 }
 
-/* A session that several tasks know is there once, as the task that heard from it last says. */
+/* Add a session. A session that several tasks know is listed once, with the entry of the task that heard from it last. */
 static void each(void *ctx, const ps_session_info *s)
 {
     struct sessions *all = ctx;
@@ -67,7 +67,7 @@ static bool has_step(const void *row)
     return s->global_step >= 0;
 }
 
-/* A rate takes two beats: 0 of a session that has just begun is no rate, nor is one of a session that is gone. */
+/* True if steps_per_second is a rate. It takes two heartbeats: a new session has 0, and a session that is gone has no rate. */
 static bool has_rate(const void *row)
 {
     const ps_session_info *s = row;
@@ -131,9 +131,65 @@ static const struct cli_column columns[] = {
     {NULL, "connected", FIELD(CLI_BOOL, connected)},
     {NULL, "stopping", FIELD(CLI_BOOL, stopping)},
     {NULL, "rival", FIELD(CLI_TEXT, rival)},
+    {NULL, "identity", FIELD(CLI_TEXT, identity)},
+    {NULL, "key_id", FIELD(CLI_TEXT, key_id)},
+};
+enum { COLUMNS = CLI_COUNT(columns), IDENTITY = COLUMNS - 2 };
+
+struct line {
+    const char *identity, *key_id;
+    uint32_t sessions;
+};
+static const struct cli_column line_columns[] = {
+    {"IDENTITY", "identity", CLI_FIELD(CLI_STRING, struct line, identity)},
+    {"KEY-ID", "key_id", CLI_FIELD(CLI_STRING, struct line, key_id)},
+    {"SESSIONS", "sessions", CLI_FIELD(CLI_U32, struct line, sessions)},
 };
 
-/* Ask task i, or all that are up; "asked" of the JSON answer. */
+static int by_line(const void *x, const void *y)
+{
+    const ps_session_info *a = x;
+    const ps_session_info *b = y;
+    int order = strcmp(a->identity, b->identity);
+    return order != 0 ? order : strcmp(a->key_id, b->key_id);
+}
+
+/* Print the number of connected sessions for each line of the key file that they authenticated with. */
+static void show_lines(struct psctl *c, struct sessions *all)
+{
+    struct cli_list list;
+    size_t count = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->at[i].connected && all->at[i].key_id[0] != '\0') {
+            all->at[count++] = all->at[i];
+        }
+    }
+    all->count = count;
+    if (count > 0) {
+        qsort(all->at, count, sizeof(all->at[0]), by_line);
+    }
+    cli_list_begin(&list, "keys", line_columns, CLI_COUNT(line_columns), c->json);
+    for (size_t i = 0; i < count;) {
+        struct line line = {.identity = all->at[i].identity, .key_id = all->at[i].key_id};
+        for (; i < count && strcmp(line.identity, all->at[i].identity) == 0 && strcmp(line.key_id, all->at[i].key_id) == 0; i++) {
+            line.sessions++;
+        }
+        cli_list_add(&list, &line);
+    }
+    cli_list_end(&list, &c->room);
+}
+
+/* True if a task has a table of rights: then the identities are shown. */
+static bool any_identity(const struct sessions *all)
+{
+    bool any = false;
+    for (size_t i = 0; i < all->count; i++) {
+        any = any || all->at[i].identity[0] != '\0';
+    }
+    return any;
+}
+
+/* Ask task `only`, or all that are up (-1). The names of the tasks become "asked" of the JSON answer. */
 static void ask(struct psctl *c, int only, struct sessions *all)
 {
     json_t *asked = json_array();
@@ -150,7 +206,7 @@ static void ask(struct psctl *c, int only, struct sessions *all)
     }
 }
 
-/* Say which worker has a rival: two processes that say they are the same trainer. */
+/* Print a note for each worker with a rival: another process that says it is the same trainer. */
 static void note_rivals(struct psctl *c, const struct sessions *all)
 {
     for (size_t i = 0; i < all->count; i++) {
@@ -163,25 +219,17 @@ static void note_rivals(struct psctl *c, const struct sessions *all)
     }
 }
 
-static enum psctl_exit show(struct psctl *c)
+static void show_sessions(struct psctl *c, const struct sessions *all)
 {
-    struct sessions all = {.count = 0};
+    struct cli_column shown[COLUMNS];
     struct cli_list list;
-    int only = -1;
-    if (!psctl_only_task(c, c->task, &only)) {
-        return PSCTL_USAGE;
-    }
-    if (c->task == NULL) {
-        only = psctl_directory(c);
-    }
-    (void)gethostname(all.host, sizeof(all.host) - 1); /* unknown: our own line is shown */
-    psctl_answer(c);
-    ask(c, only, &all);
-    cli_list_begin(&list, "sessions", columns, CLI_COUNT(columns), c->json);
+    memcpy(shown, columns, sizeof(shown));
+    shown[IDENTITY].heading = any_identity(all) ? "IDENTITY" : NULL;
+    cli_list_begin(&list, "sessions", shown, COLUMNS, c->json);
     size_t left_out = 0;
-    for (size_t i = 0; i < all.count; i++) {
-        if (psctl_shows_session(all.at, all.count, i, c->all)) {
-            cli_list_add(&list, &all.at[i]);
+    for (size_t i = 0; i < all->count; i++) {
+        if (psctl_shows_session(all->at, all->count, i, c->all)) {
+            cli_list_add(&list, &all->at[i]);
         } else {
             left_out++;
         }
@@ -193,7 +241,27 @@ static enum psctl_exit show(struct psctl *c)
         (void)printf("%zu more session%s gone, for over a minute or replaced by the same process: --all shows %s\n", left_out,
                      left_out == 1 ? " is" : "s are", left_out == 1 ? "it" : "them");
     }
-    note_rivals(c, &all);
+    note_rivals(c, all);
+}
+
+static enum psctl_exit show(struct psctl *c)
+{
+    struct sessions all = {.count = 0};
+    int only = -1;
+    if (!psctl_only_task(c, c->task, &only)) {
+        return PSCTL_USAGE;
+    }
+    if (c->task == NULL) {
+        only = psctl_directory(c);
+    }
+    (void)gethostname(all.host, sizeof(all.host) - 1); /* on an error psctl's own session is listed like others */
+    psctl_answer(c);
+    ask(c, only, &all);
+    if (c->by_key) {
+        show_lines(c, &all);
+    } else {
+        show_sessions(c, &all);
+    }
     free(all.at);
     psctl_down(c, only);
     psctl_answer_end(c);
@@ -208,7 +276,7 @@ const struct psctl_verb psctl_verb_workers = {
     .name = "workers",
     .arguments = "",
     .summary = "sessions: who trains, at which step, last heard",
-    .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH) | PSCTL_FLAG(ALL),
+    .flags = PSCTL_FLAG(TASK) | PSCTL_FLAG(WATCH) | PSCTL_FLAG(ALL) | PSCTL_FLAG(BY_KEY),
     .words = "",
     .show = show,
     .help = "The sessions that the directory knows, which are all that created or looked up a variable; --task asks\n"
@@ -217,5 +285,7 @@ const struct psctl_verb psctl_verb_workers = {
             "where its connection ended without a goodbye: killed, or cut off. A session that is gone is shown for a\n"
             "minute, where its process has no newer one, and with --all until the task forgets it (session_keep). A note names a "
             "process that was refused\n"
-            "because another one is the same task. While the directory is down the other tasks are asked for theirs.\n",
+            "because another one is the same task. With --by_key, for each line of the key file, how many connected sessions\n"
+            "run with it: a line that a rotation replaces may go when it is not there any more. While the directory is down the "
+            "other tasks are asked for theirs.\n",
 };

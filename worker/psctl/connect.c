@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psctl's session, and what psctl says beside its answers.
- * Happy path: connect, to the first target that answers (target.c) -> the verb. Failure modes: those of the targets; a verb that
- * asks where nobody can be asked: exit 2.
+ * psctl's session, and the messages that psctl prints beside its answers.
+ * Happy path: connect to the first target that answers (target.c), then the verb runs. Failure modes: those of the targets; a
+ * verb that must ask the user while nobody can answer: exit 2.
  */
 #include "psctl.h"
 
@@ -13,7 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { WAITED_MS = 500 /* a task that refuses connections takes less */, ERROR_MAX = 4608 /* with each of 64 targets */ };
+enum {
+    WAITED_MS = 500, /* a refused connection takes less */
+    ERROR_MAX = 4608 /* with the reason of each of 64 targets */
+};
 
 json_t *psctl_error_value(ps_status st, ps_reason reason, const char *text)
 {
@@ -29,7 +32,7 @@ static void say_error(const struct psctl *c, ps_status st, ps_reason reason, con
     (void)vsnprintf(text, sizeof(text), format, ap);
     psctl_add_in_all(c, reason, text, sizeof(text));
     psi_utf8_printable(text);
-    psctl_leave_says(NULL); /* where a signal ends the session that is no error */
+    psctl_leave_says(NULL);
     (void)fprintf(stderr, "psctl: %s\n", text);
     if (c->json) {
         cli_json_print(json_pack("{s:o}", "error", psctl_error_value(st, reason, text)));
@@ -103,7 +106,7 @@ void psctl_note(const struct psctl *c, const char *format, ...)
     }
 }
 
-/* Its own answers say what went wrong; the library's log lines would say it twice. */
+/* psctl prints errors itself; the library's log lines would repeat them. */
 static void no_log(void *ctx, ps_log_level level, const char *line)
 {
     (void)ctx;
@@ -131,7 +134,8 @@ void psctl_add_in_all(const struct psctl *c, ps_reason reason, char *text, size_
 {
     size_t at = strlen(text);
     if (reason == PS_REASON_NOT_CONNECTED && c->before_ms >= WAITED_MS) {
-        (void)snprintf(text + at, n - at, " (psctl has asked for %.1f s in all)", (double)taken_ms(c) / 1000); /* cut is fine */
+        /* a cut text is harmless */
+        (void)snprintf(text + at, n - at, " (psctl has asked for %.1f s in all)", (double)taken_ms(c) / 1000);
     }
 }
 
@@ -151,13 +155,17 @@ enum psctl_exit psctl_connect(struct psctl *c)
                              c->verb->name);
     }
     ps_session_options_init(&o);
-    o.cluster_name = NULL; /* whatever it is called */
+    o.cluster_name = NULL;
     o.container = c->container;
     o.operation_timeout_ms = c->timeout_ms;
     o.log_level = PS_LOG_ERROR;
     o.log = no_log;
     o.program = "psctl";
     o.fail_fast = true;
+    o.key_file = c->key_file;
+    o.tls_cert = c->tls_cert;
+    o.tls_key = c->tls_key;
+    o.tls_ca = c->tls_ca;
     c->room.columns = cli_terminal_columns();
     if (c->watch_ms == 0) {
         psctl_leave_begin();
@@ -202,6 +210,6 @@ void psctl_disconnect(struct psctl *c)
     c->infos = NULL;
     psctl_leave_hold();
     psctl_leave_session(NULL);
-    (void)ps_session_close(c->session); /* its error, if any, was shown where it happened */
+    (void)ps_session_close(c->session); /* an error was printed when it happened */
     c->session = NULL;
 }

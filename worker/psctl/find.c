@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The variable, or the queue, that a command line names.
- * Happy path: connect, find it. Failure modes: there is none: the library's text, and what was likely meant: a name like it, or
- * the same one in another container; looking for that takes what is left of the command's time at most.
+ * Find the variable or queue that a command line names.
+ * Happy path: connect, find the name. Failure mode: the name does not exist: print the library's text, and as a hint the nearest
+ * name, or another container that has this name. The search for a hint takes at most the rest of the command's time.
  */
 #include "psctl.h"
 
@@ -10,8 +10,8 @@
 
 struct search {
     const char *name, *container;
-    char near[256];     /* of the container */
-    char elsewhere[64]; /* container that has the name */
+    char near[256];     /* nearest name in the container */
+    char elsewhere[64]; /* another container that has the name */
 };
 
 static void each(void *ctx, const ps_variable_info *info)
@@ -35,7 +35,7 @@ static void say_not_found(struct psctl *c, ps_status st)
     bool asked = st == PS_NOT_FOUND && psctl_ask(c, psctl_left_ms(c) / 2) == PSCTL_OK;
     for (int i = 0; asked && i < c->task_count; i++) {
         if (c->infos[i].up && ps_task_variables(c->session, i, psctl_left_ms(c), each, &s) != PS_OK) {
-            break; /* its names are missing among those that could be meant */
+            break; /* the hint is made without the names of this task */
         }
     }
     if (s.elsewhere[0] != '\0') {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The command line: flags from a table, the verb, its arguments.
- * Happy path: flags anywhere on the line (common/options.h); the first word is the verb; what is left are its arguments. Failure
- * modes: what is unknown or not for this verb is named, with what was likely meant; exit 2.
+ * Happy path: flags stand anywhere on the line (common/options.h); the first word is the verb; the other words are its arguments.
+ * Failure modes, exit 2: an unknown flag or verb, or a flag that the verb does not take, is named together with the nearest name.
  */
 #include "psctl.h"
 
@@ -11,21 +11,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_MAX_SEEN = 64, DAY_MS = 24 * 60 * 60 * 1000 };
+enum { NAME_MAX_SEEN = 64, NAMES_BYTES = 200, DAY_MS = 24 * 60 * 60 * 1000 };
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psctl, field_)
 #define ON .type = PSI_OPTION_BOOL, .flag_only = true
 #define TEXT .type = PSI_OPTION_TEXT, .flag_only = true, .min = 1
+#define PATH .type = PSI_OPTION_TEXT, .flag_only = true, .metavar = "FILE"
 #define TEXTS .type = PSI_OPTION_TEXTS, .flag_only = true, .max = PSCTL_TEXTS_MAX
 #define TIME .type = PSI_OPTION_DURATION, .unit = "s", .flag_only = true, .min = 1, .max = DAY_MS
 const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
-    [PSCTL_TARGET] = {.name = "target",
-                      .letter = 't',
-                      TEXT,
-                      .metavar = "HOST:PORT,...",
-                      .help = "any task of the cluster, also psd://HOST:PORT and unix:PATH; of several the first that "
-                              "answers (default: PSD_TARGET, then 127.0.0.1:2222)",
-                      FIELD(target)},
+    [PSCTL_TARGET] =
+        {.name = "target",
+         .letter = 't',
+         TEXT,
+         .metavar = "HOST:PORT,...",
+         .help = "any task of the cluster, also psd://HOST:PORT, grpc://HOST:PORT and unix:PATH; of several the first that "
+                 "answers (default: PSD_TARGET, then 127.0.0.1:2222)",
+         FIELD(target)},
+    [PSCTL_KEY_FILE] = {.name = "key_file",
+                        PATH,
+                        .help = "your key (psctl key export); else PSD_KEY_FILE, ~/.config/psd/key or /etc/psd/psd.keys, if it "
+                                "is there; an empty one: no key",
+                        FIELD(key_file)},
+    [PSCTL_TLS_CERT] = {.name = "tls_cert",
+                        PATH,
+                        .help = "your certificate instead of a key, PEM, with --tls_key and --tls_ca",
+                        FIELD(tls_cert)},
+    [PSCTL_TLS_KEY] = {.name = "tls_key", PATH, .help = "its private key", FIELD(tls_key)},
+    [PSCTL_TLS_CA] = {.name = "tls_ca", PATH, .help = "authority whose certificates tasks must have", FIELD(tls_ca)},
     [PSCTL_TIMEOUT] =
         {.name = "timeout", TIME, .default_text = "5s", .metavar = "SECONDS", .help = "for the whole command", FIELD(timeout_ms)},
     [PSCTL_JSON] = {.name = "json", ON, .help = "print JSON", FIELD(json)},
@@ -81,6 +94,39 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_CREATE] = {.name = "create", ON, .help = "with --only or --prefix: create what is not there", FIELD(create)},
     [PSCTL_SPREAD] = {.name = "spread", ON, .help = "dealt anew over all ps tasks there are, and saved so", FIELD(spread)},
     [PSCTL_NO_SAVE] = {.name = "no_save", ON, .help = "do not save first what a restore discards", FIELD(no_save)},
+    [PSCTL_DEF] = {.name = "def", ON, .help = "TensorFlow's VariableDef of each instead", FIELD(def)},
+    [PSCTL_FILE] = {.name = "file",
+                    TEXT,
+                    .metavar = "FILE",
+                    .help =
+                        "the key file, with all lines of a server; else PSD_KEY_FILE, ~/.config/psd/key or /etc/psd/psd.keys, "
+                        "as every program finds it",
+                    FIELD(file)},
+    [PSCTL_OUT] = {.name = "out", TEXT, .metavar = "FILE", .help = "the file that is made (default: NAME.key)", FIELD(out)},
+    [PSCTL_ROLE] = {.name = "role", TEXT, .metavar = "ROLE", .help = "of a key: ps, worker, monitor or admin", FIELD(role)},
+    [PSCTL_HOSTS] =
+        {.name = "hosts", TEXT, .metavar = "A,B,...", .help = "a key for each host, NAME-A, NAME-B, ...", FIELD(hosts)},
+    [PSCTL_UNTIL] = {.name = "until",
+                     TEXT,
+                     .metavar = "YYYY-MM-DD",
+                     .help = "the last day, UTC, on which the key is good (default: it does not expire)",
+                     FIELD(until)},
+    [PSCTL_CLUSTER] = {.name = "cluster", TEXT, .metavar = "NAME", .help = "name of the cluster that it is for", FIELD(cluster)},
+    [PSCTL_DIR] = {.name = "dir",
+                   TEXT,
+                   .metavar = "DIR",
+                   .help = "where the authority and its certificates are (default: this directory)",
+                   FIELD(dir)},
+    [PSCTL_USER] = {.name = "user", TEXT, .metavar = "NAME", .help = "a certificate for this person or program", FIELD(user)},
+    [PSCTL_DAYS] = {.name = "days",
+                    .type = PSI_OPTION_INT,
+                    .flag_only = true,
+                    .min = 1,
+                    .max = 36500,
+                    .metavar = "DAYS",
+                    .help = "how long a certificate is good (default: 3650 of an authority, 365 of others)",
+                    FIELD(days)},
+    [PSCTL_BY_KEY] = {.name = "by_key", ON, .help = "how many sessions each line of the key file has", FIELD(by_key)},
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
 };
 
@@ -106,13 +152,11 @@ const struct psctl_verb *psctl_find_verb(const struct psctl *c, const char *name
     return NULL;
 }
 
-/* ---- the line ---- */
-
-static enum psctl_exit check(const struct psctl *c, const uint8_t *from)
+static enum psctl_exit check(const struct psctl *c)
 {
     const struct psctl_verb *verb = c->verb;
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
-        if (from[i] != PSI_FROM_DEFAULT && (~(verb->flags | PSCTL_FLAGS_COMMON) & 1u << i) != 0) {
+        if ((c->given & ~(verb->flags | PSCTL_FLAGS_COMMON) & PSCTL_FLAG_BIT(i)) != 0) {
             return psctl_misused(c, "%s takes no --%s; see psctl %s --help", verb->name, psctl_flags[i].name, verb->name);
         }
     }
@@ -128,7 +172,36 @@ static enum psctl_exit check(const struct psctl *c, const uint8_t *from)
     return PSCTL_OK;
 }
 
-/* Where --json stands behind what is wrong, that is told in JSON too. */
+enum psctl_exit psctl_act(struct psctl *c, const struct psctl_action *actions, size_t count)
+{
+    const char *verb = c->verb->name;
+    char names[NAMES_BYTES] = "";
+    uint64_t of_some = 0; /* flags that only some actions of the verb take */
+    for (size_t i = 0; i < count; i++) {
+        const size_t at = strlen(names);
+        of_some |= actions[i].flags;
+        (void)snprintf(names + at, sizeof(names) - at, "%s%s", i == 0 ? "" : i + 1 < count ? ", " : " or ", actions[i].name);
+    }
+    for (size_t i = 0; i < count; i++) {
+        const struct psctl_action *a = &actions[i];
+        if (strcmp(c->argv[0], a->name) != 0) {
+            continue;
+        }
+        if (c->argc - 1 < a->args_min || c->argc - 1 > a->args_max) {
+            return psctl_misused(c, "%s %s takes %s; see psctl %s --help", verb, a->name,
+                                 a->args_max == 0 ? "no argument" : a->arguments, verb);
+        }
+        for (uint32_t k = 0; k < PSCTL_FLAG_COUNT; k++) {
+            if ((c->given & of_some & ~a->flags & PSCTL_FLAG_BIT(k)) != 0) {
+                return psctl_misused(c, "%s %s takes no --%s; see psctl %s --help", verb, a->name, psctl_flags[k].name, verb);
+            }
+        }
+        return a->run(c);
+    }
+    return psctl_misused(c, "%s '%.100s': %s; see psctl %s --help", verb, c->argv[0], names, verb);
+}
+
+/* True if the command line has --json. Errors of the command line itself are then printed as JSON too. */
 static bool asks_for_json(int argc, char **argv)
 {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
@@ -145,11 +218,14 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
     struct psi_options o;
     struct psi_err err = {.code = PS_OK};
     psi_options_init(&o, psctl_flags, PSCTL_FLAG_COUNT, c, from);
-    c->json = asks_for_json(argc, argv); /* until all is read */
+    c->json = asks_for_json(argc, argv); /* so that errors of parsing are printed as JSON; parsing sets it again */
     if (psi_options_parse_argv(&o, &argc, argv, true, &err) != PS_OK) {
         return psctl_misused(c, "%s; see psctl --help", err.text);
     }
-    c->json = c->json && from[PSCTL_JSON] != PSI_FROM_DEFAULT;
+    for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
+        c->given |= from[i] != PSI_FROM_DEFAULT ? PSCTL_FLAG_BIT(i) : 0;
+    }
+    c->json = c->json && (c->given & PSCTL_FLAG(JSON)) != 0;
     c->container = c->containers[0];
     c->argc = argc - 1;
     c->argv = argv + 1;
@@ -169,5 +245,5 @@ enum psctl_exit psctl_parse(struct psctl *c, int argc, char **argv)
     }
     c->argc--;
     c->argv++;
-    return c->help ? PSCTL_OK : check(c, from);
+    return c->help ? PSCTL_OK : check(c);
 }

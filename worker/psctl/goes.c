@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a restore discards, the question before it, and what it has left out.
+ * psctl checkpoint restore: what a restore discards, the question to the user, and which containers it has left out.
  *
- * Happy path: the checkpoint is listed, and its containers are read -> each container that goes back is said with the step that
- * it has now -> the user is asked on a terminal; --yes answers -> behind the restore: a container whose incarnation is the same
- * on all tasks did not go back. Failure modes: there is no such checkpoint, or no such container in it; standard input is no
- * terminal and --yes is not given: nothing is done. The checkpoint cannot be read from here: what lives is listed instead.
+ * Happy path: the checkpoint is listed, its containers are read -> each container that is to be restored is printed with its
+ * present step -> the user is asked on a terminal (--yes answers) -> after the restore: a container whose incarnation did not
+ * change on any task was not restored. Failure modes: no such checkpoint, or no such container in it; standard input is no
+ * terminal and
+ * --yes is not given: nothing is done. If this psctl cannot read the checkpoint, the containers that exist now are listed
+ * instead.
  */
 #include "goes.h"
 
@@ -14,11 +16,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SAID_MAX = 16 /* containers that are named one by one */ };
+enum { SAID_MAX = 16 /* containers that are printed one by one */ };
 
 struct sought {
     uint64_t number;
-    ps_checkpoint_info found; /* number 0: it is not listed */
+    ps_checkpoint_info found; /* number 0: the checkpoint is not listed */
 };
 
 static void each(void *ctx, const ps_checkpoint_info *info)
@@ -27,7 +29,7 @@ static void each(void *ctx, const ps_checkpoint_info *info)
     s->found = info->number == s->number ? *info : s->found;
 }
 
-/* The step of a container as it is now, "step 3500". A container without a variable global_step has no step. */
+/* Write the present step of a container, "step 3500", into buf; a container without a variable global_step has none. */
 static const char *step_text(struct psctl *c, const char *container, char *buf, size_t n)
 {
     ps_variable *v = NULL;
@@ -36,7 +38,7 @@ static const char *step_text(struct psctl *c, const char *container, char *buf, 
     ps_status st = ps_container_push(c->session, container);
     if (st == PS_OK) {
         st = ps_variable_find(c->session, "global_step", &v);
-        (void)ps_container_pop(c->session); /* it was pushed above */
+        (void)ps_container_pop(c->session);
     }
     bool wide = st == PS_OK && ps_variable_bytes(v) == sizeof(step);
     if (st == PS_OK && (wide || ps_variable_bytes(v) == sizeof(narrow))) {
@@ -82,14 +84,14 @@ static bool has_name(const struct goes *g, const char *name)
     return g->count > 0 && strlen(name) < sizeof(key.text) && bsearch(&key, g->names, g->count, sizeof(key), by_name) != NULL;
 }
 
-/* The containers of the checkpoint that the user means. False: one of the names is none of them, which was said. */
+/* Put the containers of the checkpoint that the user means into g->names. False: the checkpoint lacks one of the names, which
+ * was printed. */
 static bool take_names(struct psctl *c, uint64_t number, const struct containers *list, struct goes *g)
 {
     ps_status st = ps_checkpoint_containers(c->session, number, each_name, g);
     size_t kept = 0;
     g->known = st == PS_OK;
-    if (!g->known) { /* the restore itself says whether it can be restored: other tasks may read what was asked for here in vain
-                      */
+    if (!g->known) { /* no failure: other tasks may be able to read the checkpoint, and the restore itself says whether one can */
         psctl_note(c, "which containers checkpoint %" PRIu64 " has is not known, so those that live are listed: %s", number,
                    ps_last_error());
         for (size_t i = 0; i < list->count; i++) {
@@ -119,7 +121,7 @@ static bool take_names(struct psctl *c, uint64_t number, const struct containers
     return true;
 }
 
-/* List the containers that are going back, in order. */
+/* Print the containers that are to be restored, sorted by name. */
 static void say_each(struct psctl *c, const struct containers *list, const struct goes *g)
 {
     for (size_t i = 0; i < g->count && i < SAID_MAX; i++) {
@@ -164,7 +166,7 @@ static bool was_there(const struct containers *before, const struct container_on
     return false;
 }
 
-/* A container that is restored has another incarnation on each task (docs/DURABILITY.md 7.5). */
+/* True if the container was restored: that gives it another incarnation on each task (docs/DURABILITY.md 7.5). */
 static bool went_back(const struct containers *before, const struct containers *now, const char *name)
 {
     for (size_t i = first_row(now, name); i < now->count && strcmp(now->on[i].info.name, name) == 0; i++) {
@@ -219,7 +221,7 @@ void psctl_goes_free(struct goes *goes)
     memset(goes, 0, sizeof(*goes));
 }
 
-/* Of the containers that go back. */
+/* Write the start of the question into buf: which containers are to be restored. */
 static void describe(const struct psctl *c, char *buf, size_t n)
 {
     size_t used = (size_t)snprintf(buf, n, c->containers[0] == NULL ? "All containers go" : "Of all containers only ");
@@ -254,7 +256,7 @@ enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number, struct
             c, "checkpoint restore asks before anything is discarded, and standard input is no terminal: --yes goes "
                "ahead without asking, and saves what is there first (unless --no_save)");
     }
-    (void)containers_ask(c, &list); /* a task that did not answer is down: the restore itself says so */
+    (void)containers_ask(c, &list);
     if (!take_names(c, number, &list, out)) {
         containers_free(&list);
         return PSCTL_FAILED;

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl: what a restore discards, and what of the checkpoint it leaves out. */
+/* psctl checkpoint restore: what a restore discards, and which containers of the checkpoint it leaves out. */
 #ifndef PSCTL_GOES_H
 #define PSCTL_GOES_H
 
 #include "containers.h"
 
 struct goes_name {
-    char text[64]; /* of a container, as ps_container_info has it */
+    char text[64]; /* name of a container, as in ps_container_info */
 };
 /* The containers that a restore is to bring back. {0} is empty; the caller frees it in any case. */
 struct goes {
-    struct goes_name *names; /* by name; owned */
+    struct goes_name *names; /* sorted; owned */
     size_t count, capacity;
-    bool known;               /* they are those of the checkpoint; else it could not be read, and they are those that live */
-    struct containers before; /* what lived when the restore began */
-    bool marked;              /* all tasks said it */
+    /* names are those of the checkpoint; false: the checkpoint could not be read, names are the containers that exist now */
+    bool known;
+    struct containers before; /* the containers that existed when the restore began */
+    bool marked;              /* all tasks answered for `before` */
 };
 
-/** Refuse a name in c->containers that the checkpoint does not have. Then say which containers (c->containers; none: all) go back
- * to this checkpoint and at which step they are now, and ask the user. PSCTL_OK: go ahead, *out is filled. Otherwise nothing was
- * done, and the reason was said. */
+/** Check c->containers against the checkpoint (no names: all containers), print each container that is to be restored with its
+ * present step, and ask the user. PSCTL_OK: go ahead, *out is filled. Otherwise nothing was done, and the reason was printed. */
 enum psctl_exit psctl_restore_confirmed(struct psctl *c, uint64_t number, struct goes *out);
-/** The restore begins. */
+/** Remember in goes->before what exists now, right before the restore. */
 void psctl_goes_mark(struct psctl *c, struct goes *goes);
-/** The restore is done: say which of the containers did not go back. Their names, which the caller owns; NULL: a task did not
- * answer, which was said. */
+/** After the restore: print and return the names of the containers that were not restored; the caller owns the array. NULL: a
+ * task did not answer, which was printed. */
 json_t *psctl_goes_left_out(struct psctl *c, const struct goes *goes);
 void psctl_goes_free(struct goes *goes);
 

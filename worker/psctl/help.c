@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What psctl says about itself: usage, and the bash completion; both from the tables of verbs and flags. */
+/* psctl's usage texts and its bash completion, both made from the tables of verbs and flags. */
 #include "psctl.h"
 
 #include <string.h>
 
 enum { HELP_BYTES_MAX = 16 << 10, COLUMN = 38 };
 
-static void print_flags(FILE *to, uint32_t flags)
+static void print_flags(FILE *to, uint64_t flags)
 {
     struct psi_buf text;
     psi_buf_init(&text, HELP_BYTES_MAX);
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
-        if ((flags & 1u << i) != 0 && psi_option_help(&psctl_flags[i], &text, NULL) != PS_OK) {
+        if ((flags & PSCTL_FLAG_BIT(i)) != 0 && psi_option_help(&psctl_flags[i], &text, NULL) != PS_OK) {
             (void)fprintf(stderr, "psctl: out of memory\n");
         }
     }
@@ -19,13 +19,13 @@ static void print_flags(FILE *to, uint32_t flags)
     psi_buf_fini(&text);
 }
 
-/* " [--npy FILE] [--yes]" */
+/* Write a verb with its flags: "get NAME [--npy FILE] [--yes]". */
 static void verb_line(const struct psctl_verb *verb, char *dst, size_t n)
 {
     size_t len = (size_t)snprintf(dst, n, "%s%s%s", verb->name, verb->arguments[0] != '\0' ? " " : "", verb->arguments);
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT && len < n; i++) {
         const struct psi_option *row = &psctl_flags[i];
-        if ((verb->flags & 1u << i) != 0) {
+        if ((verb->flags & PSCTL_FLAG_BIT(i)) != 0) {
             len += (size_t)snprintf(dst + len, n - len, " [--%s%s%s]", row->name, row->metavar != NULL ? " " : "",
                                     row->metavar != NULL ? row->metavar : "");
         }
@@ -34,7 +34,7 @@ static void verb_line(const struct psctl_verb *verb, char *dst, size_t n)
 
 void psctl_usage(const struct psctl *c, FILE *to)
 {
-    uint32_t flags = 0;
+    uint64_t flags = 0;
     (void)fprintf(to, "usage: psctl [-t TARGET] [--timeout S] [--json] VERB ...\n\n");
     for (size_t i = 0; c->verbs[i] != NULL; i++) {
         const struct psctl_verb *verb = c->verbs[i];
@@ -84,8 +84,6 @@ const struct psctl_verb psctl_verb_help = {
     .help = "The same as psctl VERB --help.\n",
 };
 
-/* ---- completion ---- */
-
 static void print_verbs(const struct psctl *c)
 {
     for (size_t i = 0; c->verbs[i] != NULL; i++) {
@@ -94,25 +92,24 @@ static void print_verbs(const struct psctl *c)
     }
 }
 
-static void print_words(uint32_t flags)
+static void print_words(uint64_t flags)
 {
     for (uint32_t i = 0; i < PSCTL_FLAG_COUNT; i++) {
-        if ((flags & 1u << i) != 0) {
+        if ((flags & PSCTL_FLAG_BIT(i)) != 0) {
             (void)printf(" --%s", psctl_flags[i].name);
         }
     }
 }
 
-/* Is the next word its value? */
 static bool takes_value(const struct psi_option *row)
 {
     return row->type != PSI_OPTION_BOOL && row->bare == NULL;
 }
 
-/* The bash script that completes this command line. */
+/* Print the script with which bash completes psctl's command lines. */
 static void print_bash(const struct psctl *c)
 {
-    /* names come from the cluster that the line so far points at, within a second, or not at all */
+    /* names come from the cluster that the command line points at, within a second, or there are none */
     static const char head[] =
         "# SPDX-License-Identifier: Apache-2.0\n# bash completion for psctl; made by `psctl completion bash`\n"
         "# shellcheck shell=bash disable=SC2207\n"

@@ -2,7 +2,7 @@
 /*
  * psctl: look at a psd cluster, steer it and end it, from the command line.
  * Happy path: flags and verb (flags.c) -> the verb's row (verbs.c) connects, acts, prints -> exit 0. Failure modes: exit 1 when
- * something failed or a task is down, 2 for a command line that makes no sense; the reason goes to standard error.
+ * something failed or a task is down, exit 2 for a wrong command line; the reason goes to standard error.
  */
 #include "psctl.h"
 
@@ -30,13 +30,13 @@ static enum psctl_exit run(struct psctl *c, int argc, char **argv)
     return c->verb->run != NULL ? c->verb->run(c) : psctl_rounds(c, c->verb->show);
 }
 
-/* A closed standard descriptor would become a socket's, and what is printed would go to a task: hold the number with something
- * that cannot be used in that direction. */
+/* Open /dev/null for each standard descriptor that is closed. Otherwise a socket would get the number, and what is printed
+ * would go to a task. The direction is the wrong one, so that uses of the descriptor still fail. */
 static void hold_standard_descriptors(void)
 {
     for (int fd = 0; fd <= 2; fd++) {
         if (fcntl(fd, F_GETFD) == -1 && errno == EBADF) {
-            (void)open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY); /* takes the lowest number: fd */
+            (void)open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY); /* open() takes the lowest free number, which is fd */
         }
     }
 }

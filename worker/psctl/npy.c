@@ -3,9 +3,9 @@
  * .npy: "\x93NUMPY", version (1 0: the length field is a u16; 2 0 and 3 0: a u32), length of the header, a Python dictionary as
  * text with the keys descr, fortran_order and shape, padded with blanks so that the data starts at a multiple of 64, a newline;
  * then the elements, little-endian, row-major.
- * Happy path: header -> dtype and shape as wanted -> data to its last byte. Failure modes: anything else is refused by name:
- * another version, unknown or doubled keys, a dtype that psd does not have, column-major order, too few or too many bytes, a bool
- * that is neither 0 nor 1.
+ * Happy path: header -> dtype and shape as wanted -> data to its last byte. Failure modes: everything else is refused with a text
+ * that names it: another version, unknown or doubled keys, a dtype that psd does not have, column-major order, too few or too
+ * many bytes, a bool that is neither 0 nor 1.
  */
 #include "npy.h"
 
@@ -37,12 +37,10 @@ const char *npy_descr(ps_dtype dtype)
     return NULL;
 }
 
-/* ---- the dictionary ---- */
-
 struct cursor {
     const char *text;
     struct psi_literal literal;
-    struct psi_token next; /* kind 0: what comes is no token */
+    struct psi_token next; /* kind 0: the text goes on with something that is no token */
     char *error;
 };
 
@@ -60,7 +58,6 @@ static void step(struct cursor *c)
     }
 }
 
-/* This mark next; it is passed over. */
 static bool take(struct cursor *c, char wanted)
 {
     bool is = c->next.kind == PSI_TOKEN_MARK && c->next.mark == wanted;
@@ -107,7 +104,7 @@ static bool take_dimension(struct cursor *c, int64_t *out)
     return true;
 }
 
-/* "()", "(3,)", "(2, 3)", "(2, 3,)" */
+/* Parse a shape: "()", "(3,)", "(2, 3)", "(2, 3,)". */
 static bool take_shape(struct cursor *c, ps_shape *out)
 {
     memset(out, 0, sizeof(*out));
@@ -163,7 +160,7 @@ static bool take_entry(struct cursor *c, struct npy_header *out, unsigned *seen)
 static ps_dtype dtype_of(const char *descr)
 {
     for (size_t i = 0; i < DTYPE_COUNT; i++) {
-        bool byte = DTYPES[i].descr[0] == '|' && DTYPES[i].dtype != PS_BF16; /* order says nothing about one byte */
+        bool byte = DTYPES[i].descr[0] == '|' && DTYPES[i].dtype != PS_BF16; /* one byte has no byte order */
         if (strcmp(descr, DTYPES[i].descr) == 0 ||
             (byte && strchr("<>=|", descr[0]) != NULL && descr[0] != '\0' && strcmp(descr + 1, DTYPES[i].descr + 1) == 0)) {
             return DTYPES[i].dtype;
@@ -204,8 +201,6 @@ bool npy_parse(const char *text, size_t n, struct npy_header *out, char *error)
     out->dtype = dtype_of(out->descr);
     return true;
 }
-
-/* ---- files ---- */
 
 static bool read_whole(FILE *file, void *dst, size_t n, const char *what, char *error)
 {

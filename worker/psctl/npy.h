@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl: NumPy's .npy files, read and written. No session, no output of its own. */
+/* psctl: read and write NumPy's .npy files. No session; nothing is printed. */
 #ifndef PSCTL_NPY_H
 #define PSCTL_NPY_H
 
@@ -9,23 +9,21 @@
 enum { NPY_ERROR_MAX = 512 };
 
 struct npy_header {
-    char descr[16]; /* "<f4" */
-    ps_dtype dtype; /* PS_DTYPE_NONE: no dtype of psd; error says why when it is read */
+    char descr[16]; /* dtype as NumPy writes it, e.g. "<f4" */
+    ps_dtype dtype; /* PS_DTYPE_NONE: psd has no such dtype, and `error` of the reading function says so */
     bool fortran_order;
     ps_shape shape;
 };
 
-/** "<f4" of PS_F32, "<V2" of PS_BF16, as NumPy's ml_dtypes writes it; NULL for PS_STRING. */
+/** NumPy's text for a dtype: "<f4" for PS_F32, "<V2" for PS_BF16 as ml_dtypes writes it; NULL for PS_STRING. */
 const char *npy_descr(ps_dtype dtype);
-/** Parse the dictionary, text [n] behind the length field, and a NUL behind that. false: error [NPY_ERROR_MAX] says what is wrong
- * where. */
+/** Parse the dictionary in text [n], which has a NUL behind it. False: error [NPY_ERROR_MAX] names what is wrong, and where. */
 bool npy_parse(const char *text, size_t n, struct npy_header *out, char *error);
-/** Read magic, version and dictionary; the data comes next. */
+/** Read magic, version and dictionary. The file position is then at the data. */
 bool npy_read_header(FILE *file, struct npy_header *out, char *error);
-/** A whole file of this dtype and shape, nothing behind it, into dst [elements * ps_dtype_bytes()]. The error names both sides.
- */
+/** Read a whole file of this dtype and shape into dst [elements * ps_dtype_bytes()]; bytes behind the data are an error. False:
+ * error [NPY_ERROR_MAX] names what the file has and what was wanted. */
 bool npy_read(FILE *file, ps_dtype dtype, const ps_shape *shape, void *dst, char *error);
-/** false: errno says why. */
 bool npy_write(FILE *file, ps_dtype dtype, const ps_shape *shape, const void *data, size_t bytes);
 
 #endif

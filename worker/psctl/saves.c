@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How far checkpoints are, as JSON: the newest one, the one that is made or loaded, the last failure, when they are made.
- * Happy path: fields of the directory's answer become an object. Failure: none.
+ * How far checkpoints are, as JSON: the newest checkpoint, the one that is being made or loaded, the last failure, and when
+ * checkpoints are made. The fields of the directory's answer become an object.
  */
 #include "psctl.h"
 
 #include <string.h>
 
-enum { MILLION = 1000000 /* of a share */ };
+enum { MILLION = 1000000 };
 
 #define FIELD(kind_, field_) CLI_FIELD(kind_, ps_saves_info, field_)
 

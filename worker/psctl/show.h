@@ -7,13 +7,13 @@
 
 enum { VALUES_SHOWN = 1000 };
 
-/* Elements of a tensor; strings lie between their offsets. */
+/* Elements of a tensor. String i is data[offsets[i] .. offsets[i + 1]). */
 struct values {
     const char *data;
     const size_t *offsets; /* NULL: numbers */
 };
-/** As text, a line for each row of the last dimension, VALUES_SHOWN at most: how many were left out. json: all of them, as a flat
- *  list of this key. */
+/** Print values as text, a line for each row of the last dimension, VALUES_SHOWN elements at most; returns how many were left
+ * out. json: print all of them, as a flat list with this key. */
 size_t values_show(const char *key, bool json, ps_dtype dtype, const ps_shape *shape, const struct values *values);
 
 #endif

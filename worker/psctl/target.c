@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom psctl asks for the cluster: the first of the targets that answers.
+ * Which task psctl asks for the cluster: the first of the targets that answers.
  *
- * Happy path: -t A,B, else PSD_TARGET -> a session with A, whose answer names all tasks of the cluster. Where A refuses, or says
- * nothing for its part of the time, B. Each target has as much of the time as each of those behind it, and the verb: one that
- * says nothing leaves the others their time. Failure modes: no target answers: each is named, with the reason, exit 1; a target
- * that is no address, when it is its turn, exit 2; an empty one, too many: exit 2, and nobody was asked.
+ * Happy path: -t A,B, else PSD_TARGET -> a session with A, whose answer names all tasks of the cluster. If A refuses or is
+ * silent, B is asked. The rest of the time is shared evenly by the targets that are left and the verb, so that a silent target
+ * leaves the others their time. Failure modes: no target answers: each is named with its reason, exit 1; a target is no address:
+ * exit 2 when its turn comes; an empty target or too many: exit 2, and nobody was asked.
  */
 #include "psctl.h"
 
@@ -16,11 +16,11 @@ enum { TARGETS_MAX = 64, TEXT_MAX = 4096 };
 
 struct targets {
     char *text;                  /* owned; each target ends with a NUL byte */
-    const char *of[TARGETS_MAX]; /* in text; NULL: what the library takes by default */
+    const char *of[TARGETS_MAX]; /* pointers into text; NULL: the library's default */
     int count;
 };
 
-/* Into t, from -t or the environment. Says what is no list of addresses. */
+/* Split -t or PSD_TARGET into t. Prints an error for a text that is no list. */
 static enum psctl_exit split(const struct psctl *c, struct targets *t)
 {
     const char *from = c->target != NULL ? "target" : "PSD_TARGET";
@@ -28,7 +28,7 @@ static enum psctl_exit split(const struct psctl *c, struct targets *t)
     *t = (struct targets){.count = 1};
     if (list == NULL || strchr(list, ',') == NULL) {
         t->of[0] = c->target;
-        return PSCTL_OK; /* the library reads the environment, and says what is wrong with the one target */
+        return PSCTL_OK; /* the library reads PSD_TARGET itself, and reports a target that is no address */
     }
     t->text = strdup(list);
     if (t->text == NULL) {
@@ -53,7 +53,8 @@ static enum psctl_exit split(const struct psctl *c, struct targets *t)
     return PSCTL_OK;
 }
 
-/* A session with this target, and the cluster from it. On a failure ps_last_error() says why; c->session NULL: `error` does. */
+/* Open a session with this target and learn the cluster. On failure the reason is in ps_last_error(), or in error [n] if
+ * c->session is NULL. */
 static ps_status ask(struct psctl *c, const ps_session_options *o, const char *target, char *error, size_t n)
 {
     ps_session_options with = *o;
@@ -68,7 +69,6 @@ static ps_status ask(struct psctl *c, const ps_session_options *o, const char *t
     return st;
 }
 
-/* Ask one target after the other until one answers. Says what failed where none does. */
 static enum psctl_exit ask_each(struct psctl *c, const ps_session_options *o, const struct targets *t)
 {
     char text[TEXT_MAX] = "", error[512] = "";
@@ -83,7 +83,7 @@ static enum psctl_exit ask_each(struct psctl *c, const ps_session_options *o, co
                         error);
             return st == PS_INVALID_ARGUMENT ? PSCTL_USAGE : PSCTL_FAILED;
         }
-        if (t->count > 1) { /* a part for each that is left, and one for the verb */
+        if (t->count > 1) { /* one share for each target that is left, one for the verb */
             const int64_t part_ms = left_ms / (t->count - i + 1);
             ps_session_set_deadline(c->session, part_ms > 1 ? part_ms : 1);
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tasks of the cluster as psctl sees them: which are up, which was meant.
- * Happy path: all are asked at once -> c->infos. Failure modes: a task that does not answer is down there, with the reason, which
- * is said behind the answers of the others; a text that is no task: said, with those that there are.
+ * The tasks of the cluster: which are up, and which of them the command line means.
+ * Happy path: all are asked at the same time -> c->infos. Failure modes: a task that does not answer is down in c->infos, with
+ * the reason, which is printed behind the answers of the others; a text that names no task: the error lists the tasks.
  */
 #include "psctl.h"
 
@@ -103,7 +103,7 @@ bool psctl_none_lost(const struct psctl *c, int only)
 
 const char *psctl_waiting_for(const ps_task_info *info, char buf[sizeof(info->waiting_for) + sizeof("...")])
 {
-    enum { FULL = sizeof(info->waiting_for) - 2 }; /* bytes that an answer has room for */
+    enum { FULL = sizeof(info->waiting_for) - 2 }; /* length at which the task may have cut its text */
     size_t n = strlen(info->waiting_for);
     (void)snprintf(buf, sizeof(info->waiting_for), "%s", info->waiting_for);
     char *blank = n >= FULL ? strrchr(buf, ' ') : NULL;
@@ -128,7 +128,7 @@ void psctl_down(const struct psctl *c, int only)
     cli_json_end();
 }
 
-/* Index of "/job:ps/task:1", also "ps:1"; says what is wrong with text, -1 then. */
+/* Index of the task that text names, "/job:ps/task:1" or "ps:1". -1: none, and the error was printed. */
 static int find_task(const struct psctl *c, const char *text)
 {
     char tasks[512] = "";

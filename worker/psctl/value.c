@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One element of any dtype: text of it, and it from text.
- * Happy path: the dtype decides how the whole text is read, then its range. Failure modes: anything left over, out of range, or a
- * non-zero number that would become 0: refused with what the dtype can hold.
+ * One element of any dtype: element to text, and text to element.
+ * Happy path: the dtype decides how the whole text is parsed, then the range is checked. Failure modes: characters are left over,
+ * the number is out of range, or a number that is not 0 would become 0: refused, with the range of the dtype.
  *
- * A decimal of a half float (common/half.h) is read as a float64 and rounded once from there.
+ * A decimal text of a half float (common/half.h) is read as a float64 and rounded from there once.
  */
 #include "value_one.h"
 
@@ -18,10 +18,10 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NUMBER_TEXT_MAX = 400 }; /* a float64 written out in full has up to 326 digits before the exponent helps */
+enum { NUMBER_TEXT_MAX = 400 }; /* a float64 written with all digits and no exponent has at most 326 characters */
 
-/* Rounded to nearest, ties to even; false: not finite after rounding though d is, or 0 though d is not. The step over float is
- * rounded to odd, so that the second rounding sees on which side of a tie d was. */
+/* Round d to a half float, to nearest, ties to even. d is first rounded to float, to odd, so that the second rounding sees on
+ * which side of a tie d was. False: d is finite and the result is not, or d is not 0 and the result is. */
 static bool to_half(ps_dtype dtype, double d, uint16_t *out_bits)
 {
     float f = (float)d;
@@ -35,8 +35,6 @@ static bool to_half(ps_dtype dtype, double d, uint16_t *out_bits)
     float got = psi_half_value(dtype, *out_bits);
     return !isfinite(d) || (isfinite(got) && (got != 0 || d == 0));
 }
-
-/* ---- to text ---- */
 
 static double as_double(ps_dtype dtype, const void *element)
 {
@@ -64,7 +62,7 @@ bool value_is_finite(ps_dtype dtype, const void *element)
     return isfinite(as_double(dtype, element));
 }
 
-/* Would this text give the same number of that dtype? */
+/* True if text reads back as the same number of the dtype. */
 static bool reads_back(ps_dtype dtype, const char *text, double value)
 {
     uint16_t bits = 0;
@@ -86,7 +84,7 @@ static void float_text(ps_dtype dtype, double value, char *buf, size_t n)
         return;
     }
     if (value == floor(value) && fabs(value) < 1e15) {
-        (void)snprintf(buf, n, "%.0f", value); /* 10, not 1e+01 */
+        (void)snprintf(buf, n, "%.0f", value); /* print 10, not 1e+01 */
         return;
     }
     for (int digits = 1; digits <= 17; digits++) {
@@ -128,8 +126,6 @@ const char *value_text(ps_dtype dtype, const void *element, char *buf, size_t n)
     return buf;
 }
 
-/* ---- from text ---- */
-
 static bool fail(char *error, const char *text, const char *problem, const char *allowed)
 {
     (void)snprintf(error, VALUE_ERROR_MAX, "'%.60s%s' %s%s", text, strlen(text) > 60 ? "..." : "", problem, allowed);
@@ -163,7 +159,7 @@ static bool parse_integer(const char *text, ps_dtype dtype, void *dst, char *err
         (void)snprintf(allowed, sizeof(allowed), " of %s: %s", ps_dtype_name(dtype), ROWS[row].range);
         return fail(error, text, "is out of the range", allowed);
     }
-    memcpy(dst, &value, ps_dtype_bytes(dtype)); /* little-endian: the low bytes come first */
+    memcpy(dst, &value, ps_dtype_bytes(dtype)); /* the host is little-endian: the low bytes come first */
     return true;
 }
 
@@ -187,7 +183,7 @@ static bool parse_float(const char *text, ps_dtype dtype, void *dst, char *error
     errno = 0;
     double wide = strtod(text, &end);
     bool small = errno == ERANGE && fabs(wide) < 1;
-    bool fits = errno != ERANGE || (small && wide != 0); /* a denormal is a number like others */
+    bool fits = errno != ERANGE || (small && wide != 0);
     (void)snprintf(problem, sizeof(problem), "is no %s", ps_dtype_name(dtype));
     if (end == text || *end != '\0' || strchr(text, '(') != NULL) {
         return fail(error, text, problem, ", which is a decimal number such as -1.5e-3, nan, inf or -inf");

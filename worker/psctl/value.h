@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psctl: values of all dtypes as text, both ways. Pure: no session, no output. */
+/* psctl: elements of all dtypes to text and back. Pure: no session; nothing is printed. */
 #ifndef PSCTL_VALUE_H
 #define PSCTL_VALUE_H
 
@@ -10,30 +10,31 @@
 
 enum { VALUE_TEXT_MAX = 48, VALUE_ERROR_MAX = 512 };
 
-/** Shortest text that reads back as the same element; "nan", "inf", "true". Not for PS_STRING. Returns buf. */
+/** Write the shortest text that reads back as this element, e.g. "nan", "inf", "true", into buf [n]; returns buf. Not for
+ * PS_STRING. */
 const char *value_text(ps_dtype dtype, const void *element, char *buf, size_t n);
-/** True when it is a number that JSON can say. */
+/** True if the element is a number that JSON can express (not nan, not inf). */
 bool value_is_finite(ps_dtype dtype, const void *element);
 
 /**
- * Read text as all elements of a variable: one value where the shape has one element or `fill`, else a list, nested as the shape
- * or flat. dst [elements * ps_dtype_bytes()]. Nothing is narrowed: what the dtype cannot hold is refused; decimal fractions are
- * rounded to the nearest value, as everywhere. false: error [VALUE_ERROR_MAX] names the element. Not for PS_STRING.
+ * Parse text as all elements of a variable: one value if the shape has one element or `fill` is true, else a list, flat or nested
+ * like the shape. dst [elements * ps_dtype_bytes()]. A number that the dtype cannot hold is refused; a decimal fraction is
+ * rounded to the nearest value. False: error [VALUE_ERROR_MAX] names the element. Not for PS_STRING.
  */
 bool value_parse(const char *text, ps_dtype dtype, const ps_shape *shape, bool fill, void *dst, char *error);
 
-/** Elements of a string variable: texts may hold NULs. */
+/** Elements of a string variable; a text may contain NUL bytes. */
 struct value_strings {
-    const char **texts; /* count, into memory */
+    const char **texts; /* [count], pointers into memory */
     size_t *lengths;
     size_t count;
     char *memory;
 };
-/** The same for PS_STRING: one text, taken as it is, or a list of JSON strings. PSCTL's caller frees, also after false. */
+/** value_parse() for PS_STRING: one text, taken literally, or a list of JSON strings. The caller frees *out, also after false. */
 bool value_parse_strings(const char *text, const ps_shape *shape, bool fill, struct value_strings *out, char *error);
 void value_strings_free(struct value_strings *s);
 
-/** [64, 10] */
+/** A shape as JSON: [64, 10]. */
 json_t *value_shape_json(const ps_shape *shape);
 
 #endif

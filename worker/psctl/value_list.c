@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A whole variable from text: one value, or a list in brackets as JSON and Python write it.
- * Happy path: brackets as deep as the shape has dimensions, or one pair around all elements in row-major order; each element goes
- * to its place. Failure modes: too few, too many, other nesting, something behind the end: the place is named as [row, column].
+ * Happy path: brackets nested like the shape, or one pair of brackets around all elements in row-major order. Failure modes: too
+ * few elements, too many, wrong nesting, text behind the end: the error gives the place as [row, column].
  */
 #include "value_one.h"
 
@@ -14,11 +14,11 @@ enum { PLACE_MAX = 200 };
 
 struct walk {
     const char *at;
-    ps_shape shape; /* as the brackets have it */
+    ps_shape shape; /* as the brackets nest: rank 1 for a flat list */
     bool strings;
     uint32_t depth;
-    int64_t index[PS_RANK_MAX + 1]; /* elements that are complete, per depth */
-    uint64_t count;                 /* leaves so far */
+    int64_t index[PS_RANK_MAX + 1]; /* index[d]: number of complete elements at depth d */
+    uint64_t count;                 /* elements so far */
     char *error;
     bool (*leaf)(void *ctx, uint64_t i, const char *text, size_t n, char *error);
     void *ctx;
@@ -38,7 +38,7 @@ json_t *value_shape_json(const ps_shape *shape)
     return list;
 }
 
-/* "[1, 2]" of where the walk is. */
+/* Write the place where the walk is, "[1, 2]", into buf. */
 static const char *place(const struct walk *w, char *buf)
 {
     size_t len = (size_t)snprintf(buf, PLACE_MAX, "[");
@@ -58,7 +58,8 @@ static bool wrong(const struct walk *w, const char *what)
     return false;
 }
 
-/* Bytes of the element at p: up to the next comma, bracket or blank; a string with its quotes. 0: there is none. */
+/* Length of the element at p in bytes, up to the next comma, bracket or blank; a string includes its quotes. 0: there is no
+ * element. */
 static size_t leaf_length(const struct walk *w, const char *p)
 {
     if (!w->strings) {
@@ -92,7 +93,8 @@ static bool take_leaf(struct walk *w)
     return true;
 }
 
-/* Behind a complete element or list of this depth: a comma, or brackets that end lists. false: error, or the outermost ended. */
+/* Skip what follows a complete element or list: a comma, or closing brackets. False: the outermost list has ended, or w->error
+ * is set. */
 static bool next(struct walk *w)
 {
     char text[96];
@@ -123,7 +125,7 @@ static bool next(struct walk *w)
     return true;
 }
 
-/* at is at the first bracket. */
+/* Read the list; w->at is at its first bracket. */
 static bool walk_list(struct walk *w)
 {
     w->error[0] = '\0';
@@ -141,7 +143,7 @@ static bool walk_list(struct walk *w)
             if (*w->at != ']') {
                 return wrong(w, "one too many: the shape has 0");
             }
-            w->index[w->depth] = -1; /* an empty list: next() makes it 0 */
+            w->index[w->depth] = -1; /* an empty list: next() counts it up to 0 */
         } else if (!take_leaf(w)) {
             return false;
         }
@@ -159,7 +161,7 @@ static bool walk_list(struct walk *w)
     return true;
 }
 
-/* Decide between nested and flat; false: text is no list for this shape. */
+/* Decide whether the list is nested or flat. False: text is no list for this shape. */
 static bool begin_list(struct walk *w, const char *text, const ps_shape *shape, int64_t count)
 {
     char wants[192];
@@ -181,8 +183,6 @@ static bool begin_list(struct walk *w, const char *text, const ps_shape *shape, 
     }
     return true;
 }
-
-/* ---- numbers ---- */
 
 struct numbers {
     ps_dtype dtype;
@@ -219,9 +219,8 @@ bool value_parse(const char *text, ps_dtype dtype, const ps_shape *shape, bool f
     return begin_list(&w, text, shape, count) && walk_list(&w);
 }
 
-/* ---- strings ---- */
-
-/* The escape at p, which begins with a backslash; *used bytes of it. Bytes of what it stands for; 0: it is not one of JSON's. */
+/* Unescape the escape sequence at p, which begins with a backslash, into dst. Returns the bytes written, and its length in
+ * *used; 0: JSON has no such escape. */
 static size_t unescape(const char *p, size_t n, char *dst, size_t *used)
 {
     bool pair = n >= 12 && p[1] == 'u' && strchr("dD", p[2]) != NULL && strchr("89abAB", p[3]) != NULL;
@@ -240,7 +239,7 @@ static size_t unescape(const char *p, size_t n, char *dst, size_t *used)
 
 struct strings {
     struct value_strings *out;
-    size_t filled; /* of memory; unescaping never makes a text longer */
+    size_t filled; /* bytes used of out->memory; unescaping never makes a text longer */
 };
 
 static bool string_leaf(void *ctx, uint64_t i, const char *text, size_t n, char *error)

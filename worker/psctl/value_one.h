@@ -5,7 +5,7 @@
 
 #include "value.h"
 
-/** text [n] as one element of a dtype that is not PS_STRING. false: error [VALUE_ERROR_MAX]. */
+/** Parse text [n] as one element of a dtype other than PS_STRING. False: error [VALUE_ERROR_MAX] says why. */
 bool value_parse_one(const char *text, size_t n, ps_dtype dtype, void *dst, char *error);
 
 #endif

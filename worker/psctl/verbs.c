@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of what psctl can do; each row stands in the file of its verb. */
+/* The table of verbs; each row is defined in the file of its verb. */
 #include "psctl.h"
 
 #define ROW(verb) &psctl_verb_##verb,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Verbs that look at all tasks: once, or with --watch again and again.
+ * Verbs that look at all tasks: once, or with --watch in rounds.
  *
- * Happy path: connect, ask all tasks at once, show. --watch keeps the session open and a fixed pace: a round never asks for
- * longer than the time to the next one, so a silent task delays nothing; on a terminal each round is drawn over the one before.
- * Failure modes: those of connecting and asking; a round that has failed tasks goes on. SIGINT and SIGTERM end --watch with exit
- * status 0, a second one at once.
+ * Happy path: connect, ask all tasks at the same time, print. --watch keeps the session open and a fixed pace: a round asks no
+ * longer than until the next round, so that a silent task delays nothing; on a terminal each round is drawn over the one before.
+ * Failure modes: those of connecting and asking; --watch goes on after a round with tasks that are down. SIGINT and SIGTERM end
+ * --watch with exit status 0; a second signal ends it at once.
  */
 #include "psctl.h"
 
@@ -15,8 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUND_MS_MAX = 2000 }; /* longest wait for answers in a round, so that an interrupt is heard soon */
-enum { ROWS_BESIDES = 4 };    /* time, headings, what has no room, the cursor */
+enum { ROUND_MS_MAX = 2000 }; /* longest wait for answers in a round, so that an interrupt takes effect soon */
+enum { ROWS_BESIDES = 4 };    /* rows that are not the table's: time, headings, the line "N more", the cursor */
 
 void psctl_answer(const struct psctl *c)
 {
@@ -31,7 +31,7 @@ void psctl_answer_end(const struct psctl *c)
     if (c->json) {
         cli_json_end();
     }
-    (void)fflush(stdout); /* the answer before the reasons; errors show at the end */
+    (void)fflush(stdout);
 }
 
 static volatile sig_atomic_t interrupted;
@@ -42,7 +42,7 @@ static void on_signal(int number)
     interrupted = 1;
 }
 
-/* "2026-01-31T12:00:00+0100" */
+/* Local time as "2026-01-31T12:00:00+0100". */
 static const char *time_line(char *buf, size_t n)
 {
     struct tm tm;
@@ -53,7 +53,7 @@ static const char *time_line(char *buf, size_t n)
     return buf;
 }
 
-/* Until then, or an interrupt, which cannot slip through between the look and the wait. */
+/* Wait until then_ms or until an interrupt. Signals are blocked between the check and the wait, so that none is lost there. */
 static void wait_until(int64_t then_ms)
 {
     sigset_t blocked;
@@ -71,7 +71,7 @@ static void wait_until(int64_t then_ms)
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Rows of a table that fit the terminal, notes about tasks and a total beside them. */
+/* Number of a table's rows that fit on the terminal, besides notes about tasks and the line with the sums. */
 static int rows_of(const struct psctl *c)
 {
     struct winsize size;
@@ -108,7 +108,7 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
         if (!c->json) {
             (void)printf("%s%s\n", terminal ? "\033[H\033[J" : "", when);
         }
-        code = show(c); /* what failed in it is shown; the watch goes on */
+        code = show(c); /* failures are printed by show(), and --watch goes on */
         if (code == PSCTL_USAGE) {
             return code;
         }
@@ -116,11 +116,11 @@ static enum psctl_exit watch(struct psctl *c, enum psctl_exit (*show)(struct psc
             (void)putchar('\n');
         }
         if (fflush(stdout) != 0) {
-            return PSCTL_FAILED; /* main says why */
+            return PSCTL_FAILED;
         }
         next_ms += c->watch_ms;
-        next_ms =
-            next_ms > cli_clock_ms() - c->watch_ms ? next_ms : cli_clock_ms(); /* it was stopped for a while: no catching up */
+        /* after a pause (SIGSTOP) missed rounds are not made up for */
+        next_ms = next_ms > cli_clock_ms() - c->watch_ms ? next_ms : cli_clock_ms();
         wait_until(next_ms);
     }
     return PSCTL_OK;

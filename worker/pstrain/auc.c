@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * AUC = (R - P (P + 1) / 2) / (P N), with R the sum of the ranks of the P examples of class 1 among all P + N by rising score.
- * Happy path: sort, share ranks among equals, sum up. Failure modes: nothing to compare, no memory: NaN.
+ * AUC = (R - P (P + 1) / 2) / (P N), where R is the sum of the ranks of the P examples of class 1 among all P + N by rising
+ * score. Sort, give equal scores their mean rank, add up. NaN: nothing to compare, or no memory.
  */
 #include "auc.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The average as the owner of a variable makes it when it closes a round, bit for bit:
+ * The average of gradients, bit for bit as the owner of a variable computes it when it closes a round:
  *
  *   acc = g_0,  acc += g_w for w = 1, 2, ... ascending,  acc /= n,  all in float32
  *
- * Failure modes: no memory; errors of the session stick there.
+ * Failure modes: no memory; errors of the session are sticky.
  */
 #include "average.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The order of the examples: shuffled anew in each epoch by the seed, cut into a share for each worker, or into shards, and those
- * into batches. In rounds the global step says where everybody is: all have done equally many batches of equally many examples.
- * Failure modes: no memory for the tensors.
+ * The order of the examples: shuffled anew in each epoch by the seed, divided among the workers or into shards, and these into
+ * batches. In rounds the global step determines the batch, because all workers have done equally many batches of equal size.
+ * Failure mode: no memory for the tensors.
  */
 #include "batches.h"
 
@@ -35,13 +35,13 @@ int64_t batches_epoch_steps(const struct batches *b, int trainer)
         return data_share_count(b->data->train_count, b->c->trainer_count - 1, b->c->trainer_count) / batch;
     }
     int64_t rows = b->f->by_shards ? b->data->train_count : data_share_count(b->data->train_count, trainer, b->c->trainer_count);
-    return (rows + batch - 1) / batch; /* a shard is whole batches, but for the last */
+    return (rows + batch - 1) / batch; /* shards are whole batches, except the last one */
 }
 
 static int gather(struct batches *b, int64_t first, int64_t rows)
 {
     b->rows = 0;
-    (void)ps_tensor_set_rows(&b->y, rows); /* fits: it was made for a whole batch */
+    (void)ps_tensor_set_rows(&b->y, rows); /* cannot fail: b->y was made for a whole batch */
     int32_t *y = ps_tensor_write(&b->y);
     if (y == NULL) {
         b->x.error = ps_nn_error();
@@ -71,7 +71,7 @@ void batches_shard(struct batches *b, int64_t epoch, int64_t first, int64_t coun
     b->rows = 0;
 }
 
-/* This worker's share of an epoch. */
+/* Choose this worker's share of an epoch. */
 static void begin_epoch(struct batches *b, int64_t epoch)
 {
     b->epoch = epoch;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Children of --local.
+ * Child processes of --local.
  *
- * Happy path: this same program, spawned with pipes as its standard output and error -> its lines are passed on with its name in
- * front -> it is reaped. Failure modes: no process or descriptor left; a line longer than CHILD_LINE_BYTES is cut in two; a
- * parent that is gone (SIGKILL comes); a bad variable counts as none.
+ * Happy path: this program is started again with pipes as standard output and error -> its lines are passed on behind its name ->
+ * it is reaped. Failure modes: no process or descriptor is left; a line longer than CHILD_LINE_BYTES is cut in two; the parent is
+ * gone (SIGKILL comes); an environment variable with a wrong text is ignored.
  */
 #include "child.h"
 
@@ -21,7 +21,7 @@
 
 #define LINK_VARIABLE "PSTRAIN_LOCAL"
 
-/* In a worker's pipe; shorter than PIPE_BUF, so it comes whole. */
+/* A message in a worker's pipe; shorter than PIPE_BUF, so that it arrives whole. */
 struct message {
     uint32_t kind; /* enum link_kind */
     uint32_t reserved;
@@ -30,12 +30,10 @@ struct message {
 
 extern char **environ;
 
-/* ---- in the child ---- */
-
 void link_read(struct link *out)
 {
     const char *text = getenv(LINK_VARIABLE);
-    char *flags = NULL; /* ",BAR,QUIET" */
+    char *flags = NULL; /* flags: ",BAR,QUIET" */
     long parent = text != NULL ? strtol(text, &flags, 10) : 0;
     *out = (struct link){.child = false};
     if (text == NULL || strlen(flags) != 4 || flags[0] != ',' || flags[2] != ',') {
@@ -43,7 +41,7 @@ void link_read(struct link *out)
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || fcntl(CHILD_FD, F_SETFD, FD_CLOEXEC) != 0) {
-        _exit(EXIT_FAILURE); /* the parent ended meanwhile */
+        _exit(EXIT_FAILURE); /* the parent has ended */
     }
     *out = (struct link){.child = true, .bar = flags[1] == '1', .quiet = flags[3] == '1'};
 }
@@ -58,8 +56,6 @@ void link_tell(const struct link *l, enum link_kind kind, const struct work *wor
         return; /* the parent is gone */
     }
 }
-
-/* ---- start ---- */
 
 static int spawn(struct child *c, char **argv, const int *ends, const sigset_t *mask)
 {
@@ -122,9 +118,7 @@ int child_start(struct child *c, char **argv, bool bar, const sigset_t *mask)
     return result;
 }
 
-/* ---- what it writes ---- */
-
-/* All of it: a slow terminal is waited for, one that is gone is not. */
+/* Write all bytes. A slow terminal is waited for; one that is gone is ignored. */
 static void put(int fd, const char *data, size_t bytes)
 {
     while (bytes > 0) {
@@ -150,7 +144,7 @@ static void put_line(const struct child *c, struct child_line *line, struct chil
         return;
     }
     if (output->bar && output->mid_line) {
-        put(STDOUT_FILENO, "\r\033[K", 4); /* the bar comes again */
+        put(STDOUT_FILENO, "\r\033[K", 4); /* the chief draws its bar again */
         output->mid_line = false;
     }
     put(STDERR_FILENO, text, (size_t)n);

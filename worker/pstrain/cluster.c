@@ -2,10 +2,10 @@
 /*
  * The cluster and this process's task in it.
  *
- * Happy path: a ClusterSpec from --cluster, from --ps_hosts and --worker_hosts, or from TF_CONFIG -> the job and the index are
- * checked against it -> its text for the libraries. Trainers are numbered by job (chief first) and index; an index that is not
- * listed has no number. Failure modes: no or an unknown job name (the known ones are listed), an index that the job does not
- * have, no ps, and what ps_cluster.h refuses; the flag and the place are named.
+ * Happy path: a ClusterSpec from --cluster, from --ps_hosts and --worker_hosts, or from TF_CONFIG -> job and index are checked
+ * against it -> its text for the libraries. Trainers are numbered by job (chief first) and index; an index that is not listed has
+ * no number. Failure modes, with flag and place named: no job name or an unknown one (the known ones are listed), an index that
+ * the job does not have, no ps, and what ps_cluster.h refuses.
  */
 #include "cluster.h"
 
@@ -14,12 +14,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where the cluster comes from, and who it says that this process is. */
+/* The source of the cluster, and the task that it gives to this process. */
 struct source {
     ps_cluster_spec *spec;
-    char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type, "" when there is none */
+    char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type; "": none */
     int index;
-    bool tf_config; /* it is TF_CONFIG's */
+    bool tf_config;
 };
 
 static int count_of(const ps_cluster_spec *spec, const char *job)
@@ -64,7 +64,7 @@ static char *text_of(ps_cluster_spec *spec)
     return text != NULL ? strdup(text) : NULL;
 }
 
-/* The same with one more task, which nobody listed: it trains and does not listen, so its address says nothing. */
+/* Text of the spec with one more task that is not listed: it trains and does not listen, so its address does not matter. */
 static char *text_with(ps_cluster_spec *spec, const char *job, int index)
 {
     enum { MORE = CLUSTER_JOB_BYTES + 48 };
@@ -85,9 +85,7 @@ static char *text_with(ps_cluster_spec *spec, const char *job, int index)
     return out;
 }
 
-/* ---- this process ---- */
-
-/* The job of the chief beside job worker: at most one of the two is in a cluster. */
+/* The chief's job beside job worker: at most one of the two is in a cluster. */
 static const char *chief_job(const ps_cluster_spec *spec)
 {
     return count_of(spec, "master") > 0 ? "master" : "chief";
@@ -104,7 +102,7 @@ static int bad_job(const struct flags *f, const struct source *s, const char *jo
                           : cli_error(err, "%s '%.100s' is unknown: it must be one of %s", from, job, list);
 }
 
-/* "0 to 3", or "0, 2, 5": the indices of a job. */
+/* Write the indices of a job, "0 to 3" or "0, 2, 5", into buf. */
 static const char *indices_text(const ps_cluster_spec *spec, const char *job, char *buf, size_t n)
 {
     enum { SHOWN = 16 };
@@ -126,11 +124,11 @@ static const char *indices_text(const ps_cluster_spec *spec, const char *job, ch
 
 #define NO_PS "where are they?"
 
-/* The job is not there, or has no tasks. */
+/* Error for a job that does not exist or has no tasks. */
 static int no_tasks(const struct flags *f, const struct source *s, const char *job, const char *why, char *err)
 {
     char flag[32];
-    (void)snprintf(flag, sizeof(flag), "%s_hosts", job); /* fits: ps or worker */
+    (void)snprintf(flag, sizeof(flag), "%s_hosts", job); /* cannot overflow: ps or worker */
     return s->tf_config                ? cli_error(err, "TF_CONFIG: its cluster has no %s tasks: %s", job, why)
            : flags_given(f, "cluster") ? cli_error(err, "--cluster has no %s tasks: %s", job, why)
                                        : cli_error(err, "--%s is %s, there are no %s tasks: %s", flag,
@@ -149,7 +147,7 @@ static int check_task(const struct flags *f, const struct source *s, const char 
         return no_tasks(f, s, "ps", NO_PS, err);
     }
     if (f->by_shards && strcmp(job, "worker") == 0 && count_of(s->spec, "ps") > 0) {
-        return 0; /* who is not listed gets work like the others */
+        return 0; /* a worker that is not listed gets shards like the others */
     }
     if (count_of(s->spec, job) == 0) {
         return no_tasks(f, s, job, "this process is to be one of them", err);
@@ -161,7 +159,7 @@ static int check_task(const struct flags *f, const struct source *s, const char 
     return 0;
 }
 
-/* How many tasks of a job have a lower index. */
+/* Number of the job's tasks with a lower index. */
 static int position_of(const ps_cluster_spec *spec, const char *job, int index)
 {
     int position = 0;
@@ -216,7 +214,7 @@ int cluster_find(const struct flags *f, const char *tf_config, struct cluster *o
         const char *job = flags_given(f, "job_name") ? f->job_name : s.type;
         int64_t index = flags_given(f, "task_index") || s.index < 0 ? f->task_index : s.index;
         if (strcmp(job, "evaluator") == 0 && !f->serve) {
-            result = fill_evaluator(f, &s, index, out, err); /* no trainer, whether it is listed or not */
+            result = fill_evaluator(f, &s, index, out, err); /* an evaluator is no trainer, listed or not */
         } else {
             result = check_task(f, &s, job, index, err);
             result = result == 0 ? fill(s.spec, job, (int)index, out, err) : result;
@@ -232,7 +230,7 @@ int cluster_find_tested(const struct flags *f, const char *tf_config, const char
     struct cluster c = {.spec = NULL};
     int result = 0;
     s.tf_config = !flags_given(f, "cluster") && !flags_given(f, "ps_hosts") && tf_config != NULL && tf_config[0] != '\0';
-    if (flags_given(f, "cluster") || s.tf_config) { /* which task of it this process is does not matter */
+    if (flags_given(f, "cluster") || s.tf_config) {
         result = s.tf_config ? read_tf_config(tf_config, &s, err) : read_source(f, NULL, &s, err);
         result = result == 0 && count_of(s.spec, "ps") == 0 ? no_tasks(f, &s, "ps", NO_PS, err) : result;
         c.spec = result == 0 ? text_of(s.spec) : NULL;
@@ -240,6 +238,12 @@ int cluster_find_tested(const struct flags *f, const char *tf_config, const char
         result = no_tasks(f, &s, "ps", NO_PS, err);
     } else if (flags_given(f, "ps_hosts")) {
         c.target = strndup(f->ps_hosts, strcspn(f->ps_hosts, ","));
+    } else if (psd_target != NULL && strchr(psd_target, ',') != NULL) {
+        result =
+            cli_error(err,
+                      "PSD_TARGET: '%.200s' is several; pstrain takes one, any task of the cluster (psctl alone takes the first "
+                      "of several that answers)",
+                      psd_target);
     } else {
         c.target = strdup(psd_target != NULL && psd_target[0] != '\0' ? psd_target : "127.0.0.1:2222");
     }
@@ -252,6 +256,18 @@ int cluster_find_tested(const struct flags *f, const char *tf_config, const char
         return result;
     }
     *out = c;
+    return 0;
+}
+
+int cluster_copy(const struct cluster *c, struct cluster *out)
+{
+    *out = *c;
+    out->spec = c->spec != NULL ? strdup(c->spec) : NULL;
+    out->target = c->target != NULL ? strdup(c->target) : NULL;
+    if ((c->spec != NULL && out->spec == NULL) || (c->target != NULL && out->target == NULL)) {
+        cluster_fini(out);
+        return -1;
+    }
     return 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The digest of a model. Failure modes: no memory, a variable that cannot be read: said. */
+/* The digest of a model. Failure modes, which are printed: no memory, a variable that cannot be read. */
 #include "digest.h"
 
 #include "say.h"
@@ -25,7 +25,7 @@ static ps_status add(ps_session *s, const char *name, struct sha256 *sum)
         st = ps_variable_read_slot(v, slot, data, bytes);
     }
     free(data);
-    return st == PS_OUT_OF_RANGE ? PS_OK : st; /* there is no further slot */
+    return st == PS_OUT_OF_RANGE ? PS_OK : st; /* there are no more slots */
 }
 
 int digest_params(ps_session *s, const struct model_spec *spec, char hex[SHA256_HEX_BYTES])

@@ -2,10 +2,10 @@
 /*
  * The test of the model on the ps tasks.
  *
- * Happy path: look each variable up, compare it with what --model and --data make of it, read it -> the test examples through the
- * model -> one line -> report.c. --eval does that alone, in a session without a job, against tasks that run already.
- * Failure modes: no such variable, one of another shape, one without a value; a task that does not answer: each is said with what
- * would help. After a run what can still be done is done.
+ * Happy path: find each variable, compare it with what --model and --data need, read it -> the test examples through the model ->
+ * one line -> report.c. --eval does only this, in a session without a job, with tasks that are running. Failure modes, each
+ * printed with a remedy: no such variable, another shape, no value; a task that does not answer. After a run the remaining steps
+ * are still done.
  */
 #include "evaluate.h"
 
@@ -24,11 +24,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_MS = 10000, TEST_ROWS = 500 /* examples at a time */ };
+enum { TIMEOUT_MS = 10000, TEST_ROWS = 500 /* examples per batch */ };
 
-/* ---- the model on the ps tasks ---- */
-
-/* It must be float32 of this shape. */
+/* Check that v is float32 of the wanted shape. */
 static int check_fits(const ps_variable *v, const ps_shape *wanted)
 {
     char is[200];
@@ -86,7 +84,7 @@ static int read_model(ps_session *s, struct model *m)
     return EXIT_DONE;
 }
 
-/* An imported model of somebody else's may have none. */
+/* The global step; 0 for an imported model that has none. */
 static int read_step(ps_session *s, int64_t *out_step)
 {
     ps_variable *step = NULL;
@@ -101,9 +99,7 @@ static int read_step(ps_session *s, int64_t *out_step)
                : say_error("global_step cannot be read: %s: %s", ps_status_name(st), ps_last_error());
 }
 
-/* ---- the test ---- */
-
-/* One batch of test examples through m. 0, or -1: in->error. */
+/* Test one batch of test examples. 0, or -1: in->error. */
 static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, float *scores, struct input *in,
                       ps_tensor *y)
 {
@@ -124,7 +120,7 @@ static int test_batch(struct model *m, const struct dataset *data, int64_t at, i
     return z != NULL ? 0 : -1;
 }
 
-/* All test examples through m. scores: of two classes, how much rather 1 than 0; may be NULL. Returns the exit status. */
+/* Test all test examples. scores: of two classes, how much class 1 is preferred to 0; may be NULL. Returns the exit status. */
 static int test(struct model *m, const struct dataset *data, bool wants_dense, float *scores, struct report *r)
 {
     char err[CLI_ERR_BYTES];
@@ -173,7 +169,6 @@ static int test_and_say(struct model *m, const struct dataset *data, bool wants_
     return EXIT_DONE;
 }
 
-/* Read the model, test it, print the line. Returns the exit status. */
 static int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r)
 {
     struct model m;
@@ -184,13 +179,11 @@ static int evaluate(ps_session *s, const struct model_spec *spec, const struct d
     return status;
 }
 
-/* Of the report only: it takes a while. */
+/* Compute the digest if a report is asked for; it takes a while. */
 static int digest(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
 {
     return f->report[0] == '\0' || digest_params(s, spec, r->params_sha256) == 0 ? EXIT_DONE : EXIT_FAILED;
 }
-
-/* ---- of an evaluator ---- */
 
 int evaluate_init(struct model *m, const struct model_spec *spec)
 {
@@ -206,12 +199,10 @@ int evaluate_params(ps_session *s, const struct flags *f, struct model *m, const
 
 int evaluate_report(ps_session *s, const struct flags *f, const struct model_spec *spec, struct report *r)
 {
-    r->train_loss = r->samples_per_second = r->seconds = r->epochs = NAN; /* it has not trained */
+    r->train_loss = r->samples_per_second = r->seconds = r->epochs = NAN; /* an evaluator has not trained */
     int status = digest(s, f, spec, r);
     return status == EXIT_DONE ? report_write(s, f, r) : status;
 }
-
-/* ---- after a run ---- */
 
 int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_t steps, const struct work *own)
 {
@@ -236,7 +227,8 @@ static void fill(struct report *r, const struct flags *f, const struct cluster *
     r->lost_steps = w->lost_steps;
 }
 
-/* What the directory has counted of all workers: more than this process knows, and lost when it was restarted. */
+/* Take the number of dropped contributions from the directory, which counts those of all workers; it is lost when the directory
+ * is restarted. */
 static void on_round(void *ctx, const ps_round_info *info)
 {
     struct report *r = ctx;
@@ -271,7 +263,7 @@ static void say_rounds(ps_session *s, const struct flags *f, struct report *r)
     say_result("steps by how many the worker was ahead of the slowest: %s\n", text);
 }
 
-/* The model of this data as it is for the model on the ps tasks; again: say what became of it where that has changed. */
+/* Adapt the data to the model on the ps tasks. again: print what has changed only if it has. */
 static int adopted(const struct flags *f, ps_session *s, struct dataset *data, bool again, struct model_spec *out_spec)
 {
     struct source_match match;
@@ -306,12 +298,10 @@ int evaluate_after(const struct flags *f, const struct cluster *c, struct datase
     }
     status = status == EXIT_DONE ? digest(s, f, &spec, &r) : status;
     status = status == EXIT_DONE ? report_write(s, f, &r) : status;
-    (void)session_close(s); /* its errors were said */
+    (void)session_close(s); /* its errors were printed */
     int shown = f->status_at_end ? report_status(c) : EXIT_DONE;
     return status != EXIT_DONE ? status : shown;
 }
-
-/* ---- --eval ---- */
 
 static int evaluate_there(const struct flags *f, ps_session *s, struct dataset *data)
 {
@@ -342,7 +332,7 @@ int evaluate_run(const struct flags *f)
     } else {
         ps_session *s = session_open(f, &c, false, f->timeout_s * 1000, true);
         status = s == NULL ? EXIT_FAILED : evaluate_there(f, s, &data);
-        (void)session_close(s); /* its errors were said */
+        (void)session_close(s); /* its errors were printed */
     }
     cluster_fini(&c);
     data_free(&data);

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The command line.
- * Happy path: defaults from the table -> each argument to its row -> the checks that concern several flags.
- * Failure modes: unknown flag (the nearest one is named), missing or bad value (what is allowed is named), contradictions.
+ * The command line. Happy path: defaults from the table -> each argument to its row -> checks that concern several flags. Failure
+ * modes: an unknown flag (the nearest is named), a missing or bad value (what is allowed is named), contradictions.
  */
 #include "flags.h"
 
 #include "model.h"
 
+#include "common/optimizer.h"
+
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */, TASK_INDEX_MAX = 1023 };
+enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */, HYPER_COLUMN = 26, TASK_INDEX_MAX = 1023 };
 /* The best of 0.01 to 0.5 after one epoch of softmax over a9a and agaricus together: on the first 0.05 is as good and 0.5 loses 1
  * % accuracy, on the second 0.5 gains 2 %. */
 #define SPARSE_RATE 0.1
 
-static const char *const restores[] = {"auto", "latest", "none", NULL}; /* of PSD_SERVER_SETTINGS, as the next */
+static const char *const restores[] = {"auto", "latest", "none", NULL}; /* values of PSD_SERVER_SETTINGS, also of recovers */
 static const char *const recovers[] = {"partial", "cut", NULL};
-static const char *const bases[] = {"auto", "0", "1", NULL};            /* as data_options.base, plus 1 */
-static const char *const duplicates[] = {"error", "last", "sum", NULL}; /* as enum data_duplicates */
+static const char *const bases[] = {"auto", "0", "1", NULL};            /* index: data_options.base + 1 */
+static const char *const duplicates[] = {"error", "last", "sum", NULL}; /* index: enum data_duplicates */
 
-/* tag: whom --local hands it on to */
-enum { TO_WORKERS = 1, TO_PS };
+/* tag of a row: which children of --local get the flag */
+enum { TO_WORKERS = 1, TO_PS = 2, TO_ALL = TO_WORKERS | TO_PS };
 
-/* FLAG(name, field, type, default, what its value is called, help, more of struct psi_option) */
+/* FLAG(name, field, type, default, name of the value, help, further fields of struct psi_option) */
 #define FLAG(name_, field_, type_, default_, metavar_, help_, ...)                                                               \
     {                                                                                                                            \
         .name = (name_), PSI_OPTION_FIELD(struct flags, field_), .type = PSI_OPTION_##type_, .flag_only = true,                  \
@@ -48,16 +50,29 @@ static const struct psi_option rows[] = {
          "those of --ps_hosts or --cluster",
          .min = 1, .max = 1024),
     FLAG("serve", serve, BOOL, NULL, NULL,
-         "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs calls "
-         "(ps_call; psd.echo gives back its input)"),
+         "Serve as the task, whatever its job, instead of training: it holds the variables that are pinned to it and runs "
+         "operations of plans, and calls (ps_call; psd.echo gives back its input). A worker that trains does so too, where its "
+         "address is one that it can listen on"),
     FLAG("insecure_any_peer", insecure_any_peer, BOOL, NULL, NULL,
-         "A ps task may listen on an address that other machines reach. There is no TLS yet: everybody who reaches the port can "
-         "read and change everything"),
+         "A ps task may listen on an address that other machines reach, without a key: everybody who reaches the port can read "
+         "and change everything"),
+    FLAG("key_file", key_file, TEXT, NULL, "FILE",
+         "Keys (psctl key new, key export): a trainer shows the first one that says `use`, a task that serves lets all of them "
+         "in. Without the flag PSD_KEY_FILE, ~/.config/psd/key or /etc/psd/psd.keys, if it is there; an empty one: no key",
+         .tag = TO_ALL),
+    FLAG("tls_cert", tls_cert, TEXT, NULL, "FILE", "Certificate instead of a key, PEM, with the two below", .tag = TO_ALL),
+    FLAG("tls_key", tls_key, TEXT, NULL, "FILE", "Private key of --tls_cert", .tag = TO_ALL),
+    FLAG("tls_ca", tls_ca, TEXT, NULL, "FILE", "Authority whose certificates peers must have", .tag = TO_ALL),
+    FLAG("rights_file", rights_file, TEXT, NULL, "FILE",
+         "A task that serves: who may do what, a row a line (psd.conf's allow). Without the flag the roles of keys say: ps, "
+         "worker, admin, monitor",
+         .tag = TO_ALL),
     FLAG("exit_when_done", exit_when_done, BOOL, NULL, NULL,
          "A ps task ends, with status 0, when every trainer has said that it is done"),
     FLAG("checkpoint_dir", checkpoint_dir, TEXT, "", "DIR",
-         "Of ps tasks, those that --local starts too, as the next eight: each writes checkpoints beneath DIR/JOB-INDEX",
-         .tag = TO_PS),
+         "Of ps tasks, those that --local starts too, as the next eight: each writes checkpoints beneath DIR/JOB-INDEX. Of a "
+         "trainer: as the chief it has the ps tasks save, each in a directory of its own, when it starts and when it ends",
+         .tag = TO_ALL),
     FLAG("checkpoint_seconds", checkpoint_seconds, INT, "600", "N",
          "From one checkpoint to the next, the first one when the model is ready; 0: none by time", .tag = TO_PS, .max = 1000000),
     FLAG("checkpoint_steps", checkpoint_steps, INT, "0", "N", "A checkpoint after so many global steps as well; 0: none",
@@ -100,8 +115,8 @@ static const struct psi_option rows[] = {
          "softmax (with two classes this is logistic regression, and it may be written logistic), or mlp:N,N,... with hidden "
          "layers of N units (relu)",
          .tag = TO_WORKERS),
-    FLAG("optimizer", optimizer, TEXT, "adagrad", "RULE", "sgd, momentum, nesterov, adagrad or adam; runs on the ps tasks",
-         .tag = TO_WORKERS),
+    FLAG("optimizer", optimizer, TEXT, "adagrad", "RULE",
+         "One of those below, which may have hyperparameters: NAME:PARAMETER=VALUE,...; runs on the ps tasks", .tag = TO_WORKERS),
     FLAG(
         "learning_rate", learning_rate, REAL, "0.05", "R",
         "Above 0. With libsvm data and sgd or adagrad the default is 0.1; where the rows have few values that are not 0, try 0.5",
@@ -179,6 +194,11 @@ static const struct psi_option rows[] = {
          .tag = TO_WORKERS),
     FLAG("summaries", summaries, TEXT, "", "DIR",
          "The chief writes loss, accuracy and speed there for TensorBoard, every 10 global steps", .tag = TO_WORKERS),
+    FLAG("trace", trace, TEXT, "", "FILE",
+         "Where the time of one step of this worker (with --local: of the chief) goes, for ui.perfetto.dev and chrome://tracing",
+         .tag = TO_WORKERS),
+    FLAG("trace_step", trace_step, INT, "10", "N", "... of its N-th step in this run", .tag = TO_WORKERS, .min = 1,
+         .max = INT64_MAX),
     FLAG("eval_every", eval_every, INT, "100", "N", "A task of job evaluator tests again when the global step is N higher",
          .min = 1, .max = INT64_MAX),
     FLAG("eval", eval, BOOL, NULL, NULL,
@@ -219,9 +239,7 @@ static const char end_text[] =
     "that comes more than a second after the first ends what still goes on at once.\n"
     "Exit status: 0 done, 1 failed, 2 usage, 3 a ps task that was told to end at once, 128 + N ended by signal N.\n";
 
-/* ---- checks that concern several flags ---- */
-
-/* "ps=2" of "ps=2,workers=3"; advances to the end of it. */
+/* Parse "ps=2" of "ps=2,workers=3"; *p moves behind it. */
 static int local_part(struct flags *f, const char **p)
 {
     const char *equals = strchr(*p, '=');
@@ -266,9 +284,9 @@ static int check_local(struct flags *f, char *err)
 
 static int check_eval(const struct flags *f, char *err)
 {
-    static const char *const others[] = {"local",     "serve",     "job_name",      "task_index",    "epochs",
-                                         "steps",     "fresh",     "serial",        "status_at_end", "sync",
-                                         "staleness", "summaries", "checkpoint_dir"};
+    static const char *const others[] = {"local",     "serve",     "job_name",       "task_index",    "epochs",
+                                         "steps",     "fresh",     "serial",         "status_at_end", "sync",
+                                         "staleness", "summaries", "checkpoint_dir", "trace"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
@@ -283,7 +301,7 @@ static int refused(char *err, const char *one, const char *other, const char *wh
     return cli_error(err, "--%s and --%s: %s; drop one of them", one, other, why);
 }
 
-/* --sync and --staleness, and what goes with them. */
+/* Check --sync and --staleness, and flags that need them. */
 static int check_sync(struct flags *f, char *err)
 {
     static const char *const losses[] = {[PS_LOSS_WAIT] = "wait", [PS_LOSS_SHRINK] = "shrink", [PS_LOSS_FAIL] = "fail"};
@@ -345,7 +363,7 @@ static int check_serial(struct flags *f, char *err)
     return 0;
 }
 
-/* What only sparse text has. */
+/* Refuse flags that only sparse text has. */
 static int check_sparse(const struct flags *f, char *err)
 {
     static const char *const of_it[] = {"libsvm_base", "libsvm_duplicates", "libsvm_features"};
@@ -357,7 +375,7 @@ static int check_sparse(const struct flags *f, char *err)
     return 0;
 }
 
-/* Files and directories. */
+/* Check names of files and directories. */
 static int check_names(const struct flags *f, char *err)
 {
     const struct {
@@ -369,11 +387,15 @@ static int check_names(const struct flags *f, char *err)
                  {"warm_start_only", f->warm_start_only, "a pattern"},
                  {"warm_start_prefix", f->warm_start_prefix, "a prefix, OLD=NEW"},
                  {"summaries", f->summaries, "a directory"},
+                 {"trace", f->trace, "a file"},
                  {"checkpoint_dir", f->checkpoint_dir, "a directory"}};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         if (flags_given(f, names[i].name) && names[i].value[0] == '\0') {
             return cli_error(err, "--%s is empty: name %s", names[i].name, names[i].what);
         }
+    }
+    if (flags_given(f, "trace_step") && f->trace[0] == '\0') {
+        return cli_error(err, "--trace_step: it says of which step --trace FILE is; give --trace, too");
     }
     if (f->warm_start[0] != '\0' && f->restore[0] != '\0') {
         return cli_error(err, "--warm_start and --restore: both say what a new model begins with; drop one of them");
@@ -384,7 +406,7 @@ static int check_names(const struct flags *f, char *err)
     return 0;
 }
 
-/* Of --checkpoint_dir, and what needs it. */
+/* Refuse flags that need --checkpoint_dir. */
 static int check_checkpoints(const struct flags *f, char *err)
 {
     static const char *const of_it[] = {"checkpoint_seconds", "checkpoint_steps",   "max_to_keep", "keep_checkpoint_every_hours",
@@ -394,6 +416,24 @@ static int check_checkpoints(const struct flags *f, char *err)
             return cli_error(err, "--%s: give --checkpoint_dir too", of_it[i]);
         }
     }
+    return 0;
+}
+
+static int find_rule(struct flags *f, char *err)
+{
+    struct psi_err wrong = {.code = PS_OK};
+    const bool by_rule = strncmp(f->data, "libsvm:", 7) == 0 && !flags_given(f, "learning_rate");
+    f->rule = (ps_optimizer){.learning_rate = by_rule ? NAN : f->learning_rate, .momentum = f->momentum};
+    ps_status st = psi_optimizer_parse(f->optimizer, &f->rule, &wrong);
+    if (st == PS_OK && by_rule && isnan(f->rule.learning_rate)) {
+        const bool plain = f->rule.kind == PS_OPT_SGD || f->rule.kind == PS_OPT_ADAGRAD;
+        f->rule.learning_rate = plain ? SPARSE_RATE : f->learning_rate;
+    }
+    st = st == PS_OK ? psi_optimizer_check(&f->rule, PS_F32, &wrong) : st;
+    if (st != PS_OK || f->rule.kind == PS_OPT_NONE) {
+        return cli_error(err, "--optimizer %.100s: %s", f->optimizer, st != PS_OK ? wrong.text : "it must be one that trains");
+    }
+    f->learning_rate = f->rule.learning_rate;
     return 0;
 }
 
@@ -420,11 +460,8 @@ static int check(struct flags *f, char *err)
     if (!f->by_shards && strcmp(f->work, "share") != 0) {
         return cli_error(err, "--work '%.100s': must be share or shards", f->work);
     }
-    if (check_sync(f, err) != 0) {
+    if (check_sync(f, err) != 0 || find_rule(f, err) != 0) {
         return -1;
-    }
-    if (flags_optimizer(f)->kind == PS_OPT_NONE) {
-        return cli_error(err, "--optimizer '%.100s': must be one of sgd, momentum, nesterov, adagrad, adam", f->optimizer);
     }
     if (strcmp(f->data, "digits") != 0 && (strncmp(f->data, "mnist:", 6) != 0 || f->data[6] == '\0') &&
         (strncmp(f->data, "libsvm:", 7) != 0 || f->data[7] == '\0')) {
@@ -439,7 +476,17 @@ static int check(struct flags *f, char *err)
     return check_sparse(f, err) != 0 ? -1 : check_names(f, err);
 }
 
-/* ---- the command line ---- */
+/* Choose the key file that a session of this process would use, so that a task it serves uses it too. */
+static void find_key(struct flags *f)
+{
+    static char found[4096];
+    if (f->key_file == NULL && f->tls_cert == NULL) {
+        ps_role *role = ps_role_from_args(0, NULL);
+        (void)snprintf(found, sizeof(found), "%s", ps_role_key_file(role));
+        ps_role_free(role);
+        f->key_file = found;
+    }
+}
 
 int flags_parse(int argc, char **argv, struct flags *out, char *err)
 {
@@ -456,10 +503,7 @@ int flags_parse(int argc, char **argv, struct flags *out, char *err)
     if (out->help || out->version) {
         return 0;
     }
-    bool plain = strcmp(out->optimizer, "sgd") == 0 || strcmp(out->optimizer, "adagrad") == 0;
-    if (plain && !flags_given(out, "learning_rate") && strncmp(out->data, "libsvm:", 7) == 0) {
-        out->learning_rate = SPARSE_RATE;
-    }
+    find_key(out);
     return check(out, err);
 }
 
@@ -477,7 +521,7 @@ int flags_for_child(const struct flags *f, bool worker, char **texts)
 {
     int count = 0;
     for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].tag != (worker ? TO_WORKERS : TO_PS) || f->from[i] == PSI_FROM_DEFAULT) {
+        if ((rows[i].tag & (worker ? TO_WORKERS : TO_PS)) == 0 || f->from[i] == PSI_FROM_DEFAULT) {
             continue;
         }
         const char *text = "";
@@ -496,15 +540,26 @@ int flags_for_child(const struct flags *f, bool worker, char **texts)
     return count;
 }
 
-const ps_optimizer *flags_optimizer(const struct flags *f)
+/* A line for each name that --optimizer takes, with its hyperparameters, and one for each of these. */
+static ps_status help_optimizers(struct psi_buf *text)
 {
-    const char *o = f->optimizer;
-    return strcmp(o, "sgd") == 0        ? ps_sgd(f->learning_rate)
-           : strcmp(o, "momentum") == 0 ? ps_momentum(f->learning_rate, f->momentum)
-           : strcmp(o, "nesterov") == 0 ? ps_nesterov(f->learning_rate, f->momentum)
-           : strcmp(o, "adagrad") == 0  ? ps_adagrad(f->learning_rate)
-           : strcmp(o, "adam") == 0     ? ps_adam(f->learning_rate)
-                                        : ps_no_optimizer();
+    ps_status st = psi_buf_append_text(text, "\nOptimizers, with their hyperparameters:\n", NULL);
+    for (uint32_t kind = PS_OPT_SGD; kind < psi_optimizer_row_count; kind++) {
+        const char *name = psi_optimizer_name(kind);
+        st = st == PS_OK ? psi_buf_printf(text, NULL, "  %s\n", name) : st;
+        for (const struct psi_hyper *h = psi_optimizer_hypers(kind); st == PS_OK && h->name != NULL; h++) {
+            char value[32] = "";
+            if (!isnan(h->standard)) {
+                (void)snprintf(value, sizeof(value), "=%g", h->standard);
+            }
+            st = psi_buf_printf(text, NULL, "      %s%-*s %s; %s\n", h->name, HYPER_COLUMN - (int)strlen(h->name), value, h->text,
+                                psi_range_text(h->range));
+        }
+        for (const struct psi_hyper *h = psi_optimizer_hypers(kind); st == PS_OK && h->name != NULL; h++) {
+            st = h->range == PSI_SWITCH ? psi_buf_printf(text, NULL, "  %s (%s:%s=1)\n", h->name, name, h->name) : st;
+        }
+    }
+    return st;
 }
 
 int flags_help(void)
@@ -516,7 +571,8 @@ int flags_help(void)
     psi_buf_init(&text, HELP_BYTES_MAX);
     psi_options_init(&o, rows, ROWS, &defaults, from);
     bool ok = psi_buf_append_text(&text, usage_text, NULL) == PS_OK && psi_options_help(&o, &text, NULL) == PS_OK &&
-              psi_buf_append_text(&text, end_text, NULL) == PS_OK && fwrite(text.data, 1, text.len, stdout) == text.len;
+              help_optimizers(&text) == PS_OK && psi_buf_append_text(&text, end_text, NULL) == PS_OK &&
+              fwrite(text.data, 1, text.len, stdout) == text.len;
     psi_buf_fini(&text);
     return ok && fflush(stdout) == 0 ? 0 : -1;
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The evaluator: no trainer and no member, it never pushes.
+ * The evaluator, which is no trainer and no member, and never pushes.
  *
  * Happy path: wait for the model -> pull, test, one line -> wait until the global step is --eval_every higher -> ... -> the job
- * is done, or somebody asks to stop: a last test where there were steps since, --export, --report. Failure modes: no trainer
- * makes a model ready within the time of a session, nor one anew of which a ps task has lost a part; a ps task that is lost or
- * restarted later: the session is made anew and goes on; its error otherwise, with a remedy.
+ * is done, or a stop is asked for: a last test if there were steps since, --export, --report. Failure modes: no trainer makes a
+ * model ready within the session's timeout, or makes one anew after a ps task has lost a part; a ps task is lost or restarted
+ * later: the session recovers and goes on, or its error is printed with a remedy.
  */
 #include "follow.h"
 
@@ -18,7 +18,12 @@
 #include <ps_nn.h>
 #include <string.h>
 
-enum { WAIT_SLICE_MS = 500 /* a signal is looked for in between */, LOOK_MS = 200, NOTE_FIRST_MS = 5000, NOTE_EVERY_MS = 60000 };
+enum {
+    WAIT_SLICE_MS = 500, /* after each slice a signal is looked for */
+    LOOK_MS = 200,
+    NOTE_FIRST_MS = 5000,
+    NOTE_EVERY_MS = 60000
+};
 
 struct follower {
     const struct flags *f;
@@ -43,7 +48,7 @@ static int prepare(struct follower *w, const struct cluster *c)
     return w->session != NULL ? EXIT_DONE : EXIT_FAILED;
 }
 
-/* The data is one for the model that is there, and buffers are for both. */
+/* Adapt the data to the model, and allocate buffers for both. */
 static int build(struct follower *w, ps_session *aside)
 {
     struct model_spec spec;
@@ -57,13 +62,13 @@ static int build(struct follower *w, ps_session *aside)
     return evaluate_init(&w->model, &spec) == 0 ? EXIT_DONE : say_error("test: no memory");
 }
 
-/* NOT_FOUND: *out_wait says for what to wait; NULL: there is another model. */
+/* Look for a model. NOT_FOUND: *out_wait says what to wait for; NULL: another model exists. */
 static ps_status find_model(const struct follower *w, ps_session *aside, const char **out_wait)
 {
     static const char lost[] = "part of the model is lost with a ps task", none[] = "there is no model yet";
     char name[MODEL_NAME_BYTES];
     ps_variable *v = NULL;
-    ps_status st = ps_variable_find(aside, "global_step", &v); /* it comes last */
+    ps_status st = ps_variable_find(aside, "global_step", &v); /* global_step is created last */
     *out_wait = st != PS_NOT_FOUND ? NULL : ps_last_reason() == PS_REASON_LOST ? lost : none;
     for (int i = 0; st == PS_OK && i < 2 * w->model.spec.layers; i++) {
         st = ps_variable_find(aside, model_variable_name(&w->model.spec, i / 2, i % 2 != 0, name), &v);
@@ -73,13 +78,13 @@ static ps_status find_model(const struct follower *w, ps_session *aside, const c
         } else if (st == PS_NOT_FOUND) {
             bool reset = ps_variable_find(aside, "global_step", &v) != PS_OK;
             *out_wait = reset ? none : NULL;
-            return reset ? st : ps_variable_find(aside, name, &v); /* once more, for its text */
+            return reset ? st : ps_variable_find(aside, name, &v); /* once more, for the error text */
         }
     }
     return st == PS_OK && *out_wait != NULL ? PS_NOT_FOUND : st;
 }
 
-/* Somebody has made the model. It is looked for in a session beside, which a signal may end. */
+/* Wait until there is a model, in a session of its own, which a signal may end. */
 static int await_model(struct follower *w, const struct cluster *c)
 {
     const char *wait = "";
@@ -110,7 +115,7 @@ static int begin(struct follower *w, const struct cluster *c)
         return EXIT_FAILED;
     }
     (void)ps_variable_scope_push(w->session, NULL, PS_REUSE_ALWAYS); /* an evaluator makes nothing */
-    model_params(&w->model, w->session, flags_optimizer(w->f));
+    model_params(&w->model, w->session, &w->f->rule);
     (void)ps_variable_scope_pop(w->session);
     if (ps_session_ready(w->session) != PS_OK) {
         (void)session_failed(w->session, "no model is ready");
@@ -120,7 +125,7 @@ static int begin(struct follower *w, const struct cluster *c)
     return EXIT_DONE;
 }
 
-/* What is there now, unless it was tested already. A pull that fails makes the session anew, or ends it. */
+/* Test the present model unless it was tested. A failed pull recovers or ends the session. */
 static int test_now(struct follower *w)
 {
     int64_t step = 0;
@@ -142,7 +147,8 @@ static int test_now(struct follower *w)
 static int follow(struct follower *w)
 {
     for (;;) {
-        bool last = ps_should_stop(w->session) || stop_signal() != 0; /* before the values: they are the last ones then */
+        /* asked before the values are read: then they are the last ones */
+        bool last = ps_should_stop(w->session) || stop_signal() != 0;
         int status = ps_session_status(w->session) == PS_OK ? test_now(w) : EXIT_DONE;
         if (status != EXIT_DONE || last) {
             return status;
@@ -177,7 +183,7 @@ int follow_run(const struct flags *f, const struct cluster *c)
     }
     stop_gently(false);
     model_fini(&w.model);
-    (void)session_close(w.session); /* its errors were said */
+    (void)session_close(w.session); /* its errors were printed */
     data_free(&w.data);
     return status;
 }

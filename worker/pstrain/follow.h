@@ -5,7 +5,7 @@
 
 #include "cluster.h"
 
-/** Until all trainers are done, or a signal. Returns the exit status. */
+/** Test until all trainers are done, or a signal comes. Returns the exit status. */
 int follow_run(const struct flags *f, const struct cluster *c);
 
 #endif

@@ -2,11 +2,11 @@
 /*
  * --local: this process owns the ports, starts a process per task, watches them, and does the end of the run itself.
  *
- * Happy path: bind a socket per task on 127.0.0.1 (so that no port can be lost to another program between two steps) -> ps tasks,
- * with their sockets -> with --fresh what they have loaded is reset -> workers -> all workers have ended -> test, report, status
- * -> ps tasks are told to end. Failure modes: a worker that dies is reported, the others finish, status 1; a chief that dies
- * before the model is ready, the end of a ps task, SIGINT, SIGTERM or SIGHUP: everything is stopped, at a signal that insists
- * (stop.h) at once. Should this process itself be killed, the kernel kills the children (PR_SET_PDEATHSIG).
+ * Happy path: bind a socket per task on 127.0.0.1, so that no other program can take a port -> ps tasks with their sockets ->
+ * with --fresh reset what they have loaded -> workers -> all workers have ended -> test, report, status -> end the ps tasks.
+ * Failure modes: a worker dies: printed, the others finish, status 1; a chief dies before the model is ready, a ps task ends,
+ * SIGINT, SIGTERM or SIGHUP: everything is stopped, after a repeated signal (stop.h) at once. If this process is killed, the
+ * kernel kills the children (PR_SET_PDEATHSIG).
  */
 #include "local.h"
 
@@ -33,31 +33,29 @@
 #include <unistd.h>
 
 enum {
-    WORKERS_END_MS = 2000, /* after SIGTERM: to finish a step */
-    PS_END_MS = 3000,      /* likewise, more than their own bound (serve.h) */
+    WORKERS_END_MS = 2000, /* time after SIGTERM to finish a step */
+    PS_END_MS = 3000,      /* time after SIGTERM; more than the bound of the ps tasks themselves (serve.h) */
     CHILDREN_MAX = 2 * FLAGS_LOCAL_MAX,
-    HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24, /* as the addresses of struct child */
+    HOSTS_BYTES = 64 + FLAGS_LOCAL_MAX * 24, /* room for the addresses of all children */
     READY_LOOK_MS = 100,
     LISTEN_BACKLOG = 128
 };
 
 struct local {
     const struct flags *f;
-    int ps, count; /* ps tasks first, then the workers */
+    int ps, count; /* ps: number of ps tasks, which come first; count: of all */
     struct child children[CHILDREN_MAX];
     char ps_hosts[HOSTS_BYTES]; /* "--ps_hosts=h:p,..." */
     char worker_hosts[HOSTS_BYTES];
     int signal_fd;
-    sigset_t mask;     /* before ours */
-    int signal;        /* the first one that came */
-    int64_t signal_ms; /* when; 0: none has */
-    bool stopping;     /* ends are expected */
+    sigset_t mask;     /* the mask before this process changed it */
+    int signal;        /* the first signal */
+    int64_t signal_ms; /* when it came; 0: none */
+    bool stopping;     /* children are expected to end */
     bool failed;
     bool stop; /* everything is to end */
     struct child_output output;
 };
-
-/* ---- start ---- */
 
 static int bind_one(struct child *c)
 {
@@ -72,7 +70,7 @@ static int bind_one(struct child *c)
     return EXIT_DONE;
 }
 
-/* "--NAME=h:p,h:p" of the ps tasks or the workers */
+/* Write "--NAME=h:p,h:p" for the ps tasks or the workers. */
 static void hosts_flag(const struct local *l, const char *name, bool worker, char *text)
 {
     int used = snprintf(text, HOSTS_BYTES, "--%s", name);
@@ -97,7 +95,7 @@ static int make(struct local *l)
     return EXIT_DONE;
 }
 
-/* Signals are read from a descriptor; the children's ends too. */
+/* Read signals from a descriptor, also SIGCHLD. */
 static int take_signals(struct local *l)
 {
     sigset_t set;
@@ -138,8 +136,6 @@ static int start_group(struct local *l, bool workers)
     return status;
 }
 
-/* ---- watch ---- */
-
 static void on_end(struct local *l, const struct child *c)
 {
     char how[80];
@@ -154,7 +150,7 @@ static void on_end(struct local *l, const struct child *c)
     } else if (c->status != 0) {
         const ps_sync_options *with = &l->f->with;
         bool needed = c->chief && !c->ready;
-        bool waited_for = with->mode != PS_SYNC_NONE && with->on_worker_loss != PS_LOSS_SHRINK; /* and nobody starts it again */
+        bool waited_for = with->mode != PS_SYNC_NONE && with->on_worker_loss != PS_LOSS_SHRINK; /* nobody will start it again */
         (void)say_error("%s (pid %ld) %s%s", c->name, (long)c->pid, how,
                         needed       ? ": the chief ended before the model was ready, stopping everything"
                         : waited_for ? ": the others need it, stopping everything; with --on_worker_loss shrink they go on"
@@ -179,7 +175,7 @@ static void on_signals(struct local *l)
     struct signalfd_siginfo info;
     while (read(l->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
         if (info.ssi_signo == SIGCHLD) {
-            continue; /* one may stand for several: all are asked below */
+            continue; /* one SIGCHLD may stand for several: all children are asked below */
         }
         l->signal = l->signal == 0 ? (int)info.ssi_signo : l->signal;
         l->stop = true;
@@ -195,17 +191,17 @@ static void on_signals(struct local *l)
     }
 }
 
-/* Wait for something until the time is up (-1: no limit), and deal with it. */
+/* Wait for events for at most timeout_ms (-1: no limit) and handle them. */
 static void pump(struct local *l, int timeout_ms)
 {
     struct pollfd polls[1 + CHILDREN_MAX * CHILD_PIPES];
     int n = l->count * CHILD_PIPES;
-    for (int i = 0; i < n; i++) { /* one that is closed is negative, and passed over */
+    for (int i = 0; i < n; i++) { /* poll() skips closed pipes, which are negative */
         polls[i] = (struct pollfd){.fd = l->children[i / CHILD_PIPES].pipes[i % CHILD_PIPES], .events = POLLIN};
     }
     polls[n] = (struct pollfd){.fd = l->signal_fd, .events = POLLIN};
     if (poll(polls, (nfds_t)n + 1, timeout_ms) < 0) {
-        return; /* EINTR: the caller looks and comes again */
+        return; /* EINTR: the caller calls again */
     }
     for (int i = 0; i < n; i++) {
         if (polls[i].revents != 0) {
@@ -226,16 +222,14 @@ static int alive(const struct local *l, bool workers)
     return count;
 }
 
-/* ---- start over ---- */
-
-/* The cluster, with text as its spec. */
+/* The cluster of the children; its spec points to text. */
 static struct cluster cluster_of(struct local *l, char text[2 * HOSTS_BYTES])
 {
     (void)snprintf(text, 2 * HOSTS_BYTES, "ps=%s;worker=%s", strchr(l->ps_hosts, '=') + 1, strchr(l->worker_hosts, '=') + 1);
     return (struct cluster){.ps_count = l->ps, .trainer_count = l->count - l->ps, .target = l->children[0].address, .spec = text};
 }
 
-/* --fresh: the model that the ps tasks have begun with, out of their checkpoints, goes before a worker sees it, for good. */
+/* --fresh: reset for good what the ps tasks have loaded from checkpoints, before a worker sees it. */
 static int start_over(struct local *l)
 {
     char text[2 * HOSTS_BYTES];
@@ -260,8 +254,6 @@ static int start_over(struct local *l)
     return s == NULL ? EXIT_FAILED : status;
 }
 
-/* ---- the end ---- */
-
 static void end_group(struct local *l, bool workers, int within_ms)
 {
     int64_t deadline_ms = cli_clock_ms() + within_ms;
@@ -283,7 +275,7 @@ static int finish(struct local *l, struct dataset *data)
     struct cluster c = cluster_of(l, text);
     double loss = 0;
     for (int i = l->ps; i < l->count; i++) {
-        const struct work *w = &l->children[i].work; /* zeros where it was not done */
+        const struct work *w = &l->children[i].work; /* zeros for a worker that has not finished */
         all->steps += w->steps;
         all->samples += w->samples;
         all->dropped += w->dropped;
@@ -326,11 +318,11 @@ static int run(struct local *l, struct dataset *data)
     }
     if (status == EXIT_DONE && !l->stop && any_done(l)) {
         status = finish(l, data);
-        pump(l, 0); /* what happened meanwhile */
+        pump(l, 0); /* handle what happened during finish() */
     }
     l->stopping = true;
     end_group(l, true, WORKERS_END_MS);
-    l->output.mute = true; /* the ps tasks see each other go */
+    l->output.mute = true; /* the ps tasks would report that they lose each other */
     end_group(l, false, serve_drain_ms(l->f, true) + PS_END_MS);
     if (l->signal != 0) {
         say_note("stopped by signal %d (%s)", l->signal, strsignal(l->signal));
@@ -350,11 +342,11 @@ int local_run(const struct flags *f)
         return status;
     }
     if (source_load(f, false, &data) != EXIT_DONE) {
-        return EXIT_FAILED; /* said once, not by each worker */
+        return EXIT_FAILED; /* printed here once, not by each worker */
     }
     l.output.bar = isatty(STDOUT_FILENO) == 1;
     source_say(&data);
     status = data_keep_test(&data, err) == 0 ? run(&l, &data) : say_error("--data: %s", err);
     data_free(&data);
-    return status; /* sockets are closed with this process */
+    return status; /* the sockets are closed with this process */
 }

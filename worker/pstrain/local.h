@@ -5,7 +5,7 @@
 
 #include "flags.h"
 
-/** Start it, train, test, stop it. Returns the exit status; no process is left. */
+/** Start a cluster on this machine, train, test, stop it. No process is left. Returns the exit status. */
 int local_run(const struct flags *f);
 
 #endif

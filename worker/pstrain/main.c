@@ -3,8 +3,8 @@
  * pstrain, a ready training program: ps or worker of a cluster by four flags or TF_CONFIG, or a whole cluster by --local.
  *
  * Happy path: command line -> --local: a process per task (local.c) | job ps or --serve: serve (serve.c) | job worker: train
- * (train.c) | job evaluator: follow (follow.c) | --serial (serial.c) | --eval (evaluate.c). Failure modes: a command line that
- * makes no sense: what is wrong and what is allowed, exit 2.
+ * (train.c) | job evaluator: follow (follow.c) | --serial (serial.c) | --eval (evaluate.c). Failure mode: a wrong command line:
+ * the error says what is allowed, exit 2.
  */
 #include "cluster.h"
 #include "evaluate.h"
@@ -52,7 +52,7 @@ static int task_run(const struct flags *f)
     return status;
 }
 
-/* Descriptors 0 to 2 are what they are for: a pipe must not become standard output by chance. */
+/* Open /dev/null for descriptors 0 to 2 that are closed, so that no pipe becomes standard output by chance. */
 static int open_standard(void)
 {
     int fd = 0;

@@ -4,17 +4,15 @@
  *
  *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels)
  *
- * From top to bottom: what --model says, the variables, forward, one step of training. Another model is another text in
- * model_spec_parse(), and what follows from it in the functions below. Failure modes: no memory; errors of the session stick
- * there; a batch with a label outside the classes cannot come from the readers.
+ * From top to bottom: --model, the variables, forward, one step of training. Another model needs another text in
+ * model_spec_parse() and changes in the functions below. Failure modes: no memory; errors of the session are sticky. The readers
+ * give no label outside the classes.
  */
 #include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- what --model says ---- */
 
 int model_spec_parse(const char *text, int64_t features, int64_t classes, struct model_spec *out)
 {
@@ -25,7 +23,7 @@ int model_spec_parse(const char *text, int64_t features, int64_t classes, struct
     }
     for (const char *p = text + 3; layers && *p != '\0';) {
         char *end = NULL;
-        p++; /* the colon, or a comma */
+        p++; /* skips the colon, or a comma */
         long units = *p >= '0' && *p <= '9' ? strtol(p, &end, 10) : 0;
         if (units < 1 || units > MODEL_UNITS_MAX || spec.layers == MODEL_LAYERS_MAX - 1 || (*end != ',' && *end != '\0')) {
             return -1;
@@ -62,8 +60,6 @@ const char *model_variable_name(const struct model_spec *spec, int layer, bool b
     }
     return name;
 }
-
-/* ---- variables and buffers ---- */
 
 int model_init(struct model *m, const struct model_spec *spec, int64_t batch)
 {
@@ -105,9 +101,7 @@ void model_params(struct model *m, ps_session *s, const ps_optimizer *optimizer)
     }
 }
 
-/* ---- forward and backward ---- */
-
-/* Of values that were read: on the CPU, in their memory. x: NULL in the first layer of sparse examples. */
+/* Dense layer with values that were read, on the CPU. x NULL: first layer with sparse examples. */
 static ps_status dense_of_values(struct model *m, int l, const struct input *in, ps_tensor *x, ps_activation act)
 {
     ps_tensor *y = m->out[l];
@@ -115,7 +109,7 @@ static ps_status dense_of_values(struct model *m, int l, const struct input *in,
     float *to = ps_tensor_write(y);
     const float *w = m->weight_values[l], *b = m->bias_values[l];
     if (to == NULL || (x != NULL && from == NULL)) {
-        return PS_INTERNAL; /* ps_nn_error() */
+        return PS_INTERNAL; /* ps_nn_error() has the text */
     }
     ps_status st = x != NULL ? ps_nn_dense_forward(from, w, b, to, x->rows, x->cols, y->cols)
                              : ps_nn_sparse_forward(&in->rows, w, b, to, y->cols);
@@ -137,7 +131,7 @@ ps_tensor *model_forward(struct model *m, const struct input *in)
 {
     ps_tensor *x = in->dense;
     for (int l = 0; l < m->spec.layers; l++) {
-        (void)ps_tensor_set_rows(m->out[l], in->count); /* fits: it was made for a whole batch */
+        (void)ps_tensor_set_rows(m->out[l], in->count); /* cannot fail: out[l] was made for a whole batch */
         if (layer_forward(m, l, in, x) != PS_OK) {
             return NULL;
         }
@@ -148,10 +142,10 @@ ps_tensor *model_forward(struct model *m, const struct input *in)
 
 void model_push_pull(void *session, ps_param *p)
 {
-    (void)ps_push_pull(session, p); /* there and back while the layers before it are done */
+    (void)ps_push_pull(session, p); /* the transfer takes place while earlier layers are computed */
 }
 
-/* The calls' statuses are not looked at: the first error sticks to the session, and everything after it does nothing. */
+/* The statuses of calls are ignored: the first error sticks to the session, and later calls do nothing. */
 void model_step(struct model *m, const struct input *in, ps_tensor *labels, model_ready_fn ready, void *ctx)
 {
     ps_tensor *logits = model_forward(m, in);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress. No failure modes: an output that cannot be written to is the end's business (main.c looks at it). */
+/* Progress. Errors of standard output are found at the end (main.c). */
 #include "progress.h"
 
 #include "common/cli/text.h"
@@ -17,7 +17,7 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     char dropped[48] = "";
     double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
     part = part > 1 ? 1 : part;
-    double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* a clock of whole ms may stand still */
+    double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* at least 1 ms */
     double rate = (double)(p->samples + now->others_samples) / seconds;
     if (!as_line) {
         char cells[BAR_CELLS + 1];

@@ -11,24 +11,24 @@ struct progress {
     bool quiet; /* nothing is shown */
     bool shown; /* a bar is on the screen */
     int64_t start_ms;
-    int64_t next_ms; /* when something is shown again */
+    int64_t next_ms; /* time of the next output */
     int64_t samples; /* since start_ms */
 };
 struct progress_now {
-    int64_t done, goal; /* steps; global ones when the goal is a global step */
+    int64_t done, goal; /* steps; global steps if the goal is a global step */
     int64_t epoch;      /* from 1 */
-    int64_t epochs;     /* 0: not the goal */
+    int64_t epochs;     /* 0: the goal is no number of epochs */
     int64_t global_step;
     int64_t dropped;        /* of this worker's steps in rounds */
-    int64_t others_samples; /* of the other workers meanwhile, as the global step tells */
+    int64_t others_samples; /* examples of the other workers since start_ms, estimated from the global step */
     double loss;            /* mean since the epoch began */
-    double accuracy;        /* likewise */
+    double accuracy;        /* mean since the epoch began */
 };
 
 void progress_start(struct progress *p, bool bar, bool quiet);
-/** After a step of `samples` examples. */
+/** Called after a step of `samples` examples. */
 void progress_step(struct progress *p, const struct progress_now *now, int64_t samples);
-/** The last state, as a line. */
+/** Print the last state as a line. */
 void progress_end(struct progress *p, const struct progress_now *now);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Happy path: export -> what the tasks counted -> the report, one object of JSON, written whole or not at all -> psctl status.
- * Failure modes: a ps task does not answer, a file cannot be written (an older one is then untouched), psctl is not there or
- * fails: each is said.
+ * Happy path: export -> counters of the tasks -> the report, one object of JSON, written whole or not at all -> psctl status.
+ * Failure modes, each printed: a ps task does not answer; a file cannot be written (an older one is untouched then); psctl is
+ * missing or fails.
  */
 #include "report.h"
 
@@ -38,8 +38,6 @@ int report_check(const struct flags *f)
     return EXIT_DONE;
 }
 
-/* ---- the report ---- */
-
 static const char *const modes[] = {
     [PS_SYNC_NONE] = "asynchronous", [PS_SYNC_ROUNDS] = "rounds", [PS_SYNC_STALENESS] = "staleness"};
 
@@ -55,7 +53,7 @@ static json_t *object_of(const struct report *r, const ps_task_info *tasks)
     }
     json_t *leads = r->mode == PS_SYNC_STALENESS ? json_array() : json_null();
     for (int i = 0; i < PS_HISTOGRAM; i++) {
-        (void)json_array_append_new(leads, json_integer((json_int_t)r->leads[i])); /* to null it does nothing */
+        (void)json_array_append_new(leads, json_integer((json_int_t)r->leads[i])); /* does nothing to null */
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:i, s:i, s:I, s:s, s:o, s:I}",
                      "test_accuracy", cli_json_f64(r->test_accuracy), "test_auc", cli_json_f64(r->test_auc), "test_loss",
@@ -89,8 +87,8 @@ static bool unreachable(const ps_task_info *tasks, int count)
     return i < count;
 }
 
-/* The library says after 0.3 s that a task cannot be reached; a training is worth the time in which one that is restarted is
- * back. From `first` on they are waited for. */
+/* Ask all tasks; those from `first` on are waited for. The library reports an unreachable task after 0.3 s, but the results of
+ * a training are worth waiting for a task that is being restarted. */
 static ps_status ask_all(ps_session *s, ps_task_info *tasks, int first, int count)
 {
     int64_t end_ms = cli_clock_ms() + TIMEOUT_MS;
@@ -109,7 +107,7 @@ static int report(ps_session *s, const char *path, const struct report *r)
     if (all == NULL) {
         return first < 0 ? say_error("--report: the ps tasks: %s", ps_last_error()) : say_error("--report: no memory");
     }
-    const ps_task_info *tasks = all + first; /* the ps tasks: they follow one another */
+    const ps_task_info *tasks = all + first; /* the ps tasks, which are consecutive */
     ps_status st = ask_all(s, all, first, first + r->ps);
     for (int i = 0; st == PS_OK && i < r->ps; i++) {
         if (!tasks[i].up) {
@@ -139,9 +137,7 @@ int report_write(ps_session *s, const struct flags *f, const struct report *r)
     return f->report[0] != '\0' ? report(s, f->report, r) : EXIT_DONE;
 }
 
-/* ---- psctl ---- */
-
-/* psctl beside this program, or the one that PATH finds. */
+/* Path of psctl beside this program, or "psctl" for PATH. */
 static void find_psctl(char *path)
 {
     ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 16);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is left of a run: the report, the exported model, the cluster's status. */
+/* The results of a run: the report, the exported model, the cluster's status. */
 #ifndef PSTRAIN_REPORT_H
 #define PSTRAIN_REPORT_H
 
@@ -10,26 +10,27 @@
 
 struct report {
     double test_accuracy, test_loss, train_loss; /* NaN and infinity are written as null */
-    double test_auc;                             /* of two classes */
+    double test_auc;                             /* for two classes */
     int64_t global_step;
     double epochs;             /* of this run */
     double samples_per_second; /* of all workers */
     double seconds;            /* of training */
     ps_sync_mode mode;
-    int64_t rounds;                 /* of this run; 0 where there are none */
-    int64_t dropped;                /* contributions to them, as far as this process knows */
-    int64_t recoveries, lost_steps; /* its session was made anew so often; --local: all workers' sessions, and the most steps */
+    int64_t rounds;  /* of this run; 0: no rounds */
+    int64_t dropped; /* dropped contributions, as far as this process knows */
+    /* recoveries: of its session; --local: of all workers' sessions, and the largest lost_steps */
+    int64_t recoveries, lost_steps;
     const char *container;
-    uint64_t leads[PS_HISTOGRAM]; /* with bounded staleness: steps by how many the worker was ahead of the slowest */
+    uint64_t leads[PS_HISTOGRAM]; /* bounded staleness: number of steps by how far the worker was ahead of the slowest */
     int ps, workers;
-    int variables;  /* that are trained: each step pushes each of them once */
-    int64_t values; /* in them */
+    int variables;  /* trained variables: each step pushes each of them once */
+    int64_t values; /* number of trained values */
     char params_sha256[SHA256_HEX_BYTES];
 };
 
-/** Complain now, not after an hour, about a file that cannot be written. Returns the exit status. */
+/** Check now, not after an hour, that the files of --export and --report can be written. Returns the exit status. */
 int report_check(const struct flags *f);
-/** --export, then --report with what the ps tasks have counted: what of it is asked for. Returns the exit status. */
+/** Do --export, then --report with the counters of the ps tasks, if asked for. Returns the exit status. */
 int report_write(ps_session *s, const struct flags *f, const struct report *r);
 /** --status_at_end. Returns the exit status. */
 int report_status(const struct cluster *c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts of the trainer use: messages to the person, the clock, the exit codes. */
+/* What all parts of the trainer use: messages to the person, the clock, exit codes. */
 #ifndef PSTRAIN_SAY_H
 #define PSTRAIN_SAY_H
 
@@ -9,20 +9,20 @@ enum {
     EXIT_DONE = 0,
     EXIT_FAILED = 1,
     EXIT_USAGE = 2,
-    EXIT_AT_ONCE = 3, /* a ps task, by a signal after the one that was to end it */
+    EXIT_AT_ONCE = 3, /* a ps task was ended by a second signal */
     EXIT_LOST = 4,    /* the last checkpoint of a ps task could not be saved */
-    EXIT_SIGNAL = 128 /* + the signal's number */
+    EXIT_SIGNAL = 128 /* plus the signal's number */
 };
 
-/** One line on standard error, in one write; one that cannot be written must not stop training. Any thread. */
+/** Write one line to standard error in one write; failures are ignored, because they must not stop training. Any thread. */
 void say_line(const char *line);
-/** "pstrain: ...". Returns EXIT_FAILED. */
+/** Print "pstrain: ..." as an error. Returns EXIT_FAILED. */
 int say_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** The same for what is no error. */
+/** Print "pstrain: ..." as a note. */
 void say_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** printf to standard output, at once. */
+/** printf() to standard output, flushed. */
 void say_result(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/** Let ms pass, or until a signal comes: for states on the ps that nothing announces. */
+/** Wait for ms, or until a signal comes: for states of the ps tasks that nothing announces. */
 void clock_wait(int ms);
 
 #endif

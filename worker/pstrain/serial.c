@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * --serial: what --sync computes, without its machinery, to be compared with it.
+ * --serial: computes the result of --sync without rounds, for comparison.
  *
- * Happy path: a ps task in this process, or those of --ps_hosts or --cluster -> train.c as a trainer that has no task and
+ * Happy path: a ps task in this process, or those of --ps_hosts or --cluster -> train.c as a trainer without a task, which
  * computes the batches of all W workers of a round itself -> one push of their average. Failure modes: the ps task does not
- * start; what train.c says.
+ * start; those of train.c.
  */
 #include "serial.h"
 
 #include "cluster.h"
 #include "report.h"
 #include "say.h"
+#include "serve.h"
 #include "train.h"
 
 #include <ps.h>
@@ -36,6 +37,7 @@ static int start(const struct flags *f, struct cluster *c, psd_server **out_serv
     o.listen = "127.0.0.1:0";
     o.log_level = PS_LOG_WARN;
     o.log = on_log;
+    serve_who(f, &o);
     if (psd_server_start(&o, out_server, error, sizeof(error)) != PS_OK) {
         return say_error("--serial: a ps task in this process: %s", error);
     }

@@ -5,7 +5,7 @@
 
 #include "flags.h"
 
-/** Train, test, report; with a ps task in this process where none is given. Returns the exit status. */
+/** Train, test, report; starts a ps task in this process if none is given. Returns the exit status. */
 int serial_run(const struct flags *f);
 
 #endif

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A task that serves: libpsd in this process, its call table, and signals.
- * Happy path: start -> `ready:` -> `serving:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start
- * (the library says why): 2 for a setting, else 1; a signal that insists (stop.h): at once, 3.
+ * A task that serves: libpsd in this process, with the operations of plans (ps_ops.h) in its call table, and signals. Happy path:
+ * start -> `ready:` -> `serving:` -> wait for a signal or the task's end -> 0. Failure modes: the task cannot start (the library
+ * gives the reason): 2 for a setting, else 1; a repeated signal (stop.h): at once, 3.
+ *
+ * A trainer serves its task beside its training. A thread starts the server, because looking up the name of an address may take
+ * long. Failure: the address cannot be listened on, or the ps tasks do not know the trainer's task: one line says why, and the
+ * trainer trains.
  */
 #include "serve.h"
 
 #include "say.h"
+#include "session.h"
 #include "stop.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <ps_ops.h>
 #include <psd.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -25,10 +32,8 @@ enum { DRAIN_MS = 10000, LOCAL_DRAIN_MS = 1000, LISTEN_FIRST = 3, LISTEN_MAX = 1
 
 static int ended_fd = -1;
 
-/* ---- on a compute thread ---- */
-
-/* What clients may have run here (ps_call): is the task there, does it run calls, how long does one take. It cannot fail: input
- * and output have the same bound. */
+/* A call for clients (ps_call()) that returns its input: is the task there, does it run calls, how long does a call take? It
+ * cannot fail, because input and output have the same limit. */
 static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes, void *out, size_t out_capacity,
                       size_t *out_bytes, char *error, size_t error_bytes)
 {
@@ -43,15 +48,15 @@ static ps_status echo(void *ctx, psd_call *call, const void *in, size_t in_bytes
     *out_bytes = n;
     return PS_OK;
 }
-static const psd_call_row call_rows[] = {{.name = "psd.echo", .run = echo}};
 
-/* ---- on the task's thread ---- */
+static atomic_bool is_over; /* see serve_beside_over() */
 
 static void on_log(void *ctx, int level, const char *line)
 {
     (void)ctx;
-    (void)level;
-    say_line(line);
+    if (level > 2 || !atomic_load(&is_over)) {
+        say_line(line);
+    }
 }
 
 static void say_address(const char *what, const psd_server *server)
@@ -79,12 +84,187 @@ static void on_ended(void *ctx, psd_server *server)
 {
     (void)ctx;
     (void)server;
-    (void)eventfd_write(ended_fd, 1); /* cannot fill up: this is the only one */
+    (void)eventfd_write(ended_fd, 1); /* cannot overflow: it is written once */
 }
 
-/* ---- main thread ---- */
+struct task {
+    ps_ops *ops;
+    psd_server *server;
+};
+static psd_call_row call_rows[] = {{.name = "psd.echo", .run = echo}, {.name = NULL}}; /* the second row is the executor's */
 
-/* A number from the environment; -1 when there is none. */
+static void on_session_log(void *ctx, ps_log_level level, const char *line)
+{
+    (void)ctx;
+    (void)level;
+    say_line(line);
+}
+
+void serve_who(const struct flags *f, psd_server_options *o)
+{
+    o->key_file = f->key_file;
+    o->tls_cert = f->tls_cert;
+    o->tls_key = f->tls_key;
+    o->tls_ca = f->tls_ca;
+    o->rights_file = f->rights_file;
+}
+
+static void options_of(const struct flags *f, const struct cluster *c, psd_server_options *o)
+{
+    psd_server_options_init(o);
+    o->cluster_spec = c->spec;
+    o->cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o->cluster_name;
+    o->job = c->job;
+    o->task_index = c->task;
+    o->insecure_any_peer = f->insecure_any_peer;
+    serve_who(f, o);
+    o->log = on_log;
+}
+
+/* Start a server with these options, and an executor for it. */
+static ps_status task_start(struct task *t, psd_server_options *o, char *error, size_t error_bytes)
+{
+    ps_ops_options of_ops;
+    ps_ops_options_init(&of_ops);
+    of_ops.log = on_session_log;
+    *t = (struct task){.ops = NULL};
+    ps_status st = ps_ops_new(&of_ops, &t->ops, error, error_bytes);
+    if (st != PS_OK) {
+        return st;
+    }
+    o->calls = *ps_ops_table(t->ops);
+    call_rows[1] = o->calls.rows[0];
+    o->calls.rows = call_rows;
+    o->calls.row_bytes = sizeof(call_rows[0]);
+    o->calls.count = sizeof(call_rows) / sizeof(call_rows[0]);
+    st = psd_server_start(o, &t->server, error, error_bytes);
+    if (st != PS_OK) {
+        ps_ops_free(t->ops);
+    }
+    return st;
+}
+
+static void task_free(struct task *t)
+{
+    psd_server_free(t->server);
+    ps_ops_free(t->ops);
+}
+
+enum { BESIDE_DRAIN_MS = 1000 };
+
+static struct {
+    pthread_mutex_t lock;
+    bool started; /* under lock: task is valid */
+    bool ends;    /* under lock: the task is no longer needed */
+    struct task task;
+} beside = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Arguments of the starting thread, which owns them: training may be over, and its cluster freed, before the server has
+ * started. */
+struct beside_start {
+    struct flags f;
+    struct cluster c;
+};
+
+static void beside_start_free(struct beside_start *b)
+{
+    cluster_fini(&b->c);
+    free(b);
+}
+
+/* True if the ps tasks know this trainer as a task of the cluster. Those that were started with --ps_hosts alone do not, and
+ * would refuse its server again and again. A call to a task that the cluster does not have is refused without asking it. */
+static bool is_listed(const struct beside_start *b)
+{
+    char name[CLUSTER_JOB_BYTES + 32];
+    ps_session_options o;
+    ps_session *s = NULL;
+    (void)snprintf(name, sizeof(name), "/job:%s/task:%u", b->c.job, (unsigned)b->c.task);
+    ps_session_options_init(&o);
+    o.target = b->c.target; /* without a spec the session asks for the ps tasks' own */
+    o.cluster_name = b->f.cluster_name[0] != '\0' ? b->f.cluster_name : o.cluster_name;
+    session_who(&b->f, &o);
+    o.log_level = PS_LOG_ERROR; /* a task that does not answer yet is expected here */
+    o.log = on_session_log;
+    stop_hold();
+    (void)ps_session_open(&o, &s, NULL, 0); /* on failure s is NULL */
+    stop_aside(s, NULL);
+    const bool known = s != NULL && ps_cluster_tasks(s) >= 0;
+    const bool refused = known && ps_call(s, name, "psd.echo", NULL, 0, NULL, 0, NULL, 1) == PS_INVALID_ARGUMENT;
+    session_close_aside(s);
+    return !refused;
+}
+
+static ps_status try_beside(const struct beside_start *b, struct task *task, char *error, size_t error_bytes)
+{
+    psd_server_options o;
+    options_of(&b->f, &b->c, &o);
+    o.log_level = 2; /* warnings */
+    if (!is_listed(b)) {
+        (void)snprintf(error, error_bytes, "the ps tasks do not list it; start them with --worker_hosts, or the same --cluster");
+        return PS_FAILED_PRECONDITION;
+    }
+    return task_start(task, &o, error, error_bytes);
+}
+
+static void *start_beside(void *arg)
+{
+    struct beside_start *b = arg;
+    char error[1024] = "";
+    struct task task;
+    const ps_status st = try_beside(b, &task, error, sizeof(error));
+    if (st != PS_OK) {
+        say_note("/job:%s/task:%u trains and serves no operations: %s", b->c.job, (unsigned)b->c.task, error);
+    }
+    beside_start_free(b);
+    (void)pthread_mutex_lock(&beside.lock);
+    const bool needed = st == PS_OK && !beside.ends;
+    if (needed) {
+        beside.task = task;
+        beside.started = true;
+    }
+    (void)pthread_mutex_unlock(&beside.lock);
+    if (st == PS_OK && !needed) {
+        task_free(&task);
+    }
+    return NULL;
+}
+
+void serve_beside(const struct flags *f, const struct cluster *c)
+{
+    pthread_t thread;
+    struct beside_start *b = calloc(1, sizeof(*b));
+    if (b != NULL) {
+        b->f = *f;
+        if (cluster_copy(c, &b->c) == 0 && pthread_create(&thread, NULL, start_beside, b) == 0) {
+            (void)pthread_detach(thread);
+            return;
+        }
+        beside_start_free(b);
+    }
+    say_note("/job:%s/task:%u trains and serves no operations: no memory or no thread for it", c->job, (unsigned)c->task);
+}
+
+void serve_beside_over(void)
+{
+    atomic_store(&is_over, true);
+}
+
+void serve_beside_end(void)
+{
+    (void)pthread_mutex_lock(&beside.lock);
+    beside.ends = true;
+    const bool started = beside.started;
+    beside.started = false;
+    (void)pthread_mutex_unlock(&beside.lock);
+    if (started) {
+        psd_server_stop(beside.task.server, BESIDE_DRAIN_MS);
+        psd_server_wait(beside.task.server);
+        task_free(&beside.task);
+    }
+}
+
+/* A number from the environment; -1: none. */
 static long env_number(const char *name)
 {
     const char *text = getenv(name);
@@ -93,7 +273,7 @@ static long env_number(const char *name)
     return text != NULL && end != text && *end == '\0' ? value : -1;
 }
 
-/* Inherited sockets; how many. A child of --local always has one. */
+/* Fill fds with inherited listening sockets; returns their number. A child of --local has one. */
 static size_t inherited(bool local, int fds[LISTEN_MAX])
 {
     long count = local ? 1 : env_number("LISTEN_PID") == (long)getpid() ? env_number("LISTEN_FDS") : 0;
@@ -116,7 +296,7 @@ static int wait_for_end(psd_server *server, int signal_fd, int drain_ms)
         }
         while (read(signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
             at_once = stop_insists(&first_ms) || at_once;
-            psd_server_stop(server, at_once ? 0 : drain_ms); /* the earliest end counts */
+            psd_server_stop(server, at_once ? 0 : drain_ms); /* the earliest deadline counts */
         }
         if ((polls[1].revents & POLLIN) != 0) {
             psd_server_wait(server);
@@ -142,7 +322,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
     char error[1024] = "";
     int fds[LISTEN_MAX];
     psd_server_options o;
-    psd_server *server = NULL;
+    struct task task;
     sigset_t set;
     stop_set(&set);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
@@ -153,12 +333,7 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
     if (signal_fd < 0 || ended_fd < 0) {
         return say_error("%s%s", strerror(errno), errno == EMFILE ? ": raise the limit (ulimit -n)" : "");
     }
-    psd_server_options_init(&o);
-    o.cluster_spec = c->spec;
-    o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
-    o.job = c->job;
-    o.task_index = c->task;
-    o.insecure_any_peer = f->insecure_any_peer;
+    options_of(f, c, &o);
     o.exit_when_done = f->exit_when_done;
     o.checkpoint_dir = f->checkpoint_dir;
     o.checkpoint_seconds = (uint32_t)f->checkpoint_seconds;
@@ -172,18 +347,16 @@ int serve_run(const struct flags *f, const struct cluster *c, bool local)
     o.listen_fds = fds;
     o.listen_fd_count = inherited(local, fds);
     o.listen_fds = o.listen_fd_count > 0 ? fds : NULL;
-    o.log_level = local ? 2 : 1; /* warnings, or information too */
-    o.log = on_log;
+    o.log_level = local ? 2 : 1; /* 2: warnings, 1: also information */
     o.ready = on_ready;
     o.serving = on_serving;
     o.ended = on_ended;
-    o.calls = (psd_call_table){.rows = call_rows, .row_bytes = sizeof(call_rows[0]), .count = 1};
-    ps_status st = psd_server_start(&o, &server, error, sizeof(error));
+    ps_status st = task_start(&task, &o, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("%s", error);
         return st == PS_INVALID_ARGUMENT || st == PS_PERMISSION_DENIED ? EXIT_USAGE : EXIT_FAILED;
     }
-    int status = wait_for_end(server, signal_fd, serve_drain_ms(f, local));
-    psd_server_free(server);
+    int status = wait_for_end(task.server, signal_fd, serve_drain_ms(f, local));
+    task_free(&task);
     return status;
 }

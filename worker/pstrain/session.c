@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions. Failure modes: one that cannot be opened, and what else goes wrong in them: each is said with its remedy. */
+/* Sessions. Failures to open one, and errors in it, are printed with a remedy. */
 #include "session.h"
 
 #include "say.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The library's lines; what it says about the end of the session is said by this program with a remedy. */
+/* Print the library's lines; errors are printed by this program, with a remedy. */
 static void on_log(void *ctx, ps_log_level level, const char *line)
 {
     (void)ctx;
@@ -19,7 +19,7 @@ static void on_log(void *ctx, ps_log_level level, const char *line)
     }
 }
 
-static bool evaluates; /* this process does, and does not train */
+static bool evaluates; /* this process is an evaluator */
 static session_gate_fn gate;
 static void *gate_ctx;
 
@@ -29,7 +29,7 @@ void session_gate(session_gate_fn ask, void *ctx)
     gate_ctx = ctx;
 }
 
-/* The chief has found nothing live. */
+/* ps_restore_fn of --restore. */
 static ps_status restore(void *ctx, ps_session *s)
 {
     const struct flags *f = ctx;
@@ -44,9 +44,9 @@ static ps_status restore(void *ctx, ps_session *s)
     return st;
 }
 
-enum { RATE_MS = 5000, TEXTS_MAX = 64 }; /* as ps_file_options takes */
+enum { RATE_MS = 5000, TEXTS_MAX = 64 }; /* TEXTS_MAX: limit of ps_file_options */
 
-/* The texts between commas, and NULL behind them; *out_copy is freed by the caller. False: out of memory, or too many. */
+/* Split text at commas into out, with NULL behind. The caller frees *out_copy. False: no memory, or too many. */
 static bool split(const char *text, const char *out[TEXTS_MAX + 1], char **out_copy)
 {
     int count = 0;
@@ -76,7 +76,7 @@ static void on_taken(void *ctx, const char *tensor, const char *variable)
     }
 }
 
-/* Whose steps those were is another model's matter. */
+/* Set the global step to 0: the file's steps belong to another model. */
 static ps_status begin_at_0(ps_session *s)
 {
     const int64_t zero = 0;
@@ -87,7 +87,7 @@ static ps_status begin_at_0(ps_session *s)
 
 static int warmed = -1;
 
-/* What --warm_start_only and --warm_start_prefix say. */
+/* The values of --warm_start_only and --warm_start_prefix. */
 struct choice {
     const char *only[TEXTS_MAX + 1], *prefixes[TEXTS_MAX + 1];
     char *only_text, *prefix_text;
@@ -99,7 +99,7 @@ static void choice_fini(struct choice *c)
     free(c->prefix_text);
 }
 
-/* Sets o's texts, which are c's: choice_fini() either way. False: out of memory, or too many. */
+/* Set the texts of o, which point into c; choice_fini() in both cases. False: no memory, or too many. */
 static bool choice_init(struct choice *c, const struct flags *f, ps_file_options *o)
 {
     bool fits = split(f->warm_start_only, c->only, &c->only_text);
@@ -115,13 +115,13 @@ ps_status session_warm_start_check(const struct flags *f)
     ps_file_options o;
     ps_file_options_init(&o);
     bool fits = choice_init(&choice, f, &o);
-    /* what does not fit is said when the model is there, as every error of the import */
+    /* too many texts are an error of the import, when the model is there */
     ps_status st = fits ? ps_file_check(f->warm_start, &o, NULL) : PS_OK;
     choice_fini(&choice);
     return st;
 }
 
-/* The part of a file that --warm_start names. */
+/* ps_restore_fn of --warm_start: import a part of a file. */
 static ps_status warm_start(void *ctx, ps_session *s)
 {
     const struct flags *f = ctx;
@@ -153,7 +153,7 @@ int session_warmed(void)
     return warmed;
 }
 
-/* A trainer, or an evaluator: it goes on when ps tasks were restarted. */
+/* Open the session of a trainer or evaluator, which recovers when ps tasks are restarted. */
 static ps_status open_monitored(const struct flags *f, const ps_session_options *o, ps_session **out_session, char *error,
                                 size_t error_bytes)
 {
@@ -163,8 +163,9 @@ static ps_status open_monitored(const struct flags *f, const ps_session_options 
     m.max_recovery_ms = o->operation_timeout_ms;
     m.restore_part = f->warm_start[0] != '\0';
     m.restore = m.restore_part ? warm_start : f->restore[0] != '\0' ? restore : NULL;
-    m.restore_ctx = (void *)(uintptr_t)f; /* it only reads */
+    m.restore_ctx = (void *)(uintptr_t)f; /* read only */
     m.start_over = f->start_over;
+    m.checkpoint_dir = f->checkpoint_dir;
     return ps_monitored_open(o, &m, out_session, error, error_bytes);
 }
 
@@ -172,6 +173,14 @@ int64_t session_start_ms(const struct flags *f)
 {
     const int64_t ms = f->timeout_s * 1000;
     return flags_given(f, "timeout") && ms < SESSION_READY_TIMEOUT_MS ? ms : SESSION_READY_TIMEOUT_MS;
+}
+
+void session_who(const struct flags *f, ps_session_options *o)
+{
+    o->key_file = f->key_file;
+    o->tls_cert = f->tls_cert;
+    o->tls_key = f->tls_key;
+    o->tls_ca = f->tls_ca;
 }
 
 static ps_session *open_any(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet)
@@ -194,11 +203,12 @@ static ps_session *open_any(const struct flags *f, const struct cluster *c, bool
     o.seed = (uint64_t)f->seed;
     o.container = f->container[0] != '\0' ? f->container : NULL;
     o.cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o.cluster_name;
+    session_who(f, &o);
     o.allow_soft_placement = f->allow_soft_placement;
-    o.log_device_placement = f->log_device_placement && trains; /* not again at the end */
-    o.compute_device = trains ? f->device : NULL;               /* the test at the end is the CPU's */
+    o.log_device_placement = f->log_device_placement && trains; /* not again for the session at the end */
+    o.compute_device = trains ? f->device : NULL;               /* the test at the end runs on the CPU */
     o.compute_threads = flags_given(f, "threads") || f->in_rounds ? (uint32_t)f->threads : 0;
-    o.prefetch = f->prefetch && trains && !c->evaluator; /* a test is of the values of its time */
+    o.prefetch = f->prefetch && trains && !c->evaluator; /* a test needs the values of its time */
     ps_status st = job != NULL ? open_monitored(f, &o, &s, error, sizeof(error)) : ps_session_open(&o, &s, error, sizeof(error));
     if (st != PS_OK) {
         (void)say_error("cannot open a session: %s", error);
@@ -232,7 +242,7 @@ ps_session *session_open_aside(const struct flags *f, const struct cluster *c)
 
 void session_close_aside(ps_session *s)
 {
-    stop_hold(); /* until it is closed: a process that ends meanwhile would not have said goodbye */
+    stop_hold(); /* until it is closed: otherwise a process that ends now would not say goodbye */
     (void)ps_session_close(s);
     stop_aside(NULL, s);
 }
@@ -253,7 +263,7 @@ bool session_is_whole(ps_session *s, ps_status st)
     if (ps_pull(s) == PS_OK && mends) {
         return true;
     }
-    (void)ps_session_fail(s, st, text); /* the first error stays */
+    (void)ps_session_fail(s, st, text); /* an earlier error stays */
     return false;
 }
 
@@ -267,7 +277,7 @@ bool session_met_other_model(ps_session *s)
     return ps_session_status(s) == PS_INVALID_ARGUMENT && is_other_model(ps_session_reason(s));
 }
 
-/* What a person can do about an error of a session with a job; "" where the error's own text says it. */
+/* What a person can do about an error of a session with a job; "": the error's text says it. */
 static const char *remedy(ps_status st, ps_reason reason)
 {
     static const char other_model[] = "; or use the flags of the run that made the model; --fresh on all trainers starts over";
@@ -309,7 +319,7 @@ int session_directory(ps_session *s)
     int count = ps_cluster_tasks(s);
     for (int i = 0; i < count; i++) {
         if (strncmp(ps_cluster_task_name(s, i), home, sizeof(home) - 1) == 0) {
-            return i; /* tasks of a job are in the order of their indices */
+            return i; /* the tasks of a job are sorted by index */
         }
     }
     return count > 0 ? 0 : -1;
@@ -336,7 +346,7 @@ double session_rate(ps_session *s, const char *container, const char *name, bool
     const int tasks = ps_cluster_tasks(s);
     for (int i = 0; i < tasks && of.rate == 0; i++) {
         if (strncmp(ps_cluster_task_name(s, i), "/job:ps/", 8) == 0) {
-            (void)ps_task_variables(s, i, RATE_MS, on_variable, &of); /* no answer, no rate */
+            (void)ps_task_variables(s, i, RATE_MS, on_variable, &of); /* without an answer there is no rate */
         }
     }
     *out_set = of.set;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sessions of this program, and what it says when one fails. */
+/* Sessions of this program, and the messages when one fails. */
 #ifndef PSTRAIN_SESSION_H
 #define PSTRAIN_SESSION_H
 
@@ -9,39 +9,40 @@
 
 enum { SESSION_READY_TIMEOUT_MS = 600000 };
 
-/** A session with the options that all of them have; trains: as the task of c, if it has one, which goes on when ps tasks were
- * restarted, and it computes where --device says. A signal that ends this process says goodbye for it (stop.h). Said on failure;
- * NULL then. */
+/** Open a session with the options that all sessions share. trains: as the task of c, if it has one; it recovers when ps tasks
+ * are restarted, and computes on --device. A signal that ends this process says goodbye for it (stop.h). NULL: failed, which
+ * was printed. */
 ps_session *session_open(const struct flags *f, const struct cluster *c, bool trains, int64_t timeout_ms, bool quiet);
-/** How long to wait for a ps task that was never connected: --timeout where it is given, but ten minutes at most. */
+/** Set key and certificate of a session's options. */
+void session_who(const struct flags *f, ps_session_options *o);
+/** Time to wait for a ps task that was never connected: --timeout if given, at most ten minutes. */
 int64_t session_start_ms(const struct flags *f);
-/** Would --warm_start be taken, as far as that can be said without a cluster? ps_last_error() says why not. */
+/** Check the file of --warm_start, as far as no cluster is needed. ps_last_error() has the reason of a failure. */
 ps_status session_warm_start_check(const struct flags *f);
-/** Variables to which this process, as the chief, has given values of --warm_start; -1: it has not. */
+/** Number of variables to which this process, as the chief, has given values of --warm_start; -1: it has not. */
 int session_warmed(void);
-/** May the chief give --restore, or --warm_start, to a model that is not there? */
+/** Asks whether the chief may use --restore or --warm_start for a model that does not exist. */
 typedef bool (*session_gate_fn)(void *ctx);
-/** Of sessions that train, from now on; NULL: nobody is asked. */
+/** Set the gate of sessions that train; NULL: always allowed. */
 void session_gate(session_gate_fn ask, void *ctx);
-/** One beside that; a signal that ends the process says goodbye for it as well. Said on failure; NULL then. */
+/** Open a second session beside it; a signal that ends the process says goodbye for it too. NULL: failed, which was printed. */
 ps_session *session_open_aside(const struct flags *f, const struct cluster *c);
-/** End it. NULL is fine. */
+/** Close a session of session_open_aside(). NULL is allowed. */
 void session_close_aside(ps_session *s);
-/** Its status; NULL is fine. */
+/** Close a session; returns its status. NULL is allowed. */
 int session_close(ps_session *s);
-/** It has failed because variables of these names are there with other definitions. */
+/** True if it has failed because variables of these names exist with other definitions. */
 bool session_met_other_model(ps_session *s);
-/** After a call of the session that trains failed with st: a pull notices where a ps task was lost or restarted, and makes the
- * session anew. True: it may be made again; false: it is the session's error now. */
+/** A call of the session that trains has failed with st: a pull detects a lost or restarted ps task and recovers the session.
+ * True: the call may be repeated; false: it is the session's error now. */
 bool session_is_whole(ps_session *s, ps_status st);
-/** The directory's entry of ps_cluster_tasks(); -1: that is not known, ps_last_error() says why. */
+/** Index of the directory in ps_cluster_tasks(); -1: not known, see ps_last_error(). */
 int session_directory(ps_session *s);
-/** The learning rate in force of a variable of this container. *out_set: psctl set-lr has set it. Returns 0 where no task says
- * it. */
+/** Learning rate in force for a variable of this container; 0: no task tells. *out_set: it was set by psctl set-lr. */
 double session_rate(ps_session *s, const char *container, const char *name, bool *out_set);
-/** Say that a call failed, ps_last_error() and what a person can do about it. Returns -1. */
+/** Print that a call failed, ps_last_error() and a remedy. Returns -1. */
 int session_call_failed(ps_status st, const char *what);
-/** The same of the session's own error. */
+/** Print the session's own error as session_call_failed() does. Returns -1. */
 int session_failed(ps_session *s, const char *what);
 
 #endif

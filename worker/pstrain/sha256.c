@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * SHA-256 as FIPS 180-4 has it, with its names: a..h are v[0..7], W is w, K the constants of 4.2.2. No failure modes.
- */
+/* SHA-256 as in FIPS 180-4, with its names: a..h are v[0..7], W is w, K the constants of 4.2.2. */
 #include "sha256.h"
 
 #include <stdio.h>
@@ -77,7 +75,7 @@ void sha256_end(struct sha256 *s, char hex[SHA256_HEX_BYTES])
     uint8_t tail[SHA256_BLOCK_BYTES + 8] = {0x80};
     uint64_t bits = s->bytes * 8;
     size_t used = s->bytes % SHA256_BLOCK_BYTES;
-    size_t zeros = (used < 56 ? 56 : 120) - used; /* the first of them is the 0x80 */
+    size_t zeros = (used < 56 ? 56 : 120) - used; /* the first one is 0x80 */
     for (size_t i = 0; i < 8; i++) {
         tail[zeros + i] = (uint8_t)(bits >> (56 - 8 * i));
     }

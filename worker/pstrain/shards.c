@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shards. The chief makes a work queue whose items are ranges of rows, "FIRST COUNT OF", named after its session, which its sign
- * (team.c) tells the others; so a worker that joins late finds it, and no run takes what is left of another.
+ * Shards. The chief makes a work queue whose items are ranges of rows, "FIRST COUNT OF", named after its session. Its sign
+ * (team.c) gives the name to the others: a worker that joins late finds the queue, and no run continues another one's.
  *
- * Happy path: next -> the worker trains its batches -> all pushes are acknowledged -> done; an epoch ends when all its shards are
- * done, then the next one begins. Failure modes: a worker that ends without a word: the task hands its shard out again when its
- * lease is over, which is said, and rows that it had trained are trained twice; one that is told to stop returns it at once. The
- * queue is lost with a ps task: the sessions of all trainers, which are made anew, make it again, and it begins with its first
- * epoch; what they had of the old one is over.
+ * Happy path: next item -> the worker trains its batches -> all pushes are acknowledged -> done. An epoch ends when all its
+ * shards are done; the next one begins. Failure modes: a worker dies: after its lease the task hands its shard out again, with a
+ * message, and rows that it had trained are trained twice; a worker that is told to stop returns its shard at once. The queue is
+ * lost with a ps task: the recovered sessions of all trainers make it again, with its first epoch; items of the old queue no
+ * longer count.
  */
 #include "shards.h"
 
@@ -20,19 +20,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Batches in a shard: few, because what a worker that dies has had of its shard is trained twice; as many as keep the list short.
- */
+/* Batches per shard. A dying worker's shard is trained twice, so there are few; the list of items must stay short. */
 enum {
     SHARD_BATCHES = 4,
     SHARDS_MAX = 1024,
     ITEM_BYTES = 64,
-    NEXT_SLICE_MS = 500 /* a signal is looked for in between */,
-    REFUSED_MAX = 20, /* times for one shard; once is a session that was made anew */
+    NEXT_SLICE_MS = 500 /* after each slice a signal is looked for */,
+    REFUSED_MAX = 20, /* refusals of one shard; one is normal after a recovery */
     END_MS = 1000,
     NAME_BYTES = 48
 };
 
-/* The queue of the run that this session, as the sign of its chief names it, leads. 0: of --local. */
+/* Name of the queue of the run that this chief's session has begun. chief 0: of --local. */
 static const char *queue_name(int64_t chief, char name[NAME_BYTES])
 {
     (void)snprintf(name, NAME_BYTES, "pstrain/work/%016" PRIx64, (uint64_t)chief);
@@ -68,7 +67,8 @@ static ps_status get(struct shards *s, const struct flags *f, const char *name)
     return st;
 }
 
-/* Is it there? Asked in a session of its own: what the one that trains has found it would wait for after a loss. */
+/* Ask whether the queue exists, in a session of its own: the training session would wait for a queue it has found after a loss.
+ */
 static ps_status look(const struct flags *f, const struct cluster *c, const char *name)
 {
     ps_work *work = NULL;
@@ -103,7 +103,7 @@ bool shards_are_over(ps_session *aside, int64_t chief)
     ps_status st = ps_work_get(aside, queue_name(chief, name), NULL, NULL, 0, 1, 0, &work);
     st = st == PS_OK ? ps_work_next(work, &item, END_MS) : st;
     if (st == PS_OK) {
-        (void)ps_work_return(work, &item); /* its chief died, and its workers go on: one of them gets it */
+        (void)ps_work_return(work, &item); /* the run's chief is gone and its workers go on: one of them gets the item */
     }
     return st == PS_OUT_OF_RANGE;
 }
@@ -113,7 +113,7 @@ void shards_forget(const struct flags *f, const struct cluster *c, int64_t chief
     char name[NAME_BYTES];
     ps_session *aside = session_open_aside(f, c);
     if (shards_are_over(aside, chief)) {
-        (void)ps_variable_delete(aside, queue_name(chief, name)); /* else it is left: it disturbs nobody */
+        (void)ps_variable_delete(aside, queue_name(chief, name)); /* on failure the queue stays, which harms nobody */
     }
     session_close_aside(aside);
 }
@@ -126,7 +126,8 @@ static void say_shard(const struct shards *s, const char *what)
     }
 }
 
-/* The worker has it no more. A shard that was taken away while it was trained is no failure: it was away for a lease. */
+/* The worker no longer has the item. An item that was taken away while it was trained is no failure: the worker was away for a
+ * lease. */
 static void over(struct shards *s, ps_status st, const char *what)
 {
     s->has = false;
@@ -157,7 +158,7 @@ void shards_return(struct shards *s)
     }
 }
 
-/* Is it one of these data? */
+/* Parse the item as a range of these data. False: it is none. */
 static bool parse(struct shards *s)
 {
     char *at = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of a run and what the model keeps of it. Happy path: load the files -> look for a model that is there -> its labels,
- * base and features become those of the set -> the chief of a new model writes them. Failure modes: what is wrong in the files;
- * a file that does not fit the model; a task that does not answer: each is said.
+ * The data of a run, and what the model keeps of them. Happy path: load the files -> look for an existing model -> its labels,
+ * base and features become those of the set -> the chief of a new model writes them. Failure modes, each printed: errors in the
+ * files; a file that does not fit the model; a task that does not answer.
  */
 #include "source.h"
 
@@ -18,8 +18,6 @@
 #define BASE_NAME "data/index_base"
 
 enum { NOTE_EVERY_MS = 5000 };
-
-/* ---- the files ---- */
 
 struct loading {
     int64_t note_at_ms;
@@ -72,15 +70,13 @@ int source_model(const struct flags *f, const struct dataset *data, struct model
                            INPUT_BYTES_MAX);
 }
 
-/* ---- what the model keeps ---- */
-
-/* The variable is not there, or it has no value yet. */
+/* True if the variable does not exist, or has no value yet. */
 static bool is_absent(ps_status st)
 {
     return st == PS_NOT_FOUND || st == PS_FAILED_PRECONDITION;
 }
 
-/* The labels of the model into a new array; *out_labels NULL: the model has none. */
+/* Read the model's labels into a new array; *out_labels NULL: it has none. */
 static ps_status read_labels(ps_session *s, double **out_labels, int64_t *out_count)
 {
     ps_variable *v = NULL;
@@ -116,21 +112,21 @@ static ps_status read_base(ps_session *s, int *out)
     return st;
 }
 
-/* The rows of the first layer's weights. */
+/* Read the number of rows of the first layer's weights. */
 static ps_status read_features(const struct flags *f, ps_session *s, int64_t *out)
 {
     struct model_spec spec;
     char name[MODEL_NAME_BYTES];
     ps_variable *v = NULL;
     if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
-        return PS_OK; /* said elsewhere */
+        return PS_OK; /* reported elsewhere */
     }
     ps_status st = ps_variable_find(s, model_variable_name(&spec, 0, false, name), &v);
     *out = st == PS_OK && ps_variable_shape(v)->rank == 2 ? ps_variable_shape(v)->dims[0] : 0;
     return st;
 }
 
-/* pstrain writes labels in rising order; others were written by another program. */
+/* True if the labels ascend, as pstrain writes them; otherwise another program has written them. */
 static bool labels_rise(const double *labels, int64_t count)
 {
     bool rise = true;
@@ -195,7 +191,7 @@ int source_adopt_aside(const struct flags *f, const struct cluster *c, struct da
     }
     ps_session *aside = session_open_aside(f, c);
     int status = aside != NULL ? source_adopt(f, aside, data, out) : EXIT_FAILED;
-    session_close_aside(aside); /* its errors were said */
+    session_close_aside(aside); /* its errors were printed */
     return status;
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The data of this run, and what of it is kept with the model.
+ * The data of this run, and what of them is kept with the model.
  *
- * Of sparse text the model's container has, beside the weights, `data/labels` (float64, a value a class: the label that is this
- * class) and `data/index_base` (int64: the index of the first feature). The chief writes them before the model is ready; whoever
- * reads a file for that model later, also another file, takes the classes, the base and the number of features from there. They
- * are exported, saved and restored with the model.
+ * For sparse text the model's container has, beside the weights, `data/labels` (float64, for each class its label) and
+ * `data/index_base` (int64: index of the first feature). The chief writes them before the model is ready. Whoever reads a file
+ * for that model later, also another file, takes classes, base and number of features from there. They are exported, saved and
+ * restored with the model.
  */
 #ifndef PSTRAIN_SOURCE_H
 #define PSTRAIN_SOURCE_H
@@ -15,28 +15,28 @@
 #include "flags.h"
 #include "model.h"
 
-/** Load what --data says. quiet: without notes of how far it is. Returns the exit status; said on failure. */
+/** Load the data of --data. quiet: print no progress. Returns the exit status; errors were printed. */
 int source_load(const struct flags *f, bool quiet, struct dataset *out);
-/** The model that --model and the data make. Returns the exit status; said: weights above INPUT_BYTES_MAX. */
+/** The model that --model and the data give. Returns the exit status; prints an error for weights above INPUT_BYTES_MAX. */
 int source_model(const struct flags *f, const struct dataset *data, struct model_spec *out);
-/* Of a model and a sparse set. */
+/* Result of matching a sparse set with a model. */
 struct source_match {
     bool known;   /* the model has labels and a base */
-    bool changed; /* the set has other classes, columns or features now */
+    bool changed; /* classes, columns or features of the set have changed */
 };
 /**
- * Make a sparse set one for the model in --container, where there is one; other sets stay as they are.
+ * Adapt a sparse set to the model in --container, if there is one; other sets are unchanged.
  *
- * out      false twice for a set that is not sparse.
- * Returns  the exit status; said on failure: what does not fit the model; labels that are all the same, where there is none.
+ * out      both false for a set that is not sparse.
+ * Returns  the exit status; printed: what does not fit the model; that all labels are equal, if there is no model.
  */
 int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out);
 /** source_adopt() in a session that it opens and closes. */
 int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, struct source_match *out);
-/** Write the labels and the base of a sparse set beside the model, unless they are there already; in a session that it opens and
- * closes. For the chief. Returns the exit status; said on failure. */
+/** Write labels and base of a sparse set beside the model, unless they exist, in a session that it opens and closes. For the
+ * chief. Returns the exit status; errors were printed. */
 int source_keep(const struct flags *f, const struct cluster *c, const struct dataset *data);
-/** Say on standard output what became of labels and indices, where anything has. */
+/** Print how labels and indices were mapped, if they were. */
 void source_say(const struct dataset *data);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals of a worker, taken by a thread: while it waits it says goodbye and ends; while it trains it finishes its step. */
+/* Signals of a worker, taken by a thread. While the worker waits, a signal says goodbye and ends it; while it trains, the step
+ * is finished. */
 #include "stop.h"
 
 #include "say.h"
@@ -16,7 +17,7 @@ enum { ONE_WISH_MS = 1000, ASIDES_MAX = 4 };
 static atomic_int noted;
 static atomic_bool gentle;
 static atomic_llong within_ms;
-static int64_t noted_ms; /* of the thread */
+static int64_t noted_ms; /* used by the thread only */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static ps_session *session;            /* under lock */
 static ps_session *asides[ASIDES_MAX]; /* under lock */
@@ -28,7 +29,8 @@ void stop_set(sigset_t *set)
     (void)sigemptyset(set);
     (void)sigaddset(set, SIGINT);
     (void)sigaddset(set, SIGTERM);
-    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) { /* blocked it would come all the same */
+    /* a signal that is ignored, but blocked, would still be delivered to sigwait() */
+    if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN) {
         (void)sigaddset(set, SIGHUP);
     }
 }
@@ -41,7 +43,7 @@ bool stop_insists(int64_t *first_ms)
     return !first && now - *first_ms >= ONE_WISH_MS;
 }
 
-/* The next one; the noted one again, for good, when its time is over. 0: an error. */
+/* Wait for the next signal. The noted one comes again when its time (within_ms) is over. 0: an error. */
 static int next_signal(const sigset_t *set)
 {
     int number = 0;
@@ -69,7 +71,7 @@ static void *take_signals(void *set)
             return NULL;
         }
         if (stop_insists(&noted_ms) || !gentle) {
-            (void)pthread_mutex_lock(&lock); /* for good: the session is not closed meanwhile */
+            (void)pthread_mutex_lock(&lock); /* never unlocked: the session must not be closed meanwhile */
             ending = true;
             for (int i = 0; i < ASIDES_MAX; i++) {
                 ps_session_leave(asides[i]);
@@ -91,7 +93,7 @@ void stop_watch(void)
     (void)sigaddset(&set, SIGTERM);
     (void)pthread_sigmask(SIG_BLOCK, &set, &before);
     if (pthread_create(&thread, NULL, take_signals, &set) != 0) {
-        (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* they end the process as ever */
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL); /* without the thread signals end the process */
         return;
     }
     (void)pthread_detach(thread);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGINT and SIGTERM: what a further one means, and what a worker does. */
+/* SIGINT and SIGTERM: the meaning of a repeated signal, and what a worker does. */
 #ifndef PSTRAIN_STOP_H
 #define PSTRAIN_STOP_H
 
@@ -9,27 +9,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Make *set those that end what serves: SIGINT, SIGTERM, and SIGHUP unless whoever started this wants it ignored (nohup). */
+/** Fill *set with the signals that end a serving process: SIGINT, SIGTERM, and SIGHUP unless it is ignored (nohup). */
 void stop_set(sigset_t *set);
-/** A signal has come that ends this program. first_ms, 0 before: when the first one did. True when this one means "at once":
- * those within a second of the first are one with it, since timeout(1) and --local's parent send two. Also in a handler. */
+/** A signal has come that ends this program. *first_ms: when the first one came, 0 before. True: this one means "at once".
+ * Signals within a second of the first belong to it, because timeout(1) and the parent of --local send two. May be called in a
+ * handler. */
 bool stop_insists(int64_t *first_ms);
-/** From now on the two signals end the process (exit 128 + N) as soon as its session has said goodbye, until stop_gently(). */
+/** From now on, until stop_gently(), the two signals end the process (exit 128 + N) as soon as its session has said goodbye. */
 void stop_watch(void);
-/** They wait until stop_session(): a session is being opened, which tasks may know before it is here, or is about to close. */
+/** Make signals wait until stop_session(), while a session is opened, when tasks may know it before this process, or closed. */
 void stop_hold(void);
-/** Behind stop_hold(): which session; NULL: none any more. */
+/** End stop_hold(). s: the session that a signal says goodbye for; NULL: none. */
 void stop_session(ps_session *s);
-/** Behind stop_hold(): a session aside of that one was opened, or closed (NULL: not so). At most four are open at once. */
+/** End stop_hold(): a second session was opened, or closed (NULL: not so). At most four are open at the same time. */
 void stop_aside(ps_session *opened, const ps_session *closed);
-/** The process ends, and its sessions are left: what fails now fails for that, and is not told. */
+/** True if the process is ending and has left its sessions: errors from now on are caused by that, and not printed. */
 bool stop_is_ending(void);
-/** gently: the first signal is only noted, so that a step can be finished; one that insists ends the process. */
+/** gently: the first signal is only noted, so that a step can be finished; a repeated one ends the process. */
 void stop_gently(bool gently);
-/** Once a signal is noted the process ends after ms, as by one that insists: a step waits for others, which may be gone. 0: it is
- * given all the time that it takes. */
+/** Limit the time after a noted signal to ms: a step may wait for others that are gone. Then the process ends as by a repeated
+ * signal. 0: no limit. */
 void stop_within(int64_t ms);
-/** The signal that was noted; 0 when none was. */
+/** The signal that was noted; 0: none. */
 int stop_signal(void);
 
 #endif

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the workers of a model know of each other: the sessions that the directory lists, and a barrier at their end.
+ * What the workers of a model know about each other: the sessions that the directory lists, and a barrier at the end.
  *
- * `pstrain/chief`: the session of the chief of now, in a container of its own beside the model's, so that an export of the
- * model does not have it; beside it `pstrain/run`, that of the chief that began the run, and `pstrain/goal`, the global step that
- * ends a run in rounds. With --fresh the chief empties both
- * before it creates variables, and the others must not take the old model for the new one, and must take a new one that is there
- * already: a model is taken when the session that signed it is connected. One that is not was a chief's that is gone: the reset
- * that the next one makes is waited for, for --timeout at most.
+ * Signs are variables in a container of their own beside the model's, so that an export of the model lacks them: `pstrain/chief`,
+ * the session of the present chief; `pstrain/run`, that of the chief that began the run; `pstrain/goal`, the global step that
+ * ends a run in rounds. With --fresh the chief empties both containers before it creates variables. The other workers must not
+ * take the old model for the new one, and must recognise the new one: a model counts when the session that signed it is
+ * connected. If it is not, its chief is gone, and the workers wait for the reset by the next chief, for --timeout at most.
  *
- * The end: the chief waits until the global step is what all epochs of all workers add up to, or until it is the last worker: it
- * comes to a barrier for all sessions of job worker that hold a lease, and those that have ended, however they did, do not.
- * Failure modes: neither comes, because a worker was stopped or has never begun: after STILL_MS without a step the chief goes on
- * without them and says so.
+ * The end: the chief waits until the global step is the sum of all epochs of all workers, or until it is the last worker: it
+ * comes to a barrier for all sessions of job worker that hold a lease, which ended sessions do not. Failure mode: neither
+ * happens, because a worker was stopped or has never begun: after STILL_MS without a step the chief goes on without them and says
+ * so.
  */
 #include "team.h"
 
@@ -38,15 +37,15 @@ enum {
     CONTAINER_BYTES = 64,
     LOOK_MS = 100,
     LOOK_TRAINING_MS = 200,
-    END_SLICE_MS = 500, /* a signal is looked for in between */
+    END_SLICE_MS = 500, /* after each slice a signal is looked for */
     NOTE_FIRST_MS = 5000,
     NOTE_EVERY_MS = 60000,
-    LEASE_MS = 10000 /* of a ps task that is not told another one */
+    LEASE_MS = 10000 /* of a ps task without another setting */
 };
 enum {
     STILL_MS = 10000,
     STILL_BY_STEP_MS = 3000,
-    ALONE_LOOKS = 3 /* a worker that starts over, after a reset, has no session for a moment */
+    ALONE_LOOKS = 3 /* a worker that starts over after a reset has no session for a moment */
 };
 
 static const char *container_of(const struct flags *f)
@@ -59,15 +58,13 @@ void team_init(struct team *t, ps_session *s, const struct flags *f, const struc
     *t = (struct team){.f = f, .c = c, .session = s, .container = container_of(f)};
 }
 
-/* ---- who is there ---- */
-
 struct sight {
-    const char *job; /* whose newest session is looked for, */
+    const char *job; /* look for the newest session of this job and task */
     uint32_t task;
-    int64_t wanted;  /* and which one */
-    int64_t newest;  /* of that task; 0: none */
-    uint64_t age_ms; /* of it */
-    bool there;      /* the wanted one */
+    int64_t wanted;  /* look also for the session of this id */
+    int64_t newest;  /* id of the newest session; 0: none */
+    uint64_t age_ms; /* of the newest session */
+    bool there;      /* the wanted session is connected */
     int workers;
 };
 
@@ -87,16 +84,14 @@ static void on_session(void *ctx, const ps_session_info *info)
     }
 }
 
-/* The directory knows all sessions. */
+/* Look at the sessions of the directory, which knows all. */
 static ps_status look(const struct team *t, struct sight *seen)
 {
     int directory = session_directory(t->session);
     return directory >= 0 ? ps_task_sessions(t->session, directory, 0, on_session, seen) : PS_UNAVAILABLE;
 }
 
-/* ---- --fresh ---- */
-
-/* "localhost.pstrain". Returns name. */
+/* Name of the container of the signs, "localhost.pstrain". Returns name. */
 static const char *signs_container(const struct team *t, bool fresh, char name[CONTAINER_BYTES])
 {
     (void)snprintf(name, CONTAINER_BYTES, "%.*s%s", CONTAINER_BYTES - (int)sizeof(FRESH_SUFFIX), t->container,
@@ -104,7 +99,7 @@ static const char *signs_container(const struct team *t, bool fresh, char name[C
     return name;
 }
 
-/* A sign, got (make) or only found, in the session aside. */
+/* Get a sign in the second session `aside`; a missing sign is created if make, else an error. */
 static ps_status sign(const struct team *t, ps_session *aside, const char *name, bool make, ps_variable **out)
 {
     ps_variable_spec spec;
@@ -122,7 +117,7 @@ static ps_status sign(const struct team *t, ps_session *aside, const char *name,
     return st == PS_OK ? popped : st;
 }
 
-/* NOT_FOUND, FAILED_PRECONDITION: there is none, or it has no value. */
+/* Read a sign. NOT_FOUND, FAILED_PRECONDITION: it does not exist, or has no value. */
 static ps_status sign_read(const struct team *t, ps_session *aside, const char *name, int64_t *out)
 {
     ps_variable *v = NULL;
@@ -165,7 +160,7 @@ int team_note_fresh(struct team *t, bool begins)
     return result;
 }
 
-/* The sign is there, and another one; otherwise it went with a ps task. */
+/* True if the sign exists and differs from `own`; false too if it was lost with a ps task. */
 static bool differs(const struct team *t, const char *name, int64_t own)
 {
     int64_t now = own;
@@ -185,7 +180,7 @@ bool team_is_over(const struct team *t)
     return t->run != 0 && differs(t, RUN_NAME, t->run);
 }
 
-/* --steps: what any run was to reach, of whichever chief. */
+/* True if the global step has reached --steps, whichever chief led the run. */
 static bool is_reached(const struct team *t, ps_session *aside)
 {
     ps_variable *step = NULL;
@@ -194,7 +189,7 @@ static bool is_reached(const struct team *t, ps_session *aside)
            ps_variable_read(step, &now, sizeof(now)) == PS_OK && now >= t->f->steps;
 }
 
-/* The last run has ended: its shards are done, and some trainer, for which there was a chief then, has said that the job is. */
+/* True if the last run has ended: its shards are done, and a trainer has reported the end of the job. */
 static bool has_ended(const struct team *t, ps_session *aside)
 {
     int64_t run = 0;
@@ -221,14 +216,15 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
     }
     while (cli_clock_ms() < deadline_ms) {
         struct sight seen = {.wanted = 0};
-        if (!fresh && ps_is_chief(t->session)) { /* there is none any more */
+        if (!fresh && ps_is_chief(t->session)) { /* the former chief is gone, and this session has become chief */
             session_close_aside(aside);
             return PS_OK;
         }
         ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
         bool found = st == PS_OK;
         st = found ? look(t, &seen) : st;
-        bool came = looked && found && seen.wanted != first && !fresh; /* while this worker waited: its shards are there */
+        /* a chief has come while this worker waited, so its shards exist */
+        bool came = looked && found && seen.wanted != first && !fresh;
         reached = looked ? reached : !fresh && found && is_reached(t, aside);
         first = looked ? first : seen.wanted;
         looked = true;
@@ -269,8 +265,6 @@ ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, i
     return PS_DEADLINE_EXCEEDED;
 }
 
-/* ---- the chief and the others ---- */
-
 int team_begin(struct team *t, int others)
 {
     struct sight own = {.job = t->c->job, .task = t->c->task};
@@ -281,7 +275,7 @@ int team_begin(struct team *t, int others)
     t->chief = own.newest;
     t->others = others;
     t->self = strcmp(t->c->job, "worker") == 0 ? 1 : 0;
-    t->seen = t->seen || own.workers > t->self; /* who waited for the chief is here already */
+    t->seen = t->seen || own.workers > t->self; /* workers that waited for the chief are there already */
     return 0;
 }
 
@@ -295,19 +289,19 @@ int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before)
     ps_status st = sign_read(t, aside, RUN_NAME, &run);
     st = is_unsigned(st) ? PS_OK : st;
     *out_before = run;
-    const int64_t own = t->run != 0 ? t->run : run; /* its sign may be lost with a ps task */
+    const int64_t own = t->run != 0 ? t->run : run; /* the sign may be lost with a ps task */
     t->run = begins || own == 0 ? t->chief : own;
-    if (begins || run == 0) { /* a sign of a later run stays: this trainer is of one that may be over, team_is_over() */
+    if (begins || run == 0) { /* the sign of a later run stays: this trainer's run may be over, see team_is_over() */
         st = st == PS_OK ? sign_write(t, aside, RUN_NAME, t->run) : st;
     }
     st = st == PS_OK && goal > 0 ? sign_write(t, aside, GOAL_NAME, goal) : st;
-    st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* last: who sees it finds the others */
+    st = st == PS_OK ? sign_write(t, aside, CHIEF_NAME, t->chief) : st; /* written last: whoever sees it finds the others */
     int result = st == PS_OK ? 0 : session_call_failed(st, "the chief's signs (" CHIEF_NAME ")");
     session_close_aside(aside);
     return result;
 }
 
-/* Are rounds of the container under way? */
+/* Argument of on_round(): are rounds of the container under way? */
 struct going {
     const char *container;
     bool on;
@@ -316,7 +310,8 @@ struct going {
 static void on_round(void *ctx, const ps_round_info *info)
 {
     struct going *g = ctx;
-    g->on = g->on || (strcmp(info->container, g->container) == 0 && info->round > 1); /* a new opening begins with 1 */
+    /* the first round of a new membership is 1 */
+    g->on = g->on || (strcmp(info->container, g->container) == 0 && info->round > 1);
 }
 
 int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
@@ -331,7 +326,7 @@ int team_goal(const struct team *t, enum team_goal how, int64_t *goal)
     ps_status st = sign_read(t, aside, CHIEF_NAME, &seen.wanted);
     st = st == PS_OK ? look(t, &seen) : st;
     st = st == PS_OK && how == TEAM_COMES ? ps_rounds(t->session, 0, on_round, NULL, &going) : st;
-    const bool known = st == PS_OK && (seen.there || going.on); /* otherwise of an earlier run */
+    const bool known = st == PS_OK && (seen.there || going.on); /* otherwise the sign is of an earlier run */
     st = known ? sign_read(t, aside, GOAL_NAME, &there) : st;
     if (known && st == PS_OK && how == TEAM_TELLS) {
         st = there != *goal ? sign_write(t, aside, GOAL_NAME, *goal) : PS_OK;
@@ -350,7 +345,7 @@ bool team_succeeds(const struct team *t)
     int64_t end_ms = cli_clock_ms() + 2 * LEASE_MS, read_ms = 0;
     bool chief = false, there = aside == NULL;
     while (!there && !chief && stop_signal() == 0 && cli_clock_ms() < end_ms) {
-        if (cli_clock_ms() >= read_ms) { /* a chief whose session was made anew signs again */
+        if (cli_clock_ms() >= read_ms) { /* a chief whose session was recovered signs again */
             there = sign_read(t, aside, CHIEF_NAME, &seen.wanted) != PS_OK;
             read_ms = cli_clock_ms() + NOTE_FIRST_MS / 5;
         }

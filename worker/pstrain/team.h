@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the workers of a model know of each other: that the chief lives, who has finished. */
+/* What the workers of a model know about each other: that the chief is alive, and who has finished. */
 #ifndef PSTRAIN_TEAM_H
 #define PSTRAIN_TEAM_H
 
@@ -11,58 +11,63 @@ struct team {
     const struct flags *f;
     const struct cluster *c;
     ps_session *session;
-    const char *container; /* of the model */
-    int64_t chief;         /* session that signed the model, or is to */
-    int64_t run;           /* session of the chief that began the run: its shards are named after it */
-    int64_t fresh;         /* that of the last one with --fresh, when this trainer began */
-    /* the chief's view of the others: it ends last, so that the model that it tests is the final one */
-    int others;      /* workers; 0: nobody is waited for */
+    const char *container; /* container of the model */
+    int64_t chief;         /* id of the session that signed the model, or will */
+    int64_t run;           /* id of the session whose chief began the run; the run's shards are named after it */
+    int64_t fresh;         /* id of the last chief with --fresh, when this trainer began */
+    /* The chief's knowledge of the others. The chief ends last, so that it tests the final model. */
+    int others;      /* number of other workers; 0: it waits for nobody */
     int self;        /* 1: the chief is of job worker too */
-    bool seen;       /* one of them was there */
-    int64_t next_ms; /* when to look again */
+    bool seen;       /* one of the others was there */
+    int64_t next_ms; /* time of the next look */
 };
 
-/** Keeps all three. The session may be another one each time. Signs are read and written in sessions of their own: what the one
- * that trains gets again after a loss is the model. */
+/** Keeps s, f and c; s may be another session in each call. Signs are read and written in sessions of their own, because the
+ * training session would get them again after a loss, as part of the model. */
 void team_init(struct team *t, ps_session *s, const struct flags *f, const struct cluster *c);
-/** --fresh, the chief: empty the model and its signs on all ps tasks. */
+/** --fresh, for the chief: empty the model and its signs on all ps tasks. */
 ps_status team_reset(const struct team *t);
-/** Which run with --fresh is the last one; begins: that is this one, the chief's, which empties the model next. 0, or -1: said.
- */
+/** Note the last run with --fresh in t->fresh. begins: it is this run, whose chief empties the model next. 0, or -1: the error
+ * was printed. */
 int team_note_fresh(struct team *t, bool begins);
-/** Another run with --fresh has begun since: the model is its. */
+/** True if another run with --fresh has begun since, and owns the model. */
 bool team_is_replaced(const struct team *t);
-/** By shards: another run has begun since. */
+/** By shards: true if another run has begun since. */
 bool team_is_over(const struct team *t);
-/** The others, for --fresh or for --work shards. PS_OK: a chief lives, t->chief, and this model is its, of the run t->run; of
- * shards, a chief that has come since may have ended, too, or this session is the chief now, or --steps is reached, for which no
- * chief has to live. PS_ABORTED: there was a reset, look again with a new session. PS_OUT_OF_RANGE, said: of shards, none is
- * left, a trainer has said that the job is done, and no chief has begun another run in time. Anything else was said. */
+/**
+ * Wait for a chief, for workers with --fresh or --work shards.
+ *
+ * Returns  PS_OK            t->chief is alive, and this model is its, of run t->run. By shards also: a chief has come since and
+ *                           ended, this session has become chief, or --steps is reached, for which no chief needs to be alive
+ *          PS_ABORTED       there was a reset: call again with a new session
+ *          PS_OUT_OF_RANGE  by shards: none is left, a trainer has reported the end of the job, and no chief has begun another
+ *                           run in time; printed, like all other errors
+ */
 ps_status team_wait_for_chief(struct team *t, bool fresh, int64_t deadline_ms, int64_t timeout_s);
-/** The chief, which is this task, is ready, or has made its session anew: it looks at the others (how many) from now on. 0, or
- * -1: said. */
+/** For the chief when it is ready, or its session has recovered: watch the others (number) from now on. 0, or -1: the error was
+ * printed. */
 int team_begin(struct team *t, int others);
-/** It signs the model: as the chief of another one's run, or, with begins, of a run that it begins; then *out_before is who began
- * the one before, 0: nobody. In rounds goal is the global step that ends the run, 0: none. 0, or -1: said. */
+/** Sign the model: as the chief of another one's run, or, with begins, of a run that it begins. *out_before is the session that
+ * began the run before, 0: none. goal: in rounds the global step that ends the run, 0: none. 0, or -1: the error was printed. */
 int team_sign(struct team *t, bool begins, int64_t goal, int64_t *out_before);
 enum team_goal {
-    TEAM_COMES, /* begins to train: a chief that is gone counts, too, when rounds are under way */
-    TEAM_ASKS,  /* ... and found nobody */
-    TEAM_TELLS  /* has trained before: who is chief now may have begun without knowing of this run */
+    TEAM_COMES, /* begins to train: a chief that is gone counts too, if rounds are under way */
+    TEAM_ASKS,  /* as TEAM_COMES, and nobody was found before */
+    TEAM_TELLS  /* has trained before: the present chief may have begun without knowing this run */
 };
-/** Where the run ends that a chief leads which is there. Who comes to it late ends with the others: *goal becomes the end, and
- * stays where there is none, or it is over. TEAM_TELLS: the end becomes *goal. 1; 0: no chief that is there has signed yet, ask
- * again; -1: said. */
+/** Read the goal that a present chief has signed, so that a late worker ends with the others: *goal becomes that end, unless
+ * there is none or it has passed. TEAM_TELLS: *goal becomes the signed end. Returns 1; 0: no present chief has signed yet, ask
+ * again; -1: the error was printed. */
 int team_goal(const struct team *t, enum team_goal how, int64_t *goal);
-/** A worker that is done and is not the chief: true when it has to be, because the one that there was is gone. It waits for at
- * most two leases for one of them to be it. */
+/** For a worker that is done and is not chief: true if it must become chief, because the chief is gone. Waits for at most two
+ * leases for some worker to become it. */
 bool team_succeeds(const struct team *t);
-/** The chief, after each step: a look at the others when it is due. */
+/** For the chief after each step: look at the others when it is due. */
 void team_step(struct team *t);
 /**
- * The chief: wait until the global step is goal, or those that were there have ended, or nothing has moved for a while.
+ * For the chief: wait until the global step is goal, or the others have ended, or nothing has moved for a while.
  *
- * by_step  the goal is one global step for all (--steps), which is reached: only last steps in flight are waited for.
+ * by_step  all workers have one goal (--steps), which is reached: only their last steps are waited for.
  * Returns  0, also when a signal came (stop_signal()); -1: the session has failed.
  */
 int team_wait(struct team *t, int64_t goal, bool by_step);

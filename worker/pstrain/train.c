@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One worker: between-graph, asynchronous. From top to bottom: data and buffers -> session, variables, ready -> for each epoch
- * its share of the examples, batch by batch (model_step() is one step, and the next batch is gathered while its gradients are on
- * their way) -> as the chief: wait for the others, test, report.
+ * its share of the examples, batch by batch (model_step() is one step; the next batch is gathered while its gradients travel) ->
+ * as the chief: wait for the others, test, report.
  *
- * The chief is who holds the lease: where it dies another worker takes over, tells the others (pstrain/chief, team.c) and is the
- * one that tests at the end. A ps task that was restarted breaks a step, which is not counted; the session is made anew inside
- * the library. By epochs that batch is computed again, and those of this worker's steps that the model has lost (repeat());
- * otherwise the global step says how far it is.
+ * The chief is the worker that holds the lease. If it dies another worker takes over, tells the others (pstrain/chief, team.c)
+ * and tests at the end. When a ps task is restarted, the present step fails and is not counted; the library recovers the session.
+ * By epochs that batch is computed again, and those of this worker's steps that the model has lost (repeat()); otherwise the
+ * global step determines the next batch.
  *
- * --fresh: the task that is to be chief empties the container before it creates variables; the others wait for that (team.c). A
- * reset that hits a worker before it has begun is no failure: it starts over. In --local the process that started us does what
- * comes after training. Failure modes: an error of the session ends it with the task named and a remedy; a signal lets it finish
- * the step.
+ * --fresh: the chief empties the container before it creates variables; the others wait for that (team.c). A worker that meets a
+ * reset before it has begun starts over. In --local the parent process does what comes after training. Failure modes: an error of
+ * the session ends it, and is printed with task and remedy; after a signal the step is finished.
  */
 #include "train.h"
 
@@ -21,6 +20,7 @@
 #include "evaluate.h"
 #include "progress.h"
 #include "say.h"
+#include "serve.h"
 #include "session.h"
 #include "shards.h"
 #include "source.h"
@@ -34,7 +34,7 @@
 #include <unistd.h>
 
 enum {
-    STEP_END_MS = 1000, /* in rounds, after a signal: to finish a step for which others may be missing */
+    STEP_END_MS = 1000, /* in rounds, after a signal: time to finish a step for which others may be missing */
     LEAD_AGAIN_MS = 1000,
     GOAL_AGAIN_MS = 200,
     LABELS_MS = 5000,
@@ -52,28 +52,27 @@ struct trainer {
     struct batches batch;
     struct average average; /* --serial */
     ps_session *session;
-    bool chief;         /* the model's chief of now, as far as its session knows */
-    bool leads;         /* ... and the others know */
-    int64_t lead_at_ms; /* when to try that again */
-    bool finished;      /* its work is done: nobody told it to stop before */
+    bool chief;         /* this session is chief, as far as it knows */
+    bool leads;         /* with `chief`: the other workers know */
+    int64_t lead_at_ms; /* time to tell them again */
+    bool finished;      /* its work is done, and nobody told it to stop before */
     struct team team;
     struct shards shards;
-    char who[CLUSTER_JOB_BYTES + 32]; /* for messages */
-    int64_t first_step;               /* the global step that was found */
-    int64_t known_step;               /* ... behind the last step that was completed */
-    uint32_t replacements;            /* of the model, that are known */
-    int64_t goal;                     /* in rounds: the one that ends this run */
-    bool asks_goal;                   /* ... as far as this worker knows, which found nobody who has signed another one */
-    bool knows_goal;                  /* ... or has found one since */
-    bool tells_goal;                  /* ... and whoever is chief now has to know it */
-    int64_t goal_at_ms, goal_ms;      /* when to look at what is signed, and how long after that again */
-    bool reached;                     /* --steps is reached already */
+    char who[CLUSTER_JOB_BYTES + 32]; /* name in messages */
+    int64_t first_step;               /* global step at the start */
+    int64_t known_step;               /* global step after the last completed step */
+    uint32_t replacements;            /* value of ps_recovery.replacements at the last look */
+    int64_t goal;                     /* in rounds: the global step that ends this run */
+    bool asks_goal;                   /* goal is only this worker's own: nobody who has signed another one was found */
+    bool knows_goal;                  /* asks_goal, and a signed goal was found since */
+    bool tells_goal;                  /* goal must be told to a new chief */
+    int64_t goal_at_ms, goal_ms;      /* time of the next look at the signed goal; interval of looks */
+    bool reached;                     /* --steps was reached before */
+    bool traced;                      /* the step of --trace was begun, or belongs to another process */
     struct work work;
 };
 
-/* ---- data and buffers ---- */
-
-/* The buffers of a model for the data as it is now. */
+/* Allocate the buffers of a model for the present data. */
 static int build(struct trainer *t)
 {
     char err[CLI_ERR_BYTES];
@@ -93,7 +92,8 @@ static int build(struct trainer *t)
 
 static int prepare(struct trainer *t)
 {
-    if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL, NULL) != PS_OK) { /* now, and not when all is lost */
+    /* checked now, not when the restore is needed */
+    if (t->f->restore[0] != '\0' && ps_file_check(t->f->restore, NULL, NULL) != PS_OK) {
         return say_error("--restore: %s", ps_last_error());
     }
     if (t->f->warm_start[0] != '\0' && session_warm_start_check(t->f) != PS_OK) {
@@ -116,9 +116,7 @@ static int prepare(struct trainer *t)
     return ps_nn_open(NULL) == PS_OK ? EXIT_DONE : say_error("%s", ps_nn_error());
 }
 
-/* ---- session, variables, ready ---- */
-
-/* --placement balanced: variables go where the fewest bytes are. */
+/* --placement balanced: place variables on the task with the fewest bytes. */
 static int balance(ps_session *s, const struct cluster *c)
 {
     ps_setter_options o;
@@ -132,7 +130,7 @@ static int balance(ps_session *s, const struct cluster *c)
     return st == PS_OK ? 0 : session_call_failed(st, "--placement balanced");
 }
 
-/* Labels and features of a model that is there already. */
+/* Adapt the data to an existing model. */
 static int take_over(struct trainer *t)
 {
     struct source_match match;
@@ -144,8 +142,8 @@ static int take_over(struct trainer *t)
     return status;
 }
 
-/* The model is ready: what it was made with, by another chief or out of a file, is what counts. A chief that has made it anew
- * after a loss writes that a moment later; a chief of an older version never does. */
+/* The model is ready: check the data against the labels and base that the model was made with. A chief that has made it anew
+ * after a loss writes them a moment later; a chief of an older version never does. */
 static int compare(struct trainer *t)
 {
     struct source_match match;
@@ -170,14 +168,14 @@ static int compare(struct trainer *t)
 
 enum { BEGUN = 0, AGAIN = 1, NOTHING_LEFT = 2 };
 
-/* For the chief. */
+/* Result of attempt() for a status of waiting for the chief. */
 static int waited(ps_status st)
 {
     return st == PS_OK ? BEGUN : st == PS_ABORTED ? AGAIN : st == PS_OUT_OF_RANGE ? NOTHING_LEFT : -1;
 }
 
-/* ps_session_ready() has failed. Of trainers with different files the first to come makes the variables: another one takes their
- * width over (AGAIN), or says why its file does not fit them. */
+/* ps_session_ready() has failed. Of trainers with different files the first creates the variables: another one adopts their
+ * width (AGAIN), or prints why its file does not fit. */
 static int not_ready(struct trainer *t)
 {
     const bool other_file = data_is_sparse(&t->data) && ps_session_reason(t->session) == PS_REASON_SHAPE_MISMATCH;
@@ -198,8 +196,8 @@ static int not_ready(struct trainer *t)
     return -1;
 }
 
-/* BEGUN; AGAIN: the model was reset meanwhile, or has another width, try again with a new session; NOTHING_LEFT to do: said; -1:
- * said. */
+/* Open a session and make the model ready. Returns BEGUN; AGAIN: the model was reset meanwhile, or has another width, try again
+ * with a new session; NOTHING_LEFT: nothing to do, printed; -1: the error was printed. */
 static int attempt(struct trainer *t, int64_t deadline_ms)
 {
     bool fresh = t->f->fresh && !t->alone; /* --local has new ps tasks, or has emptied them */
@@ -233,7 +231,7 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     if (take_over(t) != EXIT_DONE) {
         return -1;
     }
-    model_params(&t->model, s, flags_optimizer(t->f));
+    model_params(&t->model, s, &t->f->rule);
     if (t->c->chief && ps_session_status(s) == PS_OK && source_keep(t->f, t->c, &t->data) != EXIT_DONE) {
         return -1;
     }
@@ -243,25 +241,25 @@ static int attempt(struct trainer *t, int64_t deadline_ms)
     st = ps_session_ready(s); /* the chief initialises, the others wait */
     bool behind = t->c->chief ? session_met_other_model(s) : st == PS_ABORTED;
     if (fresh && behind) {
-        return AGAIN; /* of the chief: a trainer of the older run has made its model again, and ends now */
+        return AGAIN; /* for the chief: a trainer of the older run has made its model again, and ends now */
     }
     if (st != PS_OK) {
         return not_ready(t);
     }
-    /* the task that was to be chief is not there, and this worker is chief in its place */
+    /* this worker is chief in place of the task that the cluster spec names, which is not there */
     const bool stands_in = !t->c->chief && !t->alone && ps_is_chief(s);
     if ((stands_in && source_keep(t->f, t->c, &t->data) != EXIT_DONE) || compare(t) != EXIT_DONE) {
         return -1;
     }
     t->chief = t->alone || t->f->serial > 0 ? t->c->chief : ps_is_chief(s);
-    if (t->f->by_shards && !t->alone && !t->chief && t->team.run == 0) { /* who was to be chief has lost the lease */
+    if (t->f->by_shards && !t->alone && !t->chief && t->team.run == 0) { /* the session that was to be chief has lost the lease */
         st = team_wait_for_chief(&t->team, false, deadline_ms, t->f->timeout_s);
         t->chief = st == PS_OK && ps_is_chief(s);
     }
     return waited(st);
 }
 
-/* The first line. */
+/* Print the first line. */
 static void say_found(const struct trainer *t, int found)
 {
     int variables = model_variable_count(&t->model.spec);
@@ -285,7 +283,7 @@ static void say_found(const struct trainer *t, int found)
     }
 }
 
-/* Say which rate the ps tasks train with, where a forgotten psctl set-lr has replaced the program's. */
+/* Print the learning rate in force if psctl set-lr has replaced the program's, perhaps for an earlier run. */
 static void say_rate(const struct trainer *t)
 {
     const char *container = t->f->container[0] != '\0' ? t->f->container : "localhost";
@@ -294,13 +292,13 @@ static void say_rate(const struct trainer *t)
     const double rate =
         session_rate(t->session, container, model_variable_name(&t->model.spec, t->model.spec.layers - 1, true, name), &set);
     if (rate > 0 && set) {
-        say_result("learning rate %.15g in force, by psctl set-lr; --learning_rate is %.15g\n", rate, t->f->learning_rate);
+        say_result("learning rate %.15g in force, by psctl set-lr; --learning_rate is %.15g\n", rate, t->f->rule.learning_rate);
     } else if (rate > 0) {
         say_result("learning rate %.15g\n", rate);
     }
 }
 
-/* The chief tells the others of the model and, before that, of the shards; begins: of a run that it begins. */
+/* As the chief tell the others about the shards and then the model. begins: of a run that it begins. */
 static int lead(struct trainer *t, bool begins)
 {
     int64_t before = 0;
@@ -322,15 +320,15 @@ static int lead(struct trainer *t, bool begins)
     return 0;
 }
 
-/* The model that was lost is this run's. */
+/* session_gate_fn: true if the model that was lost is this run's. */
 static bool may_make(void *trainer)
 {
     const struct trainer *t = trainer;
     return t->alone || !team_is_replaced(&t->team);
 }
 
-/* How many of its own steps the model has not that was made anew: all, but for what was restored of this run's: of that as many
- * are this worker's as of all. */
+/* Number of this worker's own steps that a model which was made anew lacks: all, unless it was restored from this run. Then the
+ * worker keeps its share of the kept steps, in proportion. */
 static int64_t lost_steps(const struct trainer *t, const ps_recovery *last)
 {
     int64_t made = t->known_step - t->first_step;
@@ -341,8 +339,8 @@ static int64_t lost_steps(const struct trainer *t, const ps_recovery *last)
     return kept < made ? (t->work.steps * (made - kept) + made - 1) / made : 0;
 }
 
-/* What has become of the session since the last step: it may have been made anew, and another one may be chief. How many of its
- * own steps it has lost. */
+/* Look at the session after a step: it may have recovered, and another worker may be chief. Returns the number of this worker's
+ * own steps that were lost. */
 static int64_t watch(struct trainer *t)
 {
     ps_recovery last = {.struct_bytes = sizeof(last)};
@@ -352,11 +350,11 @@ static int64_t watch(struct trainer *t)
         return 0;
     }
     if (ps_monitored_last_recovery(t->session, &last) == PS_OK && last.count != (uint32_t)t->work.recoveries) {
-        const bool another = last.replacements != t->replacements; /* by this recovery, or one before it */
+        const bool another = last.replacements != t->replacements; /* replaced by this recovery or an earlier one */
         recovered = true;
         t->work.recoveries = last.count;
         t->work.lost_steps = last.lost_steps_total;
-        t->leads = false; /* its sign is that of another session */
+        t->leads = false; /* its sign names the former session */
         t->tells_goal = t->knows_goal;
         t->asks_goal = t->asks_goal && !t->knows_goal;
         t->goal_at_ms = 0;
@@ -384,7 +382,8 @@ static int64_t watch(struct trainer *t)
     t->leads = t->leads && chief;
     t->chief = t->alone ? t->chief : chief;
     if (recovered && t->chief) {
-        (void)source_keep(t->f, t->c, &t->data); /* said; a worker that comes later then takes what its file says */
+        /* errors were printed; a worker that comes later then uses the labels of its file */
+        (void)source_keep(t->f, t->c, &t->data);
     }
     if (chief && !t->leads && cli_clock_ms() >= t->lead_at_ms && lead(t, false) != 0) {
         t->lead_at_ms = cli_clock_ms() + LEAD_AGAIN_MS;
@@ -392,8 +391,8 @@ static int64_t watch(struct trainer *t)
     return lost;
 }
 
-/* Open a session, wait for the ps tasks, get the variables, wait until they are ready; print what was found. From then on a
- * signal is only noted (stop.h). BEGUN, NOTHING_LEFT, or -1: said. */
+/* Open a session, wait for the ps tasks, get the variables, wait until they are ready, print what was found. Signals are only
+ * noted from then on (stop.h). Returns BEGUN, NOTHING_LEFT, or -1: the error was printed. */
 static int begin(struct trainer *t)
 {
     int64_t deadline_ms = cli_clock_ms() + t->f->timeout_s * 1000;
@@ -401,7 +400,7 @@ static int begin(struct trainer *t)
     while (result == AGAIN) {
         (void)session_close(t->session);
         t->session = NULL;
-        data_free(&t->data); /* it may have become one for the model that was reset */
+        data_free(&t->data); /* they may have been adapted to the model that was reset */
         if (source_load(t->f, true, &t->data) != EXIT_DONE || build(t) != EXIT_DONE) {
             return -1;
         }
@@ -417,10 +416,11 @@ static int begin(struct trainer *t)
     int found = ps_session_found(t->session, &t->first_step);
     t->known_step = t->first_step;
     t->reached = t->f->steps > 0 && t->first_step >= t->f->steps;
-    int64_t from = t->alone ? 0 : t->first_step; /* who enters late finds more steps */
+    int64_t from = t->alone ? 0 : t->first_step; /* late workers find more steps */
     t->goal = t->f->steps > 0 ? t->f->steps : from + t->f->epochs * batches_epoch_steps(&t->batch, t->c->trainer);
     if (t->f->sync && t->f->steps == 0 && !t->alone && t->f->serial == 0) {
-        int known = team_goal(&t->team, TEAM_COMES, &t->goal); /* of those who train already, also for a chief that comes back */
+        /* the goal of those who train already, also for a chief that comes back */
+        int known = team_goal(&t->team, TEAM_COMES, &t->goal);
         t->asks_goal = known == 0 && (!t->chief || t->first_step > 0);
         t->knows_goal = !t->asks_goal;
         t->goal_ms = GOAL_AGAIN_MS;
@@ -442,7 +442,7 @@ static int begin(struct trainer *t)
         return -1;
     }
     stop_within(t->f->with.mode != PS_SYNC_NONE ? STEP_END_MS : 0);
-    stop_gently(true); /* whoever has read the first line may end this worker gently */
+    stop_gently(true); /* the first line is out: its reader may end this worker with a signal */
     say_found(t, found);
     if (t->chief && !t->reached && t->f->serial == 0) {
         say_rate(t);
@@ -450,12 +450,10 @@ static int begin(struct trainer *t)
     return BEGUN;
 }
 
-/* ---- the loop ---- */
-
 struct epoch {
     int64_t epoch;
     int64_t samples, correct;
-    double loss_sum; /* times examples */
+    double loss_sum; /* loss times examples */
 };
 
 static double loss_of(const struct epoch *e)
@@ -474,12 +472,13 @@ static void look(const struct trainer *t, const struct epoch *e, struct progress
     now->goal = by_step ? t->f->steps - t->first_step : t->f->in_rounds ? t->goal - t->first_step : t->f->epochs * each;
     now->dropped = ps_dropped(t->session);
     now->epoch = e->epoch + 1;
-    now->epochs = by_step ? 0 : t->f->in_rounds ? (t->goal + each - 1) / each : t->f->epochs; /* in rounds they are the model's */
+    /* in rounds the epochs are the model's */
+    now->epochs = by_step ? 0 : t->f->in_rounds ? (t->goal + each - 1) / each : t->f->epochs;
     now->loss = loss_of(e);
     now->accuracy = e->samples > 0 ? (double)e->correct / (double)e->samples : 0;
 }
 
-/* Gather the next batch; in rounds that of this global step. */
+/* Gather the next batch; in rounds the batch of this global step. */
 static void gather(struct trainer *t, int64_t step)
 {
     int result = 0;
@@ -494,7 +493,7 @@ static void gather(struct trainer *t, int64_t step)
     }
 }
 
-/* There is one; the first of the next shard where the last is done. */
+/* True if there is a batch; gets the next shard when one is done. */
 static bool has_batch(struct trainer *t)
 {
     struct batches *b = &t->batch;
@@ -512,7 +511,7 @@ static bool has_batch(struct trainer *t)
     return b->rows > 0;
 }
 
-/* What model_step() has computed. */
+/* Results of model_step(). */
 struct measured {
     int64_t rows, correct;
     double loss;
@@ -533,7 +532,7 @@ static void count(struct trainer *t, struct epoch *e, const struct measured *m)
     t->work.samples += m->rows;
 }
 
-/* --serial: the batches of all workers of the round, the first of which is there, with the same values. */
+/* --serial: compute the batches of all workers of the round with the same values. The first batch is gathered. */
 static void round_of_all(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
@@ -550,7 +549,7 @@ static void round_of_all(struct trainer *t, struct epoch *e)
     average_push(&t->average, &t->model, t->session);
 }
 
-/* By epochs a worker makes those again that were lost of its own steps, and the one that was broken off. */
+/* By epochs a worker repeats its own steps that were lost, and the step that was broken off. */
 static void repeat(struct trainer *t, int64_t lost, bool broken)
 {
     if (t->f->steps > 0 || t->f->by_shards || t->f->in_rounds || (lost == 0 && !broken)) {
@@ -564,15 +563,14 @@ static void repeat(struct trainer *t, int64_t lost, bool broken)
     gather(t, 0);
 }
 
-/* In rounds: another batch than that of the global step is there. */
+/* In rounds: true if the gathered batch is not that of the global step. */
 static bool is_elsewhere(const struct trainer *t)
 {
     return t->f->in_rounds && (t->batch.rows == 0 || t->batch.step != ps_global_step(t->session));
 }
 
-/* A worker that has come back while others recovered, because a ps task was lost as well, finds no rounds and no chief: it takes
- * the end of the run from what is signed later. Where it is the chief it has signed an end of its own, which those who have
- * recovered put right. */
+/* A worker that comes back while others recover from the loss of a ps task finds no rounds and no chief: it takes the goal from
+ * what is signed later. If it is chief, it has signed a goal of its own, which the recovered workers correct. */
 static void look_at_goal(struct trainer *t)
 {
     if ((!t->asks_goal && !t->tells_goal) || cli_clock_ms() < t->goal_at_ms) {
@@ -585,19 +583,52 @@ static void look_at_goal(struct trainer *t)
     t->goal_at_ms = cli_clock_ms() + t->goal_ms;
     ps_set_steps(t->session, t->goal);
     if (t->batch.step >= t->goal) {
-        gather(t, t->batch.step); /* none: it is over */
+        gather(t, t->batch.step); /* no batch: the run is over */
     }
 }
 
-/* The batch that is there; the next one is there afterwards. True when there is a reason to end. */
+/* Begin the trace of --trace_step if it is this step. Failures do not end training. True: this step is traced. */
+static bool trace_begin(struct trainer *t)
+{
+    if (t->f->trace[0] == '\0' || t->traced || t->work.steps + 1 != t->f->trace_step) {
+        return false;
+    }
+    t->traced = true;
+    const bool begun = ps_trace_next_step(t->session, t->f->trace) == PS_OK;
+    if (!begun) {
+        say_note("--trace %s: step %" PRId64 " is not traced: %s", t->f->trace, t->f->trace_step, ps_last_error());
+    }
+    return begun;
+}
+
+static void trace_end(const struct trainer *t)
+{
+    if (ps_trace_status(t->session) != PS_OK) {
+        say_note("--trace %s: it could not be written: %s", t->f->trace, ps_last_error());
+    } else {
+        say_note("step %" PRId64 " of %s is in %s", t->f->trace_step, t->who, t->f->trace);
+    }
+}
+
+/* Print that the traced step was not reached, at the end of the run. */
+static void trace_missed(const struct trainer *t)
+{
+    if (t->f->trace[0] != '\0' && !t->traced) {
+        say_note("--trace_step %" PRId64 " was not reached, nothing is in %s: %s made %" PRId64 " steps", t->f->trace_step,
+                 t->f->trace, t->who, t->work.steps);
+    }
+}
+
+/* Compute the gathered batch and gather the next one. True: there is a reason to end. */
 static bool step(struct trainer *t, struct epoch *e)
 {
     struct batches *b = &t->batch;
+    const bool traced = trace_begin(t);
     (void)ps_pull(t->session);
-    if (is_elsewhere(t)) { /* a session that was lost was made anew in there */
+    if (is_elsewhere(t)) { /* ps_pull() has recovered the session */
         gather(t, ps_global_step(t->session));
     }
-    if (b->rows == 0) { /* the others have reached the goal meanwhile */
+    if (b->rows == 0) { /* the others have reached the goal */
         return true;
     }
     int64_t rows = b->rows;
@@ -613,6 +644,9 @@ static bool step(struct trainer *t, struct epoch *e)
         (void)ps_step_value(t->session, "accuracy", (double)m.correct / (double)rows);
     }
     bool done = ps_step_done(t->session) == PS_OK;
+    if (traced) {
+        trace_end(t);
+    }
     if (done) {
         if (t->f->serial == 0) {
             count(t, e, &m);
@@ -620,13 +654,13 @@ static bool step(struct trainer *t, struct epoch *e)
         t->work.steps++;
         t->known_step = ps_global_step(t->session);
     }
-    bool over = ps_should_stop(t->session); /* a session that was lost is made anew in here */
+    bool over = ps_should_stop(t->session); /* recovers a lost session */
     if (ps_session_status(t->session) != PS_OK) {
         return true;
     }
     repeat(t, watch(t), !done);
     if (is_elsewhere(t)) {
-        gather(t, ps_global_step(t->session)); /* others have gone on, or this one was dropped, or broken off */
+        gather(t, ps_global_step(t->session)); /* others have gone on, or this step was dropped or broken off */
     }
     look_at_goal(t);
     team_step(&t->team);
@@ -642,6 +676,7 @@ static void train(struct trainer *t)
     bool over = t->reached;
     progress_start(&progress, t->link->child ? t->link->bar : isatty(STDOUT_FILENO) == 1, t->link->quiet);
     t->work.loss = NAN;
+    t->traced = t->alone && !t->c->chief; /* --local traces one worker */
     gather(t, ps_global_step(t->session));
     while (!over && has_batch(t)) {
         int64_t samples = t->work.samples;
@@ -657,6 +692,7 @@ static void train(struct trainer *t)
         shards_return(&t->shards);
     }
     progress_end(&progress, &now);
+    trace_missed(t);
     int64_t end = t->f->in_rounds ? t->goal : t->f->steps;
     t->finished = stop_signal() == 0 && ps_session_status(t->session) == PS_OK &&
                   (!ps_should_stop(t->session) || (end > 0 && ps_global_step(t->session) >= end));
@@ -670,8 +706,6 @@ static void train(struct trainer *t)
                                      : (double)t->work.steps / (double)batches_epoch_steps(&t->batch, t->c->trainer);
 }
 
-/* ---- the end ---- */
-
 static int stopped(const struct trainer *t)
 {
     char what[sizeof(t->who) + 64];
@@ -680,9 +714,10 @@ static int stopped(const struct trainer *t)
     return EXIT_FAILED;
 }
 
-/* This trainer is done: when all are, ps tasks with --exit_when_done end. */
+/* Report that this trainer is done. When all are, ps tasks with --exit_when_done end. */
 static void say_done(const struct trainer *t)
 {
+    serve_beside_over();
     if (t->finished && ps_session_job_done(t->session) != PS_OK) {
         say_note("%s is done, and the directory has not heard it: %s", t->who, ps_last_error());
     }
@@ -695,10 +730,11 @@ static int chief_end(struct trainer *t)
     for (int i = 0; !by_step && i < t->c->trainer_count; i++) {
         goal += t->f->epochs * batches_epoch_steps(&t->batch, i);
     }
-    /* by shards all are done by now, but where a global step ends the run */
+    /* by shards all are done by now, unless a global step ends the run */
     bool others = t->f->by_shards ? by_step && t->team.seen : t->c->trainer_count > 1;
     others = others && !t->f->in_rounds; /* all are done with the last round */
-    if (t->f->with.mode == PS_SYNC_STALENESS && others && ps_sync_finish(t->session) != PS_OK) { /* nobody waits for it then */
+    /* the others do not wait for it then */
+    if (t->f->with.mode == PS_SYNC_STALENESS && others && ps_sync_finish(t->session) != PS_OK) {
         (void)say_error("%s: cannot leave the others: %s", t->who, ps_last_error());
         return EXIT_FAILED;
     }
@@ -718,7 +754,7 @@ static int chief_end(struct trainer *t)
     return status;
 }
 
-/* One that is not the chief ends at once, unless there is none any more. */
+/* The end of a worker that is not chief: it ends at once, unless the chief is gone. */
 static int worker_end(struct trainer *t)
 {
     if (t->alone || t->f->serial > 0) {
@@ -750,6 +786,9 @@ static int run(struct trainer *t)
         return EXIT_FAILED;
     }
     link_tell(t->link, LINK_READY, NULL);
+    if (t->f->serial == 0 && !t->alone) {
+        serve_beside(t->f, t->c);
+    }
     train(t);
     if (ps_session_status(t->session) != PS_OK) {
         return stopped(t);
@@ -757,7 +796,7 @@ static int run(struct trainer *t)
     if (stop_signal() != 0) {
         say_note("%s: stopped by signal %d after %" PRId64 " steps of its own", t->who, stop_signal(), t->work.steps);
         if (t->f->with.mode != PS_SYNC_NONE) {
-            ps_session_leave(t->session); /* it has not finished: --on_worker_loss says what the others do */
+            ps_session_leave(t->session); /* it has not finished: --on_worker_loss decides what the others do */
         }
         return EXIT_SIGNAL + stop_signal();
     }
@@ -776,11 +815,12 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     stop_watch();
     session_gate(f->serial > 0 ? NULL : may_make, &t);
     int status = run(&t);
-    stop_gently(false); /* nothing is left that a signal could cut */
+    stop_gently(false); /* nothing is left that a signal could interrupt */
     model_fini(&t.model);
     batches_fini(&t.batch);
     average_fini(&t.average);
     int code = session_close(t.session);
+    serve_beside_end();
     data_free(&t.data);
     return status == EXIT_DONE && code != 0 ? EXIT_FAILED : status;
 }

@@ -6,7 +6,7 @@
 #include "child.h"
 #include "cluster.h"
 
-/** Train, and as the chief of a cluster wait for the others, test, report. Returns the exit status. */
+/** Train; as the chief of a cluster also wait for the others, test, report. Returns the exit status. */
 int train_run(const struct flags *f, const struct cluster *c, const struct link *link);
 
 #endif

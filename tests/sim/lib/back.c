@@ -189,7 +189,8 @@ static void look_at(struct sim *s, const struct sim_task *t, const struct psd_va
         return;
     }
     const struct sim_saved *was = sim_back_find(s, t, b->var);
-    if (v->initialised != was->initialised || v->sealed != was->sealed) {
+    const bool counts = !v->restored || v->version > 0 || v->given; /* otherwise it is a first value beside what was trained */
+    if (v->initialised != was->initialised || v->sealed != (was->sealed && counts)) {
         differs(s, t, v, "seal or that it has a value is");
     }
     if (v->version < was->version || v->version > was->version + was->torn || v->rate != was->rate) {

@@ -9,6 +9,11 @@
  * one in which a chief initialised a variable although it could see that another session had given another one its value.
  */
 #include "sim.h"
+#include "task_look.h"
+
+#include "psd/state.h"
+
+#include "../../../common/crc32c.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -174,11 +179,32 @@ static void taint(struct sim *s, struct sim_birth *b, const void *raw, size_t by
     b->taint = by_program ? 0 : trained ? 1 : b->var->lost ? 2 : 0;
 }
 
+/* The value is another one only where the version is, as long as no push is in progress: whoever has the value of a version of
+ * this creation needs no copy (psd/rpc/copies.c). Strings lie apart. */
+static void look_at_bytes(struct sim *s, const struct sim_task *t, struct sim_birth *b, const void *value, size_t value_bytes)
+{
+    enum { EVENTS = 4 }; /* of so many events one is enough */
+    const struct psd_variable *v = psd_variable_by_creation(&t->core->store, b->creation);
+    if (s->event % EVENTS != 0 || v == NULL || v->in_progress > 0 || v->dtype == PS_STRING || value_bytes == 0) {
+        return;
+    }
+    const uint32_t sum = psi_crc32c(0, value, value_bytes);
+    if (b->summed == b->version + 1 && b->sum != sum) {
+        sim_fail(s, "SAME VERSION: '%s' at /job:%s/task:%u has version %llu, as before, and another value", b->var->name, t->job,
+                 t->index, (unsigned long long)b->version);
+    }
+    b->summed = b->version + 1;
+    b->sum = sum;
+}
+
 static void look_at(void *ctx, const char *container, const char *name, uint64_t creation, bool initialised, bool sealed,
                     uint64_t version, const void *value, size_t value_bytes)
 {
     struct poll *p = ctx;
     struct sim *s = p->sim;
+    if (sim_own_variable(s, p->task, container, name, creation, value, value_bytes)) {
+        return;
+    }
     struct sim_var *v = sim_var_named(s, container, name);
     if (v == NULL) {
         sim_fail(s, "/job:%s/task:%u has a variable '%s' in container '%s' that nobody made", p->task->job, p->task->index, name,
@@ -222,6 +248,7 @@ static void look_at(void *ctx, const char *container, const char *name, uint64_t
     if (!initialised) {
         return;
     }
+    look_at_bytes(s, p->task, b, value, value_bytes);
     if (v->kind == SIM_VAR_ROUND) {
         sim_rounds_look(s, b, value);
         return;
@@ -321,11 +348,14 @@ static void poll(struct sim *s, struct sim_task *t, bool full)
     for (size_t i = 0; i < s->birth_count; i++) {
         s->birth[i].seen = false;
     }
+    sim_own_looking(s);
     psd_task_variables(t->core, look_at, &p);
+    sim_own_looked(s, t);
     for (size_t i = 0; i < s->birth_count; i++) {
         struct sim_birth *b = &s->birth[i];
         if (b->alive && b->task == index && !b->seen) {
-            dies(s, b, sim_back_now(t) && s->back_everywhere); /* what comes back comes in its place */
+            /* what comes back comes in its place; of another container nothing goes for it */
+            dies(s, b, sim_back_now(t) && s->back_everywhere && strstr(s->back_of, b->var->container) != NULL);
             died = true;
         }
     }
@@ -347,6 +377,7 @@ void sim_births_restart(struct sim *s, struct sim_task *t)
 {
     uint32_t index = (uint32_t)(t - s->task);
     poll(s, t, true);
+    sim_own_restart(s, t);
     for (size_t i = 0; i < s->birth_count; i++) {
         if (s->birth[i].alive && s->birth[i].task == index) {
             dies(s, &s->birth[i], true);

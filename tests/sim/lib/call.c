@@ -13,7 +13,7 @@
 
 enum { LATE_MS = 150 }; /* after a deadline; ticks come every 50 ms */
 
-static struct sim_op *op_new(struct sim *s, struct sim_program *p, enum psi_request_kind kind, struct sim_var *var)
+static struct sim_op *op_new(struct sim *s, const struct sim_program *p, enum psi_request_kind kind, struct sim_var *var)
 {
     if (s->op_count == s->op_capacity) {
         s->op_capacity = s->op_capacity == 0 ? 256 : s->op_capacity * 2;
@@ -32,6 +32,16 @@ static struct sim_op *op_new(struct sim *s, struct sim_program *p, enum psi_requ
     op->started_event = s->event;
     op->started_ms = s->now;
     s->op[s->op_count++] = op;
+    return op;
+}
+
+struct sim_op *sim_write_new(struct sim *s, struct sim_var *var, uint64_t creation)
+{
+    static const struct sim_program nobody = {.index = UINT32_MAX};
+    struct sim_op *op = op_new(s, &nobody, PSI_REQ_ASSIGN, var);
+    op->creation = creation;
+    op->tag = ++s->tag_next;
+    op->one_segment = sim_var_bytes(var) <= PS_SEGMENT_BYTES;
     return op;
 }
 

@@ -87,8 +87,14 @@ static uint64_t held_until(const struct sim *s, const struct sim_task *t, const 
         return NEVER_LEFT;
     }
     if (l->directory_life != t->life) {
-        bool forgotten = psd_chief_number(&t->core->chiefs, SIM_CONTAINER) == 0; /* then the preferred one need not wait */
+        /* or known from a checkpoint alone: then the preferred one need not wait */
+        const struct psd_chief *chief = psd_chief_find(&t->core->chiefs, SIM_CONTAINER);
+        bool forgotten = chief == NULL || chief->number == 0 || chief->saved;
         return was_chief(l, r) || (forgotten && r->task == 0) ? NEVER_LEFT : l->held_until_ms;
+    }
+    /* a task has told of a higher number, of an earlier life: nobody follows the holder any more */
+    if (psd_chief_number(&t->core->chiefs, SIM_CONTAINER) > l->held_number) {
+        return NEVER_LEFT;
     }
     const struct psd_record *holder = record_of(t, l->held_by);
     return holder != NULL ? holder->lease_until_ms : NEVER_LEFT;
@@ -406,20 +412,6 @@ double sim_chief_rate(const struct sim_program *p)
 
 /* ---- what they are told ---- */
 
-bool sim_chief_other(const struct sim *s, const struct sim_call *call)
-{
-    const struct sim_program *p = call->program;
-    const bool about = s->k.profile == SIM_LEASE && call->op->kind == PSI_REQ_READY && p->core != NULL && call->req.err != NULL &&
-                       call->req.err->reason == PS_REASON_OPTIMIZER_MISMATCH;
-    for (uint32_t i = 0; about && i < s->lease.numbers_count; i++) {
-        const double theirs = s->lease.numbers[i].rate;
-        if (s->lease.numbers[i].number == p->core->chief.ready) {
-            return theirs != sim_chief_rate(p);
-        }
-    }
-    return false;
-}
-
 static const struct psd_variable *variable_of(const struct sim *s, const struct sim_birth *b)
 {
     const struct sim_task *t = &s->task[b->task];
@@ -429,6 +421,34 @@ static const struct psd_variable *variable_of(const struct sim *s, const struct 
     const struct psd_container *c = psd_container_find(&t->core->store, b->var->container);
     const struct psd_variable *v = c != NULL ? psd_variable_find(c, b->var->name) : NULL;
     return v != NULL && v->creation == b->creation ? v : NULL;
+}
+
+/* A variable has another rate than p asks for. It may be that of an older chief whose INIT came late: a chief that finds nothing
+ * to do tells the owners nothing of its number. */
+static bool other_in_force(const struct sim *s, const struct sim_program *p)
+{
+    for (uint32_t i = 0; i < s->var_count; i++) {
+        const struct sim_birth *b = p->var[i] != NULL ? sim_birth_find(p->sim, p->var[i]->creation) : NULL;
+        const struct psd_variable *v = b != NULL && b->alive ? variable_of(s, b) : NULL;
+        if (v != NULL && v->optimizer.learning_rate != sim_chief_rate(p)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool sim_chief_other(const struct sim *s, const struct sim_call *call)
+{
+    const struct sim_program *p = call->program;
+    const bool about = s->k.profile == SIM_LEASE && call->op->kind == PSI_REQ_READY && p->core != NULL && call->req.err != NULL &&
+                       call->req.err->reason == PS_REASON_OPTIMIZER_MISMATCH;
+    for (uint32_t i = 0; about && i < s->lease.numbers_count; i++) {
+        const double theirs = s->lease.numbers[i].rate;
+        if (s->lease.numbers[i].number == p->core->chief.ready) {
+            return theirs != sim_chief_rate(p) || other_in_force(s, p);
+        }
+    }
+    return false;
 }
 
 /* number: its own, as the chief; 0: it is none. */

@@ -239,7 +239,10 @@ void sim_disks_logged(struct sim *s, const struct psd_effect *log)
     }
     sim_saves_logged(s, log->event, number);
     if (strcmp(log->event, "checkpoint_restored") == 0) {
+        const char *of = strstr(log->text, " containers=");
         s->back_everywhere = strstr(log->text, " recover=partial ") == NULL;
+        (void)snprintf(s->back_of, sizeof(s->back_of), "%s", of == NULL ? "" : of);
+        sim_saves_restored(s, log->text, number);
         check_restored(s, log->text, number);
     }
     for (uint32_t i = 0; i < s->task_count && strcmp(log->event, "checkpoint_unchanged") == 0; i++) {

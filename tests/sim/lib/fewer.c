@@ -10,6 +10,7 @@
  * and nothing is there that was not, or twice. Slots, powers and what is in queues are back.c's.
  */
 #include "sim.h"
+#include "task_look.h"
 
 #include "psd/directory/saves.h"
 #include "psd/directory/starts.h"
@@ -26,7 +27,7 @@ struct look {
     const struct sim_var *twice; /* on two tasks; NULL: none is */
     struct {
         bool there, initialised, sealed;
-        uint64_t version;
+        uint64_t version; /* torn pushes included: count_torn() */
         size_t bytes;
         uint8_t *value;
     } var[SIM_VARS_MAX];
@@ -65,6 +66,24 @@ static void note_queues(struct look *l, const struct psd_task *t)
     }
 }
 
+/* A push that is torn counts as a mutation from the moment on when its session ends, at the latest by a start. */
+static void count_torn(struct look *l, const struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, &r->progress) {
+            const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
+            const struct psd_variable *v = p->variable;
+            if (!v->gone && psd_number_is_torn(psd_record_find(r, p->number))) {
+                l->var[sim_var_named(l->sim, v->container->name, v->name) - l->sim->var].version++;
+            }
+        }
+    }
+}
+
 static void forget(struct look *l)
 {
     for (uint32_t i = 0; i < SIM_VARS_MAX; i++) {
@@ -81,6 +100,7 @@ static void look(struct sim *s, struct look *l)
         if (s->task[i].core != NULL) {
             psd_task_variables(s->task[i].core, note, l);
             note_queues(l, s->task[i].core);
+            count_torn(l, s->task[i].core);
         }
     }
 }

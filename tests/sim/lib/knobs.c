@@ -315,6 +315,40 @@ static void leases(struct sim *s)
     k->may_forget = true;
 }
 
+/* Programs that use each other's containers: they die, stand still and say goodbye; connections break; tasks are started again,
+ * the directory among them. */
+static void owns(struct sim *s)
+{
+    struct sim_knobs *k = &s->k;
+    k->ps_tasks = (uint32_t)sim_range(s, 1, 3);
+    k->programs = (uint32_t)sim_range(s, 2, 5);
+    k->vars = 1;
+    k->workers_listed = true;
+    k->other_tasks = s->seed % 3 == 0 ? 1 : 0;
+    k->lease_ms = pick(s, 500, 1000, 1500, 3000);
+    k->beat_ms = k->lease_ms / 4;
+    k->session_keep_ms = sim_one_in(s, 3) ? k->lease_ms + (uint32_t)sim_range(s, 100, 2000) : 60000;
+    k->pipe_bytes = k->pipe_bytes < 70000 ? 70000 : k->pipe_bytes;
+    k->segment_ms = 5000;
+    k->operation_ms = pick(s, 1500, 3000, 3000, 5000);
+    k->ready_ms = 5000;
+    k->think_ms = pick(s, 5, 20, 60, 200);
+    k->depth = (uint32_t)sim_range(s, 1, 6);
+    k->fault_every_ms = pick(s, 50, 150, 300, 600);
+    k->fault_weight[SIM_FAULT_CUT] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_CUT_BOUNDARY] = pick(s, 0, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_HALF_OPEN] = pick(s, 0, 0, 1, 4);
+    k->fault_weight[SIM_FAULT_PAUSE_DIR] = pick(s, 0, 0, 2, 4);
+    k->fault_weight[SIM_FAULT_STOP_TASK] = pick(s, 0, 0, 1, 2);
+    k->fault_weight[SIM_FAULT_STOP_CLIENT] = pick(s, 0, 1, 2, 4);
+    k->fault_weight[SIM_FAULT_SLOW_TICK] = pick(s, 0, 0, 1, 3);
+    k->fault_weight[SIM_FAULT_PARTITION] = pick(s, 0, 0, 1, 4);
+    k->fault_weight[SIM_FAULT_KILL_CLIENT] = pick(s, 1, 2, 4, 8);
+    k->fault_weight[SIM_FAULT_RESTART_TASK] = pick(s, 0, 1, 2, 4);
+    k->may_lose = true;
+    k->may_forget = true;
+}
+
 /* Disks beside what a profile is about: tasks end, one or all, and come back with what they have saved. */
 static void faults_beside(struct sim *s)
 {
@@ -357,6 +391,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
                  : options->queues ? SIM_QUEUES
                  : options->rounds ? SIM_ROUNDS
                  : options->lease  ? SIM_LEASE
+                 : options->own    ? SIM_OWN
                                    : draw_profile(s, options);
     k->frame_bytes = options->frame_bytes;
     k->crc = !sim_one_in(s, 5);
@@ -374,7 +409,7 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
     k->save_in = k->beside ? 12 : 100;
     k->spread = k->fewer && !k->beside && s->seed % 8 == 2;
     k->imports = s->seed % 4 == 1 && k->profile != SIM_CALM && k->profile != SIM_RACE && k->profile != SIM_BOUNDARY &&
-                 k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE;
+                 k->profile != SIM_QUEUES && k->profile != SIM_ROUNDS && k->profile != SIM_LEASE && k->profile != SIM_OWN;
     switch (k->profile) {
     case SIM_CALM:
         k->quiet = true;
@@ -440,6 +475,9 @@ void sim_knobs_draw(struct sim *s, const struct sim_options *options)
         break;
     case SIM_LEASE:
         leases(s);
+        break;
+    case SIM_OWN:
+        owns(s);
         break;
     case SIM_PROFILE_COUNT:
         break;
@@ -600,6 +638,9 @@ void sim_vars_draw(struct sim *s)
     if (k->profile == SIM_LEASE) {
         sim_chief_draw(s);
         return;
+    }
+    if (k->profile == SIM_OWN) {
+        sim_own_draw(s);
     }
     if (s->boundary_kind != PSI_REQ_NONE) {
         boundary_var(s);

@@ -148,6 +148,7 @@ void sim_task_settle(struct sim *s, struct sim_task *t)
             break;
         }
     }
+    sim_own_look(s, t);
     sim_births_poll(s, t);
     sim_queues_poll(s, t);
     sim_rounds_poll(s, t);
@@ -224,6 +225,12 @@ void sim_node_settle(struct sim *s, const struct sim_end *e)
 
 /* ---- starts and ends ---- */
 
+/* Virtual time, of which a request of one event takes none. */
+static uint64_t clock_ns(void *task)
+{
+    return ((const struct sim_task *)task)->sim->now * 1000000u;
+}
+
 void sim_task_start(struct sim *s, struct sim_task *t)
 {
     struct psd_task_config config;
@@ -260,6 +267,8 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     config.config_ctx = t;
     config.config_set = sim_config_set;
     config.shell = t;
+    config.identify = s->identities ? sim_identify : NULL;
+    config.clock_ns = clock_ns;
     config.unix_ms = s->seed % 4 == 0 ? 0 : s->now; /* some have no clock, as one that was set back */
     (void)snprintf(t->limit, sizeof(t->limit), "0");
     sim_disks_open(s, t);
@@ -285,6 +294,7 @@ void sim_task_start(struct sim *s, struct sim_task *t)
     if (psd_task_new(&config, seed, s->now, &t->core, &err) != PS_OK) {
         sim_fail(s, "psd_task_new: %s", err.text);
     }
+    sim_identity_begin(s, t);
     sim_replay_begin(t, &config);
     t->checkpoint_in = 0;
     t->next_tick = s->now + sim_range(s, 1, 90);
@@ -313,7 +323,7 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
     sim_disks_end(s, t); /* it may be at what the core has lent it */
     psd_task_free(t->core);
     t->core = NULL;
-    t->work_count = 0; /* its threads end with it */
+    sim_works_kill(s, t);
     t->counter = 0;
     t->up_at = up_at;
     t->died_at = s->now;
@@ -331,8 +341,11 @@ void sim_task_kill(struct sim *s, struct sim_task *t, uint64_t up_at)
 void sim_client_start(struct sim *s, struct sim_program *p)
 {
     struct psi_err err = {.code = PS_OK};
-    uint8_t random[32];
+    uint8_t random[PSI_CLIENT_RANDOM_BYTES];
     random_bytes(s, random);
+    for (size_t i = 32; i < sizeof(random); i++) { /* no draw: the schedule of a seed stays what it was */
+        random[i] = (uint8_t)(random[i - 32] ^ random[i - 24] ^ i);
+    }
     bool by_target = sim_one_in(s, 4);
     p->is_static = s->k.static_chief && p->task == 0 && strcmp(p->job, "worker") == 0 && sim_one_in(s, 2);
     struct psi_client_config config = {
@@ -385,7 +398,7 @@ static void client_disconnect(struct sim *s, struct sim_program *p, bool killed)
             sim_end_close(s, e, true);
         }
         if (tell && !link->closing) {
-            psi_client_closed(p->core, link);
+            psi_client_closed(p->core, link, NULL);
         }
         sim_end_release(e);
     }
@@ -413,6 +426,7 @@ void sim_client_end(struct sim *s, struct sim_program *p)
                  psi_client_pending(p->core));
     }
     psi_client_free(p->core);
+    sim_own_gone(s, p);
     p->core = NULL;
     p->ended_ms = s->now;
     p->state = SIM_OFF;
@@ -423,6 +437,7 @@ void sim_client_kill(struct sim *s, struct sim_program *p)
     sim_trace(s, "client%u.%u is killed", p->index, p->life);
     p->chief_number = 0;
     sim_calls_forget(s, p);
+    sim_own_killed(s, p);
     leaves_unclean(s, p);
     client_disconnect(s, p, true);
     for (uint32_t hour = 1; hour <= 2; hour++) {
@@ -442,6 +457,7 @@ void sim_client_kill(struct sim *s, struct sim_program *p)
         sim_fail(s, "client%u: %u requests do not end hours after their deadlines", p->index, psi_client_pending(p->core));
     }
     psi_client_free(p->core);
+    sim_own_gone(s, p);
     p->core = NULL;
     p->ended_ms = s->now;
     p->state = SIM_OFF;
@@ -542,7 +558,7 @@ void sim_closed(struct sim *s, struct sim_end *e)
     if (e->is_task) {
         psd_task_closed(s->task[e->node].core, e->link);
     } else {
-        psi_client_closed(s->program[e->node].core, e->link);
+        psi_client_closed(s->program[e->node].core, e->link, NULL);
     }
     if (sim_one_in(s, 2)) {
         sim_node_settle(s, e);
@@ -582,5 +598,6 @@ void sim_program_tick(struct sim *s, struct sim_program *p)
     sim_program_settle(s, p);
     if (p->core != NULL) {
         sim_calls_late(s, p);
+        sim_own_late(s, p);
     }
 }

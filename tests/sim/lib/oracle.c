@@ -12,6 +12,8 @@
  */
 #include "sim.h"
 
+#include "psd/state.h"
+
 #include <string.h>
 
 /* The elements [from, end) that are all equal. */
@@ -642,4 +644,21 @@ void sim_check_values(struct sim *s, struct sim_birth *b, const void *raw, size_
                      (unsigned long long)sim_element(s, v, value, 0), (unsigned long long)ok);
         }
     }
+}
+
+bool sim_session_over(const struct sim *s, uint32_t life)
+{
+    for (uint32_t i = 0; i < s->program_count; i++) {
+        const struct sim_program *p = &s->program[i];
+        if (p->life == life && p->core != NULL) {
+            return p->state == SIM_GOODBYE;
+        }
+    }
+    return true;
+}
+
+bool sim_lease_over(const struct sim *s, const struct sim_task *t, const struct psd_record *r)
+{
+    return r->conn == NULL &&
+           (t->core->now_ms - r->idle_since_ms >= s->k.lease_ms || r->idle_since_ms - r->heard_ms >= s->k.lease_ms);
 }

@@ -96,6 +96,9 @@ static void session_begin(struct sim *s, struct sim_program *p)
     if (s->k.profile == SIM_LEASE) {
         sim_chief_begin(s, p);
     }
+    if (s->k.profile == SIM_OWN) {
+        sim_own_begin(s, p);
+    }
     p->next_call_at = s->now;
 }
 
@@ -171,6 +174,9 @@ static void work(struct sim *s, struct sim_program *p)
     }
     if (s->k.profile == SIM_LEASE) {
         sim_chief_work(s, p);
+        return;
+    }
+    if (s->k.profile == SIM_OWN && sim_own_work(s, p)) {
         return;
     }
     p->next_call_at = s->now + sim_below(s, (uint64_t)s->k.think_ms + 1);

@@ -10,7 +10,7 @@
  *   - at most one program has it, where those do not count that were away for a lease, or died, before their ACK came: then it
  *     is in the queue again, and only then;
  *   - those that one session gives back at its end stand in the queue as before; nothing comes from a queue that was reset.
- * An element is its number in the ledger, in each of its int64 values.
+ * An element is its number in the ledger, in each of its int64 values. Components without elements may stand around these.
  */
 #include "queue_ref.h"
 #include "sim.h"
@@ -98,23 +98,6 @@ static void check_once(struct sim *s, uint64_t id, const char *when)
 }
 
 /* ---- what a task does, before it is carried out ---- */
-
-bool sim_session_over(const struct sim *s, uint32_t life)
-{
-    for (uint32_t i = 0; i < s->program_count; i++) {
-        const struct sim_program *p = &s->program[i];
-        if (p->life == life && p->core != NULL) {
-            return p->state == SIM_GOODBYE;
-        }
-    }
-    return true;
-}
-
-bool sim_lease_over(const struct sim *s, const struct sim_task *t, const struct psd_record *r)
-{
-    return r->conn == NULL &&
-           (t->core->now_ms - r->idle_since_ms >= s->k.lease_ms || r->idle_since_ms - r->heard_ms >= s->k.lease_ms);
-}
 
 /* Of the queue that c changes; NULL: nobody has seen it yet. */
 static struct ref_queue *ref_of(const struct sim *s, const struct psd_change *c)
@@ -625,6 +608,17 @@ void sim_queues_check_end(struct sim *s)
 
 /* ---- what programs do ---- */
 
+/* The numbers of an element; in every fourth seed between two components that have a dimension of 0, and no bytes. */
+static void draw_components(const struct sim *s, struct sim_var *v)
+{
+    static const struct psi_queue_component empty = {.dtype = PS_F32, .shaped = true, .shape = {.rank = 2, .dims = {3, 0}}};
+    const uint32_t at = s->seed % 4 == 1;
+    v->queue.component_count = at == 0 ? 1 : 3;
+    v->queue.components[0] = v->queue.components[2 * at] = empty;
+    v->queue.components[at] =
+        (struct psi_queue_component){.dtype = PS_I64, .shaped = true, .shape = {.rank = 1, .dims = {(int64_t)v->elements}}};
+}
+
 void sim_queues_draw(struct sim *s)
 {
     static const char *const names[] = {"fifo", "shuffle"};
@@ -643,11 +637,8 @@ void sim_queues_draw(struct sim *s)
         v->kind = SIM_VAR_QUEUE;
         v->elements = sim_one_in(s, 6) ? sim_range(s, 20000, 60000) : 1;
         v->queue = (struct psi_queue_spec){.kind = i == 0 ? PSI_QUEUE_FIFO : PSI_QUEUE_SHUFFLE,
-                                           .capacity = sim_one_in(s, 3) ? -1 : (int64_t)sim_range(s, 1, 8),
-                                           .component_count = 1};
-        v->queue.components[0] = (struct psi_queue_component){.dtype = PS_I64, .shaped = true};
-        v->queue.components[0].shape.rank = 1;
-        v->queue.components[0].shape.dims[0] = (int64_t)v->elements;
+                                           .capacity = sim_one_in(s, 3) ? -1 : (int64_t)sim_range(s, 1, 8)};
+        draw_components(s, v);
         if (i == 1) {
             v->queue.capacity = v->queue.capacity < 0 ? -1 : v->queue.capacity + 4;
             v->queue.min_after_dequeue = sim_below(s, 4);

@@ -5,6 +5,7 @@
  * derived is compared here by name, so that scripts/lint/fields sees one that is missed.
  */
 #include "sim.h"
+#include "change_code.h"
 
 #include "psd/rpc/start.h"
 
@@ -418,6 +419,7 @@ static void records(const struct look *outer, const struct psi_map *ma, const st
         const struct look *l = &one;
         SAME_BYTES(psd_record, session);
         SAME(psd_record, name);
+        SAME_TEXT(psd_record, who);
         SAME(psd_record, highest);
         SAME(psd_record, text_bytes);
         SAME(psd_record, progress_count);
@@ -470,6 +472,7 @@ static void names_in(const struct look *l, const struct psi_map *ma, const struc
         SAME_TEXT(psd_names_in, container);
         SAME(psd_names_in, count);
         SAME(psd_names_in, variables);
+        SAME(psd_names_in, of_session);
         const struct psd_name *na = psd_names_in_first(a), *nb = psd_names_in_first(b);
         CHECK(psd_names_in, all, (na == NULL) == (nb == NULL));
         while (!l->cut && na != NULL && nb != NULL) {
@@ -483,6 +486,8 @@ static void names_in(const struct look *l, const struct psi_map *ma, const struc
 static void directories(const struct look *l, const struct psd_directory *a, const struct psd_directory *b)
 {
     SAME(psd_directory, forgotten);
+    SAME(psd_directory, of_sessions);
+    SAME(psd_directory, session_names);
     CHECK(psd_directory, names, psi_map_count(&a->names) == psi_map_count(&b->names));
     SAME_BY(psd_directory, names, names);
     CHECK(psd_directory, in, psi_map_count(&a->in) == psi_map_count(&b->in));
@@ -607,11 +612,66 @@ void sim_replay_end(struct sim *s, struct sim_task *t)
     t->changes.max = 0;
 }
 
+/* Pushes to what sessions keep in their own containers are over where they are. */
+static void end_pushes_of_sessions(struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        struct psd_record *r = value;
+        struct psi_list *it = NULL, *tmp = NULL;
+        PSI_LIST_FOREACH_SAFE(it, tmp, &r->progress) {
+            const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
+            struct psd_number *n = &r->numbers[p->number % PS_WINDOW];
+            const uint64_t position = n->position;
+            if (psd_variable_of_session(p->variable)) {
+                struct psd_change c = {.kind = PSD_CHANGE_ABANDON,
+                                       .end = {.record = r, .number = p->number, .applied = (ps_applied)n->applied}};
+                psd_commit(t, &c);
+                n->position = position;
+            }
+        }
+    }
+}
+
+/* A checkpoint has nothing of sessions' own containers: t, which was replayed, is as if they had not been there. */
+static void drop_of_sessions(struct psd_task *t)
+{
+    const uint64_t position = t->position, dropped = t->store.dropped, forgotten = t->names.forgotten;
+    uint64_t cursor = 0;
+    void *value = NULL;
+    end_pushes_of_sessions(t);
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *of = value;
+        if (of->of_session) {
+            char name[PS_CONTAINER_BYTES_MAX + 1];
+            memcpy(name, of->name, sizeof(name));
+            struct psd_change c = {.kind = PSD_CHANGE_CONTAINER_RESET, .container = {.name = name, .incarnation = 1}};
+            psd_commit(t, &c);
+            cursor = 0;
+        }
+    }
+    cursor = 0;
+    while (psi_map_next(&t->names.in, &cursor, NULL, NULL, &value)) {
+        const struct psd_names_in *in = value;
+        if (in->of_session) {
+            const struct psd_name *n = psd_names_in_first(in);
+            struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
+            psd_commit(t, &c);
+            cursor = 0;
+        }
+    }
+    t->position = position;
+    t->store.dropped = dropped;
+    t->names.forgotten = forgotten;
+}
+
 void sim_replay_compare(struct sim *s, const struct sim_task *t, size_t bytes, const struct psd_task *loaded)
 {
     struct psd_task *then = replayed(s, t, bytes);
     struct look l = {.s = s, .t = t, .of = "the task", .cut = true};
     psd_store_check_invariants(&loaded->store);
+    drop_of_sessions(then);
     tasks(&l, then, loaded);
     psd_task_free(then);
 }

@@ -8,7 +8,8 @@
  * killed before that instant with changes that no checkpoint had, where the client was connected to the directory when it asked.
  * (A restore that another client asks for meanwhile may come first.) An OK of CHECKPOINT_RESTORE of a checkpoint names another
  * one that was cut after it: each task whose part was placed since the client asked had the asked one, and had lost nothing
- * again, when its part was cut, and one task at least had.
+ * again, when its part was cut, and one task at least had. A restore of one container of two takes from no task what it has of
+ * the other one: no container goes back for which nobody has asked, and nothing of another container goes (birth.c).
  */
 #include "sim.h"
 
@@ -32,6 +33,7 @@ struct task_saves {
     bool content;      /* it had values at the end of its last event */
     uint64_t killed;   /* with values: the last time */
     uint64_t placed;   /* a checkpoint has come to live there, the last time */
+    uint64_t loads;    /* number of that checkpoint: another one may have been loaded since, for nothing */
     uint64_t placings; /* psd_start.placed, as of its last event */
     struct part part;
 };
@@ -124,12 +126,13 @@ void sim_saves_look(struct sim *s, const struct sim_task *t)
     }
     if (placings != x->placings) {
         x->placed = s->event;
+        x->loads = t->loads;
         x->placings = placings;
     }
     bool writes = save->stage == PSD_SAVE_WRITES;
     if (writes && (!x->writes || save->number != x->part.number)) {
         x->part =
-            (struct part){.number = save->number, .cut = s->event, .killed = x->killed, .placed = x->placed, .loads = t->loads};
+            (struct part){.number = save->number, .cut = s->event, .killed = x->killed, .placed = x->placed, .loads = x->loads};
     }
     x->writes = writes;
     x->content = has_values(t);
@@ -154,6 +157,34 @@ void sim_saves_logged(struct sim *s, const char *event, uint64_t number)
     all->newest = number;
     for (uint32_t i = 0; i < s->task_count; i++) {
         c->part[i] = all->task[i].part;
+    }
+}
+
+/* Some client has asked that this container goes back to the checkpoint, or that all that the checkpoint has does, and that may
+ * still be carried out. */
+static bool is_asked(const struct sim *s, uint64_t number, const char *container)
+{
+    for (size_t i = 0; i < s->op_count; i++) {
+        const struct sim_op *op = s->op[i];
+        /* at its deadline a request ends, and a restore that has begun goes on */
+        bool refused = op->applied == PS_NOTHING_APPLIED && op->status != PS_DEADLINE_EXCEEDED;
+        bool over = op->state == SIM_OP_DONE && (op->status == PS_OK || refused);
+        if (op->kind == PSI_REQ_CHECKPOINT_RESTORE && op->number == number && !over &&
+            (op->container == NULL || strcmp(op->container, container) == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void sim_saves_restored(struct sim *s, const char *text, uint64_t number)
+{
+    static const char *const containers[] = {PSI_CONTAINER_DEFAULT, SIM_OTHER};
+    for (size_t i = 0; strstr(text, " recover=asked ") != NULL && i < sizeof(containers) / sizeof(containers[0]); i++) {
+        if (strstr(s->back_of, containers[i]) != NULL && !is_asked(s, number, containers[i])) {
+            sim_fail(s, "ASKED: container '%s' goes back to checkpoint %llu, and nobody has asked for that", containers[i],
+                     (unsigned long long)number);
+        }
     }
 }
 
@@ -195,6 +226,7 @@ void sim_saves_prepare(struct sim *s, struct sim_call *call)
         call->container = sim_one_in(s, SOME_IN) ? SIM_OTHER : PSI_CONTAINER_DEFAULT;
         call->saved = (struct psi_saved_name){.number = op->number, .containers = &call->container};
         call->saved.container_count = sim_one_in(s, SOME_IN) ? 1 : 0;
+        op->container = call->saved.container_count == 1 ? call->container : NULL;
         call->req.src = &call->saved;
     }
 }

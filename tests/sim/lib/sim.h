@@ -20,6 +20,8 @@
  * shares.c   a work queue, and a ledger of its items
  * sums.c     an accumulator, compared with one of plain numbers
  * rounds.c   programs that train in rounds, and a ledger of rounds and members
+ * identity.c who has which right, and a thief
+ * own.c      sessions' containers: who gets at them, and that nothing of them stays
  * chief.c    candidates for the lease of a chief, and what chiefs may do to a model
  * replay.c   the changes of a task's life, replayed into an empty one
  * checkpoint.c  cuts, and what is loaded of them;  back.c: what comes back of them is what was there
@@ -89,6 +91,7 @@ enum sim_profile {
     SIM_QUEUES, /* eight programs at two queues (queues.c), at a work queue (shares.c) or an accumulator (sums.c) */
     SIM_ROUNDS, /* workers that train in rounds (rounds.c) */
     SIM_LEASE,  /* candidates for the lease of a chief (chief.c) */
+    SIM_OWN,    /* containers of sessions (own.c) */
     SIM_RACE,   /* rounds of a reset, a creation, a push and a dying task, in every order (race.c) */
     SIM_PROFILE_COUNT
 };
@@ -202,6 +205,10 @@ struct sim_work {
     void *out;
     uint64_t end_at;
     bool cancelled;
+    bool writes;          /* it is to write a register of its task */
+    struct sim_op *write; /* the ledger's entry of that, from its draft on; NULL: none */
+    void *room;           /* the draft, until it is published */
+    bool publishing;
 };
 struct sim_task {
     struct sim *sim;
@@ -329,10 +336,10 @@ struct sim_op {
     /* CALL */
     uint32_t task; /* where */
     bool ran, fails;
-    uint64_t count; /* of its task's calls it was this one; ENQUEUE: elements; WORK_END: the epoch */
-    size_t result_bytes;
-    uint64_t member, round;  /* STEP, LEAVE, PUSH in rounds: whose, and for which; JOIN: that it was told */
-    uint32_t directory_life; /* STEP: when it began */
+    uint64_t count;                          /* of its task's calls it was this one; ENQUEUE: elements; WORK_END: the epoch */
+    size_t in_bytes, out_room, result_bytes; /* of a call: what goes in, the room of its caller, what has come out */
+    uint64_t member, round;                  /* STEP, LEAVE, PUSH in rounds: whose, and for which; JOIN: that it was told */
+    uint32_t directory_life;                 /* STEP: when it began */
     /* BARRIER: which, and the count */
     uint32_t gate, of;
     uint64_t first;  /* ENQUEUE: number of its first element in the ledger */
@@ -390,6 +397,8 @@ struct sim_birth {
     double trained;        /* ROUND: what its elements are to be */
     double tag;            /* MODEL: as last seen */
     uint64_t sealed_event; /* MODEL: since when it must not change; 0: it may */
+    uint64_t summed;       /* 1 + the version of which `sum` is the CRC, at a moment without a push in progress; 0: of none */
+    uint32_t sum;
 };
 enum { SIM_HYPERS_MAX = 512 };
 /* Which rate was seen in force under which chief number. */
@@ -607,6 +616,9 @@ struct sim {
     struct sim_knobs k;
     bool verbose;
     bool healing, ending;
+    bool identities;
+    uint32_t table; /* identities: which table of rights is in force */
+    uint64_t thief_connection, count_stolen, count_denied, count_tables;
     uint64_t now, event, steps;
     uint64_t next_fault, reset_wanted_at;
     bool kill_directory; /* with the next fault: ROUNDS, in the middle of a COMMIT */
@@ -646,13 +658,14 @@ struct sim {
     uint64_t mixed_event;         /* the last event after which part of the model was live and part had no values */
     uint64_t quiet_since;         /* programs end: since when no call is out but VARS; 0: some is */
     bool unclean;                 /* a session ended and may have left a push in progress */
-    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_replayed,
-        count_loaded;
+    uint64_t count_ok, count_failed, count_cuts, count_restarts, count_resumed, count_gave_way, count_slices, count_written,
+        count_replayed, count_loaded;
     struct sim_saves *saves; /* saves.c; NULL: none yet */
     uint64_t count_saves_ok, count_saves_failed, count_restores_ok;
     uint64_t count_disk_ops, count_disk_cuts, count_checkpoints, count_unchanged, count_came_back, count_fewer, count_spread,
         count_older, count_back_slots, count_back_elements;
     bool back_everywhere;    /* what was placed last goes back everywhere: recover is not partial */
+    char back_of[160];       /* the containers of what was placed last, as the directory has logged them */
     struct sim_saved *saved; /* back.c */
     size_t saved_count, saved_capacity;
     uint64_t older;          /* setting `restore`: this number; 0: auto */
@@ -692,6 +705,9 @@ struct sim {
     uint64_t count_flips, count_steps, count_dropped, count_places_lost, count_late, count_recovered, count_forgot, count_ahead,
         count_no_room;
     uint64_t count_shares_done, count_shares_back, count_shares_over;
+    struct sim_own *own; /* OWN */
+    uint64_t count_own_made, count_own_read, count_own_denied, count_own_guessed, count_own_reset, count_own_lapsed,
+        count_own_lost;
     bool twin_leads;                   /* where the address of the two processes leads: to the second one */
     uint64_t twin_turns, twin_dropped; /* the place went to the other one; variables that a return cost */
     uint64_t twin_life;                /* that has it */
@@ -708,10 +724,12 @@ struct sim_options {
     bool queues;          /* QUEUES profile */
     bool rounds;          /* ROUNDS profile */
     bool lease;           /* LEASE profile */
+    bool own;             /* OWN profile */
     bool twin;            /* DIRECTORY profile, task 1 has two processes */
     bool disks;           /* each task has a disk, disks.c */
     bool beside;          /* ... and what comes back of it is compared with what was there, back.c; not with twins */
     bool asks;            /* disks: clients ask for checkpoints, saves.c */
+    bool identities;      /* who has which right is a table, and there is a thief: identity.c */
     /* BOUNDARY profile: one call of this kind on a variable of three frames, one cut */
     bool boundary;
     enum psi_request_kind boundary_kind;
@@ -731,7 +749,7 @@ struct sim_summary {
     uint64_t fewer;                               /* clusters that began again with fewer tasks: 0 or 1 */
     uint64_t spread;                              /* of these clusters, the ones that dealt what was saved over all tasks */
     uint64_t older; /* of these clusters, the ones that once took an older checkpoint than the newest */
-    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, replayed, loaded, virtual_ms;
+    uint64_t events, ok, failed, cuts, restarts, gave_way, slices, written, replayed, loaded, virtual_ms;
     uint64_t boundaries[2];                          /* BOUNDARY profile: boundaries that passed in each direction */
     struct sim_race race;                            /* RACE profile */
     uint64_t elements, taken, back, again, compared; /* QUEUES profile: went back; came twice; comparisons with the reference */
@@ -744,7 +762,11 @@ struct sim_summary {
                                    taken, lost their place; too late; OK from another directory; without all pushes */
     uint64_t chiefs, takeovers, stops, restored, emptied, other; /* LEASE profile: numbers given, to another one than before;
                                    READYs that found nothing, that went on after values were given; half a model; another rate */
+    uint64_t own_made, own_read, own_denied, own_guessed, own_reset, own_lapsed,
+        own_lost; /* OWN profile: variables made; read by others; refused without the key; reset, of these of a session that
+                     lives; lost with their task */
     uint64_t twin_turns, twin_dropped;
+    uint64_t stolen, denied, tables; /* identities: HELLOs with another identity's session; requests refused; tables replaced */
 };
 
 /** Run one seed. Returns true when every rule held; otherwise why (>= 1024 bytes) says which was broken. */
@@ -780,6 +802,14 @@ uint64_t sim_quiet_ms(const struct sim *s);
 void sim_step(struct sim *s);
 void sim_fault_now(struct sim *s);
 void sim_heal(struct sim *s);
+
+/* ---- identity.c: nothing happens in a world without identities ---- */
+/** psd_task_config.identify. */
+void sim_identify(void *task, const struct psi_link *link, struct psi_identity *out);
+/** A core was made, or there is a new table. */
+void sim_identity_begin(struct sim *s, struct sim_task *t);
+/** Beside a fault: the thief comes, and maybe the table is replaced before. */
+void sim_identity_step(struct sim *s);
 
 /* ---- disks.c: the disks of tasks; nothing happens in a world without ---- */
 /** Before the core is made. */
@@ -919,6 +949,30 @@ bool sim_chief_fault(struct sim *s);
 /** Before the last program: where the cluster spec prefers another one, a task loses what it has of the model. */
 void sim_chief_last(struct sim *s);
 
+/* ---- own.c: containers of sessions; nothing happens in another profile than OWN ---- */
+void sim_own_draw(struct sim *s);
+/** A session of p begins; p was killed, and its callbacks come no more; p's core is freed. */
+void sim_own_begin(struct sim *s, const struct sim_program *p);
+void sim_own_killed(struct sim *s, const struct sim_program *p);
+void sim_own_gone(struct sim *s, const struct sim_program *p);
+/** As sim_calls_late(). */
+void sim_own_late(struct sim *s, const struct sim_program *p);
+/** The next call of p, which is ready; false: one of those that every program makes. */
+bool sim_own_work(struct sim *s, struct sim_program *p);
+/** After each event of t, before its variables are looked at. */
+void sim_own_look(struct sim *s, const struct sim_task *t);
+/** Around a look at all variables of t. */
+void sim_own_looking(struct sim *s);
+void sim_own_looked(struct sim *s, const struct sim_task *t);
+/** One of these variables; false: it is in no session's container. */
+bool sim_own_variable(struct sim *s, const struct sim_task *t, const char *container, const char *name, uint64_t creation,
+                      const void *value, size_t value_bytes);
+/** t is about to end. */
+void sim_own_restart(struct sim *s, const struct sim_task *t);
+/** All programs are gone, for long enough. */
+void sim_own_check_end(struct sim *s);
+void sim_own_free(struct sim *s);
+
 /* ---- shares.c: the same for a work queue ---- */
 void sim_shares_draw(struct sim *s);
 void sim_shares_change(struct sim *s, struct sim_task *t, const struct psd_change *c);
@@ -942,6 +996,8 @@ void sim_saves_done(struct sim *s, struct sim_call *call);
 void sim_saves_killed(struct sim *s, const struct sim_task *t);
 void sim_saves_look(struct sim *s, const struct sim_task *t);
 void sim_saves_logged(struct sim *s, const char *event, uint64_t number);
+/** The directory has logged that all tasks place this checkpoint; text: its log line. sim.back_of is set. */
+void sim_saves_restored(struct sim *s, const char *text, uint64_t number);
 void sim_saves_free(struct sim *s);
 
 /* ---- claims.c ---- */
@@ -1073,6 +1129,10 @@ ps_status sim_config_set(void *task, const char *name, const char *value, char *
 
 /* ---- work.c: calls of a task's table ---- */
 const char *sim_work_name(void *shell, uint32_t row);
+/** The ledger's entry of an ASSIGN that no program has made, of the variable's life that is there. */
+struct sim_op *sim_write_new(struct sim *s, struct sim_var *var, uint64_t creation);
+/** The task dies, and what its calls write with it. */
+void sim_works_kill(struct sim *s, struct sim_task *t);
 void sim_work_begin(struct sim *s, struct sim_task *t, const struct psd_effect *effect);
 void sim_work_cancel(struct sim *s, struct sim_task *t, const struct psd_effect *effect);
 /** One can end now; *out_next: when another can, where that is earlier. */

@@ -373,6 +373,7 @@ static void fault_conn(struct sim *s, enum sim_fault kind)
 
 void sim_fault_now(struct sim *s)
 {
+    sim_identity_step(s);
     if (s->k.profile == SIM_RACE) {
         sim_race_step(s);
         return;

@@ -238,6 +238,11 @@ static void life(struct sim *s)
     if (s->k.profile == SIM_ROUNDS) {
         sim_rounds_check_end(s);
     }
+    if (s->k.profile == SIM_OWN) {
+        /* the last leases end, the time to claim, and what is kept of sessions */
+        sim_run_until(s, s->now + 2ull * s->k.lease_ms + 5000 + s->k.session_keep_ms);
+        sim_own_check_end(s);
+    }
     sim_check_end(s);
     for (uint32_t i = 0; i < s->task_count; i++) {
         if (s->task[i].core != NULL) {
@@ -268,6 +273,7 @@ static void unmake_world(struct sim *s)
     free(s->birth);
     sim_queues_free(s);
     sim_rounds_free(s);
+    sim_own_free(s);
     sim_back_free(s);
     sim_saves_free(s);
     free(s->scratch);
@@ -281,6 +287,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
     s->seed = options->seed;
     s->rng = options->seed * 0x9e3779b97f4a7c15u + 1;
     s->verbose = options->verbose;
+    s->identities = options->identities;
     s->now = 1000;
     if (setjmp(s->failed) == 0) {
         sim_knobs_draw(s, options);
@@ -295,6 +302,7 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .restarts = s->count_restarts,
                                     .gave_way = s->count_gave_way,
                                     .slices = s->count_slices,
+                                    .written = s->count_written,
                                     .disk_ops = s->count_disk_ops,
                                     .disk_cuts = s->count_disk_cuts,
                                     .checkpoints = s->count_checkpoints,
@@ -341,8 +349,18 @@ bool sim_run(const struct sim_options *options, struct sim_summary *out, char *w
                                     .stale = s->count_stale,
                                     .results = s->count_results,
                                     .results_back = s->count_results_back,
+                                    .own_made = s->count_own_made,
+                                    .own_read = s->count_own_read,
+                                    .own_denied = s->count_own_denied,
+                                    .own_guessed = s->count_own_guessed,
+                                    .own_reset = s->count_own_reset,
+                                    .own_lapsed = s->count_own_lapsed,
+                                    .own_lost = s->count_own_lost,
                                     .twin_turns = s->twin_turns,
-                                    .twin_dropped = s->twin_dropped};
+                                    .twin_dropped = s->twin_dropped,
+                                    .stolen = s->count_stolen,
+                                    .denied = s->count_denied,
+                                    .tables = s->count_tables};
         unmake_world(s);
     } else {
         (void)snprintf(why, 1024, "seed %llu: %s", (unsigned long long)s->seed, s->why); /* the world is left as it is */

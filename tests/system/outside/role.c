@@ -8,6 +8,7 @@
 #include <psd.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int serve(void)
@@ -15,6 +16,7 @@ static int serve(void)
     psd_server_options options;
     psd_server_options_init(&options);
     options.listen = "127.0.0.1:0";
+    options.key_file = getenv("PSD_KEY_FILE");
     psd_server *server = NULL;
     char error[512];
     if (psd_server_start(&options, &server, error, sizeof(error)) != PS_OK) {

@@ -3,6 +3,7 @@
  * common/device.c: device strings, canonical form, merge. Expected forms follow TensorFlow 1.15's device_spec.py and
  * device_name_utils.cc; tests/parity compares with TensorFlow itself.
  */
+#include "device_equal.h"
 #include "test.h"
 
 #include "common/device.h"

@@ -4,6 +4,7 @@
 #include "../../../common/msg.h"
 
 #include "../../../common/limits.h"
+#include "../../../common/optimizer.h"
 
 TEST(test_meta)
 {
@@ -160,7 +161,11 @@ TEST(test_optimizer)
     psi_optimizer_to_msg(ps_adam_with(0.5, 0.75, 0.875, 1e-3), &m);
     assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_OK);
     assert_memory_equal(&back, ps_adam_with(0.5, 0.75, 0.875, 1e-3), sizeof(back));
-    m.kind = PS_OPT_ADAM + 1;
+    const ps_optimizer all = {PS_OPT_MOMENTUM, 1, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6}; /* also what the kind does not use */
+    psi_optimizer_to_msg(&all, &m);
+    assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_OK);
+    assert_memory_equal(&back, &all, sizeof(all));
+    m.kind = psi_optimizer_row_count;
     assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_INVALID_ARGUMENT);
     const int64_t dims[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
     ps_shape shape;

@@ -53,8 +53,8 @@ TEST(test_bad)
         assert_fails(psi_optimizer_check(rows[i].opt, PS_F32, &err), PS_INVALID_ARGUMENT, &err, rows[i].fault);
     }
     ps_optimizer odd = *ps_sgd(0.1);
-    odd.kind = 5;
-    assert_fails(psi_optimizer_check(&odd, PS_F32, &err), PS_INVALID_ARGUMENT, &err, "number 5");
+    odd.kind = psi_optimizer_row_count;
+    assert_fails(psi_optimizer_check(&odd, PS_F32, &err), PS_INVALID_ARGUMENT, &err, "allowed are none, sgd");
     odd = *ps_sgd(0.1);
     odd.nesterov = 1;
     assert_fails(psi_optimizer_check(&odd, PS_F32, &err), PS_INVALID_ARGUMENT, &err, "nesterov is 1");
@@ -84,15 +84,60 @@ TEST(test_names)
     struct psi_err err;
     static const char *const names[] = {"none", "sgd", "momentum", "adagrad", "adam"};
     for (uint32_t kind = 0; kind < ARRAY_COUNT(names); kind++) {
-        uint32_t parsed = 99;
+        ps_optimizer parsed = {.kind = 99};
         assert_string_equal(psi_optimizer_name(kind), names[kind]);
         assert_ok(psi_optimizer_parse(names[kind], &parsed, &err), &err);
-        assert_int_equal(parsed, kind);
+        assert_int_equal(parsed.kind, kind);
     }
-    assert_string_equal(psi_optimizer_name(5), "invalid");
-    uint32_t kind = 77;
-    assert_fails(psi_optimizer_parse("Adam", &kind, &err), PS_INVALID_ARGUMENT, &err, "'Adam': allowed are none, sgd");
-    assert_int_equal(kind, 77);
+    assert_string_equal(psi_optimizer_name(psi_optimizer_row_count), "invalid");
+    ps_optimizer opt = {.kind = 77};
+    assert_fails(psi_optimizer_parse("Adam", &opt, &err), PS_INVALID_ARGUMENT, &err, "'Adam': allowed are none, sgd");
+    assert_int_equal(opt.kind, 77);
+}
+
+TEST(test_parse)
+{
+    struct psi_err err;
+    static const struct {
+        const char *text;
+        ps_optimizer want;
+    } good[] = {
+        {"sgd", {PS_OPT_SGD, 0, 0.25, 0, 0, 0, 0, 0}},
+        {"sgd:", {PS_OPT_SGD, 0, 0.25, 0, 0, 0, 0, 0}},
+        {"sgd:learning_rate=0.5", {PS_OPT_SGD, 0, 0.5, 0, 0, 0, 0, 0}},
+        {"momentum", {PS_OPT_MOMENTUM, 0, 0.25, 0.75, 0, 0, 0, 0}},
+        {"nesterov", {PS_OPT_MOMENTUM, 1, 0.25, 0.75, 0, 0, 0, 0}},
+        {"nesterov:momentum=0.5,nesterov=0", {PS_OPT_MOMENTUM, 0, 0.25, 0.5, 0, 0, 0, 0}},
+        {"adagrad", {PS_OPT_ADAGRAD, 0, 0.25, 0, 0.1, 0, 0, 0}},
+        {"adam:epsilon=1e-3,beta1=-2", {PS_OPT_ADAM, 0, 0.25, 0, 0, -2, 0.999, 1e-3}}, /* ranges are looked at elsewhere */
+    };
+    static const struct {
+        const char *text, *fault;
+    } bad[] = {
+        {"", "'': allowed are none, sgd, momentum, nesterov, adagrad, adam"},
+        {"ada", "'ada': allowed"},
+        {"adamw", "'adamw': allowed"},
+        {"adam,beta1=1", "'adam,beta1=1': allowed"},
+        {"learning_rate", "'learning_rate': allowed"},
+        {"adam:beta=1", "adam: 'beta=1': hyperparameters are written NAME=NUMBER,...: adam(learning_rate=0.25, beta1=0.9, "},
+        {"adam:beta1", "'beta1'"},
+        {"adam:beta1=", "'beta1='"},
+        {"adam:beta1=x", "'beta1=x'"},
+        {"adam:beta1=0.5x", "'beta1=0.5x'"},
+        {"adam:beta1=0.5,,", "',': hyper"},
+        {"sgd:momentum=0.5", "'momentum=0.5': hyperparameters are written NAME=NUMBER,...: sgd(learning_rate=0.25)"},
+        {"nesterov:nesterov=2", "'nesterov=2'"},
+    };
+    const ps_optimizer given = {PS_OPT_NONE, 1, 0.25, 0.75, 9, 9, 9, 9}; /* what is not asked for is not taken */
+    for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
+        ps_optimizer got = given;
+        assert_ok(psi_optimizer_parse(good[i].text, &got, &err), &err);
+        assert_memory_equal(&got, &good[i].want, sizeof(got));
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(bad); i++) {
+        ps_optimizer got = given;
+        assert_fails(psi_optimizer_parse(bad[i].text, &got, &err), PS_INVALID_ARGUMENT, &err, bad[i].fault);
+    }
 }
 
 TEST(test_format)
@@ -117,8 +162,57 @@ TEST(test_format)
     const ps_optimizer *longest =
         ps_adam_with(-2.2250738585072014e-308, -2.2250738585072014e-308, -2.2250738585072014e-308, -2.2250738585072014e-308);
     assert_true(strlen(psi_optimizer_format(longest, buf, sizeof(buf))) > 120);
-    ps_optimizer odd = {.kind = 9};
+    ps_optimizer odd = {.kind = psi_optimizer_row_count};
     assert_string_equal(psi_optimizer_format(&odd, buf, sizeof(buf)), "invalid");
+}
+
+static bool is_word(const char *s)
+{
+    return s[0] != '\0' && s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789_")] == '\0';
+}
+
+static bool is_double(size_t field)
+{
+#define IS(name) || field == offsetof(ps_optimizer, name)
+    return false PSI_OPTIMIZER_DOUBLES(IS);
+}
+
+/* What all that reads the rows takes for granted. */
+TEST(test_rows)
+{
+    struct psi_err err;
+    for (uint32_t kind = 0; kind < psi_optimizer_row_count; kind++) {
+        const struct psi_optimizer_row *row = psi_optimizer_row(kind);
+        const ps_optimizer given = {.learning_rate = 1, .momentum = 0.5};
+        const ps_optimizer standard = psi_optimizer_standard(kind, &given);
+        ps_optimizer parsed = {.kind = 99}, longest = {.kind = kind};
+        char text[PSI_OPTIMIZER_TEXT_MAX];
+        assert_true(is_word(row->name));
+        assert_ok(psi_optimizer_parse(row->name, &parsed, &err), &err);
+        assert_int_equal(parsed.kind, kind); /* no two have a name */
+        assert_int_equal(row->hypers[0].name != NULL, kind != PS_OPT_NONE);
+        assert_true(kind == PS_OPT_NONE || row->hypers[0].field == offsetof(ps_optimizer, learning_rate));
+        for (const struct psi_hyper *h = row->hypers; h->name != NULL; h++) {
+            assert_true(is_word(h->name) && h->text != NULL);
+            assert_true(h->range == PSI_SWITCH ? h->field == offsetof(ps_optimizer, nesterov) : is_double(h->field));
+            for (const struct psi_hyper *other = row->hypers; other < h; other++) {
+                assert_true(other->field != h->field && strcmp(other->name, h->name) != 0);
+            }
+            psi_hyper_set(&longest, h, -2.2250738585072014e-308);
+            assert_true(psi_hyper_value(&longest, h) == (h->range == PSI_SWITCH ? 1 : -2.2250738585072014e-308));
+        }
+        assert_ok(psi_optimizer_check(&standard, PS_F32, &err), &err);
+        assert_string_equal(psi_optimizer_format(&longest, text, sizeof(text)) + strlen(text) - (kind != PS_OPT_NONE),
+                            kind != PS_OPT_NONE ? ")" : ""); /* not cut off */
+        uint32_t slots = 0;
+        for (const struct psi_slot *slot = row->slots; slot->name != NULL; slot++, slots++) {
+            assert_ptr_equal(psi_optimizer_slot(kind, slots), slot);
+            assert_true(is_word(slot->name) && slot->tensorflow != NULL);
+            assert_true(slot->first_field == 0 || is_double(slot->first_field));
+            assert_true(slot->power == NULL ? slot->base == 0 : is_word(slot->power) && is_double(slot->base));
+        }
+        assert_null(psi_optimizer_slot(kind, slots));
+    }
 }
 
 TEST(test_equal)

@@ -15,7 +15,14 @@ struct settings {
     char ways[WAYS_MAX + 1];
     int level;
     const char *only[3];
+    char grants[41];
 };
+
+/* An entry begins with a letter. */
+static ps_status check_grant(const char *text, struct psi_err *err)
+{
+    return text[0] >= 'a' && text[0] <= 'z' ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "'%s' begins with no letter", text);
+}
 
 static const char *const ways[] = {"partial", "cut", NULL};
 static const char *const levels[] = {"debug", "info", "warn", NULL};
@@ -93,6 +100,14 @@ static const struct psi_option rows[] = {
      .help = "One of all, or others of some.",
      FIELD(ways)},
     {.name = "only", .type = PSI_OPTION_TEXTS, .flag_only = true, .max = 2, .help = "May be given again.", FIELD(only)},
+    {.name = "grant",
+     .type = PSI_OPTION_STRING,
+     .max = 40,
+     .default_text = "",
+     .list = true,
+     .check = check_grant,
+     .help = "Entries.",
+     FIELD(grants)},
 };
 
 static struct settings values;
@@ -448,6 +463,34 @@ TEST(test_text_of_several_lines)
     begin();
     assert_fails(parse_file("ways =\n", &err), PS_INVALID_ARGUMENT, &err, "psd.conf:1: ways: '' is not allowed");
     assert_fails(parse_file("lease = 1s\n  2s\n", &err), PS_INVALID_ARGUMENT, &err, "psd.conf:2: lease is no string");
+}
+
+/* Each line of a file and each flag is an entry, and is checked where it stands. */
+TEST(test_lists)
+{
+    struct psi_err err;
+    struct psi_buf b;
+    assert_ok(parse_file("grant = a b\n  c=d\nlease = 2s\ngrant = e\n", &err), &err);
+    assert_string_equal(values.grants, "a b; c=d; e");
+    assert_true(values.lease_ms == 2000);
+    psi_buf_init(&b, 1 << 16);
+    assert_ok(psi_options_file(&options, &b, &err), &err);
+    assert_non_null(strstr(psi_buf_text(&b), "\ngrant = a b\n    c=d\n    e\n"));
+    begin();
+    assert_ok(parse_file(psi_buf_text(&b), &err), &err);
+    assert_string_equal(values.grants, "a b; c=d; e");
+    psi_buf_fini(&b);
+    assert_ok(parse("--grant f --grant=g", true, NULL, 0, &err), &err); /* instead of those of the file */
+    assert_string_equal(values.grants, "f; g");
+    assert_ok(parse_file("grant = a\n", &err), &err);
+    assert_string_equal(values.grants, "f; g");
+    assert_fails(parse_file("grant = a\n  9\n", &err), PS_INVALID_ARGUMENT, &err, "psd.conf:2: grant: '9' begins with no letter");
+    assert_fails(parse("--grant 1", true, NULL, 0, &err), PS_INVALID_ARGUMENT, &err, "--grant: '1' begins with no letter");
+    begin();
+    assert_fails(parse_file("grant = a\n  9\n", &err), PS_INVALID_ARGUMENT, &err, "psd.conf:2: grant: '9' begins with no letter");
+    assert_fails(parse_file("grant = b; 8\n", &err), PS_INVALID_ARGUMENT, &err, "psd.conf:1: grant: '8' begins with no letter");
+    assert_fails(parse_file("grant = a123456789b123456789\n  c123456789d123456789\n", &err), PS_INVALID_ARGUMENT, &err,
+                 "psd.conf:2: grant: ");
 }
 
 /* Printed and read again it is the same, also where it takes several lines. */

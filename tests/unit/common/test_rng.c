@@ -189,12 +189,17 @@ TEST(test_moments)
 TEST(test_uniform_stays_below_high)
 {
     const ps_shape shape = PS_SHAPE(COUNT);
-    /* two floats in the whole interval: half of the products would round to high */
-    const float low = 1.0f;
-    const float high = nextafterf(nextafterf(low, 2), 2);
-    psi_init_fill(ps_uniform(low, high), PS_F32, &shape, 3, "x", 0, COUNT, f32);
-    for (size_t i = 0; i < COUNT; i++) {
-        assert_true(f32[i] >= low && f32[i] < high);
+    /* two values in the whole interval: half of the products would round to high */
+    static const double highs[] = {1.5, 0, -1.5, 0x1p-126, -0x1p-126};
+    for (size_t h = 0; h < sizeof(highs) / sizeof(highs[0]); h++) {
+        const float high = (float)highs[h], low = nextafterf(nextafterf(high, -2), -2);
+        psi_init_fill(ps_uniform((double)low, (double)high), PS_F32, &shape, 3, "x", 0, COUNT, f32);
+        const double high64 = highs[h], low64 = nextafter(nextafter(high64, -2), -2);
+        psi_init_fill(ps_uniform(low64, high64), PS_F64, &shape, 3, "x", 0, COUNT, f64);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(f32[i] == low || f32[i] == nextafterf(high, low));
+            assert_true(f64[i] == low64 || f64[i] == nextafter(high64, low64));
+        }
     }
     psi_init_fill(ps_uniform(5, 5), PS_F32, &shape, 3, "x", 0, 10, f32);
     psi_init_fill(ps_uniform(5, 5), PS_F64, &shape, 3, "x", 0, 10, f64);

@@ -40,7 +40,7 @@ struct end {
     uint64_t bytes, placed, payload_sum, payload_bytes, misaligned;
     uint64_t turn, turn_bytes, turn_bytes_max;
     bool bad;
-    char why[128];
+    char why[PSI_ERR_TEXT_MAX];
     uint8_t *buffer;
     uint8_t *target; /* where the values of each frame go; NULL: nowhere in particular */
 };
@@ -52,6 +52,10 @@ struct bed {
     bool timed_out;
     struct psi_list dirty;
     unsigned released;
+    unsigned refusals; /* calls of refused, and what the last one said */
+    enum psi_tls_reason refused_reason;
+    char refused_text[PSI_ERR_TEXT_MAX];
+    const char *listed;                   /* the one IP address that listed() is true for, with the colon behind it; NULL: none */
     void (*after_bytes)(struct end *end); /* of the test; may be NULL */
     struct end a, b;
 };
@@ -173,8 +177,28 @@ static inline void on_released(void *ctx)
     bed->released++;
 }
 
-static const struct psi_net_ops bed_ops = {
-    .bytes = on_bytes, .closed = on_conn_closed, .writable = on_writable, .drain = on_drain, .released = on_released};
+static inline void on_refused(void *ctx, const char *peer, enum psi_tls_reason reason, const char *text)
+{
+    struct bed *bed = ctx;
+    assert_non_null(peer);
+    bed->refusals++;
+    bed->refused_reason = reason;
+    (void)snprintf(bed->refused_text, sizeof(bed->refused_text), "%s", text);
+}
+
+static inline bool on_listed(void *ctx, const char *peer)
+{
+    const struct bed *bed = ctx;
+    return bed->listed != NULL && strncmp(peer, bed->listed, strlen(bed->listed)) == 0;
+}
+
+static const struct psi_net_ops bed_ops = {.bytes = on_bytes,
+                                           .closed = on_conn_closed,
+                                           .writable = on_writable,
+                                           .drain = on_drain,
+                                           .released = on_released,
+                                           .refused = on_refused,
+                                           .listed = on_listed};
 
 static inline void on_guard(uv_timer_t *timer)
 {
@@ -274,7 +298,7 @@ static inline void bed_connect(struct bed *bed, bool tcp, int buffer_bytes)
         if (buffer_bytes > 0) {
             shrink_buffers(fds[i], buffer_bytes);
         }
-        assert_int_equal(psi_conn_new(&bed->net, fds[i], &conn, NULL), PS_OK);
+        assert_int_equal(psi_conn_new(&bed->net, fds[i], i == 0 ? PSI_SIDE_DIAL : PSI_SIDE_ACCEPT, NULL, &conn, NULL), PS_OK);
         end_attach(ends[i], conn);
     }
 }
@@ -315,7 +339,7 @@ static inline void stream_push(struct end *end, struct stream *s, uint32_t bytes
     s->out.ops = &stream_ops;
     s->out.head_bytes = PS_FRAME_HEADER_BYTES;
     s->out.payload_bytes = bytes;
-    s->out.crc = true;
+    s->out.crc = psi_conn_crc(end->conn);
     memcpy(s->out.head, &header, sizeof(header));
     psi_outq_push_stream(&end->link->out, &s->out);
     mark(end);

@@ -343,7 +343,7 @@ TEST(garbage_is_reported_by_the_reader)
     struct psi_conn *conn = NULL;
     static const char http[] = "GET / HTTP/1.1\r\nHost: psd\r\nAccept: text/html\r\n\r\n";
     connected_pair(true, fds);
-    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, NULL), PS_OK);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], PSI_SIDE_ACCEPT, NULL, &conn, NULL), PS_OK);
     assert_non_null(strstr(psi_conn_peer(conn), "127.0.0.1:"));
     end_attach(&bed->a, conn);
     assert_int_equal(write(fds[1], http, sizeof(http) - 1), sizeof(http) - 1);
@@ -359,7 +359,7 @@ TEST(descriptors_that_are_no_sockets_are_refused)
     struct psi_err err = {.code = PS_OK};
     int fds[2];
     assert_int_equal(pipe(fds), 0);
-    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], PSI_SIDE_ACCEPT, NULL, &conn, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "no TCP or Unix socket"));
     assert_int_equal(write(fds[1], "x", 1), -1); /* it was closed: nobody reads */
     assert_int_equal(errno, EPIPE);
@@ -375,12 +375,12 @@ TEST(memory_failures_are_soft)
     struct psi_conn *conn = NULL;
     connected_pair(false, fds);
     psi_mem_fail_after(0);
-    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, NULL), PS_RESOURCE_EXHAUSTED);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], PSI_SIDE_ACCEPT, NULL, &conn, NULL), PS_RESOURCE_EXHAUSTED);
     psi_mem_fail_after(-1);
     assert_null(conn);
     assert_int_equal(close(fds[1]), 0);
     connected_pair(false, fds);
-    assert_int_equal(psi_conn_new(&bed->net, fds[0], &conn, NULL), PS_OK);
+    assert_int_equal(psi_conn_new(&bed->net, fds[0], PSI_SIDE_ACCEPT, NULL, &conn, NULL), PS_OK);
     psi_conn_discard(conn);
     RUN_UNTIL(bed, bed->released == 1);
     assert_int_equal(close(fds[1]), 0);

@@ -42,7 +42,7 @@ struct site {
 static void on_accepted(void *ctx, int fd)
 {
     struct site *site = ctx;
-    assert_int_equal(psi_conn_new(&site->bed->net, fd, &site->accepted, NULL), PS_OK);
+    assert_int_equal(psi_conn_new(&site->bed->net, fd, PSI_SIDE_ACCEPT, NULL, &site->accepted, NULL), PS_OK);
     end_attach(&site->bed->b, site->accepted);
 }
 
@@ -99,7 +99,7 @@ BEFORE_ALL
 static void dial_ok(struct site *site, const char *address)
 {
     struct bed *bed = site->bed;
-    assert_int_equal(psi_dial_start(&bed->net, address, 20000, on_dialed, site, NULL, NULL), PS_OK);
+    assert_int_equal(psi_dial_start(&bed->net, address, 20000, NULL, on_dialed, site, NULL, NULL), PS_OK);
     assert_int_equal(site->done, 0); /* never before it returns */
     RUN_UNTIL(bed, site->done == 1 && (site->dialed == NULL || site->accepted != NULL));
     assert_string_equal(site->why, "");
@@ -159,14 +159,14 @@ TEST(failures_say_what_was_met)
         {closed, "refused"}, {"no-such-host.invalid:1", "does not resolve"}, {"unix:/no/such/socket", "No such file"}};
     for (size_t i = 0; i < 3; i++) {
         struct site site = {.bed = bed};
-        assert_int_equal(psi_dial_start(&bed->net, bad[i][0], 20000, on_dialed, &site, NULL, &err), PS_OK);
+        assert_int_equal(psi_dial_start(&bed->net, bad[i][0], 20000, NULL, on_dialed, &site, NULL, &err), PS_OK);
         RUN_UNTIL(bed, site.done == 1);
         assert_null(site.dialed);
         if (strstr(site.why, bad[i][1]) == NULL) {
             fail_msg("%s", site.why);
         }
     }
-    assert_int_equal(psi_dial_start(&bed->net, "host:port:x", 1, on_dialed, NULL, NULL, &err), PS_INVALID_ARGUMENT);
+    assert_int_equal(psi_dial_start(&bed->net, "host:port:x", 1, NULL, on_dialed, NULL, NULL, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "host:port:x"));
     assert_int_equal(close(fd), 0);
     bed_free(bed);
@@ -193,7 +193,7 @@ TEST(a_connection_that_meets_itself_is_refused)
     char again[PS_ADDRESS_BYTES_MAX + 1];
     (void)free_port(real, sizeof(real));
     own_port = -1;
-    assert_int_equal(psi_dial_start(&bed->net, real, 20000, on_dialed, &site, NULL, NULL), PS_OK);
+    assert_int_equal(psi_dial_start(&bed->net, real, 20000, NULL, on_dialed, &site, NULL, NULL), PS_OK);
     RUN_UNTIL(bed, site.done == 1);
     own_port = 0;
     assert_null(site.dialed);
@@ -217,7 +217,7 @@ TEST(a_dialling_socket_does_not_take_the_port)
         char again[PS_ADDRESS_BYTES_MAX + 1];
         assert_true(site_listen(&site, "127.0.0.1:0", real, sizeof(real)));
         own_port = free_port(wanted, sizeof(wanted));
-        assert_int_equal(psi_dial_start(&bed->net, real, 20000, on_dialed, &site, NULL, NULL), PS_OK);
+        assert_int_equal(psi_dial_start(&bed->net, real, 20000, NULL, on_dialed, &site, NULL, NULL), PS_OK);
         RUN_UNTIL(bed, site.dialed != NULL && site.accepted != NULL);
         own_port = 0;
         if (ended != 0) {
@@ -249,7 +249,8 @@ TEST(deadline_ends_an_attempt)
         PSI_IGNORE(connect(fillers[i], &address.u.any, address.len)); /* in progress, or connected: it takes a place */
     }
     assert_int_equal(
-        psi_dial_start(&bed->net, psi_sockaddr_format(&address, real, sizeof(real)), 50, on_dialed, &site, NULL, NULL), PS_OK);
+        psi_dial_start(&bed->net, psi_sockaddr_format(&address, real, sizeof(real)), 50, NULL, on_dialed, &site, NULL, NULL),
+        PS_OK);
     RUN_UNTIL(bed, site.done == 1);
     assert_null(site.dialed);
     assert_non_null(strstr(site.why, "not reached within 50 ms"));
@@ -268,7 +269,7 @@ TEST(cancelled_and_closed_dials_never_report)
             struct bed *bed = bed_new();
             struct site site = {.bed = bed};
             struct psi_dial *dial = NULL;
-            assert_int_equal(psi_dial_start(&bed->net, addresses[i % 3], 20000, on_dialed, &site, &dial, NULL), PS_OK);
+            assert_int_equal(psi_dial_start(&bed->net, addresses[i % 3], 20000, NULL, on_dialed, &site, &dial, NULL), PS_OK);
             for (int k = 0; k < turns; k++) {
                 (void)uv_run(&bed->loop, UV_RUN_NOWAIT);
             }
@@ -289,7 +290,7 @@ TEST(paused_listener_takes_nothing)
     char real[PS_ADDRESS_BYTES_MAX + 1];
     assert_true(site_listen(&site, "127.0.0.1:0", real, sizeof(real)));
     psi_listener_pause(site.listener, true);
-    assert_int_equal(psi_dial_start(&bed->net, real, 20000, on_dialed, &site, NULL, NULL), PS_OK);
+    assert_int_equal(psi_dial_start(&bed->net, real, 20000, NULL, on_dialed, &site, NULL, NULL), PS_OK);
     RUN_UNTIL(bed, site.done == 1); /* the kernel's queue took it */
     for (int i = 0; i < 10; i++) {
         (void)uv_run(&bed->loop, UV_RUN_NOWAIT);

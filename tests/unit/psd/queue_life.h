@@ -4,6 +4,7 @@
 #ifndef TESTS_UNIT_PSD_QUEUE_LIFE_H
 #define TESTS_UNIT_PSD_QUEUE_LIFE_H
 
+#include "change_code.h"
 #include "test.h"
 #include "wire_test.h"
 

@@ -4,6 +4,7 @@
 #define TESTS_UNIT_PSD_TASK_TEST_H
 
 #include "fake_client.h"
+#include "task_look.h"
 #include "test.h"
 #include "wire_test.h"
 

@@ -592,6 +592,10 @@ TEST(test_too_many_deleted_variables)
     }
     assert_true(allows(t, CONTAINER, 1));
     assert_int_equal(psd_bars_delete(t, "other", "w", &err), PS_RESOURCE_EXHAUSTED);
+    assert_string_equal(err.text,
+                        "/job:ps/task:0: checkpoints have 4096 variables that were deleted, as many as a task notes, all "
+                        "of other containers: delete the checkpoints up to number 1 (psctl checkpoint delete), or wait "
+                        "until newer ones have replaced them; the oldest variable is 'v0' of container 'localhost'");
     assert_ok(psd_bars_delete(t, CONTAINER, "w", &err), &err);
     assert_false(allows(t, CONTAINER, 1));
     assert_true(allows(t, CONTAINER, 2));
@@ -603,7 +607,33 @@ TEST(test_too_many_deleted_variables)
     }
     assert_ok(psd_bars_set(t, CONTAINER, 2, true, &err), &err);
     assert_int_equal(psd_bars_delete(t, CONTAINER, "x", &err), PS_RESOURCE_EXHAUSTED); /* the bar may be taken back */
+    assert_non_null(strstr(err.text, "container 'localhost' is being reset: delete the variable again when that reset is over"));
     assert_true(psd_bars_deleted(t, CONTAINER, name, 2));
+    psd_bars_check_invariants(t);
+}
+
+/* The list is full. The checkpoints that its oldest names are of are deleted, as the error says, and there is room. */
+TEST(test_room_for_deleted_variables)
+{
+    struct sv *sv = sv_new();
+    struct psd_task *t = sv->t[0]->core;
+    struct psi_err err;
+    char name[32];
+    PSI_IGNORE(sv_save(sv)); /* 1 */
+    for (int i = 0; i < PSD_BARS_NAMES_MAX; i++) {
+        if (i == 1) {
+            PSI_IGNORE(sv_save(sv)); /* 2 */
+        }
+        (void)snprintf(name, sizeof(name), "v%d", i);
+        assert_ok(psd_bars_delete(t, CONTAINER, name, &err), &err);
+    }
+    assert_int_equal(psd_bars_delete(t, "other", "w", &err), PS_RESOURCE_EXHAUSTED);
+    sv_ask_delete(sv, 1, false);
+    sv_run(sv);
+    assert_applied(fc_take(&sv->c, NULL));
+    assert_ok(psd_bars_delete(t, "other", "w", &err), &err);
+    assert_true(allows(t, CONTAINER, 2) && psd_bars_deleted(t, "other", "w", 2) && psd_bars_deleted(t, CONTAINER, "v1", 2));
+    assert_int_equal(psd_bars_delete(t, "other", "w2", &err), PS_OK); /* of its own container the oldest can be forgotten */
     psd_bars_check_invariants(t);
 }
 

@@ -3,6 +3,7 @@
  * Changes as bytes: every kind is encoded, and replayed gives the same again (the simulator compares field by field); a change
  * that is cut anywhere is not carried out, and neither it nor one with a bit flipped does harm.
  */
+#include "change_code.h"
 #include "task_test.h"
 
 #include "psd/rpc/rounds.h"

@@ -4,45 +4,13 @@
  * that is short at any moment, how much one turn does and how much memory it holds. What a cut has in it is the simulator's to
  * compare.
  */
-#include "format_1.h"
-#include "load_sum.h"
-#include "queue_life.h"
+#include "cut_test.h"
 
-#include "psd/store/cut.h"
-#include "psd/store/entry.h"
-#include "psd/store/load.h"
-
-#include "common/crc32c.h"
 #include "common/safetensors.h"
 
 #include <stdlib.h>
 
-enum { FILES = 4, ELEMENTS = 300, BLOCK = 64 << 10, LARGE = 4 << 20, MANY = 20000, ITEMS = 1000 };
-
-struct checkpoint {
-    struct psi_buf files[FILES];
-    uint32_t count;
-    uint64_t state_bytes; /* as a manifest has them; 0: all that are there */
-};
-
-static void fini(void *ctx)
-{
-    struct checkpoint *c = ctx;
-    for (uint32_t i = 0; i < FILES; i++) {
-        psi_buf_fini(&c->files[i]);
-    }
-}
-
-static struct checkpoint *checkpoint_new(void)
-{
-    struct checkpoint *c = test_alloc(sizeof(*c));
-    memset(c, 0, sizeof(*c));
-    for (uint32_t i = 0; i < FILES; i++) {
-        psi_buf_init(&c->files[i], SIZE_MAX);
-    }
-    test_later(fini, c);
-    return c;
-}
+enum { ELEMENTS = 300, LARGE = 4 << 20, MANY = 20000, ITEMS = 1000 };
 
 /* ---- a task ---- */
 
@@ -123,100 +91,53 @@ static struct life *small(void)
     return small_with(PSI_QUEUE_FIFO);
 }
 
-/* ---- written and loaded ---- */
+/* ---- cases ---- */
 
-static void store(struct checkpoint *c, const struct psd_cut_write *w)
+/* What is in the container of a session is in no cut, nor a push to it that is in progress; the rest is as without it. */
+TEST(test_containers_of_sessions_are_left_out)
 {
-    struct psi_buf *f = &c->files[w->file];
-    size_t end_at = w->at + w->bytes;
-    assert_in_range(w->file, 0, FILES - 1);
-    if (end_at > f->len) {
-        assert_int_equal(psi_buf_reserve(f, end_at - f->len, NULL), PS_OK);
-        memset(f->data + f->len, 0x5a, end_at - f->len);
-        f->len = end_at;
-    }
-    memcpy(f->data + w->at, w->data, w->bytes);
-}
-
-/* All that can be written now is. */
-static void drain(struct life *l, struct checkpoint *c)
-{
-    const struct psd_cut_write *w = NULL;
-    while ((w = psd_cut_next(l->task)) != NULL) {
-        store(c, w);
-        psd_cut_written(l->task, w);
-    }
-}
-
-static void cut_begin(struct life *l, uint64_t memory_bytes)
-{
-    struct psd_cut_options o = {.number = 12, .memory_bytes = memory_bytes};
-    assert_int_equal(psd_cut_begin(l->task, &o, NULL), PS_OK);
-}
-
-static struct checkpoint *saved(struct life *l)
-{
-    struct checkpoint *c = checkpoint_new();
+    static const char own[] = "session/00112233445566aa";
+    struct life *l = small();
+    uint64_t before = l->task->store.changes;
+    must(l, (struct psd_change){.kind = PSD_CHANGE_CONTAINER, .container = {.name = own, .incarnation = 99}});
+    struct psd_definition d = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {BLOCK / 4 + 7}}, .optimizer = *ps_sgd(0.5)};
+    struct psd_making m = {.init = *ps_ones(), .optimizer = d.optimizer};
+    struct psd_change c = creating(l, "part", NULL);
+    c.create.container = psd_container_find(&l->task->store, own);
+    c.create.definition = &d;
+    must(l, c);
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&l->task->store, own), "part");
+    must(l, (struct psd_change){.kind = PSD_CHANGE_INIT,
+                                .init = {.record = l->records[0], .number = 4711, .variable = v, .making = &m, .runs = true}});
+    const struct psd_number *torn = begin(l, v, 2);
+    segment(l, torn);
+    assert_true(psd_number_is_torn(torn));
+    assert_int_equal(l->task->store.changes, before); /* no checkpoint differs */
+    struct checkpoint *saved_ = checkpoint_new();
     cut_begin(l, 1 << 20);
+    psd_cut_turn(l->task, 1);
+    segment(l, torn); /* it ends while the cut goes on */
+    must(l, (struct psd_change){.kind = PSD_CHANGE_CONTAINER_RESET, .container = {.name = own, .incarnation = 100}});
     while (psd_cut_status(l->task) == PSD_CUT_GOES) {
         psd_cut_turn(l->task, 1000);
-        drain(l, c);
+        drain(l, saved_);
     }
     assert_int_equal(psd_cut_status(l->task), PSD_CUT_WRITTEN);
-    c->count = psd_cut_file_count(l->task);
-    for (uint32_t i = 0; i < c->count; i++) {
-        assert_int_equal(psd_cut_file(l->task, i).bytes, c->files[i].len);
-    }
+    saved_->count = psd_cut_file_count(l->task);
     psd_cut_end(l->task);
-    return c;
-}
-
-static uint64_t read_one(const struct checkpoint *c, const struct psd_load_read *r)
-{
-    const struct psi_buf *f = &c->files[r->file];
-    uint64_t left = r->offset < f->len ? f->len - r->offset : 0, n = r->bytes < left ? r->bytes : left;
-    if (n > 0) {
-        memcpy(r->to, f->data + r->offset, n);
-    }
-    if (n == r->bytes) {
-        load_sum(r);
-    }
-    return n;
-}
-
-/* All that is wanted at a time is read, the last one first. */
-static ps_status load_into(struct psd_task *t, const struct checkpoint *c, struct psi_err *err)
-{
-    struct psd_load_options o = {.number = 12, .state_bytes = c->state_bytes != 0 ? c->state_bytes : c->files[0].len};
-    struct psd_load *l = NULL;
-    struct psd_load_read r[PSD_LOAD_WANTED_MAX];
-    uint64_t n[PSD_LOAD_WANTED_MAX];
-    ps_status st = psd_load_new(t, &o, &l, err);
-    for (uint32_t count = 1; st == PS_OK && count > 0;) {
-        for (count = 0; count < PSD_LOAD_WANTED_MAX && psd_load_want(l, &r[count]); count++) {
-            assert_false(psd_load_is_done(l));
-        }
-        for (uint32_t i = count; i-- > 0;) {
-            n[i] = read_one(c, &r[i]);
-        }
-        for (uint32_t i = 0; st == PS_OK && i < count; i++) {
-            st = psd_load_got(l, n[i], err);
-        }
-    }
-    assert_true(st != PS_OK || psd_load_is_done(l));
-    psd_load_free(l);
-    return st;
-}
-
-static ps_status load(const struct life *l, const struct checkpoint *c, struct psi_err *err)
-{
+    assert_null(psd_container_find(&l->task->store, own));
     struct psd_task *t = task_new(l);
-    ps_status st = load_into(t, c, err);
+    struct psi_err err;
+    assert_int_equal(load_into(t, saved_, &err), PS_OK);
+    psd_store_check_invariants(&t->store);
+    assert_null(psd_container_find(&t->store, own));
+    assert_int_equal(t->store.variable_count, l->task->store.variable_count);
+    const struct psd_record *r = psi_map_find(&t->records, l->records[1]->session, sizeof(l->records[1]->session));
+    assert_non_null(r);
+    assert_int_equal(psd_record_find(r, 2)->state, PS_NUMBER_ABANDONED);
+    assert_int_equal(r->progress_count, 1); /* that of the model */
     psd_task_free(t);
-    return st;
 }
-
-/* ---- cases ---- */
 
 TEST(test_what_was_saved_is_loaded)
 {
@@ -438,13 +359,6 @@ TEST(test_rounds_go_on)
     psd_task_free(t);
 }
 
-/* The block, as if it had been written so. */
-static void sign(uint8_t *block)
-{
-    uint32_t sum = psi_crc32c(0, block, BLOCK - 4);
-    memcpy(block + BLOCK - 4, &sum, sizeof(sum));
-}
-
 /* One value of the first entry is another one. */
 static void change_head(struct checkpoint *c, size_t at, uint8_t value)
 {
@@ -555,50 +469,6 @@ TEST(test_files_of_others)
     change_head(c, 26, 'p');
     change_head(c, 16, 13); /* number */
     assert_int_equal(load(l, c, &err), PS_DATA_LOSS);
-}
-
-static void put_bytes(uint8_t *to, const struct format_1_bytes *b, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        for (size_t k = 0; b[i].hex[2 * k] != '\0'; k++) {
-            const char digits[3] = {b[i].hex[2 * k], b[i].hex[2 * k + 1], '\0'};
-            to[b[i].at + k] = (uint8_t)strtoul(digits, NULL, 16);
-        }
-    }
-}
-
-static uint8_t *zeros(struct psi_buf *f, size_t n)
-{
-    assert_int_equal(psi_buf_reserve(f, n, NULL), PS_OK);
-    memset(f->data, 0, n);
-    f->len = n;
-    return f->data;
-}
-
-/* What an older psd has saved is loaded: nothing in it is pinned. */
-TEST(test_format_1)
-{
-    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
-    const struct life *l = life_new(&spec);
-    struct psd_task *t = task_new(l);
-    struct checkpoint *c = checkpoint_new();
-    struct psi_err err;
-    c->count = 2;
-    put_bytes(zeros(&c->files[0], BLOCK), format_1_state, sizeof(format_1_state) / sizeof(format_1_state[0]));
-    sign(c->files[0].data);
-    put_bytes(zeros(&c->files[1], 256), format_1_values, sizeof(format_1_values) / sizeof(format_1_values[0]));
-    assert_ok(load_into(t, c, &err), &err);
-    psd_store_check_invariants(&t->store);
-    const struct psd_container *in = psd_container_find(&t->store, "c");
-    const struct psd_variable *w = psd_variable_find(in, "w");
-    const struct psd_queue *q = psd_variable_find(in, "q")->queue;
-    assert_true(w->sealed && w->elements == 5 && w->pin == 0);
-    for (int i = 0; i < 5; i++) {
-        assert_true(((const float *)w->value)[i] == 1.0f && ((const float *)w->slots[0])[i] == 0.1f);
-    }
-    assert_int_equal(q->size, 2);
-    assert_int_equal(value_of(first_of(&q->elements)), 0);
-    psd_task_free(t);
 }
 
 /* Allocation n fails: the cut fails, or nothing noticed; the task goes on, and the next cut is whole. */

@@ -46,3 +46,21 @@ TEST(test_what_a_client_causes)
     expect_at_most("frame_rejected", 1);
     expect_at_most("checkpoint_saved", 1000); /* it takes a disk */
 }
+
+/* An audit line is written each time, and at every log level but off. */
+TEST(test_audit_is_never_left_out)
+{
+    for (enum psi_log_level level = PSI_LOG_DEBUG; level <= PSI_LOG_OFF; level++) {
+        struct sink s = {.lines = 0};
+        const struct psi_log log = {.level = level, .write = take, .data = &s};
+        struct psd_server_log l = {0};
+        const struct psd_effect audit = {.kind = PSD_EFFECT_LOG, .level = PSI_LOG_INFO, .event = PSD_AUDIT_EVENT};
+        const struct psd_effect other = {.kind = PSD_EFFECT_LOG, .level = PSI_LOG_INFO, .event = "keys_read"};
+        for (uint64_t i = 0; i < 1000; i++) {
+            psd_server_log_core(&l, &log, "/job:ps/task:0", &audit, 5000);
+        }
+        assert_int_equal(s.lines, level == PSI_LOG_OFF ? 0 : 1000);
+        psd_server_log_core(&l, &log, "/job:ps/task:0", &other, 5000);
+        assert_int_equal(s.lines, level == PSI_LOG_OFF ? 0 : level > PSI_LOG_INFO ? 1000 : 1001);
+    }
+}

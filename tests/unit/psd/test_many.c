@@ -9,6 +9,8 @@
 #include "psd/directory/starts.h"
 #include "psd/rpc/start.h"
 
+#include <malloc.h>
+
 enum { MANY = 2000, EACH_MOST = 8 /* comparisons of names for one item */ };
 
 static uint64_t compared;
@@ -40,6 +42,11 @@ static void count_begins(void)
 static void count_ends(void)
 {
     assert_in_range(compared, 0, (uint64_t)MANY * EACH_MOST);
+}
+
+static void end_net(void *arg)
+{
+    shell_net_fini(arg);
 }
 
 TEST(test_containers_of_a_checkpoint)
@@ -186,6 +193,131 @@ TEST(test_names_of_a_start)
         assert_int_equal(psd_directory_find(&t->names, name_of(i), "v") != NULL, i % 2 == 1);
     }
     psd_start_list_fini(&l);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+static uint64_t heap_bytes(void)
+{
+    const struct mallinfo2 m = mallinfo2();
+    return m.uordblks + m.hblkhd;
+}
+
+/* What MANY of them take of the memory is counted, and what goes is counted off. */
+static void assert_counted(const char *what, uint64_t counted, uint64_t taken)
+{
+    print_message("%s: %llu bytes counted, %llu taken\n", what, (unsigned long long)counted / MANY,
+                  (unsigned long long)taken / MANY);
+    assert_in_range(taken, counted * 3 / 4, counted * 23 / 20);
+}
+
+/* What a directory keeps of what others have: parts of a checkpoint, bars, containers that a task holds, and resets. */
+TEST(test_what_a_directory_keeps_is_counted)
+{
+    struct sv *sv = sv_new();
+    struct psd_task *t = sv->t[0]->core;
+    const uint64_t *counted = &t->store.counted[PSD_MEMORY_CONTAINERS];
+    struct psi_err err;
+    uint64_t before = *counted, heap = heap_bytes();
+    for (uint32_t i = 0; i < MANY; i++) {
+        ps_v1_FileItem item = {.kind = PS_FILE_NOTE, .notes = PS_NOTE_TRAINED};
+        PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
+        assert_ok(psd_saves_take_part(t->saves, &t->peers[1], &item, &err), &err);
+    }
+    assert_counted("a part of a checkpoint", *counted - before, heap_bytes() - heap);
+    psd_task_check_invariants(t);
+    psd_saves_parts_free(t->saves);
+    assert_int_equal(*counted, before);
+    heap = heap_bytes();
+    for (uint32_t i = 0; i < MANY; i++) {
+        ps_v1_ListItem item = {.saved = {.number = 1}};
+        PSI_IGNORE(PSI_BYTES_SET(item.container, name_of(i))); /* fits */
+        assert_ok(psd_saves_take_bar(t->saves, &item, &err), &err);
+    }
+    assert_counted("a bar", *counted - before, heap_bytes() - heap);
+    before = *counted;
+    heap = heap_bytes();
+    for (uint32_t i = 0; i < MANY; i++) {
+        ps_v1_ListItem item = {.has_start = true, .start = {.start = 7}};
+        PSI_IGNORE(PSI_BYTES_SET(item.start.container, name_of(i))); /* fits */
+        assert_ok(psd_starts_list_item(t, &t->peers[1], &item, &err), &err);
+    }
+    assert_counted("a container that a task holds", *counted - before, heap_bytes() - heap);
+    psd_task_check_invariants(t);
+    psd_starts_list_begin(t, &t->peers[1]);
+    assert_in_range(*counted, before - (uint64_t)MANY, before); /* the containers from before this list went as well */
+    before = *counted;
+    heap = heap_bytes();
+    for (uint32_t i = 0; i < PSD_RESETS_MAX; i++) {
+        struct psd_change c = {.kind = PSD_CHANGE_RESET, .reset = {.container = name_of(i)}};
+        assert_ok(psd_change_reserve(t, &c, &err), &err);
+        psd_commit(t, &c);
+    }
+    assert_in_range(heap_bytes() - heap, (*counted - before) * 3 / 4, (*counted - before) * 23 / 20);
+    psd_task_check_invariants(t);
+    for (uint32_t i = 0; i < PSD_RESETS_MAX; i++) {
+        struct psd_change c = {.kind = PSD_CHANGE_RESET_END, .reset = {.container = name_of(i)}};
+        psd_commit(t, &c);
+    }
+    assert_int_equal(*counted, before);
+}
+#endif
+
+/* In place of libc's: a look-up that finds its key compares it once. Each map of the program calls this one. */
+int memcmp(const void *a, const void *b, size_t n)
+{
+    const unsigned char *x = a, *y = b;
+    compared++;
+    for (size_t i = 0; i < n; i++) {
+        if (x[i] != y[i]) {
+            return x[i] < y[i] ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+/* A start of many tasks that hold the same containers: what it compares grows with tasks times containers. Each task has loaded
+ * for a start before, which was given up, and this one sets in order what strays. */
+TEST(test_containers_of_a_start_of_many_tasks)
+{
+    enum { TASKS = 64, CONTAINERS = 40, LOOKS_MOST = 12 /* for one container of one task */ };
+    char *spec = test_alloc(TASKS * 32);
+    struct shell_net *net = test_alloc(sizeof(*net));
+    struct psi_err err;
+    ps_status made = PS_OK;
+    size_t used = 0;
+    for (int i = 0; i < TASKS; i++) {
+        used += (size_t)snprintf(spec + used, 32, "%s10.0.0.%d:1", i == 0 ? "ps=" : ",", i + 1);
+    }
+    shell_net_init(net);
+    test_later(end_net, net);
+    struct psd_task *t = shell_task_new(net, spec, "ps", 0, 7, START_MS, sv_with_disk, &made)->core;
+    struct psd_starts *s = t->starts;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        for (uint32_t k = 0; k < CONTAINERS; k++) {
+            ps_v1_ListItem item = {.has_start = true, .start = {.start = 5, .next = 6, .moved = 1}};
+            PSI_IGNORE(PSI_BYTES_SET(item.start.container, name_of(k))); /* fits */
+            assert_ok(p->self ? PS_OK : psd_starts_list_item(t, p, &item, &err), &err);
+            assert_ok(psd_start_list_put(t, &s->peers[i].loaded, name_of(k), 0, &err), &err);
+        }
+    }
+    compared = 0;
+    assert_false(psd_starts_any_torn(t));
+    assert_in_range(compared, CONTAINERS, TASKS * CONTAINERS * LOOKS_MOST);
+    s->phase = PSD_STARTS_LOADING;
+    t->starting = true;
+    s->strays = true;
+    s->number = 7;
+    s->start = 8;
+    for (uint32_t i = 0; i < TASKS; i++) {
+        s->peers[i].loads = true;
+        s->peers[i].done = i < TASKS - 1;
+    }
+    compared = 0;
+    struct psd_ask ask = {.op = PS_OP_TASK_LOAD, .number = 8};
+    psd_starts_answered(t, &t->peers[TASKS - 1], &ask, &(const struct psd_request){.body_bytes = 0}, NULL);
+    assert_in_range(compared, TASKS * CONTAINERS, TASKS * CONTAINERS * LOOKS_MOST);
+    assert_int_equal(s->phase, PSD_STARTS_IDLE); /* the directory does not know that checkpoint any more */
 }
 
 /* What is looked at in slices: the names that the directory knows. */

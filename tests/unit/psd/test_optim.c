@@ -58,7 +58,7 @@ static void apply(const ps_optimizer *opt, ps_dtype dtype, float scale, struct a
     size_t at = first * ps_dtype_bytes(dtype);
     void *slots[PSD_OPTIM_SLOTS_MAX] = {&arrays->a[1][at], &arrays->a[2][at]};
     psd_optim_state_init(opt, dtype, &state);
-    psd_optim_begin(opt, dtype, &state, scale, &scalars);
+    psd_optim_begin(opt, 0, dtype, &state, scale, &scalars);
     psd_optim_apply(opt->kind, dtype, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[3][at], count);
 }
 
@@ -98,7 +98,7 @@ TEST(test_a_bfloat16_gradient_is_what_it_widens_to)
             struct psd_optim_scalars scalars;
             void *slots[PSD_OPTIM_SLOTS_MAX] = {narrow.a[1], narrow.a[2]};
             psd_optim_state_init(&opts[o], PS_F32, &state);
-            psd_optim_begin(&opts[o], PS_F32, &state, 0.7f, &scalars);
+            psd_optim_begin(&opts[o], 0, PS_F32, &state, 0.7f, &scalars);
             psd_optim_apply(opts[o].kind, PS_F32, PS_BF16, &scalars, narrow.a[0], slots, grad, n);
             assert_memory_equal(&narrow, &wide, offsetof(struct arrays, a[3]));
         }
@@ -190,15 +190,15 @@ TEST(test_slot_table)
     assert_int_equal(psd_optim_slot_count(PS_OPT_MOMENTUM), 1);
     assert_int_equal(psd_optim_slot_count(PS_OPT_ADAGRAD), 1);
     assert_int_equal(psd_optim_slot_count(PS_OPT_ADAM), 2);
-    assert_int_equal(psd_optim_slot_count(PS_OPT_ADAM + 1), 0);
+    assert_int_equal(psd_optim_slot_count(99), 0);
     assert_int_equal(psd_optim_slot_count(UINT32_MAX), 0);
-    assert_string_equal(psd_optim_slot_name(PS_OPT_MOMENTUM, 0), "momentum");
-    assert_string_equal(psd_optim_slot_name(PS_OPT_ADAGRAD, 0), "accumulator");
-    assert_string_equal(psd_optim_slot_name(PS_OPT_ADAM, 0), "m");
-    assert_string_equal(psd_optim_slot_name(PS_OPT_ADAM, 1), "v");
-    assert_null(psd_optim_slot_name(PS_OPT_SGD, 0));
-    assert_null(psd_optim_slot_name(PS_OPT_ADAM, 2));
-    assert_null(psd_optim_slot_name(UINT32_MAX, 0));
+    assert_string_equal(psi_optimizer_slot(PS_OPT_MOMENTUM, 0)->name, "momentum");
+    assert_string_equal(psi_optimizer_slot(PS_OPT_ADAGRAD, 0)->name, "accumulator");
+    assert_string_equal(psi_optimizer_slot(PS_OPT_ADAM, 0)->name, "m");
+    assert_string_equal(psi_optimizer_slot(PS_OPT_ADAM, 1)->name, "v");
+    assert_null(psi_optimizer_slot(PS_OPT_SGD, 0));
+    assert_null(psi_optimizer_slot(PS_OPT_ADAM, 2));
+    assert_null(psi_optimizer_slot(UINT32_MAX, 0));
     assert_true(psd_optim_slot_init(&opts[3], 0) == 0.1);
     assert_true(psd_optim_slot_init(&opts[4], 1) == 0.0);
 }
@@ -217,31 +217,31 @@ TEST(test_scalars_are_rounded_to_the_dtype)
 
     psd_optim_state_init(&adam, PS_F32, &state);
     for (int push = 0; push < 500; push++) {
-        assert_true(state.beta1_power == (double)p1);
-        assert_true(state.beta2_power == (double)p2);
+        assert_true(state.powers[0] == (double)p1);
+        assert_true(state.powers[1] == (double)p2);
         psd_optim_end(&adam, PS_F32, &state);
         p1 *= b1;
         p2 *= b2;
     }
-    psd_optim_begin(&adam, PS_F32, &state, 0.25f, &scalars);
+    psd_optim_begin(&adam, 0, PS_F32, &state, 0.25f, &scalars);
     assert_true(scalars.rate == (double)0.001f);
     assert_true(scalars.scale == 0.25);
     assert_true(scalars.beta1 == (double)0.9f);
     assert_true(scalars.beta2 == (double)0.999f);
     assert_true(scalars.epsilon == (double)1e-8f);
     assert_true(scalars.momentum == 0 && scalars.nesterov == 0 && scalars.reserved == 0);
-    psd_optim_begin(&momentum, PS_F32, &state, 1.0f, &scalars);
+    psd_optim_begin(&momentum, 0, PS_F32, &state, 1.0f, &scalars);
     assert_true(scalars.rate == (double)0.001f);
     assert_true(scalars.momentum == (double)0.9f);
     assert_true(scalars.nesterov == 1 && scalars.alpha == 0 && scalars.beta1 == 0);
 
     psd_optim_state_init(&adam, PS_F64, &state);
     psd_optim_end(&adam, PS_F64, &state);
-    assert_true(state.beta1_power == 0.9 * 0.9);
-    assert_true(state.beta2_power == 0.999 * 0.999);
+    assert_true(state.powers[0] == 0.9 * 0.9);
+    assert_true(state.powers[1] == 0.999 * 0.999);
     psd_optim_state_init(&momentum, PS_F64, &state);
     psd_optim_end(&momentum, PS_F64, &state);
-    assert_true(state.beta1_power == 0 && state.beta2_power == 0);
+    assert_true(state.powers[0] == 0 && state.powers[1] == 0);
 }
 
 TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
@@ -252,8 +252,8 @@ TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
     struct psd_optim_scalars first;
     struct psd_optim_scalars second;
     psd_optim_state_init(&opts[4], PS_F32, &state);
-    psd_optim_begin(&opts[4], PS_F32, &state, 1.0f, &first);
-    psd_optim_begin(&opts[4], PS_F32, &state, 1.0f, &second);
+    psd_optim_begin(&opts[4], 0, PS_F32, &state, 1.0f, &first);
+    psd_optim_begin(&opts[4], 0, PS_F32, &state, 1.0f, &second);
     assert_memory_equal(&first, &second, sizeof(first));
 
     fill(&arrays, PS_F32, 3);
@@ -261,11 +261,48 @@ TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
     void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays.a[1], arrays.a[2]};
     psd_optim_apply(PS_OPT_NONE, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
     psd_optim_apply(99, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
-    for (uint32_t kind = PS_OPT_SGD; kind <= PS_OPT_ADAM; kind++) {
+    for (uint32_t kind = PS_OPT_SGD; psi_optimizer_row(kind) != NULL; kind++) {
         psd_optim_apply(kind, PS_I32, PS_I32, &first, arrays.a[0], slots, arrays.a[3], N);
         psd_optim_apply(kind, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], 0);
     }
     assert_memory_equal(&arrays, &before, sizeof(before));
+}
+
+/* Each row has a rule, which changes the variable and every slot, and none that the row does not have. */
+TEST(test_each_row_has_a_rule)
+{
+    for (uint32_t kind = PS_OPT_SGD; psi_optimizer_row(kind) != NULL; kind++) {
+        const ps_optimizer given = {.learning_rate = 0.1, .momentum = 0.5};
+        const ps_optimizer opt = psi_optimizer_standard(kind, &given);
+        for (size_t d = 0; d < 2; d++) {
+            struct arrays arrays, before;
+            fill(&arrays, dtypes[d], 5);
+            before = arrays;
+            apply(&opt, dtypes[d], 1, &arrays, 0, N);
+            for (uint32_t k = 0; k < 1 + PSD_OPTIM_SLOTS_MAX; k++) {
+                bool same = memcmp(arrays.a[k], before.a[k], sizeof(before.a[k])) == 0;
+                assert_int_equal(same, k > psd_optim_slot_count(kind));
+            }
+        }
+    }
+}
+
+/* A rate that SET_RATE has put in place of the optimizer's own is all of the rate, also in what follows from it. */
+TEST(test_another_rate)
+{
+    for (size_t d = 0; d < 2; d++) {
+        for (size_t o = 0; o < OPTS; o++) {
+            struct psd_optim_state state;
+            struct psd_optim_scalars with, own;
+            ps_optimizer other = opts[o];
+            other.learning_rate = 0.7;
+            psd_optim_state_init(&opts[o], dtypes[d], &state);
+            psd_optim_begin(&opts[o], 0.7, dtypes[d], &state, 1, &with);
+            psd_optim_begin(&other, 0, dtypes[d], &state, 1, &own);
+            assert_memory_equal(&with, &own, sizeof(own));
+            assert_true(with.rate == (dtypes[d] == PS_F32 ? (double)0.7F : 0.7));
+        }
+    }
 }
 
 TEST(test_finite_finds_each_position)

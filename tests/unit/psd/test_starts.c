@@ -516,6 +516,30 @@ TEST(test_order_of_creation)
     }
 }
 
+/* The directory names what it places itself. More records of variables than one block of their memory has: what is read behind
+ * the last name of a block is no memory of the process, which the address sanitizer says always, and a release build by chance.
+ */
+TEST(test_the_directory_names_many)
+{
+    enum { MANY = 1000 };
+    struct st *s = st_new(sv_with_disk);
+    ps_v1_OpenAnswer a;
+    char name[PS_NAME_BYTES_MAX + 1];
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "n%04d", i);
+        PSI_IGNORE(made_of(s, &s->sv->c, name, 0, 1)); /* it is there */
+    }
+    PSI_IGNORE(save(s));
+    kill_both(s);
+    boot(s, true, true);
+    connect(s, true, true);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof(name), "n%04d", i);
+        assert_int_equal(fc_open(&s->sv->c, name, &a), PS_OK);
+        assert_non_null(psd_directory_find(&s->sv->t[0]->core->names, "localhost", name));
+    }
+}
+
 /* Nothing changes, and nothing of it stays in memory. */
 TEST(test_not_restored)
 {

@@ -111,12 +111,12 @@ TEST(test_assign_to_slots)
     assert_int_equal(r.version, 0);
     assert_floats(at(e, &v)->slots[0], 0, N, 5);
     assert_floats(at(e, &v)->slots[1], 0, N, 0);
-    assert_true(at(e, &v)->optim_state.beta1_power == 0.5);
+    assert_true(at(e, &v)->optim_state.powers[0] == 0.5);
     (void)filled(values, N, 6);
     assert_applied(assign_slot(&e->c, &v, N, PS_ASSIGN_SLOT_2, bits_of(0.25)));
     assert_floats(at(e, &v)->slots[0], 0, N, 5);
     assert_floats(at(e, &v)->slots[1], 0, N, 6);
-    assert_true(at(e, &v)->optim_state.beta1_power == 0.5 && at(e, &v)->optim_state.beta2_power == 0.25);
+    assert_true(at(e, &v)->optim_state.powers[0] == 0.5 && at(e, &v)->optim_state.powers[1] == 0.25);
     assert_all(e, "v", 3);
     assert_int_equal(psd_task_memory_bytes(e->t->core), memory);
     ps_v1_OpenAnswer a = fc_ready(&e->c, "a", PS_F32, N, ps_adagrad(1), 3);
@@ -158,7 +158,7 @@ TEST(test_slots_that_are_refused)
     }
     assert_floats(at(e, &grad)->slots[0], 0, 4, 0.1F);
     assert_floats(at(e, &adam)->slots[0], 0, 4, 0);
-    assert_true(at(e, &adam)->optim_state.beta1_power == (double)0.9F);
+    assert_true(at(e, &adam)->optim_state.powers[0] == (double)0.9F);
 }
 
 /* A cut has the slot as it was; one that is given up leaves nothing behind. */
@@ -316,6 +316,23 @@ TEST(test_first_assign_of_a_large_one)
     assert_int_equal(fc_make(&e->c, "more", PS_F32, LITTLE, ps_no_optimizer()), PS_RESOURCE_EXHAUSTED);
     assert_applied(fc_delete(&e->c, e->c.next_id++, "v"));
     assert_int_equal(psd_task_memory_bytes(e->t->core), 0);
+}
+
+/* Assigned values take turns in two pieces of memory. New memory of the system would cost a page fault for each page. */
+TEST(test_assigned_values_take_turns)
+{
+    enum { LARGE = 9 * N };
+    static float large[LARGE];
+    struct env *e = env_new(NULL);
+    ps_v1_OpenAnswer v = fc_ready(&e->c, "v", PS_F32, LARGE, ps_sgd(1), 1);
+    const void *memory[2] = {peek_at(e->t, "v").value, NULL};
+    for (int i = 1; i < 6; i++) {
+        assert_applied(fc_push(&e->c, PS_OP_ASSIGN, &v, filled(large, LARGE, (float)i), 1, 0));
+        const void *value = peek_at(e->t, "v").value;
+        memory[1] = memory[1] != NULL ? memory[1] : value;
+        assert_ptr_equal(value, memory[i % 2]);
+        assert_floats(value, 0, LARGE, (float)i);
+    }
 }
 
 /* With room for both the second assign, or an INIT, may end first: the promises change hands, none is lost or doubled. */

@@ -109,6 +109,22 @@ TEST(test_runs_once_and_is_answered)
     assert_no_memory_left(e);
 }
 
+/* The memory of a result serves the next call: no call takes new pages from the system. */
+TEST(test_calls_take_turns_in_memory)
+{
+    struct env *e = env_new(with_table);
+    const void *memory = NULL;
+    for (uint64_t id = 1; id < 4; id++) {
+        assert_reply(call(&e->c, id, "test.echo", "hello", 0), FC_NONE, "");
+        memory = memory != NULL ? memory : e->t->calls[0].out;
+        assert_ptr_equal(e->t->calls[0].out, memory);
+        shell_finish(e->t, 0, PS_OK, "world!", 6, NULL);
+        assert_applied(fc_take(&e->c, NULL));
+        fc_ack(&e->c, id);
+        assert_no_memory_left(e);
+    }
+}
+
 /* WAITS tells of it while it runs. */
 TEST(test_is_listed_while_it_runs)
 {
@@ -155,12 +171,136 @@ TEST(test_bounds_of_input_and_output)
             assert_no_memory_left(e);
         }
     }
-    uint32_t over = (uint32_t)PS_CALL_BYTES_MAX + 1;
-    assert_reply(call_as(&e->c, 1000, "test.echo", large, over, over, 0, NULL), PS_INVALID_ARGUMENT, "at most 65536");
-    assert_reply(call_as(&e->c, 1001, "test.echo", large, 8, 17, 0, NULL), PS_INVALID_ARGUMENT, "17 bytes are to go in and 8");
+    uint32_t over = (uint32_t)PS_CALL_LARGE_BYTES_MAX + 1;
+    assert_reply(call_as(&e->c, 1000, "test.echo", large, 8, over, 0, NULL), PS_INVALID_ARGUMENT, "at most 1073741824");
+    assert_reply(call_as(&e->c, 1001, "test.echo", large, 24, 8, 0, NULL), PS_INVALID_ARGUMENT, "8 bytes are to go in and 24");
     assert_reply(call_as(&e->c, 1002, "test.echo", large, 0, 1, 0, NULL), PS_INVALID_ARGUMENT, "and 0 have come");
     assert_reply(call_as(&e->c, 1003, "test.echo", large, 8, 0, 0, NULL), PS_INVALID_ARGUMENT, "0 bytes are to go in");
     assert_int_equal(e->t->call_count, 0);
+}
+
+/* ---- more than a frame ---- */
+
+enum { PIECE = 1000, INPUT = 3 * PIECE + 5, OUTPUT = PS_CONTROL_BODY_MAX + 1003 };
+static uint8_t pattern[OUTPUT];
+
+/* CALL with the first piece of INPUT bytes, and room for OUTPUT. */
+static struct fc_reply call_large(struct fc *c, uint64_t id, uint32_t out_bytes)
+{
+    ps_v1_Call m = ps_v1_Call_init_zero;
+    struct wire *body = wire_new();
+    struct wire *w = wire_new();
+    _Alignas(8) uint8_t meta[96] = {0};
+    size_t bytes = 0;
+    for (size_t i = 0; i < sizeof(pattern); i++) {
+        pattern[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    PSI_IGNORE(PSI_BYTES_SET(m.name, "test.echo")); /* fits */
+    m.in_bytes = INPUT;
+    m.out_bytes = out_bytes;
+    assert_int_equal(psi_msg_encode(&ps_v1_Call_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    wire_append(body, pattern, PIECE);
+    fc_frame(c, w, PS_OP_CALL, 0, id, 0, meta, psi_pad8((uint32_t)bytes), body);
+    shell_send(c->conn, w);
+    return fc_take(c, NULL);
+}
+
+/* PUT_PART or GET_PART. */
+static struct fc_reply part(struct fc *c, uint8_t op, uint64_t id, uint64_t of, uint64_t offset, uint32_t n, struct wire *out)
+{
+    const ps_v1_Part m = {.of = of, .offset = offset, .bytes = n};
+    struct wire *body = wire_new();
+    struct wire *w = wire_new();
+    _Alignas(8) uint8_t meta[64] = {0};
+    size_t bytes = 0;
+    assert_int_equal(psi_msg_encode(&ps_v1_Part_msg, &m, meta, sizeof(meta), &bytes, NULL), PS_OK);
+    if (op == PS_OP_PUT_PART) {
+        wire_append(body, pattern + offset, n);
+    }
+    fc_frame(c, w, op, 0, id, 0, meta, psi_pad8((uint32_t)bytes), op == PS_OP_PUT_PART ? body : NULL);
+    shell_send(c->conn, w);
+    if (out != NULL) {
+        wire_clear(out);
+    }
+    return fc_take(c, out);
+}
+
+TEST(test_input_and_output_in_parts)
+{
+    struct env *e = env_new(with_table);
+    struct wire *out = wire_new();
+    assert_reply(call_large(&e->c, 1, OUTPUT), FC_NONE, "");
+    assert_int_equal(e->t->call_count, 0); /* nothing runs before all is here */
+    assert_true(psd_task_drained(e->t->core));
+    assert_reply(part(&e->c, PS_OP_GET_PART, 2, 1, 0, 8, NULL), PS_OUT_OF_RANGE, "an answer of 0");
+    assert_reply(part(&e->c, PS_OP_PUT_PART, 3, 1, 2 * PIECE, PIECE, NULL), PS_OUT_OF_RANGE, "1000 of 3005 bytes have come");
+    assert_reply(part(&e->c, PS_OP_PUT_PART, 4, 1, PIECE, 2 * PIECE + 6, NULL), PS_OUT_OF_RANGE, "1000 of 3005");
+    assert_reply(part(&e->c, PS_OP_PUT_PART, 5, 9, PIECE, PIECE, NULL), PS_NOT_FOUND, "of number 9");
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 6, 1, PIECE, 2 * PIECE, NULL));
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 7, 1, 3 * PIECE, 5, NULL));
+    assert_int_equal(e->t->call_count, 1);
+    assert_int_equal(e->t->calls[0].in_bytes, INPUT);
+    assert_memory_equal(e->t->calls[0].in, pattern, INPUT);
+    assert_int_equal(e->t->calls[0].out_bytes, OUTPUT);
+    assert_false(psd_task_drained(e->t->core));
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 8, 1, PIECE, PIECE, NULL)); /* sent again to one that has come whole */
+    assert_int_equal(e->t->call_count, 1);
+    shell_finish(e->t, 0, PS_OK, pattern, OUTPUT, NULL);
+    wire_clear(out);
+    struct fc_reply r = fc_take(&e->c, out);
+    assert_applied(r);
+    assert_int_equal(result_bytes(&r), OUTPUT);
+    assert_int_equal(out->len, PS_CONTROL_BODY_MAX);
+    assert_memory_equal(out->data, pattern, PS_CONTROL_BODY_MAX);
+    for (int again = 0; again < 2; again++) {
+        r = part(&e->c, PS_OP_GET_PART, 10, 1, PS_CONTROL_BODY_MAX, 1003, out);
+        assert_applied(r);
+        assert_int_equal(result_bytes(&r), 1003);
+        assert_memory_equal(out->data, pattern + PS_CONTROL_BODY_MAX, 1003);
+    }
+    assert_reply(part(&e->c, PS_OP_GET_PART, 11, 1, PS_CONTROL_BODY_MAX, 1004, NULL), PS_OUT_OF_RANGE, "");
+    fc_ack(&e->c, 1);
+    assert_reply(part(&e->c, PS_OP_GET_PART, 12, 1, 0, 8, NULL), PS_NOT_FOUND, "");
+    assert_no_memory_left(e);
+}
+
+/* A HELLO forgets it, an ACK and GOODBYE as well; while it comes, its memory is counted. */
+TEST(test_input_that_does_not_come_whole)
+{
+    struct env *e = env_new(with_table);
+    assert_reply(call_large(&e->c, 1, 0), FC_NONE, "");
+    assert_true(psd_task_memory_bytes(e->t->core) >= PS_CALL_BYTES_MAX + INPUT);
+    assert_reply(call_large(&e->c, 1, 0), PS_INVALID_ARGUMENT, "has begun already");
+    fc_ack(&e->c, 1);
+    assert_no_memory_left(e);
+    assert_reply(call_large(&e->c, 2, 0), FC_NONE, "");
+    fc_cut(&e->c);
+    assert_int_equal(fc_connect(&e->c), PS_OK);
+    assert_no_memory_left(e);
+    assert_reply(part(&e->c, PS_OP_PUT_PART, 3, 2, PIECE, PIECE, NULL), PS_NOT_FOUND, "");
+    assert_reply(call_large(&e->c, 2, 0), FC_NONE, ""); /* it begins again */
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 4, 2, PIECE, 2 * PIECE + 5, NULL));
+    assert_int_equal(e->t->call_count, 1);
+    assert_memory_equal(e->t->calls[0].in, pattern, INPUT);
+    shell_finish(e->t, 0, PS_OK, NULL, 0, NULL);
+    assert_applied(fc_take(&e->c, NULL));
+    fc_ack(&e->c, 2);
+    assert_reply(call_large(&e->c, 5, 0), FC_NONE, "");
+    psd_task_drain(e->t->core);
+    assert_applied(part(&e->c, PS_OP_PUT_PART, 6, 5, PIECE, 2 * PIECE + 5, NULL));
+    assert_reply(fc_take(&e->c, NULL), PS_UNAVAILABLE, "shutting down");
+    assert_int_equal(e->t->call_count, 0);
+    assert_applied(fc_call(&e->c, PS_OP_GOODBYE, 0, 7, 0, NULL, 0, NULL));
+    assert_no_memory_left(e);
+}
+
+TEST(test_larger_than_the_budget)
+{
+    struct env *e = env_new(with_little_memory);
+    struct fc_reply r = call_large(&e->c, 1, 2 * PS_CALL_BYTES_MAX);
+    assert_reply(r, PS_FAILED_PRECONDITION, "room for 131072 of output; all of /job:ps/task:0 has 131071");
+    assert_int_equal(r.retry_after_ms, 0);
+    assert_no_memory_left(e);
 }
 
 TEST(test_what_is_refused_did_not_run)

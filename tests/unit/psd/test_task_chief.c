@@ -3,6 +3,7 @@
  * The chief's lease: who is granted it and when, what a chief's number does at owners (INIT, SEAL and its fence, ASSIGN, RESET),
  * and what a directory that begins anew knows of it. tests/models/chief_model.py has the protocol.
  */
+#include "change_code.h"
 #include "cluster_test.h"
 
 #include "psd/state.h"

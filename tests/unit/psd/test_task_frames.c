@@ -83,8 +83,8 @@ TEST(test_unknown_op_keeps_in_step)
     struct wire *body = wire_new();
     wire_zeros(body, 70000);
     for (unsigned op = 0; op < 256; op++) {
-        bool known = (op >= 1 && op <= 5) || (op >= 16 && op <= 21) || (op >= 32 && op <= 44) || (op >= 48 && op <= 62) ||
-                     (op >= 64 && op <= 78);
+        bool known = (op >= 1 && op <= 5) || (op >= 16 && op <= 21) || (op >= 32 && op <= 45) || (op >= 48 && op <= 62) ||
+                     (op >= 64 && op <= 79);
         if (known) {
             continue;
         }
@@ -124,7 +124,7 @@ static void assert_header_rejected(struct env *e, void (*change)(struct ps_frame
 
 static void set_flag(struct ps_frame_header *h, unsigned i)
 {
-    h->flags = (uint16_t)(1u << (7 + i));
+    h->flags = (uint16_t)(1u << (8 + i));
 }
 
 static void set_reserved(struct ps_frame_header *h, unsigned i)
@@ -159,7 +159,7 @@ static void set_crc(struct ps_frame_header *h, unsigned i)
 TEST(test_header_limits)
 {
     struct env *e = env_new(NULL);
-    for (unsigned i = 0; i < 9; i++) {
+    for (unsigned i = 0; i < 8; i++) {
         assert_header_rejected(e, set_flag, i);
     }
     for (unsigned i = 0; i < 24; i++) {

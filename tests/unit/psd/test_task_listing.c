@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* VARS, QUEUES and CONTAINERS are sent in slices: how many rows a turn looks at, what is served in between, what is left when a
- * session ends.
+/* VARS, QUEUES, CONTAINERS and TASKS are sent in slices: how many rows a turn looks at, what is served in between, what is left
+ * when a session ends.
  */
 #include "cluster_test.h"
 #include "queue_test.h"
@@ -263,5 +263,78 @@ TEST(test_containers_of_others)
         }
         assert_int_equal(count, 1);
         assert_true(a[0].names == (uint32_t)made + 1 && a[0].variables == (uint32_t)made && (a[0].incarnation != 0) == made);
+    }
+}
+
+/* ---- TASKS ---- */
+
+/* The TASKS of one frame that has come, of which `out` [4] has `count` so far; more: another frame follows. */
+static uint32_t tasks_of_frame(struct fc *c, ps_v1_TaskAnswer *out, uint32_t count, bool *out_more)
+{
+    struct wire *body = wire_new();
+    struct fc_reply r = fc_take(c, body);
+    const uint8_t *p = body->data;
+    size_t n = body->len;
+    assert_applied(r);
+    while (n > 0 && fc_item(&p, &n, &ps_v1_TaskAnswer_msg, &out[count])) {
+        count++;
+    }
+    *out_more = (r.h.flags & PS_FLAG_MORE) != 0;
+    return count;
+}
+
+/* The second ps is another process, without what it had. */
+static void restart_ps1(struct cl *cl)
+{
+    shell_task_free(cl->ps1);
+    shell_settle(cl->ps0);
+    cl->at1.conn = NULL;
+    cl->ps1 = cl_task(cl, "ps", 1);
+    PSI_IGNORE(cl_join(cl, cl->ps1)); /* the connection stays with the tasks */
+}
+
+/* TASKS, when a task has restarted: a turn looks at as many names. The task restarts again meanwhile: its names are looked at
+ * anew, and each is counted once, also where one is made again before the second restart. */
+TEST(test_tasks_in_slices)
+{
+    for (int again = 0; again < 3; again++) {
+        struct cl *cl = cl_new();
+        struct fc *other = fc_new(cl->ps0, 7);
+        ps_v1_TaskAnswer a[4];
+        bool more = true;
+        uint32_t count = 0, turns = 1;
+        for (int i = 0; i < VARIABLES; i++) {
+            char name[8];
+            (void)snprintf(name, sizeof(name), "v%02d", i);
+            assert_int_equal(cl_create(cl, name, "ps", 1, false, NULL), PS_OK);
+        }
+        restart_ps1(cl);
+        cl->ps0->core->config.list_slice_rows = SLICE;
+        cl->ps0->work_held = true;
+        send_request(other, PS_OP_TASKS, 100);
+        for (; more; turns++) {
+            count = tasks_of_frame(other, a, count, &more);
+            if (!more) {
+                break;
+            }
+            assert_true(psd_task_has_work(cl->ps0->core));
+            assert_applied(fc_list(&cl->c, PS_OP_INFO, NULL, NULL, NULL)); /* others are served */
+            if (turns == 3 && again > 0) {
+                for (int i = 0; again == 2 && i < VARIABLES; i++) {
+                    char name[8];
+                    (void)snprintf(name, sizeof(name), "v%02d", i);
+                    assert_int_equal(cl_create(cl, name, "ps", 1, false, NULL), PS_OK);
+                }
+                restart_ps1(cl);
+            }
+            psd_task_work(cl->ps0->core);
+            shell_settle(cl->ps0);
+        }
+        assert_false(psd_task_has_work(cl->ps0->core));
+        assert_int_equal(count, 3);
+        assert_int_equal(a[1].lost, VARIABLES);
+        assert_int_equal(a[1].restarts, again > 0 ? 2 : 1);
+        assert_true(a[0].lost == 0 && a[2].lost == 0);
+        assert_int_equal(turns, (again > 0 ? 2 : 1) * VARIABLES / SLICE + 2);
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SET_RATE: a learning rate beside the definition. SGD with gradients of 1: what a push subtracts is the rate that it captured.
  */
+#include "change_code.h"
 #include "task_test.h"
 
 #include "psd/state.h"

@@ -176,7 +176,8 @@ TEST(test_records_count_in_the_budget)
         fc_cut(&ghost);
     }
     assert_reply(ghost.hello_reply, PS_RESOURCE_EXHAUSTED, "memory_budget");
-    assert_in_range(count * PSD_RECORD_BYTES, 19 << 20, 20 << 20); /* 16 MiB beside the budget, and the budget */
+    /* 16 MiB beside the budget, and the budget */
+    assert_in_range(count * PSD_RECORD_BYTES, 19 << 20, (20 << 20) + TEST_RECORDS_BYTES);
     assert_applied(hello_as(&psctl, e, 5000, ""));
     assert_int_equal(fc_make(&psctl, "v", PS_F32, N, ps_sgd(1)), PS_RESOURCE_EXHAUSTED);
     shell_pass(&e->net, PS_LEASE_MS - 100);

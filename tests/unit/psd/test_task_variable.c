@@ -154,7 +154,7 @@ TEST(test_bad_definitions)
                                         {.kind = PS_OPT_ADAGRAD, .learning_rate = 1, .initial_accumulator = -1},
                                         {.kind = PS_OPT_ADAM, .learning_rate = 1, .beta1 = 1, .beta2 = 0.9},
                                         {.kind = PS_OPT_MOMENTUM, .learning_rate = 1, .momentum = NAN},
-                                        {.kind = 5, .learning_rate = 1},
+                                        {.kind = 99, .learning_rate = 1},
                                         {.kind = UINT32_MAX, .learning_rate = 1}};
     for (size_t i = 0; i < ARRAY_COUNT(opts); i++) {
         fc_create_item(&m, "v", PS_F32, 1, &opts[i]);

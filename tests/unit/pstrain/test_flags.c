@@ -126,11 +126,12 @@ TEST(test_children_get_what_was_given_and_concerns_them)
     assert_int_equal(parse(&f, err, "--local", "ps=1,workers=1", "--learning_rate", "1e-3", "--report", "r.json", "--export=m",
                            "--data=digits", "--checkpoint_dir", "d", "--max_to_keep=7", NULL),
                      0);
-    static const char *const expected[2][2] = {{"--checkpoint_dir=d", "--max_to_keep=7"},
-                                               {"--data=digits", "--learning_rate=0.001"}};
+    static const char *const expected[2][4] = {{"--checkpoint_dir=d", "--max_to_keep=7"},
+                                               {"--checkpoint_dir=d", "--data=digits", "--learning_rate=0.001"}};
     for (int worker = 0; worker <= 1; worker++) {
-        assert_int_equal(flags_for_child(&f, worker != 0, texts), 2);
-        for (int i = 0; i < 2; i++) {
+        const int count = flags_for_child(&f, worker != 0, texts);
+        assert_int_equal(count, worker + 2);
+        for (int i = 0; i < count; i++) {
             assert_string_equal(texts[i], expected[worker][i]);
             free(texts[i]);
         }
@@ -163,12 +164,18 @@ TEST(test_optimizers)
     struct flags f;
     char err[CLI_ERR_BYTES];
     assert_int_equal(parse(&f, err, "--optimizer=nesterov", "--momentum=0.5", "--learning_rate=0.25", NULL), 0);
-    const ps_optimizer *o = flags_optimizer(&f);
-    assert_int_equal(o->kind, PS_OPT_MOMENTUM);
-    assert_int_equal(o->nesterov, 1);
-    assert_true(o->momentum == 0.5);
-    assert_true(o->learning_rate == 0.25);
+    assert_int_equal(f.rule.kind, PS_OPT_MOMENTUM);
+    assert_int_equal(f.rule.nesterov, 1);
+    assert_true(f.rule.momentum == 0.5);
+    assert_true(f.rule.learning_rate == 0.25);
+    assert_int_equal(parse(&f, err, "--optimizer=adam:beta1=0.5,learning_rate=0.125", "--learning_rate=0.25", NULL), 0);
+    const ps_optimizer adam = {PS_OPT_ADAM, 0, 0.125, 0, 0, 0.5, 0.999, 1e-8};
+    assert_memory_equal(&f.rule, &adam, sizeof(adam));
+    assert_true(f.learning_rate == 0.125);
     refused("adagrad", "--optimizer", "Adam");
+    refused("adam(learning_rate=0.05, beta1=0.9", "--optimizer", "adam:beta3=1");
+    refused("beta1 is 1, it must be >= 0 and < 1 in float32", "--optimizer", "adam:beta1=1");
+    refused("one that trains", "--optimizer", "none");
 }
 
 /* The default goes by the data and the rule. */
@@ -181,6 +188,8 @@ TEST(test_learning_rates)
                 {"libsvm:x", "adagrad", NULL, 0.1},
                 {"libsvm:x,y", "sgd", NULL, 0.1},
                 {"libsvm:x", "adam", NULL, 0.05},
+                {"libsvm:x", "adagrad:initial_accumulator=1", NULL, 0.1},
+                {"libsvm:x", "adagrad:learning_rate=0.05", NULL, 0.05},
                 {"libsvm:x", "sgd", "0.3", 0.3}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct flags f;

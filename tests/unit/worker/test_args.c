@@ -95,11 +95,13 @@ TEST(several_targets)
     struct line l;
     ps_session *s = open_line(&l, "--target h:1,h:2 --log_level error");
     assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT);
-    assert_string_equal(ps_session_error(s), "target: 'h:1,h:2' is several; a session takes one, any task of the cluster");
+    assert_string_equal(ps_session_error(s), "target: 'h:1,h:2' is several; a session takes one, any task of the cluster (psctl "
+                                             "alone takes the first of several that answers)");
     assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
     assert_int_equal(setenv("PSD_TARGET", "h:1,h:2", 1), 0);
     s = open_line(&l, "--log_level error");
-    assert_string_equal(ps_session_error(s), "PSD_TARGET: 'h:1,h:2' is several; a session takes one, any task of the cluster");
+    assert_string_equal(ps_session_error(s), "PSD_TARGET: 'h:1,h:2' is several; a session takes one, any task of the cluster "
+                                             "(psctl alone takes the first of several that answers)");
     assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
     assert_int_equal(unsetenv("PSD_TARGET"), 0);
 }
@@ -319,13 +321,84 @@ TEST(help_prints_and_stops)
     assert_non_null(strstr(text, "usage: program"));
     assert_non_null(strstr(text, "about this program"));
     static const char *const flags[] = {
-        "--cluster",        "--ps_hosts", "--worker_hosts", "--job_name",     "--task_index",
-        "--target",         "--steps",    "--seed",         "--timeout",      "--log_level",
-        "--prefetch",       "--help",     "--sync",         "--sync_workers", "--replicas_to_aggregate",
-        "--on_worker_loss", "--staleness"};
+        "--cluster",        "--ps_hosts",       "--worker_hosts", "--job_name",      "--task_index",
+        "--target",         "--steps",          "--seed",         "--timeout",       "--log_level",
+        "--prefetch",       "--help",           "--sync",         "--sync_workers",  "--replicas_to_aggregate",
+        "grpc://HOST:PORT", "--on_worker_loss", "--staleness",    "--checkpoint_dir"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         assert_non_null(strstr(text, flags[i]));
     }
+}
+
+static ps_role *role_of(struct line *l, const char *text)
+{
+    char *before[ARGS_MAX + 1];
+    split(l, text);
+    memcpy(before, l->argv, sizeof(before));
+    ps_role *role = ps_role_from_args(l->argc, l->argv);
+    assert_non_null(role);
+    assert_memory_equal(l->argv, before, (size_t)(l->argc + 1) * sizeof(before[0])); /* nothing is taken out */
+    return role;
+}
+
+/* A program that serves in one role and trains in another asks first which it has. */
+TEST(who_this_process_is)
+{
+    struct line l;
+    ps_role *r =
+        role_of(&l, "a --ps_hosts=h:1,h:2 --worker_hosts=h:3 --job_name=ps --task_index=1 --checkpoint_dir /tmp/d --more x");
+    assert_string_equal(ps_role_job(r), "ps");
+    assert_int_equal(ps_role_task(r), 1);
+    assert_string_equal(ps_role_cluster_spec(r), "ps=h:1,h:2;worker=h:3");
+    assert_string_equal(ps_role_cluster_name(r), "psd");
+    assert_string_equal(ps_role_checkpoint_dir(r), "/tmp/d");
+    ps_role_free(r);
+    r = role_of(&l, "a --cluster ps=h:1 --cluster_name theirs --job_name worker");
+    assert_string_equal(ps_role_job(r), "worker");
+    assert_int_equal(ps_role_task(r), 0);
+    assert_string_equal(ps_role_cluster_name(r), "theirs");
+    assert_string_equal(ps_role_checkpoint_dir(r), "");
+    ps_role_free(r);
+    assert_int_equal(setenv("TF_CONFIG",
+                            "{\"cluster\": {\"ps\": [\"h:1\", \"h:2\"], \"worker\": [\"h:3\"]}, "
+                            "\"task\": {\"type\": \"ps\", \"index\": 1}}",
+                            1),
+                     0);
+    r = role_of(&l, "a --x y");
+    assert_string_equal(ps_role_job(r), "ps");
+    assert_int_equal(ps_role_task(r), 1);
+    assert_string_equal(ps_role_cluster_spec(r), "ps=h:1,h:2;worker=h:3");
+    ps_role_free(r);
+    r = ps_role_from_args(0, NULL);
+    assert_string_equal(ps_role_job(r), "ps");
+    ps_role_free(r);
+    r = role_of(&l, "a --job_name worker"); /* a flag counts more */
+    assert_string_equal(ps_role_job(r), "worker");
+    ps_role_free(r);
+    assert_int_equal(unsetenv("TF_CONFIG"), 0);
+}
+
+/* Then the program opens a session, which prints the help or says what is wrong. */
+TEST(a_role_that_nobody_says)
+{
+    static const char *const lines[] = {"a --x y", "a --ps_hosts h:1 --job_name ps --help", "a --job_name ps --task_index -1",
+                                        "a --job_name ps --cluster ps="};
+    struct line l;
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        ps_role *r = role_of(&l, lines[i]);
+        assert_string_equal(ps_role_job(r), "");
+        assert_int_equal(ps_role_task(r), 0);
+        assert_null(ps_role_cluster_spec(r));
+        assert_string_equal(ps_role_cluster_name(r), "psd");
+        assert_string_equal(ps_role_checkpoint_dir(r), "");
+        ps_role_free(r);
+    }
+    assert_string_equal(ps_role_job(NULL), "");
+    assert_int_equal(ps_role_task(NULL), 0);
+    assert_null(ps_role_cluster_spec(NULL));
+    assert_string_equal(ps_role_cluster_name(NULL), "psd");
+    assert_string_equal(ps_role_checkpoint_dir(NULL), "");
+    ps_role_free(NULL);
 }
 
 TEST(containers_and_placement)

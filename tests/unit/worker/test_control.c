@@ -510,6 +510,29 @@ TEST(test_config_set)
     assert_null(fake_next(f, 0));
 }
 
+/* MAY is asked again on a new connection, and its answer is the request's. */
+TEST(test_may)
+{
+    static const struct psi_may may = {.who = "key:w0", .role = "worker", .container = "c", .rights = 3};
+    struct fake *f = fake_new(SPEC, "", 0, true);
+    struct fake_request *asked = fake_begin(f, PSI_REQ_MAY, NULL, &may, NULL, 60000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    fake_take(f, 0, PS_OP_MAY);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    struct fake_frame *frame = fake_take(f, 0, PS_OP_MAY);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    ps_v1_MayItem m;
+    bool end = false;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_MayItem_msg, &m, &end, NULL), PS_OK);
+    assert_true(!end && m.who.size == 6 && memcmp(m.who.bytes, "key:w0", 6) == 0 && m.role.size == 6 && m.container.size == 1);
+    assert_int_equal(m.rights, 3);
+    fake_reply(f, 0, PS_OP_MAY, frame->h.id, false, &(struct fake_answer){.status = PS_PERMISSION_DENIED, .text = "no right"});
+    assert_int_equal(asked->req.status, PS_PERMISSION_DENIED);
+    assert_non_null(strstr(asked->err.text, "no right"));
+}
+
 TEST(test_stop)
 {
     struct psi_buf body;

@@ -2,6 +2,8 @@
 /* worker/core/define.c, and what of it goes on the wire: full name, container, task and pin of CREATE; FIND, DELETE and RESET. */
 #include "fake_test.h"
 
+#include "common/mem.h"
+
 #define SPEC "ps=a:1,b:2;worker=c:3,d:4"
 
 static struct psi_var *define(struct fake *f, const char *name, const struct psi_var_scope *scope)
@@ -100,6 +102,159 @@ TEST(test_tasks)
         fake_reply(f, 0, PS_OP_CREATE, item_id, false, &no);
         assert_int_equal(get[i].req.status, PS_PERMISSION_DENIED);
     }
+}
+
+/* The key of the one item of the list that is next at task 0, which must be a NameItem. */
+static ps_v1_NameItem name_item(struct fake *f, uint8_t op)
+{
+    struct fake_frame *frame = fake_take(f, 0, op);
+    const uint8_t *p = frame->payload;
+    size_t n = frame->bytes;
+    ps_v1_NameItem item;
+    bool end = false;
+    item_id = frame->h.id;
+    assert_int_equal(psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, NULL), PS_OK);
+    assert_false(end);
+    return item;
+}
+
+/* A record that was made with a key says it in FIND and OPEN, whatever keys the session has: its own container's, too. */
+TEST(test_a_record_has_its_own_key)
+{
+    static struct fake_request get;
+    static const uint8_t key[PSI_KEY_BYTES] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    char own[PSI_SESSION_CONTAINER_BYTES];
+    uint8_t own_key[PSI_KEY_BYTES];
+    struct psi_var *var = NULL;
+    struct psi_err err = {0};
+    ps_variable_spec spec = {.struct_bytes = sizeof(spec), .name = "w"};
+    psi_client_own_container(f->c, own, own_key);
+    const struct psi_var_scope scope = {.container = own, .name = "w", .must_exist = true, .key = key};
+    assert_ok(psi_client_variable_in(f->c, &spec, &scope, true, &var, &err), &err);
+    fake_start(f, &get, PSI_REQ_LOOKUP, var, NULL, NULL, 1000);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    ps_v1_NameItem item = name_item(f, PS_OP_FIND);
+    assert_int_equal(item.key.size, PSI_KEY_BYTES);
+    assert_memory_equal(item.key.bytes, key, PSI_KEY_BYTES);
+    struct psi_buf body;
+    psi_buf_init(&body, PS_CONTROL_BODY_MAX);
+    ps_v1_CreateAnswer a = ps_v1_CreateAnswer_init_zero;
+    a.index = 1;
+    PSI_BYTES_SET(a.job, "ps");
+    assert_ok(psi_list_append(&body, &ps_v1_CreateAnswer_msg, &a, &err), &err);
+    const struct fake_answer answer = {.body = &body};
+    fake_reply(f, 0, PS_OP_FIND, item_id, false, &answer);
+    psi_buf_fini(&body);
+    item = name_item(f, PS_OP_OPEN);
+    assert_int_equal(item.key.size, PSI_KEY_BYTES);
+    assert_memory_equal(item.key.bytes, key, PSI_KEY_BYTES);
+}
+
+/* HELLO says the session's own container. Who names a container of a session has its key with it, if the session has that. */
+TEST(test_keys_of_session_containers)
+{
+    char own[PSI_SESSION_CONTAINER_BYTES];
+    uint8_t own_key[PSI_KEY_BYTES], other_key[PSI_KEY_BYTES];
+    static const char other[] = "session/0123456789abcdef";
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    const struct fake_answer no = {.status = PS_PERMISSION_DENIED, .text = "not yours"};
+    static struct fake_request get[5];
+    psi_client_own_container(f->c, own, own_key);
+    memset(other_key, 0x5a, sizeof(other_key));
+    assert_int_equal(strlen(own), 24);
+    assert_true(psi_container_is_session(own));
+    const struct {
+        const char *container;
+        const uint8_t *key;
+    } rows[] = {{own, own_key}, {other, NULL}, {other, other_key}, {other, other_key}, {other, NULL}};
+    for (size_t i = 0; i < 5; i++) {
+        char name[4] = {'v', (char)('0' + i), 0};
+        struct psi_var_scope scope = {.container = rows[i].container};
+        if (i == 2) { /* twice: it is dropped as often */
+            for (int k = 0; k < 2; k++) {
+                struct psi_client_key *key = psi_calloc(1, sizeof(*key));
+                memcpy(key->container, other, sizeof(other));
+                memcpy(key->key, other_key, sizeof(other_key));
+                psi_client_add_key(f->c, key);
+            }
+        } else if (i > 2) {
+            psi_client_drop_key(f->c, other);
+        }
+        fake_start(f, &get[i], PSI_REQ_GET, define(f, name, &scope), NULL, NULL, 1000);
+        if (i == 0) {
+            ps_v1_Hello hello;
+            fake_hello(f, 0, 100, 200, NULL, &hello);
+            BYTES_ARE(hello.session_container, own);
+            assert_int_equal(hello.key.size, PSI_KEY_BYTES);
+            assert_memory_equal(hello.key.bytes, own_key, PSI_KEY_BYTES);
+        }
+        ps_v1_CreateItem item = create_item(f);
+        BYTES_ARE(item.container, rows[i].container);
+        assert_int_equal(item.key.size, rows[i].key != NULL ? PSI_KEY_BYTES : 0);
+        assert_memory_equal(item.key.bytes, rows[i].key != NULL ? rows[i].key : own_key, item.key.size);
+        fake_reply(f, 0, PS_OP_CREATE, item_id, false, &no);
+    }
+}
+
+/* A task that has forgotten the session is shown the key again before anything else; what is in other containers is not opened.
+ */
+TEST(test_a_new_record_is_shown_the_key)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    const float grad[4] = {1, 2, 3, 4};
+    struct psi_var *w = fake_get(f, 0, "w", 4, 9, 1);
+    PSI_IGNORE(fake_get(f, 0, "x", 4, 10, 2)); /* it is f's */
+    uint8_t own_key[PSI_KEY_BYTES];
+    psi_client_own_container(f->c, w->container, own_key);
+    fake_cut(f, 0);
+    fake_hello(f, 0, 100, 200, NULL, NULL);
+    assert_null(fake_next(f, 0)); /* it knows the session */
+    fake_cut(f, 0);
+    struct fake_request *push = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    fake_hello(f, 0, 100, 201, NULL, NULL);
+    assert_int_equal(f->task[0].count, 1);
+    ps_v1_NameItem item = name_item(f, PS_OP_OPEN);
+    BYTES_ARE(item.container, w->container);
+    assert_memory_equal(item.key.bytes, own_key, PSI_KEY_BYTES);
+    ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
+    a.index = 1;
+    a.handle = 9;
+    a.incarnation = w->incarnation;
+    a.creation = 1;
+    a.dtype = PS_F32;
+    a.dims_count = 1;
+    a.dims[0] = 4;
+    a.has_optimizer = true;
+    psi_optimizer_to_msg(&w->optimizer, &a.optimizer);
+    fake_reply_item(f, 0, PS_OP_OPEN, item_id, &ps_v1_OpenAnswer_msg, &a);
+    assert_int_equal(fake_take(f, 0, PS_OP_PUSH)->h.handle, 9);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &(struct fake_answer){0});
+    assert_int_equal(push->req.status, PS_OK);
+}
+
+/* An older directory is asked for nothing in a container of a session: it would make it for everybody. */
+TEST(test_a_directory_without_containers_of_sessions)
+{
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    char own[PSI_SESSION_CONTAINER_BYTES];
+    uint8_t own_key[PSI_KEY_BYTES];
+    static struct fake_request gets[2];
+    psi_client_own_container(f->c, own, own_key);
+    f->told_lacks = PS_FEATURE_SESSION_CONTAINERS;
+    for (int i = 0; i < 2; i++) { /* before it has said what it speaks, and after */
+        const struct psi_var_scope scope = {.container = own};
+        fake_start(f, &gets[i], PSI_REQ_GET, define(f, i == 0 ? "v" : "w", &scope), NULL, NULL, 1000);
+        if (i == 0) {
+            fake_hello(f, 0, 100, 200, NULL, NULL);
+        }
+        assert_int_equal(gets[i].dones, 1);
+        assert_int_equal(gets[i].req.status, PS_UNIMPLEMENTED);
+        assert_int_equal(gets[i].err.reason, PS_REASON_FEATURE);
+        assert_non_null(strstr(gets[i].err.text, "upgrade the ps tasks"));
+        assert_null(fake_next(f, 0));
+    }
+    PSI_IGNORE(fake_get(f, 0, "x", 4, 9, 1)); /* in other containers everything goes on; it is f's */
 }
 
 TEST(test_no_such_place)

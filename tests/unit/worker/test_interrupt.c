@@ -197,3 +197,27 @@ TEST(test_ready_and_a_barrier)
     fake_open(f, 0, 9, 77, 1, v);
     assert_done(again, PS_OK);
 }
+
+/* One request of several is cancelled: those beside it go on, whether a thread waits for them or not. */
+TEST(test_one_is_cancelled)
+{
+    static float grad[SMALL], dst[SMALL];
+    const struct fake_answer ok = {.version = 3, .position = 5};
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    struct psi_var *w = fake_get(f, 0, "w", SMALL, 9, 1);
+    struct fake_request *first = fake_begin(f, PSI_REQ_PUSH, w, grad, NULL, 60000);
+    struct fake_request *second = wait_for(f, PSI_REQ_PUSH, w, grad, NULL);
+    struct fake_request *read = fake_begin(f, PSI_REQ_PULL, w, NULL, dst, 60000);
+    psi_client_cancel(f->c, &first->req, "interrupted");
+    fake_run(f);
+    assert_interrupted(first, PS_OUTCOME_UNKNOWN);
+    assert_true(second->dones == 0 && read->dones == 0);
+    psi_client_cancel(f->c, &read->req, "interrupted");
+    fake_run(f);
+    assert_interrupted(read, PS_NOTHING_APPLIED);
+    fake_reply(f, 0, PS_OP_PUSH, 1, true, &ok); /* the task says it all the same */
+    fake_reply(f, 0, PS_OP_PUSH, 2, true, &ok);
+    assert_done(second, PS_OK);
+    assert_int_equal(first->dones, 1);
+    psi_client_check_invariants(f->c);
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* worker/files/source.c: the files of an index, one of which is open at a time, and what becomes of them meanwhile. */
 #include "test.h"
+#include "worker/files/files.h"
 #include "worker/files/source.h"
 
 #include <unistd.h>
@@ -76,6 +77,25 @@ TEST(test_one_is_replaced)
     assert_int_equal(read_byte(s, 0), 'x'); /* the others are as they were */
     write_file(second, 'b', 'z');
     assert_fails(psi_file_source_read(s, &s->items[1], &byte, &err), PS_DATA_LOSS, &err, "2: the file is another one");
+}
+
+/* Names come from a file, whose writer must not know where they lie in a map: each map has a seed of its own. */
+TEST(test_maps_have_random_seeds)
+{
+    const char *path = test_path(test_dir(), "m");
+    struct psi_err err;
+    write_file(path, 'a', 'x');
+    struct psi_file_source *s[2];
+    uint64_t seeds[2][2] = {{0}};
+    for (int i = 0; i < 2; i++) {
+        s[i] = test_alloc(sizeof(*s[i]));
+        assert_ok(psi_file_source_open(s[i], path, NULL, &err), &err);
+        test_later(close_source, s[i]);
+        psi_files_map_seed(seeds[i]);
+        assert_memory_not_equal(s[i]->names.key, s[i]->left_out.key, sizeof(s[i]->names.key));
+    }
+    assert_memory_not_equal(s[0]->names.key, s[1]->names.key, sizeof(s[0]->names.key));
+    assert_memory_not_equal(seeds[0], seeds[1], sizeof(seeds[0]));
 }
 
 TEST(test_an_index_with_a_byte_order_mark)

@@ -2,20 +2,19 @@
 /*
  * Values on the host, on a device, or on both, and operations on them.
  *
- * Happy path of an operation: shapes are checked -> what the device lacks of the inputs is copied there, in the order that marks
- * say -> the operation is submitted -> the outputs are on the device only. A read copies back and waits. Failure modes: lack of
- * memory on either side and what the device refuses: the block's values stay where they were; a device that fails: its values are
- * gone, and every later call says so.
+ * Happy path of an operation: shapes are checked -> inputs that the device lacks are copied there, ordered by marks -> the
+ * operation is submitted -> the outputs are on the device only. A read copies back and waits. Failure modes: no memory on either
+ * side, or the device refuses: the block's values stay where they were; the device fails: its values are lost, and every later
+ * call says so.
  */
 #include "block.h"
 
 #include "common/mem.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { ALIGN_BYTES = 64 };
-
-/* ---- host memory ---- */
 
 static void host_drop(struct psk_block *b)
 {
@@ -41,19 +40,20 @@ static ps_status host_new(struct psk_place *place, size_t bytes, void **out, str
     return *out != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "no memory for %zu bytes", bytes);
 }
 
-/* What a side has room for and what a copy takes, all of it: who asks for fewer bytes now may ask for the others later. */
+/* Size of a side or copy: the block's whole room, so that a later call for more bytes needs no new memory. */
 static size_t whole(const struct psk_block *b, size_t bytes)
 {
     return bytes > b->room_bytes ? bytes : b->room_bytes;
 }
 
-/* The device that its host memory has to be pinned for. */
+/* The device for which host memory must be pinned; NULL: none. */
 static struct psk_place *pinner(struct psk_place *place)
 {
     return place != NULL && !psk_place_has_host_memory(place) ? place : NULL;
 }
 
-/* Room on the host, pinned for place; values that are only there come along. Nothing that was submitted uses the old memory. */
+/* Make room on the host, pinned for place, and move values that are only there. Nothing that was submitted uses the old memory.
+ */
 static ps_status host_room(struct psk_block *b, struct psk_place *place, size_t bytes, struct psi_err *err)
 {
     void *memory = NULL;
@@ -74,21 +74,19 @@ static ps_status host_room(struct psk_block *b, struct psk_place *place, size_t 
     return PS_OK;
 }
 
-/* Until the host may read and write b->host. */
+/* Wait until the host may read and write b->host. */
 static ps_status settle(struct psk_block *b, struct psi_err *err)
 {
     struct psk_marks copies = {.at = {[PSK_IN] = b->marks.at[PSK_IN], [PSK_OUT] = b->marks.at[PSK_OUT]}};
     return b->place != NULL ? psk_place_wait(b->place, &copies, err) : PS_OK;
 }
 
-/* ---- the device's side ---- */
-
 static void device_drop(struct psk_block *b)
 {
     if (b->place == NULL) {
         return;
     }
-    PSI_IGNORE(psk_place_wait(b->place, &b->marks, NULL)); /* whoever needs the values has waited himself */
+    PSI_IGNORE(psk_place_wait(b->place, &b->marks, NULL)); /* an error is ignored: whoever needs the values has waited before */
     psk_place_buffer_free(b->place, b->address);
     psk_place_close(b->place);
     b->place = NULL;
@@ -133,7 +131,7 @@ static ps_status copy(struct psk_block *b, int stream, size_t bytes, struct psi_
     return psk_place_submit(b->place, &work, err);
 }
 
-/* The values to the host; they are there when marks are done. */
+/* Copy the values to the host; they are there when marks are done. */
 static ps_status to_host(struct psk_block *b, size_t bytes, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -154,10 +152,22 @@ static ps_status to_host(struct psk_block *b, size_t bytes, struct psi_err *err)
     return st;
 }
 
+static _Atomic(const struct psk_watch *) watch;
+
+void psk_watch(const struct psk_watch *w)
+{
+    atomic_store(&watch, w);
+}
+
 ps_status psk_block_read(struct psk_block *b, size_t bytes, void **out, struct psi_err *err)
 {
+    const struct psk_watch *w = b->on_host ? NULL : atomic_load_explicit(&watch, memory_order_relaxed);
+    const uint64_t begun_ns = w != NULL ? w->now_ns() : 0;
     ps_status st = to_host(b, whole(b, bytes), err);
     st = st == PS_OK ? settle(b, err) : st;
+    if (w != NULL) {
+        w->ran("read", begun_ns, w->now_ns());
+    }
     if (st == PS_OK) {
         *out = b->host;
     }
@@ -193,9 +203,7 @@ const struct psk_place *psk_block_where(const struct psk_block *b)
     return b->on_device || (b->place != NULL && psk_place_has_host_memory(b->place)) ? b->place : NULL;
 }
 
-/* ---- operations ---- */
-
-/* Its place is this one from now on; values that are elsewhere come to the host first. */
+/* Change the block's place; values that are elsewhere come to the host first. */
 static ps_status move(struct psk_block *b, struct psk_place *place, size_t bytes, bool values, struct psi_err *err)
 {
     void *host = NULL;
@@ -210,7 +218,7 @@ static ps_status move(struct psk_block *b, struct psk_place *place, size_t bytes
     return st;
 }
 
-/* A larger buffer at its place; values that are only in the smaller one go to the host. */
+/* Make a larger buffer at the block's place; values that are only in the smaller one go to the host. */
 static ps_status device_room(struct psk_block *b, size_t bytes, bool values, struct psi_err *err)
 {
     ps_status st = values && b->on_device ? to_host(b, b->device_bytes, err) : PS_OK;
@@ -227,7 +235,7 @@ static ps_status device_room(struct psk_block *b, size_t bytes, bool values, str
     return st;
 }
 
-/* Memory at its place, with the values if they are wanted. */
+/* Allocate memory at the block's place, with the values if they are wanted. */
 static ps_status bring(struct psk_block *b, size_t bytes, bool values, struct psi_err *err)
 {
     ps_status st = PS_OK;
@@ -240,7 +248,7 @@ static ps_status bring(struct psk_block *b, size_t bytes, bool values, struct ps
     if (st != PS_OK || !values || b->on_device) {
         return st;
     }
-    st = to_host(b, bytes, err); /* zeros, where nobody has written */
+    st = to_host(b, bytes, err); /* zeros if nobody has written values */
     if (st == PS_OK && b->pinned != b->place) {
         st = settle(b, err);
         st = st == PS_OK ? host_room(b, b->place, bytes, err) : st;
@@ -255,7 +263,7 @@ static size_t use_bytes(const struct psk_use *use)
     return (size_t)ps_shape_elements(&use->shape) * ps_dtype_bytes(use->dtype);
 }
 
-/* Labels that the host has are looked at here; what only a device has, its kernel looks at. */
+/* Check labels that are on the host; those that only a device has are checked by its kernel. */
 static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_tensor *args, struct psi_err *err)
 {
     for (size_t i = 0; i < psk_arg_count(op); i++) {
@@ -273,7 +281,8 @@ static ps_status labels_check(psk_op op, const struct psk_use *uses, struct psk_
     return PS_OK;
 }
 
-/* Before memory is made larger, which moves it: an output is no other argument, but where the operation works in place. */
+/* Check that no output overlaps another argument, except where the operation works in place. Called before memory is enlarged,
+ * which moves it. */
 static ps_status overlap_check(psk_op op, const struct psk_use *uses, const char *const *names, struct psi_err *err)
 {
     const struct psk_arg *args = psk_rows[op].args;
@@ -306,7 +315,7 @@ static ps_status submit_run(const struct psk_plugin *plugin, struct psk_device *
     return plugin->run[r->op](device, stream, r->args, r->attrs, err);
 }
 
-/* Every argument to the place, inputs with their values. */
+/* Bring all arguments to the place, inputs with their values. */
 static ps_status gather(struct psk_place *place, psk_op op, const struct psk_use *uses, struct psk_tensor *args,
                         struct psk_marks **marks, size_t *out_mark_count, struct psi_err *err)
 {
@@ -332,6 +341,8 @@ ps_status psk_block_run(struct psk_place *place, psk_op op, const struct psk_use
                         const char *const *names, struct psi_err *err)
 {
     static const struct psk_attrs none;
+    const struct psk_watch *w = atomic_load_explicit(&watch, memory_order_relaxed);
+    const uint64_t begun_ns = w != NULL ? w->now_ns() : 0;
     struct psk_tensor args[PSK_ARGS_MAX] = {0};
     struct psk_marks *marks[PSK_ARGS_MAX];
     const struct run run = {op, args, attrs != NULL ? attrs : &none};
@@ -356,6 +367,9 @@ ps_status psk_block_run(struct psk_place *place, psk_op op, const struct psk_use
             uses[i].block->on_device = !psk_place_has_host_memory(place);
             uses[i].block->on_host = !uses[i].block->on_device;
         }
+    }
+    if (w != NULL) {
+        w->ran(psk_rows[op].name, begun_ns, w->now_ns());
     }
     return st;
 }

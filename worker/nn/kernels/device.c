@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Open devices, and the order of what is submitted to them.
+ * Open devices, and the order of their submissions.
  *
- * Happy path: psk_place_open() finds the plugin, opens the device and three streams -> psk_place_submit() lets the work's stream
- * wait for the events of what the memory was last used for on the other streams, submits, records the next event of the ring.
- * Failure modes: no such device; a submission that is refused (lack of memory, an operation that the device does not have) fails
- * alone; a device that failed, or work that failed after it was submitted, ends the device for all (place->error).
+ * Happy path: psk_place_open() finds the plugin, opens the device and three streams -> psk_place_submit() makes the work's stream
+ * wait for the events of the last uses of its memory on other streams, submits, and records the next event of the ring. Failure
+ * modes: no such device; a refused submission (no memory, an operation that the device lacks) fails alone; a failed device, or
+ * work that fails after its submission, ends the device for everybody (place->error).
  *
- * Two locks: open_mutex for the list of open devices, before a device's own for its streams. Waiting holds neither, but at the
- * end.
+ * Two locks: open_mutex for the list of open devices, before a device's own lock for its streams. Waiting holds neither, except
+ * at the end.
  */
 #include "device.h"
 
@@ -21,17 +21,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Events per stream. Work that is older is waited for by the event that took its place: later than needed, so the ring has room
- * for the operations of some steps. */
+/* Events per stream. Older work is waited for by the event that has replaced its own, which is later than needed; so the ring
+ * is long enough for the operations of several steps. */
 enum { RING = 128, NAME_BYTES = 32 };
 
 struct track {
     struct psk_stream *stream;
     struct psk_event *ring[RING];
     uint64_t last;                /* number of the last submission; 0: none */
-    uint64_t waited[PSK_STREAMS]; /* the stream starts nothing before this number of another one is done */
-    uint64_t done;                /* atomic: the host knows that this number is done */
-    uint64_t unmarked;            /* the number that has no event yet, because it was refused; 0: none */
+    uint64_t waited[PSK_STREAMS]; /* the stream starts nothing before submission waited[t] of stream t is done */
+    uint64_t done;                /* atomic: this number is known to be done */
+    uint64_t unmarked;            /* number whose event could not be recorded; 0: none */
 };
 
 struct psk_place {
@@ -42,7 +42,7 @@ struct psk_place {
     struct psk_device *device;
     uint32_t index;
     bool host_memory;
-    pthread_mutex_t lock; /* what is below, and the order of submissions */
+    pthread_mutex_t lock; /* protects the fields below, and the order of submissions */
     struct track tracks[PSK_STREAMS];
     struct psi_err error; /* the first failure */
 };
@@ -50,9 +50,7 @@ struct psk_place {
 static struct psi_list open_places = {&open_places, &open_places};
 static pthread_mutex_t open_mutex = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- failures ---- */
-
-/* A refusal that leaves the device as it was. */
+/* True for a refusal, which leaves the device unchanged. */
 static bool is_refusal(ps_status st)
 {
     return st == PS_RESOURCE_EXHAUSTED || st == PS_UNIMPLEMENTED || st == PS_INVALID_ARGUMENT;
@@ -66,7 +64,7 @@ static ps_status check_locked(const struct psk_place *place, struct psi_err *err
     return place->error.code;
 }
 
-/* The device's first failure, if it has one. */
+/* The device's first failure, if there was one. */
 static ps_status check(struct psk_place *place, struct psi_err *err)
 {
     (void)pthread_mutex_lock(&place->lock);
@@ -74,8 +72,6 @@ static ps_status check(struct psk_place *place, struct psi_err *err)
     (void)pthread_mutex_unlock(&place->lock);
     return st;
 }
-
-/* ---- open and close ---- */
 
 static void place_free(struct psk_place *place)
 {
@@ -147,7 +143,8 @@ static ps_status place_new(const char *device, const char *plugin_name, uint32_t
     return PS_OK;
 }
 
-/* "gpu:1" is device 1 of the plugin cuda; a word without a number is its device 0. name gets it with its number, but for cpu. */
+/* Parse the name of a device: "gpu:1" is device 1 of plugin cuda; without a number device 0. name gets the full name, which for
+ * the CPU has no number. */
 static ps_status name_parse(const char *device, char name[NAME_BYTES], char plugin[NAME_BYTES], uint32_t *out_index,
                             struct psi_err *err)
 {
@@ -226,12 +223,12 @@ void psk_place_close(struct psk_place *place)
     }
     (void)pthread_mutex_lock(&open_mutex);
     const bool last = --place->refs == 0;
-    if (last) { /* under the lock: whoever opens the device anew finds it closed */
+    if (last) { /* under the lock, so that a thread that opens the device again finds it closed */
         struct psk_marks all;
         for (size_t s = 0; s < PSK_STREAMS; s++) {
             all.at[s] = place->tracks[s].last;
         }
-        PSI_IGNORE(psk_place_wait(place, &all, NULL)); /* nobody is left who could hear it */
+        PSI_IGNORE(psk_place_wait(place, &all, NULL)); /* an error is ignored: nobody is left who could get it */
         psi_list_remove(&place->link);
         place_free(place);
     }
@@ -255,7 +252,7 @@ const char *psk_place_type(const struct psk_place *place)
 
 void psk_place_properties(const struct psk_place *place, struct psk_properties *out)
 {
-    (void)pthread_mutex_lock(&open_mutex); /* others may change the threads */
+    (void)pthread_mutex_lock(&open_mutex); /* another thread may change the number of threads */
     place->plugin->properties(place->device, out);
     (void)pthread_mutex_unlock(&open_mutex);
 }
@@ -269,8 +266,6 @@ bool psk_place_has_host_memory(const struct psk_place *place)
 {
     return place->host_memory;
 }
-
-/* ---- memory ---- */
 
 ps_status psk_place_buffer(struct psk_place *place, size_t bytes, psk_address *out, struct psi_err *err)
 {
@@ -296,9 +291,7 @@ void psk_place_pinned_free(struct psk_place *place, void *memory)
     }
 }
 
-/* ---- work ---- */
-
-/* Let work on stream s start after number n of stream t. */
+/* Make work on stream s start after submission n of stream t. */
 static ps_status order(struct psk_place *place, size_t s, size_t t, uint64_t n, struct psi_err *err)
 {
     struct track *mine = &place->tracks[s];
@@ -323,12 +316,12 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
     if (st != PS_OK) {
         return st;
     }
-    const uint64_t n = ++t->last; /* submitted: memory is in use from here on, whatever the event says */
+    const uint64_t n = ++t->last; /* submitted: memory is in use from here on, even if the event fails */
     for (size_t m = 0; m < work->mark_count; m++) {
         work->marks[m]->at[work->stream] = n;
     }
     st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], err);
-    if (st != PS_OK) { /* nobody can be told when it is done: no work comes after it */
+    if (st != PS_OK) { /* nobody could learn when it is done, so no work may follow */
         t->unmarked = n;
         place->error = *err;
     }
@@ -338,7 +331,7 @@ static ps_status submit_locked(struct psk_place *place, const struct psk_work *w
 ps_status psk_place_submit(struct psk_place *place, const struct psk_work *work, struct psi_err *err)
 {
     struct psi_err why = {0};
-    if (place->host_memory) { /* done when it returns: nothing to order, and no thread waits for another one */
+    if (place->host_memory) { /* done when it returns: nothing to order, and threads need not wait for each other */
         return work->submit(place->plugin, place->device, place->tracks[work->stream].stream, work->arg, err);
     }
     (void)pthread_mutex_lock(&place->lock);
@@ -364,7 +357,7 @@ ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks,
         }
         (void)pthread_mutex_lock(&place->lock);
         ps_status st = PS_OK;
-        if (n == t->unmarked) { /* of the last submission: the event stands for it now, too */
+        if (n == t->unmarked) { /* the last submission: its event can be recorded now */
             st = place->plugin->event_record(place->device, t->stream, t->ring[n % RING], &why);
             t->unmarked = st == PS_OK ? 0 : n;
         }

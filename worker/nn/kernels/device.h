@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that is open: its plugin, its streams, and the order of what is submitted to them.
+ * An open device: its plugin, its streams, and the order of submissions.
  *
- * One stream computes, one copies in, one copies out. Each submission gets the next number of its stream; whoever uses memory
- * remembers the last number per stream that touched it (struct psk_marks), and later work on another stream, or the host, waits
- * for those. A number stands in a ring of events: one that has left the ring is waited for by a later one, which is right too.
+ * One stream computes, one copies in, one copies out. Each submission gets the next number of its stream. The user of memory
+ * keeps the last number per stream that has touched it (struct psk_marks); later work on another stream, or the host, waits for
+ * those. Numbers stand in a ring of events: instead of a number that has left the ring a later one is waited for, which is
+ * correct too.
  *
- * The first failure of work that was submitted ends the device for everybody who has it open: each call returns that error. When
- * the last one has closed it, it can be opened anew. Any thread.
+ * The first failure of submitted work ends the device for everybody who has it open: each call returns that error. After the last
+ * close it can be opened again. Any thread.
  */
 #ifndef PSK_DEVICE_H
 #define PSK_DEVICE_H
@@ -19,40 +20,39 @@ enum { PSK_COMPUTE, PSK_IN, PSK_OUT, PSK_STREAMS };
 struct psk_place;
 
 struct psk_marks {
-    uint64_t at[PSK_STREAMS]; /* 0: nothing */
+    uint64_t at[PSK_STREAMS]; /* 0: none */
 };
 
 /**
- * Open a device, or take one more reference to it where it is open.
+ * Open a device, or take another reference to an open one.
  *
  * device   "cpu", "gpu" (= gpu:0), "gpu:1"; other words name a plugin.
- * threads  that compute on the CPU; 0: leave it as it is (1 at first). Holds for the whole process; the last one counts.
+ * threads  number of CPU threads that compute; 0: unchanged (1 at first). For the whole process; the last call counts.
  * Errors   INVALID_ARGUMENT  no name of a device
- *          UNIMPLEMENTED     no usable plugin for it: says where it was looked for
- *          NOT_FOUND         the machine has no such device: says how many it has, or why it has none
- *          and those of the plugin; also of a device that has failed and that others have still open
+ *          UNIMPLEMENTED     no usable plugin for it: the text says where it was looked for
+ *          NOT_FOUND         the machine has no such device: the text says how many it has, or why it has none
+ *          and those of the plugin; also of a failed device that others still have open
  */
 PSI_MUST ps_status psk_place_open(const char *device, uint32_t threads, struct psk_place **out, struct psi_err *err);
 struct psk_place *psk_place_ref(struct psk_place *place);
-/** Wait for what was submitted; the last one closes the device. NULL is fine. */
+/** Wait for all submissions and drop a reference; the last one closes the device. NULL is allowed. */
 void psk_place_close(struct psk_place *place);
 
 const char *psk_place_name(const struct psk_place *place);   /* "gpu:0" */
 const char *psk_place_plugin(const struct psk_place *place); /* "cuda" */
 const char *psk_place_type(const struct psk_place *place);   /* "GPU" */
 uint32_t psk_place_index(const struct psk_place *place);
-/** As they are now: the threads that compute may change. */
+/** The present properties: the number of threads may change. */
 void psk_place_properties(const struct psk_place *place, struct psk_properties *out);
 bool psk_place_has_host_memory(const struct psk_place *place);
 
-/* Memory; see kernels.h. */
+/* Memory: see kernels.h. */
 PSI_MUST ps_status psk_place_buffer(struct psk_place *place, size_t bytes, psk_address *out, struct psi_err *err);
 void psk_place_buffer_free(struct psk_place *place, psk_address address);
 PSI_MUST ps_status psk_place_pinned(struct psk_place *place, size_t bytes, void **out, struct psi_err *err);
 void psk_place_pinned_free(struct psk_place *place, void *memory);
 
-/** One piece of work: submit() is called with the stream, after what marks[] ask for is ordered before it; then all of them have
- *  its number. */
+/** A piece of work. submit() is called with the stream, ordered after what marks[] name; all of them get its number. */
 struct psk_work {
     int stream; /* PSK_COMPUTE ... */
     ps_status (*submit)(const struct psk_plugin *plugin, struct psk_device *device, struct psk_stream *stream, const void *arg,
@@ -69,10 +69,10 @@ struct psk_call {
     void *ctx;
 };
 
-/** Wait until what the marks stand for is done. Blocks. */
+/** Wait until the submissions that the marks name are done. Blocks. */
 PSI_MUST ps_status psk_place_wait(struct psk_place *place, const struct psk_marks *marks, struct psi_err *err);
-/** Call done, on a thread of the plugin or right here, when all that was submitted to the stream so far is done. call is the
- *  device's until then. */
+/** Call done, on a thread of the plugin or within this call, when everything submitted to the stream so far is done. call is
+ * used until then. */
 PSI_MUST ps_status psk_place_call(struct psk_place *place, int stream, struct psk_call *call, psk_done_fn done, void *ctx,
                                   struct psi_err *err);
 

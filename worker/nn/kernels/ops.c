@@ -2,9 +2,9 @@
 /*
  * The rows of the table of operations, and the checks that follow from them.
  *
- * Happy path: the letters of a row's dimensions are bound by the arguments in order; each later one is compared. Failure modes:
- * an argument that is missing, of another dtype or rank, of a size that does not fit or is too large; each is named, with what it
- * should be and with the argument that says so.
+ * Happy path: the arguments bind the letters of a row's dimensions in order; each later occurrence is compared. Failure modes: an
+ * argument that is missing, of wrong dtype or rank, or whose size does not fit or is too large; the text has its name, what it
+ * should be, and the argument that says so.
  */
 #include "ops.h"
 
@@ -123,11 +123,9 @@ size_t psk_tensor_bytes(const struct psk_tensor *t)
     return (size_t)ps_shape_elements(&t->shape) * ps_dtype_bytes(t->dtype);
 }
 
-/* ---- sizes by letter ---- */
-
 struct sizes {
-    int64_t of[26];  /* 'A' .. 'Z'; -1: open */
-    uint8_t arg[26]; /* who said so */
+    int64_t of[26];  /* 'A' .. 'Z'; -1: not bound */
+    uint8_t arg[26]; /* index of the argument that has bound it */
 };
 
 static size_t letter(char c)
@@ -135,7 +133,7 @@ static size_t letter(char c)
     return (size_t)(c - 'A');
 }
 
-/* What every argument but `without` says; the first to name a letter wins. */
+/* Bind the letters by all arguments but `without`; the first argument with a letter binds it. */
 static struct sizes sizes_of(psk_op op, const struct psk_tensor *args, size_t without)
 {
     struct sizes s;
@@ -168,7 +166,7 @@ bool psk_op_shape(psk_op op, const struct psk_tensor *args, size_t arg, ps_shape
     return true;
 }
 
-/* "w is (4, 5), but x is (6, 3): w must be (3, *)" */
+/* Error "w is (4, 5), but x is (6, 3): w must be (3, *)". */
 static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, const struct sizes *s, const char *const *names,
                         struct psi_err *err)
 {
@@ -177,7 +175,7 @@ static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, co
     char others[256] = "";
     char must[128] = "";
     const char *dims = psk_rows[op].args[arg].dims;
-    const bool one = dims[0] != '\0' && dims[1] == '\0'; /* as Python writes it: (5,) */
+    const bool one = dims[0] != '\0' && dims[1] == '\0'; /* written as in Python: (5,) */
     uint32_t said = 0;
     size_t used = 0;
     size_t listed = 0;
@@ -197,8 +195,6 @@ static ps_status misfit(psk_op op, const struct psk_tensor *args, size_t arg, co
                     psi_shape_format(&args[arg].shape, is, sizeof(is)), others, psk_op_name_of(op, names, arg), must,
                     one ? "," : "");
 }
-
-/* ---- one argument ---- */
 
 static ps_status size_check(const struct psk_row *row, const char *name, char c, int64_t size, struct psi_err *err)
 {
@@ -261,8 +257,6 @@ static ps_status attrs_check(psk_op op, const struct psk_tensor *args, const str
     return PS_OK;
 }
 
-/* ---- the checks ---- */
-
 ps_status psk_op_check(psk_op op, const struct psk_tensor *args, const struct psk_attrs *attrs, const char *const *names,
                        struct psi_err *err)
 {
@@ -304,7 +298,7 @@ ps_status psk_op_check_labels(psk_op op, const struct psk_tensor *args, struct p
     const struct sizes s = sizes_of(op, args, PSK_ARGS_MAX);
     for (size_t i = 0; i < psk_arg_count(op); i++) {
         const char below = psk_rows[op].args[i].below;
-        const int32_t *labels = (const int32_t *)(uintptr_t)args[i].address; /* the only dtype with `below` is int32 */
+        const int32_t *labels = (const int32_t *)(uintptr_t)args[i].address; /* int32 is the only dtype with `below` */
         const int64_t count = below != 0 && there(&args[i]) ? ps_shape_elements(&args[i].shape) : 0;
         for (int64_t k = 0; k < count; k++) {
             if (labels[k] < 0 || labels[k] >= s.of[letter(below)]) {
@@ -317,9 +311,7 @@ ps_status psk_op_check_labels(psk_op op, const struct psk_tensor *args, struct p
     return PS_OK;
 }
 
-/* ---- compressed sparse rows ---- */
-
-/* The columns of row `row`, from `first` to `end` - 1 of all. */
+/* Check the columns of row `row`, which are columns[first] .. columns[end - 1]. */
 static ps_status row_check(const int32_t *columns, int64_t first, int64_t end, int64_t row, int64_t size, struct psi_err *err)
 {
     for (int64_t k = first; k < end; k++) {

@@ -3,11 +3,11 @@
  * Finds and opens kernel plugins, once per process.
  *
  * Happy path: a look into a small table without a lock; at the first use, under a mutex, the places of plugin.h are tried.
- * OpenBLAS reads its settings in its constructor, so they are put into the environment around dlopen() and taken out again:
- * one thread (those of set_threads() are the plugin's own), and the core type where it does not know the CPU.
- * What the user has set wins: a file in PS_PLUGIN_DIR is used or refused, never passed over. Failure modes: nothing found, or
- * found and not loadable, without psk_open, of another ABI. Not remembered: the next call looks again. A plugin that was returned
- * is never closed.
+ * OpenBLAS reads its settings in its constructor, so they are put into the environment around dlopen(): one thread (the threads
+ * of set_threads() are the plugin's own), and the core type if OpenBLAS does not know the CPU. What the user has set is kept, and
+ * a file in PS_PLUGIN_DIR is used or refused, never ignored. Failure modes: no file; a file that cannot be loaded, lacks
+ * psk_open, or has another ABI. Failures are not remembered: the next call looks again. A plugin that was returned is never
+ * closed.
  */
 #include "plugin.h"
 
@@ -27,9 +27,9 @@
 #define NAME_BYTES_MAX 15
 
 struct slot {
-    char name[NAME_BYTES_MAX + 1];   /* written before plugin */
-    char path[PATH_MAX];             /* written before plugin */
-    const struct psk_plugin *plugin; /* atomic, NULL: free */
+    char name[NAME_BYTES_MAX + 1];   /* written before `plugin` */
+    char path[PATH_MAX];             /* written before `plugin` */
+    const struct psk_plugin *plugin; /* atomic; NULL: free */
 };
 
 static struct slot slots[PLUGINS_MAX];
@@ -45,8 +45,6 @@ static const struct slot *slot_find(const char *name)
     return NULL;
 }
 
-/* ---- BLAS settings ---- */
-
 #if defined(__x86_64__)
 static void cpu_model_get(unsigned *out_family, unsigned *out_model)
 {
@@ -54,13 +52,13 @@ static void cpu_model_get(unsigned *out_family, unsigned *out_model)
     unsigned ebx = 0;
     unsigned ecx = 0;
     unsigned edx = 0;
-    PSI_IGNORE(__get_cpuid(1, &eax, &ebx, &ecx, &edx)); /* zeros: family 0, which no rule below names */
+    PSI_IGNORE(__get_cpuid(1, &eax, &ebx, &ecx, &edx)); /* zeros on failure: family 0, which no rule below names */
     const unsigned base = (eax >> 8) & 0xfu;
     *out_family = base == 0xfu ? base + ((eax >> 20) & 0xffu) : base;
     *out_model = ((eax >> 4) & 0xfu) | ((eax >> 12) & 0xf0u);
 }
 
-/* Intel CPUs with AVX-512 whose model OpenBLAS 0.3.21 knows (driver/others/dynamic.c, get_coretype); it finds their kernels. */
+/* True for Intel CPUs with AVX-512 whose model OpenBLAS 0.3.21 knows (driver/others/dynamic.c, get_coretype). */
 static bool blas_knows_intel_model(unsigned family, unsigned model)
 {
     static const unsigned known[] = {0x55, 0x6a, 0x6c, 0x7d, 0x7e, 0x8c, 0x8d, 0x8f, 0x97, 0x9a, 0xa7};
@@ -87,8 +85,8 @@ const char *psk_blas_coretype(void)
         return NULL;
     }
     if (__builtin_cpu_is("amd") && family == 0x19) {
-        /* Zen 4 runs 512-bit operations in two halves. Measured, 128x784x512 forward, one thread, OpenBLAS 0.3.21:
-         * Haswell 109, its own choice Zen 107, SkylakeX 102 GF/s; dw 109, 100, 102. Zen 5 has full width: SkylakeX doubles. */
+        /* Zen 4 runs 512-bit operations in two halves. Measured, 128x784x512 forward, one thread, OpenBLAS 0.3.21: Haswell 109,
+         * its own choice Zen 107, SkylakeX 102 GF/s; dw 109, 100, 102. Zen 5 has full width: SkylakeX doubles. */
         return "Haswell";
     }
     return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bf16") ? "Cooperlake" : "SkylakeX";
@@ -97,7 +95,7 @@ const char *psk_blas_coretype(void)
 #endif
 }
 
-/* True if the variable was not there and is now, so that it has to be taken out again. */
+/* Set a variable that is not set. True: it must be removed again. */
 static bool env_add(const char *name, const char *value)
 {
     return value != NULL && getenv(name) == NULL && setenv(name, value, 0) == 0;
@@ -117,9 +115,7 @@ static void *open_with_blas_settings(const char *path)
     return handle;
 }
 
-/* ---- opening ---- */
-
-/* The plugin at path, or NULL and what is wrong with it. */
+/* Open the plugin at path. NULL: *why has the reason. */
 static const struct psk_plugin *plugin_open(const char *path, const char *name, struct psi_err *why)
 {
     void *handle = open_with_blas_settings(path);
@@ -135,7 +131,7 @@ static const struct psk_plugin *plugin_open(const char *path, const char *name, 
                  open_plugin == NULL ? "has no" : "gives nothing in", PSK_OPEN_SYMBOL);
     } else if (plugin->abi != PSK_ABI) {
         psi_fail(why, PS_UNIMPLEMENTED, "was built for kernel ABI %u, this library has %u: build both from one version: %s",
-                 plugin->abi, PSK_ABI, path); /* the path last: what does not fit is cut */
+                 plugin->abi, PSK_ABI, path); /* the path comes last, because a long text is cut */
     } else if (plugin->struct_bytes != sizeof(*plugin)) {
         psi_fail(why, PS_UNIMPLEMENTED, "its table has %u bytes, that of this library %zu: build both from one version: %s",
                  plugin->struct_bytes, sizeof(*plugin), path);
@@ -154,7 +150,7 @@ static bool name_ok(const char *name)
     return bytes >= 1 && bytes <= NAME_BYTES_MAX && strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789") == bytes;
 }
 
-/* Add to a list in text, cut at the end of the buffer. */
+/* Append to a list in text, cut at the end of the buffer. */
 static void text_add(char *text, size_t bytes, const char *separator, const char *item)
 {
     const char *parts[] = {text[0] != '\0' ? separator : "", item};
@@ -199,8 +195,6 @@ ps_status psk_plugin_load(const char *name, const char *const *places, size_t pl
                     name, wrong, wrong[0] != '\0' ? "; " : "", name, looked);
 }
 
-/* ---- places ---- */
-
 struct places {
     char dirs[PSK_PLACES_MAX][PATH_MAX];
     const char *list[PSK_PLACES_MAX];
@@ -222,7 +216,7 @@ static void place_add(struct places *p, const char *dir)
     p->count++;
 }
 
-/* The directory of a file and the lib directory beside that one. */
+/* Add the directory of a file, and the lib directory beside that directory. */
 static void place_add_beside(struct places *p, const char *file)
 {
     char dir[PATH_MAX];
@@ -260,7 +254,7 @@ static void places_init(struct places *p)
 #endif
 }
 
-/* The file of a plugin in PS_PLUGIN_DIR; false: there is none. */
+/* The plugin's file in PS_PLUGIN_DIR. False: there is none. */
 static bool wanted_file(const char *name, char path[PATH_MAX])
 {
     const char *dir = secure_getenv("PS_PLUGIN_DIR");
@@ -271,7 +265,7 @@ static bool wanted_file(const char *name, char path[PATH_MAX])
     return n > 0 && n < PATH_MAX && access(path, F_OK) == 0;
 }
 
-/* Under open_mutex. */
+/* The caller holds open_mutex. */
 static ps_status slot_open(const char *name, const struct psk_plugin **out_plugin, struct psi_err *err)
 {
     struct slot *slot = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which examples a worker reads (data_share() once an epoch, data_gather() once a batch), and the files that the readers read.
- * Failure modes: no memory, what is wrong with a file. Files may be gzip; zlib reads plain ones as they are. A gzip file that is
- * cut short gives fewer bytes and only an error code on the side, so each short read asks for it; its checksum is verified when
- * its end is read, hence data_file_end().
+ * Which examples a worker reads (data_share() once an epoch, data_gather() once a batch), and the files that readers read.
+ * Failure modes: no memory; a file is wrong. Files may be gzip; zlib reads plain ones unchanged. A truncated gzip file gives
+ * fewer bytes and only an error code beside, so each short read asks for that; the checksum is verified at the end of the file,
+ * therefore data_file_end().
  */
 #include "data.h"
 
@@ -17,8 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-/* ---- in memory ---- */
 
 int data_allocate(struct dataset *set, const char *path, char *err)
 {
@@ -67,7 +65,7 @@ void data_shuffle(int64_t count, uint64_t seed, uint64_t stream, int64_t *order)
 
 int64_t data_share_count(int64_t count, int64_t worker_index, int64_t worker_count)
 {
-    return count / worker_count + (worker_index < count % worker_count ? 1 : 0); /* the first ones read one more */
+    return count / worker_count + (worker_index < count % worker_count ? 1 : 0); /* the first workers read one example more */
 }
 
 void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count, int64_t *out_first, int64_t *out_count)
@@ -98,9 +96,7 @@ void data_gather(const struct dataset *set, const int64_t *indices, int64_t coun
     }
 }
 
-/* ---- files ---- */
-
-/* Archives and compressed files that zlib takes for plain ones: what each is and what makes a file of it that is read. */
+/* Compressed files and archives that zlib would take for plain files: what each is, and how to make a file that can be read. */
 static const char *remedy_of(const uint8_t *head, size_t n)
 {
     static const struct {
@@ -126,7 +122,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     struct stat st;
     memset(file, 0, sizeof(*file));
     file->path = path;
-    /* O_NONBLOCK: a FIFO must not hang the open; regular files do not notice */
+    /* O_NONBLOCK: opening a FIFO must not hang; regular files ignore it */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         int absent = errno == ENOENT;
@@ -138,7 +134,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
         return cli_error(err, "%s: not a regular file", path);
     }
     ssize_t got = pread(fd, head, sizeof(head), 0);
-    const char *remedy = got > 0 ? remedy_of(head, (size_t)got) : NULL; /* a file that cannot be read says so below */
+    const char *remedy = got > 0 ? remedy_of(head, (size_t)got) : NULL; /* a file that cannot be read is reported below */
     if (remedy != NULL) {
         close(fd);
         return cli_error(err, "%s: plain files and gzip are read, this is %s", path, remedy);
@@ -153,7 +149,7 @@ int data_file_open(struct data_file *file, const char *path, char *err)
     return 0;
 }
 
-/* What is wrong after a read that gave less than was asked for. zlib's own text begins with the number of a descriptor. */
+/* The error of a read that gave fewer bytes than wanted. zlib's own text would begin with a descriptor's number. */
 static int check_short(const struct data_file *file, char *err)
 {
     int code = Z_OK;
@@ -165,7 +161,7 @@ static int check_short(const struct data_file *file, char *err)
                                                           : zError(code));
 }
 
-/* Up to bytes bytes: how many, fewer only at the end of the file; -1 on error. */
+/* Read at most bytes bytes. Returns their number, fewer only at the end of the file; -1 on error. */
 static int64_t read_some(struct data_file *file, void *buf, size_t bytes, char *err)
 {
     size_t got = gzfread(buf, 1, bytes, file->gz);

@@ -14,12 +14,11 @@ struct idx_paths {
 };
 
 /**
- * Where the four files are.
+ * Find the four files.
  *
- * where    a directory, or DIR/PREFIX of names like PREFIX-train-images-idx3-ubyte. Of a directory the names without a prefix
- *          are taken; where there are none, those with the only prefix.
- * Returns  0, or -1 with a line in err (CLI_ERR_BYTES): a file or a directory that is not there; files of several sets and no
- *          prefix.
+ * where    a directory, or DIR/PREFIX for names like PREFIX-train-images-idx3-ubyte. In a directory the names without a prefix
+ *          are taken; if there are none, those with the only prefix.
+ * Returns  0, or -1 with a line in err (CLI_ERR_BYTES): a missing file or directory; files of several sets and no prefix.
  */
 int idx_find(const char *where, struct idx_paths *out, char *err);
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The four IDX files of a set by their names as they are in the wild: [PREFIX-]train-images-idx3-ubyte, with `.` or `_` for `-`,
- * with t10k or test for the test files, any number of dimensions and any type behind idx, with .gz or without; or a directory of
- * such a name with a file of the same name inside, as some archives unpack.
+ * The four IDX files of a set by the names that are in use: [PREFIX-]train-images-idx3-ubyte, with `.` or `_` for `-`, with t10k
+ * or test for the test files, any number of dimensions and any type behind idx, with .gz or without; or a directory of such a
+ * name with a file of the same name in it, as some archives unpack.
  *
- * Happy path: every name of the directory is taken apart -> the best of each of the four. Failure modes: no such directory, one
- * of the files is not there, several prefixes of which none was named: each is said with names.
+ * Happy path: every name of the directory is parsed -> the best file for each of the four. Failure modes, with names: no such
+ * directory, a file is missing, several prefixes and none was given.
  */
 #include "idx.h"
 
@@ -18,8 +18,9 @@
 #include <strings.h>
 #include <sys/stat.h>
 
-enum { PREFIX_BYTES = 256 /* a name has 255 */ };
-enum { OTHER_SEPARATOR = 1, COMPRESSED = 2, DIRECTORY = 4, NONE = 8 }; /* the lower sum is the better file */
+enum { PREFIX_BYTES = 256 /* a name has at most 255 bytes */ };
+/* ranks are sums of these; the lower rank is the better file */
+enum { OTHER_SEPARATOR = 1, COMPRESSED = 2, DIRECTORY = 4, NONE = 8 };
 
 struct name {
     char prefix[PREFIX_BYTES];
@@ -32,7 +33,7 @@ static bool is_separator(char c)
     return c == '-' || c == '.' || c == '_';
 }
 
-/* text begins with word, and a separator or its end behind that: what comes behind the separator; NULL: not so. */
+/* If text begins with word and a separator or the end follows: the text behind the separator. NULL: not so. */
 static const char *behind(const char *text, const char *word)
 {
     size_t n = strlen(word);
@@ -42,7 +43,7 @@ static const char *behind(const char *text, const char *word)
     return text[n] == '\0' ? text + n : text + n + 1;
 }
 
-/* "idx3-ubyte", "idx3-ubyte.gz" */
+/* Parse "idx3-ubyte", "idx3-ubyte.gz". */
 static bool is_idx(const char *text, struct name *out)
 {
     static const char *const types[] = {"ubyte", "byte", "short", "int", "float", "double"};
@@ -59,7 +60,7 @@ static bool is_idx(const char *text, struct name *out)
     return false;
 }
 
-/* "images-idx3-ubyte" behind the part of the set */
+/* Parse "images-idx3-ubyte", the part of a name behind train or test. */
 static bool is_content(const char *text, bool trains, struct name *out)
 {
     static const char *const contents[] = {"images", "labels"};
@@ -92,14 +93,14 @@ static bool take_apart(const char *text, struct name *out)
 
 struct search {
     const char *dir;
-    const char *prefix; /* NULL: that of the first file */
+    const char *prefix; /* NULL: not given, the first file's */
     struct idx_paths *out;
     int rank[IDX_FILES];
     char first[PREFIX_BYTES];
     bool found;
 };
 
-/* 0; -1: another prefix than the files before it. */
+/* 0; -1: the prefix differs from that of earlier files. */
 static int look_at(struct search *s, const char *text, char *err)
 {
     struct name name;
@@ -121,10 +122,10 @@ static int look_at(struct search *s, const char *text, char *err)
         size_t n = strlen(path);
         name.rank += DIRECTORY;
         if (snprintf(path + n, sizeof(path) - n, "/%s", text) >= (int)(sizeof(path) - n) || stat(path, &st) != 0) {
-            path[n] = '\0'; /* to be refused */
+            path[n] = '\0'; /* path is refused below */
         }
     }
-    /* of two that are as good the order of their names decides, t10k before test: a directory lists them in any order */
+    /* among equal ranks the order of names decides, t10k before test: a directory lists in any order */
     char *best = s->out->path[name.file];
     if (name.rank < s->rank[name.file] || (name.rank == s->rank[name.file] && strcmp(path, best) < 0)) {
         s->rank[name.file] = name.rank;
@@ -133,7 +134,7 @@ static int look_at(struct search *s, const char *text, char *err)
     return 0;
 }
 
-/* The names with s->prefix, or with any. */
+/* Look at the names with s->prefix; NULL: with any. */
 static int look_once(struct search *s, DIR *dir, char *err)
 {
     int result = 0;
@@ -144,7 +145,7 @@ static int look_once(struct search *s, DIR *dir, char *err)
     return result;
 }
 
-/* Where no prefix is named, names without one are meant if there are any: they cannot be named otherwise. */
+/* Without a given prefix, names without prefix are taken if there are any, because no prefix could select them. */
 static int look_everywhere(struct search *s, DIR *dir, char *err)
 {
     if (s->prefix != NULL) {
@@ -172,7 +173,7 @@ int idx_find(const char *where, struct idx_paths *out, char *err)
     char *slash = strrchr(dir, '/');
     const bool is_there = stat(where, &st) == 0;
     const bool is_file = is_there && !S_ISDIR(st.st_mode);
-    if (is_there ? is_file : slash != NULL && slash != dir) { /* DIR/PREFIX */
+    if (is_there ? is_file : slash != NULL && slash != dir) {
         s.prefix = slash != NULL ? where + (slash - dir) + 1 : where;
         (void)snprintf(slash != NULL ? slash : dir, 2, "%s", slash != NULL ? "" : ".");
     }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LIBSVM's sparse text: a line per example, `LABEL [qid:N] INDEX:VALUE INDEX:VALUE`, what is not named is 0; `#` begins a
+ * LIBSVM's sparse text: a line per example, `LABEL [qid:N] INDEX:VALUE INDEX:VALUE`; values that are missing are 0; `#` begins a
  * comment. Plain or gzip, with or without a byte order mark of UTF-8.
  *
- * Happy path: each file line by line into compressed sparse rows -> the different labels of both files in rising order are the
- * classes -> column 0 is index 0 where that occurs, else index 1. Without a file of test examples a fifth, by a fixed shuffle.
- * Indices of a line in any order are sorted; values of 0 take no memory.
- * Failure modes: what is no number, an index that is named twice (or its values are added up, or the last one counts), one that
- * no model has weights for, a line that is too long, several labels in a line, labels that are measurements and no classes:
- * FILE:LINE and what was expected. A precomputed kernel, whose index 0 counts the examples.
+ * Happy path: each file is read line by line into compressed sparse rows -> the classes are the distinct labels of both files,
+ * ascending -> column 0 is index 0 if that occurs, else index 1. Without a test file a fifth is used for the test, by a fixed
+ * shuffle. Indices of a line may be in any order; values of 0 are not stored. Failure modes, with FILE:LINE and what was
+ * expected: no number, an index twice (if not added up or overwritten), an index above every model, a line too long, several
+ * labels in a line, labels that are measurements and not classes, a precomputed kernel, whose index 0 counts the examples.
  */
 #include "data.h"
 
@@ -27,54 +26,53 @@ enum {
     LINE_BYTES_FIRST = 64 << 10,
     LINE_BYTES_MAX = 16 << 20, /* a million values */
     CLASSES_MAX = 65536,
-    FRACTIONS_MAX = 20,        /* classes where not all labels are whole numbers; a regression has more different labels */
+    /* largest number of classes if some label is no whole number; a regression has more distinct labels */
+    FRACTIONS_MAX = 20,
     INDEX_MAX = INT32_MAX - 1, /* 8 GiB of weights for one output; see INPUT_BYTES_MAX of input.h */
-    COUNTED_MIN = 3,           /* examples that make 1, 2, 3 a count */
+    COUNTED_MIN = 3,           /* so many examples that index 0 numbers 1, 2, 3 are taken for a precomputed kernel */
     PROGRESS_ROWS = 1 << 12,
-    SPLIT_SEED = 20160101, /* of the test examples where no file has them */
-    TEST_SHARE = 5         /* one of so many */
+    SPLIT_SEED = 20160101, /* for the choice of test examples */
+    TEST_SHARE = 5         /* one of this many examples is for the test */
 };
 
 struct entry {
-    int64_t index; /* as the file has it, from 0 or 1 on */
+    int64_t index; /* as in the file, from 0 or 1 on */
     float value;
-    int32_t at; /* which entry of the line, from 0: of an index that is there twice the last one is known by it */
+    int32_t at; /* position in the line, from 0; of a repeated index it tells which value is last */
 };
 
-/* What was read so far of both files. rows.columns holds indices as the files have them, until set_columns(). */
+/* What was read so far of both files. Until set_columns(), rows.columns holds indices as the files have them. */
 struct reading {
     const struct data_options *options;
     struct data_rows rows;
     double *row_labels;
     int64_t row_room, value_count, value_room;
-    double *labels; /* the different ones, rising */
+    double *labels; /* the distinct labels, ascending */
     int64_t label_count, label_room;
-    bool fractions;       /* some label is no whole number */
-    int64_t index_max;    /* the highest index; -1: none yet */
-    bool has_index_0;     /* index 0 occurs */
-    bool counts;          /* the first value of every row so far is of index 0 and the row's number, from 1 */
-    int64_t qids, joined; /* lines with a qid; values that were added up or overwritten */
-    struct entry *line;   /* entries of the line that is read */
+    bool fractions;    /* some label is no whole number */
+    int64_t index_max; /* -1: none yet */
+    bool has_index_0;
+    bool counts;          /* every row so far begins with index 0 and the row's number, from 1, as its value */
+    int64_t qids, joined; /* qids: lines with a qid; joined: values that were added up or overwritten */
+    struct entry *line;   /* entries of the present line */
     int64_t line_count, line_room;
 };
 
-/* Where the reader is. */
+/* Position of the reader. */
 struct reader {
     struct data_file file;
     char *line;
     int64_t line_room;
-    int64_t number; /* of the line, from 1 */
+    int64_t number; /* line number, from 1 */
     struct reading *all;
 };
-
-/* ---- lines ---- */
 
 static int no_memory(const struct reader *r, char *err)
 {
     return cli_error(err, "%s:%" PRId64 ": no memory", r->file.path, r->number);
 }
 
-/* items with room for one more of item_bytes; NULL: no memory, items is as it was. */
+/* Give items room for one more of item_bytes. NULL: no memory, and items is unchanged. */
 static void *grow(void *items, int64_t count, int64_t *room, size_t item_bytes)
 {
     if (count < *room) {
@@ -91,7 +89,7 @@ static int wrong_bytes(const struct reader *r, const char *what, char *err)
     return cli_error(err, "%s:%" PRId64 ": %s", r->file.path, r->number, what);
 }
 
-/* The bytes of the next line, its newline included; 0: the file ends; -1. */
+/* Read the next line into r->line; returns its bytes with the newline; 0: end of file; -1: error. */
 static int64_t line_bytes(struct reader *r, char *err)
 {
     int64_t n = 0;
@@ -101,7 +99,7 @@ static int64_t line_bytes(struct reader *r, char *err)
             more = more > LINE_BYTES_MAX + 2 ? LINE_BYTES_MAX + 2 : more;
             char *grown = more > r->line_room ? realloc(r->line, (size_t)more) : NULL;
             if (grown == NULL) {
-                return more > r->line_room ? no_memory(r, err) : n; /* too long: the caller says so */
+                return more > r->line_room ? no_memory(r, err) : n; /* too long: the caller reports it */
             }
             r->line = grown;
             r->line_room = more;
@@ -117,7 +115,7 @@ static int64_t line_bytes(struct reader *r, char *err)
     }
 }
 
-/* The next line into r->line, without its end. 1: there is one; 0: the file ends; -1. */
+/* Read the next line into r->line, without its end. 1: there is one; 0: end of file; -1: error. */
 static int next_line(struct reader *r, char *err)
 {
     r->number++;
@@ -141,13 +139,11 @@ static int next_line(struct reader *r, char *err)
     return (int64_t)strlen(r->line) == n ? 1 : wrong_bytes(r, "a byte 0 in the line", err);
 }
 
-/* ---- labels ---- */
-
 static const char BLANKS[] = " \t\r";
 
 static bool ends_word(char c)
 {
-    return strchr(BLANKS, c) != NULL; /* the end of the text too */
+    return strchr(BLANKS, c) != NULL; /* true for '\0' too */
 }
 
 static int bad(const struct reader *r, const char *at, const char *expected, char *err)
@@ -156,7 +152,7 @@ static int bad(const struct reader *r, const char *at, const char *expected, cha
     return cli_error(err, "%s:%" PRId64 ": '%.*s': expected %s", r->file.path, r->number, n < 40 ? n : 40, at, expected);
 }
 
-/* Note that there is this label. */
+/* Insert the label into the sorted list of distinct labels. */
 static int see_label(const struct reader *r, double label, char *err)
 {
     struct reading *all = r->all;
@@ -191,7 +187,7 @@ static int see_label(const struct reader *r, double label, char *err)
     return 0;
 }
 
-/* LABEL at the start of the line. */
+/* Parse LABEL at the start of the line. */
 static int read_label(const struct reader *r, char **p, double *out, char *err)
 {
     char *end = NULL;
@@ -206,14 +202,12 @@ static int read_label(const struct reader *r, char **p, double *out, char *err)
     if (end == *p || !ends_word(*end) || !isfinite(label)) {
         return bad(r, *p, "a label, a finite number", err);
     }
-    *out = label + 0.0; /* -0 is 0 */
+    *out = label + 0.0; /* turns -0 into 0 */
     *p = end;
     return see_label(r, *out, err);
 }
 
-/* ---- one line ---- */
-
-/* qid:N, the query that a line belongs to; it is not used. */
+/* Skip qid:N, the query of a line, which is not used. */
 static int read_qid(const struct reader *r, char **p, char *err)
 {
     size_t digits = strspn(*p + 4, "0123456789");
@@ -237,7 +231,7 @@ static int index_too_high(const struct reader *r, const char *at, int64_t index,
     return bad(r, at, text, err);
 }
 
-/* INDEX:VALUE */
+/* Parse INDEX:VALUE. */
 static int read_entry(const struct reader *r, char **p, struct entry *out, char *err)
 {
     char *end = NULL;
@@ -272,7 +266,7 @@ static int by_index(const void *a, const void *b)
     return x->index != y->index ? (x->index > y->index) - (x->index < y->index) : x->at - y->at;
 }
 
-/* Two values of one index: what stands first becomes both. */
+/* Combine two values of one index into *first, as the options say. */
 static int join(const struct reader *r, struct entry *first, const struct entry *next, char *err)
 {
     enum data_duplicates way = r->all->options->duplicates;
@@ -309,7 +303,7 @@ static int add_value(const struct reader *r, const struct entry *e, char *err)
     return 0;
 }
 
-/* The line's entries, sorted, each index once, without zeros. */
+/* Append the line's entries to the rows: sorted, each index once, without zeros. */
 static int add_values(const struct reader *r, char *err)
 {
     struct entry *line = r->all->line;
@@ -381,7 +375,7 @@ static int read_line(const struct reader *r, char *err)
     p[strcspn(p, "#")] = '\0';
     p += strspn(p, BLANKS);
     if (*p == '\0') {
-        return 0; /* nothing on it, or a comment */
+        return 0; /* an empty line, or a comment */
     }
     r->all->line_count = 0;
     if (read_label(r, &p, &label, err) != 0) {
@@ -430,8 +424,6 @@ static int read_file(struct reading *all, const char *path, char *err)
     return more == 0 && all->rows.count == before ? cli_error(err, "%s: no example in it", path) : more;
 }
 
-/* ---- the set ---- */
-
 static int set_columns(struct reading *all, const char *path, struct dataset *out, char *err)
 {
     const struct data_options *o = all->options;
@@ -467,8 +459,7 @@ static int32_t class_of(const struct dataset *set, double label)
     return (int32_t)low;
 }
 
-/* Which row is which example: all, or with a split those of a shuffled order from the test share on, the first ones for the test.
- */
+/* Choose the row of each example: all rows, or, with a split, a shuffled order whose first rows are for the test. */
 static int set_places(const struct reading *all, int64_t train_rows, const char *path, struct dataset *out, char *err)
 {
     const bool split = train_rows == all->rows.count;
@@ -501,7 +492,7 @@ static int set_places(const struct reading *all, int64_t train_rows, const char 
     return 0;
 }
 
-/* The block with `bytes` bytes; as it was where it cannot be made smaller. */
+/* Shrink the block to `bytes` bytes; unchanged if realloc() fails. */
 static void *smaller(void *block, size_t bytes)
 {
     void *less = realloc(block, bytes);
@@ -511,7 +502,7 @@ static void *smaller(void *block, size_t bytes)
     return less;
 }
 
-/* What was made larger than needed. */
+/* Free memory that was allocated in advance. */
 static void give_back(struct reading *all)
 {
     all->rows.columns = smaller(all->rows.columns, (size_t)(all->value_count + 1) * sizeof(int32_t));
@@ -519,7 +510,7 @@ static void give_back(struct reading *all)
     all->rows.ends = smaller(all->rows.ends, (size_t)all->rows.count * sizeof(int64_t));
 }
 
-/* The first class of the test that training does not have, and how many there are; -1: none, or no memory to look. */
+/* The first class in the test that training lacks, and the number of such classes; -1: none, or no memory. */
 static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
 {
     bool *learnt = calloc((size_t)set->classes, sizeof(*learnt));
@@ -528,7 +519,7 @@ static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
     for (int64_t i = 0; learnt != NULL && i < set->train_count; i++) {
         learnt[set->train_y[i]] = true;
     }
-    for (int64_t c = 0; learnt != NULL && c < set->classes; c++) { /* each class is of one of the two */
+    for (int64_t c = 0; learnt != NULL && c < set->classes; c++) { /* every class occurs in one of the two */
         first = !learnt[c] && first < 0 ? c : first;
         *out_count += !learnt[c];
     }
@@ -536,7 +527,7 @@ static int64_t unlearnt_class(const struct dataset *set, int64_t *out_count)
     return first;
 }
 
-/* What people should know of the files. */
+/* Write out->found, what people should know about the files. */
 static void note_found(const struct reading *all, struct dataset *out)
 {
     char *found = out->found;

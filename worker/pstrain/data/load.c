@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data set by its name on the command line: the reader for it.
- * Failure modes: unknown name (the error lists the known ones), no digits file (the error lists where it looked), what the
- * readers find in the files, no memory.
+ * A data set by its name on the command line: chooses the reader. Failure modes: an unknown name (the known ones are listed), no
+ * digits file (the places are listed), errors of the readers, no memory.
  */
 #include "data.h"
 
@@ -15,14 +14,14 @@
 #define DIGITS_FILE "digits/digits.csv.gz"
 #define PLACES_MAX 3
 
-/* BASE/relative/digits/digits.csv.gz; 0 if it does not fit */
+/* Write BASE/relative/digits/digits.csv.gz; 0: it does not fit. */
 static int join(char *path, const char *base, const char *relative)
 {
     int length = snprintf(path, PATH_MAX, "%s/%s%s", base, relative, DIGITS_FILE);
     return length > 0 && length < PATH_MAX;
 }
 
-/* The directory of the running program; 0 where /proc is not mounted. */
+/* Directory of the running program; 0: /proc is not mounted. */
 static int program_dir(char *dir)
 {
     ssize_t length = readlink("/proc/self/exe", dir, PATH_MAX - 1);
@@ -41,7 +40,7 @@ static int find_digits(char *path, char *err)
     size_t count = 0;
     const char *chosen = getenv("PS_DATA_DIR");
     if (chosen != NULL && chosen[0] != '\0') {
-        /* what the user names is used or refused, never passed over */
+        /* a directory that the user names is used, or an error */
         return join(path, chosen, "") ? 0 : cli_error(err, "PS_DATA_DIR: path too long: %.200s...", chosen);
     }
     if (program_dir(dir)) {
@@ -64,7 +63,7 @@ static int find_digits(char *path, char *err)
     return -1;
 }
 
-/* "TRAIN" or "TRAIN,TEST" */
+/* files: "TRAIN" or "TRAIN,TEST". */
 static int load_libsvm(const char *files, const struct data_options *options, struct dataset *out, char *err)
 {
     size_t n = strcspn(files, ",");

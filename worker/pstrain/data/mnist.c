@@ -3,13 +3,13 @@
  * MNIST, and other sets of images in IDX files. All numbers are big-endian: two bytes 0, a type, the number of dimensions, each
  * dimension as u32, then the elements, the last dimension fastest.
  *   images: 0x00000803, count, rows, columns, then count * rows * columns bytes of pixels, 0 to 255, which become 0 to 1; float32
- *           and float64 are taken as they are; 2 to 4 dimensions
- *   labels: 0x00000801, count, then count bytes; the signed types as well. Classes are 0 to the highest label of both files, but
- *           at least 10
- * Both headers of a pair are read and compared with each other and with the size of the file before anything is allocated:
- * deflate cannot expand by more than 1032, so a small file cannot claim a large content.
- * Failure modes: file absent, wrong magic, sizes of 0 or beyond the bounds, counts that differ, another image size in the test
- * set, a label below 0 or too high, a pixel that is not finite, too short, too long, damaged gzip; each with file and byte.
+ *   and
+ *           float64 are taken unchanged; 2 to 4 dimensions
+ *   labels: 0x00000801, count, then count bytes; also signed types. Classes are 0 to the highest label of both files, at least 10
+ * Both headers of a pair are compared with each other and with the size of the file before anything is allocated: deflate expands
+ * by at most 1032, so a small file cannot claim a large content. Failure modes, with file and byte: no file, wrong magic, sizes
+ * of 0 or too large, counts that differ, another image size in the test set, a label below 0 or too high, a pixel that is not
+ * finite, too short, too long, damaged gzip.
  */
 #include "idx.h"
 
@@ -24,7 +24,7 @@ enum {
     IMAGES_DIMS_MIN = 2,
     DIMS_MAX = 4,
     HEADER_MAX = 4 + 4 * DIMS_MAX,
-    CLASSES_MIN = 10, /* of MNIST, also where a digit does not occur */
+    CLASSES_MIN = 10, /* also if some digit does not occur */
     CLASSES_MAX = 65536,
     SIDE_MAX = 1024,
     COUNT_MAX = 1 << 24,
@@ -47,8 +47,6 @@ struct pair {
     struct content images;
     struct content labels;
 };
-
-/* ---- headers ---- */
 
 static uint32_t u32_at(const uint8_t *p)
 {
@@ -103,7 +101,7 @@ static int check_size(const struct data_file *file, int64_t value, int64_t limit
     return 0;
 }
 
-/* content: bytes that the header promises, itself included */
+/* content: size of the file that the header implies, header included. */
 static int check_content(const struct data_file *file, int64_t content, char *err)
 {
     if (file->plain != 0 && file->stored_bytes != content) {
@@ -143,7 +141,7 @@ static int read_header(struct content *c, bool images, char *err)
     return 0;
 }
 
-/* Each size, and their product step by step, which cannot overflow then. */
+/* Check each size and their partial products, so that the product cannot overflow. */
 static int check_images(const struct content *c, char *err)
 {
     static const char *const names[DIMS_MAX] = {"images", "rows", "columns", "channels"};
@@ -188,8 +186,6 @@ static void close_pair(struct pair *p)
     data_file_close(&p->labels.file);
 }
 
-/* ---- elements ---- */
-
 static float pixel_at(const uint8_t *p, enum idx_type type)
 {
     if (type == IDX_U8) {
@@ -221,7 +217,7 @@ static int64_t label_at(const uint8_t *p, enum idx_type type)
     }
 }
 
-/* Of the element that begins at this byte of the chunk, whose end was read last. */
+/* Position in the file of byte `at` of the chunk that was read last. */
 static int64_t byte_of(const struct content *c, int64_t chunk_bytes, int64_t at)
 {
     return c->file.position - chunk_bytes + at;
@@ -248,7 +244,7 @@ static int read_pixels(struct content *c, float *x, char *err)
     return data_file_end(&c->file, err);
 }
 
-/* *most: the highest label so far. */
+/* *most is raised to the highest label. */
 static int read_labels(struct content *c, int32_t *y, int64_t *most, char *err)
 {
     uint8_t chunk[CHUNK];
@@ -272,8 +268,6 @@ static int read_labels(struct content *c, int32_t *y, int64_t *most, char *err)
     }
     return data_file_end(&c->file, err);
 }
-
-/* ---- the set ---- */
 
 static const char *size_text(const struct content *c, char *buf, size_t n)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Examples in compressed sparse rows: batches of them, and the classes and columns of a model that is there already.
- * Failure modes: no memory; a label or an index that the model does not have. The set is then as it was.
+ * Examples in compressed sparse rows: batches of them, and their adaptation to the classes and columns of an existing model.
+ * Failure modes: no memory; a label or an index that the model does not have. The set is unchanged then.
  */
 #include "data.h"
 
@@ -11,9 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LISTED_MAX = 8 /* labels that a note lists one by one */ };
-
-/* ---- batches ---- */
+enum { LISTED_MAX = 8 /* a note lists up to so many labels */ };
 
 static int64_t first_of(const struct data_rows *rows, int64_t row)
 {
@@ -58,9 +56,7 @@ void data_gather_dense(const struct dataset *set, const int64_t *examples, int64
     }
 }
 
-/* ---- only the test ---- */
-
-/* The test rows, in their order, into rows of their own. */
+/* Copy the rows of test examples, in their order. */
 static int test_rows(const struct dataset *set, struct data_rows *out)
 {
     int64_t values = 0;
@@ -112,9 +108,7 @@ int data_keep_test(struct dataset *set, char *err)
     return 0;
 }
 
-/* ---- for people ---- */
-
-/* first, first + 1, first + 2 and so on */
+/* True if the labels are first, first + 1, first + 2 and so on. */
 static bool is_count(const double *labels, int64_t classes)
 {
     for (int64_t i = 0; i < classes; i++) {
@@ -168,8 +162,6 @@ void data_note(struct dataset *set)
                    set->found);
 }
 
-/* ---- a model that is there ---- */
-
 static int by_value(const void *key, const void *element)
 {
     const double *a = key;
@@ -221,7 +213,7 @@ static void rename_classes(const struct dataset *set, const struct data_known *k
 
 int data_adopt(struct dataset *set, const struct data_known *known, char *err)
 {
-    const bool moves = known->base == 0 && set->base == 1; /* column c of index c + 1 becomes column c + 1 */
+    const bool moves = known->base == 0 && set->base == 1; /* the column of index i changes from i - 1 to i */
     const int64_t used = set->used + (moves && set->used > 0 ? 1 : 0);
     double *labels = NULL;
     if (check_labels(set, known, err) != 0 || check_columns(set, known, used, err) != 0) {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations of the CPU plugin, in plain pointers; shapes and meaning in worker/nn/kernels/kernels.h. run.c takes tensors
- * apart. Static functions with PSI_CLONES are named psk_clone_*, each name once: clang 14 makes a global NAME.resolver for each.
+ * The operations of the CPU plugin, on plain pointers; shapes and meaning are in worker/nn/kernels/kernels.h. run.c calls them
+ * for tensors. Static functions with PSI_CLONES are named psk_clone_*, each name once: clang 14 makes a global NAME.resolver for
+ * each.
  */
 #ifndef PSK_CPU_H
 #define PSK_CPU_H
 
 #include "worker/nn/kernels/kernels.h"
 
-/* c (rows, columns) = a b + beta c over `inner`, row-major, so many values from row to row as it lies; turned: it lies there
- * transposed. beta: 0 or 1. */
+/* c (rows, columns) = a b + beta c, summed over `inner`, row-major. A stride is the distance of two rows in memory. turned: the
+ * matrix is transposed in memory. beta: 0 or 1. */
 struct psk_cpu_product {
     const float *a, *b;
     float *c;
@@ -19,33 +20,33 @@ struct psk_cpu_product {
     float beta;
 };
 
-/** oneDNN can be used: its version. */
+/** True if oneDNN can be used; its version. */
 bool psk_cpu_onednn_has(int out_version[3]);
-/** By oneDNN with one thread; false: it cannot, and c is as it was. */
+/** Multiply by oneDNN with one thread. False: it cannot, and c is unchanged. */
 bool psk_cpu_onednn_multiply(const struct psk_cpu_product *p);
 
-/** Before the first product. Where OPENBLAS_NUM_THREADS is a number above 1 that OpenBLAS has followed, as many threads compute,
- * and OpenBLAS has one from now on; otherwise it is left as the program has it. */
+/** Call before the first product. If OPENBLAS_NUM_THREADS is a number above 1, and OpenBLAS has followed it, that many threads
+ * of the plugin compute, and OpenBLAS uses one from now on; otherwise OpenBLAS is left as the program has set it. */
 void psk_cpu_blas_open(void);
-/** What multiplies matrices, and what is wrong with it. */
+/** Name of the library that multiplies matrices, and what is wrong with it. */
 void psk_cpu_blas_describe(char *name, size_t name_bytes, char *warning, size_t warning_bytes);
 
-enum { PSK_CPU_THREADS_MAX = 1024, PSK_CPU_CUT = 16 /* floats: a line of cache */ };
+enum { PSK_CPU_THREADS_MAX = 1024, PSK_CPU_CUT = 16 /* floats per cache line */ };
 
-/** Part `part` of 0 .. parts-1 of some work, beside the others or not. */
+/** Do part `part` of 0 .. parts-1 of a work, perhaps at the same time as other parts. */
 typedef void (*psk_cpu_part_fn)(const void *work, uint32_t part, uint32_t parts);
-/** Do all parts (at most PSK_CPU_THREADS_MAX), on this thread and others that are idle; done when it returns. Any thread. */
+/** Do all parts (at most PSK_CPU_THREADS_MAX) on this thread and idle helpers; returns when all are done. Any thread. */
 void psk_cpu_split(uint32_t parts, psk_cpu_part_fn fn, const void *work);
-/** Where part `part` of n begins (n itself: where the last one ends): a multiple of PSK_CPU_CUT, which no two threads write to.
- */
+/** Begin of part `part` of n elements (part == parts: n): a multiple of PSK_CPU_CUT, so that no two threads write to one cache
+ * line. */
 static inline int64_t psk_cpu_cut(int64_t n, uint32_t part, uint32_t parts)
 {
     return part < parts ? n * part / parts / PSK_CPU_CUT * PSK_CPU_CUT : n;
 }
-/** Threads that compute, the caller's among them; 1 at first. Any thread. */
+/** Set the number of threads that compute, with the caller's; 1 at first. Any thread. */
 void psk_cpu_threads_set(uint32_t threads);
 uint32_t psk_cpu_threads(void);
-/** Until the next psk_cpu_split() there is none but the callers'. Any thread. */
+/** End the helper threads; the next psk_cpu_split() makes new ones. Any thread. */
 void psk_cpu_threads_end(void);
 
 void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int64_t batch, int64_t in, int64_t out,
@@ -53,7 +54,7 @@ void psk_cpu_dense(const float *x, const float *w, const float *b, float *y, int
 void psk_cpu_dense_dx(const float *dy, const float *w, const float *x, float *dx, int64_t batch, int64_t in, int64_t out,
                       psk_activation act);
 void psk_cpu_dense_dw(const float *x, const float *dy, float *dw, float *db, int64_t batch, int64_t in, int64_t out);
-/** Rows that lie as PSK_SPARSE says. */
+/** Compressed sparse rows, as in PSK_SPARSE. */
 struct psk_cpu_rows {
     const int32_t *ends, *columns;
     const float *values;
@@ -69,7 +70,7 @@ void psk_cpu_sgd(const float *w, const float *dw, float *out, int64_t count, flo
 double psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes);
 int64_t psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes);
 
-/** The operations by number, as struct psk_plugin has them; the device and the stream are not looked at. */
+/** The operations by number, for struct psk_plugin; device and stream are ignored. */
 extern const psk_run_fn psk_cpu_run[PSK_OPS];
 
 #endif

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dense layer by three matrix products (oneDNN where it is there, otherwise CBLAS) and row loops.
+ * A dense layer by three matrix products (oneDNN if the machine has it, else CBLAS) and loops over rows.
  *   y = act(x w + b)        dw = x^T dy        db_j = sum_i dy_ij        dx = (dy w^T) act'(x)
- * Happy path: the host has checked shapes, so BLAS cannot complain. The work is cut into as many parts as threads compute; each
- * makes its part with a product of its own and all that belongs to it while it is in its cache. A product with beta = 0 has BLAS
- * set its result to zero before it adds to it; rows of b in place of the zeros (beta = 1) make the bias free.
+ * Happy path: the host has checked the shapes, so BLAS cannot fail. The work is cut into as many parts as there are threads; each
+ * part is a product of its own, followed by its bias and activation while the data is in the cache. With beta = 0 BLAS would
+ * first set its result to zero; copying b into the rows instead, with beta = 1, makes the bias cost nothing.
  *
- * Where w has many more rows than x, y is cut by the inner dimension, which makes it a sum of the parts: each has to do with its
- * own rows of w, as in dx (cut by its columns), in dw (by its rows, where it has more of them than columns) and in sgd, so that
- * most of what one CPU writes of w no other one reads. Failure: no memory for these sums, and y is cut by its columns.
+ * If w has many more rows than x, y is cut along the inner dimension and is the sum of the parts. Each thread then works on its
+ * own rows of w, as it does in dx, dw and sgd, so that rows of w that one CPU has written are mostly read by it too. Failure:
+ * without memory for these sums y is cut by columns.
  *
- * OpenBLAS may be the program's, too: its number of threads is taken over only where OPENBLAS_NUM_THREADS says it. Otherwise it
- * is 1 while a product is made here and the program's again behind the last one of those that are made at the same time.
+ * OpenBLAS may be used by the program too. Its number of threads is taken over only if OPENBLAS_NUM_THREADS sets it. Otherwise it
+ * is 1 during products made here, and the program's again after the last of concurrent products.
  *
- * The only file that includes cblas.h (OpenBLAS's defines the macro I).
+ * This is the only file that includes cblas.h (OpenBLAS's defines the macro I).
  */
 #include "cpu.h"
 
@@ -25,21 +25,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* OpenBLAS has them, other providers of libblas.so.3 do not */
+/* functions of OpenBLAS that other providers of libblas.so.3 lack */
 extern char *openblas_get_corename(void) __attribute__((weak));
 extern void openblas_set_num_threads(int threads) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
 
-/* Multiplications of a part at least, so that handing it over pays: 2 us and 5. */
+/* Smallest number of multiplications per part that is worth a hand-over: 5 us against 2 us. */
 enum { PART_PRODUCTS = 1 << 18 };
 
-/* Rows of w for each row of y and part at least, so that parts are added up. */
+/* Cut along the inner dimension if w has at least this many rows for each row of y and part. */
 enum { INNER_ROWS = 2 };
 
 static pthread_mutex_t blas_mutex = PTHREAD_MUTEX_INITIALIZER;
-/* under blas_mutex */
-static uint32_t blas_products; /* that are being made */
-static int blas_threads;       /* of the program, while there are some */
+/* under blas_mutex: */
+static uint32_t blas_products; /* number of products that are being computed */
+static int blas_threads;       /* the program's number of threads, to be restored after the last product */
 
 void psk_cpu_blas_open(void)
 {
@@ -48,13 +48,13 @@ void psk_cpu_blas_open(void)
         return;
     }
     const int threads = openblas_get_num_threads != NULL ? openblas_get_num_threads() : 1;
-    if (threads > 1) { /* the user's setting: as many threads, but ours */
+    if (threads > 1) { /* the user's setting: use as many threads of the plugin */
         psk_cpu_threads_set((uint32_t)threads);
         openblas_set_num_threads(1);
     }
 }
 
-/* A product begins: BLAS has one thread until none is made any more. */
+/* A product begins: BLAS uses one thread until no product is being computed. */
 static void blas_enter(void)
 {
     if (openblas_get_num_threads == NULL) {
@@ -111,20 +111,18 @@ static void multiply(const struct psk_cpu_product *p)
     blas_leave();
 }
 
-/* ---- parts ---- */
-
 enum cut { CUT_ROWS, CUT_COLUMNS, CUT_INNER };
 
-/* A product and what belongs to it. */
+/* A product with the work that belongs to its parts. */
 struct layer {
     struct psk_cpu_product product;
     enum cut cut;
-    float *sums; /* CUT_INNER: what parts from the second one on make, one behind the other, each as large as the result */
+    float *sums; /* CUT_INNER: results of all parts but the first, one behind the other */
     psk_activation act;
-    const float *b;  /* dense: rows that the result begins with */
-    const float *x;  /* dense_dx: the activation's result, as large as the product's */
-    const float *dy; /* dense_dw: what db is the sum of, `inner` rows */
-    float *db;       /* or NULL */
+    const float *b;  /* dense: bias, copied into the result's rows before the product */
+    const float *x;  /* dense_dx: result of the activation, in the product's shape */
+    const float *dy; /* dense_dw: db is the sum of its `inner` rows */
+    float *db;       /* NULL: not wanted */
 };
 
 static struct psk_cpu_product cut_product(const struct layer *l, uint32_t part, uint32_t parts)
@@ -148,20 +146,18 @@ static struct psk_cpu_product cut_product(const struct layer *l, uint32_t part, 
     return p;
 }
 
-/* So many parts that each is worth it, where what multiplies lets them be made beside each other. */
+/* Number of parts, each of which is worth a hand-over; 1 if the BLAS cannot compute products at the same time. */
 static uint32_t parts_of(struct layer *l)
 {
     int version[3];
     const struct psk_cpu_product *p = &l->product;
     const uint32_t threads = openblas_get_corename != NULL || psk_cpu_onednn_has(version) ? psk_cpu_threads() : 1;
-    l->cut = p->columns > p->rows ? CUT_COLUMNS : CUT_ROWS; /* the longer side: what all parts read is the smaller matrix */
+    l->cut = p->columns > p->rows ? CUT_COLUMNS : CUT_ROWS; /* cut the longer side: then all parts read the smaller matrix */
     const int64_t cuts = (l->cut == CUT_COLUMNS ? p->columns : p->rows) / PSK_CPU_CUT;
     const int64_t worth = (int64_t)((double)p->rows * (double)p->columns * (double)p->inner / PART_PRODUCTS);
     const int64_t most = cuts < worth ? cuts : worth;
     return most < 1 ? 1 : most < (int64_t)threads ? (uint32_t)most : threads;
 }
-
-/* ---- operations ---- */
 
 PSI_CLONES static void psk_clone_add_row(float *restrict sum, const float *restrict row, int64_t n)
 {
@@ -184,7 +180,7 @@ static void dense_part(const void *work, uint32_t part, uint32_t parts)
     }
 }
 
-/* The columns of y that the part of this number reads as x of the next layer. */
+/* Sum up the columns of y that the thread of this part reads as x in the next layer. */
 static void dense_sum_part(const void *work, uint32_t part, uint32_t parts)
 {
     const struct layer *l = work;
@@ -202,7 +198,7 @@ static void dense_sum_part(const void *work, uint32_t part, uint32_t parts)
     }
 }
 
-/* w so large that it costs less to add up what the parts make. */
+/* Cut along the inner dimension if w is so large that adding the parts up costs less. */
 static void cut_inner(struct layer *l, uint32_t parts)
 {
     const struct psk_cpu_product *p = &l->product;

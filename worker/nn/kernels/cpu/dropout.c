@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Inverted dropout with a mask that is computed (worker/nn/kernels/mask.h), not stored: out_i = kept_i ? in_i / keep : 0.
- * There are no failure modes.
- */
+/* Inverted dropout. The mask is computed (worker/nn/kernels/mask.h), not stored: out_i = kept_i ? in_i / keep : 0. */
 #include "cpu.h"
 
 #include "common/clones.h"
 #include "worker/nn/kernels/mask.h"
 
-/* Elements from .. end-1 of a block. */
+/* Elements from .. end-1 of a block of the mask. */
 PSI_CLONES static void psk_clone_dropout(const float *in, float *out, uint32_t from, uint32_t end, uint64_t key, uint32_t last,
                                          float scale)
 {

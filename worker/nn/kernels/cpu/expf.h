@@ -12,11 +12,11 @@
 #include <stdint.h>
 #include <string.h>
 
-#define PSK_EXP_LOW (-87.3f) /* exp of it is still a normal number */
+#define PSK_EXP_LOW (-87.3f) /* exp() of this is still a normal number */
 
 static inline float psk_exp_negative(float x)
 {
-    const float round_shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, kept in the low bits */
+    const float round_shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which is in the low bits */
     const float c = x < PSK_EXP_LOW ? PSK_EXP_LOW : x;
     const float shifted = c * 1.44269504f + round_shift;
     const float n = shifted - round_shift;
@@ -31,7 +31,7 @@ static inline float psk_exp_negative(float x)
     p = p + 1.0f;
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof(bits));
-    bits = (bits + 127u) << 23; /* low bits of shifted are n: the float 2^n */
+    bits = (bits + 127u) << 23; /* the low bits of shifted are n; this makes the float 2^n */
     float scale;
     memcpy(&scale, &bits, sizeof(scale));
     return x < PSK_EXP_LOW ? 0.0f : p * scale;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The operations as the table has them: tensors taken apart into pointers and sizes. Addresses are pointers here. What goes
- * element by element is cut into parts for the threads that compute, dense layers are in dense.c, rows of logits are few.
- * There are no failure modes: the host has checked all that can be wrong.
+ * The operations of the plugin's table: pointers and sizes are taken from tensors (addresses are pointers here). Element-wise
+ * operations are cut into parts for the threads; dense layers are in dense.c; rows of logits are few. The host has checked all
+ * arguments.
  */
 #include "cpu.h"
 
-enum { PART_ELEMENTS = 1 << 15 }; /* at least: 5 us, handing it over takes 2 */
+enum { PART_ELEMENTS = 1 << 15 }; /* smallest part: 5 us, a hand-over takes 2 us */
 
 static float *floats(const struct psk_tensor *t)
 {
@@ -73,10 +73,8 @@ RUN(run_sparse_dw)
     return PS_OK;
 }
 
-/* ---- element by element */
-
 struct elements {
-    const struct psk_tensor *args; /* as many as the operation has, all of one size */
+    const struct psk_tensor *args; /* the operation's arguments, all of one size */
     int64_t count;
     const struct psk_attrs *attrs;
     void (*range)(const struct elements *e, int64_t first, int64_t end);
@@ -147,8 +145,6 @@ RUN(run_sgd)
     UNUSED();
     return over_elements(sgd_range, args, attrs);
 }
-
-/* ---- rows of logits */
 
 RUN(run_softmax_xent)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Softmax cross-entropy with integer labels, and the accuracy count.
+ * Softmax cross-entropy with integer labels, and the count of correct rows.
  *   m = max_j z_j    s = sum_j exp(z_j - m)    loss_i = log s - (z_label - m)    dz_j = (exp(z_j - m) / s - [j = label]) / B
- * Happy path: subtracting m keeps every exponent <= 0, so no logit overflows. Maximum and sum run in 16 lanes that are combined
- * in a fixed order: they vectorise and give the same bits at every vector width. The loss is summed in double, row by row.
- * Failure modes: none; a NaN or +inf in a row makes its loss and gradients NaN, as the arithmetic has it.
+ * Subtracting m keeps every exponent <= 0, so that no logit overflows. Maximum and sum run in 16 lanes that are combined in a
+ * fixed order: they vectorise, and give the same bits at every vector width. The loss is summed in double, row by row. A NaN or
+ * +inf in a row makes its loss and gradients NaN.
  */
 #include "cpu.h"
 
@@ -15,7 +15,7 @@
 
 #define LANES 16
 
-/* The last, incomplete group of lanes, filled up with -inf (whose exponential is 0). */
+/* Load the last, incomplete group of lanes, filled up with -inf, whose exponential is 0. */
 static inline void load_tail(const float *z, int64_t n, float tail[LANES])
 {
     for (int64_t k = 0; k < LANES; k++) {
@@ -61,7 +61,7 @@ static inline void exp_group(const float *z, float m, float e[LANES], float lane
     }
 }
 
-/* Sum of exp(z_j - m); the exponentials go to out unless it is NULL (it may be z). */
+/* Sum of exp(z_j - m); the exponentials are stored in out unless it is NULL (it may be z). */
 PSI_CLONES static float psk_clone_row_exp_sum(const float *z, int64_t n, float m, float *out)
 {
     float lanes[LANES] = {0};

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dense layer of compressed sparse rows: only the values that are stored take part.
- *   y_i = act(b + sum_k values_k w_columns_k)        dw_c = sum of values_k dy_i over all k with columns_k = c        db = sum_i
- * dy_i Happy path: the host has checked ends and columns. Forward is cut by the rows of x, dw by its own rows, of which each part
- * finds its first column in every row by bisection, since columns rise. Every element is added up in one order, by one thread, so
- * the results are the same bits for any number of threads. There are no failure modes.
+ * A dense layer for compressed sparse rows: only stored values take part.
+ *   y_i = act(b + sum_k values_k w_columns_k)
+ *   dw_c = sum of values_k dy_i over all k with columns_k = c
+ *   db = sum_i dy_i
+ * The host has checked ends and columns. Forward is cut by the rows of x; dw is cut by its own rows, and each part finds its
+ * first column in every row by bisection, because columns rise. Every element is added up in one order, by one thread, so that
+ * the result does not depend on the number of threads.
  */
 #include "cpu.h"
 
@@ -12,7 +14,7 @@
 
 #include <string.h>
 
-enum { PART_PRODUCTS = 1 << 15, PART_ELEMENTS = 1 << 16 }; /* of a part at least: 10 us, handing it over takes 2 */
+enum { PART_PRODUCTS = 1 << 15, PART_ELEMENTS = 1 << 16 }; /* smallest part: 10 us, a hand-over takes 2 us */
 
 struct sparse {
     const struct psk_cpu_rows *x;
@@ -69,7 +71,7 @@ void psk_cpu_sparse(const struct psk_cpu_rows *x, const float *w, const float *b
     psk_cpu_split(parts_of(x->rows, count * out / PART_PRODUCTS), forward_part, &s);
 }
 
-/* The first k of row i whose column is `column` or above. */
+/* The first k of the row whose column is at least `column`. */
 static int64_t find(const struct psk_cpu_rows *x, int64_t row, int64_t column)
 {
     int64_t low = first_of(x, row);

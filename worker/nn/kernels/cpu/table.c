@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU plugin's table and its one exported symbol. There is one device, whose memory is the host's: everything is done at the
- * call, so streams and events have nothing to remember. Failure modes: lack of memory.
+ * The CPU plugin's table and its one exported symbol. There is one device, whose memory is the host's. Work is done within the
+ * call, so streams and events have no state. Failure mode: no memory.
  */
 #include "cpu.h"
 
@@ -11,7 +11,7 @@
 
 enum { ALIGN_BYTES = 256 };
 
-static char nothing; /* what handles point at */
+static char nothing; /* what handles point to */
 
 static uint32_t device_count(struct psi_err *why)
 {
@@ -186,6 +186,6 @@ static const struct psk_plugin cpu_plugin = {
 
 const struct psk_plugin *psk_open(uint32_t abi)
 {
-    (void)abi; /* the host compares */
+    (void)abi; /* the host compares it */
     return &cpu_plugin;
 }

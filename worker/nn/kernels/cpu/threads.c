@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that compute beside the one that calls.
+ * Threads that compute beside the caller.
  *
  * Happy path: the caller publishes its work with part 0 taken -> helpers that spin see it and take parts -> the caller does its
- * part, takes what nobody has begun, waits for what others have -> helpers look for more for SPIN_NS and sleep then. Who does
- * which part is open, what a part is follows from their number: results are the same every time. Failure modes: a thread that
- * cannot be made, that sleeps or that the system has stopped, and a second caller at the same time: the caller does the parts.
+ * part, then parts that nobody has taken, then waits for the others -> helpers spin for SPIN_NS and then sleep. Which thread does
+ * a part is open; what a part is depends on their number, so results are reproducible. Failure modes: a thread cannot be made,
+ * sleeps or is stopped by the system; a second caller at the same time: the caller does the parts itself.
  *
- * Helpers are made by the first work that wants them. They end, and are joined, when a device is closed, when another number is
- * wanted, before fork() (a child has no threads: it makes its own) and at exit(), before what looks for leaks then. The plugin
- * stays loaded from the first one on, since they run its code.
+ * Helpers are made by the first work that needs them. They are joined when a device is closed, when the number changes, before
+ * fork() (a child makes its own) and at exit(), before leak checkers run. The plugin stays loaded once there are helpers, because
+ * they run its code.
  *
- *   ticket   number of the work (32 bits), its parts (16), the next part that nobody has taken (16). Whoever takes a part swaps
- *            the whole, so a part is of the work that it was read with; fn and work stay while a part of them is taken.
+ *   ticket   number of the work (32 bits), its number of parts (16), the next part that nobody has taken (16). A thread takes a
+ *            part by exchanging the whole ticket, so that the part belongs to the work it has read; fn and work stay valid while
+ *            a part of them is taken.
  */
 #include "cpu.h"
 
@@ -23,29 +24,29 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* How long a helper looks for work, and a caller for the end of it, before it sleeps: longer than what is between two operations
- * of a step that one thread does. */
+/* Time that a helper spins for work, and a caller for its end, before it sleeps: longer than the gap between two operations of
+ * a step. */
 enum { SPIN_NS = 100000, ALONE_NS = 10000, PAUSES = 8 };
 
-static pthread_mutex_t one_caller = PTHREAD_MUTEX_INITIALIZER; /* before lock */
+static pthread_mutex_t one_caller = PTHREAD_MUTEX_INITIALIZER; /* taken before `lock` */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t work_came = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t work_done = PTHREAD_COND_INITIALIZER;
 static pthread_once_t looked_after = PTHREAD_ONCE_INIT;
 
-static uint32_t wanted = 1; /* atomic: threads that compute, the caller among them */
-/* under one_caller */
-static uint32_t made_for = 1; /* what wanted was when helpers were made; with less of them the system gave no more */
+static uint32_t wanted = 1; /* atomic: threads that compute, with the caller */
+/* under one_caller: */
+static uint32_t made_for = 1; /* value of `wanted` when helpers were made; if there are fewer, the system gave no more */
 static uint32_t helper_count;
 static pthread_t helpers[PSK_CPU_THREADS_MAX];
 static psk_cpu_part_fn part; /* of the last work; written before the ticket */
 static const void *part_work;
 
 static uint64_t ticket;    /* atomic */
-static uint32_t done;      /* atomic: parts of the last work */
-static uint32_t sleeping;  /* atomic: helpers that have to be woken */
-static bool caller_sleeps; /* atomic, likewise */
-static bool ending;        /* atomic: helpers return */
+static uint32_t done;      /* atomic: parts of the last work that are done */
+static uint32_t sleeping;  /* atomic: helpers that must be woken */
+static bool caller_sleeps; /* atomic: the caller must be woken */
+static bool ending;        /* atomic: helpers are to return */
 
 static uint32_t ticket_parts(uint64_t t)
 {
@@ -64,7 +65,7 @@ static uint64_t now_ns(void)
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Between two looks; waited: for how long already. */
+/* Pause between two looks. waited_ns: time of waiting so far. */
 static void look_away(uint64_t waited_ns)
 {
     for (int i = 0; i < PAUSES; i++) {
@@ -75,11 +76,11 @@ static void look_away(uint64_t waited_ns)
 #endif
     }
     if (waited_ns > ALONE_NS) {
-        (void)sched_yield(); /* whoever waits for this CPU does something of use */
+        (void)sched_yield(); /* a thread that waits for this CPU can do useful work */
     }
 }
 
-/* Do a part that nobody has begun. */
+/* Take a part that nobody has taken, and do it. */
 static bool part_take(void)
 {
     uint64_t t = __atomic_load_n(&ticket, __ATOMIC_ACQUIRE);
@@ -136,7 +137,7 @@ static void *help(void *arg)
     return NULL;
 }
 
-/* ---- helpers come and go; the caller has one_caller ---- */
+/* ---- making and ending helpers; the caller holds one_caller ---- */
 
 static void helpers_end(void)
 {
@@ -162,7 +163,7 @@ static void after_fork(void)
     (void)pthread_mutex_unlock(&one_caller);
 }
 
-/* The library that this is stays loaded. */
+/* Keep the library of this code loaded for good. */
 static bool stay(void)
 {
     Dl_info mine;
@@ -183,7 +184,7 @@ static void helpers_make(void)
     helpers_end();
     made_for = psk_cpu_threads();
     (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are the program's */
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
     while (helper_count + 1 < made_for && pthread_create(&helpers[helper_count], NULL, help, NULL) == 0) {
         helper_count++;
     }
@@ -206,8 +207,6 @@ uint32_t psk_cpu_threads(void)
 {
     return __atomic_load_n(&wanted, __ATOMIC_RELAXED);
 }
-
-/* ---- work ---- */
 
 static void wait_for_parts(uint32_t parts)
 {

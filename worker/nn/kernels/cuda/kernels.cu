@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels whose limit is memory: each reads and writes every value once, four floats at a time. Matrix products are cuBLAS's
- * (run.c). Written so that a C compiler takes it too: tests/kernels/emulated runs these very functions on the host.
+ * The kernels whose limit is memory bandwidth: each reads and writes every value once, four floats at a time. Matrix products are
+ * cuBLAS's (run.c). A C compiler accepts this file too: tests/kernels/emulated runs these functions on the host.
  *
- * Every sum has an order that only the shape and the grid decide, no float is added atomically: the same bits at every run.
- * Threads of a warp stay together wherever they exchange values: loops over rows are the same for a whole block, a thread
- * without a row takes part with nothing. Failure modes: a label that is no class counts nothing, leaves zeros in its row, and is
- * told by psk_cuda_finish.
+ * Every sum has an order that depends on shape and grid only, and no float is added atomically: all runs give the same bits.
+ * Threads of a warp stay together when they exchange values: loops over rows are equal for a whole block, and a thread without
+ * a row takes part with neutral values. Failure mode: a label that is no class counts nothing, leaves zeros in its row, and is
+ * reported by psk_cuda_finish.
  */
 #include "launch.h"
 
@@ -19,8 +19,6 @@
 #define NO_ROW (~0ull)
 
 enum { WARPS = PSK_CUDA_THREADS / PSK_CUDA_WARP };
-
-/* ---- four values at a time ---- */
 
 struct four {
     float v[4];
@@ -69,14 +67,12 @@ static __device__ int64_t stride_of_grid(void)
     return 4 * (int64_t)gridDim.x * blockDim.x;
 }
 
-/* ---- element by element ---- */
-
 static __device__ float act(float x, uint32_t activation)
 {
     float e = 0.0f;
     switch (activation) {
     case PSK_RELU:
-        return x <= 0.0f ? 0.0f : x; /* NaN stays */
+        return x <= 0.0f ? 0.0f : x; /* NaN stays NaN */
     case PSK_SIGMOID:
         e = expf(-fabsf(x));
         return x < 0.0f ? e / (1.0f + e) : 1.0f / (1.0f + e);
@@ -141,7 +137,8 @@ PSK_KERNEL psk_cuda_dropout(struct psk_cuda_args k)
 {
     const int64_t count = k.rows * k.columns;
     for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
-        const uint64_t key = psk_mask_block_key(k.key, i / PSK_MASK_BLOCK); /* four divide a block: one key */
+        /* four divides the block size, so one key is enough */
+        const uint64_t key = psk_mask_block_key(k.key, i / PSK_MASK_BLOCK);
         const uint32_t at = (uint32_t)(i % PSK_MASK_BLOCK);
         struct four f = load4(k.a, i, count, true);
         for (int j = 0; j < 4; j++) {
@@ -164,8 +161,6 @@ PSK_KERNEL psk_cuda_sgd(struct psk_cuda_args k)
         store4(k.out, i, count, true, f);
     }
 }
-
-/* ---- sums ---- */
 
 PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k)
 {
@@ -198,7 +193,7 @@ PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k)
     }
 }
 
-/* The sum of all threads' values, for thread 0. */
+/* Sum of all threads' values, for thread 0. */
 static __device__ double block_sum(double value)
 {
     __shared__ double values[PSK_CUDA_THREADS];
@@ -215,18 +210,18 @@ static __device__ double block_sum(double value)
 
 /* ---- rows of logits: `width` threads a row ---- */
 
-/* A part of a row: its largest value m, and the sum of exp(v - m). NaN shows in sum only. */
+/* Part of a row: its largest value m, and the sum of exp(v - m). A NaN shows in sum only. */
 struct row_part {
     float m, sum;
 };
 
-/* exp(v - m), v <= m; 1 for v = m also where both are infinite */
+/* exp(v - m) for v <= m; 1 for v == m, also if both are infinite. */
 static __device__ float exp_below(float v, float m)
 {
     return v == m ? 1.0f : expf(v - m);
 }
 
-/* The same bits for (x, y) and (y, x). */
+/* Combine two parts; join(x, y) and join(y, x) have the same bits. */
 static __device__ struct row_part join(struct row_part x, struct row_part y)
 {
     const struct row_part high = x.m >= y.m ? x : y;
@@ -235,7 +230,7 @@ static __device__ struct row_part join(struct row_part x, struct row_part y)
     return both;
 }
 
-/* All threads of a row get the whole row's. All threads of the block call it. */
+/* Combine the parts of all threads of a row; each thread gets the row's result. All threads of the block must call it. */
 static __device__ struct row_part join_row(struct row_part mine, uint32_t width)
 {
     __shared__ struct row_part warps[WARPS];
@@ -260,11 +255,11 @@ static __device__ struct row_part join_row(struct row_part mine, uint32_t width)
     return mine;
 }
 
-/* Where a thread is: its row of those that the block has now, and its place in it. */
+/* Place of a thread: its row among those of the block, and its columns. */
 struct seat {
     int64_t row;
     int64_t first, step; /* columns: four at `first`, then every `step` */
-    bool taken;          /* there is such a row, and its label is a class */
+    bool taken;          /* the row exists, and its label is a class */
     int32_t label;
 };
 
@@ -290,7 +285,7 @@ PSK_KERNEL psk_cuda_softmax_xent(struct psk_cuda_args k)
         const struct seat s = seat_of(&k, first);
         const float *z = k.a + s.row * k.columns;
         struct row_part part = {-INFINITY, 0.0f};
-        bool mine = false; /* the label's column is this thread's */
+        bool mine = false; /* the label's column is one of this thread's */
         float at_label = 0.0f;
         for (int64_t c = s.first; s.taken && c < k.columns; c += s.step) {
             const struct four f = load4(z, c, k.columns, aligned);
@@ -307,7 +302,7 @@ PSK_KERNEL psk_cuda_softmax_xent(struct psk_cuda_args k)
             mine = mine || (s.label >= c && s.label < c + 4);
         }
         part = join_row(part, k.width);
-        const float sum = isinf(part.m) ? NAN : part.sum; /* as exp(inf - inf) has it */
+        const float sum = isinf(part.m) ? NAN : part.sum; /* what exp(inf - inf) would give */
         if (mine) {
             loss += log((double)sum) - ((double)at_label - (double)part.m);
         }
@@ -338,7 +333,7 @@ PSK_KERNEL psk_cuda_argmax_count(struct psk_cuda_args k)
         int wrong = 0;
         for (int64_t c = s.first; s.taken && c < k.columns; c += s.step) {
             const struct four f = load4(z, c, k.columns, aligned);
-            for (int j = 0; j < 4; j++) { /* false with a NaN */
+            for (int j = 0; j < 4; j++) { /* false for a NaN */
                 const bool fine = c + j < s.label ? f.v[j] < at_label : f.v[j] <= at_label;
                 wrong |= c + j < k.columns && !fine;
             }

@@ -2,9 +2,9 @@
 /*
  * Host memory that the device copies from and to: arenas that CUDA has page-locked once, and parts of them.
  *
- * Page-locking takes about a millisecond per 4 MiB and stops the device, so small requests share arenas, which stay; one that is
- * larger than an arena has its own, which goes with it. An arena is a row of spans, free and used, that cover it; the first free
- * one that is large enough is taken, neighbours that are free are one. Failure modes: lack of memory. Any thread.
+ * Page-locking takes about a millisecond per 4 MiB and stops the device. So small requests share arenas, which are kept; a
+ * request larger than an arena gets its own, which is freed with it. An arena is covered by a list of free and used spans; the
+ * first free span that is large enough is taken, and free neighbours are merged. Failure mode: no memory. Any thread.
  */
 #include "cuda.h"
 
@@ -15,7 +15,7 @@
 enum { ARENA_BYTES = 32 << 20, ALIGN_BYTES = 256 };
 
 struct span {
-    struct psi_list link; /* in the arena, by address */
+    struct psi_list link; /* in the arena's list, by address */
     char *at;
     size_t bytes;
     bool used;
@@ -43,7 +43,7 @@ static struct span *span_new(char *at, size_t bytes)
     return span;
 }
 
-/* The device is the thread's; its context may be gone, and the memory with it. */
+/* Free an arena. The device is this thread's; its context may be lost, and the memory with it. */
 static void arena_free(struct arena *arena)
 {
     while (!psi_list_empty(&arena->spans)) {
@@ -79,7 +79,7 @@ static ps_status arena_new(struct psk_device *device, size_t bytes, struct arena
     return PS_OK;
 }
 
-/* A free span of that size, cut off a larger one where there is a record for the rest; NULL: none. */
+/* A free span of that size, cut off a larger one if there is memory for a record of the rest; NULL: none. */
 static struct span *arena_take(struct arena *arena, size_t bytes)
 {
     struct psi_list *it = NULL;
@@ -128,7 +128,7 @@ ps_status psk_cuda_pinned_new(struct psk_device *device, size_t bytes, void **ou
     return st;
 }
 
-/* A free span and the one behind it, if that is free too, become one. */
+/* Merge a free span with the next one, if that is free too. */
 static void join_next(struct arena *arena, struct span *span)
 {
     struct span *next = span_at(span->link.next);
@@ -163,7 +163,7 @@ void psk_cuda_pinned_free(struct psk_device *device, void *memory)
     struct psi_list *it = NULL;
     struct psi_list *next = NULL;
     const char *at = memory;
-    PSI_IGNORE(psk_cuda_enter(device, NULL)); /* memory is given back on a device that failed, too */
+    PSI_IGNORE(psk_cuda_enter(device, NULL)); /* memory is returned to a device that has failed too */
     (void)pthread_mutex_lock(&device->pinned.lock);
     PSI_LIST_FOREACH_SAFE(it, next, &device->pinned.arenas) {
         struct arena *arena = PSI_CONTAINER_OF(it, struct arena, link);

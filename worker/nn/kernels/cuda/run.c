@@ -2,10 +2,10 @@
 /*
  * The operations of the CUDA plugin: matrix products by cuBLAS, the rest by kernels.cu.
  *
- * Happy path: an operation starts one product, or one kernel, or a few in a row, on the stream that it is given. cuBLAS is
- * column-major: it sees each row-major matrix transposed, so y = x w is asked for as y^T = w^T x^T. Same bits at every run: one
- * handle and workspace per stream, grids that only shapes and the device decide. TF32 only where attrs say so. Failure modes:
- * lack of memory for the workspace; a start that CUDA refuses.
+ * Happy path: an operation starts one product, or one or a few kernels, on its stream. cuBLAS is column-major: it sees each
+ * row-major matrix transposed, so y = x w is computed as y^T = w^T x^T. All runs give the same bits: one handle and workspace per
+ * stream, grids that depend on shapes and device only. TF32 only if attrs allow it. Failure modes: no memory for the workspace;
+ * CUDA refuses a start.
  */
 #include "cuda.h"
 
@@ -15,11 +15,11 @@
 #include <string.h>
 
 enum {
-    BLOCKS_PER_PROCESSOR = 64,     /* of kernels that go over memory: enough to hide latency, few enough to stride */
-    ROW_BLOCKS_PER_PROCESSOR = 16, /* one partial sum each */
-    ROWS_PER_SUM_MIN = 64,         /* of psk_cuda_column_sums, a block: 8 for each of its warps */
-    SUM_SHARES_MAX = 65535,        /* gridDim.y */
-    WIDE_COLUMNS = 4096,           /* a row of more has a whole block */
+    BLOCKS_PER_PROCESSOR = 64,     /* for kernels that pass over memory: enough to hide latency, few enough to stride */
+    ROW_BLOCKS_PER_PROCESSOR = 16, /* each has one partial sum */
+    ROWS_PER_SUM_MIN = 64,         /* rows per block of psk_cuda_column_sums: 8 for each of its warps */
+    SUM_SHARES_MAX = 65535,        /* limit of gridDim.y */
+    WIDE_COLUMNS = 4096,           /* a longer row gets a whole block */
 };
 
 struct launch {
@@ -33,21 +33,19 @@ static const char *name_of(const struct launch *l)
     return psk_rows[l->op].name;
 }
 
-/* The device becomes the thread's; errors from here on may be this operation's. */
+/* Enter the device; errors from here on may be this operation's. */
 static ps_status begin(const struct launch *l, struct psi_err *err)
 {
     __atomic_store_n(&l->stream->last, name_of(l), __ATOMIC_RELAXED);
     return psk_cuda_enter(l->device, err);
 }
 
-/* ---- what a stream needs ---- */
-
 void psk_cuda_run_fini(struct psk_stream *stream)
 {
     if (stream->blas != NULL) {
         PSI_IGNORE(cublasDestroy(stream->blas));
     }
-    PSI_IGNORE(cudaFree(stream->workspace)); /* NULL is fine */
+    PSI_IGNORE(cudaFree(stream->workspace)); /* NULL is allowed */
     PSI_IGNORE(cudaFree(stream->sums));
     PSI_IGNORE(cudaFree(stream->bad_row));
 }
@@ -70,7 +68,7 @@ static ps_status blas_get(const struct launch *l, struct psi_err *err)
         return st;
     }
     st = psk_cuda_check_blas(l->device, cublasSetStream(blas, s->stream), name_of(l), err);
-    if (st == PS_OK) { /* after the stream: that takes the workspace away */
+    if (st == PS_OK) { /* after cublasSetStream(), which resets the workspace */
         st = psk_cuda_check_blas(l->device, cublasSetWorkspace(blas, s->workspace, PSK_CUDA_WORKSPACE_BYTES), name_of(l), err);
     }
     if (st != PS_OK) {
@@ -101,8 +99,6 @@ static ps_status sums_get(const struct launch *l, struct psi_err *err)
     return st;
 }
 
-/* ---- starting ---- */
-
 static ps_status start(const struct launch *l, void (*kernel)(struct psk_cuda_args), dim3 grid, const struct psk_cuda_args *k,
                        struct psi_err *err)
 {
@@ -118,7 +114,7 @@ static uint32_t at_most(int64_t wanted, int64_t most)
     return (uint32_t)(wanted < most ? wanted : most);
 }
 
-/* A kernel that goes over rows * columns values; nothing to do for none. */
+/* Start a kernel that passes over rows * columns values; does nothing for none. */
 static ps_status start_over(const struct launch *l, void (*kernel)(struct psk_cuda_args), const struct psk_cuda_args *k,
                             struct psi_err *err)
 {
@@ -142,9 +138,7 @@ static ps_status zero(const struct launch *l, const struct psk_tensor *t, struct
                        : st;
 }
 
-/* ---- products ---- */
-
-/* Row-major: c (rows, columns) = a b over `inner`; a_turned, b_turned: the matrix lies there transposed. */
+/* Row-major: c (rows, columns) = a b, summed over `inner`; a_turned, b_turned: the matrix is transposed in memory. */
 struct product {
     const struct psk_tensor *a, *b, *c;
     bool a_turned, b_turned;
@@ -213,7 +207,7 @@ RUN(run_dense_dx)
     return st == PS_OK && k.activation != PSK_LINEAR ? start_over(&l, psk_cuda_act_backward, &k, err) : st;
 }
 
-/* In two steps where that gives more blocks: sums over shares of the rows, then over those. */
+/* Column sums, in two steps if that gives more blocks: sums over shares of the rows, then over those. */
 static ps_status column_sums(const struct launch *l, struct psk_cuda_args k, struct psi_err *err)
 {
     const int64_t blocks = (k.columns + PSK_CUDA_SUM_COLUMNS - 1) / PSK_CUDA_SUM_COLUMNS;
@@ -294,7 +288,7 @@ RUN(run_sgd)
     return start_over(&l, psk_cuda_sgd, &k, err);
 }
 
-/* Threads of a row: as many as have four columns each, within a warp; a whole block for long rows. */
+/* Threads per row: enough for four columns each, within a warp; a whole block for long rows. */
 static uint32_t width_of(int64_t columns)
 {
     uint32_t width = 1;
@@ -304,7 +298,7 @@ static uint32_t width_of(int64_t columns)
     return columns > WIDE_COLUMNS ? PSK_CUDA_THREADS : width;
 }
 
-/* kernel over the rows of logits, then the sum of what its blocks found. */
+/* Start a kernel over the rows of logits, then the sum of its partial results. */
 static ps_status over_rows(const struct launch *l, void (*kernel)(struct psk_cuda_args), struct psk_cuda_args k,
                            struct psi_err *err)
 {

@@ -2,12 +2,11 @@
 /*
  * The CUDA plugin's table and its one exported symbol: devices, memory, copies, streams and events are CUDA's own.
  *
- * stream_call: CUDA calls nobody back after a failure, so each stream has a thread that waits for an event and then calls. It is
- * started by the first call; records and events of calls are kept for the next ones.
- * Waiting threads sleep (cudaEventBlockingSync): the processor belongs to the wire.
- * Failure modes: no driver, no such device, lack of memory; a label that is no class, which the kernel writes into device->fault;
- * CUDA's own errors, which may belong to anything that was submitted before, so the text names the last operation as a bound. The
- * first of either ends the device. Where CUDA's context is lost, device_close resets it.
+ * stream_call: CUDA makes no callbacks after a failure, so each stream has a thread that waits for an event and then calls. The
+ * first call starts it; records and events of calls are reused. Waiting threads sleep (cudaEventBlockingSync), because the CPU is
+ * needed for the network. Failure modes: no driver, no such device, no memory; a label that is no class, which the kernel writes
+ * into device->fault; CUDA's errors, which may belong to anything submitted before, so the text names the last operation as a
+ * bound. The first such failure ends the device. If CUDA's context is lost, device_close resets it.
  */
 #include "cuda.h"
 
@@ -22,11 +21,11 @@
 #define PSK_CUDA_NAME "cuda"
 #endif
 
-enum { CAPABILITY_MIN = 75 }; /* the oldest that kernels.cu is compiled for (Makefile) */
+enum { CAPABILITY_MIN = 75 }; /* oldest architecture that kernels.cu is compiled for (Makefile) */
 
 struct psk_event {
     cudaEvent_t event;
-    const char *last; /* atomic: the operation before it */
+    const char *last; /* atomic: name of the operation before it */
 };
 
 struct call {
@@ -36,9 +35,7 @@ struct call {
     void *ctx;
 };
 
-/* ---- failures ---- */
-
-/* Keep the first one. */
+/* Keep the first failure. */
 static void remember(struct psk_device *device, const struct psi_err *error, bool context_lost)
 {
     (void)pthread_mutex_lock(&device->lock);
@@ -66,7 +63,7 @@ ps_status psk_cuda_check(struct psk_device *device, cudaError_t error, const cha
     if (error == cudaSuccess) {
         return PS_OK;
     }
-    PSI_IGNORE(cudaGetLastError()); /* else the next call of anybody would return it */
+    PSI_IGNORE(cudaGetLastError()); /* clears the error, which the next call of any thread would return */
     if (error == cudaErrorMemoryAllocation) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "cuda: %s: %s: %s (%d)", who, what, cudaGetErrorString(error), (int)error);
     }
@@ -103,7 +100,7 @@ ps_status psk_cuda_enter(struct psk_device *device, struct psi_err *err)
     return st == PS_OK ? psk_cuda_check(device, error, "device", "cudaSetDevice", err) : st;
 }
 
-/* A label that a kernel found. */
+/* Take over the label that a kernel has found wrong. */
 static void take_fault(struct psk_device *device)
 {
     struct psi_err why = {0};
@@ -116,12 +113,12 @@ static void take_fault(struct psk_device *device)
     }
 }
 
-/* Until the event is reached, or the device has failed. */
+/* Wait until the event is reached, or the device has failed. */
 static ps_status wait(struct psk_device *device, struct psk_event *event, struct psi_err *err)
 {
     const char *last = __atomic_load_n(&event->last, __ATOMIC_RELAXED);
     ps_status st = psk_cuda_enter(device, err);
-    if (st != PS_OK) { /* what was submitted still ends */
+    if (st != PS_OK) { /* what was submitted must still end */
         PSI_IGNORE(cudaEventSynchronize(event->event));
         return st;
     }
@@ -130,8 +127,6 @@ static ps_status wait(struct psk_device *device, struct psk_event *event, struct
     take_fault(device);
     return st == PS_OK ? remembered(device, err) : st;
 }
-
-/* ---- devices ---- */
 
 static uint32_t device_count(struct psi_err *why)
 {
@@ -162,7 +157,7 @@ static void device_close(struct psk_device *device)
     }
     psk_cuda_pinned_fini(&device->pinned);
     if (device->context_lost) {
-        PSI_IGNORE(cudaDeviceReset()); /* of the whole process: all else on this device is lost already */
+        PSI_IGNORE(cudaDeviceReset()); /* resets it for the whole process: everything on this device is lost already */
     }
     PSI_IGNORE(cudaGetLastError());
     (void)pthread_mutex_destroy(&device->lock);
@@ -224,8 +219,6 @@ static void properties(struct psk_device *device, struct psk_properties *out)
     }
 }
 
-/* ---- memory ---- */
-
 static ps_status buffer_new(struct psk_device *device, size_t bytes, psk_address *out, struct psi_err *err)
 {
     void *memory = NULL;
@@ -242,10 +235,8 @@ static ps_status buffer_new(struct psk_device *device, size_t bytes, psk_address
 static void buffer_free(struct psk_device *device, psk_address address)
 {
     PSI_IGNORE(cudaSetDevice((int)device->index));
-    PSI_IGNORE(cudaFree((void *)(uintptr_t)address)); /* what ran before and failed is told by those who wait for it */
+    PSI_IGNORE(cudaFree((void *)(uintptr_t)address)); /* earlier failures are reported to those who wait for them */
 }
-
-/* ---- streams and events ---- */
 
 static ps_status event_init(struct psk_device *device, struct psk_event *event, struct psi_err *err)
 {
@@ -309,7 +300,7 @@ static ps_status record(struct psk_stream *stream, struct psk_event *event, stru
                           "cudaEventRecord", err);
 }
 
-/* Under stream->lock. */
+/* The caller holds stream->lock. */
 static ps_status call_add(struct psk_stream *stream, psk_done_fn done, void *ctx, struct psi_err *err)
 {
     struct call *call = NULL;
@@ -482,6 +473,6 @@ static const struct psk_plugin cuda_plugin = {
 
 const struct psk_plugin *psk_open(uint32_t abi)
 {
-    (void)abi; /* the host compares */
+    (void)abi; /* the host compares it */
     return &cuda_plugin;
 }

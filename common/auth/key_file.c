@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Key files on the disk. Reading, happy path: open without blocking, judge what was opened (a regular file that nobody else can
+ * read), read it whole, parse. Changing: open, judge, lock; the lock counts if the path still leads to this file; write the new
+ * text beside it with equal owner and mode, fsync, rename, fsync of the directory. A new file is linked to its name, so that it
+ * never replaces one that appeared meanwhile. Failure: the old file is unchanged, and the file beside it is removed. All memory
+ * that held a secret is zeroed. */
+#include "key_file.h"
+
+#include "../mem.h"
+#include "../utf8.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { TRIES_MAX = 1000 /* of a lock, on a file that others keep replacing */, MODE_MASK = 07777 };
+
+ps_status psi_secret_new(const char *p, size_t n, struct psi_secret *out, struct psi_err *err)
+{
+    char *copy = psi_strndup(p, n);
+    *out = (struct psi_secret){.p = copy, .n = copy != NULL ? n : 0, .room = copy != NULL ? n + 1 : 0};
+    return copy != NULL ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "%zu bytes of a file", n);
+}
+
+void psi_secret_fini(struct psi_secret *secret)
+{
+    if (secret->p != NULL) {
+        explicit_bzero(secret->p, secret->room);
+        psi_free(secret->p);
+    }
+    *secret = (struct psi_secret){.p = NULL};
+}
+
+bool psi_key_file_find(const char *given, const char *env, char path[PATH_MAX])
+{
+    if (given != NULL && given[0] != '\0') {
+        (void)snprintf(path, PATH_MAX, "%s", given);
+        return true;
+    }
+    if (env != NULL && env[0] != '\0') {
+        (void)snprintf(path, PATH_MAX, "%s", env);
+        return true;
+    }
+    const char *home = getenv("HOME");
+    if (home != NULL && home[0] != '\0') {
+        const int n = snprintf(path, PATH_MAX, "%s/.config/psd/key", home);
+        if (n > 0 && n < PATH_MAX && access(path, F_OK) == 0) {
+            return true;
+        }
+    }
+    (void)snprintf(path, PATH_MAX, "%s", "/etc/psd/psd.keys");
+    return access(path, R_OK) == 0;
+}
+
+/* Check that the file can be trusted and, if secret, that nobody else can read it. */
+static ps_status judge(int fd, const char *path, bool secret, struct stat *out, struct psi_err *err)
+{
+    char shown[PSI_PATH_SHOWN];
+    const uid_t own = geteuid();
+    (void)psi_utf8_shorten(path, shown, sizeof(shown));
+    if (fstat(fd, out) != 0) {
+        return psi_fail_errno(err, errno, "fstat", path);
+    }
+    if (!S_ISREG(out->st_mode)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: is %s, and no regular file", shown,
+                        S_ISDIR(out->st_mode) ? "a directory" : "a pipe or a device");
+    }
+    if (secret && out->st_uid != own && out->st_uid != 0) {
+        return psi_fail(err, PS_PERMISSION_DENIED,
+                        "%s: belongs to uid %u; a file with secrets belongs to root or to who uses it: chown %u '%s'", shown,
+                        (unsigned)out->st_uid, (unsigned)own, shown);
+    }
+    const mode_t mode = out->st_mode & MODE_MASK;
+    const mode_t for_others = out->st_uid == 0 ? S_IWGRP | S_IXGRP | S_IRWXO : S_IRWXG | S_IRWXO; /* root:GROUP 0640 is fine */
+    if (secret && (mode & for_others) != 0) {
+        return psi_fail(err, PS_PERMISSION_DENIED, "%s: mode %04o lets others %s it, and it holds secrets: chmod %s '%s'", shown,
+                        (unsigned)mode, (mode & for_others & (S_IWGRP | S_IWOTH)) != 0 ? "write" : "read",
+                        out->st_uid == 0 && own != 0 ? "640" : "600", shown);
+    }
+    if (out->st_size > PSI_KEY_FILE_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s: has more than %d bytes", shown, PSI_KEY_FILE_BYTES_MAX);
+    }
+    return PS_OK;
+}
+
+/* Read a whole file of st_size bytes. *out is set in any case: psi_secret_fini(). */
+static ps_status read_all(int fd, const char *path, size_t bytes, struct psi_secret *out, struct psi_err *err)
+{
+    *out = (struct psi_secret){.room = bytes + 1}; /* one byte more shows that the file has grown */
+    out->p = psi_malloc(out->room);
+    if (out->p == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "%zu bytes of a key file", bytes);
+    }
+    while (out->n < out->room) {
+        const ssize_t n = pread(fd, out->p + out->n, out->room - out->n, (off_t)out->n);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return psi_fail_errno(err, errno, "read", path);
+        }
+        if (n == 0) {
+            break;
+        }
+        out->n += (size_t)n;
+    }
+    return out->n == bytes ? PS_OK
+                           : psi_fail(err, PS_FAILED_PRECONDITION, "the file was written to while it was read: try again");
+}
+
+static ps_status read_file(const char *path, bool secret, struct psi_secret *out, struct psi_err *err)
+{
+    struct stat st;
+    *out = (struct psi_secret){.p = NULL};
+    const int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); /* a pipe without a writer must not block */
+    if (fd < 0) {
+        return psi_fail_errno(err, errno, "open", path);
+    }
+    ps_status status = judge(fd, path, secret, &st, err);
+    status = status == PS_OK ? read_all(fd, path, (size_t)st.st_size, out, err) : status;
+    (void)close(fd);
+    return status;
+}
+
+ps_status psi_secret_file_read(const char *path, struct psi_secret *out, struct psi_err *err)
+{
+    return read_file(path, true, out, err);
+}
+
+ps_status psi_plain_file_read(const char *path, struct psi_secret *out, struct psi_err *err)
+{
+    return read_file(path, false, out, err);
+}
+
+ps_status psi_key_file_read(const char *path, struct psi_keys **out, struct psi_err *err)
+{
+    struct psi_secret text;
+    ps_status st = psi_secret_file_read(path, &text, err);
+    st = st == PS_OK ? psi_keys_parse(text.p, text.n, path, out, err) : st;
+    psi_secret_fini(&text);
+    psi_err_prefix(err, "key file");
+    return st;
+}
+
+/* Where the fifth word of a key's line begins, `use` or `accept`. The line was parsed before. */
+static const char *state_word(const char *p)
+{
+    p += strspn(p, " \t");
+    for (int i = 0; i < 4; i++) {
+        p += strcspn(p, " \t");
+        p += strspn(p, " \t");
+    }
+    return p;
+}
+
+static void add(struct psi_secret *t, const char *p, size_t n)
+{
+    PSI_ASSERT(n <= t->room - t->n);
+    memcpy(t->p + t->n, p, n);
+    t->n += n;
+}
+
+/* Add a line [n], its end included, with what `becomes` makes of it. */
+static void add_line(struct psi_secret *to, const char *line, size_t n, const struct psi_key *key, enum psi_key_becomes becomes)
+{
+    const bool use = becomes == PSI_KEY_IS_USED;
+    if (key != NULL && becomes == PSI_KEY_GOES) {
+        return;
+    }
+    if (key == NULL || becomes == PSI_KEY_STAYS || use == key->use) {
+        add(to, line, n);
+        return;
+    }
+    const char *state = state_word(line);
+    add(to, line, (size_t)(state - line));
+    add(to, use ? "use" : "accept", use ? 3 : 6);
+    state += key->use ? 3 : 6;
+    add(to, state, n - (size_t)(state - line));
+}
+
+/* Make the new text of the file. to->p has room. */
+static ps_status rewrite(const struct psi_key_change *change, const struct psi_keys *keys, const struct psi_secret *from,
+                         struct psi_secret *to, struct psi_err *err)
+{
+    size_t next = 0;
+    unsigned number = 0;
+    for (size_t at = 0; at < from->n;) {
+        const char *newline = memchr(from->p + at, '\n', from->n - at);
+        const size_t n = newline != NULL ? (size_t)(newline + 1 - from->p) - at : from->n - at;
+        const struct psi_key *key = next < psi_keys_count(keys) ? psi_keys_at(keys, next) : NULL;
+        enum psi_key_becomes becomes = PSI_KEY_STAYS;
+        number++;
+        key = key != NULL && key->line == number ? key : NULL;
+        next += key != NULL ? 1 : 0;
+        ps_status st = key != NULL && change->line != NULL ? change->line(change->ctx, keys, key, &becomes, err) : PS_OK;
+        if (st != PS_OK) {
+            return st;
+        }
+        add_line(to, from->p + at, n, key, becomes);
+        at += n;
+    }
+    if (to->n > 0 && to->p[to->n - 1] != '\n' && change->added_count > 0) {
+        add(to, "\n", 1);
+    }
+    for (size_t i = 0; i < change->added_count; i++) {
+        char line[PSI_KEY_LINE_BYTES];
+        const size_t n = psi_key_format(&change->added[i], line);
+        add(to, line, n);
+        explicit_bzero(line, sizeof(line));
+    }
+    return PS_OK;
+}
+
+/* Make the new text of the file, and check that it is a good key file. *to is set in any case: psi_secret_fini(). */
+static ps_status new_text(const char *path, const struct psi_key_change *change, const struct psi_secret *from,
+                          struct psi_secret *to, struct psi_err *err)
+{
+    struct psi_keys *keys = NULL, *after = NULL;
+    *to = (struct psi_secret){0};
+    ps_status st = psi_keys_parse(from->p, from->n, path, &keys, err);
+    if (st == PS_OK) {
+        /* accept is 3 bytes longer than use */
+        to->room = from->n + 3 * psi_keys_count(keys) + 1 + change->added_count * PSI_KEY_LINE_BYTES;
+        to->p = psi_malloc(to->room);
+        st = to->p != NULL ? rewrite(change, keys, from, to, err)
+                           : psi_fail(err, PS_RESOURCE_EXHAUSTED, "%zu bytes of a key file", to->room);
+    }
+    st = st == PS_OK ? psi_keys_parse(to->p, to->n, path, &after, err) : st;
+    psi_keys_free(keys);
+    psi_keys_free(after);
+    return st;
+}
+
+static ps_status write_all(int fd, const char *path, const struct psi_secret *text, struct psi_err *err)
+{
+    for (size_t at = 0; at < text->n;) {
+        const ssize_t n = write(fd, text->p + at, text->n - at);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n <= 0) {
+            return psi_fail_errno(err, n < 0 ? errno : ENOSPC, "write", path);
+        }
+        at += (size_t)n;
+    }
+    return fsync(fd) == 0 ? PS_OK : psi_fail_errno(err, errno, "fsync", path);
+}
+
+/* Make the new name survive a power cut. A file system that cannot sync a directory is fine. */
+static ps_status sync_directory(const char *path, struct psi_err *err)
+{
+    char directory[PATH_MAX];
+    (void)snprintf(directory, sizeof(directory), "%s", path);
+    char *slash = strrchr(directory, '/');
+    const char *name = slash == NULL ? "." : slash == directory ? "/" : directory;
+    if (slash != NULL) {
+        slash[slash == directory ? 1 : 0] = '\0';
+    }
+    const int fd = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ps_status st = fd < 0 ? psi_fail_errno(err, errno, "open", name) : PS_OK;
+    if (fd >= 0 && fsync(fd) != 0 && errno != EINVAL) {
+        st = psi_fail_errno(err, errno, "fsync of the directory", name);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return st;
+}
+
+/*
+ * Make `text` the file: in place of `old`, which is locked, with the owner of `old`; or, with old NULL, a new file,
+ * ALREADY_EXISTS if there is one.
+ *
+ * The temporary file beside a locked file always has one name. So a temporary file that a killed process left, with all secrets,
+ * goes with the next change. Beside a new file, which no process can lock, each process has a temporary name of its own.
+ */
+static ps_status publish(const char *path, const struct stat *old, mode_t mode, const struct psi_secret *text,
+                         struct psi_err *err)
+{
+    char beside[PATH_MAX];
+    const int n = old != NULL ? snprintf(beside, sizeof(beside), "%s.psctl-new", path)
+                              : snprintf(beside, sizeof(beside), "%s.new.%ld", path, (long)getpid());
+    if (n < 0 || (size_t)n >= sizeof(beside)) {
+        return psi_fail_errno(err, ENAMETOOLONG, "open", path);
+    }
+    if (old != NULL && unlink(beside) != 0 && errno != ENOENT) {
+        return psi_fail_errno(err, errno, "remove what a process left behind", beside);
+    }
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+    if (fd < 0) {
+        return psi_fail_errno(err, errno, errno == EEXIST ? "a file that a process left behind, remove it" : "open", beside);
+    }
+    ps_status st = PS_OK;
+    if (old != NULL && (old->st_uid != geteuid() || old->st_gid != getegid()) && fchown(fd, old->st_uid, old->st_gid) != 0) {
+        st = psi_fail_errno(err, errno, "give it the old file's owner", beside);
+    }
+    if (st == PS_OK && fchmod(fd, mode) != 0) {
+        st = psi_fail_errno(err, errno, "fchmod", beside);
+    }
+    st = st == PS_OK ? write_all(fd, beside, text, err) : st;
+    (void)close(fd);
+    if (st == PS_OK && old != NULL && rename(beside, path) != 0) {
+        st = psi_fail_errno(err, errno, "rename", path);
+    }
+    if (st == PS_OK && old == NULL && link(beside, path) != 0) {
+        st = errno == EEXIST ? psi_fail(err, PS_ALREADY_EXISTS, "%s: there is such a file, and it is not overwritten", path)
+                             : psi_fail_errno(err, errno, "link", path);
+    }
+    if (st != PS_OK || old == NULL) {
+        (void)unlink(beside);
+    }
+    return st == PS_OK ? sync_directory(path, err) : st;
+}
+
+ps_status psi_secret_file_make(const char *path, unsigned mode, const struct psi_secret *text, struct psi_err *err)
+{
+    return publish(path, NULL, (mode_t)mode, text, err);
+}
+
+/* Change the open file. *out_again: another process replaced it before it was locked, and nothing was changed. */
+static ps_status change_open(int fd, const char *path, const struct psi_key_change *change, bool *out_again, struct psi_err *err)
+{
+    struct stat old, now;
+    struct psi_secret from = {0}, to = {0};
+    ps_status st = judge(fd, path, true, &old, err);
+    while (st == PS_OK && flock(fd, LOCK_EX) != 0) {
+        st = errno == EINTR ? PS_OK : psi_fail_errno(err, errno, "flock", path);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    *out_again = stat(path, &now) != 0 || now.st_dev != old.st_dev || now.st_ino != old.st_ino;
+    if (*out_again) {
+        return PS_OK;
+    }
+    st = judge(fd, path, true, &old, err); /* judged again, under the lock */
+    st = st == PS_OK ? read_all(fd, path, (size_t)old.st_size, &from, err) : st;
+    st = st == PS_OK ? new_text(path, change, &from, &to, err) : st;
+    st = st == PS_OK ? publish(path, &old, old.st_mode & MODE_MASK, &to, err) : st;
+    psi_secret_fini(&from);
+    psi_secret_fini(&to);
+    return st;
+}
+
+static ps_status make_file(const char *path, const struct psi_key_change *change, struct psi_err *err)
+{
+    static char nothing[1];
+    const struct psi_secret from = {.p = nothing};
+    struct psi_secret to = {0};
+    ps_status st = new_text(path, change, &from, &to, err);
+    st = st == PS_OK ? publish(path, NULL, S_IRUSR | S_IWUSR, &to, err) : st;
+    psi_secret_fini(&to);
+    return st;
+}
+
+/* Try once, at the path that links lead to. */
+static ps_status change_once(const char *path, const struct psi_key_change *change, bool *out_again, struct psi_err *err)
+{
+    char real[PATH_MAX];
+    struct stat st;
+    if (realpath(path, real) == NULL) {
+        if (errno != ENOENT || !change->make || lstat(path, &st) == 0) { /* a link to nothing is no place for a file */
+            return psi_fail_errno(err, errno == 0 ? ENOENT : errno, "open", path);
+        }
+        ps_status made = make_file(path, change, err);
+        *out_again = made == PS_ALREADY_EXISTS && !change->only_new;
+        return *out_again ? PS_OK : made;
+    }
+    if (change->only_new) {
+        return psi_fail(err, PS_ALREADY_EXISTS, "%s: there is such a file, and it is not overwritten", path);
+    }
+    const int fd = open(real, O_RDWR | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        *out_again = errno == ENOENT;
+        return *out_again ? PS_OK : psi_fail_errno(err, errno, "open", path);
+    }
+    ps_status status = change_open(fd, real, change, out_again, err);
+    (void)close(fd);
+    return status;
+}
+
+ps_status psi_key_file_change(const char *path, const struct psi_key_change *change, struct psi_err *err)
+{
+    for (int i = 0; i < TRIES_MAX; i++) {
+        bool again = false;
+        ps_status st = change_once(path, change, &again, err);
+        if (st != PS_OK || !again) {
+            psi_err_prefix(err, "key file");
+            return st;
+        }
+    }
+    return psi_fail(err, PS_ABORTED, "key file %.200s: others replace it all the time: try again", path);
+}
+
+ps_status psi_key_file_add(const char *path, const struct psi_key *key, struct psi_err *err)
+{
+    const struct psi_key_change change = {.added = key, .added_count = 1, .make = true};
+    return psi_key_file_change(path, &change, err);
+}

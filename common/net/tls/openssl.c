@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Opening OpenSSL. Happy path: dlopen() of both libraries, dlsym() of every function of the table, a library context.
+ * Failure modes: no library, an older one that lacks a function, no memory: the first failure's text is kept and repeated.
+ *
+ * The library is told not to clean up in exit(): loop threads of a program that ends may still be in it.
+ */
+#include "openssl.h"
+
+#ifdef PSI_HAVE_TLS
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+struct psi_openssl psi_openssl;
+
+static struct psi_err load_err;
+static pthread_once_t load_once = PTHREAD_ONCE_INIT;
+
+struct function {
+    const char *name;
+    size_t offset; /* in struct psi_openssl */
+};
+#define ROW_(name) {#name, offsetof(struct psi_openssl, name)},
+static const struct function of_ssl[] = {PSI_OPENSSL_OF_SSL(ROW_)};
+static const struct function of_crypto[] = {PSI_OPENSSL_OF_CRYPTO(ROW_)};
+#undef ROW_
+
+/* The symbols of a library stay its own: another OpenSSL may live in the same process. */
+static bool load_one(const char *file, const struct function *functions, size_t count)
+{
+    void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        PSI_IGNORE(psi_fail(&load_err, PS_UNIMPLEMENTED,
+                            "TLS needs OpenSSL 3, which is not installed here: %s. Install the package libssl3", dlerror()));
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        void *function = dlsym(library, functions[i].name);
+        if (function == NULL) {
+            PSI_IGNORE(
+                psi_fail(&load_err, PS_UNIMPLEMENTED, "TLS needs OpenSSL 3.0 or newer: %s has no %s", file, functions[i].name));
+            return false;
+        }
+        memcpy((char *)&psi_openssl + functions[i].offset, &function, sizeof(function));
+    }
+    return true;
+}
+
+static void load(void)
+{
+    if (!load_one("libcrypto.so.3", of_crypto, sizeof(of_crypto) / sizeof(of_crypto[0])) ||
+        !load_one("libssl.so.3", of_ssl, sizeof(of_ssl) / sizeof(of_ssl[0]))) {
+        return;
+    }
+    if (psi_openssl.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) != 1 || psi_openssl.OPENSSL_init_ssl(0, NULL) != 1 ||
+        (psi_openssl.own = psi_openssl.OSSL_LIB_CTX_new()) == NULL ||
+        (psi_openssl.aes = psi_openssl.EVP_CIPHER_fetch(psi_openssl.own, "AES-128-GCM", NULL)) == NULL ||
+        (psi_openssl.chacha = psi_openssl.EVP_CIPHER_fetch(psi_openssl.own, "ChaCha20-Poly1305", NULL)) == NULL) {
+        PSI_IGNORE(psi_fail(&load_err, PS_UNIMPLEMENTED,
+                            "OpenSSL could not be started: is its configuration file damaged, or memory short?"));
+    }
+}
+
+ps_status psi_openssl_load(struct psi_err *err)
+{
+    (void)pthread_once(&load_once, load);
+    if (load_err.code != PS_OK && err != NULL) {
+        *err = load_err;
+    }
+    return load_err.code;
+}
+
+#else
+
+ps_status psi_openssl_load(struct psi_err *err)
+{
+    return psi_fail(err, PS_UNIMPLEMENTED,
+                    "this build has no TLS: install the package libssl-dev, and build again (make says \"tls yes\")");
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the rows of state_rows.h say, in memory and as bytes: for each group a structure psi_state_<group> and a function of that
+ * name, which appends the structure's members to k->out, or reads them (k->out NULL) from k->in, in the order of the rows.
+ *
+ * Names, texts, bytes and CRCs that are read stay where they lie. Failure: the first one stays in k->st, DATA_LOSS or
+ * RESOURCE_EXHAUSTED, and nothing is written or read behind it; a structure that is read is to be zero before, and then has in
+ * it what was read until then. What a number may be beyond its row is the caller's to check. Any thread.
+ */
+#ifndef PSI_STATE_CODE_H
+#define PSI_STATE_CODE_H
+
+#include "../proto/frame.h"
+#include "buf.h"
+#include "limits.h"
+#include "queue_spec.h"
+#include "state_rows.h"
+
+enum { PSI_STATE_WHO_MAX = 133, PSI_STATE_CHIEF_TEXT_MAX = 95 }; /* those of psd_record.who and psd_chief.text */
+
+struct psi_code {
+    struct psi_buf *out; /* NULL: it reads */
+    const uint8_t *in;
+    size_t left;
+    uint32_t version; /* of the format */
+    uint32_t numbers; /* NUMBERs that its last COUNTED says and that are not read or written yet */
+    const char *what; /* it is, for errors */
+    ps_status st;
+    struct psi_err *err;
+};
+
+#define PSI_HAS_U8(m, b) uint8_t m;
+#define PSI_HAS_U16(m, b) uint16_t m;
+#define PSI_HAS_U32(m, b) uint32_t m;
+#define PSI_HAS_U64(m, b) uint64_t m;
+#define PSI_HAS_I64(m, b) int64_t m;
+#define PSI_HAS_F32(m, b) float m;
+#define PSI_HAS_F64(m, b) double m;
+#define PSI_HAS_FLAG(m, b) bool m;
+#define PSI_HAS_NAME(m, b) const char *m;
+#define PSI_HAS_TEXT(m, b) const char *m;
+#define PSI_HAS_ID(m, b) uint8_t m[b];
+#define PSI_HAS_COUNTED(m, b)
+#define PSI_HAS_NUMBER(m, b) double m;
+#define PSI_HAS_COUNTED_END(m, b)
+#define PSI_HAS_NUMBERS(m, b) double m[b];
+#define PSI_HAS_ALIGN(m, b)
+#define PSI_HAS_BYTES(m, b) const uint8_t *m;
+#define PSI_HAS_SUMS(m, b) const uint32_t *m;
+#define PSI_HAS_COUNT(m, b) uint32_t m;
+#define PSI_HAS_COUNT64(m, b) uint64_t m;
+#define PSI_HAS_SHAPE(m, b) ps_shape m;
+#define PSI_HAS_OPTIMIZER(m, b) ps_optimizer m;
+#define PSI_HAS_INITIALIZER(m, b) ps_initializer m;
+#define PSI_HAS_SPEC(m, b) struct psi_queue_spec m;
+#define PSI_HAS_QUEUE(m, b) struct psi_state_queue m;
+#define PSI_HAS_ELEMENT(m, b) struct psi_state_element m;
+#define PSI_HAS_SCALARS(m, b) struct psi_state_scalars m;
+
+#define PSI_STATE_MEMBER(type, member, bound, there, text) PSI_HAS_##type(member, bound)
+#define PSI_STATE_GROUP(name, ROWS)                                                                                              \
+    struct psi_state_##name {                                                                                                    \
+        PSI_ROWS_##ROWS(PSI_STATE_MEMBER)                                                                                        \
+    };                                                                                                                           \
+    void psi_state_##name(struct psi_code *k, struct psi_state_##name *x);
+PSI_STATE_GROUPS(PSI_STATE_GROUP)
+#undef PSI_STATE_GROUP
+#undef PSI_STATE_MEMBER
+
+/** DATA_LOSS, unless something was wrong before. */
+void psi_code_wrong(struct psi_code *k, const char *what);
+/** Behind an entry that is read: zeros up to a multiple of 8, and nothing more. */
+void psi_code_over(struct psi_code *k);
+
+#endif

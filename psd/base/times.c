@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How long the task had a request.
+ *
+ * Happy path: ask() at the first frame -> begin() when the request's turn has come: since its bytes arrived it was queued ->
+ * worked() behind its handler, or behind each segment -> take() at its reply. The time between a handler that has not answered
+ * and the reply is waiting. Failure: no memory, or too many such requests: the reply has no times. A connection that ends takes
+ * its records along. A request that goes on with the next connection asks anew, or is not timed.
+ */
+#include "times.h"
+
+#include "common/mem.h"
+
+enum { STAMP_MS = 1000 }; /* after a request that asked, the arrival of bytes is noted for so long */
+
+struct psd_timed {
+    struct psi_list link; /* in conn->timed */
+    uint64_t id;
+    uint64_t last_ns; /* all time until here is in `times`, or before the bytes came */
+    bool seq;
+    bool working; /* since last_ns the task's thread works at the request */
+    bool waits;   /* since last_ns the request waits */
+    struct ps_times times;
+};
+
+uint64_t psd_times_now(const struct psd_task *t)
+{
+    return t->config.clock_ns != NULL ? t->config.clock_ns(t->config.shell) : 0;
+}
+
+uint64_t psd_times_bytes(const struct psd_conn *c)
+{
+    return (uint64_t)c->timed_count * sizeof(struct psd_timed);
+}
+
+struct psd_timed *psd_times_find(const struct psd_conn *c, uint64_t id, bool seq)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &c->timed) {
+        struct psd_timed *x = PSI_CONTAINER_OF(it, struct psd_timed, link);
+        if (x->id == id && x->seq == seq) {
+            return x;
+        }
+    }
+    return NULL;
+}
+
+static void drop(struct psd_task *t, struct psd_conn *c, struct psd_timed *x)
+{
+    psi_list_remove(&x->link);
+    c->timed_count--;
+    t->timed_count--;
+    t->stamps_until_ms = t->timed_count > 0 ? t->stamps_until_ms : t->now_ms + STAMP_MS;
+    c->timing = c->timing == x ? NULL : c->timing;
+    psi_free(x);
+}
+
+void psd_times_ask(struct psd_task *t, struct psd_conn *c)
+{
+    const struct ps_frame_header *h = &c->link->in.header;
+    const bool seq = (h->flags & PS_FLAG_SEQ) != 0;
+    t->came_ns = t->now_ms < t->stamps_until_ms ? t->came_ns : 0; /* 0: stamps had ended, came_ns is an old one */
+    c->timing = psd_times_find(c, h->id, seq);
+    if (c->timing != NULL || c->timed_count == PSD_TIMED_MAX || t->config.clock_ns == NULL) {
+        return;
+    }
+    struct psd_timed *x = psi_calloc(1, sizeof(*x));
+    if (x == NULL) {
+        return;
+    }
+    psi_list_init(&x->link);
+    x->id = h->id;
+    x->seq = seq;
+    x->last_ns = t->came_ns != 0 ? t->came_ns : psd_times_now(t);
+    psi_list_push_back(&c->timed, &x->link);
+    c->timed_count++;
+    t->timed_count++;
+    t->stamps_until_ms = UINT64_MAX;
+    c->timing = x;
+}
+
+void psd_times_begin(struct psd_task *t, const struct psd_conn *c)
+{
+    struct psd_timed *x = c->timing;
+    const uint64_t now = psd_times_now(t);
+    const bool same_event = t->came_ns <= x->last_ns; /* this piece came in one event with the last one */
+    if (same_event && x->working) {
+        x->times.apply_ns += now - x->last_ns; /* time at the head of the frame */
+    } else {
+        x->times.queue_ns += now - (same_event ? x->last_ns : t->came_ns);
+    }
+    x->last_ns = now;
+    x->working = true;
+}
+
+void psd_times_worked(struct psd_task *t, const struct psd_conn *c, bool waits)
+{
+    struct psd_timed *x = c->timing;
+    if (x == NULL) {
+        return; /* the request is answered */
+    }
+    const uint64_t now = psd_times_now(t);
+    x->times.apply_ns += now - x->last_ns;
+    x->last_ns = now;
+    x->working = false;
+    x->waits = waits;
+}
+
+void psd_times_kernel(const struct psd_conn *c, uint64_t id, uint64_t kernel_ns)
+{
+    struct psd_timed *x = c != NULL && c->timed_count > 0 ? psd_times_find(c, id, false) : NULL;
+    if (x != NULL) {
+        x->times.kernel_ns += kernel_ns;
+    }
+}
+
+bool psd_times_take(struct psd_task *t, struct psd_conn *c, uint64_t id, bool seq, struct ps_times *out)
+{
+    struct psd_timed *x = psd_times_find(c, id, seq);
+    if (x == NULL) {
+        return false;
+    }
+    const uint64_t now = psd_times_now(t);
+    if (x->working) {
+        x->times.apply_ns += now - x->last_ns;
+    } else if (x->waits) {
+        const uint64_t waited = now - x->last_ns;
+        x->times.kernel_ns = x->times.kernel_ns < waited ? x->times.kernel_ns : waited;
+        x->times.wait_ns += waited - x->times.kernel_ns;
+    } /* otherwise its bytes are still coming, which is time of the link */
+    *out = x->times;
+    drop(t, c, x);
+    return true;
+}
+
+void psd_times_free(struct psd_task *t, struct psd_conn *c)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_first(&c->timed)) != NULL) {
+        drop(t, c, PSI_CONTAINER_OF(link, struct psd_timed, link));
+    }
+}

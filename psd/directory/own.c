@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The containers of sessions (tests/models/own_model.py; docs/PROTOCOL.md, section 3): who may create there, and their end.
+ *
+ * Happy path: HELLO says the session's own container and its key (psd_record.own, t->owners) -> CREATE brings the key -> the
+ * session says GOODBYE, or its lease is over -> the next tick that looks at the container resets it on the tasks that are
+ * connected, and waits for no other -> its names are forgotten, its record at each task goes.
+ * Failure: a task that was away lists what it has: its container is not claimed, and is reset in its turn. A directory that was
+ * started again has heard of no session: a container that nobody has claimed in this life is given a lease and GRACE_MS. A task
+ * that was started again has lost what it had: its names in such containers are forgotten, and nothing recovers.
+ */
+#include "directory.h"
+
+#include "common/name.h"
+
+#include <string.h>
+
+/* A client that has lost the directory is back within two attempts and their jitter. */
+enum { GRACE_MS = 3 * PS_RECONNECT_MAX_MS };
+
+static struct psd_own own_of(const char *container, const uint8_t key[PSI_KEY_BYTES])
+{
+    struct psd_own own;
+    memset(&own, 0, sizeof(own));
+    memcpy(own.container, container, strnlen(container, sizeof(own.container)));
+    memcpy(own.key, key, sizeof(own.key));
+    return own;
+}
+
+bool psd_own_lives(const struct psd_task *t, const char *container, const uint8_t key[PSI_KEY_BYTES])
+{
+    const struct psd_own own = own_of(container, key);
+    const struct psd_record *r = psi_map_find(&t->owners, &own, sizeof(own));
+    return r != NULL && r->lease_until_ms > t->now_ms;
+}
+
+ps_status psd_own_create_check(const struct psd_task *t, const struct psd_create *item, struct psi_err *err)
+{
+    if (!psi_container_is_session(item->container)) {
+        return PS_OK;
+    }
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, item->container);
+    bool other = in != NULL && memcmp(in->key, item->key, sizeof(in->key)) != 0;
+    if (!other && psd_own_lives(t, item->container, item->key)) {
+        return PS_OK;
+    }
+    ps_status st = psd_key_denied(item->container, err);
+    psi_err_prefix(err, "variable '%s'", item->name);
+    return st;
+}
+
+ps_status psd_own_owner_check(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err)
+{
+    if (owner->self || (owner->features & PS_FEATURE_SESSION_CONTAINERS) != 0 || !psi_container_is_session(item->container)) {
+        return PS_OK;
+    }
+    return psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_FEATURE,
+                       "variable '%s': /job:%s/task:%u is of a release without containers of sessions; upgrade it", item->name,
+                       owner->job, owner->task);
+}
+
+ps_status psd_own_name_check(const struct psd_task *t, const ps_v1_NameItem *item, const char *container, struct psi_err *err)
+{
+    uint8_t key[PSI_KEY_BYTES];
+    ps_status st = psd_key_parse((const pb_bytes_array_t *)(const void *)&item->key, container, key, err);
+    if (st != PS_OK || !psi_container_is_session(container)) {
+        return st;
+    }
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, container);
+    return in == NULL || memcmp(in->key, key, sizeof(key)) == 0 ? PS_OK : psd_key_denied(container, err);
+}
+
+/* Variables of plans are pinned to tasks of any job. */
+bool psd_own_lists_missing(const struct psd_task *t, const char *container, struct psd_names *names)
+{
+    if (!psi_container_is_session(container) || t->now_ms - t->started_ms >= (uint64_t)t->config.lease_ms + GRACE_MS) {
+        return false;
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (!p->own_job && !p->heard) {
+            psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
+        }
+    }
+    return names->used > 0;
+}
+
+/* ---- what becomes of containers ---- */
+
+void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer)
+{
+    for (uint32_t left = t->names.of_sessions; left > 0; left--) {
+        const struct psd_names_in *in = psd_names_next_session(&t->names);
+        const struct psd_name *n = psd_names_in_first(in);
+        while (n != NULL) {
+            const struct psd_name *next =
+                psd_names_in_next(in, n); /* before the change, which may free `in` with its last name */
+            if (n->owner == peer->index && n->life != peer->life && n->asked != peer->life) {
+                struct psd_change c = {.kind = PSD_CHANGE_NAME_FORGET, .name = {.container = n->container, .name = n->name}};
+                psd_commit(t, &c);
+            }
+            n = next;
+        }
+    }
+}
+
+/* Its session has ended, as far as this life of the directory can know. */
+static bool is_over(const struct psd_task *t, struct psd_names_in *in)
+{
+    if (psd_own_lives(t, in->container, in->key)) {
+        in->claimed = true;
+        in->unclaimed_ms = 0;
+        return false;
+    }
+    in->unclaimed_ms = in->unclaimed_ms == 0 ? t->now_ms : in->unclaimed_ms;
+    return in->claimed || t->now_ms - in->unclaimed_ms >= (uint64_t)t->config.lease_ms + GRACE_MS;
+}
+
+void psd_own_tick(struct psd_task *t)
+{
+    const uint32_t looks = t->config.tick_looks, all = t->is_directory ? t->names.of_sessions : 0;
+    for (uint32_t left = all < looks ? all : looks; left > 0 && t->names.of_sessions > 0; left--) {
+        struct psd_names_in *in = psd_names_next_session(&t->names);
+        if (is_over(t, in)) {
+            psd_reset_own(t, in->container); /* in may go with its last name */
+        }
+    }
+}

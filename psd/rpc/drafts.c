@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Values that calls of this task write into variables of this task: an operation that runs on the task which gets its result
+ * needs no connection for it (psd_call_functions.draft and publish in common/ps_calls.h).
+ *
+ * Happy path: psd_draft_new() asks what an ASSIGN is asked, and stages memory -> a compute thread writes there -> a publish asks
+ * that again, because the value took its time, and the change WRITE makes the memory the variable's value, as the last
+ * segment of an ASSIGN does. There is no number and no record: the call runs once, and its answer says what became of it.
+ * Failure modes: what refuses an ASSIGN; LOST where the variable goes away meanwhile; CANCELLED where nobody waits for the call
+ * any more, or the call is over. A refused publish has changed nothing. While a cut holds as much memory as it may, and would
+ * have to keep the old value, a publish waits, as a push does (held.c).
+ *
+ * The memory is staged until the call is over, also where its variable is gone: a compute thread may be writing there.
+ */
+#include "rpc.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+#include "common/shape.h"
+#include "psd/directory/directory.h"
+#include "psd/store/cut.h"
+
+#include <string.h>
+
+/* What an ASSIGN of the client of k may be refused for at any time. */
+static ps_status may_write(struct psd_task *t, const struct psd_work *k, const char *container, struct psi_err *err)
+{
+    const ps_status st = psd_peers_begun(t, err);
+    return st == PS_OK ? psd_rights_ask(t, "a call", &k->who, "a run", container, PSI_RIGHT_WRITE, err) : st;
+}
+
+static ps_status check_call(const struct psd_work *k, struct psi_err *err)
+{
+    return k != NULL && !k->cancelled ? PS_OK : psi_fail(err, PS_CANCELLED, "the call that writes it is cancelled");
+}
+
+static ps_status find(struct psd_task *t, const struct psd_work *k, const struct psd_draft_spec *what,
+                      const struct psd_variable **out, struct psi_err *err)
+{
+    const char *container = what->container[0] != '\0' ? what->container : PSI_CONTAINER_DEFAULT;
+    ps_status st = may_write(t, k, container, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    const struct psd_container *in = psd_container_find(&t->store, container);
+    const bool keyed = what->key != NULL && (in == NULL || memcmp(in->key, what->key, sizeof(in->key)) == 0);
+    if (psi_container_is_session(container) && !keyed) {
+        return psd_key_denied(container, err);
+    }
+    *out = psd_variable_find(in, what->name);
+    return *out != NULL && !t->fenced ? psd_target_check(t, *out, false, err)
+                                      : psi_fail(err, PS_NOT_FOUND, "%s has no variable '%s'", t->name, what->name);
+}
+
+static ps_status check_type(const struct psd_task *t, const struct psd_variable *v, const struct psd_draft_spec *what,
+                            struct psi_err *err)
+{
+    char have[PSI_SHAPE_TEXT_MAX], want[PSI_SHAPE_TEXT_MAX];
+    const ps_shape shape = psd_variable_shape(v);
+    if (v->dtype == what->dtype && v->dtype != PS_STRING && psi_shape_equal(&shape, &what->shape)) {
+        return PS_OK;
+    }
+    return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_SHAPE_MISMATCH,
+                       "SHAPE_MISMATCH: variable '%s' at %s is %s %s, the new value is to be %s %s", v->name, t->name,
+                       ps_dtype_name(v->dtype), psi_shape_format(&shape, have, sizeof(have)), ps_dtype_name(what->dtype),
+                       psi_shape_format(&what->shape, want, sizeof(want)));
+}
+
+ps_status psd_draft_new(struct psd_task *t, uint64_t call, const struct psd_draft_spec *what, void **out_room,
+                        struct psi_err *err)
+{
+    struct psd_work *k = psd_call_work(t, call);
+    const struct psd_variable *v = NULL;
+    ps_status st = check_call(k, err);
+    st = st == PS_OK ? find(t, k, what, &v, err) : st;
+    st = st == PS_OK ? check_type(t, v, what, err) : st;
+    st = st == PS_OK ? psd_round_check(t, v, err) : st;
+    if (st == PS_OK && t->draining) {
+        st = psi_fail_as(err, PS_UNAVAILABLE, PS_REASON_SHUTTING_DOWN, "%s is shutting down", t->name);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    struct psd_draft *d = psi_calloc(1, sizeof(*d));
+    void *memory = d != NULL ? psd_room_stage_first(t, v, v->bytes) : NULL;
+    if (memory == NULL) {
+        psi_free(d);
+        return psi_fail_as(err, PS_RESOURCE_EXHAUSTED, PS_REASON_OVERLOADED,
+                           "a new value of '%s': no room for %llu bytes within the memory budget of %s", v->name,
+                           (unsigned long long)v->bytes, t->name);
+    }
+    d->variable = psd_variable_ref(v);
+    d->memory = memory;
+    psi_list_push_back(&k->drafts, &d->link);
+    *out_room = memory;
+    return PS_OK;
+}
+
+static void draft_free(struct psd_task *t, struct psd_draft *d)
+{
+    struct psd_kept *nobody = NULL; /* a cut has nothing of it */
+    psi_list_remove(&d->link);
+    if (d->memory != NULL) {
+        psd_variable_unstage_kept(&t->store, d->variable, d->memory, d->variable->bytes, &nobody);
+    }
+    psd_variable_unref(&t->store, d->variable);
+    psi_free(d);
+}
+
+void psd_drafts_free(struct psd_task *t, struct psd_work *k)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_first(&k->drafts)) != NULL) {
+        draft_free(t, PSI_CONTAINER_OF(link, struct psd_draft, link));
+    }
+}
+
+/* ---- what is published ---- */
+
+static struct psd_draft *draft_of(const struct psd_work *k, const void *room)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &k->drafts) {
+        struct psd_draft *d = PSI_CONTAINER_OF(it, struct psd_draft, link);
+        if (d->memory == room) {
+            return d;
+        }
+    }
+    return NULL;
+}
+
+/* All that may have changed since the draft. */
+static ps_status check_again(struct psd_task *t, const struct psd_work *k, const struct psd_draft *d, struct psi_err *err)
+{
+    const struct psd_variable *v = d->variable;
+    if (psd_variable_is_gone(v)) {
+        return psd_fail_gone(t, v->handle, err);
+    }
+    ps_status st = may_write(t, k, v->container->name, err);
+    if (st == PS_OK && t->fenced) {
+        st = psi_fail(err, PS_NOT_FOUND, "%s has no variable '%s'", t->name, v->name);
+    }
+    return st == PS_OK ? psd_round_check(t, v, err) : st;
+}
+
+static void note_giver(const struct psd_work *k, uint8_t giver[8])
+{
+    const struct psd_wait *w = psd_wait_first(&k->waiters);
+    if (w != NULL) { /* else the session is gone, and whoever ends its call has not said so yet */
+        memcpy(giver, w->record->session, 8);
+    }
+}
+
+/* False: it has to wait. */
+static bool publish(struct psd_task *t, struct psd_publish *p)
+{
+    struct psd_work *k = psd_call_work(t, p->call);
+    struct psi_err err;
+    ps_status st = check_call(k, &err);
+    struct psd_draft *d = st == PS_OK ? draft_of(k, p->room) : NULL;
+    if (st == PS_OK && d == NULL) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "%s: this is no draft of the call", t->name);
+    }
+    st = st == PS_OK ? check_again(t, k, d, &err) : st;
+    if (st == PS_OK && psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, d->variable, 0, d->variable->bytes) > 0) {
+        return false;
+    }
+    struct psd_change c = {.kind = PSD_CHANGE_WRITE};
+    if (st == PS_OK) {
+        c.write.variable = d->variable;
+        c.write.value = d->memory;
+        note_giver(k, c.write.giver);
+        st = psd_change_reserve(t, &c, &err);
+    }
+    if (st == PS_OK) {
+        const bool first = !d->variable->initialised;
+        psd_commit(t, &c);
+        d->memory = NULL; /* the variable's */
+        p->version = d->variable->version;
+        if (first) {
+            psd_wait_look(t, psd_variable_waiters(d->variable));
+        }
+        draft_free(t, d);
+    }
+    p->done(p, st == PS_OK ? NULL : &err);
+    return true;
+}
+
+void psd_publish_begin(struct psd_task *t, struct psd_publish *p)
+{
+    psi_list_init(&p->link);
+    if (!publish(t, p)) {
+        psi_list_push_back(&t->publishes, &p->link);
+    }
+}
+
+bool psd_publishes_have_work(const struct psd_task *t)
+{
+    return !psi_list_empty(&t->publishes) && !psd_cut_is_full(&t->store);
+}
+
+void psd_publishes_work(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while (psd_publishes_have_work(t) && (link = psi_list_pop_front(&t->publishes)) != NULL) {
+        if (!publish(t, PSI_CONTAINER_OF(link, struct psd_publish, link))) {
+            psi_list_push_front(&t->publishes, link);
+            return;
+        }
+    }
+}
+
+void psd_publishes_end(struct psd_task *t)
+{
+    struct psi_list *link = NULL;
+    while ((link = psi_list_pop_front(&t->publishes)) != NULL) {
+        struct psd_publish *p = PSI_CONTAINER_OF(link, struct psd_publish, link);
+        struct psi_err err;
+        PSI_IGNORE(psi_fail(&err, PS_CANCELLED, "a new value: %s ends", t->name)); /* told to whoever asked */
+        p->done(p, &err);
+    }
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Keys, certificates and rights of a server.
+ *
+ * Happy path: start: files -> a TLS context and a table of rights -> net and core have them. psd_server_reload(): the same files
+ * again, on the calling thread -> both change places with the old ones on the task's thread -> at the next tick connections whose
+ * key or certificate is no longer good are closed. Once a minute they are looked at as well, because a key may expire.
+ * Failure modes: a file that is wrong: the start is refused, or a reload, which then changes nothing; the text names file and
+ * line.
+ */
+#include "server.h"
+
+#include "common/auth/key_file.h"
+#include "common/mem.h"
+#include "common/net/addr.h"
+#include "common/text_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { WALK_MS = 60 * 1000, WARN_MS = 60 * 60 * 1000, DAY_S = 24 * 60 * 60, RIGHTS_FILE_BYTES_MAX = 1 << 20 };
+
+static int64_t unix_s(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_REALTIME, &now); /* cannot fail for this clock */
+    return (int64_t)now.tv_sec;
+}
+
+/* ---- files ---- */
+
+/* NULL or "" stays NULL. */
+static bool keep(const char *text, char **out)
+{
+    *out = text != NULL && text[0] != '\0' ? psi_strndup(text, strlen(text)) : NULL;
+    return *out != NULL || text == NULL || text[0] == '\0';
+}
+
+static ps_status read_tls(const struct psd_secure *secure, const char *cluster_name, struct psi_tls **out, struct psi_err *err)
+{
+    struct psi_keys *keys = NULL;
+    if (secure->key_file == NULL && secure->tls_cert == NULL && secure->tls_key == NULL && secure->tls_ca == NULL) {
+        return secure->tls_refused == NULL ? PS_OK
+                                           : psi_fail(err, PS_INVALID_ARGUMENT,
+                                                      "tls_refused is given, and no certificates: "
+                                                      "tls_cert, tls_key and tls_ca");
+    }
+    ps_status st = secure->key_file != NULL ? psi_key_file_read(secure->key_file, &keys, err) : PS_OK;
+    if (st == PS_OK) {
+        struct psi_tls_config config = {.server_too = true,
+                                        .cluster_name = cluster_name,
+                                        .keys = keys,
+                                        .cert_file = secure->tls_cert,
+                                        .key_file = secure->tls_key,
+                                        .ca_file = secure->tls_ca,
+                                        .refused_file = secure->tls_refused,
+                                        .now_s = secure->now_s};
+        /* a line of another role would not be let in as a task of the ps job: only where there is none it is shown */
+        config.dial_role = keys != NULL && psi_keys_first_use(keys, "ps", secure->now_s()) != NULL ? "ps" : NULL;
+        st = psi_tls_new(&config, out, err);
+    }
+    psi_keys_free(keys);
+    return st;
+}
+
+/* The rows of both, as one table. */
+static ps_status read_rights(const struct psd_secure *secure, const char *rows, bool closed, struct psi_rights **out,
+                             struct psi_err *err)
+{
+    struct psi_buf file, all;
+    struct psi_rights *checked = NULL;
+    ps_status st = PS_OK;
+    if (rows == NULL && secure->rights_file == NULL && !closed) {
+        return PS_OK;
+    }
+    psi_buf_init(&file, 0);
+    psi_buf_init(&all, 2 * RIGHTS_FILE_BYTES_MAX);
+    st = rows != NULL ? psi_rights_parse(rows, strlen(rows), "rights", &checked, err) : PS_OK;
+    psi_rights_free(checked); /* alone, so that an error counts its lines */
+    checked = NULL;
+    if (st == PS_OK && secure->rights_file != NULL) {
+        st = psi_text_file_read("rights file", secure->rights_file, RIGHTS_FILE_BYTES_MAX, &file, err);
+        const char *text = file.data != NULL ? (const char *)file.data : "";
+        st = st == PS_OK ? psi_rights_parse(text, file.len, secure->rights_file, &checked, err) : st;
+        psi_rights_free(checked);
+        st = st == PS_OK ? psi_buf_append(&all, text, file.len, err) : st;
+    }
+    st = st == PS_OK ? psi_buf_printf(&all, err, "\n%s", rows != NULL ? rows : "") : st;
+    if (st == PS_OK) {
+        st = psi_rights_parse((const char *)all.data, all.len, "rights", out, err);
+    }
+    psi_buf_fini(&file);
+    psi_buf_fini(&all);
+    return st;
+}
+
+static ps_status read_all(const struct psd_secure *secure, const char *cluster_name, const char *rows,
+                          struct psd_secure_state *out, struct psi_err *err)
+{
+    struct psd_secure_state state = {.tls = NULL};
+    ps_status st = read_tls(secure, cluster_name, &state.tls, err);
+    if (st == PS_OK) {
+        st = read_rights(secure, rows, state.tls != NULL, &state.rights, err);
+    }
+    if (st == PS_OK) {
+        *out = state;
+    } else {
+        psi_tls_unref(state.tls);
+    }
+    return st;
+}
+
+static void state_free(struct psd_secure_state *state)
+{
+    psi_tls_unref(state->tls);
+    psi_rights_free(state->rights);
+    *state = (struct psd_secure_state){.tls = NULL};
+}
+
+ps_status psd_secure_init(struct psd_secure *secure, const psd_server_options *o, struct psi_err *err)
+{
+    secure->now_s = unix_s;
+    bool kept =
+        keep(o->key_file, &secure->key_file) && keep(o->tls_cert, &secure->tls_cert) && keep(o->tls_key, &secure->tls_key) &&
+        keep(o->tls_ca, &secure->tls_ca) && keep(o->tls_refused, &secure->tls_refused) &&
+        keep(o->rights_file, &secure->rights_file) &&
+        keep(o->rights == NULL && secure->rights_file == NULL && secure->key_file != NULL ? PSD_RIGHTS_OF_ROLES : o->rights,
+             &secure->rows);
+    return kept ? read_all(secure, o->cluster_name, secure->rows, &secure->next, err)
+                : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+void psd_secure_fini(struct psd_secure *secure)
+{
+    state_free(&secure->next);
+    psi_tls_unref(secure->tls);
+    psi_free(secure->rows);
+    psi_free(secure->key_file);
+    psi_free(secure->tls_cert);
+    psi_free(secure->tls_key);
+    psi_free(secure->tls_ca);
+    psi_free(secure->tls_refused);
+    psi_free(secure->rights_file);
+    psi_free(secure->hosts);
+    *secure = (struct psd_secure){.tls = NULL};
+}
+
+/* ---- the cluster's addresses ---- */
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+/* "127.0.0.1" of "127.0.0.1:2222", "[::1]" of "[::1]:2222"; an IPv4 address that came to an IPv6 socket is that. */
+static void host_of(const char *peer, char out[PSD_HOST_TEXT_BYTES])
+{
+    static const char mapped[] = "[::ffff:";
+    bool is_mapped = strncmp(peer, mapped, sizeof(mapped) - 1) == 0 && strchr(peer, '.') != NULL;
+    const char *from = is_mapped ? peer + sizeof(mapped) - 1 : peer;
+    const char *end = strrchr(from, is_mapped ? ']' : ':');
+    size_t n = end != NULL ? (size_t)(end - from) : strlen(from);
+    (void)snprintf(out, PSD_HOST_TEXT_BYTES, "%.*s", (int)n, from); /* fits: it is an IP address; what does not is in no list */
+}
+
+ps_status psd_secure_cluster(struct psd_secure *secure, const struct psi_cluster *c, struct psi_err *err)
+{
+    size_t count = 0;
+    for (uint32_t j = 0; j < c->job_count; j++) {
+        count += c->jobs[j].task_count;
+    }
+    secure->hosts = count > 0 ? psi_calloc(count, sizeof(*secure->hosts)) : NULL;
+    if (secure->hosts == NULL && count > 0) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the cluster's addresses");
+    }
+    for (uint32_t j = 0; j < c->job_count; j++) {
+        for (uint32_t i = 0; i < c->jobs[j].task_count; i++) {
+            struct psi_address address;
+            struct psi_sockaddr socket;
+            char text[PS_ADDRESS_BYTES_MAX + 1];
+            if (psi_address_parse(c->jobs[j].tasks[i].address, true, &address, NULL) == PS_OK &&
+                address.kind == PSI_ADDRESS_TCP && psi_sockaddr_literal(&address, &socket)) {
+                host_of(psi_sockaddr_format(&socket, text, sizeof(text)), secure->hosts[secure->host_count++]);
+            }
+        }
+    }
+    if (secure->host_count > 0) {
+        qsort(secure->hosts, secure->host_count, sizeof(*secure->hosts), by_text);
+    }
+    return PS_OK;
+}
+
+bool psd_secure_listed(void *server, const char *peer)
+{
+    const struct psd_server *s = server;
+    char host[PSD_HOST_TEXT_BYTES];
+    host_of(peer, host);
+    return s->secure.host_count > 0 &&
+           bsearch(host, s->secure.hosts, s->secure.host_count, sizeof(*s->secure.hosts), by_text) != NULL;
+}
+
+/* ---- in force ---- */
+
+/* A line as the core has them: bounded where peers cause it, never left out where it is of the audit. */
+static void log_core(psd_server *s, enum psi_log_level level, const char *event, const struct psi_kv *kv, size_t count)
+{
+    struct psd_effect e = {.kind = PSD_EFFECT_LOG, .level = (int)level};
+    (void)snprintf(e.event, sizeof(e.event), "%s", event);
+    PSI_IGNORE(psi_log_format(e.text, sizeof(e.text), kv, count)); /* cut is fine */
+    psd_server_log_core(&s->peer_log, &s->log, s->name, &e, s->ticked_ms);
+}
+
+bool psd_secure_has_tls(const struct psd_secure *secure)
+{
+    return secure->tls != NULL || secure->next.tls != NULL;
+}
+
+ps_status psd_secure_begin(psd_server *s, struct psi_err *err)
+{
+    struct psd_secure *secure = &s->secure;
+    ps_status st = secure->next.tls != NULL ? psi_net_set_tls(&s->net, secure->next.tls, s->o.tls_crc, err) : PS_OK;
+    if (st != PS_OK) {
+        return st;
+    }
+    psi_tls_unref(secure->tls);
+    secure->tls = secure->next.tls;
+    psd_task_rights_set(s->task, secure->next.rights);
+    secure->next = (struct psd_secure_state){.tls = NULL};
+    secure->has_next = false;
+    secure->walk = secure->tls != NULL;
+    secure->warned_s = 0;
+    return PS_OK;
+}
+
+void psd_secure_say(psd_server *s)
+{
+    struct psi_tls_speed speed;
+    if (s->secure.tls != NULL) {
+        const char *suite = psi_tls_suite(s->secure.tls, &speed);
+        psi_log_event(&s->log, PSI_LOG_INFO, "tls", PSI_KV("task", s->name), PSI_KV("suite", suite),
+                      PSI_KV("aes_mb_s", speed.aes_mb_s), PSI_KV("chacha_mb_s", speed.chacha_mb_s));
+    }
+}
+
+void psd_secure_apply(psd_server *s)
+{
+    struct psi_err err = {.code = PS_OK};
+    ps_status st = PS_OK;
+    (void)pthread_mutex_lock(&s->mutex);
+    bool any = s->secure.has_next;
+    if (any) {
+        st = psd_secure_begin(s, &err);
+    }
+    (void)pthread_mutex_unlock(&s->mutex);
+    if (any && st == PS_OK) {
+        psi_log_event(&s->log, PSI_LOG_INFO, "keys_read", PSI_KV("task", s->name));
+        log_core(s, PSI_LOG_INFO, PSD_AUDIT_EVENT,
+                 PSI_KVS(PSI_KV("what", "RELOAD"), PSI_KV("of", "keys, certificates and rights")));
+    } else if (any) { /* memory: the next turn may have it */
+        psi_log_event(&s->log, PSI_LOG_ERROR, "keys_not_read", PSI_KV("task", s->name), PSI_KV("msg", err.text));
+    }
+}
+
+ps_status psd_server_reload(psd_server *s, const char *rights, char *error, size_t error_bytes)
+{
+    struct psi_err err = {.code = PS_OK};
+    struct psd_secure_state state = {.tls = NULL};
+    char *rows = NULL;
+    bool kept = true;
+    ps_status st = s != NULL ? PS_OK : psi_fail(&err, PS_INVALID_ARGUMENT, "the server is NULL");
+    if (st == PS_OK) {
+        (void)pthread_mutex_lock(&s->mutex);
+        kept = keep(rights != NULL ? rights : s->secure.rows, &rows);
+        (void)pthread_mutex_unlock(&s->mutex);
+        st = kept ? read_all(&s->secure, s->call_texts.cluster_name, rows, &state, &err)
+                  : psi_fail(&err, PS_RESOURCE_EXHAUSTED, "out of memory for the rights");
+    }
+    if (st == PS_OK) {
+        (void)pthread_mutex_lock(&s->mutex);
+        struct psd_secure_state unused = s->secure.next;
+        char *before = s->secure.rows;
+        s->secure.next = state;
+        s->secure.has_next = true;
+        s->secure.rows = rows;
+        if (s->loop_open) {
+            PSI_IGNORE(uv_async_send(&s->wake)); /* fails for closing handles only */
+        }
+        (void)pthread_mutex_unlock(&s->mutex);
+        state_free(&unused);
+        rows = before;
+    }
+    psi_free(rows);
+    if (error != NULL && error_bytes > 0) {
+        (void)snprintf(error, error_bytes, "%s", st == PS_OK ? "" : err.text); /* cut is fine */
+    }
+    return st;
+}
+
+/* ---- time ---- */
+
+/* Which warning is due before this end: 30, 7 or 1, in days. 0: none, it is far away or over. */
+static int64_t warning_due(int64_t end_s, int64_t now_s)
+{
+    const int64_t days = (end_s - now_s) / DAY_S;
+    return end_s <= now_s ? 0 : days < 1 ? 1 : days < 7 ? 7 : days < 30 ? 30 : 0;
+}
+
+/* A certificate and lines of keys end: each is said when another warning is due than at the last look, and behind a reload. */
+static void warn_of_ends(psd_server *s)
+{
+    char what[PSI_ERR_TEXT_MAX];
+    struct psd_secure *secure = &s->secure;
+    const int64_t now_s = secure->now_s();
+    int64_t end_s = 0;
+    for (size_t at = 0; psi_tls_next_end(secure->tls, &at, &end_s, what, sizeof(what));) {
+        const int64_t due = warning_due(end_s, now_s);
+        if (due != 0 && (secure->warned_s == 0 || due != warning_due(end_s, secure->warned_s))) {
+            log_core(s, PSI_LOG_WARN, "key_ends", PSI_KVS(PSI_KV("days", (end_s - now_s) / DAY_S), PSI_KV("msg", what)));
+        }
+    }
+    secure->warned_s = now_s;
+}
+
+void psd_secure_tick(psd_server *s)
+{
+    struct psd_secure *secure = &s->secure;
+    uint64_t now = s->ticked_ms;
+    if (secure->tls != NULL && (secure->walk || now - secure->walked_ms >= WALK_MS)) {
+        secure->walk = false;
+        secure->walked_ms = now;
+        PSI_IGNORE(psi_net_recheck(&s->net)); /* each was logged */
+        warn_of_ends(s);
+    }
+    if (secure->insecure && (secure->warned_ms == 0 || now - secure->warned_ms >= WARN_MS)) {
+        secure->warned_ms = now;
+        psi_log_event(
+            &s->log, PSI_LOG_WARN, "insecure_any_peer", PSI_KV("task", s->name), PSI_KV("address", s->address),
+            PSI_KV("msg", "everybody who reaches this address can read and change everything; psctl key new makes keys"));
+    }
+}
+
+/* ---- what net and core ask ---- */
+
+void psd_secure_identify(void *shell, const struct psi_link *link, struct psi_identity *out)
+{
+    (void)shell;
+    *out = *psi_conn_identity(link->shell);
+}
+
+void psd_secure_refused(void *server, const char *peer, enum psi_tls_reason reason, const char *text)
+{
+    struct psd_server *s = server;
+    log_core(s, PSI_LOG_WARN, "tls_refused",
+             PSI_KVS(PSI_KV("peer", peer), PSI_KV("reason", psi_tls_reason_name(reason)), PSI_KV("msg", text)));
+}
+
+const char *psd_secure_expect(const psd_server *s, const char *job, uint32_t task, char text[PSI_IDENTITY_BYTES_MAX + 1])
+{
+    struct psi_uri uri = {.index = task};
+    (void)snprintf(uri.cluster, sizeof(uri.cluster), "%s", s->call_texts.cluster_name); /* fits: checked */
+    (void)snprintf(uri.job, sizeof(uri.job), "%s", job);                                /* fits: checked */
+    return psi_uri_text(&uri, text, NULL);
+}

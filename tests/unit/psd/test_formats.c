@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints that psd wrote in each format of the state file, tests/golden/state: all of them are loaded, and read by who is no
+ * task. A golden file is a text: "file N BYTES" begins a file (0: the state), a line "AT HEX" has those bytes that are not 0.
+ *
+ *   GOLDEN_WRITE=FILE    writes the checkpoint of everything() there, in the format of this psd: only for a new format
+ */
+#include "cut_test.h"
+
+#include "common/optimizer.h"
+#include "common/saved.h"
+#include "common/shape.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINE_BYTES = 32, FORMAT_OF_IDENTITIES = 3 };
+
+/* ---- the files ---- */
+
+static uint8_t *zeros(struct psi_buf *f, size_t n)
+{
+    assert_int_equal(psi_buf_reserve(f, n, NULL), PS_OK);
+    memset(f->data, 0, n);
+    f->len = n;
+    return f->data;
+}
+
+static struct checkpoint *golden(uint32_t format)
+{
+    struct checkpoint *c = checkpoint_new();
+    struct psi_buf *f = NULL;
+    char path[64], line[2048], hex[2 * 1000 + 1];
+    size_t at = 0;
+    (void)snprintf(path, sizeof(path), "tests/golden/state/format-%u.txt", format);
+    FILE *in = fopen(path, "r");
+    if (in == NULL) {
+        fail_msg("%s is not there", path);
+    }
+    while (fgets(line, sizeof(line), in) != NULL) {
+        uint32_t file = 0;
+        if (sscanf(line, "file %u %zu", &file, &at) == 2) { /* NOLINT(cert-err34-c): write_golden() writes it */
+            assert_in_range(file, 0, FILES - 1);
+            f = &c->files[file];
+            PSI_IGNORE(zeros(f, at)); /* it is f's */
+            c->count = file + 1;
+        } else if (sscanf(line, "%zu %2000s", &at, hex) == 2) { /* NOLINT(cert-err34-c): write_golden() writes it */
+            assert_non_null(f);
+            for (size_t i = 0; hex[i] != '\0'; i += 2, at++) {
+                const char digits[3] = {hex[i], hex[i + 1], '\0'};
+                assert_in_range(at, 0, f->len - 1);
+                f->data[at] = (uint8_t)strtoul(digits, NULL, 16);
+            }
+        }
+    }
+    (void)fclose(in);
+    return c;
+}
+
+static void write_golden(const struct checkpoint *c, const char *path)
+{
+    FILE *out = fopen(path, "w");
+    assert_non_null(out);
+    (void)fprintf(out,
+                  "# A checkpoint as psd wrote it in format %u of the state file, number 12; tests/unit/psd/test_formats.c\n",
+                  PSI_STATE_VERSION);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const struct psi_buf *f = &c->files[i];
+        (void)fprintf(out, "file %u %zu\n", i, f->len);
+        for (size_t at = 0; at < f->len; at++) {
+            size_t n = 0;
+            for (size_t k = at; k < f->len && k < at + LINE_BYTES; k++) {
+                n = f->data[k] != 0 ? k + 1 - at : n;
+            }
+            if (f->data[at] == 0 || n == 0) {
+                continue;
+            }
+            (void)fprintf(out, "%zu ", at);
+            for (size_t k = 0; k < n; k++) {
+                (void)fprintf(out, "%02x", f->data[at + k]);
+            }
+            (void)fprintf(out, "\n");
+            at += n - 1;
+        }
+    }
+    assert_int_equal(fclose(out), 0);
+}
+
+/* ---- a task that has one of everything ---- */
+
+static const struct psd_variable *made(struct life *l, const char *name, const struct psd_definition *d, uint32_t pin)
+{
+    struct psd_change c = creating(l, name, NULL);
+    c.create.definition = d;
+    c.create.pin = pin;
+    must(l, c);
+    return psd_variable_find(psd_container_find(&l->task->store, "c"), name);
+}
+
+static const struct psd_variable *filled(struct life *l, const char *name, ps_dtype dtype, const ps_optimizer *optimizer,
+                                         const ps_initializer *init)
+{
+    static uint64_t number = 40;
+    struct psd_definition d = {.dtype = dtype, .shape = {.rank = 2, .dims = {2, 3}}, .optimizer = *optimizer};
+    struct psd_making m = {.init = *init, .seed = 99, .optimizer = *optimizer};
+    const struct psd_variable *v = made(l, name, &d, name[0] == 'w' ? 3 : 0);
+    must(l,
+         (struct psd_change){.kind = PSD_CHANGE_INIT,
+                             .init = {.record = l->records[0], .number = ++number, .variable = v, .making = &m, .runs = true}});
+    return v;
+}
+
+/* A push of session 1 that begins. */
+static const struct psd_number *begin(struct life *l, const struct psd_variable *v, enum psd_push_kind kind, uint64_t total)
+{
+    static uint64_t number = 0;
+    struct psd_progress *p = psd_progress_new(l->task, v);
+    assert_non_null(p);
+    p->number = ++number;
+    p->kind = (uint8_t)kind;
+    p->wire = (uint8_t)v->dtype;
+    p->unit = v->dtype == PS_STRING ? 1 : 4;
+    p->total = total;
+    p->scale = 0.5f;
+    p->staging_bytes = psd_progress_staging_bytes(p);
+    if (kind == PSD_PUSH) {
+        psd_variable_capture(v, 0.5f, &p->scalars);
+    }
+    struct psd_change c = {.kind = PSD_CHANGE_BEGIN, .begin = {.record = l->records[1], .reserved = p}};
+    must(l, c);
+    return psd_record_find(l->records[1], number);
+}
+
+static void segment(struct life *l, const struct psd_number *n, const void *bytes, uint64_t count, bool last)
+{
+    must(l, (struct psd_change){.kind = PSD_CHANGE_SEGMENT,
+                                .segment = {.record = l->records[1], .number = n, .bytes = bytes, .count = count, .last = last}});
+}
+
+static void in_queue(struct life *l, const char *name, const struct psi_queue_spec *spec)
+{
+    l->v = create(l, name, spec);
+    l->q = l->v->queue;
+}
+
+static void queues(struct life *l)
+{
+    struct psi_queue_spec shuffle = spec_of(PSI_QUEUE_SHUFFLE, 10), work = spec_of(PSI_QUEUE_WORK, -1),
+                          sum = spec_of(PSI_QUEUE_ACCUMULATOR, -1);
+    for (uint64_t i = 0; i < 4; i++) {
+        put(l, 0, 100 + i, i, true);
+        end(l, 0, 100 + i, false);
+    }
+    (void)take(l, 2, 7, false); /* goes on waiting for more */
+    put(l, 0, 110, 44, false);
+    shuffle.min_after_dequeue = 2;
+    shuffle.seed = 5;
+    in_queue(l, "shuffle", &shuffle);
+    for (uint64_t i = 0; i < 6; i++) {
+        put(l, 0, 200 + i, 10 * i, true);
+        end(l, 0, 200 + i, false);
+    }
+    (void)take(l, 2, 8, true);
+    close_queue(l);
+    in_queue(l, "work", &work);
+    for (uint64_t i = 0; i < 5; i++) {
+        put(l, 0, 300 + i, i, true);
+        end(l, 0, 300 + i, false);
+    }
+    must(l, (struct psd_change){.kind = PSD_CHANGE_WORK_FILLED, .filled = {.variable = l->v, .hash = 77}});
+    for (uint64_t i = 0; i < 3; i++) {
+        (void)take(l, 2, 20 + i, true);
+        end(l, 2, 20 + i, false); /* the session holds the item from now on */
+    }
+    PSI_IGNORE(work_end(l, 2, 1, 1, false, false)); /* how often it was handed out does not matter here */
+    PSI_IGNORE(work_end(l, 2, 2, 2, true, false));
+    in_queue(l, "sums", &sum);
+    apply(l, 0, 400, 1.5);
+    end(l, 0, 400, false);
+    apply(l, 0, 401, 2.5);
+    end(l, 0, 401, false);
+    must(l, setting(l, 0, 90, 17));
+}
+
+static void variables(struct life *l)
+{
+    static const float ones[6] = {1, 1, 1, 1, 1, 1};
+    const struct psd_definition strings = {.dtype = PS_STRING, .shape = {.rank = 1, .dims = {2}}};
+    const struct psd_definition empty = {.dtype = PS_F64, .shape = {.rank = 3, .dims = {2, 0, 4}}, .optimizer = *ps_adam(0.25)};
+    static const uint64_t offsets[3] = {0, 2, 5}; /* common/blob.h */
+    uint8_t text[24 + 5];
+    const struct psd_variable *w = filled(l, "w", PS_F32, ps_adagrad_from(0.5, 0.25), ps_glorot(PS_FAN_IN_OUT));
+    const struct psd_variable *adam = filled(l, "adam", PS_F32, ps_adam_with(0.01, 0.9, 0.99, 1e-6), ps_uniform(-1, 1));
+    const struct psd_variable *fast = filled(l, "fast", PS_F32, ps_nesterov(0.5, 0.75), ps_ones());
+    const struct psd_variable *whole = filled(l, "whole", PS_I64, ps_no_optimizer(), ps_constant(-3));
+    const struct psd_variable *names = made(l, "names", &strings, 0);
+    PSI_IGNORE(made(l, "empty", &empty, 2)); /* it stays without a value */
+    for (int i = 0; i < 3; i++) {
+        segment(l, begin(l, adam, PSD_PUSH, 6), ones, 6, true);
+        segment(l, begin(l, fast, PSD_PUSH, 6), ones, 6, true);
+    }
+    must(l, (struct psd_change){.kind = PSD_CHANGE_SEAL, .seal = {.variable = w}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_SEAL, .seal = {.variable = whole, .chief_number = 8}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_RATE, .rate = {.variable = fast, .rate = 0.125}});
+    memcpy(text, offsets, sizeof(offsets));
+    memcpy(text + sizeof(offsets), "hello", 5);
+    segment(l, begin(l, names, PSD_ASSIGN, sizeof(text)), text, sizeof(text), true);
+    /* in progress: applied in part, and staged in part */
+    segment(l, begin(l, w, PSD_PUSH, 6), ones, 2, false);
+    segment(l, begin(l, adam, PSD_ASSIGN, 6), ones, 4, false);
+    segment(l, begin(l, names, PSD_ASSIGN, sizeof(text)), text, 20, false);
+}
+
+static struct life *everything(void)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, 100);
+    static const uint8_t id[16] = {9, 8, 7};
+    const struct psd_definition known = {.dtype = PS_F32, .shape = {.rank = 1, .dims = {7}}, .optimizer = *ps_sgd(0.5)};
+    struct life *l = life_new(&spec);
+    must(l, (struct psd_change){.kind = PSD_CHANGE_SESSION,
+                                .session = {.session = id, .name = 4, .who = "key:0123456789abcdef0123456789abcdef"}});
+    variables(l);
+    queues(l);
+    must(l, (struct psd_change){.kind = PSD_CHANGE_REFUSE,
+                                .end = {.record = l->records[0],
+                                        .number = 91,
+                                        .status = PS_INVALID_ARGUMENT,
+                                        .reason = PS_REASON_NOT_FINITE,
+                                        .applied = PS_NOTHING_APPLIED,
+                                        .text = psi_strndup("element 3 is NaN", 16)}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_ABANDON,
+                                .end = {.record = l->records[0], .number = 92, .applied = PS_NOTHING_APPLIED}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_CHIEF,
+                                .chief = {.container = "c", .record = l->records[2], .number = 8, .text = "host:1"}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_NAME,
+                                .name = {.container = "c", .name = "w", .definition = &known, .job = "ps", .task = 0}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_RESET, .reset = {.container = "gone"}});
+    must(l, (struct psd_change){.kind = PSD_CHANGE_RESET_TASK,
+                                .reset = {.container = "gone", .job = "ps", .outstanding = true, .owed = true}});
+    return l;
+}
+
+/* ---- cases ---- */
+
+/* What was loaded is written again: nothing of it is lost. */
+static struct checkpoint *again(const struct life *l, const struct checkpoint *c)
+{
+    struct life other = *l;
+    struct psi_err err;
+    other.task = task_new(l);
+    assert_ok(load_into(other.task, c, &err), &err);
+    psd_store_check_invariants(&other.task->store);
+    struct checkpoint *out = saved(&other);
+    psd_task_free(other.task);
+    return out;
+}
+
+static void assert_same(const struct checkpoint *a, const struct checkpoint *b)
+{
+    assert_int_equal(a->count, b->count);
+    for (uint32_t i = 0; i < a->count; i++) {
+        const struct psi_buf *x = &a->files[i], *y = &b->files[i];
+        assert_int_equal(x->len, y->len);
+        for (size_t at = 0; at < x->len; at++) {
+            if (x->data[at] != y->data[at]) {
+                fail_msg("file %u, byte %zu: %02x, not %02x", i, at, x->data[at], y->data[at]);
+            }
+        }
+    }
+}
+
+/* A life whose task is of the cluster and the job of the golden files. */
+static const struct life *reader(void)
+{
+    struct psi_queue_spec spec = spec_of(PSI_QUEUE_FIFO, -1);
+    return life_new(&spec);
+}
+
+/* What this psd writes does not change within a format. */
+TEST(test_this_format)
+{
+    struct checkpoint *c = saved(everything());
+    const char *path = getenv("GOLDEN_WRITE");
+    if (path != NULL) {
+        write_golden(c, path);
+    }
+    assert_same(c, golden(PSI_STATE_VERSION));
+    assert_same(again(reader(), c), c);
+}
+
+/* What is read of an older format is what was written then: written in this one, it is the same as that of this one. */
+TEST(test_older_formats)
+{
+    const struct life *l = reader();
+    const struct checkpoint *now = golden(PSI_STATE_VERSION);
+    for (uint32_t format = FORMAT_OF_IDENTITIES; format < PSI_STATE_VERSION; format++) {
+        assert_same(again(l, golden(format)), now);
+    }
+    for (uint32_t format = 1; format < FORMAT_OF_IDENTITIES; format++) {
+        struct checkpoint *c = again(l, golden(format));
+        assert_same(again(l, c), c);
+    }
+}
+
+/* The first format: nothing in it is pinned. */
+TEST(test_format_1)
+{
+    const struct life *l = reader();
+    struct psd_task *t = task_new(l);
+    struct psi_err err;
+    assert_ok(load_into(t, golden(1), &err), &err);
+    psd_store_check_invariants(&t->store);
+    const struct psd_container *in = psd_container_find(&t->store, "c");
+    const struct psd_variable *w = psd_variable_find(in, "w");
+    const struct psd_queue *q = psd_variable_find(in, "q")->queue;
+    assert_true(w->sealed && w->elements == 5 && w->pin == 0);
+    for (int i = 0; i < 5; i++) {
+        assert_true(((const float *)w->value)[i] == 1.0f && ((const float *)w->slots[0])[i] == 0.1f);
+    }
+    assert_int_equal(q->size, 2);
+    assert_int_equal(value_of(first_of(&q->elements)), 0);
+    psd_task_free(t);
+}
+
+/* ---- entries of somebody ---- */
+
+struct at_entry {
+    size_t at; /* of its head */
+    uint64_t bytes;
+    uint32_t kind;
+};
+
+/* The one behind it; false: that was the last one. */
+static bool next_entry(const struct checkpoint *c, struct at_entry *e)
+{
+    const uint8_t *p = c->files[0].data;
+    if (e->kind == PSI_STATE_END) {
+        return false;
+    }
+    e->at += e->kind == 0 ? 0 : PSI_STATE_ENTRY_HEAD_BYTES + e->bytes;
+    memcpy(&e->bytes, p + e->at, sizeof(e->bytes));
+    memcpy(&e->kind, p + e->at + sizeof(e->bytes), sizeof(e->kind));
+    assert_in_range(e->at, 0, BLOCK - 100);
+    return true;
+}
+
+/* All CRCs as if the entries had been written so. */
+static void sign_all(struct checkpoint *c)
+{
+    struct at_entry e = {.kind = 0};
+    while (next_entry(c, &e)) {
+    }
+    uint8_t *p = c->files[0].data;
+    uint32_t sum = psi_crc32c(0, p, e.at);
+    memcpy(p + e.at + PSI_STATE_ENTRY_HEAD_BYTES + sizeof(uint64_t), &sum, sizeof(sum));
+    sign(p);
+}
+
+/* Bytes [at, at + old) of the state become n bytes. */
+static void splice(struct checkpoint *c, size_t at, size_t old, const uint8_t *bytes, size_t n)
+{
+    uint8_t *p = c->files[0].data;
+    uint8_t *was = test_alloc(BLOCK);
+    memcpy(was, p, BLOCK);
+    memcpy(p + at, bytes, n);
+    memcpy(p + at + n, was + at + old, BLOCK - 8 - at - (old > n ? old : n));
+}
+
+/* The entry has another length, and all CRCs are right. */
+static void resize_entry(struct checkpoint *c, const struct at_entry *e, uint64_t bytes)
+{
+    static const uint8_t zeros_of[64];
+    size_t end_at = e->at + PSI_STATE_ENTRY_HEAD_BYTES + (e->bytes < bytes ? e->bytes : bytes);
+    splice(c, end_at, e->bytes > bytes ? e->bytes - bytes : 0, zeros_of, e->bytes < bytes ? bytes - e->bytes : 0);
+    memcpy(c->files[0].data + e->at, &bytes, sizeof(bytes));
+    sign_all(c);
+}
+
+static ps_status read_by_others(struct checkpoint *c, struct psi_err *err);
+
+/* Cut behind any 8 bytes, or with 8 bytes more: refused by each reader that looks into it. */
+TEST(test_entries_cut)
+{
+    const struct life *l = reader();
+    for (uint32_t format = 1; format <= PSI_STATE_VERSION; format++) {
+        struct at_entry e = {.kind = 0};
+        while (next_entry(golden(format), &e)) {
+            for (uint64_t bytes = 0; bytes <= e.bytes + 8; bytes += 8) {
+                struct checkpoint *c = golden(format);
+                struct psi_err err;
+                if (bytes == e.bytes || e.kind == PSI_STATE_END) {
+                    continue;
+                }
+                resize_entry(c, &e, bytes);
+                if (load(l, c, &err) != PS_DATA_LOSS) {
+                    fail_msg("format %u: an entry of kind %u with %llu bytes is loaded", format, e.kind,
+                             (unsigned long long)bytes);
+                }
+                ps_status st = read_by_others(c, &err);
+                bool looks = e.kind == PSI_STATE_HEAD || e.kind == PSI_STATE_VARIABLE || e.kind == PSI_STATE_FILE ||
+                             e.kind == PSI_STATE_SUMS;
+                assert_int_equal(st, looks ? PS_DATA_LOSS : PS_OK);
+            }
+        }
+    }
+}
+
+/* A kind that no format has, and a format that there is not. */
+TEST(test_entries_of_the_future)
+{
+    static const uint32_t kinds[] = {0, PSI_STATE_END + 1, PSI_STATE_END + 2, 255, UINT32_MAX};
+    const struct life *l = reader();
+    struct psi_err err;
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct checkpoint *c = golden(PSI_STATE_VERSION);
+        struct at_entry e = {.kind = 0};
+        while (e.kind != PSI_STATE_CHIEF) {
+            assert_true(next_entry(c, &e));
+        }
+        struct at_entry last = e;
+        while (next_entry(c, &last)) {
+        }
+        memcpy(c->files[0].data + e.at + sizeof(uint64_t), &kinds[i], sizeof(kinds[i]));
+        uint32_t sum = psi_crc32c(0, c->files[0].data, last.at);
+        memcpy(c->files[0].data + last.at + PSI_STATE_ENTRY_HEAD_BYTES + sizeof(uint64_t), &sum, sizeof(sum));
+        sign(c->files[0].data);
+        assert_int_equal(load(l, c, &err), PS_DATA_LOSS);
+        assert_non_null(strstr(err.text, "kind that is not known"));
+        assert_int_equal(read_by_others(c, &err), PS_DATA_LOSS);
+        assert_non_null(strstr(err.text, "kind that is not known"));
+    }
+    for (uint32_t format = 0; format <= PSI_STATE_VERSION + 1; format += PSI_STATE_VERSION + 1) {
+        struct checkpoint *c = golden(PSI_STATE_VERSION);
+        memcpy(c->files[0].data + PSI_STATE_ENTRY_HEAD_BYTES + sizeof(uint64_t), &format, sizeof(format));
+        sign_all(c);
+        assert_int_equal(load(l, c, &err), format == 0 ? PS_DATA_LOSS : PS_FAILED_PRECONDITION);
+        assert_int_equal(read_by_others(c, &err), format == 0 ? PS_DATA_LOSS : PS_FAILED_PRECONDITION);
+    }
+}
+
+/* ---- who is no task ---- */
+
+static ps_status read_file(void *ctx, const struct psi_saved_file *file, uint64_t offset, void *dst, size_t bytes,
+                           size_t *out_bytes, struct psi_err *err)
+{
+    const struct checkpoint *c = ctx;
+    const struct psi_buf *f = &c->files[file->kind == PS_FILE_STATE ? 0 : file->index + 1];
+    (void)err;
+    *out_bytes = offset >= f->len ? 0 : bytes < f->len - offset ? bytes : f->len - offset;
+    memcpy(dst, f->data + offset, *out_bytes);
+    return PS_OK;
+}
+
+static ps_status pass_over(void *ctx, const struct psi_state_entry *e, struct psi_err *err)
+{
+    (void)ctx, (void)e, (void)err;
+    return PS_OK;
+}
+
+/* As the manifest would have it. */
+static struct psi_saved_file state_file(const struct checkpoint *c)
+{
+    struct psi_saved_file file = {.job = "ps", .kind = PS_FILE_STATE, .bytes = c->files[0].len};
+    struct psi_state_reader r;
+    assert_int_equal(psi_state_begin(&r, file.bytes, NULL), PS_OK);
+    for (size_t at = 0; at < file.bytes; at += BLOCK) {
+        assert_int_equal(psi_state_block(&r, c->files[0].data + at, pass_over, NULL, NULL), PS_OK);
+    }
+    file.sum = r.file_sum;
+    psi_state_fini(&r);
+    return file;
+}
+
+static void assert_as_loaded(const struct psi_saved_variable *a, const struct psd_store *s)
+{
+    const struct psd_variable *b = psd_variable_find(psd_container_find(s, a->container), a->name);
+    assert_non_null(b);
+    const struct psd_definition d = psd_variable_definition(b);
+    assert_int_equal(a->dtype, b->dtype);
+    assert_true(psi_shape_equal(&a->shape, &d.shape));
+    assert_true(psi_optimizer_equal(&a->optimizer, &b->optimizer));
+    assert_int_equal(a->atomic, d.atomic);
+    assert_int_equal(a->order, b->order);
+    assert_int_equal(a->creation, b->creation);
+    assert_int_equal(a->bytes, b->bytes);
+    assert_int_equal(a->version, b->version);
+    assert_memory_equal(a->powers, b->optim_state.powers, sizeof(a->powers));
+    assert_int_equal(a->array_count, 1 + psd_optim_slot_count(b->optimizer.kind));
+}
+
+TEST(test_read_by_who_is_no_task)
+{
+    static const size_t variables[PSI_STATE_VERSION + 1] = {0, 1, 5, 5, 5};
+    for (uint32_t format = 1; format <= PSI_STATE_VERSION; format++) {
+        struct checkpoint *c = golden(format);
+        struct psd_task *t = task_new(reader());
+        const struct psi_saved_io io = {.read = read_file, .ctx = c};
+        struct psi_saved saved = {.what = {.number = 12}};
+        struct psi_saved_state state;
+        struct psi_err err;
+        PSI_IGNORE(PSI_BYTES_SET(saved.what.cluster_name, "psd")); /* fits */
+        const struct psi_saved_file file = state_file(c);
+        assert_ok(load_into(t, c, &err), &err);
+        assert_ok(psi_saved_state_read(&saved, &io, &file, &state, &err), &err);
+        assert_int_equal(state.variable_count, variables[format]);
+        assert_int_equal(state.file_count, c->count - 1);
+        for (size_t i = 0; i < state.variable_count; i++) {
+            assert_as_loaded(&state.variables[i], &t->store);
+        }
+        for (uint32_t i = 0; i < state.file_count; i++) {
+            struct psi_saved_file values = {.job = "ps", .kind = PS_FILE_VALUES, .index = i, .sum = state.files[i].header_sum};
+            values.bytes = c->files[i + 1].len;
+            memcpy(values.container, state.files[i].container, sizeof(values.container));
+            assert_ok(psi_saved_values_read(&io, &values, &state, NULL, NULL, NULL, &err), &err);
+        }
+        psi_saved_state_fini(&state);
+        psd_task_free(t);
+    }
+}
+
+static ps_status read_by_others(struct checkpoint *c, struct psi_err *err)
+{
+    const struct psi_saved_io io = {.read = read_file, .ctx = c};
+    struct psi_saved saved = {.what = {.number = 12}};
+    struct psi_saved_state state;
+    PSI_IGNORE(PSI_BYTES_SET(saved.what.cluster_name, "psd")); /* fits */
+    const struct psi_saved_file file = state_file(c);
+    ps_status st = psi_saved_state_read(&saved, &io, &file, &state, err);
+    psi_saved_state_fini(&state);
+    return st;
+}

@@ -1,0 +1,622 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Encodes and decodes runs and their answers (run.h has the format).
+ *
+ * Happy path: each part is a message with its length; some messages are followed by bytes whose number the message has. A decoder
+ * reads the input twice: first it counts the bytes of texts and numbers, then it writes them into one allocation. Failure modes:
+ * a count, a value number, a size, a text or a dtype that is not allowed is refused, and the error names the part; nothing stays
+ * allocated. Memory is bounded by the input, because each counted part has at least two bytes in it.
+ */
+#include "run.h"
+
+#include "common/blob.h"
+#include "common/mem.h"
+#include "common/msg.h"
+#include "common/shape.h"
+#include "plan.pb.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <pb_encode.h>
+#include <string.h>
+
+enum {
+    PART_BYTES_MIN = 2,  /* a length and one field of a message */
+    LENGTH_BYTES_MAX = 2 /* length of a message, as psi_list_append() writes it */
+};
+
+/* Check that n more bytes fit; otherwise the run or the answer is too large. */
+static ps_status room_check(const struct psi_buf *out, size_t n, struct psi_err *err)
+{
+    return n <= out->max - out->len
+               ? PS_OK
+               : psi_fail_as(
+                     err, PS_RESOURCE_EXHAUSTED, PS_REASON_TOO_LARGE,
+                     "it takes more than %zu bytes, which is the most that a call carries; pin some of its rows to another "
+                     "task",
+                     out->max);
+}
+
+static ps_status append_bytes(struct psi_buf *out, const void *bytes, size_t n, struct psi_err *err)
+{
+    ps_status st = room_check(out, n, err);
+    return st == PS_OK ? psi_buf_append(out, bytes, n, err) : st;
+}
+
+static ps_status append_message(struct psi_buf *out, const pb_msgdesc_t *d, const void *m, struct psi_err *err)
+{
+    size_t bytes = PS_LIST_ITEM_BYTES_MAX;
+    if (out->max - out->len < bytes + LENGTH_BYTES_MAX) { /* only near the end of the buffer is the exact size needed */
+        PSI_ASSERT(pb_get_encoded_size(&bytes, d, m));    /* cannot fail: every field is bounded */
+    }
+    ps_status st = room_check(out, bytes + LENGTH_BYTES_MAX, err);
+    st = st == PS_OK ? psi_buf_reserve(out, bytes + LENGTH_BYTES_MAX, err) : st; /* psi_list_append() then needs no measuring */
+    return st == PS_OK ? psi_list_append(out, d, m, err) : st;
+}
+
+/* Copy a text into a field of cap bytes. */
+static ps_status text_set(pb_bytes_array_t *field, size_t cap, const char *text, const char *what, struct psi_err *err)
+{
+    const size_t bytes = strlen(text);
+    if (bytes > cap) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%s '%.80s' has %zu bytes, at most %zu", what, text, bytes, cap);
+    }
+    (void)psi_bytes_set(field, cap, text);
+    return PS_OK;
+}
+#define TEXT_SET(field, text, what, err) text_set((pb_bytes_array_t *)(void *)&(field), sizeof((field).bytes), text, what, err)
+
+static ps_status variable_encode(const struct psi_run_variable *v, ps_v1_RunVariable *to, struct psi_err *err)
+{
+    ps_status st = TEXT_SET(to->container, v->container, "container", err);
+    st = st == PS_OK ? TEXT_SET(to->name, v->name, "variable", err) : st;
+    st = st == PS_OK ? TEXT_SET(to->job, v->job, "job", err) : st;
+    to->task = v->task;
+    return st;
+}
+
+static void dims_encode(const ps_shape *shape, int64_t *dims, pb_size_t *count)
+{
+    PSI_ASSERT(shape->rank <= PS_RANK_MAX);
+    memcpy(dims, shape->dims, shape->rank * sizeof(*dims));
+    *count = (pb_size_t)shape->rank;
+}
+
+static ps_status head_encode(const struct psi_run *run, struct psi_buf *out, struct psi_err *err)
+{
+    ps_v1_RunHead m = ps_v1_RunHead_init_zero;
+    ps_status st = TEXT_SET(m.container, run->container, "container", err);
+    if (st != PS_OK) {
+        return st;
+    }
+    m.version = PSI_RUN_VERSION;
+    if (run->container[0] != '\0') {
+        memcpy(m.key.bytes, run->key, PSI_RUN_KEY_BYTES);
+        m.key.size = PSI_RUN_KEY_BYTES;
+    }
+    m.trace = run->trace;
+    m.inputs = run->input_count;
+    m.rows = run->row_count;
+    m.outputs = run->output_count;
+    return append_message(out, &ps_v1_RunHead_msg, &m, err);
+}
+
+static ps_status input_encode(const struct psi_run_input *in, struct psi_buf *out, struct psi_err *err)
+{
+    ps_v1_RunInput m = ps_v1_RunInput_init_zero;
+    m.from = in->from;
+    m.dtype = in->type.dtype;
+    dims_encode(&in->type.shape, m.dims, &m.dims_count);
+    ps_status st = PS_OK;
+    if (in->from == PSI_RUN_FROM_VARIABLE) {
+        m.has_variable = true;
+        st = variable_encode(&in->variable, &m.variable, err);
+    } else {
+        m.bytes = in->bytes;
+    }
+    st = st == PS_OK ? append_message(out, &ps_v1_RunInput_msg, &m, err) : st;
+    return st == PS_OK && m.bytes > 0 ? append_bytes(out, in->data, in->bytes, err) : st;
+}
+
+static ps_status row_encode(const struct psi_run_row *row, struct psi_buf *out, struct psi_err *err)
+{
+    ps_v1_RunRow m = ps_v1_RunRow_init_zero;
+    const struct psi_op_attrs *a = &row->attrs;
+    const char *message = a->message != NULL ? a->message : "";
+    const size_t message_bytes = strlen(message);
+    if (message_bytes > PSI_OP_MESSAGE_BYTES_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "row '%s': a message of %zu bytes, at most %d", row->name, message_bytes,
+                        PSI_OP_MESSAGE_BYTES_MAX);
+    }
+    ps_status st = TEXT_SET(m.op, row->op, "operation", err);
+    st = st == PS_OK ? TEXT_SET(m.name, row->name, "row", err) : st;
+    st = st == PS_OK ? TEXT_SET(m.device, row->device, "device", err) : st;
+    m.inputs = row->input_count;
+    m.outputs = row->output_count;
+    m.message_bytes = (uint32_t)message_bytes;
+    m.dtype = a->dtype;
+    m.has_axis = a->has_axis;
+    m.axis = a->axis;
+    m.keep_dims = a->keep_dims;
+    m.transpose_a = a->transpose_a;
+    m.transpose_b = a->transpose_b;
+    m.parts = a->outputs;
+    m.activation = a->activation;
+    m.seed = a->seed;
+    m.step = a->step;
+    m.keep = a->keep;
+    m.first_n = a->first_n;
+    m.summarize = a->summarize;
+    m.printed = row->printed;
+    st = st == PS_OK ? append_message(out, &ps_v1_RunRow_msg, &m, err) : st;
+    for (uint32_t i = 0; i < row->input_count && st == PS_OK; i++) {
+        const uint8_t number[2] = {(uint8_t)(row->inputs[i] & 0xffu), (uint8_t)(row->inputs[i] >> 8)};
+        st = append_bytes(out, number, sizeof(number), err);
+    }
+    return st == PS_OK && message_bytes > 0 ? append_bytes(out, message, message_bytes, err) : st;
+}
+
+static ps_status output_encode(const struct psi_run_output *o, struct psi_buf *out, struct psi_err *err)
+{
+    ps_v1_RunOutput m = ps_v1_RunOutput_init_zero;
+    ps_status st = PS_OK;
+    m.to = o->to;
+    m.value = o->value;
+    if (o->to != PSI_RUN_TO_ANSWER) {
+        m.has_variable = true;
+        st = variable_encode(&o->variable, &m.variable, err);
+    }
+    m.scale = o->to == PSI_RUN_TO_PUSH ? o->scale : 0;
+    m.answers = o->to == PSI_RUN_TO_ADD && o->answers;
+    return st == PS_OK ? append_message(out, &ps_v1_RunOutput_msg, &m, err) : st;
+}
+
+static ps_status values_check(const struct psi_run *run, struct psi_err *err)
+{
+    uint64_t values = run->input_count;
+    for (uint32_t i = 0; i < run->row_count; i++) {
+        values += run->rows[i].output_count;
+    }
+    return values <= PSI_RUN_VALUES_MAX
+               ? PS_OK
+               : psi_fail(err, PS_INVALID_ARGUMENT, "a run has %" PRIu64 " values, at most %u", values, PSI_RUN_VALUES_MAX);
+}
+
+static ps_status parts_encode(const struct psi_run *run, struct psi_buf *out, struct psi_err *err)
+{
+    ps_status st = head_encode(run, out, err);
+    for (uint32_t i = 0; i < run->input_count && st == PS_OK; i++) {
+        st = input_encode(&run->inputs[i], out, err);
+    }
+    for (uint32_t i = 0; i < run->row_count && st == PS_OK; i++) {
+        st = row_encode(&run->rows[i], out, err);
+    }
+    for (uint32_t i = 0; i < run->output_count && st == PS_OK; i++) {
+        st = output_encode(&run->outputs[i], out, err);
+    }
+    return st;
+}
+
+ps_status psi_run_encode(const struct psi_run *run, struct psi_buf *out, struct psi_err *err)
+{
+    const size_t before = out->len;
+    ps_status st = values_check(run, err);
+    st = st == PS_OK ? parts_encode(run, out, err) : st;
+    if (st != PS_OK) {
+        out->len = before;
+        psi_err_prefix(err, "a run of %" PRIu32 " rows and %" PRIu32 " inputs", run->row_count, run->input_count);
+    }
+    return st;
+}
+
+/* What is left of the input, and where decoded parts go: NULL while parts are only measured. */
+struct cursor {
+    const uint8_t *p;
+    size_t n;
+    char *texts;                      /* place of the next text */
+    uint16_t *inputs;                 /* place of the next value numbers */
+    size_t text_bytes, input_numbers; /* measured in the first pass */
+};
+
+static ps_status next_part(struct cursor *c, const pb_msgdesc_t *d, void *m, const char *what, uint32_t i, struct psi_err *err)
+{
+    bool end = false;
+    ps_status st = psi_list_next(&c->p, &c->n, d, m, &end, err);
+    if (st == PS_OK && end) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "it ends before %s %" PRIu32, what, i);
+    }
+    return st;
+}
+
+/* Take the next `bytes` bytes, which follow a message. */
+static ps_status take_bytes(struct cursor *c, uint64_t bytes, const uint8_t **out, struct psi_err *err)
+{
+    if (bytes > c->n) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "%" PRIu64 " bytes are to follow, %zu are left", bytes, c->n);
+    }
+    *out = c->p;
+    c->p += bytes;
+    c->n -= (size_t)bytes;
+    return PS_OK;
+}
+
+static ps_status take_text(struct cursor *c, const uint8_t *bytes, size_t n, const char *what, const char **out,
+                           struct psi_err *err)
+{
+    if (n > 0 && memchr(bytes, 0, n) != NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "its %s has a NUL", what);
+    }
+    c->text_bytes += n + 1;
+    if (c->texts != NULL) {
+        *out = c->texts;
+        if (n > 0) {
+            memcpy(c->texts, bytes, n);
+        }
+        c->texts[n] = '\0';
+        c->texts += n + 1;
+    }
+    return PS_OK;
+}
+#define TAKE_TEXT(c, field, what, out, err) take_text(c, (field).bytes, (field).size, what, out, err)
+
+static ps_status variable_decode(struct cursor *c, const ps_v1_RunVariable *m, struct psi_run_variable *out, struct psi_err *err)
+{
+    if (m->container.size == 0 || m->name.size == 0 || m->job.size == 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "its variable has no container, name or job");
+    }
+    ps_status st = TAKE_TEXT(c, m->container, "container", &out->container, err);
+    st = st == PS_OK ? TAKE_TEXT(c, m->name, "variable", &out->name, err) : st;
+    st = st == PS_OK ? TAKE_TEXT(c, m->job, "job", &out->job, err) : st;
+    out->task = m->task;
+    return st;
+}
+
+static ps_status type_decode(uint32_t dtype, const int64_t *dims, size_t count, struct psi_type *out, struct psi_err *err)
+{
+    if (!psi_dtype_known(dtype)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "dtype %" PRIu32 " does not exist", dtype);
+    }
+    ps_status st = psi_shape_from_dims(dims, count, &out->shape, err);
+    st = st == PS_OK ? psi_variable_check((ps_dtype)dtype, &out->shape, false, err) : st;
+    out->dtype = (ps_dtype)dtype;
+    return st;
+}
+
+/* Take the bytes of a value, after checking their number against its type. */
+static ps_status value_decode(struct cursor *c, const struct psi_type *type, uint64_t bytes, const void **out_data,
+                              size_t *out_bytes, struct psi_err *err)
+{
+    const uint8_t *data = NULL;
+    ps_status st = take_bytes(c, bytes, &data, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    const uint64_t elements = (uint64_t)ps_shape_elements(&type->shape);
+    if (type->dtype == PS_STRING) {
+        st = psi_blob_check(data, bytes, elements, err);
+    } else if (bytes != elements * ps_dtype_bytes(type->dtype)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "a value of %" PRIu64 " bytes, its type has %" PRIu64, bytes,
+                      elements * ps_dtype_bytes(type->dtype));
+    }
+    *out_data = bytes > 0 ? data : NULL;
+    *out_bytes = (size_t)bytes;
+    return st;
+}
+
+static ps_status input_decode(struct cursor *c, uint32_t i, struct psi_run_input *out, struct psi_err *err)
+{
+    ps_v1_RunInput m;
+    ps_status st = next_part(c, &ps_v1_RunInput_msg, &m, "input", i, err);
+    st = st == PS_OK ? type_decode(m.dtype, m.dims, m.dims_count, &out->type, err) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    out->from = (enum psi_run_from)m.from;
+    if (m.from == PSI_RUN_FROM_CALL && !m.has_variable) {
+        return value_decode(c, &out->type, m.bytes, &out->data, &out->bytes, err);
+    }
+    if (m.from == PSI_RUN_FROM_VARIABLE && m.has_variable && m.bytes == 0) {
+        return variable_decode(c, &m.variable, &out->variable, err);
+    }
+    return psi_fail(err, PS_INVALID_ARGUMENT, "a value comes from the call or from a variable, not %" PRIu32, m.from);
+}
+
+static void attrs_decode(const ps_v1_RunRow *m, struct psi_op_attrs *out)
+{
+    out->dtype = (ps_dtype)m->dtype;
+    out->has_axis = m->has_axis;
+    out->axis = m->axis;
+    out->keep_dims = m->keep_dims;
+    out->transpose_a = m->transpose_a;
+    out->transpose_b = m->transpose_b;
+    out->outputs = m->parts;
+    out->activation = m->activation;
+    out->seed = m->seed;
+    out->step = m->step;
+    out->keep = m->keep;
+    out->first_n = m->first_n;
+    out->summarize = m->summarize;
+}
+
+static ps_status row_inputs(struct cursor *c, const ps_v1_RunRow *m, uint32_t first_value, struct psi_run_row *out,
+                            struct psi_err *err)
+{
+    const uint8_t *numbers = NULL;
+    ps_status st = take_bytes(c, 2 * (uint64_t)m->inputs, &numbers, err);
+    for (uint32_t i = 0; i < m->inputs && st == PS_OK; i++) {
+        const uint16_t number = (uint16_t)(numbers[2 * i] | numbers[2 * i + 1] << 8);
+        if (number >= first_value) {
+            return psi_fail(err, PS_INVALID_ARGUMENT, "its input %" PRIu32 " is value %u, before it are %" PRIu32, i, number,
+                            first_value);
+        }
+        if (c->inputs != NULL) {
+            c->inputs[i] = number;
+        }
+    }
+    if (st == PS_OK) {
+        out->inputs = c->inputs;
+        out->input_count = m->inputs;
+        c->input_numbers += m->inputs;
+        c->inputs += c->inputs != NULL ? m->inputs : 0;
+    }
+    return st;
+}
+
+static ps_status row_decode(struct cursor *c, uint32_t i, uint32_t first_value, struct psi_run_row *out, struct psi_err *err)
+{
+    ps_v1_RunRow m;
+    const uint8_t *message = NULL;
+    ps_status st = next_part(c, &ps_v1_RunRow_msg, &m, "row", i, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (m.op.size == 0 || m.name.size == 0 || m.inputs > PSI_OP_INPUTS_MAX || m.outputs < 1 || m.outputs > PSI_OP_OUTPUTS_MAX ||
+        m.message_bytes > PSI_OP_MESSAGE_BYTES_MAX || (m.dtype != 0 && !psi_dtype_known(m.dtype))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT,
+                        "%" PRIu32 " inputs, %" PRIu32 " outputs, %" PRIu32 " bytes of message, dtype %" PRIu32
+                        ": out of range, or it has no name",
+                        m.inputs, m.outputs, m.message_bytes, m.dtype);
+    }
+    attrs_decode(&m, &out->attrs);
+    st = row_inputs(c, &m, first_value, out, err);
+    st = st == PS_OK ? take_bytes(c, m.message_bytes, &message, err) : st;
+    st = st == PS_OK ? TAKE_TEXT(c, m.op, "operation", &out->op, err) : st;
+    st = st == PS_OK ? TAKE_TEXT(c, m.name, "name", &out->name, err) : st;
+    st = st == PS_OK ? TAKE_TEXT(c, m.device, "device", &out->device, err) : st;
+    st = st == PS_OK ? take_text(c, message, m.message_bytes, "message", &out->attrs.message, err) : st;
+    out->output_count = m.outputs;
+    out->first_value = first_value;
+    out->printed = m.printed;
+    return st;
+}
+
+static ps_status output_decode(struct cursor *c, uint32_t i, uint32_t value_count, struct psi_run_output *out,
+                               struct psi_err *err)
+{
+    ps_v1_RunOutput m;
+    ps_status st = next_part(c, &ps_v1_RunOutput_msg, &m, "output", i, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (m.to < PSI_RUN_TO_ANSWER || m.to > PSI_RUN_TO_PUSH || m.has_variable != (m.to != PSI_RUN_TO_ANSWER)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a value does not go to %" PRIu32, m.to);
+    }
+    if (m.value >= value_count) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "value %" PRIu32 " of %" PRIu32, m.value, value_count);
+    }
+    if (m.to == PSI_RUN_TO_PUSH && !(isfinite(m.scale) && m.scale > 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "scale %g is not finite and above 0", (double)m.scale);
+    }
+    if (m.answers && m.to != PSI_RUN_TO_ADD) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "only an addition answers");
+    }
+    out->to = (enum psi_run_to)m.to;
+    out->value = m.value;
+    out->scale = m.to == PSI_RUN_TO_PUSH ? m.scale : 0;
+    out->answers = m.answers;
+    return m.has_variable ? variable_decode(c, &m.variable, &out->variable, err) : PS_OK;
+}
+
+static ps_status head_decode(struct cursor *c, ps_v1_RunHead *m, struct psi_err *err)
+{
+    ps_status st = next_part(c, &ps_v1_RunHead_msg, m, "head", 0, err);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (m->version != PSI_RUN_VERSION) {
+        return psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_VERSION,
+                           "version %" PRIu32 " of runs, known is %d; update the older side", m->version, PSI_RUN_VERSION);
+    }
+    const uint64_t parts = (uint64_t)m->inputs + m->rows + m->outputs;
+    if (parts > c->n / PART_BYTES_MIN) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "head: %" PRIu64 " parts in %zu bytes", parts, c->n);
+    }
+    if (m->key.size != (m->container.size > 0 ? PSI_RUN_KEY_BYTES : 0)) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "head: a container has a key of %d bytes, not %u", PSI_RUN_KEY_BYTES,
+                        (unsigned)m->key.size);
+    }
+    return PS_OK;
+}
+
+/* One pass over all parts. In the first pass run has no arrays: each part is decoded into a temporary and dropped. */
+static ps_status parts_decode(struct cursor *c, const ps_v1_RunHead *head, struct psi_run *run, struct psi_err *err)
+{
+    uint64_t values = head->inputs;
+    ps_status st = TAKE_TEXT(c, head->container, "container", &run->container, err);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "head");
+        return st;
+    }
+    for (uint32_t i = 0; i < head->inputs; i++) {
+        struct psi_run_input input = {0};
+        st = input_decode(c, i, run->memory != NULL ? &run->inputs[i] : &input, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "input %" PRIu32, i);
+            return st;
+        }
+    }
+    for (uint32_t i = 0; i < head->rows; i++) {
+        struct psi_run_row row = {0};
+        struct psi_run_row *to = run->memory != NULL ? &run->rows[i] : &row;
+        st = row_decode(c, i, (uint32_t)values, to, err);
+        values += to->output_count;
+        if (st == PS_OK && values > PSI_RUN_VALUES_MAX) {
+            st = psi_fail(err, PS_INVALID_ARGUMENT, "more than %u values", PSI_RUN_VALUES_MAX);
+        }
+        if (st != PS_OK) {
+            psi_err_prefix(err, "row %" PRIu32, i);
+            return st;
+        }
+    }
+    for (uint32_t i = 0; i < head->outputs; i++) {
+        struct psi_run_output output = {0};
+        st = output_decode(c, i, (uint32_t)values, run->memory != NULL ? &run->outputs[i] : &output, err);
+        if (st != PS_OK) {
+            psi_err_prefix(err, "output %" PRIu32, i);
+            return st;
+        }
+    }
+    run->value_count = (uint32_t)values;
+    return c->n == 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%zu bytes after its end", c->n);
+}
+
+/* Allocate the memory that the first pass has measured; arrays in the order of falling alignment. */
+static ps_status memory_make(const ps_v1_RunHead *head, struct cursor *c, struct psi_run *run, struct psi_err *err)
+{
+    const size_t inputs = head->inputs * sizeof(*run->inputs), rows = head->rows * sizeof(*run->rows);
+    const size_t outputs = head->outputs * sizeof(*run->outputs);
+    char *memory = psi_calloc(1, inputs + rows + outputs + c->input_numbers * sizeof(uint16_t) + c->text_bytes);
+    if (memory == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %" PRIu32 " rows", head->rows);
+    }
+    run->memory = memory;
+    run->inputs = (void *)memory;
+    run->rows = (void *)(memory + inputs);
+    run->outputs = (void *)(memory + inputs + rows);
+    run->input_count = head->inputs;
+    run->row_count = head->rows;
+    run->output_count = head->outputs;
+    c->inputs = (void *)(memory + inputs + rows + outputs);
+    c->texts = memory + inputs + rows + outputs + c->input_numbers * sizeof(uint16_t);
+    return PS_OK;
+}
+
+ps_status psi_run_decode(const void *bytes, size_t n, struct psi_run *out, struct psi_err *err)
+{
+    struct psi_run run = {0};
+    ps_v1_RunHead head;
+    struct cursor first = {.p = bytes, .n = n};
+    ps_status st = head_decode(&first, &head, err);
+    struct cursor second = {.p = first.p, .n = first.n};
+    st = st == PS_OK ? parts_decode(&first, &head, &run, err) : st;
+    if (st == PS_OK) {
+        second.input_numbers = first.input_numbers;
+        second.text_bytes = first.text_bytes;
+        st = memory_make(&head, &second, &run, err);
+    }
+    if (st == PS_OK) {
+        st = parts_decode(&second, &head, &run, err);
+        PSI_ASSERT(st == PS_OK); /* the first pass has accepted these bytes */
+        memcpy(run.key, head.key.bytes, head.key.size);
+        run.trace = head.trace;
+        *out = run;
+        return PS_OK;
+    }
+    psi_err_prefix(err, "run");
+    return st;
+}
+
+void psi_run_fini(struct psi_run *run)
+{
+    psi_free(run->memory);
+    *run = (struct psi_run){0};
+}
+
+ps_status psi_run_answer_encode(const struct psi_run_answer *answer, struct psi_buf *out, struct psi_err *err)
+{
+    const size_t before = out->len;
+    const struct psi_run_times *t = &answer->times;
+    const ps_v1_RunAnswer head = {.version = PSI_RUN_VERSION,
+                                  .results = answer->result_count,
+                                  .queue_ns = t->queue_ns,
+                                  .inputs_ns = t->inputs_ns,
+                                  .rows_ns = t->rows_ns,
+                                  .outputs_ns = t->outputs_ns};
+    ps_status st = append_message(out, &ps_v1_RunAnswer_msg, &head, err);
+    for (uint32_t i = 0; i < answer->result_count && st == PS_OK; i++) {
+        const struct psi_run_result *r = &answer->results[i];
+        ps_v1_RunResult m = ps_v1_RunResult_init_zero;
+        m.dtype = r->type.dtype;
+        m.bytes = r->bytes;
+        dims_encode(&r->type.shape, m.dims, &m.dims_count);
+        st = append_message(out, &ps_v1_RunResult_msg, &m, err);
+        st = st == PS_OK && r->bytes > 0 ? append_bytes(out, r->data, r->bytes, err) : st;
+    }
+    if (st != PS_OK) {
+        out->len = before;
+        psi_err_prefix(err, "an answer of %" PRIu32 " results", answer->result_count);
+    }
+    return st;
+}
+
+static ps_status results_decode(struct cursor *c, struct psi_run_answer *answer, struct psi_err *err)
+{
+    ps_v1_RunResult m;
+    for (uint32_t i = 0; i < answer->result_count; i++) {
+        struct psi_run_result *r = &answer->results[i];
+        ps_status st = next_part(c, &ps_v1_RunResult_msg, &m, "result", i, err);
+        st = st == PS_OK ? type_decode(m.dtype, m.dims, m.dims_count, &r->type, err) : st;
+        st = st == PS_OK ? value_decode(c, &r->type, m.bytes, &r->data, &r->bytes, err) : st;
+        if (st != PS_OK) {
+            psi_err_prefix(err, "result %" PRIu32, i);
+            return st;
+        }
+    }
+    return c->n == 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%zu bytes after its end", c->n);
+}
+
+static ps_status answer_decode(struct cursor *c, struct psi_run_answer *answer, struct psi_err *err)
+{
+    ps_v1_RunAnswer head;
+    ps_status st = next_part(c, &ps_v1_RunAnswer_msg, &head, "head", 0, err);
+    if (st == PS_OK && (head.version != PSI_RUN_VERSION || head.results > c->n / PART_BYTES_MIN)) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "version %" PRIu32 ", %" PRIu32 " results in %zu bytes", head.version,
+                      head.results, c->n);
+    }
+    if (st != PS_OK) {
+        return st;
+    }
+    answer->times = (struct psi_run_times){
+        .queue_ns = head.queue_ns, .inputs_ns = head.inputs_ns, .rows_ns = head.rows_ns, .outputs_ns = head.outputs_ns};
+    answer->result_count = head.results;
+    answer->results = psi_calloc((size_t)head.results + 1, sizeof(*answer->results));
+    answer->memory = answer->results;
+    return answer->memory != NULL ? results_decode(c, answer, err)
+                                  : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for %" PRIu32 " results", head.results);
+}
+
+ps_status psi_run_answer_decode(const void *bytes, size_t n, struct psi_run_answer *out, struct psi_err *err)
+{
+    struct psi_run_answer answer = {0};
+    struct cursor c = {.p = bytes, .n = n};
+    ps_status st = answer_decode(&c, &answer, err);
+    if (st == PS_OK) {
+        *out = answer;
+        return PS_OK;
+    }
+    psi_run_answer_fini(&answer);
+    if (st == PS_INVALID_ARGUMENT) { /* the malformed answer came from the task, so it is not the program's argument */
+        st = PS_INTERNAL;
+        if (err != NULL) {
+            err->code = PS_INTERNAL;
+        }
+    }
+    psi_err_prefix(err, "answer to a run");
+    return st;
+}
+
+void psi_run_answer_fini(struct psi_run_answer *answer)
+{
+    psi_free(answer->memory);
+    *answer = (struct psi_run_answer){0};
+}
