@@ -737,7 +737,7 @@ class Tasks(Case):
         """Three workers by --work shards, one more comes late and is in no list; two are killed in the midst of a shard. Counters of all
         rows: each row of each epoch is done once, and what the killed ones had is begun again, which is said."""
         for i in range(2):
-            # The leases of the killed ones are to end. Those of workers that stand still until all have a shard are not.
+            # The leases of the killed ones end. That of a worker that stands still until all have a shard may end, too.
             self.start_ps(i, PSD, more=("--lease", "15s", "--beat", "500ms"))
         epochs, rows = 40 // SLOW, 1437
         run = ("--work", "shards", "--log_shards", "--model", "mlp:256", "--epochs", str(epochs))
@@ -751,28 +751,27 @@ class Tasks(Case):
             self.assertEqual(w.end(signal.SIGKILL), -signal.SIGKILL)
         cluster.go_on(workers[0].pid, late.pid)
         self.finish([workers[0], late])
-        begun, done, again = collections.Counter(), collections.Counter(), set()
+        begun, done, again = collections.Counter(), collections.Counter(), collections.Counter()
+        had = set()  # by the killed ones at their end
         for w in (*workers, late):
-            for line in w.text("err").split("\n"):
-                found = re.search(r"rows (\d+) to (\d+) of epoch (\d+) (begun|done|come again)", line)
-                if found:
-                    shard = tuple(int(x) for x in found.groups()[:3])
-                    if found.group(4) == "come again":
-                        again.add(shard)
-                    else:
-                        (begun if found.group(4) == "begun" else done)[shard] += 1
-        had = {shard for shard in begun if begun[shard] > done[shard]}  # by the killed ones at their end
+            shards = [(tuple(int(x) for x in m.groups()[:3]), m.group(4))
+                      for m in re.finditer(r"rows (\d+) to (\d+) of epoch (\d+) (begun|done|come again)", w.text("err"))]
+            for shard, what in shards:
+                {"begun": begun, "done": done, "come again": again}[what][shard] += 1
+            if w in killed:
+                self.assertEqual(shards[-1][1], "begun")
+                had.add(shards[-1][0])
         self.assertEqual(len(had), len(killed))
-        self.assertEqual(again, had)
+        self.assertLessEqual(had, again.keys())
+        # A machine that stands still for a lease takes shards away from workers that live, too: these come again in the same way.
+        self.assertEqual(begun, collections.Counter(done.keys()) + again)
         counters = collections.Counter()
         for (first, last, epoch), times in done.items():
             counters.update({(epoch, row): times for row in range(first, last + 1)})
         self.assertEqual(counters, {(epoch, row): 1 for epoch in range(1, epochs + 1) for row in range(rows)})
-        for shard in again:
-            self.assertEqual((begun[shard], done[shard]), (2, 1))
         report = self.report()
         self.assertGreaterEqual(report["global_step"], epochs * 45)
-        self.assertLessEqual(report["global_step"], epochs * 45 + len(killed) * 4)
+        self.assertLessEqual(report["global_step"], epochs * 45 + sum(again.values()) * 4)
         self.assertGreater(report["test_accuracy"], 0.85)
 
     def test_a_shard_that_another_did_meanwhile(self):
