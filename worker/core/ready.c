@@ -186,6 +186,12 @@ static void again_later(struct psi_ready *r, const struct psi_peer *peer, const 
     r->again_ms = r->req->owner->now_ms + (retry_ms > RETRY_MS ? retry_ms : RETRY_MS);
 }
 
+/* True if SYNC names a variable that the directory no longer knows, because its task came back empty. STATUS tells which. */
+static bool is_name_gone(const struct psi_ask *ask, const struct psi_reply *reply)
+{
+    return ask->op == PS_OP_SYNC && reply->status == PS_NOT_FOUND;
+}
+
 static void ask_failed(struct psi_ready *r, const struct psi_ask *ask, const struct psi_reply *reply)
 {
     char where[PSI_WHERE_MAX];
@@ -194,7 +200,7 @@ static void ask_failed(struct psi_ready *r, const struct psi_ask *ask, const str
     }
     if (psi_reply_repeatable(reply) && ask->peer->state != PSI_PEER_REFUSED) {
         again_later(r, ask->peer, reply->text, reply->retry_after_ms);
-    } else if (reply->status == PS_ABORTED && r->tries < TRIES_MAX) {
+    } else if ((reply->status == PS_ABORTED || is_name_gone(ask, reply)) && r->tries < TRIES_MAX) {
         r->tries++;
         r->retry = true;
     } else {
