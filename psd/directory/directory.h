@@ -16,6 +16,13 @@ void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
 ps_status psd_name_record(struct psd_task *t, const struct psd_create *item, const struct psd_peer *owner,
                           struct psi_err *err) PSI_MUST;
 
+/* ---- delete.c: the owner's side of DELETE ---- */
+/** Drop a variable for good, if it exists: no checkpoint brings it back, once psd_bars_pending() is over. RESOURCE_EXHAUSTED:
+ * nothing is done. */
+ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
+/** It is deleted, and the disk that was to note that has failed: what its client is told. */
+struct psi_err psd_delete_not_noted(const struct psi_err *err);
+
 /* ---- reset.c (directory) ---- */
 /** UNAVAILABLE while a reset of this container is pending: names those who have not answered it. */
 ps_status psd_reset_check(struct psd_task *t, const char *container, struct psi_err *err) PSI_MUST;

@@ -6,8 +6,6 @@
  */
 #include "starts.h"
 
-#include <string.h>
-
 void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of)
 {
     for (size_t i = 0; i < of->count; i++) {
@@ -29,11 +27,13 @@ static ps_status name(struct psd_task *t, const struct psd_variable *v, struct p
 {
     const struct psd_peer *self = &t->peers[t->self];
     const char *container = v->container->name;
-    struct psd_create item = {.definition = psd_variable_definition(v)};
-    memcpy(item.container, container, strlen(container) + 1);
-    memcpy(item.name, v->name, strlen(v->name) + 1); /* v->name ends with its NUL; behind it may be no memory of ours */
-    ps_status st = psd_name_record(t, &item, self, err);
+    const struct psd_definition definition = psd_variable_definition(v);
+    struct psd_change c = {
+        .kind = PSD_CHANGE_NAME,
+        .name = {.container = container, .name = v->name, .definition = &definition, .job = self->job, .task = self->task}};
+    ps_status st = psd_change_reserve(t, &c, err);
     if (st == PS_OK) {
+        psd_commit(t, &c);
         psd_name_confirm(psd_directory_find(&t->names, container, v->name), self->life);
     }
     return st;

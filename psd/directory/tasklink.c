@@ -140,7 +140,7 @@ void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hel
         return;
     }
     char host[sizeof(p->host)];
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, host, sizeof(host));
     if (p->life != hello->life) {
         bool was_here = hello->directory_life == t->life;
         if (p->conn != NULL && (was_here || returns(p, hello))) {
@@ -348,7 +348,7 @@ void psd_rpc_list(struct psd_task *t, struct psd_conn *c, const struct psd_reque
             memcpy(name.name.bytes, item.name.bytes, item.name.size);
             psd_list_add(&l, &ps_v1_NameItem_msg, &name);
             char text[PS_NAME_BYTES_MAX + 1];
-            psd_hello_text((const pb_bytes_array_t *)(const void *)&item.name, text, sizeof(text));
+            psd_text_printable((const pb_bytes_array_t *)(const void *)&item.name, text, sizeof(text));
             psd_log_batch(t, PSI_LOG_WARN, "name_elsewhere", c->text, text, PSI_KV("msg", "dropped there"));
         }
     }
@@ -665,7 +665,7 @@ void psd_rpc_task_reset(struct psd_task *t, struct psd_conn *c, const struct psd
     }
     if (st == PS_OK && psd_container_find(&t->store, container) != NULL) {
         char by[sizeof(item.by.bytes) + 1];
-        psd_hello_text((const pb_bytes_array_t *)(const void *)&item.by, by, sizeof(by));
+        psd_text_printable((const pb_bytes_array_t *)(const void *)&item.by, by, sizeof(by));
         psd_reset_log(t, container, by[0] != '\0' ? by : c->text); /* an older directory does not say who */
     }
     if (st == PS_OK) {

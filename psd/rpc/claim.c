@@ -111,8 +111,8 @@ static void displace(struct psd_task *t, struct psd_record *holder, const char *
 ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *container, struct psi_err *err)
 {
     struct claim c = {.hello = hello, .container = container};
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, c.job, sizeof(c.job));
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, c.host, sizeof(c.host));
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, c.job, sizeof(c.job));
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, c.host, sizeof(c.host));
     if (!t->is_directory || !psd_job_trains(c.job)) {
         return PS_OK;
     }

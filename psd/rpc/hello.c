@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * HELLO of a client, GOODBYE, BEAT, CLOSE.
+ * HELLO of a client, GOODBYE, BEAT, CLOSE. The answer to a BEAT is made in session.c.
  *
  * Happy path: HELLO names the session -> its record (found or new) -> the older connection is closed -> numbers that nobody will
  * go on with end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
@@ -31,18 +31,6 @@ void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_r
     psd_conn_close(t, c, true);
 }
 
-void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap)
-{
-    if (psi_bytes_text(field, dst, cap) != PS_OK) {
-        dst[0] = '\0';
-    }
-    for (char *p = dst; *p != '\0'; p++) {
-        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f) {
-            *p = '?';
-        }
-    }
-}
-
 static ps_status check_belief(const struct psd_task *t, const ps_v1_Hello *hello, struct psi_err *err)
 {
     char job[PS_JOB_BYTES_MAX + 1];
@@ -50,7 +38,7 @@ static ps_status check_belief(const struct psd_task *t, const ps_v1_Hello *hello
         return psi_fail_as(err, PS_INVALID_ARGUMENT, PS_REASON_VERSION, "VERSION: %s speaks protocol %u, the client %u", t->name,
                            PS_FRAME_VERSION, hello->protocol);
     }
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->believed_job, job, sizeof(job));
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->believed_job, job, sizeof(job));
     if (job[0] != '\0' && (strcmp(job, t->config.job) != 0 || hello->believed_task != t->config.task)) {
         return psi_fail_as(err, PS_FAILED_PRECONDITION, PS_REASON_OTHER_CLUSTER,
                            "the client takes this address for /job:%s/task:%u, but it is %s; check the cluster spec", job,
@@ -277,9 +265,9 @@ static void describe(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *
 {
     struct psd_record *record = c->record;
     psd_lease_end(t, record); /* it may have been another task */
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
-    psd_hello_text((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->job, record->job, sizeof(record->job));
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->host, record->host, sizeof(record->host));
+    psd_text_printable((const pb_bytes_array_t *)(const void *)&hello->program, record->program, sizeof(record->program));
     PSI_IGNORE(snprintf(record->container, sizeof(record->container), "%s", container)); /* fits */
     record->task = hello->task;
     record->pid = hello->pid;
@@ -395,44 +383,6 @@ void psd_rpc_close(struct psd_task *t, struct psd_conn *c, const struct psd_requ
     psd_log(t, PSI_LOG_WARN, "closed_by_peer", PSI_KV("peer", c->text), PSI_KV("st", ps_status_name(st)),
             PSI_KV("msg", st == PS_OK ? "" : err.text));
     psd_conn_close(t, c, false);
-}
-
-/* What the directory says of the chief of a container; "": of all. */
-static void describe_chief(const struct psd_task *t, const char *container, ps_v1_BeatAnswer *a)
-{
-    if (container[0] == '\0') {
-        a->flags |= psd_chief_any(t) ? PS_BEAT_CHIEF : 0u;
-        a->chief_number = t->chief_number;
-        return;
-    }
-    const struct psd_chief *chief = psd_chief_find(&t->chiefs, container);
-    const struct psd_record *holder = chief == NULL ? NULL : psd_chief_holder(t, chief);
-    a->chief_number = chief == NULL ? 0 : chief->number;
-    if (holder != NULL) {
-        a->flags |= PS_BEAT_CHIEF;
-        a->chief_left_ms = holder->lease_until_ms - t->now_ms;
-        bool made = holder->conn != NULL && holder->chief_ready == chief->number && !psd_chief_has_failed(chief);
-        a->chief_ready = made ? chief->number : 0;
-        PSI_IGNORE(PSI_BYTES_SET(a->chief, chief->text)); /* fits */
-    }
-}
-
-void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
-{
-    if (c->record == NULL || (!t->is_directory && !c->record->stopping)) {
-        struct psi_err err;
-        bool begun = c->role != PSD_ROLE_TASK || psd_peers_begun(t, &err) == PS_OK;
-        psd_reply(t, c, PS_OP_BEAT, 0, id, 0, begun ? NULL : &err, 0, NULL, NULL);
-        return;
-    }
-    ps_v1_BeatAnswer a = {.flags = c->record->stopping ? PS_BEAT_STOP : 0u};
-    if (t->is_directory) {
-        psd_lease_renew(t, c->record);
-        describe_chief(t, c->record->chief_of, &a);
-        a.flags |= PS_BEAT_DIRECTORY | (t->job_done ? PS_BEAT_JOB_DONE : 0u);
-        a.challenge = psd_claim_challenge(c->record);
-    }
-    psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
 }
 
 void psd_rpc_beat(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)

@@ -180,3 +180,15 @@ ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_er
 {
     return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "handle %u at %s: the variable was reset or deleted", handle, t->name);
 }
+
+void psd_text_printable(const pb_bytes_array_t *field, char *dst, size_t cap)
+{
+    if (psi_bytes_text(field, dst, cap) != PS_OK) {
+        dst[0] = '\0';
+    }
+    for (char *p = dst; *p != '\0'; p++) {
+        if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f) {
+            *p = '?';
+        }
+    }
+}

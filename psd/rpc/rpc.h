@@ -43,6 +43,8 @@ ps_status psd_item_only(const struct psd_request *r, const pb_msgdesc_t *d, void
 ps_status psd_target_check(const struct psd_task *t, const struct psd_variable *v, bool queue, struct psi_err *err) PSI_MUST;
 /** A handle whose variable was reset or deleted. */
 ps_status psd_fail_gone(const struct psd_task *t, uint32_t handle, struct psi_err *err) PSI_MUST;
+/** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
+void psd_text_printable(const pb_bytes_array_t *field, char *dst, size_t cap);
 
 /* ---- outcome.c: what becomes of a mutation's number; ABANDON ---- */
 /** Send the recorded outcome of n. */
@@ -89,6 +91,8 @@ bool psd_chief_any(const struct psd_task *t);
 void psd_session_left(struct psd_task *t, struct psd_conn *c);
 /** The clock moves on to now_ms: what fell silent since it last moved may have been heard until now. */
 void psd_silent_tick(struct psd_task *t, uint64_t now_ms);
+/** The answer to a BEAT of c's session, which has come or is taken as said; renews its lease. */
+void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 /** Memory of the budget that its pushes and calls hold. */
 uint64_t psd_session_staged_bytes(const struct psd_record *r);
 /** Its waiting requests, or those only whose list has come in part, are forgotten. */
@@ -114,10 +118,6 @@ void psd_hello_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_r
 void psd_hello_session(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
 /** HELLO's answer to another task (no record, no numbers). */
 void psd_hello_task_answer(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);
-/** A text that a peer chose, printable, so that it can go to logs and terminals as it is. */
-void psd_hello_text(const pb_bytes_array_t *field, char *dst, size_t cap);
-/** The answer to a BEAT of c's session, which has come or is taken as said; renews its lease. */
-void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id);
 
 /* ---- claim.c: the place of a trainer ---- */
 /** Directory: may the session of this HELLO, with this default container, be the task that it names? A process that was silent
@@ -229,15 +229,10 @@ uint64_t psd_slow_bytes(const struct psd_conn *c);
 /** Sessions whose connection is not read for it are told that this task is alive, and stay alive here. */
 void psd_slow_tick(struct psd_task *t);
 
-/* ---- variable.c: OPEN VARS, and what a directory has its tasks do ---- */
+/* ---- variable.c: variables at their owner ---- */
 /** Local create: make it or find it with the same definition; item->created says which. */
 ps_status psd_create_here(struct psd_task *t, struct psd_create *item, struct psi_err *err) PSI_MUST;
 void psd_drop_here(struct psd_task *t, const struct psd_variable *v);
-/** Drop a variable for good, if it exists: no checkpoint brings it back, once psd_bars_pending() is over. RESOURCE_EXHAUSTED:
- * nothing is done. */
-ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err) PSI_MUST;
-/** It is deleted, and the disk that was to note that has failed: what its client is told. */
-struct psi_err psd_delete_not_noted(const struct psi_err *err);
 /** Empty a container in this event: for what comes in its place in the same event, and for a small one. The caller logs it, with
  * who asked. False: there is no such container, nothing was done. */
 bool psd_reset_here(struct psd_task *t, const char *container);

@@ -109,6 +109,46 @@ uint64_t psd_session_staged_bytes(const struct psd_record *r)
     return bytes;
 }
 
+/* ---- what it is told ---- */
+
+/* What the directory says of the chief of a container; "": of all. */
+static void describe_chief(const struct psd_task *t, const char *container, ps_v1_BeatAnswer *a)
+{
+    if (container[0] == '\0') {
+        a->flags |= psd_chief_any(t) ? PS_BEAT_CHIEF : 0u;
+        a->chief_number = t->chief_number;
+        return;
+    }
+    const struct psd_chief *chief = psd_chief_find(&t->chiefs, container);
+    const struct psd_record *holder = chief == NULL ? NULL : psd_chief_holder(t, chief);
+    a->chief_number = chief == NULL ? 0 : chief->number;
+    if (holder != NULL) {
+        a->flags |= PS_BEAT_CHIEF;
+        a->chief_left_ms = holder->lease_until_ms - t->now_ms;
+        bool made = holder->conn != NULL && holder->chief_ready == chief->number && !psd_chief_has_failed(chief);
+        a->chief_ready = made ? chief->number : 0;
+        PSI_IGNORE(PSI_BYTES_SET(a->chief, chief->text)); /* fits */
+    }
+}
+
+void psd_beat_answer(struct psd_task *t, struct psd_conn *c, uint64_t id)
+{
+    if (c->record == NULL || (!t->is_directory && !c->record->stopping)) {
+        struct psi_err err;
+        bool begun = c->role != PSD_ROLE_TASK || psd_peers_begun(t, &err) == PS_OK;
+        psd_reply(t, c, PS_OP_BEAT, 0, id, 0, begun ? NULL : &err, 0, NULL, NULL);
+        return;
+    }
+    ps_v1_BeatAnswer a = {.flags = c->record->stopping ? PS_BEAT_STOP : 0u};
+    if (t->is_directory) {
+        psd_lease_renew(t, c->record);
+        describe_chief(t, c->record->chief_of, &a);
+        a.flags |= PS_BEAT_DIRECTORY | (t->job_done ? PS_BEAT_JOB_DONE : 0u);
+        a.challenge = psd_claim_challenge(c->record);
+    }
+    psd_list_one(t, c, PS_OP_BEAT, PS_FLAG_REPLY, id, &ps_v1_BeatAnswer_msg, &a);
+}
+
 /* ---- its end ---- */
 
 void psd_session_end_waits(struct psd_task *t, struct psd_record *record, bool collecting_only)

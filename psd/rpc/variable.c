@@ -1,21 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Variables at their owner: OPEN and VARS, which look at them, and making, dropping and resetting them here. Failure: an item of
- * OPEN is answered with its own status; a list that is not understood is refused as a whole.
+ * Variables at their owner: making, dropping and resetting them. Failure: without memory nothing is made, and nothing is changed.
  */
 #include "rounds.h"
-#include "save.h"
-
-#include "psd/store/cut.h"
+#include "rpc.h"
 
 #include "common/name.h"
-#include "common/optimizer.h"
 #include "common/shape.h"
 
-#include <stdio.h>
 #include <string.h>
-
-/* ---- here ---- */
 
 /* The container of this name, made where it is not there. */
 static ps_status container_get(struct psd_task *t, const char *name, const struct psd_container **out, struct psi_err *err)
@@ -116,35 +109,6 @@ void psd_drop_here(struct psd_task *t, const struct psd_variable *v)
     psd_commit(t, &c);
 }
 
-ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
-{
-    const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
-    if (v != NULL && psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) {
-        return psi_fail_as(
-            err, PS_UNAVAILABLE, PS_REASON_OVERLOADED,
-            "variable '%s' at %s: a checkpoint that has it holds as much memory as it may (psd --checkpoint_memory)", name,
-            t->name);
-    }
-    bool notes = psd_save_is_able(t) && t->save->highest != 0 && !psi_container_is_session(container);
-    ps_status st = notes ? psd_bars_delete(t, container, name, err) : PS_OK;
-    if (st == PS_OK && v != NULL) {
-        const bool last = v->container->of_session && psd_container_count(v->container) == 1;
-        psd_drop_here(t, v);
-        if (last) { /* the directory, which knows no name there any more, will not ask for a reset */
-            (void)psd_reset_here(t, container);
-        }
-    }
-    return st;
-}
-
-struct psi_err psd_delete_not_noted(const struct psi_err *err)
-{
-    struct psi_err told = *err;
-    psi_err_prefix(&told, "it is deleted, and a checkpoint brings it back until that is noted");
-    told.applied = PS_MAYBE_PARTLY_APPLIED;
-    return told;
-}
-
 bool psd_reset_here(struct psd_task *t, const char *container)
 {
     const struct psd_container *in = psd_container_find(&t->store, container);
@@ -167,102 +131,4 @@ bool psd_reset_here(struct psd_task *t, const char *container)
 void psd_reset_log(struct psd_task *t, const char *container, const char *peer)
 {
     psd_log(t, PSI_LOG_INFO, "container_reset", PSI_KV("peer", peer), PSI_KV("container", container));
-}
-
-/* ---- OPEN ---- */
-
-static void describe(const struct psd_task *t, const struct psd_variable *v, ps_v1_OpenAnswer *a)
-{
-    a->handle = v->handle;
-    a->incarnation = v->container->incarnation;
-    a->creation = v->creation;
-    if (v->queue != NULL) {
-        a->has_queue = true;
-        psi_queue_spec_to_msg(&v->queue->spec, &a->queue);
-        a->size = psd_queue_length(v->queue);
-        a->closed = v->queue->closed;
-        return;
-    }
-    a->dtype = (uint32_t)v->dtype;
-    const ps_shape shape = psd_variable_shape(v);
-    a->dims_count = (pb_size_t)shape.rank;
-    memcpy(a->dims, shape.dims, shape.rank * sizeof(int64_t));
-    a->has_optimizer = true;
-    psi_optimizer_to_msg(&v->optimizer, &a->optimizer);
-    a->version = v->version;
-    a->initialised = v->initialised;
-    a->sealed = v->sealed;
-    a->restored = v->restored;
-    a->seed = v->seed;
-    a->init_kind = v->init.kind;
-    a->init_a = v->init.a;
-    a->init_b = v->init.b;
-    a->chief_number = v->chief_number;
-    a->provisional = v->sealed ? 0 : v->chief_value;
-    a->seal_number = v->sealed ? v->chief_value : 0;
-    a->container_chief = psd_chief_number(&t->chiefs, v->container->name);
-    a->atomic = v->atomic;
-    a->rate = psd_variable_rate(v);
-    a->rounds = v->part == NULL ? 0 : v->part->rounds->generation;
-    a->rounds_mode = v->part == NULL ? PSD_SYNC_NONE : v->part->rounds->options.mode;
-    a->giver.size = v->given ? sizeof(v->giver) : 0;
-    memcpy(a->giver.bytes, v->giver, a->giver.size);
-    a->checkpoint = v->checkpoint;
-    a->checkpoint_version = v->checkpoint == 0 ? 0 : v->checkpoint_version;
-}
-
-static void bad_list(struct psd_task *t, struct psd_conn *c, const struct psd_request *r, const struct psi_err *err)
-{
-    psd_reply(t, c, r->header.op, 0, r->header.id, 0, err, 0, NULL, NULL);
-}
-
-static ps_status check_key(const struct psd_task *t, const ps_v1_NameItem *item, const char *container, struct psi_err *err)
-{
-    uint8_t key[PSI_KEY_BYTES];
-    ps_status st = psd_key_parse((const pb_bytes_array_t *)(const void *)&item->key, container, key, err);
-    const struct psd_container *in = st == PS_OK ? psd_container_find(&t->store, container) : NULL;
-    bool other = in != NULL && in->of_session && memcmp(in->key, key, sizeof(key)) != 0;
-    return other ? psd_key_denied(container, err) : st;
-}
-
-void psd_rpc_open(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
-{
-    const uint8_t *p = r->body;
-    size_t n = r->body_bytes;
-    struct psi_err err;
-    struct psd_list l;
-    psd_list_begin(&l, t, c, PS_OP_OPEN, PS_FLAG_REPLY, r->header.id);
-    for (uint32_t index = 1;; index++) {
-        ps_v1_NameItem item;
-        bool end = false;
-        if (psi_list_next(&p, &n, &ps_v1_NameItem_msg, &item, &end, &err) != PS_OK) {
-            psi_buf_fini(&l.buf);
-            bad_list(t, c, r, &err);
-            return;
-        }
-        if (end) {
-            break;
-        }
-        char container[PS_CONTAINER_BYTES_MAX + 1], name[PS_NAME_BYTES_MAX + 1];
-        ps_v1_OpenAnswer a = ps_v1_OpenAnswer_init_zero;
-        a.index = index;
-        ps_status st = psd_name_parse(&item, container, name, &err);
-        st = st == PS_OK ? check_key(t, &item, container, &err) : st;
-        const struct psd_variable *v = st == PS_OK ? psd_variable_find(psd_container_find(&t->store, container), name) : NULL;
-        const bool found = v != NULL && !t->fenced;
-        st = st == PS_OK ? psd_peers_begun(t, &err) : st;
-        st = st == PS_OK && found ? psd_own_show(t, c, v->container, &err) : st;
-        if (st == PS_OK && found) {
-            describe(t, v, &a);
-        } else if (st == PS_OK) {
-            st = psi_fail(&err, PS_NOT_FOUND, "%s has no variable '%s'", t->name, name);
-        }
-        if (st != PS_OK) {
-            a.status = (uint32_t)st;
-            a.reason = (uint32_t)err.reason;
-            PSI_IGNORE(PSI_BYTES_SET(a.text, err.text)); /* cut is fine */
-        }
-        psd_list_add(&l, &ps_v1_OpenAnswer_msg, &a);
-    }
-    psd_list_end(&l);
 }

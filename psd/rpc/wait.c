@@ -308,6 +308,20 @@ void psd_wait_refused(struct psd_task *t, struct psd_wait *w, const struct psi_e
     psd_wait_done(t, w);
 }
 
+ps_status psd_wait_gone(const struct psd_task *t, const char *name, struct psi_err *err)
+{
+    return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "%s at %s was reset or deleted while waiting", name, t->name);
+}
+
+void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v)
+{
+    struct psd_wait *w = NULL;
+    while ((w = psd_wait_first(&v->waiters)) != NULL) {
+        PSI_IGNORE(psd_wait_gone(t, v->name, &w->err)); /* answered by this */
+        psd_wait_done(t, w);
+    }
+}
+
 void psd_wait_free(struct psd_task *t, struct psd_wait *w)
 {
     if (w->stage != PSD_WAIT_DONE) {

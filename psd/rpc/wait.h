@@ -207,6 +207,11 @@ void psd_presence_put(struct psd_task *t, struct psd_presence *p);
 void psd_presence_look(struct psd_task *t, const char *job, uint32_t task);
 void psd_presences_check_invariants(const struct psd_task *t);
 
+/** Fail: ABORTED, the variable of this name went while somebody waited for it. */
+ps_status psd_wait_gone(const struct psd_task *t, const char *name, struct psi_err *err) PSI_MUST;
+/** v goes: every WAIT for it ends ABORTED, whatever else it misses. */
+void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v);
+
 /* ---- barrier.c: BARRIER ---- */
 enum { PSD_BARRIER_BYTES = 448 }; /* what a barrier takes of the budget for lists, with its entry of the map */
 /** The end of an event: barriers, where who holds a lease has changed in it (t->barriers_stale). */
@@ -214,9 +219,5 @@ void psd_barriers_look(struct psd_task *t);
 /** The lease of r has ended, not by a new HELLO: it waits at no barrier any more. */
 void psd_barrier_lease_ended(struct psd_task *t, struct psd_record *r);
 void psd_barriers_check_invariants(const struct psd_task *t);
-
-/* ---- wait_for.c: WAIT, WAIT_CLUSTER ---- */
-/** v goes: every WAIT for it ends ABORTED, whatever else it misses. */
-void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v);
 
 #endif

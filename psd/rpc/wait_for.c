@@ -16,11 +16,6 @@
 
 enum { LISTS_RETRY_MS = 100 };
 
-static ps_status fail_gone(const struct psd_task *t, const char *name, struct psi_err *err)
-{
-    return psi_fail_as(err, PS_ABORTED, PS_REASON_LOST, "%s at %s was reset or deleted while waiting", name, t->name);
-}
-
 /* The names of all that is missing, for its deadline. */
 static void fail_late(const struct psd_task *t, struct psd_wait *w, const char *what, struct psd_names *names)
 {
@@ -39,15 +34,6 @@ static bool look_at_variable(const struct psd_wait *w, const struct psd_need *n)
 {
     const struct psd_variable *v = variable_of(n);
     return w->condition == PS_WAIT_SEALED ? v->sealed : v->initialised;
-}
-
-void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v)
-{
-    struct psd_wait *w = NULL;
-    while ((w = psd_wait_first(&v->waiters)) != NULL) {
-        PSI_IGNORE(fail_gone(t, v->name, &w->err)); /* answered by this */
-        psd_wait_done(t, w);
-    }
 }
 
 static void add_variables(const struct psd_wait *w, struct psd_names *names)
@@ -205,7 +191,7 @@ static ps_status hang_on_variables(struct psd_task *t, struct psd_wait *w, struc
         if (v == NULL || v->creation != n->creation) {
             char name[32];
             PSI_IGNORE(snprintf(name, sizeof(name), "handle %u", n->handle)); /* fits */
-            return fail_gone(t, name, err);
+            return psd_wait_gone(t, name, err);
         }
         ps_status st = psd_target_check(t, v, false, err);
         if (st != PS_OK) {

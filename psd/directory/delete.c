@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The owner's side of DELETE: the variable goes, and the task's disk notes that no checkpoint may bring it back.
+ *
+ * Failure: while a checkpoint holds as much memory as it may the variable stays, UNAVAILABLE; without room for the note it stays
+ * too, RESOURCE_EXHAUSTED. A note that the disk did not take: the variable is gone, and the client is told so.
+ */
+#include "directory.h"
+
+#include "common/name.h"
+#include "psd/rpc/save.h"
+#include "psd/store/cut.h"
+
+ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
+{
+    const struct psd_variable *v = psd_variable_find(psd_container_find(&t->store, container), name);
+    if (v != NULL && psd_cut_is_full(&t->store) && psd_cut_missing(&t->store, v, 0, v->bytes) > 0) {
+        return psi_fail_as(
+            err, PS_UNAVAILABLE, PS_REASON_OVERLOADED,
+            "variable '%s' at %s: a checkpoint that has it holds as much memory as it may (psd --checkpoint_memory)", name,
+            t->name);
+    }
+    bool notes = psd_save_is_able(t) && t->save->highest != 0 && !psi_container_is_session(container);
+    ps_status st = notes ? psd_bars_delete(t, container, name, err) : PS_OK;
+    if (st == PS_OK && v != NULL) {
+        const bool last = v->container->of_session && psd_container_count(v->container) == 1;
+        psd_drop_here(t, v);
+        if (last) { /* the directory, which knows no name there any more, will not ask for a reset */
+            (void)psd_reset_here(t, container);
+        }
+    }
+    return st;
+}
+
+struct psi_err psd_delete_not_noted(const struct psi_err *err)
+{
+    struct psi_err told = *err;
+    psi_err_prefix(&told, "it is deleted, and a checkpoint brings it back until that is noted");
+    told.applied = PS_MAYBE_PARTLY_APPLIED;
+    return told;
+}
