@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # These programs of the simulator have their own objects of the pure cores, built with frames of two segments instead of 64, so that
-# operations of three and more frames are cheap: most of what test_chief did was to copy bytes. test_sim_full has full frames. Included
-# by the Makefile; only the rooms without sockets, threads and kernels.
+# operations of three and more frames are cheap: most of what test_chief and test_identity did was to copy bytes. test_sim_full has full
+# frames. Included by the Makefile; only the rooms without sockets, threads and kernels.
 SIM_FRAME_BODY_MAX := 131072
-SIM_SMALL := $(addprefix $(B)/tests/sim/,test_sim test_chief test_disk_beside)
+SIM_SMALL := $(addprefix $(B)/tests/sim/,test_sim test_chief test_disk_beside test_identity)
 SIM_SMALL_C := $(COMMON_C) $(SIMLIB_C) $(filter tests/lib/change_%,$(TESTLIB_C)) \
 	$(filter psd/task.c psd/base/% psd/rpc/% psd/directory/% psd/store/% psd/optim/% psd/durable/%,$(PSD_C)) $(filter worker/core/%,$(WORKER_C))
 sim_small_obj = $(patsubst %.c,$(B)/sim/%.o,$1)
