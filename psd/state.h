@@ -17,7 +17,7 @@ enum psd_role {
     PSD_ROLE_CLIENT = 0,
     PSD_ROLE_TASK = 1,
     PSD_ROLE_DIRECTORY = 2, /* the connection we dialled */
-    PSD_ROLE_SOURCE = 3     /* a connection we dialled, as a client: psd/rpc/source.h */
+    PSD_ROLE_SOURCE = 3     /* a connection we dialled, as a client: psd/checkpoint/source.h */
 };
 
 /* A list of a task's names, as the directory gets it, or its answer, as the task does. The ways between are a table in
@@ -155,7 +155,7 @@ struct psd_ask {
     struct psi_list link;
     uint64_t id;
     uint8_t op;
-    struct psi_list waiters; /* psd/rpc/wait.h; empty: its client is gone, the answer is only recorded */
+    struct psi_list waiters; /* psd/session/wait.h; empty: its client is gone, the answer is only recorded */
     uint32_t item, owner;    /* of the request's list; peer index */
     uint64_t number;         /* of a checkpoint */
     bool made_again;         /* TASK_DELETE: a creation of the name that was asked for after it has been answered before it */

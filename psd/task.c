@@ -9,11 +9,11 @@
  */
 #include "psd/base/disk.h"
 #include "psd/base/times.h"
-#include "psd/directory/rounds.h"
-#include "psd/directory/saves.h"
-#include "psd/directory/starts.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
+#include "psd/rounds/groups.h"
+#include "psd/rounds/rounds.h"
 #include "psd/rpc/requests.h"
-#include "psd/rpc/rounds.h"
 #include "psd/store/cut.h"
 #include "psd/store/shown.h"
 

@@ -9,9 +9,9 @@
  * on.
  */
 #include "directory.h"
-#include "starts.h"
 
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/start.h"
+#include "psd/checkpoint/starts.h"
 
 #include "common/mem.h"
 #include "common/name.h"

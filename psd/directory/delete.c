@@ -7,9 +7,10 @@
  */
 #include "directory.h"
 
-#include "common/name.h"
-#include "psd/rpc/save.h"
+#include "psd/checkpoint/save.h"
 #include "psd/store/cut.h"
+
+#include "common/name.h"
 
 ps_status psd_delete_here(struct psd_task *t, const char *container, const char *name, struct psi_err *err)
 {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* INFO: what a task is, holds and has done; of the directory also who is missing, how far the job and its checkpoints are. */
-#include "saves.h"
-
+#include "psd/checkpoint/saves.h"
 #include "psd/rpc/rpc.h"
 
 #include <stdio.h>

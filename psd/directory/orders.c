@@ -10,12 +10,12 @@
  * with r NULL. A level order is sent again after the task has listed, by whoever compares what is wanted with what the task has.
  * The client that waits for a once order is refused: the order has done nothing, or its outcome is unknown.
  */
+#include "directory.h"
 #include "orders.h"
 
-#include "directory.h"
-#include "rounds.h"
-#include "saves.h"
-#include "starts.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
+#include "psd/rounds/groups.h"
 
 #include "common/mem.h"
 

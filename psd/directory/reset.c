@@ -9,7 +9,7 @@
  * of those who have not answered, when the time that it gave is over; the reset goes on. A task of another job that was away for
  * more than a lease is not waited for: it is owed the RESET when it lists, and what it lists of that container is not taken in.
  *
- * Where tasks have disks (psd/rpc/bars.h), our disk notes first that the reset is open. So a directory that dies begins it
+ * Where tasks have disks (psd/checkpoint/bars.h), our disk notes first that the reset is open. So a directory that dies begins it
  * again. Each task answers when its own disk has noted the reset. Our disk notes that the reset is over before it is over.
  * Meanwhile no checkpoint is cut. No creation is taken in the container from the moment on when the reset is accepted. A
  * chief's reset is taken back if there is a newer chief when our disk has noted it. If a disk fails before the reset begins,
@@ -17,8 +17,8 @@
  * nothing is created in that container, because a later life of this directory carries out what the disk says. If a disk fails
  * later, the client is told, and the disk is asked again each second.
  */
-#include "rounds.h"
-#include "saves.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/rounds/groups.h"
 
 #include "common/name.h"
 

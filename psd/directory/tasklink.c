@@ -9,9 +9,10 @@
  * on every new connection, and never talks to a directory life that it has left.
  */
 #include "orders.h"
-#include "rounds.h"
-#include "saves.h"
-#include "starts.h"
+
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
+#include "psd/rounds/groups.h"
 
 #include "common/form.h"
 #include "common/mem.h"

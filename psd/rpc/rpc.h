@@ -7,7 +7,8 @@
 #define PSD_RPC_H
 
 #include "rows.h"
-#include "wait.h"
+
+#include "psd/session/wait.h"
 
 /* ---- the handlers of the rows of rows.h, each in the file of its family; those of the directory in psd/directory/ ---- */
 #define PSD_HANDLER(op, rules, place, handler) void handler(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
@@ -127,8 +128,6 @@ ps_status psd_claim(struct psd_task *t, const ps_v1_Hello *hello, const char *co
 /** The last process that was refused the place of this session in the last five minutes; "": there is none, the process was let
  * in since, or the session has no connection. */
 const char *psd_claim_rival(const struct psd_task *t, const struct psd_record *record);
-/** Directory: the number that the answer to a BEAT of this session asks to be brought back; 0: none is wanted. */
-uint64_t psd_claim_challenge(const struct psd_record *record);
 /** Directory: a BEAT of this session has brought this number back; 0: none. A number that was not made for it is ignored. */
 void psd_claim_proved(struct psd_record *record, uint64_t number);
 

@@ -69,8 +69,8 @@ struct psd_reset {
     bool *outstanding; /* per peer: must answer before the reset is done */
     bool *owed;        /* per peer: was not connected, and will be told when it lists; lies behind outstanding in one block */
     /* volatile: */
-    struct psi_list waiters; /* psd/rpc/wait.h; empty: nobody waits any more */
-    /* volatile: where tasks have disks, psd/rpc/bars.h */
+    struct psi_list waiters; /* psd/session/wait.h; empty: nobody waits any more */
+    /* volatile: where tasks have disks, psd/checkpoint/bars.h */
     uint64_t bar, bar_before; /* 0: no bar is kept */
     uint64_t chief_number;    /* number of the chief that asked for the reset; 0: not asked as a chief */
     char by[96];              /* who asked, for logs; "": an earlier life of the directory was asked */

@@ -16,7 +16,7 @@
  * A reset or delete frees what is in the queue and what a session holds of it. What a request has taken and its client has not
  * acknowledged goes with its attempt: the answer may be on its way.
  *
- * psd/rpc/queue.c decides when an element moves; nothing waits here. `enqueuers`, `dequeuers` and `dirty` are its lists.
+ * psd/queue/queue.c decides when an element moves; nothing waits here. `enqueuers`, `dequeuers` and `dirty` are its lists.
  */
 #ifndef PSD_QUEUE_H
 #define PSD_QUEUE_H
@@ -89,8 +89,8 @@ struct psd_queue {
     /* volatile: */
     uint64_t capacity;
     uint64_t dropped;                     /* ACCUMULATOR: gradients that came too late */
-    struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/rpc/wait.h, the longest waiting first */
-    struct psi_list dirty;                /* in the list of queues that psd/rpc/queue.c looks at at the end of the event */
+    struct psi_list enqueuers, dequeuers; /* struct psd_need of psd/session/wait.h, the longest waiting first */
+    struct psi_list dirty;                /* in the list of queues that psd/queue/queue.c looks at at the end of the event */
     struct psd_cut_queue *kept;           /* a cut that has not encoded all elements yet (cut.c); NULL: none */
     struct psd_queue_expects expects;     /* only while a checkpoint is loaded */
     const struct psd_variable *variable;  /* the variable that the queue hangs on */

@@ -100,7 +100,7 @@ struct psd_record {
     uint32_t step_count;         /* entries of steps, the newest last */
     struct psd_step steps[PSD_STEPS_KEPT];
     char step_of[PS_CONTAINER_BYTES_MAX + 1]; /* container of the global step; "": the client does not say it */
-    struct psi_u64_map waits;                 /* request number -> struct psd_wait of psd/rpc/wait.h */
+    struct psi_u64_map waits;                 /* request number -> struct psd_wait of psd/session/wait.h */
     char job[PS_JOB_BYTES_MAX + 1];
     char host[PS_JOB_BYTES_MAX + 2];
     char program[PS_JOB_BYTES_MAX + 2];

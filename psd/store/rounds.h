@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rounds at one owner (DESIGN §7). A group is the trainable variables of one container and its global step, on whatever tasks
- * they are; this is the part of one owner. The directory decides when a round closes. psd/rpc/rounds.c has what an owner
+ * they are; this is the part of one owner. The directory decides when a round closes. psd/rounds/rounds.c has what an owner
  * decides.
  *
  * The life of a round here: CONTRIBUTE of each member (BEGIN, SEGMENT) goes into the member's area of each variable ->
@@ -121,7 +121,7 @@ struct psd_rounds {
     uint64_t done;                     /* GOES: elements of that part that are built */
     struct psd_optim_scalars *scalars; /* [part_count]: GOES, READY: captured when building began */
     struct psi_list building;          /* GOES: in a list of the task */
-    void *ask_conn;                    /* psd/rpc/rounds.c: where a PREPARE or COMMIT waits for its answer; NULL: none does */
+    void *ask_conn;                    /* psd/rounds/rounds.c: where a PREPARE or COMMIT waits for its answer; NULL: none does */
     uint64_t ask_id;
     uint8_t ask_op;
 };

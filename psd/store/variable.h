@@ -42,7 +42,7 @@ struct psd_variable {
     uint8_t rank; /* remembered: of the shape, whose dimensions lie behind the name: psd_variable_shape() */
     uint32_t refs;
     struct psd_sums sums;    /* of the value */
-    struct psi_list waiters; /* requests that wait for its value or its seal: psd/rpc/wait.h */
+    struct psi_list waiters; /* requests that wait for its value or its seal: psd/session/wait.h */
     /* derived: */
     uint32_t element_bytes;
     uint32_t handle;      /* of this life; counts creations */
@@ -88,8 +88,8 @@ struct psd_container {
     uint32_t cut_notes;   /* enum ps_file_notes of the container in that cut: PS_NOTE_SEALED, PS_NOTE_BARE */
     uint64_t cut_step;    /* global step of the container in that cut, + 1; 0: none that counts */
     char *cut_bare;       /* name of the first variable without a value in that cut, owned; NULL: there is none */
-    uint64_t start, next; /* starts that have placed it, and loaded beside it since: psd/rpc/start.h; 0: none */
-    /* SET_RATE of the whole container (psd/rpc/rate.c). Variables whose handle is below `rated` have `rate`, until their own
+    uint64_t start, next; /* starts that have placed it, and loaded beside it since: psd/checkpoint/start.h; 0: none */
+    /* SET_RATE of the whole container (psd/rounds/rate.c). Variables whose handle is below `rated` have `rate`, until their own
      * records say it too. rated 0: each record counts. */
     uint32_t rated;
     double rate;

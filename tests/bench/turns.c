@@ -10,9 +10,9 @@
 #include "fake_client.h"
 
 #include "common/mem.h"
-#include "psd/directory/rounds.h"
-#include "psd/directory/saves.h"
-#include "psd/directory/starts.h"
+#include "psd/rounds/groups.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
 #include "psd/shell/machine.h"
 #include "psd/store/place.h"
 

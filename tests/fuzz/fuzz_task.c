@@ -9,7 +9,7 @@
  */
 #include "lib/fake_client.h"
 
-#include "psd/rpc/rounds.h"
+#include "psd/rounds/rounds.h"
 
 #include <string.h>
 

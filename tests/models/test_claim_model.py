@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Explicit-state model of two processes that are one trainer (psd/rpc/claim.c): which of them the directory lets in.
+"""Explicit-state model of two processes that are one trainer (psd/session/claim.c): which of them the directory lets in.
 usage: test_claim_model.py [SCENARIO [RULE ...]]
 
 Processes say HELLO for one and the same place: job, task and default container. Processes of different places do not see each other.

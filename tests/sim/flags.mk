@@ -5,7 +5,7 @@
 SIM_FRAME_BODY_MAX := 131072
 SIM_SMALL := $(addprefix $(B)/tests/sim/,test_sim test_chief test_disk_beside test_identity)
 SIM_SMALL_C := $(COMMON_C) $(SIMLIB_C) $(filter tests/lib/change_%,$(TESTLIB_C)) \
-	$(filter psd/task.c psd/base/% psd/rpc/% psd/directory/% psd/store/% psd/optim/% psd/durable/%,$(PSD_C)) $(filter worker/core/%,$(WORKER_C))
+	$(filter-out psd/server% psd/shell/% psd/settings/% psd/daemon/%,$(PSD_C)) $(filter worker/core/%,$(WORKER_C))
 sim_small_obj = $(patsubst %.c,$(B)/sim/%.o,$1)
 
 $(B)/sim/%.o: %.c $(B)/obj/flags tests/sim/flags.mk | $(GEN_H) $(PUBLIC)

@@ -11,7 +11,7 @@
 #include "sim.h"
 
 #include "common/crc32c.h"
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/start.h"
 #include "psd/state.h"
 
 #include <stdlib.h>

@@ -14,7 +14,7 @@
 
 #include "common/optimizer.h"
 #include "psd/rpc/rpc.h"
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/start.h"
 #include "psd/state.h"
 #include "psd/store/cut.h"
 #include "psd/store/load.h"

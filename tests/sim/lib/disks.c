@@ -12,9 +12,9 @@
 #include "disk.h"
 
 #include "psd/base/disk.h"
-#include "psd/directory/saves.h"
+#include "psd/checkpoint/saves.h"
 #include "psd/durable/files.h"
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/start.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,8 +12,8 @@
 #include "sim.h"
 #include "task_look.h"
 
-#include "psd/directory/saves.h"
-#include "psd/directory/starts.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
 #include "psd/state.h"
 
 #include <stdlib.h>

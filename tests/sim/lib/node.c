@@ -8,7 +8,7 @@
  */
 #include "sim.h"
 
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/start.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@
 #include "queue_ref.h"
 #include "sim.h"
 
-#include "psd/rpc/wait.h"
+#include "psd/session/wait.h"
 #include "psd/state.h"
 #include "worker/core/client.h"
 

@@ -7,7 +7,7 @@
 #include "sim.h"
 #include "change_code.h"
 
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/start.h"
 
 #include <stdlib.h>
 #include <string.h>

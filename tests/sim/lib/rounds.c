@@ -23,7 +23,7 @@
  */
 #include "sim.h"
 
-#include "psd/directory/rounds.h"
+#include "psd/rounds/groups.h"
 #include "psd/state.h"
 #include "worker/core/client.h"
 

@@ -14,8 +14,8 @@
 #include "sim.h"
 
 #include "psd/base/base.h"
-#include "psd/rpc/save.h"
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/save.h"
+#include "psd/checkpoint/start.h"
 #include "worker/core/client.h"
 
 #include <stdlib.h>

@@ -15,7 +15,7 @@
  */
 #include "sim.h"
 
-#include "psd/rpc/wait.h"
+#include "psd/session/wait.h"
 #include "psd/state.h"
 
 #include <stdlib.h>

@@ -8,7 +8,7 @@
 
 #include "cluster_test.h"
 
-#include "psd/directory/rounds.h"
+#include "psd/rounds/groups.h"
 
 enum { MEMBERS = 4, N = 100, SECONDS_20 = 20000 };
 

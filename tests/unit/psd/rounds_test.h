@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One task with variables in rounds, and the members' sessions; what a directory says is said by the calls of psd/rpc/rounds.h.
+/* One task with variables in rounds, and the members' sessions; what a directory says is said by the calls of
+ * psd/rounds/rounds.h.
  */
 #ifndef TESTS_UNIT_PSD_ROUNDS_TEST_H
 #define TESTS_UNIT_PSD_ROUNDS_TEST_H
 
 #include "task_test.h"
 
-#include "psd/rpc/rounds.h"
+#include "psd/rounds/rounds.h"
 
 enum { RT_N = 40000, RT_SMALL = 7, RT_MEMBERS = 4, RT_GENERATION = 77 };
 

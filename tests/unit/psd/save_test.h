@@ -7,7 +7,7 @@
 #include "fs_fault.h"
 
 #include "common/mem.h"
-#include "psd/directory/saves.h"
+#include "psd/checkpoint/saves.h"
 #include "psd/durable/files.h"
 #include "psd/shell/place.h"
 

@@ -5,8 +5,8 @@
 
 #include "save_test.h"
 
-#include "psd/directory/saves.h"
-#include "psd/directory/starts.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
 
 #include <fcntl.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/rpc/bars.c, psd/directory/reset.c, saves_parts.c: what was reset or deleted is noted on disks before that is answered, and
- * half a model is saved as no checkpoint.
+ * psd/checkpoint/bars.c, psd/directory/reset.c, saves_parts.c: what was reset or deleted is noted on disks before that is
+ * answered, and half a model is saved as no checkpoint.
  */
 #include "save_test.h"
 
-#include "psd/directory/saves.h"
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/start.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -6,7 +6,7 @@
 #include "change_code.h"
 #include "task_test.h"
 
-#include "psd/rpc/rounds.h"
+#include "psd/rounds/rounds.h"
 
 enum { LARGE = 20000, CHANGES_MAX = 256, KINDS = PSD_CHANGE_ROUND_FLIP + 1 };
 

@@ -5,9 +5,9 @@
  */
 #include "save_test.h"
 
-#include "psd/directory/saves.h"
-#include "psd/directory/starts.h"
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/starts.h"
+#include "psd/checkpoint/start.h"
 
 #include <malloc.h>
 

@@ -5,7 +5,7 @@
  */
 #include "cluster_test.h"
 
-#include "psd/rpc/rounds.h"
+#include "psd/rounds/rounds.h"
 
 enum { N = 20000, GENERATION = 7 };
 

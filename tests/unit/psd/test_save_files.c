@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/rpc/save_read.c, psd/directory/saves_ask.c: files of a checkpoint are read in ranges, and one is deleted, whatever happens
- * to the connection and the disk meanwhile.
+ * psd/checkpoint/save_read.c, psd/checkpoint/saves_ask.c: files of a checkpoint are read in ranges, and one is deleted, whatever
+ * happens to the connection and the disk meanwhile.
  */
 #include "save_test.h"
 
-#include "psd/directory/saves.h"
+#include "psd/checkpoint/saves.h"
 
 static struct fc_reply read_range(struct sv *sv, const ps_v1_CheckpointRead *m, struct wire *body)
 {

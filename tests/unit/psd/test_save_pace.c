@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/rpc/save_pace.c: beside requests a cut goes to the disk at a rate, otherwise as fast as that takes it (DURABILITY 1.4). */
+/* psd/checkpoint/save_pace.c: beside requests a cut goes to the disk at a rate, otherwise as fast as that takes it
+ * (DURABILITY 1.4). */
 #include "save_test.h"
 
 #include "task_test.h"
 
-#include "psd/directory/saves.h"
+#include "psd/checkpoint/saves.h"
 #include "psd/state.h"
 #include "psd/store/cut.h"
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/directory/saves.c, psd/rpc/save.c: a checkpoint is whole on all tasks or on none, whenever a connection, a process or a
- * disk fails. Real disks beneath tasks in a fake shell.
+ * psd/checkpoint/saves.c, psd/checkpoint/save.c: a checkpoint is whole on all tasks or on none, whenever a connection, a process
+ * or a disk fails. Real disks beneath tasks in a fake shell.
  */
 #include "save_test.h"
 
-#include "psd/directory/saves.h"
-#include "psd/rpc/save.h"
-#include "psd/rpc/start.h"
+#include "psd/checkpoint/saves.h"
+#include "psd/checkpoint/save.h"
+#include "psd/checkpoint/start.h"
 
 TEST(test_saved_on_both)
 {

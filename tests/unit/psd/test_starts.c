@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/directory/starts.c, psd/rpc/start.c, psd/store/place.c: what tasks begin with, whoever comes back.
+ * psd/checkpoint/starts.c, psd/checkpoint/start.c, psd/store/place.c: what tasks begin with, whoever comes back.
  */
 #include "starts_test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/directory/starts_parts.c, psd/rpc/others.c, psd_place_join(): what was saved by two tasks comes back onto one
+ * psd/checkpoint/starts_parts.c, psd/checkpoint/others.c, psd_place_join(): what was saved by two tasks comes back onto one
  * (docs/DURABILITY.md §8); and a start of three.
  */
 #include "starts_test.h"

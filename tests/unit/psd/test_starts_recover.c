@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts at the directory (psd/directory/starts.c) where `recover` differs by container: w and v are of the default one, x at
+/* Starts at the directory (psd/checkpoint/starts.c) where `recover` differs by container: w and v are of the default one, x at
  * task 0 and y at task 1 of another. */
 #include "starts_test.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * psd/directory/starts.c: what tasks do not begin without, what stays of a checkpoint that is loaded, and what people are told
+ * psd/checkpoint/starts.c: what tasks do not begin without, what stays of a checkpoint that is loaded, and what people are told
  * then (docs/DURABILITY.md, 6.6 and 7.2).
  */
 #include "starts_test.h"

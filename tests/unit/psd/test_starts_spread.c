@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* psd/store/deal.c, psd/rpc/source.c, psd/directory/starts*.c: a checkpoint is dealt anew over all tasks (docs/DURABILITY.md §9).
+/* psd/store/deal.c, psd/checkpoint/source.c, psd/directory/starts*.c: a checkpoint is dealt anew over all tasks
+ * (docs/DURABILITY.md §9).
  */
 #define STARTS_N 300000 /* several ranges of a source */
 #include "starts_test.h"

@@ -8,7 +8,7 @@
 #include "cluster_test.h"
 
 #include "common/mem.h"
-#include "psd/rpc/wait.h"
+#include "psd/session/wait.h"
 
 enum { N = 40000 };
 

@@ -2,7 +2,7 @@
 /* A cluster whose indices have holes: chief 2 (never there), ps tasks 1 and 3, worker 5. Nobody takes an index for a position. */
 #include "task_test.h"
 
-#include "psd/directory/rounds.h"
+#include "psd/rounds/groups.h"
 
 #define SPEC "chief=2@10.0.0.4:4;ps=1@10.0.0.1:1,3@10.0.0.2:2;worker=5@10.0.0.3:3"
 

@@ -1,0 +1,798 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Checkpoints at the directory: see saves.h.
+ *
+ * Happy path: all tasks of the job are connected and no group is between two rounds -> TASK_SAVED to all. Where the newest
+ * checkpoint has all that they have, that checkpoint is the answer to the clients that asked. Otherwise TASK_CUT goes to all in
+ * one event, to our own part last -> all have answered with their files -> the manifest goes to our disk, which decides ->
+ * TASK_MANIFEST to the others -> all have answered. Then the checkpoint is saved, and older ones may go (TASK_DROP).
+ * Failure: a task is lost, or its disk fails, before our manifest is on its way to the disk: the attempt ends, TASK_DROP to
+ * all, and the next one has another number. After that a task that is lost gets the manifest when it lists. A shard without a
+ * manifest is settled when its task lists: by the manifest where we have it, else by TASK_DROP. A whole checkpoint of which
+ * this directory has never heard, because the disk of the directory before is gone, stays where it is. A task whose disk does
+ * not take the manifest is told again until it does.
+ */
+#include "saves.h"
+#include "starts.h"
+
+#include "psd/rounds/groups.h"
+
+#include "common/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { RETRY_MS = 1000, RETRY_LAST_MS = 200 };
+#define SAME_UNKNOWN UINT64_MAX /* no task has said which checkpoint equals its part */
+
+static struct psd_checkpoint *at_checkpoint(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
+}
+
+static void checkpoint_free(struct psd_saves *s, struct psd_checkpoint *c)
+{
+    psi_list_remove(&c->link);
+    psi_buf_fini(&c->manifest);
+    psi_free(c);
+    s->known_count--;
+}
+
+/* Takes the bytes over; NULL: no memory. */
+static struct psd_checkpoint *known_add(struct psd_saves *s, const ps_v1_SaveItem *what, struct psi_buf *manifest)
+{
+    struct psd_checkpoint *c = psi_calloc(1, sizeof(*c));
+    if (c == NULL) {
+        psi_buf_fini(manifest);
+        return NULL;
+    }
+    c->what = *what;
+    c->manifest = *manifest;
+    psi_manifest_init(manifest);
+    s->first = psi_list_empty(&s->known) && s->first == 0 ? what->number : s->first;
+    s->last = what->number;
+    psi_list_push_back(&s->known, &c->link); /* they come in the order of their numbers */
+    s->known_count++;
+    return c;
+}
+
+/* ---- asks ---- */
+
+static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
+{
+    struct psd_list l;
+    size_t n = 0;
+    const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
+    bool end = false;
+    ps_v1_FileItem file;
+    ps_v1_SaveItem what;
+    struct psd_ask *a = psd_ask_level(t, p, PS_OP_TASK_MANIFEST, NULL);
+    if (a == NULL) {
+        return;
+    }
+    a->number = c->what.number;
+    psd_list_begin(&l, t, p->conn, PS_OP_TASK_MANIFEST, 0, ++p->conn->next_id);
+    ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
+    psd_list_add(&l, &ps_v1_SaveItem_msg, &what);
+    while (st == PS_OK && !end) {
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
+        if (st == PS_OK && !end) {
+            psd_list_add(&l, &ps_v1_FileItem_msg, &file);
+        }
+    }
+    PSI_ASSERT(st == PS_OK); /* it was checked */
+    psd_list_end(&l);
+}
+
+/* It goes everywhere. */
+static void drop_all(struct psd_task *t, uint64_t number)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        if (p->self) {
+            psd_save_drop_here(t, number);
+        } else if (p->own_job && p->listed && !p->conn->closing) {
+            (void)psd_saves_tell(t, p, PS_OP_TASK_DROP, number, false);
+        }
+    }
+}
+
+/* ---- what peers have ---- */
+
+static bool listed_add(struct psd_saves_peer *of, uint64_t number, bool whole)
+{
+    struct psd_saves_listed *l = psd_saves_listed_of(of, number);
+    if (l == NULL && of->listed_count == of->listed_capacity) {
+        uint32_t capacity = of->listed_capacity == 0 ? 16 : 2 * of->listed_capacity;
+        struct psd_saves_listed *more = psi_realloc(of->listed, capacity * sizeof(*more));
+        if (more == NULL) {
+            return false;
+        }
+        of->listed = more;
+        of->listed_capacity = capacity;
+    }
+    if (l == NULL) {
+        l = &of->listed[of->listed_count++];
+        l->number = number;
+    }
+    l->whole = whole;
+    return true;
+}
+
+static void listed_remove(struct psd_saves_peer *of, uint64_t number)
+{
+    struct psd_saves_listed *l = psd_saves_listed_of(of, number);
+    if (l != NULL) {
+        *l = of->listed[--of->listed_count];
+    }
+}
+
+void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p)
+{
+    if (t->saves != NULL) {
+        t->saves->names_checked = false;
+        t->saves->names_cursor = 0;
+        /* the task says in this list whether it has changed, and which checkpoint has all that it has */
+        t->peers[p->index].changed = false;
+        t->peers[p->index].saved = 0;
+        t->saves->peers[p->index].has_disk = false;
+        t->saves->peers[p->index].listed_count = 0;
+    }
+}
+
+ps_status psd_saves_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed, struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    struct psd_saves_peer *of = s == NULL ? NULL : &s->peers[p->index];
+    const ps_v1_SavedItem *item = &listed->saved;
+    if (item->state < PS_SAVED_HEARD || item->state > PS_SAVED_BAR || item->number >= UINT64_MAX / 2) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "checkpoint %llu in state %u", (unsigned long long)item->number, item->state);
+    }
+    if (s == NULL || !p->own_job) {
+        return PS_OK;
+    }
+    s->highest = item->number > s->highest ? item->number : s->highest;
+    if (item->state == PS_SAVED_BAR) {
+        return psd_saves_take_bar(s, listed, err);
+    }
+    of->has_disk = of->has_disk || item->state == PS_SAVED_HEARD;
+    bool taken = item->state == PS_SAVED_HEARD || listed_add(of, item->number, item->state == PS_SAVED_WHOLE);
+    return taken ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of checkpoints: no memory");
+}
+
+static void done_by(struct psd_task *t, uint32_t peer);
+static void part_lost(struct psd_task *t, const struct psd_peer *p);
+
+/* What p has, against what is decided. */
+static void settle(struct psd_task *t, struct psd_peer *p)
+{
+    struct psd_saves *s = t->saves;
+    const struct psd_saves_peer *of = &s->peers[p->index];
+    const struct psd_checkpoint *oldest = psi_list_empty(&s->known) ? NULL : at_checkpoint(psi_list_first(&s->known));
+    for (uint32_t i = 0; i < of->listed_count && !p->conn->closing; i++) {
+        const struct psd_saves_listed *l = &of->listed[i];
+        const struct psd_checkpoint *c = psd_saves_known(t, l->number);
+        bool open = s->phase == PSD_SAVES_DECIDING && l->number == s->what.number;
+        /* it was known, and retired while the task was away; what was never known may be another cluster's */
+        bool old = c == NULL && oldest != NULL && l->number >= s->first && l->number < oldest->what.number;
+        if (!l->whole && c != NULL) {
+            tell_manifest(t, p, c);
+        } else if (!open && ((!l->whole && c == NULL) || old)) {
+            (void)psd_saves_tell(t, p, PS_OP_TASK_DROP, l->number, false);
+        }
+    }
+    if (s->phase == PSD_SAVES_TELLING) {
+        const struct psd_saves_listed *l = psd_saves_listed_of(of, s->what.number);
+        if (l == NULL) {
+            part_lost(t, p);
+        } else if (l->whole) {
+            done_by(t, p->index);
+        }
+    }
+}
+
+/* ---- our own disk ---- */
+
+static void read_next(struct psd_task *t);
+
+static void read_bad(struct psd_task *t, struct psd_shard *shard, const char *why)
+{
+    psd_log(t, PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", shard->number), PSI_KV("msg", why));
+    PSI_IGNORE(snprintf(shard->bad, sizeof(shard->bad), "its manifest at %s: %s", t->name, why)); /* cut is fine */
+}
+
+/* Parts of ours without a manifest: nothing was decided, and they go; or another task has the manifest, which ours was before. */
+void psd_saves_settle_own(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL, *tmp = NULL;
+    bool now = s->ready && !s->settled;
+    for (uint32_t i = 0; now && i < t->peer_count; i++) {
+        now = !t->peers[i].own_job || psd_starts_is_here(&t->peers[i]);
+    }
+    if (!now) {
+        return;
+    }
+    s->settled = true;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->save->shards) {
+        struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
+        const struct psd_peer *has = NULL;
+        char name[PSI_TASK_NAME_MAX], why[PSI_TASK_NAME_MAX + 64];
+        if (shard->manifest_bytes != 0 || shard->number > s->found) {
+            continue;
+        }
+        for (uint32_t i = 0; i < t->peer_count; i++) {
+            const struct psd_saves_listed *l = psd_saves_listed_of(&s->peers[i], shard->number);
+            has = t->peers[i].own_job && l != NULL && l->whole ? &t->peers[i] : has;
+        }
+        if (has == NULL) {
+            psd_save_drop_here(t, shard->number);
+            continue;
+        }
+        shard->damaged = true;
+        PSI_IGNORE(snprintf(why, sizeof(why), "it is not there; %s has it, and a copy of that will do",
+                            psi_task_name_format(name, sizeof(name), has->job, has->task))); /* fits */
+        read_bad(t, shard, why);
+    }
+}
+
+void psd_saves_list_end(struct psd_task *t, struct psd_peer *p)
+{
+    if (t->saves != NULL && t->saves->ready && p->own_job) {
+        settle(t, p);
+    }
+}
+
+static void ready(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    s->ready = true;
+    s->found = t->save->highest;
+    s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        if (!p->self && p->own_job && p->listed) {
+            settle(t, p);
+        }
+    }
+}
+
+static void read_done(struct psd_task *t, void *ctx, ps_status st, size_t bytes, const char *error)
+{
+    struct psd_saves *s = t->saves;
+    ps_v1_SaveItem what;
+    struct psi_err err;
+    (void)ctx;
+    struct psd_shard *shard = psd_save_shard(t, s->reading);
+    if (st != PS_OK) {
+        read_bad(t, shard, error);
+    } else if (psi_manifest_check(t->cluster.name, s->read.data, bytes, &what, &err) != PS_OK) {
+        read_bad(t, shard, err.text);
+        shard->damaged = err.code == PS_DATA_LOSS;
+    } else if (what.number != s->reading) {
+        PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "it is of checkpoint %llu", (unsigned long long)what.number)); /* below */
+        read_bad(t, shard, err.text);
+    } else {
+        s->read.len = bytes;
+        if (known_add(s, &what, &s->read) == NULL) {
+            read_bad(t, shard, "no memory");
+        }
+    }
+    psi_buf_fini(&s->read);
+    psi_manifest_init(&s->read);
+    read_next(t);
+}
+
+/* The manifest behind the one that was read. */
+static void read_next(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    struct psi_err err;
+    PSI_LIST_FOREACH(it, &t->save->shards) {
+        struct psd_shard *shard = PSI_CONTAINER_OF(it, struct psd_shard, link);
+        if (shard->manifest_bytes == 0 || shard->number <= s->reading) {
+            continue;
+        }
+        s->reading = shard->number;
+        ps_status st = shard->manifest_bytes <= PSI_MANIFEST_BYTES_MAX ? psi_buf_reserve(&s->read, shard->manifest_bytes, &err)
+                                                                       : psi_fail(&err, PS_DATA_LOSS, "its manifest is too long");
+        if (st == PS_OK) {
+            struct psd_disk_op op = {.kind = PSD_DISK_READ,
+                                     .file = {.number = shard->number, .kind = PSD_DISK_MANIFEST},
+                                     .out = s->read.data,
+                                     .bytes = shard->manifest_bytes};
+            st = psd_disk_ask(t, &op, read_done, NULL, &err);
+        }
+        if (st == PS_OK) {
+            return;
+        }
+        read_bad(t, shard, err.text);
+    }
+    ready(t);
+}
+
+static void on_listed(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+{
+    (void)number;
+    (void)id;
+    (void)err;
+    read_next(t);
+}
+
+/* ---- the attempt ---- */
+
+static void idle(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    s->phase = PSD_SAVES_IDLE;
+    psi_buf_fini(&s->files);
+    psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
+    psd_saves_parts_free(s);
+    psd_saves_count_anew(t);
+}
+
+static void give_up(struct psd_task *t, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    uint64_t number = s->what.number;
+    bool full = err->reason == PS_REASON_DISK_FULL;
+    psd_log(t, PSI_LOG_WARN, "checkpoint_failed", PSI_KV("checkpoint", number), PSI_KV("st", ps_status_name(err->code)),
+            PSI_KV("msg", err->text));
+    idle(t);
+    drop_all(t, number);
+    /* UNAVAILABLE: a task may still be removing older checkpoints */
+    s->makes_room = full ? psd_saves_make_room(t) : s->makes_room && err->code == PS_UNAVAILABLE;
+    struct psi_err said = *err;
+    if (full && !s->makes_room) { /* the next attempt fails as well, unless somebody makes room */
+        psi_err_prefix(&said, "no older checkpoint can go");
+    }
+    psd_saves_failed(t, number, &said);
+    if (s->makes_room) {
+        psd_saves_force(t);
+        s->again_ms = t->now_ms + (t->draining ? RETRY_LAST_MS : RETRY_MS);
+        psd_saves_ask_again(s);
+        return;
+    }
+    psd_saves_note_failed(t);
+    if (err->code == PS_UNAVAILABLE && !t->draining) { /* the client is not to ask again: by then what it asked for may be lost */
+        s->again_ms = t->now_ms + RETRY_MS;
+        psd_saves_ask_again(s);
+        return;
+    }
+    psd_saves_fail(t, &s->served, &said);
+}
+
+/* It has not its part of the one that is told, which nobody was told is saved. */
+static void part_lost(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psi_err err;
+    PSI_IGNORE(psi_fail(&err, PS_DATA_LOSS, "/job:%s/task:%u has lost its part", p->job, p->task)); /* below */
+    checkpoint_free(t->saves, psd_saves_known(t, t->saves->what.number));
+    give_up(t, &err);
+}
+
+/* A disk does not take the manifest: it stays decided, that task is told again, and the next one may be made. */
+static void not_told(struct psd_task *t, const struct psi_err *err)
+{
+    psd_saves_failed(t, t->saves->what.number, err);
+    idle(t);
+    psd_saves_note_failed(t);
+    psd_saves_fail(t, &t->saves->served, err);
+}
+
+void psd_saves_tell_again(struct psd_task *t, struct psd_peer *p)
+{
+    const struct psd_saves_peer *of = &t->saves->peers[p->index];
+    for (uint32_t i = 0; i < of->listed_count && !p->conn->closing; i++) {
+        const struct psd_checkpoint *c = of->listed[i].whole ? NULL : psd_saves_known(t, of->listed[i].number);
+        if (c != NULL) {
+            tell_manifest(t, p, c);
+        }
+    }
+}
+
+/* The steps of each container count from the checkpoint on that has the container. */
+static void note_steps(struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    psd_steps_note_begin(t);
+    while (psi_map_next(&t->saves->parts, &cursor, NULL, NULL, &value)) {
+        const struct psd_saves_part *part = value;
+        if (part->peer == PSD_NO_PEER && part->step != 0) {
+            psd_steps_note(t, part->container, part->step);
+        }
+    }
+    if (t->saves->what.step != 0) {
+        psd_steps_note(t, "", t->saves->what.step); /* older clients do not say of which container their step is */
+    }
+}
+
+static void saved(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    psd_log(t, PSI_LOG_INFO, "checkpoint_saved", PSI_KV("checkpoint", s->what.number),
+            PSI_KV("step", s->what.step == 0 ? 0 : s->what.step - 1), PSI_KV("bytes", s->what.bytes),
+            PSI_KV("ms", t->now_ms - s->begun_ms));
+    PSI_LIST_FOREACH(it, &s->served) {
+        struct psd_wait *w = PSI_CONTAINER_OF(it, struct psd_need, at)->wait;
+        w->result = s->what.number;
+        w->has_result = true;
+    }
+    note_steps(t);
+    s->failed_ms = 0;
+    s->last_failed = s->makes_room = false;
+    idle(t);
+    psd_wait_over(t, &s->served);
+    psd_saves_retire(t);
+}
+
+static void decided(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    (void)id;
+    (void)number;
+    if (err != NULL || known_add(s, &s->what, &s->files) == NULL) {
+        struct psi_err none;
+        PSI_IGNORE(psi_fail(&none, PS_RESOURCE_EXHAUSTED, "%s: no memory for a manifest", t->name)); /* below */
+        give_up(t, err != NULL ? err : &none);
+        return;
+    }
+    s->phase = PSD_SAVES_TELLING;
+    psd_saves_clear_done(t);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        if (!p->self && p->own_job && p->listed && !p->conn->closing) {
+            tell_manifest(t, p, psd_saves_known(t, number));
+        }
+    }
+    done_by(t, t->self);
+}
+
+/* All parts are written: our manifest decides. */
+static void decide(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_buf file, copy;
+    struct psi_err err;
+    psi_manifest_init(&file);
+    psi_manifest_init(&copy);
+    s->what.milliseconds = t->now_ms - s->begun_ms;
+    const struct psd_checkpoint *before = psd_saves_known(t, s->same);
+    s->what.same = before != NULL && before->what.task_count == s->what.task_count ? psd_saves_same_as(before) : 0;
+    ps_status st = psi_manifest_add(&file, &ps_v1_SaveItem_msg, &s->what, &err);
+    st = st == PS_OK ? psd_saves_put_files(s, &file, &err) : st;
+    st = st == PS_OK ? psi_manifest_end(&file, &err) : st;
+    st = st == PS_OK ? psi_buf_append(&copy, file.data, file.len, &err) : st;
+    psi_buf_fini(&s->files);
+    s->files = file;
+    if (st == PS_OK) {
+        s->phase = PSD_SAVES_DECIDING;
+        st = psd_save_manifest_here(t, s->what.number, &copy, decided, 0, &err);
+    }
+    psi_buf_fini(&copy);
+    if (st != PS_OK) {
+        give_up(t, &err);
+    }
+}
+
+/* This task has done its part of the phase. */
+static void done_by(struct psd_task *t, uint32_t peer)
+{
+    struct psd_saves *s = t->saves;
+    s->peers[peer].done = true;
+    if (!psd_saves_all_done(t)) {
+        return;
+    }
+    if (s->phase != PSD_SAVES_CUTTING) {
+        saved(t);
+        return;
+    }
+    struct psi_err err;
+    if (psd_saves_check_parts(t, &err) != PS_OK) {
+        give_up(t, &err);
+    } else {
+        decide(t);
+    }
+}
+
+/* A file of p's part. */
+static ps_status take_file(struct psd_task *t, const struct psd_peer *p, ps_v1_FileItem *item, struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    ps_status st = item->kind == PS_FILE_STATE ? PS_OK : psd_saves_take_part(s, p, item, err);
+    if (item->kind == PS_FILE_STATE) {
+        s->same = s->same == SAME_UNKNOWN || s->same == item->same ? item->same : 0;
+        item->same = 0; /* the manifest says this of the whole checkpoint */
+    }
+    if (st != PS_OK || item->kind == PS_FILE_NOTE) {
+        return st;
+    }
+    PSI_IGNORE(PSI_BYTES_SET(item->job, p->job)); /* fits: checked name */
+    item->task = p->task;
+    st = psi_list_append(&s->files, &ps_v1_FileItem_msg, item, err);
+    s->what.file_count++;
+    s->what.bytes += item->bytes;
+    return st;
+}
+
+static void our_part(struct psd_task *t, uint64_t number, uint64_t id, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err why;
+    ps_status st = PS_OK;
+    (void)number;
+    (void)id;
+    ps_v1_FileItem item;
+    for (uint32_t i = 0; err == NULL && st == PS_OK && psd_save_file_to_msg(t->save, i, &item); i++) {
+        st = take_file(t, &t->peers[t->self], &item, &why);
+    }
+    if (err != NULL || st != PS_OK) {
+        why = err != NULL ? *err : why;
+        give_up(t, &why);
+    } else if (s->phase == PSD_SAVES_CUTTING) {
+        done_by(t, t->self);
+    }
+}
+
+static void cut_answered(struct psd_task *t, struct psd_peer *p, const struct psd_request *r, const struct psi_err *err)
+{
+    const uint8_t *at = r->body;
+    size_t n = r->body_bytes;
+    struct psi_err why;
+    bool end = err != NULL;
+    ps_status st = PS_OK;
+    if (err != NULL) {
+        give_up(t, err);
+        return;
+    }
+    while (st == PS_OK && !end) {
+        ps_v1_FileItem item;
+        st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &item, &end, &why);
+        st = st == PS_OK && !end ? take_file(t, p, &item, &why) : st;
+    }
+    if (st != PS_OK) {
+        give_up(t, &why);
+    } else if ((r->header.flags & PS_FLAG_MORE) == 0) {
+        PSI_IGNORE(listed_add(&t->saves->peers[p->index], t->saves->what.number, false)); /* it will list it */
+        done_by(t, p->index);
+    }
+}
+
+static void manifest_answered(struct psd_task *t, struct psd_peer *p, uint64_t number, const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    struct psd_saves_peer *of = &s->peers[p->index];
+    bool now = s->phase == PSD_SAVES_TELLING && number == s->what.number;
+    if (err != NULL) {
+        psd_log(t, PSI_LOG_WARN, "checkpoint_not_told", PSI_KV("checkpoint", number), PSI_KV("peer", p->conn->text),
+                PSI_KV("msg", err->text));
+        if (err->reason == PS_REASON_DISK_FULL) {
+            PSI_IGNORE(psd_saves_make_room(t)); /* the task is told again, whether there is room or not */
+        }
+        if (now && err->code == PS_FAILED_PRECONDITION) {
+            part_lost(t, p);
+        } else if (now) {
+            not_told(t, err);
+        }
+        of->again_ms = t->now_ms + RETRY_MS;
+        return;
+    }
+    PSI_IGNORE(listed_add(of, number, true)); /* it will list it */
+    if (now) {
+        done_by(t, p->index);
+    } else if (number == s->what.number && psd_saves_whole_at(t, number) >= s->what.task_count) {
+        s->failed_ms = 0; /* all have it now */
+    }
+}
+
+void psd_saves_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+                        const struct psi_err *err)
+{
+    struct psd_saves *s = t->saves;
+    if (s == NULL || r == NULL) {
+        return; /* psd_saves_lost() has heard of it */
+    }
+    if (a->op == PS_OP_TASK_SAVED && s->phase == PSD_SAVES_LOOKING && a->number == s->looked_at) {
+        psd_saves_looked(t, p->index, err);
+    } else if (a->op == PS_OP_TASK_CUT && s->phase == PSD_SAVES_CUTTING && a->number == s->what.number) {
+        cut_answered(t, p, r, err);
+    } else if (a->op == PS_OP_TASK_MANIFEST) {
+        manifest_answered(t, p, a->number, err);
+    } else if (a->op == PS_OP_TASK_DROP && err == NULL) {
+        listed_remove(&s->peers[p->index], a->number);
+    }
+}
+
+void psd_saves_lost(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_saves *s = t->saves;
+    if (s == NULL || !p->own_job) {
+        return;
+    }
+    s->peers[p->index].again_ms = 0;
+    if (s->phase == PSD_SAVES_LOOKING) {
+        psd_saves_look_lost(t, p);
+    } else if (s->phase == PSD_SAVES_CUTTING) {
+        struct psi_err err;
+        char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+        PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before its part was written",
+                               psd_peer_text(t, p, who, sizeof(who)))); /* the clients that wait are told */
+        /* the next attempt serves these requests, if nothing is lost with that task */
+        psi_list_move_all(&s->asked, &s->served);
+        give_up(t, &err);
+    }
+}
+
+void psd_saves_reset(struct psd_task *t, const char *container)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    if (s == NULL) {
+        return;
+    }
+    /* the clients that wait are told */
+    PSI_IGNORE(psi_fail(&err, PS_ABORTED, "container '%s' was reset meanwhile", container));
+    if (s->phase == PSD_SAVES_CUTTING) {
+        give_up(t, &err);
+    }
+    psd_saves_fail(t, &s->asked, &err);
+}
+
+void psd_saves_went_back(struct psd_task *t, const struct psd_checkpoint *c, uint64_t began_ms)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list lost, *it = NULL, *tmp = NULL;
+    struct psi_err err;
+    PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_LOST,
+                           "what was to be saved is lost: tasks have gone back to checkpoint %llu, of step %llu, which is what "
+                           "holds now",
+                           (unsigned long long)c->what.number,
+                           (unsigned long long)(c->what.step == 0 ? 0 : c->what.step - 1))); /* told */
+    err.applied = PS_OUTCOME_UNKNOWN; /* its client is not to ask again by itself: it would be answered for something else */
+    psi_list_init(&lost);
+    PSI_LIST_FOREACH_SAFE(it, tmp, &s->asked) {
+        if (PSI_CONTAINER_OF(it, struct psd_need, at)->wait->begun_ms <= began_ms) {
+            psi_list_remove(it);
+            psi_list_push_back(&lost, it);
+        }
+    }
+    psd_saves_fail(t, &lost, &err);
+}
+
+void psd_saves_attempt(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_err err;
+    s->wanted = s->forced = false;
+    s->begun = true;
+    s->same = SAME_UNKNOWN;
+    psd_steps_begun(t); /* steps count from this attempt on, whether it is saved or not */
+    psi_list_move_all(&s->served, &s->asked);
+    s->phase = PSD_SAVES_CUTTING;
+    s->begun_ms = t->now_ms;
+    s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
+    s->what = (ps_v1_SaveItem)ps_v1_SaveItem_init_zero;
+    s->what.number = ++s->highest;
+    s->what.moved = psd_starts_moved_most(t);
+    s->what.time_ms = t->config.unix_ms == 0 ? 0 : t->config.unix_ms + (t->now_ms - t->started_ms);
+    PSI_IGNORE(PSI_BYTES_SET(s->what.cluster_name, t->cluster.name)); /* fits: checked name */
+    bool hurries = s->last_ms != 0 && t->now_ms - s->last_ms <= (uint64_t)t->config.drain_ms;
+    s->hurries = hurries;
+    psd_saves_clear_done(t);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (t->peers[i].own_job) {
+            s->what.task_count++;
+            if (!t->peers[i].self) {
+                (void)psd_saves_tell(t, &t->peers[i], PS_OP_TASK_CUT, s->what.number, hurries);
+            }
+        }
+    }
+    if (psd_save_cut_here(t, s->what.number, hurries, our_part, 0, &err) != PS_OK) {
+        give_up(t, &err);
+    }
+}
+
+void psd_saves_hurry(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    if (s->phase != PSD_SAVES_CUTTING || s->hurries) {
+        return;
+    }
+    s->hurries = true;
+    psd_save_hurry_here(t, s->what.number);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        bool writes = p->own_job && !p->self && !s->peers[i].done && p->listed && !p->conn->closing;
+        struct psd_ask *a = writes ? psd_saves_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
+        if (a != NULL) {
+            a->number = 0; /* its answer is not that to the attempt */
+        }
+    }
+}
+
+void psd_saves_forget(struct psd_task *t, uint64_t number)
+{
+    struct psd_saves *s = t->saves;
+    struct psd_checkpoint *c = psd_saves_known(t, number);
+    if (c != NULL) {
+        checkpoint_free(s, c);
+    }
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        listed_remove(&s->peers[i], number);
+    }
+    drop_all(t, number);
+}
+
+/* ---- its life ---- */
+
+ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
+{
+    if (!t->is_directory || !t->config.has_disk) {
+        return psd_save_begin(t, NULL, err);
+    }
+    struct psd_saves *s = psi_calloc(1, sizeof(*s));
+    t->saves = s;
+    if (s != NULL) {
+        psi_list_init(&s->known);
+        psi_list_init(&s->asked);
+        psi_list_init(&s->served);
+        psi_list_init(&s->deleting);
+        psi_map_init(&s->parts, t->store.map_seed);
+        psi_map_init(&s->bars, t->store.map_seed);
+        psd_resets_init(&s->resets, &t->store, t->store.map_seed);
+        psi_manifest_init(&s->read);
+        psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
+        s->peers = psi_calloc(t->peer_count, sizeof(*s->peers));
+    }
+    if (s == NULL || s->peers == NULL) {
+        return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
+    }
+    psd_saves_count_anew(t);
+    return psd_save_begin(t, on_listed, err);
+}
+
+void psd_saves_fini(struct psd_task *t)
+{
+    struct psd_saves *s = t->saves;
+    struct psi_list *it = NULL;
+    psd_save_fini(t);
+    while (t->peers != NULL && t->self < t->peer_count && (it = psi_list_pop_front(&t->peers[t->self].asks)) != NULL) {
+        psi_free(PSI_CONTAINER_OF(it, struct psd_ask, link)); /* deletes that our disk has not noted */
+    }
+    if (s == NULL) {
+        return;
+    }
+    psd_saves_parts_free(s);
+    psd_saves_bars_free(s);
+    while ((it = psi_list_first(&s->known)) != NULL) {
+        checkpoint_free(s, at_checkpoint(it));
+    }
+    for (uint32_t i = 0; s->peers != NULL && i < t->peer_count; i++) {
+        psi_free(s->peers[i].listed);
+    }
+    psi_free(s->peers);
+    psi_buf_fini(&s->read);
+    psi_buf_fini(&s->files);
+    psi_free(s);
+    t->saves = NULL;
+}
+
+void psd_saves_check_invariants(const struct psd_task *t)
+{
+    const struct psd_saves *s = t->saves;
+    uint64_t before = 0;
+    struct psi_list *it = NULL;
+    if (s == NULL) {
+        return;
+    }
+    PSI_LIST_FOREACH(it, &s->known) {
+        PSI_ASSERT(at_checkpoint(it)->what.number > before);
+        before = at_checkpoint(it)->what.number;
+    }
+    PSI_ASSERT(s->phase != PSD_SAVES_IDLE || psi_list_empty(&s->served));
+    PSI_ASSERT(s->phase != PSD_SAVES_CUTTING || psd_saves_known(t, s->what.number) == NULL);
+    PSI_ASSERT((s->phase == PSD_SAVES_TELLING) <= (psd_saves_known(t, s->what.number) != NULL));
+}

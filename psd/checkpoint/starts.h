@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Starts at the directory (DESIGN §9): when all tasks of its job have listed and some of them wait for what they begin with, it
+ * decides that. The rules are those of tests/models/checkpoint_model.py; what a task makes of them is psd/checkpoint/start.h.
+ *
+ * Nothing lives anywhere: all load the newest checkpoint that is decided, there on all of them and not barred. Otherwise those
+ * that wait load it: of each container that they had they get their part, the others keep theirs (`recover` partial), or it goes
+ * back everywhere (`recover` cut, and always in rounds). Where such a container lives all load, and if somebody who lives cannot,
+ * those that wait alone, in case that is enough. What nobody lacks is left alone. A task that is new since the checkpoint has no
+ * part of it, and begins empty. What was saved by tasks that the job does not have is loaded by those who have a copy of it
+ * (starts_parts.c), everywhere; where a part is nowhere, nothing older is loaded instead of it (starts_choice.c).
+ * CHECKPOINT_RESTORE (starts_ask.c) asks for one, whatever lives: each container that it has goes back everywhere. It may be
+ * dealt anew over all tasks (psd/store/deal.h): then all read what is theirs of all parts. Until a newer one is made of that, or
+ * of one that is older than the newest, a task that loses what it had of it makes those containers go back everywhere to the
+ * newest one, as its parts are (starts_moved.c).
+ */
+#ifndef PSD_DIRECTORY_STARTS_H
+#define PSD_DIRECTORY_STARTS_H
+
+#include "start.h"
+
+#include "psd/directory/directory.h"
+
+struct psd_checkpoint;
+
+enum psd_starts_phase {
+    PSD_STARTS_IDLE,
+    PSD_STARTS_LOADING, /* those who load read and verify */
+    PSD_STARTS_PLACING  /* what they have loaded is to live: until they have listed again */
+};
+
+/* A container as a task lists it. */
+struct psd_starts_held {
+    /* volatile: */
+    char container[PS_CONTAINER_BYTES_MAX + 1];
+    uint64_t start, next, moved; /* as of psd_container */
+};
+
+/* A part of a checkpoint that lies beside the directory of a task. */
+struct psd_starts_offer {
+    /* volatile: */
+    uint64_t number;
+    uint32_t writer; /* 1 + its index */
+};
+
+/* What a task has written of a checkpoint: its state file. */
+struct psd_starts_part {
+    /* volatile: */
+    uint64_t number, bytes;
+    uint32_t task, sum;
+    char job[PS_JOB_BYTES_MAX + 1];
+};
+
+/* All parts of a checkpoint, one after the other. */
+struct psd_starts_parts {
+    /* volatile: */
+    const struct psd_checkpoint *of;
+    const uint8_t *at;
+    size_t left;
+};
+
+/* What a container that a task holds takes of the memory budget: its place in `held`, and half of one for the room to which
+ * `held` doubles, and its entry of the map. It is counted, and never refused for the budget. */
+enum { PSD_STARTS_HELD_BYTES = 3 * sizeof(struct psd_starts_held) / 2 + PSI_MAP_ENTRY_BYTES + 32 };
+
+struct psd_starts_peer {
+    /* volatile: */
+    struct psd_starts_offer *offers;
+    size_t offer_count, offer_capacity;
+    uint64_t moved;               /* as of psd_store; of our own that one counts */
+    uint64_t elsewhere;           /* checkpoint of which another task has placed what this one had written; 0: none */
+    struct psd_starts_held *held; /* containers that have something there */
+    size_t held_count, held_capacity;
+    struct psi_map held_places;   /* container -> 1 + its index in `held` */
+    struct psd_start_list loaded; /* containers of what it has loaded */
+    bool will_wait;               /* what it lists now says so: psd_peer.waits when that is over */
+    bool loads, done;             /* it has to do with the phase; has done it */
+};
+
+struct psd_starts {
+    /* volatile: */
+    enum psd_starts_phase phase;
+    uint64_t number, start; /* of the checkpoint that is loaded; tells this start from others */
+    uint64_t begun_ms;      /* LOADING, PLACING: when this start, or restore, began */
+    bool total;             /* nothing lived */
+    bool adopts;            /* all load, because of has_others or strays */
+    bool has_others;        /* psd_starts_has_others(): it goes back everywhere */
+    ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
+    bool look;              /* at the end of this event */
+    bool looks;             /* the names are gone through in slices, from names_cursor on; a decision follows */
+    bool looks_on;          /* the next psd_task_work() goes on with the names */
+    bool unlisted;          /* there was no memory to note what was made since the look began */
+    uint64_t names_cursor;
+    int refused_by;         /* `restore` when the waiting tasks were refused: another value makes the directory look again */
+    bool refused_all;       /* the waiting tasks were refused because other tasks would load, by `recover` */
+    char why_refused[512];  /* psd_task.refused */
+    bool noting, unnoted;   /* psd_starts_anew() as it is to be is on its way to our disk; is not there, as far as is known */
+    uint64_t behind;        /* up to this number it was said that our disk is behind another task's */
+    bool unnamed;           /* what is placed here has variables that no memory was there to name: none begins before that */
+    bool torn_stays;        /* no checkpoint is there that would mend it */
+    bool in_case;           /* LOADING: who lives does, too, as something may have to go back everywhere */
+    uint64_t spared;        /* this one cannot be read by somebody who lives: only those who wait load it, which may be enough */
+    uint64_t again_ms;      /* before then nothing is tried again */
+    struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
+    uint64_t asked;         /* number of the checkpoint that somebody asks to restore; 0: nobody asks */
+    bool asked_spread;      /* what is restored is to be dealt over all tasks */
+    struct psd_start_list asked_of; /* the containers that are to be restored; empty: all that the checkpoint has */
+    /* the checkpoint `kept` stays until kept_until_ms, because it is to be restored after a save; 0: none */
+    uint64_t kept, kept_until_ms;
+    bool by_ask;  /* this start was begun by CHECKPOINT_RESTORE */
+    bool spreads; /* the values that are loaded are dealt over all tasks */
+    /* LOADING, PLACING: something that lives does not lie where the parts of the checkpoint lie, or is of another history: the
+     * containers of which that is so go back everywhere */
+    bool strays;
+    struct psi_err why;              /* LOADING: why a task cannot load */
+    struct psd_start_list by_rounds; /* containers whose values rounds may have made: they are of one round everywhere */
+    struct psd_starts_peer *peers;
+};
+
+/** RESOURCE_EXHAUSTED. The directory only, behind psd_peers_init(). */
+ps_status psd_starts_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
+void psd_starts_fini(struct psd_task *t);
+/** A list of p is over and taken in. */
+void psd_starts_list_end(struct psd_task *t, struct psd_peer *p);
+/** p has answered, err NULL: OK. A frame with MORE: its list goes on. */
+void psd_starts_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+                         const struct psi_err *err);
+/** p is not connected any more. */
+void psd_starts_lost(struct psd_task *t, const struct psd_peer *p);
+/** The one that the setting `restore` names; 0: none. */
+static inline uint64_t psd_starts_named(const struct psd_task *t)
+{
+    return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
+}
+/** This one is restored because somebody has asked for that, or somebody waits for it to be. */
+static inline bool psd_starts_restores(const struct psd_task *t, uint64_t number)
+{
+    const struct psd_starts *s = t->starts;
+    return number != 0 && s->asked == number && (s->by_ask || !psi_list_empty(&s->asking));
+}
+/** This checkpoint is restored, or tasks load it, or it is kept to be restored next. */
+static inline bool psd_starts_reads(const struct psd_task *t, uint64_t number)
+{
+    const struct psd_starts *s = t->starts;
+    bool kept = s->kept == number && t->now_ms < s->kept_until_ms;
+    return psd_starts_restores(t, number) || kept || (s->phase == PSD_STARTS_LOADING && s->number == number);
+}
+/** Only the containers of asked_of go back, because somebody asked for them alone. */
+static inline bool psd_starts_is_of_some(const struct psd_starts *s)
+{
+    return s->asked_of.count > 0;
+}
+/** The end of an event: a start begins when it can. */
+void psd_starts_turn(struct psd_task *t);
+void psd_starts_tick(struct psd_task *t);
+
+/* ---- starts_held.c ---- */
+/** What the containers that tasks hold take of the budget, counted anew. */
+uint64_t psd_starts_bytes(const struct psd_task *t);
+/** None is held by this task any more. */
+void psd_starts_held_fini(struct psd_task *t, struct psd_starts_peer *of);
+/** What this task itself holds. RESOURCE_EXHAUSTED also where something that others hold could not be noted. */
+/** A list of p begins; an item of it. */
+void psd_starts_list_begin(struct psd_task *t, const struct psd_peer *p);
+ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *listed,
+                               struct psi_err *err) PSI_MUST;
+/** What everybody holds now, and what rounds have made. RESOURCE_EXHAUSTED. */
+ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err) PSI_MUST;
+/** Go on with a look at what others have made since they listed, and at what rounds have made: at psd_task_config.list_slice_rows
+ * names. *out_over: it is over, and until the start that is decided is over psd_starts_made() and psd_starts_by_rounds() keep it
+ * true. */
+ps_status psd_starts_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err) PSI_MUST;
+bool psd_starts_has_work(const struct psd_task *t);
+/** The task at p has something in this container. */
+void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *container);
+/** Rounds may have made values of this container. */
+void psd_starts_by_rounds(struct psd_task *t, const char *container);
+/** NULL: it has nothing of that container. */
+struct psd_starts_held *psd_starts_find_held(const struct psd_starts_peer *of, const char *container);
+/** Some task holds it that does not wait; NULL: it lives nowhere. */
+const struct psd_starts_held *psd_starts_living(const struct psd_task *t, const char *container);
+/** One task has placed it by a start that another has loaded for and not placed; there is such a container. */
+bool psd_starts_is_torn(const struct psd_task *t, const char *container);
+bool psd_starts_any_torn(const struct psd_task *t);
+/** By `recover` that container goes back everywhere, where somebody lacks it; there is such a one among those that live. */
+bool psd_starts_recovers_cut(const struct psd_task *t, const char *container);
+bool psd_starts_any_recovers_cut(const struct psd_task *t);
+
+/* ---- starts_parts.c ---- */
+/** It has listed, and is connected. */
+bool psd_starts_is_here(const struct psd_peer *p);
+/** Before the first one; c stays as it is meanwhile. False: that was the last one. */
+void psd_starts_parts_begin(const struct psd_checkpoint *c, struct psd_starts_parts *out);
+bool psd_starts_parts_next(struct psd_starts_parts *parts, struct psd_starts_part *out);
+/** What p has written of it; false: nothing. */
+bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p, struct psd_starts_part *out);
+/** It lists that it could load that. */
+void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer);
+/** Who loads it; NULL: nobody has it. */
+const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct psd_starts_part *part);
+/** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer, or by its writer while
+ * another one has what is in it. */
+bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint *c);
+/** psd_starts_has_others() holds, and everything goes back everywhere; or something of the checkpoint lives elsewhere since, or
+ * is of another history, and each container of which that is so goes back everywhere. All tasks load it in both cases. */
+bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c);
+/** It is about to be placed: whose parts another task has from now on, and who has its own again. */
+void psd_starts_note_elsewhere(struct psd_task *t);
+/** Each task of the job has a checkpoint_dir. */
+bool psd_starts_have_disks(const struct psd_task *t);
+/** It can be dealt over all tasks, and some of them have no part of it, or others have one. */
+bool psd_starts_is_of_others(const struct psd_task *t, const struct psd_checkpoint *c);
+/** A part that is to be loaded, and which nobody has. *out_gone: its writer is no task of the job. */
+bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c, struct psd_starts_part *out, bool *out_gone);
+/** Marks the containers of `of` in which some task trained something before c was cut. A manifest of an older psd does not say
+ * that of each container. Its global step counts instead, where all its values are of one container. */
+void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_start_list *of);
+/** What to do about that, for people; older: that could be loaded instead (0: none). Returns buf. */
+const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf,
+                                    size_t n);
+/** What p loads: its own part into what, and others' where psd_starts.adopts; psd_starts.spreads: all into *out, for psi_free().
+ * False: no memory, *out too.
+ */
+bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
+                          ps_v1_StartItem **out, size_t *out_count);
+
+/* ---- starts_names.c ---- */
+/** What p has in these containers is forgotten here, until p says it again. */
+void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of);
+/** Name what was placed there here. Without memory for that: psd_starts.unnamed. */
+void psd_starts_name_own(struct psd_task *t, const char *container);
+/** Name what could not be; true: all of it. */
+bool psd_starts_name_rest(struct psd_task *t);
+
+/* ---- starts_moved.c ---- */
+/** Checkpoints up to this number have what lives on some task elsewhere; 0: none has. */
+uint64_t psd_starts_moved_most(const struct psd_task *t);
+/** That is so, or may be so, of this container and of the checkpoint with this number: some task says it, or the container lives
+ * nowhere. */
+bool psd_starts_is_moved(const struct psd_task *t, const char *container, uint64_t number);
+/** What is loaded goes back everywhere, and lies elsewhere in the newest checkpoint, or has another history than that checkpoint.
+ */
+bool psd_starts_moves(const struct psd_task *t);
+/** Nothing was saved since such a one was placed, and some task has lost what it had of it. */
+bool psd_starts_is_strayed(const struct psd_task *t);
+
+/* ---- starts_choice.c ---- */
+/** All began empty though checkpoints up to this one were there, as restore = none had it: they are of another model than what
+ * lives, and nothing of them is set beside it. 0: what lives may be of any. A bar of our disk that names no container. */
+static inline uint64_t psd_starts_anew(const struct psd_task *t)
+{
+    const struct psd_bar *bar = psd_bars_find(t, "");
+    return bar == NULL ? 0 : bar->number;
+}
+/** Nothing lives, and what will is of no checkpoint up to this number: our disk says so first, for the next directory has its
+ * manifests from there, too. False: not yet, or it fails (bars_not_written), and all is looked at again then. */
+bool psd_starts_note_anew(struct psd_task *t, uint64_t number);
+/** All who load it have their part, or were not there then and have lost nothing since; parts of those who are gone are there. */
+bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c);
+/** What those who load (psd_starts_peer.loads) are to load; NULL: nothing. *out_why, which may be in buf: they do not begin, and
+ * why; NULL: those who wait begin, empty where there is nothing. */
+const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, size_t n, const char **out_why);
+
+/* ---- starts_ask.c: CHECKPOINT_RESTORE ---- */
+/** Whether it can be restored: UNAVAILABLE (a task is away), NOT_FOUND, FAILED_PRECONDITION (a part of it is on no task). */
+ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct psi_err *err) PSI_MUST;
+/** A checkpoint is made before checkpoint `number` is restored. The new one is not to push this one out. */
+void psd_starts_keep(struct psd_task *t, uint64_t number);
+/** err NULL: the restored checkpoint lives. A new checkpoint of it is made, so that a later start does not load a newer one
+ * instead. The clients that asked are told when the new one is saved. With err they are told at once. */
+void psd_starts_ask_over(struct psd_task *t, const struct psi_err *err);
+
+/* ---- shares.c ---- */
+/** Those that load, and which of them are done; *out_share: of all that is loaded, in millionths. */
+void psd_starts_count(const struct psd_task *t, uint32_t *out_loads, uint32_t *out_done, uint32_t *out_share);
+
+void psd_starts_check_invariants(const struct psd_task *t);
+
+#endif

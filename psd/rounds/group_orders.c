@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the directory has the owners of a group do (rounds.h), and what it hears of them.
+ *
+ * Happy path: psd_group_tell() compares what each owner has with what the group needs there, and sends the one order that comes
+ * next: the group itself -> COMMIT -> what is prepared in vain -> members that go, members that come -> PREPARE. The answer
+ * changes what the owner has. One order is on its way to an owner at a time, so each finds what the one before it left.
+ * Failure: a connection that ends takes its order with it, and the next list of that owner says what it has. An owner that lists
+ * without its part of the group has lost it: the group fails. The directory's own part is asked without a connection.
+ */
+#include "groups.h"
+
+#include "common/mem.h"
+#include "common/name.h"
+
+#include <string.h>
+
+static struct psd_group_member *member_at(struct psi_list *it)
+{
+    return PSI_CONTAINER_OF(it, struct psd_group_member, link);
+}
+
+/* ---- what comes next at an owner ---- */
+
+struct order {
+    uint8_t op; /* 0: nothing */
+    struct psd_group_member *member;
+    bool end; /* TASK_ROUNDS: the group ends; PREPARE: what is prepared is void */
+};
+
+/* A member that is to go there, or to come: one that comes to a place takes it from whoever has it there, so that the place is
+ * never empty, whenever a directory dies. */
+static struct order next_member(const struct psd_group *g, uint32_t i)
+{
+    struct psi_list *it = NULL;
+    struct psd_group_member *joins = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        struct psd_group_member *m = member_at(it);
+        if (m->at[i] ? !m->gone || m->taken : m->gone || joins != NULL) {
+            continue;
+        }
+        const struct psd_group_member *other = psd_group_at_place(g, m);
+        if (m->at[i] && (other == NULL || other->at[i])) {
+            return (struct order){.op = PS_OP_TASK_LEAVE, .member = m}; /* first: it makes room */
+        }
+        if (!m->at[i] && (other == NULL || (!m->active && other->vacant))) { /* what that one contributed has gone */
+            joins = m;
+        }
+    }
+    return joins == NULL ? (struct order){0} : (struct order){.op = PS_OP_TASK_JOIN, .member = joins};
+}
+
+static struct order next_order(const struct psd_group *g, uint32_t i)
+{
+    const struct psd_group_owner *o = &g->owners[i];
+    bool over = g->phase == PSD_GROUP_FAILED || g->phase == PSD_GROUP_ENDING;
+    if (over || !o->part) {
+        bool there = o->at != PSD_GROUP_NOT_THERE;
+        return there && g->phase != PSD_GROUP_RECOVERING ? (struct order){.op = PS_OP_TASK_ROUNDS, .end = true}
+                                                         : (struct order){0};
+    }
+    if (o->at != PSD_GROUP_THERE) {
+        return g->phase == PSD_GROUP_SETTING ? (struct order){.op = PS_OP_TASK_ROUNDS} : (struct order){0};
+    }
+    if (g->phase == PSD_GROUP_SETTING || g->phase == PSD_GROUP_RECOVERING) {
+        return (struct order){0};
+    }
+    if (g->phase == PSD_GROUP_COMMITTING && o->committed < g->round) {
+        return (struct order){.op = PS_OP_COMMIT};
+    }
+    if (g->phase == PSD_GROUP_COLLECTING && o->prepared) {
+        return (struct order){.op = PS_OP_PREPARE, .end = true};
+    }
+    struct order member = next_member(g, i);
+    if (member.op != 0 || g->phase != PSD_GROUP_PREPARING || o->ready) {
+        return member;
+    }
+    return (struct order){.op = PS_OP_PREPARE};
+}
+
+/* ---- what an owner has done ---- */
+
+static void broken(struct psd_task *t, struct psd_group *g, const struct psd_peer *p, const char *why)
+{
+    struct psi_err err;
+    char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
+    PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "the rounds of container '%s' are broken: %s %s", g->container,
+                           psd_peer_text(t, p, who, sizeof(who)), why)); /* kept by the group */
+    psd_group_fail(g, &err);
+}
+
+static void joined(struct psd_group *g, uint32_t i, const struct psi_err *err)
+{
+    struct psd_group_member *m = psd_group_member(g, g->owners[i].asked_member);
+    if (m == NULL || g->owners[i].asked != PS_OP_TASK_JOIN) {
+        return;
+    }
+    for (struct psd_group_member *old = psd_group_neighbour(g, m, NULL); old != NULL; old = psd_group_neighbour(g, m, old)) {
+        old->at[i] = old->at[i] && err != NULL;
+    }
+    m->at[i] = err == NULL;
+    if (err != NULL) {
+        m->err = *err;
+        m->gone = true;
+        m->active = false;
+    }
+}
+
+static void set_done(struct psd_group *g, uint32_t i, bool end, const struct psi_err *err)
+{
+    struct psd_group_owner *o = &g->owners[i];
+    if (err == NULL) {
+        o->at = end ? PSD_GROUP_NOT_THERE : PSD_GROUP_THERE;
+        o->committed = 0;
+        o->prepared = o->ready = false;
+    } else if (!end) {
+        psd_group_fail(g, err);
+    } else {
+        o->at = PSD_GROUP_NOT_THERE; /* it says that it cannot, not that it has not heard */
+    }
+}
+
+/* The order of owner i is answered; err NULL: it has done it. step: the global step as it is now, UINT64_MAX: it does not say. */
+static void done(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psi_err *err, uint64_t step)
+{
+    struct psd_group_owner *o = &g->owners[i];
+    const struct psd_peer *p = &t->peers[i];
+    bool current = o->asked_attempt == g->attempt;
+    t->rounds_moved = true;
+    g->step = err == NULL && step != UINT64_MAX ? step : g->step;
+    switch (o->asked) {
+    case PS_OP_TASK_ROUNDS:
+        set_done(g, i, o->asked_member == 1, err);
+        break;
+    case PS_OP_TASK_JOIN:
+        joined(g, i, err);
+        break;
+    case PS_OP_PREPARE:
+        o->ready = err == NULL && current && g->phase == PSD_GROUP_PREPARING;
+        o->prepared = o->asked_attempt != 0 && err == NULL;
+        break;
+    case PS_OP_COMMIT:
+        o->committed = err == NULL ? g->round : o->committed;
+        break;
+    default: { /* TASK_LEAVE */
+        struct psd_group_member *m = psd_group_member(g, o->asked_member);
+        if (m != NULL) {
+            m->at[i] = false;
+        }
+        break;
+    }
+    }
+    bool fatal = err != NULL && ((o->asked == PS_OP_PREPARE && o->asked_attempt != 0) || o->asked == PS_OP_COMMIT);
+    fatal = fatal || (err != NULL && err->reason == PS_REASON_LOST && o->asked == PS_OP_TASK_JOIN);
+    o->asked = 0;
+    if (fatal) {
+        o->at = o->at == PSD_GROUP_THERE ? PSD_GROUP_OTHER : o->at;
+        broken(t, g, p, err->text);
+    }
+}
+
+/* Owner i lacks what a member of the attempt was to contribute. */
+static void missing(struct psd_task *t, struct psd_group *g, uint32_t i, uint64_t id, const char *name, uint32_t count)
+{
+    const struct psd_peer *p = &t->peers[i];
+    struct psd_group_member *m = psd_group_member(g, id);
+    struct psi_err err;
+    if (m == NULL || (g->phase != PSD_GROUP_PREPARING && g->phase != PSD_GROUP_COLLECTING)) {
+        return;
+    }
+    if (name[0] == '\0') {
+        PSI_IGNORE(
+            psi_fail(&err, PS_FAILED_PRECONDITION, "/job:%s/task:%u does not know this member", p->job, p->task)); /* kept */
+    } else {
+        PSI_IGNORE(psi_fail(&err, PS_FAILED_PRECONDITION,
+                            "round %llu: nothing was contributed to variable '%s' at /job:%s/task:%u (of %u there)",
+                            (unsigned long long)g->round, name, p->job, p->task, count)); /* kept by the member */
+    }
+    psd_group_missing(g, m, &err);
+    t->rounds_moved = true;
+}
+
+/* ---- at the directory itself ---- */
+
+static struct psd_round_spec round_spec(const struct psd_task *t, const struct psd_group *g, uint64_t members[PS_MEMBERS_MAX])
+{
+    uint32_t count = 0;
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        if (member_at(it)->taken && count < PS_MEMBERS_MAX) {
+            members[count++] = member_at(it)->id;
+        }
+    }
+    return (struct psd_round_spec){.container = g->container,
+                                   .generation = g->generation,
+                                   .round = g->round,
+                                   .life = t->life,
+                                   .attempt = g->attempt,
+                                   .members = members,
+                                   .member_count = count,
+                                   .set_rate = g->rate_taken.token != 0,
+                                   .rate = g->rate_taken.rate};
+}
+
+/* Names of the group at peer i, the step first: [*out_count], to be freed; false: no memory. */
+static bool names_at(const struct psd_task *t, const struct psd_group *g, uint32_t i, const char ***out, uint32_t *out_count,
+                     const char **out_step)
+{
+    const struct psd_names_in *in = psd_directory_names_in(&t->names, g->container);
+    uint32_t count = 0;
+    const char **names = psi_calloc((in == NULL ? 0 : (size_t)in->count) + 1, sizeof(*names));
+    *out_step = NULL;
+    for (const struct psd_name *n = psd_names_in_first(in); names != NULL && n != NULL; n = psd_names_in_next(in, n)) {
+        if (n->owner != i || n->rounds == 0) {
+            continue;
+        }
+        if (n->rounds == 2) {
+            *out_step = n->name;
+        } else {
+            names[count++] = n->name;
+        }
+    }
+    *out = names;
+    *out_count = count;
+    return names != NULL;
+}
+
+static struct psd_owner *owners_of(const struct psd_task *t, const struct psd_group *g, uint32_t *out_count)
+{
+    struct psd_owner *owners = psi_calloc(g->owner_count, sizeof(*owners));
+    *out_count = 0;
+    for (uint32_t i = 0; owners != NULL && i < g->owner_count; i++) {
+        if (g->owners[i].part) {
+            struct psd_owner *o = &owners[(*out_count)++];
+            o->task = t->peers[i].task;
+            memcpy(o->job, t->peers[i].job, strlen(t->peers[i].job) + 1);
+        }
+    }
+    return owners;
+}
+
+static ps_status set_here(struct psd_task *t, const struct psd_group *g, bool end, struct psi_err *err)
+{
+    struct psd_rounds_spec spec = {.container = g->container, .generation = g->generation};
+    const char **names = NULL;
+    if (end) {
+        return psd_rounds_set_here(t, &spec, err);
+    }
+    spec.options = g->options;
+    spec.awaited = psd_group_awaited(g);
+    struct psd_owner *owners = owners_of(t, g, &spec.owner_count);
+    ps_status st = owners != NULL && names_at(t, g, t->self, &names, &spec.name_count, &spec.step)
+                       ? PS_OK
+                       : psi_fail(err, PS_RESOURCE_EXHAUSTED, "rounds of container '%s': no memory", g->container);
+    if (st == PS_OK) {
+        spec.names = (const char *const *)names;
+        spec.owners = owners;
+        st = psd_rounds_set_here(t, &spec, err);
+    }
+    psi_free(names);
+    psi_free(owners);
+    return st;
+}
+
+/* What was asked here and goes on: has it come to its end? */
+static void look_here(struct psd_task *t, struct psd_group *g)
+{
+    struct psd_group_owner *o = &g->owners[t->self];
+    const struct psd_rounds *here = psd_rounds_here(t, g->container);
+    bool known = here != NULL && here->generation == g->generation;
+    struct psi_err err;
+    if (o->asked != PS_OP_PREPARE && o->asked != PS_OP_COMMIT) {
+        return;
+    }
+    if (!known || (here->build == PSD_BUILD_NONE && here->committed < g->round)) {
+        PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_LOST, "it has lost its part")); /* kept by the group */
+        done(t, g, t->self, &err, 0);
+    } else if (here->committed >= g->round) {
+        done(t, g, t->self, NULL, here->step == NULL ? UINT64_MAX : psd_step_value(here->step));
+    } else if (o->asked == PS_OP_PREPARE && here->build == PSD_BUILD_MISSING) {
+        for (uint32_t i = 0; i < here->missing_count; i++) {
+            const struct psd_missing *m = &here->missing[i];
+            missing(t, g, t->self, m->member, m->variable == NULL ? "" : m->variable->name, m->count);
+        }
+        done(t, g, t->self, NULL, UINT64_MAX);
+    } else if (o->asked == PS_OP_PREPARE && here->build == PSD_BUILD_READY) {
+        done(t, g, t->self, NULL, UINT64_MAX);
+    }
+}
+
+static void order_here(struct psd_task *t, struct psd_group *g, struct order what)
+{
+    uint64_t members[PS_MEMBERS_MAX];
+    struct psd_round_spec round = {.container = g->container, .generation = g->generation, .round = g->round};
+    struct psi_err err;
+    ps_status st = PS_OK;
+    if (g->owners[t->self].asked_attempt != 0) {
+        round = round_spec(t, g, members);
+    }
+    switch (what.op) {
+    case PS_OP_TASK_ROUNDS:
+        st = set_here(t, g, what.end, &err);
+        break;
+    case PS_OP_TASK_JOIN: {
+        struct psd_member_spec m = {.id = what.member->id,
+                                    .session = what.member->session,
+                                    .job = what.member->job,
+                                    .task = what.member->task,
+                                    .awaited = psd_group_awaited(g)};
+        st = psd_rounds_join_here(t, g->container, g->generation, &m, &err);
+        break;
+    }
+    case PS_OP_TASK_LEAVE:
+        psd_rounds_leave_here(t, g->container, g->generation, what.member->id, psd_group_awaited(g), g->over);
+        break;
+    case PS_OP_PREPARE:
+        st = psd_rounds_prepare_here(t, &round, &err);
+        break;
+    default:
+        st = psd_rounds_commit_here(t, &round, &err);
+        break;
+    }
+    if (st != PS_OK) {
+        done(t, g, t->self, &err, 0);
+    } else if ((what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT) {
+        look_here(t, g);
+    } else {
+        const struct psd_rounds *here = psd_rounds_here(t, g->container);
+        done(t, g, t->self, NULL, here == NULL || here->step == NULL ? UINT64_MAX : psd_step_value(here->step));
+    }
+}
+
+/* ---- at another task ---- */
+
+static void member_to_msg(const struct psd_group_member *m, ps_v1_MemberItem *out)
+{
+    *out = (ps_v1_MemberItem)ps_v1_MemberItem_init_zero;
+    out->member = m->id;
+    out->task = m->task;
+    PSI_IGNORE(PSI_BYTES_SET(out->job, m->job)); /* fits: checked name */
+    out->session.size = sizeof(m->session);
+    memcpy(out->session.bytes, m->session, sizeof(m->session));
+}
+
+static void add_owners(struct psd_list *l, const struct psd_owner *owners, uint32_t owner_count)
+{
+    for (uint32_t k = 0; k < owner_count; k++) {
+        ps_v1_TaskItem m = ps_v1_TaskItem_init_zero;
+        m.task = owners[k].task;
+        PSI_IGNORE(PSI_BYTES_SET(m.job, owners[k].job)); /* fits: checked names */
+        psd_list_add(l, &ps_v1_TaskItem_msg, &m);
+    }
+}
+
+static void add_name(struct psd_list *l, const struct psd_group *g, const char *name)
+{
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, name));              /* fits: checked names */
+    psd_list_add(l, &ps_v1_NameItem_msg, &m);
+}
+
+/* False: no memory. */
+static bool send_set(struct psd_task *t, const struct psd_group *g, uint32_t i, struct psd_list *l, ps_v1_RoundsItem *m)
+{
+    const char **names = NULL, *step = NULL;
+    uint32_t name_count = 0, owner_count = 0;
+    struct psd_owner *owners = owners_of(t, g, &owner_count);
+    bool ok = owners != NULL && names_at(t, g, i, &names, &name_count, &step);
+    if (ok) {
+        m->has_options = true;
+        psd_sync_options_to_msg(&g->options, &m->options);
+        m->owner_count = owner_count;
+        m->step = step != NULL;
+        psd_list_add(l, &ps_v1_RoundsItem_msg, m);
+        add_owners(l, owners, owner_count);
+        if (step != NULL) {
+            add_name(l, g, step);
+        }
+        for (uint32_t k = 0; k < name_count; k++) {
+            add_name(l, g, names[k]);
+        }
+    }
+    psi_free(names);
+    psi_free(owners);
+    return ok;
+}
+
+static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, struct order what)
+{
+    struct psd_peer *p = &t->peers[i];
+    const struct psd_ask *a = psd_ask_level(t, p, what.op, g->container);
+    struct psd_list l;
+    if (a == NULL) {
+        g->owners[i].asked = 0;
+        return;
+    }
+    g->owners[i].ask_id = a->id;
+    ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked name */
+    m.generation = g->generation;
+    m.awaited = what.end || what.op == PS_OP_PREPARE || what.op == PS_OP_COMMIT ? 0 : psd_group_awaited(g);
+    psd_list_begin(&l, t, p->conn, what.op, 0, ++p->conn->next_id);
+    if (what.op == PS_OP_TASK_ROUNDS && !what.end) {
+        l.failed = !send_set(t, g, i, &l, &m) || l.failed;
+        psd_list_end(&l);
+        return;
+    }
+    m.has_options = what.op == PS_OP_TASK_ROUNDS;
+    m.over = what.op == PS_OP_TASK_LEAVE && g->over;
+    m.round = what.op == PS_OP_TASK_JOIN && g->phase != PSD_GROUP_COLLECTING ? g->round + 1 : g->round;
+    m.life = t->life;
+    m.attempt = g->owners[i].asked_attempt;
+    bool round = (what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT;
+    m.set_rate = round && g->rate_taken.token != 0;
+    m.rate = m.set_rate ? g->rate_taken.rate : 0;
+    psd_list_add(&l, &ps_v1_RoundsItem_msg, &m);
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        if (member_at(it) == what.member || (round && member_at(it)->taken)) {
+            ps_v1_MemberItem item;
+            member_to_msg(member_at(it), &item);
+            psd_list_add(&l, &ps_v1_MemberItem_msg, &item);
+        }
+    }
+    psd_list_end(&l);
+}
+
+bool psd_group_tell(struct psd_task *t, struct psd_group *g)
+{
+    bool here = false;
+    look_here(t, g);
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        struct psd_group_owner *o = &g->owners[i];
+        const struct psd_peer *p = &t->peers[i];
+        if (o->asked != 0 || (!p->self && !p->listed)) {
+            continue;
+        }
+        struct order what = next_order(g, i);
+        if (what.op == 0) {
+            continue;
+        }
+        o->asked = what.op;
+        o->asked_attempt = what.end || (what.op != PS_OP_PREPARE && what.op != PS_OP_COMMIT) ? 0 : g->attempt;
+        o->asked_member = what.op == PS_OP_TASK_ROUNDS ? what.end : what.member == NULL ? 0 : what.member->id;
+        o->prepared = o->prepared || (what.op == PS_OP_PREPARE && !what.end);
+        if (p->self) {
+            order_here(t, g, what);
+            here = true;
+        } else {
+            order_away(t, g, i, what);
+        }
+    }
+    return here;
+}
+
+/* ---- what is heard ---- */
+
+static void take_missing(struct psd_task *t, struct psd_group *g, uint32_t i, const struct psd_request *r)
+{
+    const uint8_t *at = r->body;
+    size_t n = r->body_bytes;
+    ps_v1_MissingItem m;
+    char name[PS_NAME_BYTES_MAX + 1];
+    bool end = false;
+    while (psi_list_next(&at, &n, &ps_v1_MissingItem_msg, &m, &end, NULL) == PS_OK && !end) {
+        bool named = PSI_BYTES_TEXT(m.name, name, sizeof(name)) == PS_OK;
+        missing(t, g, i, m.member, named ? name : "", m.count);
+    }
+}
+
+void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+                        const struct psi_err *err)
+{
+    struct psd_group *g = psd_group_find(t, a->container);
+    struct psd_group_owner *o = g == NULL ? NULL : &g->owners[p->index];
+    if (o == NULL || o->asked != a->op || o->ask_id != a->id) {
+        return; /* of a group that is gone */
+    }
+    t->rounds_moved = true;
+    if (r == NULL) { /* its connection is gone */
+        o->asked = 0;
+        return;
+    }
+    uint64_t step = UINT64_MAX;
+    if (a->op == PS_OP_PREPARE && err == NULL && o->asked_attempt == g->attempt) {
+        take_missing(t, g, p->index, r);
+    }
+    if (err == NULL && r->header.meta_bytes >= sizeof(struct ps_reply_meta) + sizeof(step)) {
+        memcpy(&step, r->meta + sizeof(struct ps_reply_meta), sizeof(step));
+    }
+    if ((r->header.flags & PS_FLAG_MORE) == 0) {
+        done(t, g, p->index, err, step);
+    }
+}
+
+void psd_groups_owner_lost(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->groups) {
+        PSI_CONTAINER_OF(it, struct psd_group, link)->owners[p->index].asked = 0;
+    }
+    t->rounds_moved = true;
+}
+
+void psd_groups_list_begin(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psi_list *it = NULL, *at = NULL;
+    PSI_LIST_FOREACH(it, &t->groups) {
+        struct psd_group *g = PSI_CONTAINER_OF(it, struct psd_group, link);
+        g->owners[p->index].told = false;
+        PSI_LIST_FOREACH(at, &g->members) {
+            member_at(at)->at[p->index] = false;
+        }
+    }
+}
+
+static ps_status listed_group(struct psd_task *t, const struct psd_peer *p, const char *container, const ps_v1_RoundsItem *m,
+                              struct psi_err *err)
+{
+    struct psd_group *g = psd_group_find(t, container);
+    if (g == NULL) {
+        struct psd_sync_options options;
+        ps_status st = psd_sync_options_parse(&m->options, &options, err);
+        g = st == PS_OK ? psd_group_new(t->peer_count, container, psd_random(t)) : NULL;
+        if (g == NULL) {
+            return st != PS_OK ? st : psi_fail(err, PS_RESOURCE_EXHAUSTED, "a group of container '%s': no memory", container);
+        }
+        uint32_t workers = options.workers != 0 ? options.workers : psi_cluster_workers(&t->cluster);
+        psd_group_begin(g, m->generation, &options, workers == 0 ? 1 : workers);
+        g->phase = PSD_GROUP_RECOVERING;
+        psi_list_push_back(&t->groups, &g->link);
+    }
+    struct psd_group_owner *o = &g->owners[p->index];
+    bool same = g->generation == m->generation;
+    o->told = true;
+    o->at = same ? PSD_GROUP_THERE : PSD_GROUP_OTHER;
+    o->committed = same ? m->round : 0;
+    o->awaited = m->awaited;
+    o->over = m->over;
+    o->lost = false;
+    o->prepared = same && m->attempt != 0;
+    o->ready = false;
+    g->step = m->step_value > g->step ? m->step_value : g->step;
+    return PS_OK;
+}
+
+static ps_status listed_member(struct psd_task *t, const struct psd_peer *p, struct psd_group *g, const ps_v1_MemberItem *m,
+                               struct psi_err *err)
+{
+    char job[PS_JOB_BYTES_MAX + 1];
+    ps_status st = PSI_BYTES_TEXT(m->job, job, sizeof(job));
+    if (st != PS_OK || m->session.size != 16 || m->member == 0 || g->member_count >= 2 * PS_MEMBERS_MAX) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "a member of container '%s' that cannot be one", g->container);
+    }
+    struct psd_group_member *have = psd_group_member(g, m->member);
+    if (have == NULL) {
+        have = psd_group_member_new(g, m->member, m->session.bytes, job, m->task, t->now_ms);
+        if (have == NULL) {
+            return psi_fail(err, PS_RESOURCE_EXHAUSTED, "a member of container '%s': no memory", g->container);
+        }
+        have->gone = g->phase != PSD_GROUP_RECOVERING;
+        have->grace_ms = t->now_ms + t->config.lease_ms;
+    }
+    have->at[p->index] = true;
+    if (g->phase == PSD_GROUP_RECOVERING && m->taken > have->last_taken) {
+        have->last_taken = m->taken;
+    }
+    return PS_OK;
+}
+
+static ps_status listed_owner(struct psd_task *t, struct psd_group *g, const ps_v1_TaskItem *m, struct psi_err *err)
+{
+    char job[PS_JOB_BYTES_MAX + 1];
+    ps_status st = PSI_BYTES_TEXT(m->job, job, sizeof(job));
+    const struct psd_peer *p = st == PS_OK ? psd_peer_find(t, job, m->task) : NULL;
+    if (p == NULL) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "an owner of container '%s' that is no task of the cluster", g->container);
+    }
+    struct psd_group_owner *o = &g->owners[p->index];
+    o->part = o->part || g->phase == PSD_GROUP_RECOVERING;
+    bool lost = o->part && g->phase == PSD_GROUP_RECOVERING && o->at != PSD_GROUP_THERE && (p->self || p->listed);
+    if (lost) {
+        o->lost = true;
+        broken(t, g, p, "has lost its part of them");
+    }
+    return PS_OK;
+}
+
+ps_status psd_groups_list_item(struct psd_task *t, const struct psd_peer *p, const char *container, const ps_v1_ListItem *item,
+                               struct psi_err *err)
+{
+    t->rounds_moved = true;
+    if (item->has_group) {
+        return listed_group(t, p, container, &item->group, err);
+    }
+    struct psd_group *g = psd_group_find(t, container);
+    if (g == NULL || !g->owners[p->index].told) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "an owner or a member of container '%s' without its group", container);
+    }
+    if (g->owners[p->index].at != PSD_GROUP_THERE) {
+        return PS_OK;
+    }
+    return item->has_owner ? listed_owner(t, g, &item->owner, err) : listed_member(t, p, g, &item->member, err);
+}
+
+void psd_groups_list_end(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->groups) {
+        struct psd_group *g = PSI_CONTAINER_OF(it, struct psd_group, link);
+        struct psd_group_owner *o = &g->owners[p->index];
+        if (!o->told) {
+            o->at = PSD_GROUP_NOT_THERE;
+        }
+        if (o->part && o->at != PSD_GROUP_THERE && g->phase != PSD_GROUP_SETTING) {
+            o->lost = true;
+            broken(t, g, p, "came back without its part of them");
+        }
+    }
+    t->rounds_moved = true;
+}
+
+/* ---- our own list ---- */
+
+static void add_group(const struct psd_rounds *g, struct psd_list *l)
+{
+    ps_v1_ListItem m = ps_v1_ListItem_init_zero;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, g->container->name)); /* fits: checked names, here and below */
+    const ps_v1_ListItem empty = m;
+    m.has_group = true;
+    m.group.generation = g->generation;
+    m.group.has_options = true;
+    psd_sync_options_to_msg(&g->options, &m.group.options);
+    m.group.awaited = g->awaited;
+    m.group.over = g->over;
+    m.group.round = g->committed;
+    bool prepared = g->build == PSD_BUILD_READY || g->build == PSD_BUILD_GOES;
+    m.group.life = prepared ? g->life : 0;
+    m.group.attempt = prepared ? g->attempt : 0;
+    m.group.step_value = g->step == NULL ? 0 : psd_step_value(g->step);
+    psd_list_add(l, &ps_v1_ListItem_msg, &m);
+    for (uint32_t i = 0; i < g->owner_count; i++) {
+        m = empty;
+        m.has_owner = true;
+        m.owner.task = g->owners[i].task;
+        PSI_IGNORE(PSI_BYTES_SET(m.owner.job, g->owners[i].job));
+        psd_list_add(l, &ps_v1_ListItem_msg, &m);
+    }
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &g->members) {
+        const struct psd_member *member = PSI_CONTAINER_OF(it, struct psd_member, link);
+        m = empty;
+        m.has_member = true;
+        m.member.member = member->id;
+        m.member.task = member->task;
+        PSI_IGNORE(PSI_BYTES_SET(m.member.job, member->job));
+        m.member.session.size = sizeof(member->session);
+        memcpy(m.member.session.bytes, member->session, sizeof(member->session));
+        m.member.round = member->round;
+        m.member.complete = psd_member_is_complete(g, member);
+        m.member.taken = member->taken;
+        psd_list_add(l, &ps_v1_ListItem_msg, &m);
+    }
+}
+
+void psd_groups_list_add(const struct psd_task *t, struct psd_list *l)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
+        const struct psd_container *c = value;
+        if (c->rounds != NULL) {
+            add_group(c->rounds, l);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a job: JOB_DONE of a trainer, TASK_DONE to the other tasks, and what a task does then (exit_when_done).
+ *
+ * A trainer is a task of job worker, chief or master. It is done when a session of it has said so, until it opens another one;
+ * of two processes that are one trainer what the newer one says counts. The job is done when every trainer that the cluster lists
+ * is, and so is every session of other trainers that holds a lease (a third worker where two are listed); one that only serves
+ * counts as none. Where none is listed: when one is, and no trainer's session that holds a lease is not. Programs with models in
+ * different containers have trainers of the same number: each of them has to be done. A session that names no job cannot say that
+ * it is done; it counts as a trainer while it holds a lease and its BEATs say a global step, as those of psctl never do.
+ * It is not done any more when one of these opens a session, and is again when that session has said so too.
+ *
+ * Happy path: JOB_DONE of the last one -> the directory tells the other tasks, and in the answers to their beats the sessions ->
+ * with exit_when_done a task ends when no session is connected to it; the directory also waits until the others have heard of
+ * it. Neither waits longer than a lease. Failure: nothing of this is remembered over a restart of the directory; a session that
+ * is still open says it again (its client does), one that has ended does not, and then the job is never done by itself.
+ */
+#include "psd/rpc/rpc.h"
+
+#include <string.h>
+
+bool psd_job_trains(const char *job)
+{
+    return psi_job_trains(job) && strcmp(job, "evaluator") != 0;
+}
+
+/* A trainer that the cluster lists. */
+static bool counts(const struct psd_peer *p)
+{
+    bool serves = p->self || p->heard;
+    return psd_job_trains(p->job) && (p->trained || !serves);
+}
+
+static bool any_listed(const struct psd_task *t)
+{
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (counts(&t->peers[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The session is a trainer's, holds a lease and has not said that the job is done. */
+static bool trains(const struct psd_task *t, const struct psd_record *r)
+{
+    bool trainer = r->job[0] == '\0' ? r->step_count > 0 : psd_job_trains(r->job);
+    return trainer && !r->done && r->lease_until_ms > t->now_ms;
+}
+
+/* The session trains, and no listed trainer's record (struct psd_peer) stands for it: the cluster does not list its task, or a
+ * session of another program was the last one that began as that task. */
+static bool trains_unlisted(const struct psd_task *t, const struct psd_record *r)
+{
+    const struct psd_peer *p = psd_peer_find(t, r->job, r->task);
+    return trains(t, r) && (p == NULL || !counts(p) || strcmp(r->container, p->newest_container) != 0);
+}
+
+void psd_job_count(const struct psd_task *t, uint32_t *out_done, uint32_t *out_of, struct psd_names *out_missing)
+{
+    *out_done = 0;
+    *out_of = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (counts(p)) {
+            *out_of += 1;
+            *out_done += p->done;
+            if (!p->done) {
+                psd_names_add(out_missing, "/job:%s/task:%u", p->job, p->task);
+            }
+        }
+    }
+    if (*out_of == 0) {
+        *out_done = t->dones;
+        return;
+    }
+    uint64_t cursor = 0;
+    void *value = NULL;
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        const struct psd_record *r = value;
+        if (trains_unlisted(t, r)) {
+            char who[96];
+            *out_of += 1;
+            if (r->job[0] == '\0') {
+                psd_names_add(out_missing, "%s", psd_record_text(r, who, sizeof(who)));
+            } else {
+                psd_names_add(out_missing, "/job:%s/task:%u", r->job, r->task);
+            }
+        }
+    }
+}
+
+/* Where no trainer is listed: those that are here. */
+static bool unlisted_are_done(const struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    if (t->dones == 0 || t->now_ms - t->started_ms < t->config.lease_ms) {
+        return false; /* others may be yet to come back to a new directory */
+    }
+    while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+        if (trains(t, value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- at the directory ---- */
+
+void psd_job_tell(struct psd_task *t, struct psd_peer *p)
+{
+    if (!t->job_done || !p->listed || p->told_done || p->conn->closing) {
+        return;
+    }
+    if (psd_ask_level(t, p, PS_OP_TASK_DONE, NULL) == NULL) {
+        return;
+    }
+    struct ps_frame_header h = {
+        .magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_TASK_DONE, .id = ++p->conn->next_id};
+    if (psi_outq_push(&p->conn->link->out, &h, NULL, NULL) != PS_OK) {
+        psd_conn_close(t, p->conn, false);
+        return;
+    }
+    psd_mark_dirty(t, p->conn);
+}
+
+void psd_job_told(struct psd_peer *p)
+{
+    p->told_done = true;
+}
+
+/* All have said so. */
+static bool is_done(const struct psd_task *t, uint32_t *out_trainers)
+{
+    char buffer[PSD_NAMES_HALF];
+    struct psd_names missing = PSD_NAMES_IN(buffer);
+    uint32_t of = 0;
+    psd_job_count(t, out_trainers, &of, &missing);
+    return *out_trainers >= of && (of > 0 || unlisted_are_done(t));
+}
+
+static void look(struct psd_task *t)
+{
+    uint32_t trainers = 0;
+    if (t->job_done || !is_done(t, &trainers)) {
+        return;
+    }
+    t->job_done = true;
+    t->job_done_ms = t->now_ms;
+    psd_log(t, PSI_LOG_INFO, "job_done", PSI_KV("trainers", trainers));
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        psd_job_tell(t, &t->peers[i]);
+    }
+}
+
+/* A trainer has come. What the others have said stays: one that was only started again has nothing to do, and says so again. */
+static void begin_anew(struct psd_task *t)
+{
+    uint64_t cursor = 0;
+    void *value = NULL;
+    uint32_t trainers = 0;
+    t->job_done = is_done(t, &trainers);  /* that may be none of those that count */
+    if (!t->job_done && !any_listed(t)) { /* it is another job, as far as can be told: one word for it is enough */
+        t->dones = 0;
+        while (psi_map_next(&t->records, &cursor, NULL, NULL, &value)) {
+            ((struct psd_record *)value)->done = false;
+        }
+    }
+    for (uint32_t i = 0; !t->job_done && i < t->peer_count; i++) {
+        t->peers[i].told_done = false;
+    }
+}
+
+void psd_job_session(struct psd_task *t, struct psd_record *record)
+{
+    if (!t->is_directory || !psd_job_trains(record->job)) {
+        return;
+    }
+    struct psd_peer *p = psd_peer_find(t, record->job, record->task);
+    if (p != NULL && p->done && memcmp(p->done_session, record->session, sizeof(p->done_session)) == 0) {
+        record->done = true; /* it had to give way, and is here again */
+        return;
+    }
+    if (p != NULL) {
+        p->trained = true;
+        p->done = p->done_older = p->counts_older = false;
+        memcpy(p->newest_session, record->session, sizeof(p->newest_session));
+        memcpy(p->newest_container, record->container, sizeof(p->newest_container));
+    }
+    if (t->job_done && !t->config.exit_when_done) {
+        begin_anew(t);
+    }
+}
+
+void psd_job_session_back(struct psd_task *t, const struct psd_record *record)
+{
+    struct psd_peer *p = t->is_directory && psd_job_trains(record->job) ? psd_peer_find(t, record->job, record->task) : NULL;
+    if (p == NULL || !p->counts_older || memcmp(p->newest_session, record->session, sizeof(p->newest_session)) != 0) {
+        return;
+    }
+    p->counts_older = p->done = false;
+    p->done_older = true;
+    t->dones--;
+    if (t->job_done && !t->config.exit_when_done) {
+        begin_anew(t);
+    }
+}
+
+/* Another process that is the same trainer, began after that of this record and is heard: it trains yet. NULL: there is none. */
+static const struct psd_record *successor(const struct psd_task *t, const struct psd_peer *p, const struct psd_record *record)
+{
+    const struct psd_record *newest = psi_map_find(&t->records, p->newest_session, sizeof(p->newest_session));
+    bool there = newest != NULL && newest != record && newest->lease_until_ms > t->now_ms && !newest->done;
+    return there && (newest->pid != record->pid || strcmp(newest->host, record->host) != 0) ? newest : NULL;
+}
+
+void psd_rpc_job_done(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    struct psd_record *record = c->record;
+    struct psi_err err;
+    if (!psd_job_trains(record->job)) {
+        PSI_IGNORE(
+            psi_fail(&err, PS_FAILED_PRECONDITION, "%s is no trainer: of job worker, chief or master", c->text)); /* sent below */
+        psd_reply(t, c, PS_OP_JOB_DONE, 0, r->header.id, 0, &err, 0, NULL, NULL);
+        return;
+    }
+    struct psd_peer *p = psd_peer_find(t, record->job, record->task);
+    const struct psd_record *newer = p == NULL ? NULL : successor(t, p, record);
+    bool beside =
+        newer != NULL && strcmp(newer->container, record->container) != 0; /* another program's, which counts by itself */
+    if (newer != NULL && !beside) {
+        char who[96];
+        p->done_older = true;
+        PSI_IGNORE(psi_fail_as(&err, PS_ABORTED, PS_REASON_CONFLICT,
+                               "%s began after this session, as the same task, and has not said that it is done",
+                               psd_record_text(newer, who, sizeof(who)))); /* sent below */
+        psd_reply(t, c, PS_OP_JOB_DONE, 0, r->header.id, 0, &err, 0, NULL, NULL);
+        return;
+    }
+    t->dones += !record->done;
+    record->done = true;
+    if (p != NULL && !beside) {
+        p->done = p->trained = true;
+        p->done_older = p->counts_older = false;
+        memcpy(p->done_session, record->session, sizeof(p->done_session));
+    }
+    psd_log(t, PSI_LOG_INFO, "trainer_done", PSI_KV("peer", c->text));
+    psd_reply(t, c, PS_OP_JOB_DONE, 0, r->header.id, 0, NULL, 0, NULL, NULL);
+    look(t);
+}
+
+/* ---- at all tasks ---- */
+
+void psd_rpc_task_done(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
+{
+    t->job_done = true;
+    t->job_done_ms = t->now_ms;
+    psd_log(t, PSI_LOG_INFO, "job_done", PSI_KV("peer", c->text));
+    psd_reply(t, c, PS_OP_TASK_DONE, 0, r->header.id, 0, NULL, 0, NULL, NULL);
+}
+
+/* Somebody may still need this task. */
+static bool is_needed(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->conns) {
+        if (PSI_CONTAINER_OF(it, struct psd_conn, all)->record != NULL) {
+            return true;
+        }
+    }
+    for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {
+        const struct psd_peer *p = &t->peers[i];
+        if (!p->self && (p->own_job || p->heard) && !p->told_done) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The newer process is gone without a word: the older one's counts. */
+static void count_older(struct psd_task *t)
+{
+    for (uint32_t i = 0; t->is_directory && i < t->peer_count; i++) {
+        struct psd_peer *p = &t->peers[i];
+        const struct psd_record *newest =
+            p->done_older ? psi_map_find(&t->records, p->newest_session, sizeof(p->newest_session)) : NULL;
+        if (p->done_older && (newest == NULL || newest->lease_until_ms <= t->now_ms)) {
+            p->done_older = false;
+            p->done = p->counts_older = true;
+            t->dones++;
+        }
+    }
+}
+
+void psd_job_tick(struct psd_task *t)
+{
+    count_older(t);
+    if (t->is_directory && !t->job_done && t->dones > 0) {
+        look(t);
+    }
+    if (!t->job_done || !t->config.exit_when_done || t->ending) {
+        return;
+    }
+    bool late = t->now_ms - t->job_done_ms >= t->config.lease_ms;
+    if (late || !is_needed(t)) {
+        psd_log(t, PSI_LOG_INFO, "job_end", PSI_KV("msg", late ? "the job has been done for a lease" : "the job is done"));
+        t->ending = psd_effect(t, PSD_EFFECT_SHUTDOWN, "");
+    }
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists of what this task has, which may be a million entries: VARS, QUEUES, CONTAINERS and TASKS for a client, LIST for the
+ * directory. A list is made in slices, so that others are served meanwhile, and no faster than the other side reads. Each entry
+ * is as it is when its turn comes.
+ *
+ * Happy path: psd_listing_begin() sends the first slice. Where there is more, the connection is not read. psd_listing_work()
+ * makes one slice in each turn of the shell's loop, for one connection after the other. After the last frame, what came behind
+ * the request is carried out, and then the connection is read again. Failure: the connection ends, or there is no memory for a
+ * frame, which ends the connection. Nothing of the list is left.
+ */
+#include "psd/rpc/rpc.h"
+
+#include "common/mem.h"
+
+/* The next variable or queue; false: there is none. A client is told of those in containers that it may read. */
+static bool step_variable(struct psd_task *t, struct psd_conn *c, struct psd_list *l)
+{
+    void *value = NULL;
+    if (!psi_u64_map_next(&t->store.handles, &c->listing_cursor, NULL, &value)) {
+        return false;
+    }
+    const struct psd_variable *v = value;
+    if (!psd_variable_is_gone(v) && (c->role != PSD_ROLE_CLIENT || psd_rights_read_in(t, c, v->container))) {
+        c->listing_of->add(l, v);
+    }
+    return true;
+}
+
+/* Make one slice. False: it was the last one. */
+static bool go_on(struct psd_task *t, struct psd_conn *c)
+{
+    const struct psd_listing *of = c->listing_of;
+    struct psd_list l;
+    uint32_t left = t->config.list_slice_rows;
+    psd_list_begin(&l, t, c, of->op, of->flags, c->listing_id);
+    while (left > 0 && (of->step != NULL ? of->step : step_variable)(t, c, &l)) {
+        left--;
+    }
+    if (left == 0) {
+        psd_list_pause(&l);
+        return !c->closing;
+    }
+    if (of->end != NULL) {
+        of->end(t, &l);
+    }
+    psd_list_end(&l);
+    psi_free(c->listing_at);
+    c->listing_at = NULL;
+    return false;
+}
+
+void psd_listing_begin(struct psd_task *t, struct psd_conn *c, const struct psd_listing *of, uint64_t id)
+{
+    c->listing_of = of;
+    c->listing_id = id;
+    c->listing_cursor = 0;
+    c->listing_beat_ms = t->now_ms;
+    if (go_on(t, c)) {
+        psi_list_push_back(&t->listings, &c->listing);
+        psd_conn_balance(t, c);
+    }
+}
+
+bool psd_listing_goes_on(const struct psd_conn *c)
+{
+    return psi_list_linked(&c->listing);
+}
+
+/* The connection whose turn it is. NULL: no connection has room for what its list would send. */
+static struct psd_conn *next(const struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->listings) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
+        if (!c->paused_out && !c->link->want_buffer) {
+            return c;
+        }
+    }
+    return NULL;
+}
+
+bool psd_listing_has_work(const struct psd_task *t)
+{
+    return next(t) != NULL;
+}
+
+struct psd_conn *psd_listing_work(struct psd_task *t)
+{
+    struct psd_conn *c = next(t);
+    psi_list_remove(&c->listing);
+    if (go_on(t, c)) {
+        psi_list_push_back(&t->listings, &c->listing);
+        psd_conn_balance(t, c);
+        return NULL;
+    }
+    return c->closing ? NULL : c;
+}
+
+void psd_listing_tick(struct psd_task *t)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &t->listings) {
+        struct psd_conn *c = PSI_CONTAINER_OF(it, struct psd_conn, listing);
+        if (c->listing_of->flags == PS_FLAG_REPLY && t->now_ms - c->listing_beat_ms >= t->config.beat_ms) {
+            c->listing_beat_ms = t->now_ms;
+            psd_beat_answer(t, c, 0); /* answers no BEAT: any frame says that this task lives */
+        }
+    }
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What gives way when something is short: sessions that are past their lease without a connection.
+ *
+ * Happy path: nothing is short, and nothing happens here but that a session without a connection is entered in a list, the
+ * longest silent first. When pushes in progress, memory or lists run short, what such sessions have staged or begun ends
+ * (ABANDONED, the record keeps it), then their records go, those with nothing to remember first; when sessions are, records go. A
+ * session whose connection ended less than a lease ago loses nothing. What comes back and finds its record gone is told
+ * *unknown*, as after session_keep: the record's name tells (docs/PROTOCOL.md §2). Failure: all of them together have not enough:
+ * nothing ends, the caller refuses.
+ */
+#include "psd/rpc/rpc.h"
+
+#include <stdio.h>
+
+static bool past_lease(const struct psd_task *t, const struct psd_record *r)
+{
+    return r->guest || t->now_ms - r->idle_since_ms >= t->config.lease_ms;
+}
+
+static void log_end(struct psd_task *t, const struct psd_record *r, const char *what)
+{
+    char who[96];
+    psd_log(t, PSI_LOG_WARN, "session_gave_way", PSI_KV("peer", psd_record_text(r, who, sizeof(who))),
+            PSI_KV("silent_ms", (t->now_ms - r->idle_since_ms)), PSI_KV("what", what));
+}
+
+static void give_up(struct psd_task *t, struct psd_record *r)
+{
+    log_end(t, r, "session");
+    psd_session_drop(t, r);
+}
+
+/* ---- sessions ---- */
+
+bool psd_room_session(struct psd_task *t)
+{
+    struct psi_list *lists[] = {&t->silent_empty, &t->silent};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct psi_list *first = psi_list_first(lists[i]);
+        struct psd_record *r = first == NULL ? NULL : PSI_CONTAINER_OF(first, struct psd_record, silent);
+        if (r != NULL && past_lease(t, r)) {
+            give_up(t, r);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- pushes in progress, memory, lists of waiting requests ---- */
+
+/* By how much n more is too much; 0: it fits. */
+static uint64_t missing(const struct psd_task *t, enum psd_room what, uint64_t n)
+{
+    uint64_t most = t->config.pushes_in_progress_max;
+    switch (what) {
+    case PSD_ROOM_PUSHES:
+        return t->progress_count + n <= most ? 0 : t->progress_count + n - most;
+    case PSD_ROOM_MEMORY:
+        return psd_store_missing(&t->store, n);
+    case PSD_ROOM_LISTS:
+        return psd_wait_lists_missing(t, n);
+    }
+    return 0;
+}
+
+/* What comes free when r goes. */
+static uint64_t holds(const struct psd_task *t, const struct psd_record *r, enum psd_room what)
+{
+    switch (what) {
+    case PSD_ROOM_PUSHES:
+        return r->progress_count;
+    case PSD_ROOM_MEMORY:
+        return psd_session_staged_bytes(r) + (psd_store_counted_over(&t->store, PSD_MEMORY_SESSIONS) > 0 ? PSD_RECORD_BYTES : 0);
+    case PSD_ROOM_LISTS:
+        return psd_wait_lists_bytes(r);
+    }
+    return 0;
+}
+
+/* All that sessions past their lease hold. */
+static uint64_t could_give(const struct psd_task *t, enum psd_room what)
+{
+    uint64_t sum = 0;
+    const struct psi_list *lists[] = {&t->silent_empty, &t->silent};
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct psi_list *it = NULL;
+        PSI_LIST_FOREACH(it, lists[i]) {
+            const struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_record, silent);
+            if (!past_lease(t, r)) {
+                break;
+            }
+            sum += holds(t, r, what);
+        }
+    }
+    return sum;
+}
+
+/* Pushes of r end where they stand; for memory only those that are staged. */
+static void end_pushes(struct psd_task *t, struct psd_record *r, enum psd_room what)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    uint32_t before = r->progress_count;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &r->progress) {
+        const struct psd_progress *p = PSI_CONTAINER_OF(it, struct psd_progress, link);
+        if (what == PSD_ROOM_PUSHES || (what == PSD_ROOM_MEMORY && p->staging != NULL)) {
+            psd_outcome_tear(t, r, psd_record_find(r, p->number));
+        }
+    }
+    if (r->progress_count < before) {
+        log_end(t, r, "pushes");
+    }
+}
+
+static void give_way(struct psd_task *t, enum psd_room what, uint64_t n)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    struct psi_list *lists[] = {&t->silent_empty, &t->silent};
+    PSI_LIST_FOREACH(it, &t->silent) {
+        struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_record, silent);
+        if (missing(t, what, n) == 0 || !past_lease(t, r)) {
+            break;
+        }
+        end_pushes(t, r, what);
+    }
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        PSI_LIST_FOREACH_SAFE(it, tmp, lists[i]) {
+            struct psd_record *r = PSI_CONTAINER_OF(it, struct psd_record, silent);
+            if (missing(t, what, n) == 0 || !past_lease(t, r)) {
+                break;
+            }
+            if (holds(t, r, what) > 0) {
+                give_up(t, r);
+            }
+        }
+    }
+}
+
+bool psd_room(struct psd_task *t, enum psd_room what, uint64_t n)
+{
+    uint64_t lacks = missing(t, what, n);
+    if (lacks > 0 && t->room_none_ms[what] != t->now_ms && could_give(t, what) >= lacks) {
+        give_way(t, what, n);
+        lacks = missing(t, what, n);
+    }
+    if (lacks > 0) {
+        t->room_none_ms[what] = t->now_ms; /* one look a tick: a walk for each refusal would cost more than the refusals */
+    }
+    return lacks == 0;
+}
+
+void *psd_room_stage(struct psd_task *t, uint64_t n)
+{
+    return psd_room(t, PSD_ROOM_MEMORY, psd_arena_bytes(n)) ? psd_store_stage_raw(&t->store, n) : NULL;
+}
+
+void *psd_room_stage_first(struct psd_task *t, const struct psd_variable *v, uint64_t bytes)
+{
+    void *p = psd_variable_stage_first(&t->store, v, bytes);
+    if (p == NULL) {
+        p = psd_room_stage(t, bytes);
+    }
+    if (p == NULL) {
+        p = psd_variable_stage_first(&t->store, v, bytes); /* who staged there may just have given way */
+    }
+    return p;
+}
