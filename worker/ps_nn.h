@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forward and backward functions of layers for training programs: dense layers, activations, dropout, softmax cross-entropy. C11
- * and C++17.
+ * Forward and backward functions of layers for training programs: dense layers, activations, layer normalization, dropout, losses
+ * of classes and of numbers. C11 and C++17.
  *
  * There are two levels. With tensors and parameters (ps_dense(), ps_relu() ...) errors need not be checked after every call: a
  * call that fails marks its output tensor as not valid; a call that gets such a tensor does nothing and marks its own output; the
@@ -175,6 +175,46 @@ PS_API ps_status ps_softmax_xent(ps_tensor *logits, ps_tensor *labels, ps_tensor
  * count. */
 PS_API ps_status ps_argmax_count(ps_tensor *logits, ps_tensor *labels, ps_tensor *count);
 
+/**
+ * Losses of numbers: the mean of loss(x, t) over all elements, d = x - t. For one number per example x and t are (B, 1).
+ *   sigmoid_xent         max(x, 0) - x t + log(1 + exp(-|x|)): cross-entropy of probability 1 / (1 + exp(-x)) with t in [0, 1]
+ *   mean_squared_error   d^2
+ *   mean_absolute_error  |d|; its gradient is 0 at d = 0
+ *   huber_error          d^2 / 2 up to |d| = delta, from there on delta (|d| - delta / 2)
+ *
+ * x, t     (B, n): results of the model and what they should be, float32.
+ * delta    finite, > 0.
+ * dx       (B, n), or NULL: gets the gradient of the loss in x. May be x or t.
+ * loss     scalar, or NULL: gets the mean loss; 0 for an empty batch. ps_tensor_scalar() reads it.
+ */
+PS_API ps_status ps_sigmoid_xent(ps_tensor *x, ps_tensor *t, ps_tensor *dx, ps_tensor *loss);
+PS_API ps_status ps_mean_squared_error(ps_tensor *x, ps_tensor *t, ps_tensor *dx, ps_tensor *loss);
+PS_API ps_status ps_mean_absolute_error(ps_tensor *x, ps_tensor *t, ps_tensor *dx, ps_tensor *loss);
+PS_API ps_status ps_huber_error(ps_tensor *x, ps_tensor *t, float delta, ps_tensor *dx, ps_tensor *loss);
+
+/** GELU, exact: x Phi(x), Phi the distribution function of the standard normal distribution; y may be x. */
+PS_API ps_status ps_gelu(ps_tensor *x, ps_tensor *y);
+/** Backward of ps_gelu(); unlike those of the other activations it takes the input x. dx may be x or dy. */
+PS_API ps_status ps_gelu_backward(ps_tensor *x, ps_tensor *dy, ps_tensor *dx);
+/** out = a + b, of one shape; out may be a or b. A residual connection: y = x + f(x). Its backward adds the two gradients of x:
+ * ps_add(dy, df, dx). */
+PS_API ps_status ps_add(ps_tensor *a, ps_tensor *b, ps_tensor *out);
+/**
+ * Layer normalization (Ba et al. 2016) of each row: y = gamma (x - mean) / sqrt(variance + epsilon) + beta, the variance divided
+ * by n.
+ *
+ * x, y           (B, n); y may be x.
+ * gamma, beta    (n), parameters, ps_ones() and ps_zeros() at first.
+ * epsilon        finite, > 0; TensorFlow has 1e-12, PyTorch 1e-5.
+ *
+ * Errors         as ps_dense()
+ */
+PS_API ps_status ps_layer_norm(ps_tensor *x, ps_param *gamma, ps_param *beta, float epsilon, ps_tensor *y);
+/** Backward of ps_layer_norm(): replaces the gradients of gamma and beta; dx (B, n), or NULL, gets that of x and may be dy. x:
+ * the input of the forward call. Waits until the last push of gamma and of beta is acknowledged. */
+PS_API ps_status ps_layer_norm_backward(ps_tensor *x, ps_tensor *dy, ps_param *gamma, ps_param *beta, float epsilon,
+                                        ps_tensor *dx);
+
 /* ---- Plain pointers: float32 in host memory, row-major, aligned as float. They return when the results are there. batch may
  * be 0; count and all other sizes are at least 1. Errors: PS_INVALID_ARGUMENT (names the argument), PS_UNIMPLEMENTED (no
  * plugin). Outputs are untouched after an error. ---- */
@@ -222,6 +262,23 @@ PS_API ps_status ps_nn_sgd(float *w, const float *dw, int64_t count, float rate)
 /** dlogits and out_loss may be NULL. */
 PS_API ps_status ps_nn_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes,
                                     double *out_loss);
+/** x, t and dx (batch, cols); dx and out_loss may be NULL. */
+PS_API ps_status ps_nn_sigmoid_xent(const float *x, const float *t, float *dx, int64_t batch, int64_t cols, double *out_loss);
+PS_API ps_status ps_nn_mean_squared_error(const float *x, const float *t, float *dx, int64_t batch, int64_t cols,
+                                          double *out_loss);
+PS_API ps_status ps_nn_mean_absolute_error(const float *x, const float *t, float *dx, int64_t batch, int64_t cols,
+                                           double *out_loss);
+PS_API ps_status ps_nn_huber_error(const float *x, const float *t, float delta, float *dx, int64_t batch, int64_t cols,
+                                   double *out_loss);
+PS_API ps_status ps_nn_gelu_forward(const float *x, float *y, int64_t count);
+PS_API ps_status ps_nn_gelu_backward(const float *x, const float *dy, float *dx, int64_t count);
+PS_API ps_status ps_nn_add(const float *a, const float *b, float *out, int64_t count);
+/** x and y (batch, cols), gamma and beta (cols). */
+PS_API ps_status ps_nn_layer_norm_forward(const float *x, const float *gamma, const float *beta, float *y, int64_t batch,
+                                          int64_t cols, float epsilon);
+/** dx (batch, cols), dgamma and dbeta (cols); each may be NULL and is not computed then. */
+PS_API ps_status ps_nn_layer_norm_backward(const float *x, const float *gamma, const float *dy, float *dx, float *dgamma,
+                                           float *dbeta, int64_t batch, int64_t cols, float epsilon);
 PS_API ps_status ps_nn_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes,
                                     int64_t *out_count);
 

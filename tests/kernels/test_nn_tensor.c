@@ -247,6 +247,74 @@ static void test_training(void **state)
     }
 }
 
+/* A residual block with layer normalization and GELU, fitted to numbers: y = x + gelu(layer_norm(x)). The gradient of x is
+ * compared with differences of the loss; sgd of gamma and beta lowers it. */
+static double block_loss(ps_tensor *t, ps_param *gamma, ps_param *beta)
+{
+    enum { X, NORM, GELU, Y, WANT, DY, LOSS };
+    assert_int_equal(ps_layer_norm(&t[X], gamma, beta, 1e-3f, &t[NORM]), PS_OK);
+    assert_int_equal(ps_gelu(&t[NORM], &t[GELU]), PS_OK);
+    assert_int_equal(ps_add(&t[X], &t[GELU], &t[Y]), PS_OK);
+    assert_int_equal(ps_mean_squared_error(&t[Y], &t[WANT], &t[DY], &t[LOSS]), PS_OK);
+    return ps_tensor_scalar(&t[LOSS]);
+}
+
+static void test_residual_block(void **state)
+{
+    (void)state;
+    enum { TENSORS = 8, DX = 7, ROWS = 3, COLS = 5 };
+    ps_session *s = session_new();
+    ps_param *gamma = ps_param_get(s, "gamma", PS_SHAPE(COLS), ps_ones(), ps_sgd(2));
+    ps_param *beta = ps_param_get(s, "beta", PS_SHAPE(COLS), ps_zeros(), ps_sgd(2));
+    ps_tensor t[TENSORS] = {0};
+    float x[ROWS * COLS], want[ROWS * COLS];
+    double first = 0, last = 0;
+    assert_int_equal(ps_session_ready(s), PS_OK);
+    for (size_t i = 0; i < ROWS * COLS; i++) {
+        x[i] = test_uniform();
+        want[i] = x[i] + 0.5f;
+    }
+    ps_tensor_wrap(&t[4], want, ROWS, COLS);
+    for (int k = 0; k < 20; k++) {
+        ps_tensor_wrap(&t[0], x, ROWS, COLS);
+        assert_int_equal(ps_pull(s), PS_OK);
+        last = block_loss(t, gamma, beta);
+        first = k == 0 ? last : first;
+        assert_int_equal(ps_gelu_backward(&t[1], &t[5], &t[2]), PS_OK);
+        assert_int_equal(ps_layer_norm_backward(&t[0], &t[2], gamma, beta, 1e-3f, &t[DX]), PS_OK);
+        assert_int_equal(ps_add(&t[5], &t[DX], &t[DX]), PS_OK);
+        if (k == 0) {
+            float dx[ROWS * COLS];
+            memcpy(dx, ps_tensor_read(&t[DX]), sizeof(dx));
+            for (size_t i = 0; i < ROWS * COLS; i++) {
+                double loss[2];
+                for (size_t sign = 0; sign < 2; sign++) {
+                    float moved[ROWS * COLS];
+                    memcpy(moved, x, sizeof(moved));
+                    moved[i] += sign == 0 ? -0.01f : 0.01f;
+                    ps_tensor_wrap(&t[0], moved, ROWS, COLS);
+                    loss[sign] = block_loss(t, gamma, beta);
+                }
+                test_near("dx", (int64_t)i, dx[i], (loss[1] - loss[0]) / 0.02, 1e-3);
+            }
+        }
+        ps_push(s, gamma), ps_push(s, beta);
+        assert_int_equal(ps_step_done(s), PS_OK);
+    }
+    assert_true(last < 0.5 * first);
+    assert_int_equal(ps_huber_error(&t[3], &t[4], -1, NULL, &t[6]), PS_INVALID_ARGUMENT);
+    assert_int_equal(t[6].status, PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_status(s), PS_OK); /* no parameter took part */
+    assert_int_equal(ps_layer_norm(&t[3], gamma, NULL, 1e-3f, &t[1]), PS_INVALID_ARGUMENT);
+    test_error_has("ps_layer_norm: beta is NULL");
+    assert_int_equal(ps_layer_norm(&t[3], gamma, beta, 0, &t[1]), PS_INVALID_ARGUMENT);
+    assert_int_equal(ps_session_status(s), PS_INVALID_ARGUMENT); /* sticky in gamma's session */
+    for (size_t i = 0; i < TENSORS; i++) {
+        ps_tensor_free(&t[i]);
+    }
+    assert_int_not_equal(ps_session_close(s), 0);
+}
+
 static void test_tensors(void **state)
 {
     (void)state;
@@ -607,17 +675,12 @@ static int on_device(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_network_gradients, on_device),
-        cmocka_unit_test_setup(test_fused, on_device),
-        cmocka_unit_test_setup(test_training, on_device),
-        cmocka_unit_test_setup(test_tensors, on_device),
-        cmocka_unit_test_setup(test_wrap, on_device),
-        cmocka_unit_test_setup(test_memory_is_reused, on_device),
-        cmocka_unit_test_setup(test_fewer_rows, on_device),
-        cmocka_unit_test_setup(test_rows_left_out, on_device),
-        cmocka_unit_test_setup(test_shape_conflicts, on_device),
-        cmocka_unit_test_setup(test_output_is_input, on_device),
-        cmocka_unit_test_setup(test_error_travels, on_device),
+        cmocka_unit_test_setup(test_network_gradients, on_device), cmocka_unit_test_setup(test_fused, on_device),
+        cmocka_unit_test_setup(test_training, on_device),          cmocka_unit_test_setup(test_residual_block, on_device),
+        cmocka_unit_test_setup(test_tensors, on_device),           cmocka_unit_test_setup(test_wrap, on_device),
+        cmocka_unit_test_setup(test_memory_is_reused, on_device),  cmocka_unit_test_setup(test_fewer_rows, on_device),
+        cmocka_unit_test_setup(test_rows_left_out, on_device),     cmocka_unit_test_setup(test_shape_conflicts, on_device),
+        cmocka_unit_test_setup(test_output_is_input, on_device),   cmocka_unit_test_setup(test_error_travels, on_device),
         cmocka_unit_test_setup(test_session_failure, on_device),
     };
     test_servers_start(&servers, "ps=1");

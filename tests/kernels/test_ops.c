@@ -173,6 +173,110 @@ static void want_sgd(struct example *e)
     }
 }
 
+static double loss_of(uint32_t kind, double x, double t, double delta, double *slope)
+{
+    const double d = x - t;
+    switch (kind) {
+    case PSK_SQUARED:
+        *slope = 2 * d;
+        return d * d;
+    case PSK_ABSOLUTE:
+        *slope = (d > 0) - (d < 0);
+        return fabs(d);
+    case PSK_HUBER:
+        *slope = fmax(-delta, fmin(delta, d));
+        return fabs(d) <= delta ? d * d / 2 : delta * fabs(d) - delta * delta / 2;
+    default:
+        *slope = 1 / (1 + exp(-x)) - t;
+        return -t * log(1 / (1 + exp(-x))) - (1 - t) * log(1 / (1 + exp(x)));
+    }
+}
+
+static void want_loss(struct example *e)
+{
+    const double count = (double)(e->B * e->I);
+    e->want[3][0] = 0;
+    for (int64_t i = 0; i < e->B * e->I; i++) {
+        double slope = 0;
+        e->want[3][0] += loss_of(e->attrs.loss, e->in[0][i], e->in[1][i], (double)e->attrs.delta, &slope) / count;
+        e->want[2][i] = slope / count;
+    }
+}
+
+static double gelu(double x)
+{
+    return x * (1 + erf(x / sqrt(2))) / 2;
+}
+
+static void want_gelu(struct example *e)
+{
+    for (int64_t i = 0; i < e->B * e->I; i++) {
+        e->want[1][i] = gelu(e->in[0][i]);
+    }
+}
+
+static void want_gelu_backward(struct example *e)
+{
+    for (int64_t i = 0; i < e->B * e->I; i++) {
+        const double x = e->in[0][i];
+        e->want[2][i] = e->in[1][i] * ((1 + erf(x / sqrt(2))) / 2 + x * exp(-x * x / 2) / sqrt(2 * acos(-1)));
+    }
+}
+
+static void want_add(struct example *e)
+{
+    for (int64_t i = 0; i < e->B * e->I; i++) {
+        e->want[2][i] = e->in[0][i] + e->in[1][i];
+    }
+}
+
+/* Mean and standard deviation of a row of the first argument. */
+static void norm_of(const struct example *e, int64_t row, double *mean, double *deviation)
+{
+    const double *x = &e->in[0][row * e->I];
+    double variance = 0;
+    *mean = 0;
+    for (int64_t j = 0; j < e->I; j++) {
+        *mean += x[j] / (double)e->I;
+    }
+    for (int64_t j = 0; j < e->I; j++) {
+        variance += (x[j] - *mean) * (x[j] - *mean) / (double)e->I;
+    }
+    *deviation = sqrt(variance + (double)e->attrs.epsilon);
+}
+
+static void want_layer_norm(struct example *e)
+{
+    for (int64_t i = 0; i < e->B * e->I; i++) {
+        double mean = 0, deviation = 1;
+        norm_of(e, i / e->I, &mean, &deviation);
+        e->want[3][i] = e->in[1][i % e->I] * (e->in[0][i] - mean) / deviation + e->in[2][i % e->I];
+    }
+}
+
+static void want_layer_norm_backward(struct example *e)
+{
+    memset(e->want[4], 0, sizeof(e->want[4]));
+    memset(e->want[5], 0, sizeof(e->want[5]));
+    for (int64_t i = 0; i < e->B; i++) {
+        double mean = 0, deviation = 1, g_sum = 0, gh_sum = 0;
+        norm_of(e, i, &mean, &deviation);
+        for (int64_t j = 0; j < e->I; j++) {
+            const double dy = e->in[2][i * e->I + j];
+            const double h = (e->in[0][i * e->I + j] - mean) / deviation;
+            g_sum += dy * e->in[1][j];
+            gh_sum += dy * e->in[1][j] * h;
+            e->want[4][j] += dy * h;
+            e->want[5][j] += dy;
+        }
+        for (int64_t j = 0; j < e->I; j++) {
+            const double h = (e->in[0][i * e->I + j] - mean) / deviation;
+            const double g = e->in[2][i * e->I + j] * e->in[1][j];
+            e->want[3][i * e->I + j] = (g - g_sum / (double)e->I - h * gh_sum / (double)e->I) / deviation;
+        }
+    }
+}
+
 static void (*const references[PSK_OPS])(struct example *) = {
     [PSK_DENSE] = want_dense,
     [PSK_DENSE_DX] = want_dense_dx,
@@ -183,6 +287,12 @@ static void (*const references[PSK_OPS])(struct example *) = {
     [PSK_SOFTMAX_XENT] = want_softmax_xent,
     [PSK_ARGMAX_COUNT] = want_argmax_count,
     [PSK_SGD] = want_sgd,
+    [PSK_LOSS] = want_loss,
+    [PSK_GELU] = want_gelu,
+    [PSK_GELU_BACKWARD] = want_gelu_backward,
+    [PSK_ADD] = want_add,
+    [PSK_LAYER_NORM] = want_layer_norm,
+    [PSK_LAYER_NORM_BACKWARD] = want_layer_norm_backward,
 };
 
 /* ---- examples ---- */
@@ -202,6 +312,11 @@ static void example_draw(struct example *e, psk_op op)
     e->O = random_size();
     e->attrs = (struct psk_attrs){
         .seed = test_random(), .step = test_random(), .keep = 0.25f + 0.7f * fabsf(test_uniform()), .rate = test_uniform()};
+    if ((psk_rows[op].attrs & PSK_LOSS_KIND) != 0) {
+        e->attrs.loss = test_random() % PSK_LOSSES;
+        e->attrs.delta = 0.1f + fabsf(test_uniform());
+    }
+    e->attrs.epsilon = 0.1f; /* a row of one value has variance 0: a small epsilon would only magnify rounding */
     e->attrs.activation = (psk_rows[op].attrs & PSK_ACTIVATION) != 0 ? test_random() % PSK_ACTIVATIONS : 0;
     for (size_t i = 0; i < psk_arg_count(op); i++) {
         const struct psk_arg *arg = &psk_rows[op].args[i];
@@ -369,6 +484,73 @@ static void test_references(void **state)
     free(moved);
 }
 
+/* Slope of sum(r output) in element `at` of an input. */
+static double slope_of(const struct example *e, size_t input, int64_t at, size_t output, const double *r)
+{
+    struct example *moved = malloc(sizeof(*moved));
+    double slope = 0;
+    assert_non_null(moved);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        *moved = *e;
+        moved->in[input][at] += sign * STEP_H;
+        references[e->op](moved);
+        for (int64_t k = 0; k < count_of(e, output); k++) {
+            slope += sign * r[k] * moved->want[output][k] / (2 * STEP_H);
+        }
+    }
+    free(moved);
+    return slope;
+}
+
+static void test_references_of_losses(void **state)
+{
+    (void)state;
+    static const double one[] = {1};
+    struct example *e = malloc(sizeof(*e));
+    assert_non_null(e);
+    for (int i = 0; i < 400; i++) {
+        example_draw(e, PSK_LOSS);
+        if (e->B == 0) {
+            continue;
+        }
+        const int64_t at = test_random() % (uint32_t)(e->B * e->I);
+        const double d = fabs(e->in[0][at] - e->in[1][at]);
+        if (d > 2 * STEP_H && fabs(d - (double)e->attrs.delta) > 2 * STEP_H) { /* away from the kinks */
+            const double count = (double)(e->B * e->I);
+            test_near("dx", at, e->want[2][at] * count, slope_of(e, 0, at, 3, one) * count, 1e-5);
+        }
+    }
+    free(e);
+}
+
+static void test_references_of_layers(void **state)
+{
+    (void)state;
+    struct example *e = malloc(sizeof(*e)), *back = malloc(sizeof(*e));
+    assert_true(e != NULL && back != NULL);
+    for (int i = 0; i < 200; i++) {
+        const psk_op op = i % 2 == 0 ? PSK_GELU : PSK_LAYER_NORM;
+        const size_t input = op == PSK_GELU ? 0 : test_random() % 3; /* x, gamma or beta */
+        const size_t gradient = op == PSK_GELU ? 2 : 3 + input;
+        example_draw(e, op);
+        if (e->B == 0) {
+            continue;
+        }
+        *back = *e;
+        back->op = op == PSK_GELU ? PSK_GELU_BACKWARD : PSK_LAYER_NORM_BACKWARD;
+        const size_t dy = op == PSK_GELU ? 1 : 2;
+        for (int64_t k = 0; k < e->B * e->I; k++) {
+            back->in[dy][k] = (double)test_uniform();
+        }
+        references[back->op](back);
+        const int64_t at = test_random() % (uint32_t)count_of(e, input);
+        test_near(psk_rows[back->op].args[gradient].name, at, back->want[gradient][at],
+                  slope_of(e, input, at, psk_arg_count(op) - 1, back->in[dy]), 1e-5);
+    }
+    free(e);
+    free(back);
+}
+
 static void test_rows(void **state)
 {
     (void)state;
@@ -383,6 +565,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_random_shapes),
         cmocka_unit_test(test_references),
+        cmocka_unit_test(test_references_of_losses),
+        cmocka_unit_test(test_references_of_layers),
         cmocka_unit_test(test_rows),
     };
     return test_on_devices(tests, sizeof(tests) / sizeof(tests[0]));

@@ -261,6 +261,63 @@ ps_status ps_nn_softmax_xent(const float *logits, const int32_t *labels, float *
     return run("ps_nn_softmax_xent", PSK_SOFTMAX_XENT, args, NULL);
 }
 
+static ps_status loss(const char *fn, const float *x, const float *t, float *dx, int64_t batch, int64_t cols, double *out_loss,
+                      const struct psk_attrs *attrs)
+{
+    const struct psk_tensor args[] = {f32(x, batch, cols), f32(t, batch, cols), f32(dx, batch, cols), scalar(out_loss, PS_F64)};
+    return run(fn, PSK_LOSS, args, attrs);
+}
+
+/* Defines ps_nn_NAME(). */
+#define LOSS(name, kind)                                                                                                         \
+    ps_status ps_nn_##name(const float *x, const float *t, float *dx, int64_t batch, int64_t cols, double *out_loss)             \
+    {                                                                                                                            \
+        return loss("ps_nn_" #name, x, t, dx, batch, cols, out_loss, &(struct psk_attrs){.loss = (kind)});                       \
+    }
+LOSS(sigmoid_xent, PSK_SIGMOID_XENT)
+LOSS(mean_squared_error, PSK_SQUARED)
+LOSS(mean_absolute_error, PSK_ABSOLUTE)
+
+ps_status ps_nn_huber_error(const float *x, const float *t, float delta, float *dx, int64_t batch, int64_t cols, double *out_loss)
+{
+    const struct psk_attrs attrs = {.loss = PSK_HUBER, .delta = delta};
+    return loss("ps_nn_huber_error", x, t, dx, batch, cols, out_loss, &attrs);
+}
+
+ps_status ps_nn_gelu_forward(const float *x, float *y, int64_t count)
+{
+    const struct psk_tensor args[] = {f32(x, 1, count), f32(y, 1, count)};
+    return run("ps_nn_gelu_forward", PSK_GELU, args, NULL);
+}
+
+ps_status ps_nn_gelu_backward(const float *x, const float *dy, float *dx, int64_t count)
+{
+    const struct psk_tensor args[] = {f32(x, 1, count), f32(dy, 1, count), f32(dx, 1, count)};
+    return run("ps_nn_gelu_backward", PSK_GELU_BACKWARD, args, NULL);
+}
+
+ps_status ps_nn_add(const float *a, const float *b, float *out, int64_t count)
+{
+    const struct psk_tensor args[] = {f32(a, 1, count), f32(b, 1, count), f32(out, 1, count)};
+    return run("ps_nn_add", PSK_ADD, args, NULL);
+}
+
+ps_status ps_nn_layer_norm_forward(const float *x, const float *gamma, const float *beta, float *y, int64_t batch, int64_t cols,
+                                   float epsilon)
+{
+    const struct psk_tensor args[] = {f32(x, batch, cols), vector(gamma, cols, PS_F32), vector(beta, cols, PS_F32),
+                                      f32(y, batch, cols)};
+    return run("ps_nn_layer_norm_forward", PSK_LAYER_NORM, args, &(struct psk_attrs){.epsilon = epsilon});
+}
+
+ps_status ps_nn_layer_norm_backward(const float *x, const float *gamma, const float *dy, float *dx, float *dgamma, float *dbeta,
+                                    int64_t batch, int64_t cols, float epsilon)
+{
+    const struct psk_tensor args[] = {f32(x, batch, cols),  vector(gamma, cols, PS_F32),  f32(dy, batch, cols),
+                                      f32(dx, batch, cols), vector(dgamma, cols, PS_F32), vector(dbeta, cols, PS_F32)};
+    return run("ps_nn_layer_norm_backward", PSK_LAYER_NORM_BACKWARD, args, &(struct psk_attrs){.epsilon = epsilon});
+}
+
 ps_status ps_nn_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes, int64_t *out_count)
 {
     const struct psk_tensor args[] = {f32(logits, batch, classes), vector(labels, batch, PS_I32), scalar(out_count, PS_I64)};

@@ -622,3 +622,67 @@ ps_status ps_argmax_count(ps_tensor *logits, ps_tensor *labels, ps_tensor *count
     const struct arg args[] = {{.t = logits}, {.t = labels}, {.t = count}};
     return run_tensors("ps_argmax_count", PSK_ARGMAX_COUNT, args, NULL, count);
 }
+
+static ps_status loss_of(const char *fn, ps_tensor *x, ps_tensor *t, ps_tensor *dx, ps_tensor *loss,
+                         const struct psk_attrs *attrs)
+{
+    const struct arg args[] = {{.t = x}, {.t = t}, {.t = dx}, {.t = loss}};
+    return settle(loss, run_tensors(fn, PSK_LOSS, args, attrs, dx));
+}
+
+/* Defines ps_NAME(). */
+#define LOSS(name, kind)                                                                                                         \
+    ps_status ps_##name(ps_tensor *x, ps_tensor *t, ps_tensor *dx, ps_tensor *loss)                                              \
+    {                                                                                                                            \
+        return loss_of("ps_" #name, x, t, dx, loss, &(struct psk_attrs){.loss = (kind)});                                        \
+    }
+LOSS(sigmoid_xent, PSK_SIGMOID_XENT)
+LOSS(mean_squared_error, PSK_SQUARED)
+LOSS(mean_absolute_error, PSK_ABSOLUTE)
+
+ps_status ps_huber_error(ps_tensor *x, ps_tensor *t, float delta, ps_tensor *dx, ps_tensor *loss)
+{
+    return loss_of("ps_huber_error", x, t, dx, loss, &(struct psk_attrs){.loss = PSK_HUBER, .delta = delta});
+}
+
+ps_status ps_gelu(ps_tensor *x, ps_tensor *y)
+{
+    const struct arg args[] = {{.t = x}, {.t = y}};
+    return run_tensors("ps_gelu", PSK_GELU, args, NULL, y);
+}
+
+ps_status ps_gelu_backward(ps_tensor *x, ps_tensor *dy, ps_tensor *dx)
+{
+    const struct arg args[] = {{.t = x}, {.t = dy}, {.t = dx}};
+    return run_tensors("ps_gelu_backward", PSK_GELU_BACKWARD, args, NULL, dx);
+}
+
+ps_status ps_add(ps_tensor *a, ps_tensor *b, ps_tensor *out)
+{
+    const struct arg args[] = {{.t = a}, {.t = b}, {.t = out}};
+    return run_tensors("ps_add", PSK_ADD, args, NULL, out);
+}
+
+static ps_status layer_norm(const char *fn, psk_op op, const struct arg *args, ps_param *gamma, ps_param *beta, float epsilon,
+                            ps_tensor *out)
+{
+    if (gamma == NULL || beta == NULL) {
+        return settle(out, psi_nn_fail(PS_INVALID_ARGUMENT, "%s: %s is NULL", fn, gamma == NULL ? "gamma" : "beta"));
+    }
+    const struct psk_attrs attrs = {.epsilon = epsilon};
+    ps_status st = session_check(gamma);
+    st = st == PS_OK ? run(&(struct call){fn, op, args, &attrs}) : st;
+    return settle_param(gamma, out, st);
+}
+
+ps_status ps_layer_norm(ps_tensor *x, ps_param *gamma, ps_param *beta, float epsilon, ps_tensor *y)
+{
+    const struct arg args[] = {{.t = x}, {.value = gamma}, {.value = beta}, {.t = y}};
+    return layer_norm("ps_layer_norm", PSK_LAYER_NORM, args, gamma, beta, epsilon, y);
+}
+
+ps_status ps_layer_norm_backward(ps_tensor *x, ps_tensor *dy, ps_param *gamma, ps_param *beta, float epsilon, ps_tensor *dx)
+{
+    const struct arg args[] = {{.t = x}, {.value = gamma}, {.t = dy}, {.t = dx}, {.grad = gamma}, {.grad = beta}};
+    return layer_norm("ps_layer_norm_backward", PSK_LAYER_NORM_BACKWARD, args, gamma, beta, epsilon, dx);
+}

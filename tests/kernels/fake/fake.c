@@ -411,10 +411,28 @@ RUN_OF(PSK_DROPOUT)
 RUN_OF(PSK_SOFTMAX_XENT)
 RUN_OF(PSK_ARGMAX_COUNT)
 RUN_OF(PSK_SGD)
+RUN_OF(PSK_LOSS)
+RUN_OF(PSK_GELU)
+RUN_OF(PSK_GELU_BACKWARD)
+RUN_OF(PSK_ADD)
+RUN_OF(PSK_LAYER_NORM)
+RUN_OF(PSK_LAYER_NORM_BACKWARD)
 
-static const psk_run_fn runs[PSK_OPS] = {run_PSK_DENSE,        run_PSK_DENSE_DX,     run_PSK_DENSE_DW,
-                                         run_PSK_ACT,          run_PSK_ACT_BACKWARD, run_PSK_DROPOUT,
-                                         run_PSK_SOFTMAX_XENT, run_PSK_ARGMAX_COUNT, run_PSK_SGD};
+static const psk_run_fn runs[PSK_OPS] = {[PSK_DENSE] = run_PSK_DENSE,
+                                         [PSK_DENSE_DX] = run_PSK_DENSE_DX,
+                                         [PSK_DENSE_DW] = run_PSK_DENSE_DW,
+                                         [PSK_ACT] = run_PSK_ACT,
+                                         [PSK_ACT_BACKWARD] = run_PSK_ACT_BACKWARD,
+                                         [PSK_DROPOUT] = run_PSK_DROPOUT,
+                                         [PSK_SOFTMAX_XENT] = run_PSK_SOFTMAX_XENT,
+                                         [PSK_ARGMAX_COUNT] = run_PSK_ARGMAX_COUNT,
+                                         [PSK_SGD] = run_PSK_SGD,
+                                         [PSK_LOSS] = run_PSK_LOSS,
+                                         [PSK_GELU] = run_PSK_GELU,
+                                         [PSK_GELU_BACKWARD] = run_PSK_GELU_BACKWARD,
+                                         [PSK_ADD] = run_PSK_ADD,
+                                         [PSK_LAYER_NORM] = run_PSK_LAYER_NORM,
+                                         [PSK_LAYER_NORM_BACKWARD] = run_PSK_LAYER_NORM_BACKWARD};
 
 /* ---- streams and events ---- */
 

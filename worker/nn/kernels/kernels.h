@@ -22,7 +22,7 @@
 #include "common/status.h"
 
 /* increased with every change of the structs below, of the operations, or of their meaning */
-#define PSK_ABI 4u
+#define PSK_ABI 5u
 
 struct psk_device; /* the plugin's own types */
 struct psk_stream;
@@ -40,6 +40,9 @@ struct psk_tensor {
 
 typedef enum psk_activation { PSK_LINEAR = 0, PSK_RELU, PSK_SIGMOID, PSK_TANH, PSK_ACTIVATIONS } psk_activation;
 
+/* Losses of one value x and its target t; loss.h has the formulas. */
+typedef enum psk_loss { PSK_SQUARED = 0, PSK_ABSOLUTE, PSK_HUBER, PSK_SIGMOID_XENT, PSK_LOSSES } psk_loss;
+
 /** Arguments of an operation besides tensors; unused ones are zeros. */
 struct psk_attrs {
     uint64_t seed, step; /* for dropout */
@@ -47,6 +50,9 @@ struct psk_attrs {
     uint32_t activation; /* psk_activation */
     uint32_t tf32;       /* 1: matrix products may round their inputs to 10 bits of fraction, if that is faster */
     float rate;          /* for sgd: finite */
+    uint32_t loss;       /* psk_loss */
+    float delta;         /* PSK_HUBER: finite, > 0 */
+    float epsilon;       /* for layer_norm: finite, > 0 */
 };
 
 /*
@@ -76,6 +82,17 @@ typedef enum psk_op {
                     * elsewhere. Columns ascend within a row. Sums are made in the order of the columns */
     PSK_SPARSE_DW, /* ends (B), columns (K), values (K), dy (B,O) -> dw (I,O), [db] (O): x^T dy, column sums of dy; sums are
                     * made in the order of the rows */
+    PSK_LOSS,      /* x (B,N), t (B,N) -> [dx] (B,N), [loss] (): mean of loss(x, t) over all elements, and its gradient; dx in
+                    * place of either */
+    PSK_GELU,      /* x (B,N) -> y (B,N): x Phi(x), Phi the distribution function of the standard normal distribution; in place */
+    PSK_GELU_BACKWARD, /* x (B,N), dy (B,N) -> dx (B,N): dy (Phi(x) + x Phi'(x)), in place of either */
+    PSK_ADD,           /* a (B,N), b (B,N) -> out (B,N): a + b, in place of either */
+    /* x (B,N), gamma (N), beta (N) -> y (B,N): gamma h + beta, h = (x - mean) / sqrt(variance + epsilon) with mean and variance
+     * (divided by N) of the row; in place */
+    PSK_LAYER_NORM,
+    /* x (B,N), gamma (N), dy (B,N) -> [dx] (B,N), [dgamma] (N), [dbeta] (N): with h as above and g = dy gamma,
+     * dx = (g - mean(g) - h mean(g h)) / sqrt(variance + epsilon), in place of dy; column sums of dy h; column sums of dy */
+    PSK_LAYER_NORM_BACKWARD,
     PSK_OPS
 } psk_op;
 

@@ -8,13 +8,9 @@
 #ifndef PSK_MASK_H
 #define PSK_MASK_H
 
-#include <stdint.h>
+#include "everywhere.h"
 
-#ifdef __CUDACC__
-#define PSK_EVERYWHERE static inline __host__ __device__
-#else
-#define PSK_EVERYWHERE static inline
-#endif
+#include <stdint.h>
 
 #define PSK_MASK_BLOCK ((int64_t)1 << 20)
 

@@ -97,6 +97,45 @@ const struct psk_row psk_rows[PSK_OPS] = {
                                 {.name = "dy", .dims = "BO", .dtype = PS_F32},
                                 {.name = "dw", .dims = "IO", .dtype = PS_F32, .output = true},
                                 {.name = "db", .dims = "O", .dtype = PS_F32, .output = true, .optional = true}}},
+    [PSK_LOSS] =
+        {.name = "loss",
+         .attrs = PSK_LOSS_KIND,
+         .nmse_max = 1e-12,
+         .args = {{.name = "x", .dims = "BN", .dtype = PS_F32},
+                  {.name = "t", .dims = "BN", .dtype = PS_F32},
+                  {.name = "dx", .dims = "BN", .dtype = PS_F32, .output = true, .optional = true, .in_place = BIT(0) | BIT(1)},
+                  {.name = "loss", .dims = "", .dtype = PS_F64, .output = true, .optional = true}}},
+    [PSK_GELU] = {.name = "gelu",
+                  .nmse_max = 1e-12,
+                  .args = {{.name = "x", .dims = "BN", .dtype = PS_F32},
+                           {.name = "y", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0)}}},
+    [PSK_GELU_BACKWARD] = {.name = "gelu_backward",
+                           .nmse_max = 1e-12,
+                           .args = {{.name = "x", .dims = "BN", .dtype = PS_F32},
+                                    {.name = "dy", .dims = "BN", .dtype = PS_F32},
+                                    {.name = "dx", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0) | BIT(1)}}},
+    [PSK_ADD] = {.name = "add",
+                 .nmse_max = 1e-13,
+                 .args = {{.name = "a", .dims = "BN", .dtype = PS_F32},
+                          {.name = "b", .dims = "BN", .dtype = PS_F32},
+                          {.name = "out", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0) | BIT(1)}}},
+    [PSK_LAYER_NORM] = {.name = "layer_norm",
+                        .attrs = PSK_EPSILON,
+                        .nmse_max = 1e-11,
+                        .args = {{.name = "x", .dims = "BN", .dtype = PS_F32},
+                                 {.name = "gamma", .dims = "N", .dtype = PS_F32},
+                                 {.name = "beta", .dims = "N", .dtype = PS_F32},
+                                 {.name = "y", .dims = "BN", .dtype = PS_F32, .output = true, .in_place = BIT(0)}}},
+    [PSK_LAYER_NORM_BACKWARD] =
+        {.name = "layer_norm_backward",
+         .attrs = PSK_EPSILON,
+         .nmse_max = 1e-11,
+         .args = {{.name = "x", .dims = "BN", .dtype = PS_F32},
+                  {.name = "gamma", .dims = "N", .dtype = PS_F32},
+                  {.name = "dy", .dims = "BN", .dtype = PS_F32},
+                  {.name = "dx", .dims = "BN", .dtype = PS_F32, .output = true, .optional = true, .in_place = BIT(2)},
+                  {.name = "dgamma", .dims = "N", .dtype = PS_F32, .output = true, .optional = true},
+                  {.name = "dbeta", .dims = "N", .dtype = PS_F32, .output = true, .optional = true}}},
 };
 
 size_t psk_arg_count(psk_op op)
@@ -250,6 +289,15 @@ static ps_status attrs_check(psk_op op, const struct psk_tensor *args, const str
     }
     if ((reads & PSK_RATE) != 0 && !isfinite(attrs->rate)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "rate is %g, which is not finite", (double)attrs->rate);
+    }
+    if ((reads & PSK_LOSS_KIND) != 0 && attrs->loss >= PSK_LOSSES) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "there is no loss %" PRIu32, attrs->loss);
+    }
+    if ((reads & PSK_LOSS_KIND) != 0 && attrs->loss == PSK_HUBER && !(attrs->delta > 0.0f && isfinite(attrs->delta))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "delta is %g, allowed are finite numbers above 0", (double)attrs->delta);
+    }
+    if ((reads & PSK_EPSILON) != 0 && !(attrs->epsilon > 0.0f && isfinite(attrs->epsilon))) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "epsilon is %g, allowed are finite numbers above 0", (double)attrs->epsilon);
     }
     if (op == PSK_DENSE_DX && attrs->activation != PSK_LINEAR && !there(&args[2])) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "x is NULL, which the activation needs");

@@ -8,7 +8,8 @@
 
 #include "worker/nn/kernels/kernels.h"
 
-enum { PSK_SEED = 1, PSK_STEP = 2, PSK_KEEP = 4, PSK_ACTIVATION = 8, PSK_RATE = 16 }; /* bits of psk_row.attrs */
+enum { PSK_SEED = 1, PSK_STEP = 2, PSK_KEEP = 4, PSK_ACTIVATION = 8, PSK_RATE = 16, PSK_LOSS_KIND = 32, PSK_EPSILON = 64 };
+/* bits of psk_row.attrs */
 
 struct psk_arg {
     const char *name; /* "x"; NULL: the row has no more arguments */

@@ -68,6 +68,14 @@ void psk_cpu_act_backward(const float *y, const float *dy, float *dx, int64_t co
 void psk_cpu_dropout(const float *in, float *out, int64_t first, int64_t end, uint64_t seed, float keep, uint64_t step);
 void psk_cpu_sgd(const float *w, const float *dw, float *out, int64_t count, float rate);
 double psk_cpu_softmax_xent(const float *logits, const int32_t *labels, float *dlogits, int64_t batch, int64_t classes);
+/** Mean loss of count values; dx may be NULL, x or t. */
+double psk_cpu_loss(const float *x, const float *t, float *dx, int64_t count, psk_loss loss, float delta);
+void psk_cpu_gelu(const float *x, float *y, int64_t count);
+void psk_cpu_gelu_backward(const float *x, const float *dy, float *dx, int64_t count);
+void psk_cpu_layer_norm(const float *x, const float *gamma, const float *beta, float *y, int64_t batch, int64_t n, float epsilon);
+/** dx, dgamma and dbeta may be NULL; dx may be dy. */
+void psk_cpu_layer_norm_backward(const float *x, const float *gamma, const float *dy, float *dx, float *dgamma, float *dbeta,
+                                 int64_t batch, int64_t n, float epsilon);
 int64_t psk_cpu_argmax_count(const float *logits, const int32_t *labels, int64_t batch, int64_t classes);
 
 /** The operations by number, for struct psk_plugin; device and stream are ignored. */

@@ -146,6 +146,62 @@ RUN(run_sgd)
     return over_elements(sgd_range, args, attrs);
 }
 
+static void gelu_range(const struct elements *e, int64_t first, int64_t end)
+{
+    psk_cpu_gelu(from(e, 0, first), from(e, 1, first), end - first);
+}
+
+static void gelu_backward_range(const struct elements *e, int64_t first, int64_t end)
+{
+    psk_cpu_gelu_backward(from(e, 0, first), from(e, 1, first), from(e, 2, first), end - first);
+}
+
+RUN(run_gelu)
+{
+    UNUSED();
+    return over_elements(gelu_range, args, attrs);
+}
+
+RUN(run_gelu_backward)
+{
+    UNUSED();
+    return over_elements(gelu_backward_range, args, attrs);
+}
+
+RUN(run_add)
+{
+    UNUSED();
+    const struct psk_attrs minus = {.rate = -1.0f}; /* a - b (-1), exactly a + b */
+    return over_elements(sgd_range, args, &minus);
+}
+
+RUN(run_loss)
+{
+    UNUSED();
+    const double loss = psk_cpu_loss(floats(&args[0]), floats(&args[1]), floats(&args[2]),
+                                     args[0].shape.dims[0] * args[0].shape.dims[1], (psk_loss)attrs->loss, attrs->delta);
+    if (args[3].dtype != PS_DTYPE_NONE) {
+        *(double *)(uintptr_t)args[3].address = loss;
+    }
+    return PS_OK;
+}
+
+RUN(run_layer_norm)
+{
+    UNUSED();
+    psk_cpu_layer_norm(floats(&args[0]), floats(&args[1]), floats(&args[2]), floats(&args[3]), args[0].shape.dims[0],
+                       args[0].shape.dims[1], attrs->epsilon);
+    return PS_OK;
+}
+
+RUN(run_layer_norm_backward)
+{
+    UNUSED();
+    psk_cpu_layer_norm_backward(floats(&args[0]), floats(&args[1]), floats(&args[2]), floats(&args[3]), floats(&args[4]),
+                                floats(&args[5]), args[0].shape.dims[0], args[0].shape.dims[1], attrs->epsilon);
+    return PS_OK;
+}
+
 RUN(run_softmax_xent)
 {
     UNUSED();
@@ -177,4 +233,10 @@ const psk_run_fn psk_cpu_run[PSK_OPS] = {
     [PSK_SGD] = run_sgd,
     [PSK_SPARSE] = run_sparse,
     [PSK_SPARSE_DW] = run_sparse_dw,
+    [PSK_LOSS] = run_loss,
+    [PSK_GELU] = run_gelu,
+    [PSK_GELU_BACKWARD] = run_gelu_backward,
+    [PSK_ADD] = run_add,
+    [PSK_LAYER_NORM] = run_layer_norm,
+    [PSK_LAYER_NORM_BACKWARD] = run_layer_norm_backward,
 };

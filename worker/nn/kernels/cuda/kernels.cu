@@ -12,6 +12,7 @@
 
 #include "worker/nn/kernels/kernels.h"
 #include "worker/nn/kernels/mask.h"
+#include "worker/nn/kernels/pointwise.h"
 
 #include <math.h>
 
@@ -206,6 +207,186 @@ static __device__ double block_sum(double value)
         __syncthreads();
     }
     return values[0];
+}
+
+PSK_KERNEL psk_cuda_loss(struct psk_cuda_args k)
+{
+    const int64_t count = k.rows * k.columns;
+    double sum = 0.0;
+    for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
+        struct four f = load4(k.a, i, count, true);
+        const struct four t = load4(k.b, i, count, true);
+        for (int j = 0; j < 4; j++) {
+            float slope = 0.0f;
+            const double loss = psk_loss_at(k.loss_kind, f.v[j], t.v[j], k.delta, &slope);
+            sum += i + j < count ? loss : 0.0;
+            f.v[j] = slope * k.scale;
+        }
+        if (k.out != NULL) {
+            store4(k.out, i, count, true, f);
+        }
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) {
+        k.partials[blockIdx.x] = sum;
+    }
+}
+
+PSK_KERNEL psk_cuda_gelu(struct psk_cuda_args k)
+{
+    const int64_t count = k.rows * k.columns;
+    for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
+        struct four f = load4(k.a, i, count, true);
+        for (int j = 0; j < 4; j++) {
+            f.v[j] = psk_gelu(f.v[j]);
+        }
+        store4(k.out, i, count, true, f);
+    }
+}
+
+PSK_KERNEL psk_cuda_gelu_backward(struct psk_cuda_args k)
+{
+    const int64_t count = k.rows * k.columns;
+    for (int64_t i = first_of_thread(); i < count; i += stride_of_grid()) {
+        const struct four x = load4(k.a, i, count, true);
+        struct four f = load4(k.b, i, count, true);
+        for (int j = 0; j < 4; j++) {
+            f.v[j] *= psk_gelu_slope(x.v[j]);
+        }
+        store4(k.out, i, count, true, f);
+    }
+}
+
+/* ---- layer normalization: `width` threads a row ---- */
+
+/* Sum over all threads of a row, for each of them. All threads of the block must call it. */
+static __device__ float row_sum(float mine, uint32_t width)
+{
+    __shared__ float warps[WARPS];
+    const uint32_t lanes = width < PSK_CUDA_WARP ? width : PSK_CUDA_WARP;
+    for (uint32_t distance = lanes / 2; distance > 0; distance /= 2) {
+        mine += __shfl_xor_sync(ALL_LANES, mine, (int)distance);
+    }
+    if (width > PSK_CUDA_WARP) {
+        if (threadIdx.x % PSK_CUDA_WARP == 0) {
+            warps[threadIdx.x / PSK_CUDA_WARP] = mine;
+        }
+        __syncthreads();
+        mine = warps[0];
+        for (int w = 1; w < WARPS; w++) {
+            mine += warps[w];
+        }
+        __syncthreads(); /* warps is written again for the next sum */
+    }
+    return mine;
+}
+
+/* A row and this thread's columns: four at `first`, then every `step`. there: the row exists. */
+struct norm_row {
+    const float *x;
+    int64_t first, step;
+    bool there;
+    float mean, scale;
+};
+
+/* Mean and 1 / sqrt(variance + epsilon) of the row of this thread. All threads of the block must call it. */
+static __device__ struct norm_row norm_of(const struct psk_cuda_args *k, int64_t first_row)
+{
+    const int64_t at = first_row + threadIdx.x / k->width;
+    const bool aligned = k->columns % 4 == 0;
+    struct norm_row row = {
+        k->a + at * k->columns, 4 * (int64_t)(threadIdx.x % k->width), 4 * (int64_t)k->width, at < k->rows, 0.0f, 0.0f};
+    float sum = 0.0f;
+    for (int64_t c = row.first; row.there && c < k->columns; c += row.step) {
+        const struct four f = load4(row.x, c, k->columns, aligned);
+        sum += (f.v[0] + f.v[1]) + (f.v[2] + f.v[3]);
+    }
+    row.mean = row_sum(sum, k->width) / (float)k->columns;
+    sum = 0.0f;
+    for (int64_t c = row.first; row.there && c < k->columns; c += row.step) {
+        const struct four f = load4(row.x, c, k->columns, aligned);
+        for (int j = 0; j < 4; j++) {
+            sum += c + j < k->columns ? (f.v[j] - row.mean) * (f.v[j] - row.mean) : 0.0f;
+        }
+    }
+    row.scale = 1.0f / sqrtf(row_sum(sum, k->width) / (float)k->columns + k->epsilon);
+    return row;
+}
+
+PSK_KERNEL psk_cuda_layer_norm(struct psk_cuda_args k)
+{
+    const bool aligned = k.columns % 4 == 0;
+    const int64_t rows_at_once = PSK_CUDA_THREADS / k.width;
+    for (int64_t first = rows_at_once * blockIdx.x; first < k.rows; first += rows_at_once * gridDim.x) {
+        const struct norm_row row = norm_of(&k, first);
+        for (int64_t c = row.first; row.there && c < k.columns; c += row.step) {
+            struct four f = load4(row.x, c, k.columns, aligned);
+            const struct four gamma = load4(k.gamma, c, k.columns, true);
+            const struct four beta = load4(k.beta, c, k.columns, true);
+            for (int j = 0; j < 4; j++) {
+                f.v[j] = gamma.v[j] * ((f.v[j] - row.mean) * row.scale) + beta.v[j];
+            }
+            store4(k.out + (row.x - k.a), c, k.columns, aligned, f);
+        }
+    }
+}
+
+PSK_KERNEL psk_cuda_layer_norm_dx(struct psk_cuda_args k)
+{
+    const bool aligned = k.columns % 4 == 0;
+    const int64_t rows_at_once = PSK_CUDA_THREADS / k.width;
+    for (int64_t first = rows_at_once * blockIdx.x; first < k.rows; first += rows_at_once * gridDim.x) {
+        const struct norm_row row = norm_of(&k, first);
+        const float *dy = k.b + (row.x - k.a);
+        float sum = 0.0f;
+        float sum_h = 0.0f;
+        for (int64_t c = row.first; row.there && c < k.columns; c += row.step) {
+            const struct four x = load4(row.x, c, k.columns, aligned);
+            const struct four d = load4(dy, c, k.columns, aligned);
+            const struct four gamma = load4(k.gamma, c, k.columns, true);
+            for (int j = 0; j < 4; j++) { /* behind the end of the row d and gamma are 0 */
+                sum += d.v[j] * gamma.v[j];
+                sum_h += d.v[j] * gamma.v[j] * ((x.v[j] - row.mean) * row.scale);
+            }
+        }
+        sum = row_sum(sum, k.width) / (float)k.columns;
+        sum_h = row_sum(sum_h, k.width) / (float)k.columns;
+        for (int64_t c = row.first; row.there && c < k.columns; c += row.step) {
+            const struct four x = load4(row.x, c, k.columns, aligned);
+            struct four d = load4(dy, c, k.columns, aligned);
+            const struct four gamma = load4(k.gamma, c, k.columns, true);
+            for (int j = 0; j < 4; j++) {
+                d.v[j] = row.scale * (d.v[j] * gamma.v[j] - sum - (x.v[j] - row.mean) * row.scale * sum_h);
+            }
+            store4(k.out + (row.x - k.a), c, k.columns, aligned, d);
+        }
+    }
+}
+
+PSK_KERNEL psk_cuda_layer_norm_dgamma(struct psk_cuda_args k)
+{
+    const bool aligned = k.columns % 4 == 0;
+    const int64_t share = (k.rows + gridDim.x - 1) / gridDim.x;
+    const int64_t begin = share * blockIdx.x;
+    const int64_t end = begin + share < k.rows ? begin + share : k.rows;
+    float *out = k.out + (int64_t)blockIdx.x * k.columns;
+    const struct four none = {{0.0f, 0.0f, 0.0f, 0.0f}};
+    for (int64_t c = 4 * (int64_t)threadIdx.x; c < k.columns; c += 4 * PSK_CUDA_THREADS) {
+        store4(out, c, k.columns, aligned, none);
+    }
+    for (int64_t at = begin; at < end; at++) { /* the whole block has one row: width is PSK_CUDA_THREADS */
+        const struct norm_row row = norm_of(&k, at);
+        const float *dy = k.b + (row.x - k.a);
+        for (int64_t c = row.first; c < k.columns; c += row.step) { /* out's columns are each of one thread */
+            const struct four x = load4(row.x, c, k.columns, aligned);
+            const struct four d = load4(dy, c, k.columns, aligned);
+            struct four sum = load4(out, c, k.columns, aligned);
+            for (int j = 0; j < 4; j++) {
+                sum.v[j] += d.v[j] * ((x.v[j] - row.mean) * row.scale);
+            }
+            store4(out, c, k.columns, aligned, sum);
+        }
+    }
 }
 
 /* ---- rows of logits: `width` threads a row ---- */

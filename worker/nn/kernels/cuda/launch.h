@@ -46,6 +46,9 @@ struct psk_cuda_args {
     uint32_t activation; /* psk_activation */
     uint32_t width;      /* threads per row: a power of two <= PSK_CUDA_WARP, or PSK_CUDA_THREADS */
     uint32_t op;         /* psk_op, for fault */
+    uint32_t loss_kind;  /* psk_loss */
+    float delta, epsilon;
+    const float *gamma, *beta;
 };
 
 /** out = act(a + b): a, out (rows, columns), in place allowed; b (columns) or NULL. */
@@ -64,6 +67,18 @@ PSK_KERNEL psk_cuda_column_sums(struct psk_cuda_args k);
 PSK_KERNEL psk_cuda_softmax_xent(struct psk_cuda_args k);
 /** a = logits (rows, columns), labels (rows) -> partials: number of rows whose first largest value is at the label. */
 PSK_KERNEL psk_cuda_argmax_count(struct psk_cuda_args k);
+/** a, b, out or NULL (rows, columns): out = slope of loss(a, b) times scale, in place of either; partials: sums of the losses. */
+PSK_KERNEL psk_cuda_loss(struct psk_cuda_args k);
+/** out = gelu(a), in place. */
+PSK_KERNEL psk_cuda_gelu(struct psk_cuda_args k);
+/** out = b gelu'(a), in place of either. */
+PSK_KERNEL psk_cuda_gelu_backward(struct psk_cuda_args k);
+/** out = gamma h + beta, h the normalized rows of a; in place. `width` threads a row, as in the next one. */
+PSK_KERNEL psk_cuda_layer_norm(struct psk_cuda_args k);
+/** a = x, b = dy -> out = dx of layer normalization, in place of b. */
+PSK_KERNEL psk_cuda_layer_norm_dx(struct psk_cuda_args k);
+/** a = x, b = dy -> out (gridDim.x, columns): column sums of b h; each row of out sums a share of the rows. */
+PSK_KERNEL psk_cuda_layer_norm_dgamma(struct psk_cuda_args k);
 /** One block: the sum of partials -> loss (divided by rows; 0 for none) or count, whichever is not NULL; a bad row -> fault. */
 PSK_KERNEL psk_cuda_finish(struct psk_cuda_args k);
 

@@ -207,24 +207,35 @@ RUN(run_dense_dx)
     return st == PS_OK && k.activation != PSK_LINEAR ? start_over(&l, psk_cuda_act_backward, &k, err) : st;
 }
 
+/* Number of shares of the rows that are summed beside each other: `wanted`, as far as rows and stream->sums allow; at least 1. */
+static int64_t sum_shares(int64_t wanted, const struct psk_cuda_args *k)
+{
+    int64_t shares = at_most(wanted, SUM_SHARES_MAX);
+    shares = at_most(shares, k->rows / ROWS_PER_SUM_MIN);
+    shares = at_most(shares, PSK_CUDA_SUMS_BYTES / (int64_t)sizeof(float) / k->columns);
+    return shares > 1 ? shares : 1;
+}
+
+static dim3 column_grid(const struct psk_cuda_args *k, int64_t shares)
+{
+    const int64_t blocks = (k->columns + PSK_CUDA_SUM_COLUMNS - 1) / PSK_CUDA_SUM_COLUMNS;
+    return (dim3){(uint32_t)blocks, (uint32_t)shares, 1};
+}
+
 /* Column sums, in two steps if that gives more blocks: sums over shares of the rows, then over those. */
 static ps_status column_sums(const struct launch *l, struct psk_cuda_args k, struct psi_err *err)
 {
-    const int64_t blocks = (k.columns + PSK_CUDA_SUM_COLUMNS - 1) / PSK_CUDA_SUM_COLUMNS;
-    int64_t shares = at_most(8 * (int64_t)l->device->processors / blocks, SUM_SHARES_MAX);
-    shares = at_most(shares, k.rows / ROWS_PER_SUM_MIN);
-    shares = at_most(shares, PSK_CUDA_SUMS_BYTES / (int64_t)sizeof(float) / k.columns);
-    const dim3 whole = {(uint32_t)blocks, 1, 1};
-    if (shares <= 1) {
-        return start(l, psk_cuda_column_sums, whole, &k, err);
+    const int64_t shares = sum_shares(8 * (int64_t)l->device->processors / column_grid(&k, 1).x, &k);
+    if (shares == 1) {
+        return start(l, psk_cuda_column_sums, column_grid(&k, 1), &k, err);
     }
     ps_status st = sums_get(l, err);
     struct psk_cuda_args part = k;
     part.out = l->stream->sums;
-    st = st == PS_OK ? start(l, psk_cuda_column_sums, (dim3){(uint32_t)blocks, (uint32_t)shares, 1}, &part, err) : st;
+    st = st == PS_OK ? start(l, psk_cuda_column_sums, column_grid(&k, shares), &part, err) : st;
     k.a = l->stream->sums;
     k.rows = shares;
-    return st == PS_OK ? start(l, psk_cuda_column_sums, whole, &k, err) : st;
+    return st == PS_OK ? start(l, psk_cuda_column_sums, column_grid(&k, 1), &k, err) : st;
 }
 
 RUN(run_dense_dw)
@@ -298,23 +309,40 @@ static uint32_t width_of(int64_t columns)
     return columns > WIDE_COLUMNS ? PSK_CUDA_THREADS : width;
 }
 
-/* Start a kernel over the rows of logits, then the sum of its partial results. */
-static ps_status over_rows(const struct launch *l, void (*kernel)(struct psk_cuda_args), struct psk_cuda_args k,
-                           struct psi_err *err)
+/* Blocks for k->rows rows, `at_once` of them in a block at a time. */
+static dim3 rows_grid(const struct launch *l, const struct psk_cuda_args *k, int64_t at_once)
+{
+    const int64_t blocks = (k->rows + at_once - 1) / at_once;
+    return (dim3){at_most(blocks, (int64_t)l->device->processors * ROW_BLOCKS_PER_PROCESSOR), 1, 1};
+}
+
+static dim3 row_grid(const struct launch *l, const struct psk_cuda_args *k)
+{
+    return rows_grid(l, k, PSK_CUDA_THREADS / k->width);
+}
+
+/* Start a kernel over rows, then the sum of its partial results. */
+static ps_status with_partials(const struct launch *l, void (*kernel)(struct psk_cuda_args), struct psk_cuda_args k,
+                               int64_t at_once, struct psi_err *err)
 {
     ps_status st = begin(l, err);
     st = st == PS_OK ? sums_get(l, err) : st;
-    k.width = width_of(k.columns);
-    const int64_t rows_at_once = PSK_CUDA_THREADS / k.width;
-    const uint32_t blocks =
-        at_most((k.rows + rows_at_once - 1) / rows_at_once, (int64_t)l->device->processors * ROW_BLOCKS_PER_PROCESSOR);
+    const dim3 grid = rows_grid(l, &k, at_once);
     k.op = l->op;
     k.partials = (double *)(void *)l->stream->sums;
-    k.partial_count = blocks;
+    k.partial_count = grid.x;
     k.bad_row = l->stream->bad_row;
     k.fault = l->device->fault;
-    st = st == PS_OK && blocks > 0 ? start(l, kernel, (dim3){blocks, 1, 1}, &k, err) : st;
+    st = st == PS_OK && grid.x > 0 ? start(l, kernel, grid, &k, err) : st;
     return st == PS_OK ? start(l, psk_cuda_finish, (dim3){1, 1, 1}, &k, err) : st;
+}
+
+/* Start a kernel over the rows of logits, then the sum of its partial results. */
+static ps_status over_logits(const struct launch *l, void (*kernel)(struct psk_cuda_args), struct psk_cuda_args k,
+                             struct psi_err *err)
+{
+    k.width = width_of(k.columns);
+    return with_partials(l, kernel, k, PSK_CUDA_THREADS / k.width, err);
 }
 
 RUN(run_softmax_xent)
@@ -330,7 +358,7 @@ RUN(run_softmax_xent)
                                     .rows = batch,
                                     .columns = args[0].shape.dims[1],
                                     .scale = batch > 0 ? 1.0f / (float)batch : 0.0f};
-    return over_rows(&l, psk_cuda_softmax_xent, k, err);
+    return over_logits(&l, psk_cuda_softmax_xent, k, err);
 }
 
 RUN(run_argmax_count)
@@ -343,7 +371,109 @@ RUN(run_argmax_count)
                                     .count = (int64_t *)(uintptr_t)args[2].address,
                                     .rows = args[0].shape.dims[0],
                                     .columns = args[0].shape.dims[1]};
-    return over_rows(&l, psk_cuda_argmax_count, k, err);
+    return over_logits(&l, psk_cuda_argmax_count, k, err);
+}
+
+RUN(run_gelu)
+{
+    (void)attrs;
+    const struct launch l = {device, stream, PSK_GELU};
+    const struct psk_cuda_args k = {
+        .a = floats(&args[0]), .out = floats(&args[1]), .rows = args[0].shape.dims[0], .columns = args[0].shape.dims[1]};
+    return start_over(&l, psk_cuda_gelu, &k, err);
+}
+
+RUN(run_gelu_backward)
+{
+    (void)attrs;
+    const struct launch l = {device, stream, PSK_GELU_BACKWARD};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .b = floats(&args[1]),
+                                    .out = floats(&args[2]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1]};
+    return start_over(&l, psk_cuda_gelu_backward, &k, err);
+}
+
+RUN(run_add)
+{
+    (void)attrs;
+    const struct launch l = {device, stream, PSK_ADD};
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .b = floats(&args[1]),
+                                    .out = floats(&args[2]),
+                                    .rows = args[0].shape.dims[0],
+                                    .columns = args[0].shape.dims[1],
+                                    .scale = -1.0f}; /* a - (-1) b, exactly a + b */
+    return start_over(&l, psk_cuda_sgd, &k, err);
+}
+
+RUN(run_loss)
+{
+    /* x (B,N), t (B,N) -> [dx] (B,N), [loss] () */
+    const struct launch l = {device, stream, PSK_LOSS};
+    const int64_t count = args[0].shape.dims[0] * args[0].shape.dims[1];
+    const struct psk_cuda_args k = {.a = floats(&args[0]),
+                                    .b = floats(&args[1]),
+                                    .out = floats(&args[2]),
+                                    .loss = (double *)(uintptr_t)args[3].address,
+                                    .rows = count, /* psk_cuda_finish divides by it */
+                                    .columns = 1,
+                                    .scale = count > 0 ? 1.0f / (float)count : 0.0f,
+                                    .loss_kind = attrs->loss,
+                                    .delta = attrs->delta};
+    return with_partials(&l, psk_cuda_loss, k, 4 * PSK_CUDA_THREADS, err);
+}
+
+static struct psk_cuda_args norm_args(const struct psk_tensor *args, const struct psk_attrs *attrs)
+{
+    return (struct psk_cuda_args){.a = floats(&args[0]),
+                                  .gamma = floats(&args[1]),
+                                  .rows = args[0].shape.dims[0],
+                                  .columns = args[0].shape.dims[1],
+                                  .width = width_of(args[0].shape.dims[1]),
+                                  .epsilon = attrs->epsilon};
+}
+
+RUN(run_layer_norm)
+{
+    /* x (B,N), gamma (N), beta (N) -> y (B,N) */
+    const struct launch l = {device, stream, PSK_LAYER_NORM};
+    struct psk_cuda_args k = norm_args(args, attrs);
+    k.beta = floats(&args[2]);
+    k.out = floats(&args[3]);
+    const ps_status st = begin(&l, err);
+    return st == PS_OK && k.rows > 0 ? start(&l, psk_cuda_layer_norm, row_grid(&l, &k), &k, err) : st;
+}
+
+/* dgamma = column sums of dy h, in two steps if that gives more blocks. */
+static ps_status norm_dgamma(const struct launch *l, struct psk_cuda_args k, struct psi_err *err)
+{
+    float *dgamma = k.out;
+    const int64_t shares = sum_shares(2 * (int64_t)l->device->processors, &k);
+    ps_status st = shares > 1 ? sums_get(l, err) : PS_OK;
+    k.width = PSK_CUDA_THREADS;
+    k.out = shares > 1 ? l->stream->sums : dgamma;
+    st = st == PS_OK ? start(l, psk_cuda_layer_norm_dgamma, (dim3){(uint32_t)shares, 1, 1}, &k, err) : st;
+    const struct psk_cuda_args sum = {.a = k.out, .out = dgamma, .rows = shares, .columns = k.columns};
+    return st == PS_OK && shares > 1 ? start(l, psk_cuda_column_sums, column_grid(&k, 1), &sum, err) : st;
+}
+
+RUN(run_layer_norm_backward)
+{
+    /* x (B,N), gamma (N), dy (B,N) -> [dx] (B,N), [dgamma] (N), [dbeta] (N) */
+    const struct launch l = {device, stream, PSK_LAYER_NORM_BACKWARD};
+    struct psk_cuda_args k = norm_args(args, attrs);
+    k.b = floats(&args[2]);
+    k.out = floats(&args[4]);
+    ps_status st = begin(&l, err);
+    st = st == PS_OK && k.out != NULL ? norm_dgamma(&l, k, err) : st;
+    k.out = floats(&args[5]);
+    struct psk_cuda_args dbeta = k;
+    dbeta.a = k.b;
+    st = st == PS_OK && k.out != NULL ? column_sums(&l, dbeta, err) : st;
+    k.out = floats(&args[3]); /* last: it may be dy */
+    return st == PS_OK && k.out != NULL && k.rows > 0 ? start(&l, psk_cuda_layer_norm_dx, row_grid(&l, &k), &k, err) : st;
 }
 
 const psk_run_fn psk_cuda_run[PSK_OPS] = {
@@ -356,4 +486,10 @@ const psk_run_fn psk_cuda_run[PSK_OPS] = {
     [PSK_SOFTMAX_XENT] = run_softmax_xent,
     [PSK_ARGMAX_COUNT] = run_argmax_count,
     [PSK_SGD] = run_sgd,
+    [PSK_LOSS] = run_loss,
+    [PSK_GELU] = run_gelu,
+    [PSK_GELU_BACKWARD] = run_gelu_backward,
+    [PSK_ADD] = run_add,
+    [PSK_LAYER_NORM] = run_layer_norm,
+    [PSK_LAYER_NORM_BACKWARD] = run_layer_norm_backward,
 };
