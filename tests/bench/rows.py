@@ -387,25 +387,34 @@ def plan_step(scale):
 
 # ---- tls
 
-def tls_step(scale, name, unit, seconds, words, cpus, figures):
-    """A load against a task without and with a key, one right after the other; plain text carries CRCs."""
+def tls_step(scale, name, unit, seconds, words, cpus, figures, size=0):
+    """A load against a task without and with a key, one right after the other; plain text carries CRCs. size, of values in bulk: also
+    the same records and a socket alone (tests/bench/tls_bare.c). The bound is what vs_plain would be if these were all that its busier
+    side does, by CPU seconds, which other programs of the machine change less than rates."""
     rows = {name: unit, name + ".vs_plain": "ratio", name + ".server_cpu": "us/op", name + ".client_cpu": "us/op"}
+    rows.update({name + ".bare_cpu": "us/op", name + ".bound": "ratio"} if size else {})
 
     def run(servers):
         if not servers.has_tls():
             return {}
         got = [checked(servers.load(servers.psd(transport, cpu=cpus[0]), *words, cpu=cpus[1])) for transport in ("tcp", "tls")]
+        bound = {}
+        if size:
+            bare = checked(servers.run([program("tls_bare"), str(size), str(max(seconds, 0.05))]))
+            bare_us = 1e-3 * size * max(bare["tls_send_s_per_gb"], bare["tls_receive_s_per_gb"])
+            bound = {name + ".bare_cpu": bare_us, name + ".bound": max(got[0]["server_us"], got[0]["client_us"]) / bare_us}
         return {name: got[1][figures], name + ".vs_plain": got[1][figures] / got[0][figures],
-                name + ".server_cpu": got[1]["server_us"], name + ".client_cpu": got[1]["client_us"]}
+                name + ".server_cpu": got[1]["server_us"], name + ".client_cpu": got[1]["client_us"],
+                **bound}
 
-    return Step("tls", name, 0.3 + 2 * seconds, rows, run)
+    return Step("tls", name, 0.3 + (3 if size else 2) * seconds, rows, run)
 
 
 def tls_steps(scale):
     """Bulk and small values over TLS with a key; how many strangers' handshakes a loop bears, with a request each."""
     for operation in ("pull", "push_sgd"):
         size, seconds = scale.size(SIZES["16MiB"]), scale.seconds(0.5)
-        yield tls_step(scale, "tls.%s.16MiB" % operation, "GB/s", seconds, ("dense", OPERATIONS[operation], size, seconds, "float32", 1), (0, 1), "gb_per_s")
+        yield tls_step(scale, "tls.%s.16MiB" % operation, "GB/s", seconds, ("dense", OPERATIONS[operation], size, seconds, "float32", 1), (0, 1), "gb_per_s", size)
     seconds = scale.seconds(0.3)
     yield tls_step(scale, "tls.pull.4KiB.p64", "op/s", seconds, ("small", "pull", 4096, 64, 1, seconds, "thread"), (None, None), "ops_per_s")
 
@@ -413,9 +422,9 @@ def tls_steps(scale):
         if not servers.has_tls():
             return {}
         got = checked(servers.run([program("tls"), "handshakes", "16", str(scale.seconds(1.0))]))
-        return {"tls.handshakes": got["tls"], "tls.handshakes.server_cpu": 1e6 * got["tls_cpu_s"], "tls.handshakes.turn_p99_us": got["turn_p99_us"]}
+        return {"tls.cipher": servers.run([program("tls"), "has"])["aes_gb_per_s"], "tls.handshakes": got["tls"], "tls.handshakes.server_cpu": 1e6 * got["tls_cpu_s"], "tls.handshakes.turn_p99_us": got["turn_p99_us"]}
 
-    yield Step("tls", "tls.handshakes", 1.2, {"tls.handshakes": "1/s", "tls.handshakes.server_cpu": "us/op", "tls.handshakes.turn_p99_us": "us"}, run)
+    yield Step("tls", "tls.handshakes", 1.2, {"tls.cipher": "GB/s", "tls.handshakes": "1/s", "tls.handshakes.server_cpu": "us/op", "tls.handshakes.turn_p99_us": "us"}, run)
 
 
 def start_step():

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What is left of plain text's speed when nothing but records and a socket is between two threads: the bound of tests/bench/tls.c
- * and of the rows `tls.*`. A sender goes through a value of BYTES again and again, a receiver puts it into another one: first in
- * plain text, without CRCs, then as records of TLS, 128 KiB a write. One JSON line: GB/s, and CPU s/GB of each side.
+ * and of the rows `tls.*`, whose task and client have a CPU each, as both threads here. A sender goes through a value of BYTES
+ * again and again, a receiver puts it into another one: first in plain text, without CRCs, then as records of TLS, 128 KiB a
+ * write. One JSON line: GB/s, and CPU s/GB of each side.
  *
  *   tls_bare BYTES SECONDS     BYTES: of a value, rounded up to 128 KiB
  *   tls_bare BYTES SECONDS hot the same, with values that stay in cache: what the records cost beside memory
@@ -10,6 +11,7 @@
 #include "measure.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -128,9 +130,19 @@ static void take_values(struct side *side, uint8_t *value, uint8_t *in)
     psi_tls_way_end(&way);
 }
 
+/* Where both share a CPU, each finds in cache what the other one wrote. */
+static void pin(unsigned cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    (void)pthread_setaffinity_np(pthread_self(), sizeof(set), &set); /* a machine with one CPU, or others than 0 and 1 */
+}
+
 static void *side_thread(void *arg)
 {
     struct side *side = arg;
+    pin(side->sends ? 0 : 1);
     uint8_t *value = bytes_of(side->bytes);
     uint8_t *buffer = bytes_of(2 * READ_BYTES);
     double began = cpu_s();
