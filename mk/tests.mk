@@ -48,12 +48,13 @@ $(KERNELS): | $(PLUGIN) $(TEST_PLUGINS)
 BENCH_LOADS := $(if $(filter asan tsan,$(VARIANT)),,$(B)/tests/bench/load $(B)/tests/bench/queues $(B)/tests/bench/rounds $(B)/tests/bench/runs $(B)/tests/bench/tls $(B)/tests/bench/train $(B)/tests/bench/bare) $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
 TRANSPORT ?= plain
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT)) --transport $(TRANSPORT)
-.PHONY: check check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
+.PHONY: check programs check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz
 # replays of corpora have one thread: nothing for the thread sanitizer to see; models are Python: nothing for any sanitizer
 REPLAYS := $(if $(filter tsan,$(VARIANT)),,$(FUZZ))
 MODELS := $(if $(filter asan tsan,$(VARIANT)),,$(MODEL_SCRIPTS))
-check: all stage $(BENCH_LOADS) $(OPS_RUN) $(UNIT) $(KERNELS) $(TEST_PLUGINS) $(SHIMS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ## all tests (T=word: only programs with that word in their name; TRANSPORT=tls: system tests with keys)
+check: programs ## all tests (T=word: only programs with that word in their name; TRANSPORT=tls: system tests with keys)
 	$(RUN_TESTS) $(UNIT) $(KERNELS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) $(MODELS) $(SYSTEM_SCRIPTS)
+programs: all stage $(BENCH_LOADS) $(OPS_RUN) $(UNIT) $(KERNELS) $(TEST_PLUGINS) $(SHIMS) $(PARITY) $(GOLDEN) $(SIM) $(REPLAYS) $(SYSTEM) ##- all that check runs, built
 check-unit: $(UNIT) ##- tests of single files
 	$(RUN_TESTS) $(UNIT)
 check-kernels: $(PLUGIN) $(TEST_PLUGINS) $(KERNELS) ##- kernels against finite differences, on the CPU, a fake device and an emulated GPU
