@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The model of rounds within bounds that take two minutes alone; test-timeout: 900.
+"""The model of rounds within bounds that take a minute of CPU, in two processes; test-timeout: 900.
 
 Every state of these scenarios is looked at; then each weaker rule and each plain mistake must be seen where it shows first. The
 larger scenarios (_2), by hand: tests/models/rounds_model.py.
