@@ -31,6 +31,7 @@ include mk/gpu.mk      # the CUDA plugin
 include mk/tests.mk    # test programs; check, sim, soak, fuzz, mutants
 include mk/bench.mk
 include mk/lint.mk     # lint, format, generated texts
+include mk/python.mk  # the Python package
 include mk/install.mk
 
 .PHONY: examples

@@ -53,7 +53,7 @@ typedef struct ps_session_options {
     int64_t ready_timeout_ms;     /* 600,000 */
     ps_progress progress;
     ps_log_level log_level; /* PS_LOG_INFO: lines of lower levels are not made */
-    ps_log_fn log;          /* NULL: standard error */
+    ps_log_fn log;          /* NULL: standard error, or the descriptor of ps_log_to() */
     void *log_ctx;
     const char *program; /* shown to operators; NULL: the name in /proc/self/comm */
     uint64_t seed;       /* for initializers; 0 is a seed like any other */
@@ -91,6 +91,16 @@ typedef struct ps_session_options {
 } ps_session_options;
 /** Defaults. Any thread. */
 PS_API void ps_session_options_init(ps_session_options *options);
+/**
+ * Write the log lines of sessions without ps_session_options.log to a descriptor, from now on: for a program that reads them from
+ * a pipe, on a thread of its own. A line is its level (one digit), a blank, the text and a newline, cut to 4,096 bytes, in one
+ * write. A line that the descriptor does not take, because it is non-blocking and full, is lost.
+ *
+ * fd  keeps, until the next call. -1: standard error, without the level, as at first.
+ *
+ * Thread   any.
+ */
+PS_API void ps_log_to(int fd);
 
 /**
  * Open a session. Returns at once: connections are made in the background and at first use.
@@ -340,6 +350,16 @@ PS_API const char *ps_param_name(const ps_param *p); /* full name */
 PS_API ps_session *ps_param_session(ps_param *p);
 /** Version of the values of the last pull. *out_exact is false if a push was in progress, or parts had different versions. */
 PS_API uint64_t ps_param_version(const ps_param *p, bool *out_exact);
+/**
+ * Keep the memory of p's buffers after ps_session_close(), for arrays that are made over it. May be repeated; each call needs a
+ * ps_param_release(). After the close nothing but ps_param_release() may be called with p.
+ *
+ * Returns  p; NULL for NULL, and for the dummy of a session for which there was no memory.
+ * Thread   any; not during or after ps_session_close().
+ */
+PS_API ps_param *ps_param_hold(ps_param *p);
+/** End one ps_param_hold(). The last one after the close frees the buffers. NULL is allowed. Any thread. */
+PS_API void ps_param_release(ps_param *p);
 /** ps_session_fail() of p's session. */
 PS_API ps_status ps_param_fail(ps_param *p, ps_status st, const char *text);
 

@@ -43,7 +43,8 @@ enum psi_param_next {
 };
 
 struct ps_param {
-    ps_session *session;
+    ps_session *session;   /* gone when only holders are left */
+    atomic_uint holds;     /* the session, and each ps_param_hold(); 0: ps_session.spare */
     ps_variable *variable; /* NULL: not got yet, or a dummy, made after a failure */
     struct psi_list link;  /* in session->params */
     ps_shape shape;

@@ -7,6 +7,7 @@
 
 #include "common/log.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -15,6 +16,31 @@
 #define HELP "--help was given: nothing is done"
 #define FORKED "a session belongs to the process that opened it (pid %ld); this is a child made by fork()"
 
+enum { LOG_LINE_BYTES_MAX = 4096 }; /* PIPE_BUF of Linux: a pipe takes such a line whole or not at all */
+static atomic_int log_fd = -1;
+
+void ps_log_to(int fd)
+{
+    atomic_store(&log_fd, fd);
+}
+
+/* Write a line of a session without a log function. */
+static void write_line(enum psi_log_level level, const char *line)
+{
+    char text[LOG_LINE_BYTES_MAX];
+    const int fd = atomic_load(&log_fd);
+    if (fd < 0) {
+        (void)fprintf(stderr, "%s\n", line);
+        return;
+    }
+    const int n = snprintf(text, sizeof(text), "%d %s", (int)level, line);
+    const size_t bytes = n < 0 ? 0 : (size_t)n < sizeof(text) ? (size_t)n : sizeof(text) - 1;
+    text[bytes] = '\n';
+    if (write(fd, text, bytes + 1) < 0) {
+        return; /* the line is lost, as ps_log_to() says */
+    }
+}
+
 static void log_line(void *data, enum psi_log_level level, const char *line)
 {
     ps_session *s = data;
@@ -22,7 +48,7 @@ static void log_line(void *data, enum psi_log_level level, const char *line)
     if (s->log != NULL) {
         s->log(s->log_ctx, (ps_log_level)level, line);
     } else {
-        (void)fprintf(stderr, "%s\n", line);
+        write_line(level, line);
     }
     (void)pthread_mutex_unlock(&s->log_lock);
 }
@@ -33,7 +59,7 @@ void psi_api_log_raw(ps_session *s, const char *line)
     if (s->placement_log != NULL) {
         s->placement_log(s->placement_log_ctx, PS_LOG_INFO, line);
     } else {
-        (void)fprintf(stderr, "%s\n", line);
+        write_line(PSI_LOG_INFO, line);
     }
     (void)pthread_mutex_unlock(&s->log_lock);
 }

@@ -38,9 +38,10 @@ static bool may_look(const ps_session *s)
     return s != NULL && psi_api_here(s);
 }
 
+/* End the session's hold, or one of ps_param_hold(); the last one frees. */
 static void param_free(ps_param *p)
 {
-    if (p != NULL) {
+    if (p != NULL && atomic_fetch_sub(&p->holds, 1) == 1) {
         psk_block_fini(&p->value);
         psk_block_fini(&p->next);
         psk_block_fini(&p->grad);
@@ -94,6 +95,7 @@ static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shap
     }
     psi_list_init(&p->link);
     p->session = s;
+    p->holds = 1;
     p->shape = *shape;
     p->bytes = bytes;
     (void)snprintf(p->name, sizeof(p->name), "%s", name == NULL ? "" : name);
@@ -364,6 +366,20 @@ ps_session *ps_param_session(ps_param *p)
 uint64_t ps_param_version(const ps_param *p, bool *out_exact)
 {
     return p != NULL ? psi_api_version(p->session, &p->version, &p->exact, out_exact) : 0;
+}
+
+ps_param *ps_param_hold(ps_param *p)
+{
+    if (p == NULL || p->holds == 0) {
+        return NULL;
+    }
+    atomic_fetch_add(&p->holds, 1);
+    return p;
+}
+
+void ps_param_release(ps_param *p)
+{
+    param_free(p);
 }
 
 ps_status ps_param_fail(ps_param *p, ps_status st, const char *text)

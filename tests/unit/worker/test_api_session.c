@@ -294,9 +294,54 @@ TEST(options_of_rounds)
     }
 }
 
+/* The memory is freed once, which the address sanitizer sees, by whoever lets go of it last. */
+TEST(buffers_that_are_held_outlive_the_session)
+{
+    ps_session_options o;
+    ps_session *s = NULL;
+    options_of(&o);
+    assert_int_equal(ps_session_open(&o, &s, NULL, 0), PS_OK);
+    ps_param *p = ps_param_get(s, "w", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
+    ps_param *early = ps_param_get(s, "v", PS_SHAPE(10), ps_zeros(), ps_sgd(1));
+    float *value = ps_param_value(p);
+    float *grad = ps_param_grad(p);
+    assert_ptr_equal(ps_param_hold(p), p);
+    assert_ptr_equal(ps_param_hold(p), p);
+    assert_ptr_equal(ps_param_hold(early), early);
+    ps_param_release(early);
+    value[9] = 7;
+    PSI_IGNORE(ps_session_close(s)); /* whatever it says of the parameters */
+    ps_param_release(p);
+    grad[9] = 8;
+    assert_true(value[9] == 7 && grad[9] == 8);
+    ps_param_release(p);
+}
+
+TEST(lines_go_to_the_descriptor_that_was_set)
+{
+    char program[] = "program";
+    char flag[] = "--steps=x";
+    char *argv[] = {program, flag, NULL};
+    int ends[2], argc = 2;
+    char text[8192] = "";
+    assert_int_equal(pipe(ends), 0);
+    ps_log_to(ends[1]);
+    ps_session *s = ps_session_open_args(&argc, argv, "about");
+    ps_log_to(-1);
+    assert_int_equal(ps_session_close(s), PS_INVALID_ARGUMENT);
+    const ssize_t n = read(ends[0], text, sizeof(text) - 1);
+    assert_true(n > 0 && n <= 4096);
+    assert_true(strncmp(text, "3 ts=", 5) == 0 && strchr(text, '\n') == text + n - 1);
+    assert_non_null(strstr(text, "--steps"));
+    (void)close(ends[0]);
+    (void)close(ends[1]);
+}
+
 TEST(null_is_survived)
 {
     ps_variable *v = NULL;
+    assert_null(ps_param_hold(NULL));
+    ps_param_release(NULL);
     assert_int_equal(ps_session_close(NULL), 0);
     assert_int_equal(ps_session_status(NULL), PS_INVALID_ARGUMENT);
     assert_int_equal(ps_pull(NULL), PS_INVALID_ARGUMENT);

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ClusterSpec, device strings, the placer, and clusters within this process."""
+
+from __future__ import annotations
+
+import ctypes as C
+import json
+import weakref
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple
+
+from ._library import lib, server_library
+from .errors import check, error_of, fail
+from .values import encoded, text
+
+if TYPE_CHECKING:
+    from .session import ReplicaDeviceSetter
+
+_DEVICE_BYTES = 160
+
+
+class Device(NamedTuple):
+    """A device of a task: name "/job:ps/task:0/device:CPU:0", type "CPU", number among its type, memory in bytes."""
+
+    name: str
+    type: str
+    number: int
+    memory: int
+
+
+class ClusterSpec:
+    """Jobs with their tasks and addresses: TensorFlow's tf.train.ClusterSpec.
+
+    spec  {"ps": ["a:2222"], "worker": {1: "c:2222"}}; a spec string "ps=a:2222;worker=c:2222"; JSON; "@FILE"; another ClusterSpec; None:
+          an empty one.
+    """
+
+    def __init__(self, spec: Mapping[str, Any] | str | ClusterSpec | None = None) -> None:
+        if isinstance(spec, Mapping):
+            spec = json.dumps({job: tasks if isinstance(tasks, Mapping) else list(tasks) for job, tasks in spec.items()})
+        out = C.c_void_p()
+        check(lib.ps_cluster_spec_new(None if spec is None else str(spec).encode(), C.byref(out)))
+        self._own(out)
+
+    def _own(self, out: C.c_void_p) -> None:
+        self._pointer = out.value
+        weakref.finalize(self, lib.ps_cluster_spec_free, out.value).atexit = False
+
+    @classmethod
+    def from_tf_config(cls, text_of_tf_config: str) -> tuple[ClusterSpec, str, int | None]:
+        """Parse the text of TF_CONFIG. Returns spec, job and task of this process; "" and None if it names none."""
+        self, out = cls.__new__(cls), C.c_void_p()
+        job, task = C.create_string_buffer(64), C.c_int()
+        check(lib.ps_cluster_spec_from_tf_config(text_of_tf_config.encode(), C.byref(out), job, len(job), C.byref(task)))
+        self._own(out)
+        return self, text(job.value), None if task.value < 0 else task.value
+
+    def add_job(self, job: str, hosts: str) -> None:
+        """Add a job with a comma-separated list of addresses."""
+        check(lib.ps_cluster_spec_add_job(self._pointer, job.encode(), hosts.encode()))
+
+    def add_task(self, job: str, task: int, address: str) -> None:
+        """Add one task."""
+        check(lib.ps_cluster_spec_add_task(self._pointer, job.encode(), task, address.encode()))
+
+    @property
+    def jobs(self) -> list[str]:
+        """Names of the jobs, sorted."""
+        return [text(lib.ps_cluster_spec_job(self._pointer, i)) for i in range(lib.ps_cluster_spec_job_count(self._pointer))]
+
+    def num_tasks(self, job: str) -> int:
+        """Number of tasks of a job."""
+        count = int(lib.ps_cluster_spec_num_tasks(self._pointer, job.encode()))
+        if count < 0:
+            fail(f"the cluster has no job {job!r}; it has {', '.join(self.jobs) or 'none'}")
+        return count
+
+    def task_indices(self, job: str) -> list[int]:
+        """Indices of a job's tasks."""
+        out = (C.c_int * self.num_tasks(job))()
+        lib.ps_cluster_spec_task_indices(self._pointer, job.encode(), out, len(out))
+        return list(out)
+
+    def task_address(self, job: str, task: int) -> str:
+        """Address of one task."""
+        address = lib.ps_cluster_spec_task_address(self._pointer, job.encode(), task)
+        if address is None:
+            fail(f"job {job!r} has no task {task}")
+        return text(address)
+
+    def job_tasks(self, job: str) -> list[str | None]:
+        """Addresses by task index; None for an index that is missing."""
+        count = max(self.task_indices(job), default=-1) + 1
+        out = (C.c_char_p * count)()
+        lib.ps_cluster_spec_job_tasks(self._pointer, job.encode(), out, count)
+        return [None if a is None else a.decode() for a in out]
+
+    def as_dict(self) -> dict[str, Any]:
+        """{"ps": ["a:2222"], "worker": {"1": "c:2222"}}"""
+        made: dict[str, Any] = json.loads(text(lib.ps_cluster_spec_as_dict(self._pointer)))
+        return made
+
+    def __str__(self) -> str:
+        return text(lib.ps_cluster_spec_text(self._pointer))
+
+    def __repr__(self) -> str:
+        return f"psd.ClusterSpec({self.as_dict()!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClusterSpec) and bool(lib.ps_cluster_spec_equal(self._pointer, other._pointer))
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+
+def canonical_device(device: str) -> str:
+    """Canonical form of a device string: "/job:J/replica:R/task:T/device:TYPE:INDEX"."""
+    out = C.create_string_buffer(_DEVICE_BYTES)
+    check(lib.ps_device_canonical(device.encode(), out, len(out)))
+    return text(out.value)
+
+
+def merge_devices(outer: str, inner: str) -> str:
+    """tf.device(outer) around tf.device(inner): each field of inner replaces that of outer."""
+    out = C.create_string_buffer(_DEVICE_BYTES)
+    check(lib.ps_device_merge(outer.encode(), inner.encode(), out, len(out)))
+    return text(out.value)
+
+
+class Placer:
+    """A stack of device scopes, as tf.device keeps it; contacts nobody."""
+
+    def __init__(self) -> None:
+        self._pointer = lib.ps_placer_new()
+        weakref.finalize(self, lib.ps_placer_free, self._pointer).atexit = False
+
+    def push(self, device: str | ReplicaDeviceSetter | None) -> None:
+        """Open a scope: a device, a setter, or None, which hides all outer scopes."""
+        if device is None or isinstance(device, str):
+            check(lib.ps_placer_push(self._pointer, encoded(device)))
+        else:
+            check(lib.ps_placer_push_setter(self._pointer, C.byref(device.struct)))
+
+    def pop(self) -> None:
+        """Close the innermost scope."""
+        check(lib.ps_placer_pop(self._pointer))
+
+    def place(self, type: str = "Variable", nbytes: int = 0) -> tuple[str, bool]:
+        """Device that the next object asks for, and whether a scope other than a setter's strategy has fixed it."""
+        out, pinned = C.create_string_buffer(_DEVICE_BYTES), C.c_bool()
+        check(lib.ps_placer_place(self._pointer, type.encode(), nbytes, out, len(out), C.byref(pinned)))
+        return text(out.value), pinned.value
+
+
+class Server:
+    """A task of a cluster within this process (libpsd). A context manager; stop() ends it.
+
+    options  fields of psd_server_options (psd.h): cluster_spec, job, task_index, listen, checkpoint_dir, key_file, memory, ...
+    """
+
+    def __init__(self, **options: Any) -> None:
+        from . import _waits
+        from ._abi import psd_server_options
+
+        self._lib = server_library()
+        o, self._start = psd_server_options(), _waits.forks
+        self._lib.psd_server_options_init(C.byref(o))
+        for name, value in options.items():
+            if name not in {f[0] for f in o._fields_} or name in ("struct_bytes", "ctx", "log", "calls"):
+                fail(f"psd_server_options has no {name} that Python can set")
+            setattr(o, name, value.encode() if isinstance(value, str) else value)
+        error, out = C.create_string_buffer(1024), C.c_void_p()
+        local = "cluster_spec" not in options and "ps_hosts" not in options
+        start = self._lib.psd_server_create_local_with if local else self._lib.psd_server_start
+        status = start(C.byref(o), C.byref(out), error, len(error))
+        if status != 0:
+            raise error_of(status, text(error.value))
+        self._pointer = int(out.value or 0)
+        self.address = text(self._lib.psd_server_address(self._pointer))
+        self.target = text(self._lib.psd_server_target(self._pointer))
+        self.name = text(self._lib.psd_server_name(self._pointer))
+        self._finalizer = weakref.finalize(self, _free_server, self._lib, self._pointer, self._start)
+
+    def __repr__(self) -> str:
+        return f"<psd.Server {self.name} at {self.address}>"
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def set(self, name: str, value: str | float) -> None:
+        """Change a setting while it runs, by its name; the value as the flag of psd takes it: "64MiB", "2.5s"."""
+        error = C.create_string_buffer(1024)
+        if isinstance(value, str):
+            status = self._lib.psd_server_set_text(self._pointer, name.encode(), value.encode(), error, len(error))
+        else:
+            status = self._lib.psd_server_set(self._pointer, name.encode(), int(value), error, len(error))
+        if status != 0:
+            raise error_of(status, text(error.value))
+
+    def reload(self, rights: str | None = None) -> None:
+        """Read the key file, the certificates and the rights again."""
+        error = C.create_string_buffer(1024)
+        status = self._lib.psd_server_reload(self._pointer, encoded(rights), error, len(error))
+        if status != 0:
+            raise error_of(status, text(error.value))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, by stop() or a client's request."""
+        return bool(self._lib.psd_server_has_ended(self._pointer))
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether it has ended and its last checkpoint could not be saved."""
+        return bool(self._lib.psd_server_has_lost(self._pointer))
+
+    def counts(self) -> dict[str, int]:
+        """What it holds: turns, connections, sessions, variables."""
+        from ._abi import psd_server_counts
+
+        out = psd_server_counts()
+        self._lib.psd_server_get_counts(self._pointer, C.byref(out), C.sizeof(out))
+        return {name: getattr(out, name) for name in ("turns", "connections", "sessions", "variables")}
+
+    def join(self) -> None:
+        """Wait until it has ended; Ctrl-C ends the wait."""
+        from time import sleep
+
+        while not self.has_ended:
+            sleep(0.05)
+
+    def stop(self, drain: float = 0.0) -> None:
+        """Let it finish what is in progress, at most `drain` seconds, and end it. What it holds is gone, unless it has a checkpoint_dir."""
+        if self._finalizer.alive:
+            self._lib.psd_server_stop(self._pointer, round(drain * 1000))
+            self._lib.psd_server_wait(self._pointer)
+
+
+def _free_server(library: Any, pointer: int, forks: int) -> None:
+    from . import _waits
+
+    if forks == _waits.forks:
+        library.psd_server_free(pointer)
+
+
+class LocalCluster:
+    """ps tasks within this process, on free ports of 127.0.0.1, for notebooks and tests: local_cluster() makes it. A context manager.
+
+    target  for psd.Session(); spec: its ClusterSpec; servers: the tasks
+    """
+
+    def __init__(self, ps: int, workers: int, options: Mapping[str, Any]) -> None:
+        import socket
+
+        held = [socket.socket() for _ in range(ps)]
+        for s in held:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(("127.0.0.1", 0))
+            s.listen(512)
+        hosts = [f"127.0.0.1:{s.getsockname()[1]}" for s in held]
+        jobs: dict[str, Any] = {"ps": hosts}
+        if workers:
+            jobs["worker"] = [f"127.0.0.1:{1 + i}" for i in range(workers)]  # nobody listens there
+        self.spec = ClusterSpec(jobs)
+        self.servers: list[Server] = []
+        from .session import Role
+
+        options = {"key_file": Role().key_file, **options}  # as a session of this process has it
+        try:
+            for i, s in enumerate(held):
+                fds = (C.c_int * 1)(s.detach())
+                more = {"cluster_spec": str(self.spec), "job": "ps", "task_index": i, "listen_fds": C.addressof(fds), "listen_fd_count": 1}
+                self.servers.append(Server(**{**options, **more}))
+        except BaseException:
+            self.stop()
+            raise
+        self.target = f"psd://{hosts[0]}"
+
+    def __repr__(self) -> str:
+        return f"<psd.LocalCluster {self.spec}>"
+
+    def __enter__(self) -> LocalCluster:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the tasks."""
+        for server in self.servers:
+            server.stop()
+
+
+def local_cluster(ps: int = 1, *, workers: int = 0, **options: Any) -> LocalCluster:
+    """Start `ps` tasks within this process.
+
+        with psd.local_cluster(ps=2) as cluster, psd.Session(cluster.target) as s: ...
+
+    workers  number of workers that the cluster lists, for rounds and barriers
+    options  of psd.Server
+    """
+    if ps < 1:
+        fail(f"ps is {ps}, and must be at least 1")
+    return LocalCluster(ps, workers, options)

@@ -1,0 +1,868 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sessions with a psd cluster."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+import sys
+import threading
+import weakref
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, NoReturn, Sequence, TypeVar
+
+from . import _logs, _waits
+from ._abi import (
+    Dtype,
+    LogLevel,
+    NanAction,
+    PlacementStrategy,
+    Reduction,
+    Reuse,
+    Status,
+    SyncMode,
+    WorkerLoss,
+    ps_device_info,
+    ps_monitored_options,
+    ps_recovery,
+    ps_session_options,
+    ps_setter_options,
+    ps_sync_options,
+    ps_variable_spec,
+)
+from ._library import lib
+from .cluster import ClusterSpec, Device
+from .errors import Error, check, error_of, fail, last_error
+from .files import Files
+from .hooks import Hook, attach
+from .values import Initializer, NoOptimizer, Optimizer, Shape, dtype_of, encoded, glorot, milliseconds, shape_of, text, zeros
+from .variables import Parameter, Variable
+
+if TYPE_CHECKING:
+    from .plans import Plan
+    from .queues import Accumulator, Queue, Work
+
+_T = TypeVar("_T")
+_FORKED = (
+    "a session belongs to the process that opened it (pid {}). This is a child made by fork: open a session here, "
+    "or start the child with multiprocessing's `spawn`"
+)
+_RESTORE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+class Recovery:
+    """What the last recovery of a monitored session found: fields as of ps_recovery in ps_monitored.h; str() is one line."""
+
+    def __init__(self, r: ps_recovery) -> None:
+        self.count: int = r.count
+        self.replacements: int = r.replacements
+        self.status = Status(r.status)
+        self.reason: int = r.reason
+        self.restored: bool = r.restored
+        self.initialised: bool = r.initialised
+        self.replaced: bool = r.replaced
+        self.step_before: int = r.step_before
+        self.step: int = r.step
+        self.model_step: int = r.model_step
+        self.lost_steps: int = r.lost_steps
+        self.lost_steps_total: int = r.lost_steps_total
+        self.took: float = r.took_ms / 1000
+        self.checkpoint: int = r.checkpoint
+        self.partly: bool = r.partly
+        self.text = text(r.text)
+
+    def __repr__(self) -> str:
+        return f"<psd.Recovery {self.text!r}>"
+
+
+def _abandon(handle: int, forks: int) -> None:
+    """A session that nobody closed: collected, or open at exit. Its tasks learn at once that it is gone; it counts as lost."""
+    if forks == _waits.forks:
+        _waits.forget(handle)
+        lib.ps_session_leave(handle)
+        if not sys.is_finalizing() and threading.main_thread().is_alive():
+            lib.ps_session_close(handle)
+
+
+class Session(Files):
+    """A session with a cluster. It is a context manager: an exception inside ends the session as a loss, not as a finish.
+
+    Without target and cluster the environment tells: TF_CONFIG, else PSD_TARGET, else 127.0.0.1:2222. Session.from_args() reads the
+    command line as well. Opening contacts nobody: connections are made at first use.
+
+    target    "host:port", "psd://host:port" or "unix:PATH" of any task
+    cluster   a ClusterSpec, or what it takes: {"ps": ["a:2222"], "worker": ["b:2222"]}, a spec string, "@FILE"
+    job, task  of this process: "worker", 0
+    key_file  the key of this process (docs/SECURITY.md); "": none; None: PSD_KEY_FILE, ~/.config/psd/key, /etc/psd/psd.keys
+    tls_cert, tls_key, tls_ca   PEM files instead of a key
+    container  of its variables; programs with different ones never meet
+    timeout, ready_timeout, start_timeout   seconds: of an operation (60), of ready() (600), for a task that was never there
+    seed      of initializers
+    wire_dtype  "float32", "bfloat16" or "float16": how float32 values and gradients travel
+    log_level  "debug", "info", "warn" or "error": of the lines for the `logging` logger "psd"
+
+    Raises psd.InvalidArgument that names the option. Methods raise psd.Error; errors that the C header calls sticky end the session: each
+    later call raises that error.
+    """
+
+    _monitored = False
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        cluster: ClusterSpec | Mapping[str, Any] | str | None = None,
+        cluster_name: str = "psd",
+        job: str | None = None,
+        task: int = 0,
+        key_file: str | os.PathLike[str] | None = None,
+        tls_cert: str | None = None,
+        tls_key: str | None = None,
+        tls_ca: str | None = None,
+        container: str | None = None,
+        timeout: float = 60.0,
+        ready_timeout: float = 600.0,
+        start_timeout: float | None = None,
+        seed: int = 0,
+        wire_dtype: str | None = None,
+        prefetch: bool = False,
+        allow_soft_placement: bool = False,
+        log_device_placement: bool = False,
+        log_level: str = "info",
+        program: str | None = None,
+        spin_us: int = 50,
+        fail_fast: bool = False,
+    ) -> None:
+        o = ps_session_options()
+        lib.ps_session_options_init(C.byref(o))
+        spec = None if cluster is None else str(cluster if isinstance(cluster, ClusterSpec) else ClusterSpec(cluster))
+        if target is None and spec is None:
+            role = Role()
+            spec, job = role.cluster, job if job is not None else role.job
+            task = task or role.task
+            target = None if spec else os.environ.get("PSD_TARGET") or "127.0.0.1:2222"
+        o.target, o.cluster_spec, o.cluster_name, o.job = map(encoded, (target, spec, cluster_name, job))
+        o.key_file = None if key_file is None else os.fspath(key_file).encode()
+        o.tls_cert, o.tls_key, o.tls_ca, o.container = map(encoded, (tls_cert, tls_key, tls_ca, container))
+        if log_level not in ("debug", "info", "warn", "error"):
+            fail(f"log_level is {log_level!r}, and must be debug, info, warn or error")
+        o.log_level = LogLevel[log_level.upper()]
+        o.task_index, o.spin_us, o.seed = task, spin_us, seed
+        o.operation_timeout_ms, o.ready_timeout_ms = milliseconds(timeout), milliseconds(ready_timeout)
+        o.start_timeout_ms = milliseconds(start_timeout)
+        o.wire_dtype = Dtype.DTYPE_NONE if wire_dtype is None else dtype_of(wire_dtype)
+        o.prefetch, o.allow_soft_placement, o.log_device_placement, o.fail_fast = prefetch, allow_soft_placement, log_device_placement, fail_fast
+        o.program = encoded(program or os.path.basename(sys.argv[0]) or "python")
+        _logs.start()
+        error, out = C.create_string_buffer(1024), C.c_void_p()
+        status = self._open(o, out, error)
+        if status != 0:
+            raise error_of(status, text(error.value))
+        self._begin(int(out.value or 0), max(timeout, ready_timeout))
+
+    def _open(self, o: ps_session_options, out: C.c_void_p, error: C.Array[C.c_char]) -> int:
+        return int(lib.ps_session_open(C.byref(o), C.byref(out), error, len(error)))
+
+    def _open_args(self, argc: C.c_int, argv: Any, about: bytes) -> int:
+        return int(lib.ps_session_open_args(C.byref(argc), argv, about))
+
+    def _begin(self, handle: int, limit: float) -> None:
+        self._handle = handle
+        self._forks = _waits.forks
+        self._pid = os.getpid()
+        self._closed = False
+        self._limit = limit
+        self._asked = 0  # interrupts that the program asked for
+        self._told = False  # the session's error was raised
+        self._raised: BaseException | None = None  # by a hook
+        self._kept: list[Any] = []  # callbacks that C may call
+        self.args: list[str] = []
+        self._finalizer = weakref.finalize(self, _abandon, handle, self._forks)
+        _open.add(self)
+
+    @classmethod
+    def from_args(cls: type[_T], argv: Sequence[str] | None = None, about: str = "", **monitored: Any) -> _T:
+        """Open a session with the flags of a trainer (--ps_hosts, --job_name, --steps, --sync, ...; --help lists them), TF_CONFIG and
+        PSD_TARGET. What is not known is left in `session.args`.
+
+        argv       sys.argv if None; argv[0] is the program.
+        monitored  of a MonitoredSession: its options.
+
+        Raises SystemExit after --help.
+        """
+        words = [os.fsencode(w) for w in (sys.argv if argv is None else argv)] or [b"python"]
+        count, pointers = C.c_int(len(words)), (C.c_char_p * (len(words) + 1))(*words, None)
+        self = cls.__new__(cls)
+        assert isinstance(self, Session)
+        _logs.start()
+        self._set_monitored(**monitored)
+        handle = self._open_args(count, pointers, about.encode())
+        self._begin(handle, 660.0)
+        self.args = [os.fsdecode(pointers[i] or b"") for i in range(count.value)]
+        status = lib.ps_session_status(handle)
+        if status != 0:
+            error = self._first_error()
+            self.close()
+            raise error
+        if {"--help", "-h"} & set(map(os.fsdecode, words)) - set(self.args):
+            self.close()
+            raise SystemExit(0)
+        return self
+
+    def _set_monitored(self) -> None:
+        pass
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "<psd.Session closed>"
+        return f"<psd.{type(self).__name__} task {lib.ps_task_index(self._handle)} step {lib.ps_global_step(self._handle)}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a psd.Session cannot be pickled: give the other process the target, and open a session there")
+
+    # ---- calls ----
+
+    def _live(self) -> int:
+        """The C session; raises if it is closed, or belongs to another process."""
+        if self._closed:
+            fail("the session is closed", Status.FAILED_PRECONDITION)
+        if self._forks != _waits.forks:
+            fail(_FORKED.format(self._pid), Status.FAILED_PRECONDITION)
+        return self._handle
+
+    def _interrupts(self) -> int:
+        return self._asked
+
+    def _once(self, function: Callable[..., _T], *args: Any) -> _T:
+        """A call without a status that a signal may end."""
+        return _waits.once(self._live(), function, args)  # type: ignore[no-any-return]
+
+    def _status(self, function: Callable[..., int], args: tuple[Any, ...], again: bool = False) -> int:
+        return _waits.wait(self._live(), self._interrupts, self._limit, again, function, args)
+
+    def _check(self, function: Callable[..., int], *args: Any, again: bool = False) -> None:
+        """A call that waits; raises its error."""
+        status = self._status(function, args, again)
+        if status != 0:
+            self._failed(last_error(status))
+
+    def _failed(self, error: Error) -> NoReturn:
+        self._told = self._told or lib.ps_session_status(self._handle) != 0
+        raised, self._raised = self._raised, None
+        if raised is not None and not isinstance(raised, Exception):
+            raise raised
+        raise error from raised
+
+    def _sticky(self) -> None:
+        """Raise the session's first error after a call that returns no status."""
+        status = lib.ps_session_status(self._live())
+        if status != 0:
+            self._failed(self._first_error())
+
+    def _first_error(self) -> Error:
+        h = self._handle
+        return error_of(lib.ps_session_status(h), text(lib.ps_session_error(h)), lib.ps_session_reason(h), lib.ps_session_error_applied(h))
+
+    async def _thread(self, function: Callable[..., _T], *args: Any) -> _T:
+        import asyncio
+
+        return await asyncio.get_running_loop().run_in_executor(None, function, *args)
+
+    # ---- life ----
+
+    def __enter__(self: _T) -> _T:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if kind is None:
+            self.close()
+            return
+        if self._closed or self._forks != _waits.forks:
+            return
+        if not isinstance(error, Exception):
+            self.leave()
+        elif not self._told:
+            self.fail(*((error.text, error.status) if isinstance(error, Error) else (f"{kind.__name__}: {error}", Status.UNKNOWN)))
+        self._told = True
+        self.close()
+
+    def close(self) -> None:
+        """Wait for requests under way, say goodbye, and free the session. Arrays of parameters stay valid. A member of rounds without an
+        error has finished. Raises the session's first error if no call has raised it. Closing again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        _open.discard(self)
+        self._finalizer.detach()
+        if self._forks != _waits.forks:
+            return  # the parent's session; this process has no thread of it
+        _waits.forget(self._handle)
+        error = self._first_error() if lib.ps_session_status(self._handle) != 0 else None
+        status = lib.ps_session_close(self._handle)
+        raised, self._raised = self._raised, None
+        self._kept.clear()
+        if status != 0 and not self._told:
+            raise error or error_of(status, "the session failed while it was closed") from raised
+
+    def leave(self) -> None:
+        """Say goodbye now, so that tasks forget the session at once; it counts as lost. close() is still needed."""
+        self._asked += 1
+        lib.ps_session_leave(self._live())
+
+    def interrupt(self) -> None:
+        """Interrupt the calls that threads are in at this moment: each raises psd.Cancelled. The session goes on. Any thread."""
+        self._asked += 1
+        lib.ps_interrupt(self._live())
+
+    def fail(self, message: str, status: Status = Status.UNKNOWN) -> None:
+        """Set the session's first error, for a failure of the program itself: others learn that it is a loss."""
+        lib.ps_session_fail(self._live(), status, message.encode())
+        self._told = True
+
+    def set_deadline(self, seconds: float | None) -> None:
+        """Calls without a timeout of their own end by then; None: each has the operation timeout again."""
+        lib.ps_session_set_deadline(self._live(), milliseconds(seconds))
+
+    @property
+    def error(self) -> Error | None:
+        """The session's first error; None: it has none."""
+        return self._first_error() if lib.ps_session_status(self._live()) != 0 else None
+
+    # ---- the cluster ----
+
+    @property
+    def task_index(self) -> int:
+        """Index of this task in its job; 0 without a job."""
+        return int(lib.ps_task_index(self._live()))
+
+    @property
+    def task_count(self) -> int:
+        """Number of tasks of this job; 1 without a job."""
+        return int(self._once(lib.ps_task_count, self._live()))
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this session initialises variables."""
+        return bool(self._once(lib.ps_is_chief, self._live()))
+
+    @property
+    def ps_count(self) -> int:
+        """Number of ps tasks."""
+        count = int(self._once(lib.ps_ps_count, self._live()))
+        self._sticky()
+        return count
+
+    @property
+    def seed(self) -> int:
+        """The seed from the options or --seed."""
+        return int(lib.ps_seed(self._live()))
+
+    def devices(self) -> list[Device]:
+        """Devices of all tasks that serve."""
+        room = 64
+        while True:
+            infos = (ps_device_info * room)()
+            count = self._once(lib.ps_session_devices, self._live(), infos, C.sizeof(ps_device_info), room)
+            if count < 0:
+                self._failed(last_error(self._last_status()))
+            if count <= room:
+                return [Device(text(d.name), text(d.type), d.index, d.memory_bytes) for d in infos[:count]]
+            room = count
+
+    def _last_status(self) -> int:
+        """The status of a call that says -1: the session's, or a general one."""
+        return int(lib.ps_session_status(self._handle)) or int(Status.UNAVAILABLE)
+
+    def wait_cluster(self, jobs: str = "ps", timeout: float | None = None) -> None:
+        """Wait until all tasks that the cluster lists for these jobs ("ps,worker") are up at one time."""
+        self._check(lib.ps_session_wait_cluster, self._live(), jobs.encode(), milliseconds(timeout))
+
+    def barrier(self, name: str, count: int = 0, timeout: float | None = None) -> None:
+        """Wait until `count` callers, with this one, have come to the barrier; 0: all workers that hold a lease."""
+        self._check(lib.ps_barrier_within, self._live(), name.encode(), count, milliseconds(timeout))
+
+    def reset(self, containers: Sequence[str] | None = None) -> None:
+        """Empty these containers on all tasks; None: the session's."""
+        names = [c.encode() for c in containers or ()]
+        if containers is None:
+            self._check(lib.ps_reset, self._live())
+        else:
+            self._check(lib.ps_reset_containers, self._live(), (C.c_char_p * len(names))(*names), len(names))
+
+    def reset_all(self) -> None:
+        """Empty every container of the cluster."""
+        self._check(lib.ps_reset_all, self._live())
+
+    def call(self, name: str, data: bytes = b"", *, device: str = "", room: int = 64 << 10, timeout: float | None = None) -> bytes:
+        """Call a function of a task's call table (psd_call_table). room: bytes for its result."""
+        out, size = C.create_string_buffer(room), C.c_size_t()
+        self._check(lib.ps_call, self._live(), device.encode(), name.encode(), data, len(data), out, room, C.byref(size), milliseconds(timeout))
+        return out.raw[: size.value]
+
+    # ---- scopes ----
+
+    @contextmanager
+    def _scope(self, status: int, pop: Callable[[int], int]) -> Iterator[None]:
+        if status != 0:
+            self._sticky()
+        try:
+            yield
+        finally:
+            if not self._closed:
+                pop(self._live())
+
+    def variable_scope(self, name: str = "", reuse: bool | None = None) -> Any:
+        """with: names get the prefix "name/". reuse True: what is got must exist; False: it must not have been got before; None: either."""
+        how = Reuse.AUTO if reuse is None else Reuse.ALWAYS if reuse else Reuse.NEVER
+        return self._scope(lib.ps_variable_scope_push(self._live(), name.encode(), how), lib.ps_variable_scope_pop)
+
+    def container(self, name: str) -> Any:
+        """with: variables and queues are in this container."""
+        return self._scope(lib.ps_container_push(self._live(), name.encode()), lib.ps_container_pop)
+
+    def device(self, device: str | ReplicaDeviceSetter | None) -> Any:
+        """with: what is made is placed on this device ("/job:ps/task:1"), or by a setter. None hides all outer device scopes."""
+        if isinstance(device, ReplicaDeviceSetter):
+            status = lib.ps_device_push_setter(self._live(), C.byref(device.struct))
+        else:
+            status = lib.ps_device_push(self._live(), encoded(device))
+        return self._scope(status, lib.ps_device_pop)
+
+    # ---- parameters and steps ----
+
+    def param(self, name: str, shape: Shape, init: Initializer | None = None, optimizer: Optimizer | None = None) -> Parameter:
+        """Get or create a trainable float32 variable with a value array and a gradient array. Contacts nobody until ready().
+
+        init       glorot() if None.
+        optimizer  None: values can only be pulled.
+        """
+        init, optimizer = init or glorot(), optimizer or NoOptimizer()
+        struct = shape_of(shape)
+        pointer = self._once(lib.ps_param_get, self._live(), name.encode(), struct, C.byref(init.struct), C.byref(optimizer.struct))
+        self._sticky()
+        return Parameter(self, pointer, tuple(struct.dims[: struct.rank]))
+
+    def ready(self) -> None:
+        """Make every variable ready: the chief initialises, the others wait for it. In rounds the session joins them."""
+        self._check(lib.ps_session_ready, self._live(), again=True)
+
+    @property
+    def found(self) -> tuple[int, int]:
+        """After ready(): number of variables that were initialised before it, and the global step then."""
+        step = C.c_int64()
+        return int(lib.ps_session_found(self._live(), C.byref(step))), step.value
+
+    def pull(self) -> None:
+        """Pull all parameters into their value arrays."""
+        self._check(lib.ps_pull, self._live(), again=True)
+
+    def push(self, *params: Parameter) -> None:
+        """Send the gradient arrays of these parameters. Returns at once."""
+        for p in params:
+            p.push()
+
+    def step_done(self) -> None:
+        """End the step: wait until every push is acknowledged, then add one to the global step, exactly once. In rounds it waits for the end
+        of the round."""
+        self._check(lib.ps_step_done, self._live(), again=True)
+
+    async def pull_async(self) -> None:
+        """pull() on a thread, for asyncio."""
+        await self._thread(self.pull)
+
+    async def step_done_async(self) -> None:
+        """step_done() on a thread."""
+        await self._thread(self.step_done)
+
+    @property
+    def global_step(self) -> int:
+        """Global step after the last step_done() or ready()."""
+        return int(lib.ps_global_step(self._live()))
+
+    def should_stop(self) -> bool:
+        """Whether training ends: the goal is reached, or the cluster has asked to stop. A monitored session recovers in this call. Raises
+        the session's error."""
+        stop = bool(self._once(lib.ps_should_stop, self._live()))
+        if stop:
+            self._sticky()
+        return stop
+
+    def would_stop(self) -> bool:
+        """What should_stop() would return, without its effects: for other threads."""
+        return bool(lib.ps_would_stop(self._live()))
+
+    def set_steps(self, steps: int) -> None:
+        """Global step to stop at; 0: no limit. --steps takes precedence."""
+        lib.ps_set_steps(self._live(), steps)
+
+    def stop(self, timeout: float | None = None) -> int:
+        """Ask every session that the cluster knows now to stop. Returns their number."""
+        out = C.c_uint32()
+        self._check(lib.ps_stop, self._live(), milliseconds(timeout), C.byref(out))
+        return out.value
+
+    def request_stop(self) -> None:
+        """Make should_stop() true in this session."""
+        self._check(lib.ps_request_stop, self._live())
+
+    def job_done(self) -> None:
+        """This trainer is done. When all are, should_stop() becomes true everywhere, and tasks with exit_when_done end."""
+        self._check(lib.ps_session_job_done, self._live())
+
+    def wait_ready(self, timeout: float | None = None) -> None:
+        """Wait until a chief has sealed all variables of the session."""
+        self._check(lib.ps_wait_ready, self._live(), milliseconds(timeout))
+
+    def wait_step(self, step: int, timeout: float | None = None) -> None:
+        """Wait until the global step is at least `step`: for an evaluator."""
+        self._check(lib.ps_wait_step, self._live(), step, milliseconds(timeout))
+
+    def report_uninitialized(self) -> list[str]:
+        """Names of the session's variables without a value."""
+        room = 4096
+        names = (C.c_char_p * room)()
+        count = self._once(lib.ps_report_uninitialized, self._live(), names, room)
+        if count < 0:
+            self._failed(last_error(self._last_status()))
+        return [text(n) for n in names[: min(count, room)]]
+
+    def trace_next_step(self, file: str | os.PathLike[str]) -> None:
+        """Trace the rest of this step into a file that https://ui.perfetto.dev opens."""
+        self._check(lib.ps_trace_next_step, self._live(), os.fsencode(file))
+
+    @property
+    def trace_status(self) -> Status:
+        """How the last trace ended: OK, UNAVAILABLE (its step is not over), NOT_FOUND (there was none), else why it was not written."""
+        return Status(lib.ps_trace_status(self._live()))
+
+    # ---- in step with others ----
+
+    def sync(self, *, workers: int = 0, replicas_to_aggregate: int = 0, on_worker_loss: str = "wait", staleness: int | None = None) -> None:
+        """Train in rounds, from the next ready() on: a step of all workers is one update, with the average of their gradients.
+
+        workers                that must join first; 0: those of the cluster spec
+        replicas_to_aggregate  that complete a round; later contributions are dropped; 0: all
+        on_worker_loss         "wait", "shrink" or "fail"
+        staleness              not None: no rounds; each at its own pace, at most so many steps before the slowest
+        """
+        o = ps_sync_options()
+        lib.ps_sync_options_init(C.byref(o))
+        losses = {"wait": WorkerLoss.WAIT, "shrink": WorkerLoss.SHRINK, "fail": WorkerLoss.FAIL}
+        if on_worker_loss not in losses:
+            fail(f"on_worker_loss is {on_worker_loss!r}, and must be one of {', '.join(losses)}")
+        o.mode = SyncMode.ROUNDS if staleness is None else SyncMode.STALENESS
+        o.workers, o.replicas_to_aggregate, o.staleness = workers, replicas_to_aggregate, staleness or 0
+        o.on_worker_loss = losses[on_worker_loss]
+        self._check(lib.ps_session_sync, self._live(), C.byref(o))
+
+    def sync_off(self) -> None:
+        """Undo sync(), before ready()."""
+        o = ps_sync_options()
+        lib.ps_sync_options_init(C.byref(o))
+        o.mode = SyncMode.NONE
+        self._check(lib.ps_session_sync, self._live(), C.byref(o))
+
+    def sync_finish(self) -> None:
+        """This member has made its last step: the others no longer wait for it."""
+        self._check(lib.ps_sync_finish, self._live())
+
+    @property
+    def dropped(self) -> int:
+        """Number of this session's steps that were dropped in rounds."""
+        return int(lib.ps_dropped(self._live()))
+
+    @property
+    def skipped(self) -> int:
+        """Number of this session's steps that a NaN guard skipped."""
+        return int(lib.ps_skipped(self._live()))
+
+    # ---- variables ----
+
+    def _spec(
+        self,
+        name: str = "",
+        shape: Shape = (),
+        dtype: Any = "float32",
+        init: Initializer | None = None,
+        optimizer: Optimizer | None = None,
+        *,
+        device: str | None = None,
+        type: str | None = None,
+        atomic: bool = False,
+        unique: bool = False,
+        wire_dtype: Any = None,
+    ) -> ps_variable_spec:
+        spec = ps_variable_spec()
+        lib.ps_variable_spec_init(C.byref(spec))
+        init, optimizer = init or zeros(), optimizer or NoOptimizer()
+        spec.name, spec.device, spec.type = encoded(name), encoded(device), encoded(type)
+        spec.dtype, spec.shape, spec.atomic, spec.unique = dtype_of(dtype), shape_of(shape), atomic, unique
+        spec.init, spec.optimizer = C.addressof(init.struct), C.addressof(optimizer.struct)
+        spec.wire_dtype = Dtype.DTYPE_NONE if wire_dtype is None else dtype_of(wire_dtype)
+        spec.kept = (init, optimizer)  # until the call
+        return spec
+
+    def variable(
+        self,
+        name: str = "",
+        shape: Shape = (),
+        dtype: Any = "float32",
+        init: Initializer | None = None,
+        optimizer: Optimizer | None = None,
+        **more: Any,
+    ) -> Variable:
+        """Get or create a variable.
+
+        name   "": `Variable`, `Variable_1`, ...
+        dtype  "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32", "int64", "bool", "string", or NumPy's
+        init   zeros() if None.
+        more   device: "/job:ps/task:1". atomic: reads are always of one moment, at most 4 MiB. unique: NAME_1 where NAME was got already.
+               type: shown in the placement log. wire_dtype: how a float32 variable travels.
+
+        Raises InvalidArgument if it exists with another definition; the text names both.
+        """
+        spec, out = self._spec(name, shape, dtype, init, optimizer, **more), C.c_void_p()
+        self._check(lib.ps_variable_get, self._live(), C.byref(spec), C.byref(out))
+        return Variable(self, int(out.value or 0))
+
+    def variables(self, specs: Sequence[Mapping[str, Any]]) -> list[Variable]:
+        """Get or create several variables for the round trips of one; each mapping has the arguments of variable()."""
+        made = [self._spec(**s) for s in specs]
+        array = (ps_variable_spec * len(made))(*made)
+        out = (C.c_void_p * len(made))()
+        self._check(lib.ps_variables_get, self._live(), array, len(made), out)
+        return [Variable(self, int(p or 0)) for p in out]
+
+    def make(self, name: str, shape: Shape, init: Initializer | None = None, optimizer: Optimizer | None = None) -> Variable:
+        """Get or create a float32 variable and give it its initial value, also if it has a value."""
+        init, optimizer = init or zeros(), optimizer or NoOptimizer()
+        args = (self._live(), name.encode(), shape_of(shape), C.byref(init.struct), C.byref(optimizer.struct))
+        pointer = self._once(lib.ps_variable_make, *args)
+        self._sticky()
+        return Variable(self, int(pointer or 0))
+
+    def find(self, name: str) -> Variable:
+        """Find an existing variable by its name in the scopes and container that hold now. Raises NotFound."""
+        out = C.c_void_p()
+        self._check(lib.ps_variable_find, self._live(), name.encode(), C.byref(out))
+        return Variable(self, int(out.value or 0))
+
+    def delete(self, name: str) -> None:
+        """Delete a variable."""
+        self._check(lib.ps_variable_delete, self._live(), name.encode())
+
+    def global_step_variable(self) -> Variable:
+        """Get or create the int64 scalar `global_step`."""
+        out = C.c_void_p()
+        self._check(lib.ps_global_step_get, self._live(), C.byref(out))
+        return Variable(self, int(out.value or 0))
+
+    def set_rates(self, rate: float | None, container: str | None = None, timeout: float | None = None) -> int:
+        """Set the learning rate of every variable of a container that has an optimizer; None: their own again. Returns their number."""
+        out = C.c_uint64()
+        value = None if rate is None else C.byref(C.c_double(rate))
+        self._check(lib.ps_set_rates, self._live(), encoded(container), value, milliseconds(timeout), C.byref(out))
+        return out.value
+
+    # ---- queues, work, accumulators, plans ----
+
+    def queue(self, name: str, components: Any = "float32", shape: Shape | None = None, **options: Any) -> Queue:
+        """Get or create a queue: see Queue.get()."""
+        from .queues import Queue
+
+        return Queue.get(self, name, components, shape, **options)
+
+    def find_queue(self, name: str) -> Queue:
+        """Find an existing queue. Raises NotFound."""
+        from .queues import Queue
+
+        return Queue.find(self, name)
+
+    def work(self, name: str, items: Sequence[str | bytes] = (), *, epochs: int = 1, seed: int = 0) -> Work:
+        """Items that the sessions of a cluster share: `for item in session.work("files", names):` see Work."""
+        from .queues import Work
+
+        return Work(self, name, items, epochs, seed)
+
+    def accumulator(self, name: str, shape: Shape, dtype: Any = "float32", reduction: str = "mean", device: str | None = None) -> Accumulator:
+        """Get or create an accumulator: it adds up gradients of several workers until somebody takes their "mean" or "sum"."""
+        from .queues import Accumulator
+
+        if reduction not in ("mean", "sum"):
+            fail(f"reduction is {reduction!r}, and must be 'mean' or 'sum'")
+        return Accumulator(self, name, shape, dtype_of(dtype), Reduction[reduction.upper()], device)
+
+    def plan(self) -> Plan:
+        """Make an empty plan: rows of operations, each on the task that its device names."""
+        from .plans import Plan
+
+        return Plan(self)
+
+    # ---- hooks ----
+
+    def add_hook(self, hook: Hook) -> None:
+        """Add a hook, before ready()."""
+        attach(self, hook)
+
+    def step_value(self, name: str, value: float) -> None:
+        """Report a value that this step measured, before its first push."""
+        self._check(lib.ps_step_value, self._live(), name.encode(), value)
+
+    def stop_at_step(self, last_step: int = 0, num_steps: int = 0) -> None:
+        """Stop at this global step, or num_steps after the one at which the session became ready."""
+        self._check(lib.ps_add_stop_at_step_hook, self._live(), last_step, num_steps)
+
+    def log_steps(self, every_steps: int = 100, every_seconds: float = 0.0) -> None:
+        """Log the steps per second."""
+        self._check(lib.ps_add_step_counter_hook, self._live(), every_steps, every_seconds)
+
+    def log_values(self, names: Sequence[str] = (), every_steps: int = 100, every_seconds: float = 0.0) -> None:
+        """Log the last reported values of these names; of all if there are none."""
+        array = (C.c_char_p * len(names))(*(n.encode() for n in names))
+        self._check(lib.ps_add_logging_hook, self._live(), array, len(names), every_steps, every_seconds)
+
+    def guard_nan(self, name: str | None = None, action: str = "stop") -> None:
+        """Guard against steps whose reported value is NaN or infinity: "stop" fails, "skip" leaves the step out, "end" ends training."""
+        if action not in ("stop", "skip", "end"):
+            fail(f"action is {action!r}, and must be 'stop', 'skip' or 'end'")
+        self._check(lib.ps_add_nan_hook, self._live(), encoded(name), NanAction[action.upper()])
+
+    def summaries(self, directory: str | os.PathLike[str], every_steps: int = 100) -> None:
+        """Write event files for TensorBoard."""
+        self._check(lib.ps_add_summary_hook, self._live(), os.fsencode(directory), every_steps)
+
+    def save_checkpoints(self, every_steps: int = 0, every_seconds: float = 600.0, wait: float | None = None) -> None:
+        """Ask the ps tasks for checkpoints while training, and at its end."""
+        self._check(lib.ps_add_checkpoint_saver_hook, self._live(), every_steps, every_seconds, milliseconds(wait))
+
+
+class MonitoredSession(Session):
+    """A session that recovers when a ps is restarted (ps_monitored.h). The step that was broken off is made again.
+
+    Takes the arguments of Session, and:
+    restore          called with the session in a chief that finds nothing live: gives variables their values
+    max_recoveries   consecutive ones without a step between them (10)
+    max_recovery     seconds of one recovery (600)
+    start_over       if a part of the model is lost, give up the rest and restore or initialise all
+    restore_part     variables that restore gives no value are initialised
+    checkpoint_dir   ask the ps tasks for checkpoints
+    """
+
+    _monitored = True
+
+    def __init__(
+        self,
+        target: str | None = None,
+        *,
+        restore: Callable[[Session], None] | None = None,
+        max_recoveries: int = 10,
+        max_recovery: float = 600.0,
+        start_over: bool = False,
+        restore_part: bool = False,
+        checkpoint_dir: str | None = None,
+        **options: Any,
+    ) -> None:
+        self._set_monitored(restore, max_recoveries, max_recovery, start_over, restore_part, checkpoint_dir)
+        super().__init__(target, **options)
+
+    def _set_monitored(
+        self,
+        restore: Callable[[Session], None] | None = None,
+        max_recoveries: int = 10,
+        max_recovery: float = 600.0,
+        start_over: bool = False,
+        restore_part: bool = False,
+        checkpoint_dir: str | None = None,
+    ) -> None:
+        self._m = o = ps_monitored_options()
+        lib.ps_monitored_options_init(C.byref(o))
+        this = weakref.ref(self)
+
+        def restored(ctx: int, handle: int) -> int:
+            from .hooks import guarded
+
+            session = this()
+            return guarded(session, "restore", lambda: restore(session)) if session is not None and restore is not None else 0
+
+        self._restored = _RESTORE(restored)
+        o.restore = C.cast(self._restored, C.c_void_p) if restore is not None else None
+        o.max_recoveries, o.max_recovery_ms = max_recoveries, milliseconds(max_recovery)
+        o.start_over, o.restore_part, o.checkpoint_dir = start_over, restore_part, encoded(checkpoint_dir)
+
+    def _open(self, o: ps_session_options, out: C.c_void_p, error: C.Array[C.c_char]) -> int:
+        return int(lib.ps_monitored_open(C.byref(o), C.byref(self._m), C.byref(out), error, len(error)))
+
+    def _open_args(self, argc: C.c_int, argv: Any, about: bytes) -> int:
+        return int(lib.ps_monitored_open_args(C.byref(argc), argv, about, C.byref(self._m)))
+
+    @property
+    def last_recovery(self) -> Recovery | None:
+        """The last recovery that has ended; None: none yet."""
+        r = ps_recovery(struct_bytes=C.sizeof(ps_recovery))
+        status = lib.ps_monitored_last_recovery(self._live(), C.byref(r))
+        if status == Status.NOT_FOUND:
+            return None
+        check(status)
+        return Recovery(r)
+
+
+class Role:
+    """Job and task of this process, from flags and TF_CONFIG: for a program that serves a task if it is told to, and trains otherwise.
+
+    job, task       "ps", 0; job None: no job is named
+    cluster         the spec string; None: not given
+    cluster_name    "psd"
+    checkpoint_dir, key_file   ""
+    """
+
+    def __init__(self, argv: Sequence[str] = ()) -> None:
+        words = [os.fsencode(w) for w in argv]
+        role = lib.ps_role_from_args(len(words), (C.c_char_p * (len(words) + 1))(*words, None))
+        self.job = text(lib.ps_role_job(role)) or None
+        self.task = int(lib.ps_role_task(role))
+        self.cluster = text(lib.ps_role_cluster_spec(role)) or None
+        self.cluster_name = text(lib.ps_role_cluster_name(role))
+        self.checkpoint_dir = text(lib.ps_role_checkpoint_dir(role))
+        self.key_file = text(lib.ps_role_key_file(role))
+        lib.ps_role_free(role)
+
+    def __repr__(self) -> str:
+        return f"<psd.Role {self.job}:{self.task} of {self.cluster}>"
+
+
+class ReplicaDeviceSetter:
+    """Arguments of tf.train.replica_device_setter, for Session.device().
+
+    ps_tasks  number of ps tasks; not needed with cluster
+    strategy  "round_robin", or "greedy_bytes": each variable goes where the fewest bytes are
+    """
+
+    def __init__(
+        self,
+        ps_tasks: int = 0,
+        *,
+        cluster: ClusterSpec | None = None,
+        ps_device: str = "/job:ps",
+        worker_device: str = "/job:worker",
+        merge_devices: bool = True,
+        strategy: str = "round_robin",
+    ) -> None:
+        if strategy not in ("round_robin", "greedy_bytes"):
+            fail(f"strategy is {strategy!r}, and must be 'round_robin' or 'greedy_bytes'")
+        self.struct = o = ps_setter_options()
+        lib.ps_setter_options_init(C.byref(o))
+        self._kept = cluster
+        o.ps_tasks, o.merge_devices = ps_tasks, merge_devices
+        o.cluster = None if cluster is None else cluster._pointer
+        o.ps_device, o.worker_device = ps_device.encode(), worker_device.encode()
+        o.strategy = PlacementStrategy.ROUND_ROBIN if strategy == "round_robin" else PlacementStrategy.GREEDY_BYTES
+
+
+def _after_fork() -> None:
+    """In a child: sessions of the parent are of no use. Their finalizers see the count of forks."""
+    for session in list(_open):
+        session._kept.clear()
+
+
+os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes, dtypes, initializers and optimizers."""
+
+from __future__ import annotations
+
+import ctypes as C
+from typing import TYPE_CHECKING, Any, Sequence, Union
+
+from ._abi import Dtype, Fan, OptKind, ps_initializer, ps_optimizer, ps_shape
+from ._library import lib
+from .errors import fail
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, np.dtype[Any]]
+
+Shape = Union[int, Sequence[int]]
+RANK_MAX = 8
+_NAMES = {
+    "float32": Dtype.F32,
+    "float64": Dtype.F64,
+    "int32": Dtype.I32,
+    "int64": Dtype.I64,
+    "bool": Dtype.BOOL,
+    "float16": Dtype.F16,
+    "bfloat16": Dtype.BF16,
+    "int8": Dtype.I8,
+    "uint8": Dtype.U8,
+    "string": Dtype.STRING,
+}
+_DTYPES = {number: name for name, number in _NAMES.items()}
+
+
+def shape_of(shape: Shape) -> ps_shape:
+    """The C shape of a Python one."""
+    dims = (shape,) if isinstance(shape, int) else tuple(shape)
+    if len(dims) > RANK_MAX:
+        fail(f"the shape {dims} has {len(dims)} dimensions, at most {RANK_MAX} are possible")
+    out = ps_shape(rank=len(dims))
+    out.dims[: len(dims)] = [int(d) for d in dims]
+    return out
+
+
+def dims_of(shape: ps_shape) -> tuple[int, ...]:
+    return tuple(shape.dims[: shape.rank])
+
+
+def dtype_of(dtype: Any) -> Dtype:
+    """The number of a dtype: a name, a NumPy dtype or type. bfloat16 is a name; NumPy has no such dtype, its arrays are uint16."""
+    if isinstance(dtype, Dtype):
+        return dtype
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", str(dtype)))
+    name = {"float": "float64", "int": "int64", "str": "string", "bytes": "string", "bool_": "bool"}.get(name, name)
+    if name not in _NAMES:
+        fail(f"psd has no dtype {name}; it has {', '.join(_NAMES)}")
+    return _NAMES[name]
+
+
+def name_of(dtype: int) -> str:
+    """Name of a dtype: "float32"."""
+    return _DTYPES.get(Dtype(dtype), "none")
+
+
+def numpy_dtype(dtype: int) -> Any:
+    """NumPy's dtype for arrays of this one."""
+    import numpy as np
+
+    if dtype == Dtype.STRING:
+        return np.dtype(object)
+    return np.dtype("uint16" if dtype == Dtype.BF16 else name_of(dtype))
+
+
+def empty(dtype: int, shape: tuple[int, ...]) -> Array:
+    import numpy as np
+
+    return np.empty(shape, numpy_dtype(dtype))
+
+
+def sent(value: Any, dtype: int, shape: tuple[int, ...] | None, what: str) -> Array:
+    """An array of this dtype and shape, row-major, to be read by the library. Numbers and lists are converted, arrays of another dtype or
+    shape refused; arrays that are not contiguous or have another byte order are copied."""
+    import numpy as np
+
+    want = numpy_dtype(dtype)
+    array = np.asarray(value, None if hasattr(value, "dtype") else want)
+    if array.dtype.newbyteorder("=") != want or (shape is not None and array.shape != shape):
+        wanted = want.name if shape is None else f"{want.name} {list(shape)}"
+        fail(f"{what} is {array.dtype.name} {list(array.shape)}, and must be {wanted}")
+    return np.ascontiguousarray(array, want).reshape(array.shape)
+
+
+def into(out: Any, dtype: int, shape: tuple[int, ...], what: str) -> Array:
+    """`out`, checked: the library writes to it as it is. None: a new array."""
+    if out is None:
+        return empty(dtype, shape)
+    want = numpy_dtype(dtype)
+    if out.dtype != want or out.shape != shape or not out.flags.c_contiguous or not out.flags.writeable:
+        state = "" if out.flags.c_contiguous else ", not contiguous"
+        state += "" if out.flags.writeable else ", read-only"
+        fail(f"{what} is {out.dtype} {list(out.shape)}{state}, and must be {want.name} {list(shape)}, contiguous and writable")
+    return out  # type: ignore[no-any-return]
+
+
+class Initializer:
+    """How a variable gets its first values. The functions zeros(), ones(), constant(), uniform(), normal(), truncated_normal(), glorot(),
+    he_normal() and he_uniform() make it. Element i depends on (seed, name, i) only, whichever task computes it."""
+
+    def __init__(self, text: str, made: int) -> None:
+        self._text = text
+        self.struct = ps_initializer.from_buffer_copy(C.string_at(made, C.sizeof(ps_initializer)))
+
+    def __repr__(self) -> str:
+        return "psd." + self._text
+
+
+def zeros() -> Initializer:
+    """All elements 0."""
+    return Initializer("zeros()", lib.ps_zeros())
+
+
+def ones() -> Initializer:
+    """All elements 1."""
+    return Initializer("ones()", lib.ps_ones())
+
+
+def constant(value: float) -> Initializer:
+    """All elements `value`."""
+    return Initializer(f"constant({value!r})", lib.ps_constant(value))
+
+
+def uniform(low: float, high: float) -> Initializer:
+    """Uniform in [low, high)."""
+    return Initializer(f"uniform({low!r}, {high!r})", lib.ps_uniform(low, high))
+
+
+def normal(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
+    """Normal distribution."""
+    return Initializer(f"normal({mean!r}, {stddev!r})", lib.ps_normal(mean, stddev))
+
+
+def truncated_normal(mean: float = 0.0, stddev: float = 1.0) -> Initializer:
+    """Normal distribution; values beyond 2 stddev are drawn again."""
+    return Initializer(f"truncated_normal({mean!r}, {stddev!r})", lib.ps_truncated_normal(mean, stddev))
+
+
+def _fan(fan: str) -> Fan:
+    if fan not in ("in_out", "out_in"):
+        fail(f"fan is {fan!r}, and must be 'in_out' (TensorFlow's shapes) or 'out_in' (PyTorch's)")
+    return Fan.IN_OUT if fan == "in_out" else Fan.OUT_IN
+
+
+def glorot(fan: str = "in_out") -> Initializer:
+    """Uniform in ±sqrt(6 / (fan_in + fan_out)). fan: "in_out" for shapes (in, out), "out_in" for PyTorch's (out, in)."""
+    return Initializer(f"glorot({fan!r})", lib.ps_glorot(_fan(fan)))
+
+
+def he_normal(fan: str = "in_out") -> Initializer:
+    """Truncated normal of variance 2 / fan_in. fan: as of glorot()."""
+    return Initializer(f"he_normal({fan!r})", lib.ps_he_normal(_fan(fan)))
+
+
+def he_uniform(fan: str = "in_out") -> Initializer:
+    """Uniform in ±sqrt(6 / fan_in). fan: as of glorot()."""
+    return Initializer(f"he_uniform({fan!r})", lib.ps_he_uniform(_fan(fan)))
+
+
+class Optimizer:
+    """How the ps tasks apply a gradient to a variable: NoOptimizer, SGD, Momentum, Nesterov, Adagrad, Adam, with TensorFlow 1.15's
+    formulas."""
+
+    def __init__(self, made: int, **hyper: float) -> None:
+        self.struct = ps_optimizer.from_buffer_copy(C.string_at(made, C.sizeof(ps_optimizer)))
+        self.hyper = hyper
+
+    def __repr__(self) -> str:
+        return f"psd.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.hyper.items())})"
+
+
+class NoOptimizer(Optimizer):
+    """The variable cannot be pushed to."""
+
+    def __init__(self) -> None:
+        super().__init__(lib.ps_no_optimizer())
+
+
+class SGD(Optimizer):
+    """v -= learning_rate g"""
+
+    def __init__(self, learning_rate: float) -> None:
+        super().__init__(lib.ps_sgd(learning_rate), learning_rate=learning_rate)
+
+
+class Momentum(Optimizer):
+    """a = momentum a + g; v -= learning_rate a"""
+
+    def __init__(self, learning_rate: float, momentum: float = 0.9) -> None:
+        super().__init__(lib.ps_momentum(learning_rate, momentum), learning_rate=learning_rate, momentum=momentum)
+
+
+class Nesterov(Optimizer):
+    """a = momentum a + g; v -= learning_rate (g + momentum a): PyTorch's SGD(nesterov=True)"""
+
+    def __init__(self, learning_rate: float, momentum: float = 0.9) -> None:
+        super().__init__(lib.ps_nesterov(learning_rate, momentum), learning_rate=learning_rate, momentum=momentum)
+
+
+class Adagrad(Optimizer):
+    """a += g g; v -= learning_rate g / sqrt(a)"""
+
+    def __init__(self, learning_rate: float, initial_accumulator: float = 0.1) -> None:
+        made = lib.ps_adagrad_from(learning_rate, initial_accumulator)
+        super().__init__(made, learning_rate=learning_rate, initial_accumulator=initial_accumulator)
+
+
+class Adam(Optimizer):
+    """TensorFlow's Adam: epsilon stands before the correction of the bias ("epsilon hat")."""
+
+    def __init__(self, learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8) -> None:
+        made = lib.ps_adam_with(learning_rate, beta1, beta2, epsilon)
+        super().__init__(made, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
+
+
+def optimizer_of(o: ps_optimizer) -> Optimizer:
+    """The Optimizer of a C struct, as a task reports it."""
+    makes: dict[int, Any] = {
+        OptKind.SGD: lambda: SGD(o.learning_rate),
+        OptKind.MOMENTUM: lambda: (Nesterov if o.nesterov else Momentum)(o.learning_rate, o.momentum),
+        OptKind.ADAGRAD: lambda: Adagrad(o.learning_rate, o.initial_accumulator),
+        OptKind.ADAM: lambda: Adam(o.learning_rate, o.beta1, o.beta2, o.epsilon),
+    }
+    made: Optimizer = makes.get(o.kind, NoOptimizer)()
+    return made
+
+
+def milliseconds(timeout: float | None) -> int:
+    """Of a time in seconds; None: 0, the default of the call."""
+    return 0 if timeout is None else max(1, round(timeout * 1000))
+
+
+def text(raw: bytes | None) -> str:
+    return "" if raw is None else raw.decode(errors="replace")
+
+
+def encoded(value: str | None) -> bytes | None:
+    return None if value is None else str(value).encode()

@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variables and parameters."""
+
+from __future__ import annotations
+
+import ctypes as C
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from ._abi import Dtype, ps_shape
+from ._library import lib
+from .errors import check, fail
+from .values import dims_of, empty, into, name_of, sent, text
+
+if TYPE_CHECKING:
+    from .session import Session
+    from .values import Array
+
+_STRING_BYTES_MAX = 1 << 20
+
+
+class Variable:
+    """A variable on a ps task. Session.variable(), Session.find() and others give it; it belongs to the session.
+
+    name, container, device   where it is: "layer/w", "localhost", "/job:ps/task:0/device:CPU:0"
+    requested_device          the device that the scopes asked for; ""
+    task                      index of its task in its job
+    dtype, shape, nbytes      "float32", (784, 10), 31360; of dtype "string" nbytes is 0
+    """
+
+    def __init__(self, session: Session, pointer: int) -> None:
+        self.session = session
+        self._pointer = pointer
+        self._dtype = Dtype(lib.ps_variable_dtype(pointer))
+        self.shape = dims_of(ps_shape.from_address(lib.ps_variable_shape(pointer)))
+        self.name = text(lib.ps_variable_name(pointer))
+        self.dtype = name_of(self._dtype)
+        self.container = text(lib.ps_variable_container(pointer))
+        self.device = text(lib.ps_variable_device(pointer))
+        self.requested_device = text(lib.ps_variable_requested_device(pointer))
+        self.task = int(lib.ps_variable_task(pointer))
+        self.nbytes = int(lib.ps_variable_bytes(pointer))
+
+    def __repr__(self) -> str:
+        return f"<psd.Variable {self.name!r} {self.dtype} {list(self.shape)} on {self.device}>"
+
+    def _call(self, function: Callable[..., int], *args: Any) -> None:
+        self.session._check(function, self._pointer, *args)
+
+    def _sent(self, value: Any, what: str) -> Array:
+        return sent(value, self._dtype, self.shape, f"{what} for {self.name!r}")
+
+    def _into(self, out: Any) -> Array:
+        return into(out, self._dtype, self.shape, f"out for {self.name!r}")
+
+    @property
+    def version(self) -> tuple[int, bool]:
+        """Version after the last read or assign by any thread, and whether all elements are of that version."""
+        exact = C.c_bool()
+        self.session._live()
+        return int(lib.ps_variable_version(self._pointer, C.byref(exact))), exact.value
+
+    @property
+    def variable_def(self) -> str:
+        """TensorFlow's VariableDef in the text form of protocol buffers."""
+        out = C.create_string_buffer(1024)
+        self.session._live()
+        check(lib.ps_variable_def(self._pointer, out, len(out)))
+        return out.value.decode()
+
+    def read(self, out: Array | None = None) -> Array:
+        """Read the value: an array of the variable's dtype and shape; of strings an array of bytes objects.
+
+        out  gets the value: a contiguous, writable array of the variable's dtype and shape. After an error it may be torn.
+        """
+        return self.read_versioned(out)[0]
+
+    def read_versioned(self, out: Array | None = None) -> tuple[Array, int, bool]:
+        """read(), with the version of the oldest element, and whether all elements are of that version."""
+        if self._dtype == Dtype.STRING:
+            strings = self._read_strings()
+            return strings, *self.version
+        array = self._into(out)
+        version, exact = C.c_uint64(), C.c_bool()
+        self._call(lib.ps_variable_read_versioned, array.ctypes.data, array.nbytes, C.byref(version), C.byref(exact))
+        return array, version.value, exact.value
+
+    def _read_strings(self) -> Array:
+        array = empty(self._dtype, self.shape)
+        raw = C.create_string_buffer(_STRING_BYTES_MAX + 1)
+        offsets = (C.c_size_t * (array.size + 1))()
+        self._call(lib.ps_variable_read_strings, raw, len(raw), offsets, array.size, None)
+        array.reshape(-1)[:] = [raw.raw[offsets[i] : offsets[i + 1]] for i in range(array.size)]
+        return array
+
+    def read_slot(self, slot: int = 0, out: Array | None = None) -> Array:
+        """Read a slot of its optimizer: momentum and nesterov "momentum", adagrad "accumulator", adam "m" (0) and "v" (1)."""
+        return self.read_slot_versioned(slot, out)[0]
+
+    def read_slot_versioned(self, slot: int = 0, out: Array | None = None) -> tuple[Array, int, bool]:
+        """read_slot(), with version and exactness as of read_versioned()."""
+        array = self._into(out)
+        version, exact = C.c_uint64(), C.c_bool()
+        self._call(lib.ps_variable_read_slot_versioned, slot, array.ctypes.data, array.nbytes, C.byref(version), C.byref(exact))
+        return array, version.value, exact.value
+
+    def _strings(self, value: Any) -> tuple[Any, Any, int]:
+        items = [v if isinstance(v, bytes) else str(v).encode() for v in _flat(value)]
+        return (C.c_char_p * len(items))(*items), (C.c_size_t * len(items))(*map(len, items)), len(items)
+
+    def assign(self, value: Any) -> None:
+        """Replace the value, exactly once and at one moment; slots are kept. Strings: bytes or str, as many as the shape has elements."""
+        if self._dtype == Dtype.STRING:
+            self._call(lib.ps_variable_assign_strings, *self._strings(value))
+        else:
+            array = self._sent(value, "the value")
+            self._call(lib.ps_variable_assign, array.ctypes.data, array.nbytes)
+
+    def init_from(self, value: Any) -> None:
+        """assign(), only if the variable is uninitialised then."""
+        if self._dtype == Dtype.STRING:
+            self._call(lib.ps_variable_init_strings, *self._strings(value))
+        else:
+            array = self._sent(value, "the value")
+            self._call(lib.ps_variable_init_from, array.ctypes.data, array.nbytes)
+
+    def initialize(self, force: bool = False) -> None:
+        """Run its initializer. force: also if it has a value; slots are reset then."""
+        self._call(lib.ps_variable_init, force)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether it has a value; asks its task."""
+        out = C.c_bool()
+        self._call(lib.ps_variable_is_initialized, C.byref(out))
+        return out.value
+
+    def _add(self, function: Callable[..., int], delta: Any) -> Array | None:
+        array = self._sent(delta, "delta")
+        out = empty(self._dtype, self.shape) if 0 < array.nbytes <= 64 else None
+        self._call(function, array.ctypes.data, array.nbytes, None if out is None else out.ctypes.data, 0 if out is None else out.nbytes)
+        return out
+
+    def assign_add(self, delta: Any) -> Array | None:
+        """v += delta, exactly once. Returns the value right after it if that has at most 64 bytes, else None."""
+        return self._add(lib.ps_variable_assign_add, delta)
+
+    def assign_sub(self, delta: Any) -> Array | None:
+        """v -= delta, as assign_add()."""
+        return self._add(lib.ps_variable_assign_sub, delta)
+
+    def push(self, gradient: Any, scale: float = 1.0) -> None:
+        """Apply a gradient with the variable's optimizer, exactly once. scale multiplies it before: 1 / replicas when averaging."""
+        array = self._sent(gradient, "the gradient")
+        self._call(lib.ps_variable_push, array.ctypes.data, array.nbytes, scale)
+
+    def push_pull(self, gradient: Any, out: Array | None = None, scale: float = 1.0) -> Array:
+        """push(), and receive the value after it, in one round trip."""
+        return self.push_pull_versioned(gradient, out, scale)[0]
+
+    def push_pull_versioned(self, gradient: Any, out: Array | None = None, scale: float = 1.0) -> tuple[Array, int, bool]:
+        """push_pull(), with version and exactness as of read_versioned()."""
+        array, result = self._sent(gradient, "the gradient"), self._into(out)
+        version, exact = C.c_uint64(), C.c_bool()
+        self._call(
+            lib.ps_variable_push_pull_versioned,
+            *(array.ctypes.data, array.nbytes, result.ctypes.data, result.nbytes, scale, C.byref(version), C.byref(exact)),
+        )
+        return result, version.value, exact.value
+
+    def set_rate(self, rate: float | None) -> None:
+        """Set a learning rate in place of its optimizer's, for pushes of all sessions; None: the optimizer's again."""
+        self._call(lib.ps_variable_set_rate, None if rate is None else C.byref(C.c_double(rate)))
+
+    async def pull_async(self, out: Array | None = None) -> Array:
+        """read() on a thread, for asyncio. Cancelling the task does not end the request."""
+        return await self.session._thread(self.read, out)
+
+    async def push_async(self, gradient: Any, scale: float = 1.0) -> None:
+        """push() on a thread. The gradient must not change until it has ended."""
+        await self.session._thread(self.push, gradient, scale)
+
+    async def push_pull_async(self, gradient: Any, out: Array | None = None, scale: float = 1.0) -> Array:
+        """push_pull() on a thread."""
+        return await self.session._thread(self.push_pull, gradient, out, scale)
+
+    async def assign_async(self, value: Any) -> None:
+        """assign() on a thread."""
+        await self.session._thread(self.assign, value)
+
+    async def assign_add_async(self, delta: Any) -> Array | None:
+        """assign_add() on a thread."""
+        return await self.session._thread(self.assign_add, delta)
+
+
+def _flat(value: Any) -> Sequence[Any]:
+    if isinstance(value, (str, bytes)):
+        return [value]
+    import numpy as np
+
+    return list(np.asarray(value, object).reshape(-1))
+
+
+class _Memory:
+    """Memory of the library, held as long as an array over it lives: also after Session.close()."""
+
+    def __init__(self, param: int) -> None:
+        self.held = lib.ps_param_hold(param)
+        if not self.held:
+            fail("there is no memory for the parameter")
+        weakref.finalize(self, lib.ps_param_release, self.held).atexit = False
+
+
+class _View:
+    """What NumPy asks for the address of an array's memory."""
+
+    def __init__(self, memory: _Memory, address: int, shape: tuple[int, ...]) -> None:
+        self.memory = memory
+        self.__array_interface__ = {"shape": shape, "typestr": "<f4", "data": (address, False), "version": 3}
+
+
+class Parameter:
+    """A trainable float32 variable with a value array and a gradient array. Session.param() gives it.
+
+    The arrays lie in the library's memory: nothing is copied. They live as long as somebody has one of them or a view of it, also after the
+    session is closed.
+    """
+
+    def __init__(self, session: Session, pointer: int, shape: tuple[int, ...]) -> None:
+        self.session = session
+        self._pointer = pointer
+        self.shape = shape
+        self.name = text(lib.ps_param_name(pointer))
+        self._memory = _Memory(pointer)
+        self._arrays: dict[int, Array] = {}
+        self._last: dict[str, Array] = {}
+        self.value  # noqa: B018 - both arrays are there before the session closes
+        self.grad  # noqa: B018
+
+    def __repr__(self) -> str:
+        return f"<psd.Parameter {self.name!r} float32 {list(self.shape)}>"
+
+    def _array(self, which: str, address: int) -> Array:
+        array = self._arrays.get(address)
+        if array is None:
+            import numpy as np
+
+            array = self._arrays[address] = np.asarray(_View(self._memory, address, self.shape))
+        self._last[which] = array
+        return array
+
+    @property
+    def value(self) -> Array:
+        """The values of the last Session.pull(). Ask again after each pull: with push_pull() and prefetch there are two arrays that take
+        turns. After Session.close(): the last array."""
+        if self.session._closed:
+            return self._last["value"]
+        return self._array("value", lib.ps_param_value(self._pointer))
+
+    @property
+    def grad(self) -> Array:
+        """The gradient array. Waits until the last push of it is acknowledged. Nobody sets it to zero: write all of it."""
+        if self.session._closed:
+            return self._last["grad"]
+        return self._array("grad", self.session._once(lib.ps_param_grad, self._pointer))
+
+    @grad.setter
+    def grad(self, gradient: Any) -> None:
+        array = sent(gradient, Dtype.F32, self.shape, f"the gradient for {self.name!r}")
+        self.grad[...] = array
+
+    @property
+    def version(self) -> tuple[int, bool]:
+        """Version of the values of the last pull, and whether all elements are of that version."""
+        exact = C.c_bool()
+        self.session._live()
+        return int(lib.ps_param_version(self._pointer, C.byref(exact))), exact.value
+
+    def pull(self) -> Array:
+        """Pull this parameter alone."""
+        self.session._check(lib.ps_pull_param, self._pointer, again=True)
+        return self.value
+
+    def push(self, gradient: Any = None) -> None:
+        """Send the gradient array, after copying `gradient` into it if that is given. Returns at once; in rounds it is this worker's
+        contribution, which Session.step_done() completes."""
+        self._push(lib.ps_push, gradient)
+
+    def push_pull(self, gradient: Any = None) -> None:
+        """push(), and receive the values after it for the next Session.pull(), while the program computes."""
+        self._push(lib.ps_push_pull, gradient)
+
+    def _push(self, function: Callable[..., int], gradient: Any) -> None:
+        if gradient is not None:
+            self.grad = gradient
+        self.session._check(function, self.session._live(), self._pointer)
