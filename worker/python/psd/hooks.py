@@ -55,6 +55,7 @@ def guarded(session: Session, name: str, function: Callable[[], None]) -> int:
         return int(Status.INTERNAL)
     except BaseException as e:  # KeyboardInterrupt: the call ends as an interrupted one, and the session goes on
         session._raised = e
+        session._asked += 1
         lib.ps_interrupt(session._handle)
         return int(Status.CANCELLED)
 

@@ -85,7 +85,7 @@ class Queue:
         session: Session,
         name: str,
         components: Any = "float32",
-        shape: Shape | None = None,
+        shape: Shape | None = (),
         *,
         capacity: int | None = None,
         shuffle: int | None = None,

@@ -667,7 +667,7 @@ class Session(Files):
 
     # ---- queues, work, accumulators, plans ----
 
-    def queue(self, name: str, components: Any = "float32", shape: Shape | None = None, **options: Any) -> Queue:
+    def queue(self, name: str, components: Any = "float32", shape: Shape | None = (), **options: Any) -> Queue:
         """Get or create a queue: see Queue.get()."""
         from .queues import Queue
 

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""python -m psd.launch, with real processes."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+SOON_S = 30
+STEPS = """
+import os, signal, sys, psd
+with psd.MonitoredSession(checkpoint_dir="yes") as s:
+    w = s.param("w", 2, psd.ones(), psd.SGD(1))
+    s.ready()
+    s.set_steps(40)
+    while not s.should_stop():
+        try:
+            s.pull()
+            w.push([1, 1])
+            s.step_done()
+        except (psd.Aborted, psd.Unavailable):
+            continue
+        if s.global_step == 20 and s.last_recovery is None:
+            s.save_checkpoint()
+            victim = [i.pid for i in psd.admin.tasks(s) if i.task == 0]
+            os.kill(victim[0], signal.SIGKILL)
+    print("step", s.global_step, "recoveries", s.last_recovery.count)
+"""
+
+
+class Launch(unittest.TestCase):
+    def start(self, script, *flags, arguments=()):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "train.py")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(script)
+        words = [sys.executable, "-m", "psd.launch", *flags, path, *arguments]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8")
+
+    def test_the_example(self):
+        example, data = (os.path.join(ROOT, p) for p in ("worker/examples/python/softmax.py", "data/digits/digits.csv.gz"))
+        words = [sys.executable, "-m", "psd.launch", "--ps", "2", "--workers", "2", example, data]
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=False)
+        accuracies = re.findall(r"^\[worker \d\] test accuracy ([\d.]+)$", done.stdout, re.M)
+        self.assertEqual((done.returncode, len(accuracies)), (0, 2), done.stdout)
+        self.assertGreater(float(accuracies[0]), 0.9)
+
+    def test_the_first_failure_ends_all(self):
+        script = "import sys, time, psd\nwith psd.Session() as s:\n    s.task_index == 1 and sys.exit(7)\n    time.sleep(600)\n"
+        process = self.start(script, "--workers", "3")
+        text, _ = process.communicate(timeout=SOON_S)
+        self.assertEqual(process.returncode, 7, text)
+
+    def test_it_ends_with_its_processes(self):
+        script = "import time\nprint('here', flush=True)\ntime.sleep(600)\n"
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            process = self.start(script, "--workers", "1")
+            line = ""
+            while "here" not in line:
+                line = process.stdout.readline()
+            process.send_signal(number)
+            process.communicate(timeout=SOON_S)  # ends when nobody holds the pipe any more
+            self.assertEqual(process.returncode, -9 if number == signal.SIGKILL else 130)
+
+    def test_a_ps_that_is_killed_is_started_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            process = self.start(STEPS, "--ps", "2", "--checkpoint_dir", folder)
+            text, _ = process.communicate(timeout=120)
+            self.assertEqual(process.returncode, 0, text)
+            self.assertIn("step 40 recoveries 1", text)
+            self.assertIn("ps 0 has ended with status -9: it is started again", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

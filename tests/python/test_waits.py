@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that wait: Ctrl-C, other signals, threads, fork, asyncio, the end of the interpreter."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import psd
+
+# The issue asks for 100 ms. A loaded machine may be slower, and calls that were not interrupted would take 60 s.
+SOON_S = 10
+
+
+def python(code, **more):
+    """Run a program of its own; its output and status."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", check=False, **more
+    )
+
+
+class Waits(unittest.TestCase):
+    def setUp(self):
+        self.cluster = psd.local_cluster(workers=2)
+        self.addCleanup(self.cluster.stop)
+        self.session = psd.Session(cluster=self.cluster.spec, job="worker", task=0, timeout=60)
+        self.addCleanup(self.session.close)
+
+    def signal_in(self, seconds, number):
+        timer = threading.Timer(seconds, lambda: os.kill(os.getpid(), number))
+        timer.start()
+        self.addCleanup(timer.cancel)
+
+    def test_ctrl_c_in_each_call_that_waits(self):
+        s = self.session
+        q, full, tuples = s.queue("q"), s.queue("full", capacity=1), s.queue("tuples", "string")
+        full.put(1)
+        work, accumulator = s.work("work", ["a"]), s.accumulator("a", 2)
+        work.next()
+        s.variable("x", 1)
+        s.queue("data").put(1)
+        plan = s.plan()
+        calls = {
+            "take": q.take,
+            "put": lambda: full.put(2),
+            "take strings": tuples.take,
+            "take many": lambda: q.take_many(3),
+            "work": work.next,
+            "accumulator": lambda: accumulator.take(2),
+            "barrier": lambda: s.barrier("b", 2),
+            "cluster": lambda: s.wait_cluster("worker"),
+            "sealed": lambda: s.wait_ready(60),
+        }
+        for name, call in calls.items():
+            with self.subTest(name):
+                self.signal_in(0.1, signal.SIGINT)
+                started = time.monotonic()
+                with self.assertRaises(KeyboardInterrupt):
+                    call()
+                self.assertLess(time.monotonic() - started, SOON_S)
+        self.assertIsNone(s.error)
+        self.assertEqual(float(s.find_queue("data").take()), 1)
+        self.assertEqual(plan.run(plan.constant(2.0) + 1), 3)
+
+    def test_ctrl_c_in_rounds(self):
+        with psd.Session(cluster=self.cluster.spec, job="worker", task=1) as other:
+            self.session.sync()
+            other.sync()
+            w = self.session.param("w", 4, psd.ones(), psd.SGD(1))
+            v = other.param("w", 4, psd.ones(), psd.SGD(1))
+            thread = threading.Thread(target=other.ready)
+            thread.start()
+            self.session.ready()
+            thread.join()
+            self.session.pull()
+            w.push(np.ones(4, "f4"))
+            self.signal_in(0.1, signal.SIGINT)
+            with self.assertRaises(KeyboardInterrupt):
+                self.session.step_done()
+            other.pull()
+            v.push(np.full(4, 3, "f4"))
+            thread = threading.Thread(target=other.step_done)
+            thread.start()
+            self.session.step_done()  # goes on with the same step, which counts once
+            thread.join()
+            self.assertEqual(self.session.global_step, 1)
+            self.session.pull()
+            np.testing.assert_array_equal(w.value, np.full(4, -1))
+
+    def test_a_handler_that_raises_nothing(self):
+        seen = []
+        before = signal.signal(signal.SIGUSR1, lambda *args: seen.append(args[0]))
+        self.addCleanup(signal.signal, signal.SIGUSR1, before)
+        q = self.session.queue("q")
+        self.signal_in(0.1, signal.SIGUSR1)
+        started = time.monotonic()
+
+        def give():
+            while not seen and time.monotonic() - started < SOON_S:
+                time.sleep(0.02)
+            time.sleep(0.1)
+            with psd.Session(self.cluster.target) as other:
+                other.find_queue("q").put(7)
+
+        thread = threading.Thread(target=give)
+        thread.start()
+        self.assertEqual(float(q.take()), 7)
+        thread.join()
+        self.assertEqual(seen, [signal.SIGUSR1])
+        self.assertEqual(len(q), 0)
+
+    def test_the_wakeup_descriptor_of_others(self):
+        mine, theirs = socket.socketpair()
+        for s in (mine, theirs):
+            s.setblocking(False)
+            self.addCleanup(s.close)
+        signal.set_wakeup_fd(theirs.fileno())
+        self.addCleanup(signal.set_wakeup_fd, -1)
+        self.signal_in(0.1, signal.SIGINT)
+        with self.assertRaises(KeyboardInterrupt):
+            self.session.queue("q").take()
+        for _ in range(500):
+            try:
+                self.assertEqual(mine.recv(10), bytes([signal.SIGINT]))
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
+        self.assertEqual(signal.set_wakeup_fd(-1), theirs.fileno())
+
+    def test_other_threads_go_on(self):
+        q, p, got = self.session.queue("q"), self.session.queue("p"), []
+        thread = threading.Thread(target=lambda: got.append(float(p.take())))
+        thread.start()
+        self.signal_in(0.2, signal.SIGINT)
+        with self.assertRaises(KeyboardInterrupt):
+            q.take()
+        p.put(5)
+        thread.join()
+        self.assertEqual(got, [5])
+
+    def test_interrupt_by_the_program(self):
+        q = self.session.queue("q")
+        timer = threading.Timer(0.1, self.session.interrupt)
+        timer.start()
+        with self.assertRaises(psd.Cancelled) as e:
+            q.take()
+        self.assertEqual(e.exception.reason, psd.Reason.INTERRUPTED)
+        q.put(1)
+
+    def test_ctrl_c_in_a_hook(self):
+        class Waits(psd.Hook):
+            waits = True
+
+            def after_run(self, session, values):
+                if self.waits:
+                    self.waits = False
+                    session.queue("never").take()
+
+        with psd.Session(self.cluster.target) as s:
+            s.add_hook(Waits())
+            s.param("w", 1, optimizer=psd.SGD(1))
+            s.ready()
+            s.pull()
+            self.signal_in(0.1, signal.SIGINT)
+            with self.assertRaises(KeyboardInterrupt):
+                s.step_done()
+            s.step_done()
+            self.assertEqual(s.global_step, 1)
+
+    def test_asyncio(self):
+        v = self.session.make("v", 2, psd.ones(), psd.SGD(1))
+        q = self.session.queue("q")
+
+        async def run():
+            taken = asyncio.ensure_future(q.take_async())
+            await v.push_async([1, 1])
+            await v.assign_add_async([2, 2])
+            value = await v.pull_async()
+            await q.put_async(3)
+            return list(value), float(await taken)
+
+        self.assertEqual(asyncio.run(run()), ([2, 2], 3))
+
+    def test_close_ends_calls(self):
+        q, raised = self.session.queue("q"), []
+
+        def take():
+            try:
+                q.take()
+            except psd.Error as e:
+                raised.append(e)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        for _ in range(500):
+            if any(w.request == "DEQUEUE" for w in psd.admin.waits(self.session, 0)):
+                break
+            time.sleep(0.01)
+        self.session.close()
+        thread.join()
+        self.assertIsInstance(raised[0], psd.Cancelled)
+
+    def test_fork(self):
+        v = self.session.variable("v", 2)
+        w = self.session.param("w", 2, psd.ones(), psd.SGD(1))
+        reads, writes = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                for call in (self.session.pull, v.read, lambda: self.session.queue("q")):
+                    try:
+                        call()
+                        os.write(writes, b"no error;")
+                    except psd.FailedPrecondition as e:
+                        os.write(writes, b"spawn;" if "`spawn`" in str(e) else str(e).encode())
+                self.session.close()
+                w.value[0] = 9
+                del w
+                with psd.Session(self.cluster.target, key_file="") as own:
+                    os.write(writes, b"%d;" % own.ps_count)
+            finally:
+                os._exit(0)
+        os.close(writes)
+        os.waitpid(pid, 0)
+        with os.fdopen(reads) as told:
+            self.assertEqual(told.read(), "spawn;spawn;spawn;1;")
+        v.assign([1, 2])
+        self.assertEqual(list(v.read()), [1, 2])
+
+
+class Exit(unittest.TestCase):
+    def test_with_a_session_open(self):
+        with psd.local_cluster() as cluster:
+            code = f"""
+                import threading, psd
+                s = psd.Session({cluster.target!r})
+                q = s.queue("q")
+                def take():
+                    try:
+                        q.take()
+                    except psd.Error:
+                        pass
+                threading.Thread(target=take, daemon=True).start()
+                s.param("w", 2, optimizer=psd.SGD(1))
+                s.ready()
+                print("end")
+            """
+            started = time.monotonic()
+            done = python(code)
+            self.assertLess(time.monotonic() - started, SOON_S)
+            self.assertEqual((done.returncode, done.stdout), (0, "end\n"))
+            with psd.Session(cluster.target) as s:
+                self.assertEqual([i.connected for i in psd.admin.sessions(s, 0)], [True])
+
+    def test_in_a_child_of_fork(self):
+        with psd.local_cluster() as cluster:
+            code = f"""
+                import os, psd
+                s = psd.Session({cluster.target!r})
+                v = s.variable("v", 2)
+                pid = os.fork()
+                if pid == 0:
+                    raise SystemExit(3)
+                print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+                v.assign([1, 2])
+                print(list(v.read()))
+                s.close()
+            """
+            done = python(code)
+            self.assertEqual((done.returncode, done.stdout.split("\n")[0]), (0, "3"), done.stdout)
+            self.assertIn("1.0", done.stdout)
+
+    def test_lines_that_are_left_are_logged(self):
+        done = python("""
+            import logging, psd
+            logging.basicConfig(level=logging.INFO)
+            try:
+                psd.Session.from_args(["t", "--steps", "x"])
+            except psd.InvalidArgument:
+                pass
+        """)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("ev=session_failed", done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
