@@ -40,6 +40,7 @@ endef
 $(B)/obj/gen/%.o: $(B)/gen/%.c $(B)/obj/flags | $(GEN_H)
 	$(call compile,gen/$*.c)
 $(B)/obj/common/crc32c.o: $(B)/obj/isal
+$(B)/obj/common/net/tls/cipher_ipsec.o: $(B)/obj/ipsec_mb
 $(call obj,$(wildcard tests/unit/net/*.c) worker/psctl/pki.c tests/bench/tls_bare.c): $(B)/obj/tls
 $(B)/obj/common/net/tls/%.o: common/net/tls/%.c $(B)/obj/flags $(B)/obj/tls | $(GEN_H) $(PUBLIC)
 	$(call compile,$<)

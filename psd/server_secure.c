@@ -240,7 +240,8 @@ void psd_secure_say(psd_server *s)
     if (s->secure.tls != NULL) {
         const char *suite = psi_tls_suite(s->secure.tls, &speed);
         psi_log_event(&s->log, PSI_LOG_INFO, "tls", PSI_KV("task", s->name), PSI_KV("suite", suite),
-                      PSI_KV("aes_mb_s", speed.aes_mb_s), PSI_KV("chacha_mb_s", speed.chacha_mb_s));
+                      PSI_KV("aes_mb_s", speed.aes_mb_s), PSI_KV("chacha_mb_s", speed.chacha_mb_s),
+                      PSI_KV("aes_by", speed.aes_by != NULL ? speed.aes_by : ""));
     }
 }
 

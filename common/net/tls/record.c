@@ -8,8 +8,8 @@
  * Happy path: the secret of a direction -> key and iv -> records, numbered from 0. A key update makes the next secret of the old
  * one, and numbers begin again.
  *
- * Failure modes: memory is short, OpenSSL fails: false. What the peer sends is judged in the order of the RFC: too long, does not
- * decrypt, too much content, no content type; the alert is returned.
+ * Failure modes: memory is short, the cipher fails: false. What the peer sends is judged in the order of the RFC: too long, does
+ * not decrypt, too much content, no content type; the alert is returned.
  */
 #include "record.h"
 
@@ -18,8 +18,7 @@
 #ifdef PSI_HAVE_TLS
 
 enum {
-    TAG_BYTES = 16,
-    KEY_BYTES_MAX = 32,
+    TAG_BYTES = PSI_CIPHER_TAG_BYTES,
     AES_KEY_BYTES = 16,
     EXPANSION_BYTES_MAX = 256, /* of a record: more than its content, RFC 8446, 5.2 */
     LABEL_BYTES_MAX = 32,
@@ -55,11 +54,12 @@ static bool expand(const uint8_t secret[PSI_TLS_SECRET_BYTES], const char *label
 }
 
 /* Key and iv of way->secret. */
-static bool key_set(struct psi_tls_way *way, const EVP_CIPHER *cipher, size_t key_bytes)
+static bool key_set(struct psi_tls_way *way)
 {
-    uint8_t key[KEY_BYTES_MAX];
+    uint8_t key[PSI_CIPHER_KEY_BYTES_MAX];
+    size_t key_bytes = way->suite == PSI_TLS_SUITE_AES ? AES_KEY_BYTES : sizeof(key);
     bool good = expand(way->secret, "tls13 key", key, key_bytes) && expand(way->secret, "tls13 iv", way->iv, sizeof(way->iv)) &&
-                psi_openssl.EVP_CipherInit_ex2(way->cipher, cipher, key, NULL, way->seals ? 1 : 0, NULL) == 1;
+                way->row->set(way->cipher, way->suite, key, way->seals);
     explicit_bzero(key, sizeof(key));
     way->records = 0;
     return good;
@@ -67,56 +67,50 @@ static bool key_set(struct psi_tls_way *way, const EVP_CIPHER *cipher, size_t ke
 
 bool psi_tls_way_begin(struct psi_tls_way *way, uint16_t suite, const uint8_t secret[PSI_TLS_SECRET_BYTES], bool seals)
 {
-    const EVP_CIPHER *cipher = suite == PSI_TLS_SUITE_AES ? psi_openssl.aes : psi_openssl.chacha;
     PSI_ASSERT(suite == PSI_TLS_SUITE_AES || suite == PSI_TLS_SUITE_CHACHA);
-    way->cipher = psi_openssl.EVP_CIPHER_CTX_new();
+    way->row = psi_cipher_row(suite);
+    way->cipher = way->row->make();
     way->suite = suite;
     way->seals = seals;
     memcpy(way->secret, secret, PSI_TLS_SECRET_BYTES);
-    return way->cipher != NULL && key_set(way, cipher, suite == PSI_TLS_SUITE_AES ? AES_KEY_BYTES : KEY_BYTES_MAX);
+    return way->cipher != NULL && key_set(way);
 }
 
 void psi_tls_way_end(struct psi_tls_way *way)
 {
-    psi_openssl.EVP_CIPHER_CTX_free(way->cipher); /* zeroes the key */
+    if (way->row != NULL) {
+        way->row->end(way->cipher);
+    }
     explicit_bzero(way, sizeof(*way));
 }
 
 bool psi_tls_way_renew(struct psi_tls_way *way)
 {
-    return expand(way->secret, "tls13 traffic upd", way->secret, PSI_TLS_SECRET_BYTES) &&
-           key_set(way, NULL, way->suite == PSI_TLS_SUITE_AES ? AES_KEY_BYTES : KEY_BYTES_MAX);
+    return expand(way->secret, "tls13 traffic upd", way->secret, PSI_TLS_SECRET_BYTES) && key_set(way);
 }
 
-/* The next record's nonce and additional data; it is counted. */
-static bool record_begin(struct psi_tls_way *way, const uint8_t *head)
+/* The next record's nonce. The record is counted. */
+static void next_nonce(struct psi_tls_way *way, uint8_t nonce[PSI_CIPHER_NONCE_BYTES])
 {
-    uint8_t nonce[sizeof(way->iv)];
-    int n = 0;
-    memcpy(nonce, way->iv, sizeof(nonce));
+    memcpy(nonce, way->iv, PSI_CIPHER_NONCE_BYTES);
     for (unsigned i = 0; i < 8; i++) {
-        nonce[sizeof(nonce) - 1 - i] ^= (uint8_t)(way->records >> (8 * i));
+        nonce[PSI_CIPHER_NONCE_BYTES - 1 - i] ^= (uint8_t)(way->records >> (8 * i));
     }
     way->records++;
-    return psi_openssl.EVP_CipherInit_ex2(way->cipher, NULL, NULL, nonce, -1, NULL) == 1 &&
-           psi_openssl.EVP_CipherUpdate(way->cipher, NULL, &n, head, PSI_TLS_RECORD_HEAD_BYTES) == 1;
 }
 
 bool psi_tls_record_seal(struct psi_tls_way *way, uint8_t type, const uint8_t *content, size_t n, uint8_t *out)
 {
-    uint8_t *body = out + PSI_TLS_RECORD_HEAD_BYTES;
+    uint8_t nonce[PSI_CIPHER_NONCE_BYTES];
+    const struct psi_cipher_head head = {.nonce = nonce, .data = out, .bytes = PSI_TLS_RECORD_HEAD_BYTES};
     size_t body_bytes = n + 1 + TAG_BYTES;
-    int done = 0;
     PSI_ASSERT(n <= PSI_TLS_RECORD_BYTES && way->seals);
     out[0] = SSL3_RT_APPLICATION_DATA;
     out[1] = out[2] = 3;
     out[3] = (uint8_t)(body_bytes >> 8);
     out[4] = (uint8_t)body_bytes;
-    bool good = record_begin(way, out) &&
-                (n == 0 || psi_openssl.EVP_CipherUpdate(way->cipher, body, &done, content, (int)n) == 1) &&
-                psi_openssl.EVP_CipherUpdate(way->cipher, body + n, &done, &type, 1) == 1 &&
-                psi_openssl.EVP_CipherFinal_ex(way->cipher, body + n + 1, &done) == 1;
-    return good && psi_openssl.EVP_CIPHER_CTX_ctrl(way->cipher, EVP_CTRL_AEAD_GET_TAG, TAG_BYTES, body + n + 1) == 1;
+    next_nonce(way, nonce);
+    return way->row->seal(way->cipher, &head, content, n, type, out + PSI_TLS_RECORD_HEAD_BYTES);
 }
 
 size_t psi_tls_record_whole(const uint8_t *p, size_t n)
@@ -129,25 +123,6 @@ size_t psi_tls_record_whole(const uint8_t *p, size_t n)
         return PSI_TLS_RECORD_HEAD_BYTES; /* it is refused without its body */
     }
     return n >= PSI_TLS_RECORD_HEAD_BYTES + body_bytes ? PSI_TLS_RECORD_HEAD_BYTES + body_bytes : 0;
-}
-
-/* n bytes at body, without the tag behind them, into content, which is body, or has room for all but the last one: that is the
- * type, or padding. */
-static bool decrypt(struct psi_tls_way *way, const uint8_t *body, size_t n, uint8_t *content, uint8_t *out_last)
-{
-    int done = 0;
-    bool good = true;
-    if (content == body) {
-        good = psi_openssl.EVP_CipherUpdate(way->cipher, content, &done, body, (int)n) == 1;
-        *out_last = content[n - 1];
-    } else {
-        for (size_t line = 0; line < n; line += LINE_BYTES) {
-            __builtin_prefetch(content + n + line, 1); /* where the next one comes; past the end it does nothing */
-        }
-        good = psi_openssl.EVP_CipherUpdate(way->cipher, content, &done, body, (int)n - 1) == 1;
-        good = good && psi_openssl.EVP_CipherUpdate(way->cipher, out_last, &done, body + n - 1, 1) == 1;
-    }
-    return good && psi_openssl.EVP_CipherFinal_ex(way->cipher, out_last, &done) == 1; /* no byte comes of it */
 }
 
 size_t psi_tls_record_most(size_t whole)
@@ -174,9 +149,15 @@ int psi_tls_record_open(struct psi_tls_way *way, uint8_t *record, size_t bytes, 
         return SSL_AD_BAD_RECORD_MAC;
     }
     n -= TAG_BYTES;
-    if (!record_begin(way, record) ||
-        psi_openssl.EVP_CIPHER_CTX_ctrl(way->cipher, EVP_CTRL_AEAD_SET_TAG, TAG_BYTES, body + n) != 1 ||
-        !decrypt(way, body, n, content, &last)) {
+    if (content != body) {
+        for (size_t line = 0; line < n; line += LINE_BYTES) {
+            __builtin_prefetch(content + n + line, 1); /* where the next one comes; past the end it does nothing */
+        }
+    }
+    uint8_t nonce[PSI_CIPHER_NONCE_BYTES];
+    const struct psi_cipher_head head = {.nonce = nonce, .data = record, .bytes = PSI_TLS_RECORD_HEAD_BYTES};
+    next_nonce(way, nonce);
+    if (!way->row->open(way->cipher, &head, body, n, content, &last)) {
         return SSL_AD_BAD_RECORD_MAC;
     }
     if (n > PSI_TLS_RECORD_BYTES + 1) { /* padding counts */

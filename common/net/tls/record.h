@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Records of an open TLS 1.3 connection, one direction at a time. OpenSSL does the handshake and the ciphers; the records behind
+ * Records of an open TLS 1.3 connection, one direction at a time. OpenSSL does the handshake; the records behind
  * it are put together here, in the loop's buffers: OpenSSL's own record layer copies each byte twice and keeps buffers of each
  * connection. Loop thread only. For common/net/tls/ only.
  */
 #ifndef PSI_TLS_RECORD_H
 #define PSI_TLS_RECORD_H
 
+#include "cipher.h"
 #include "openssl.h"
 #include "tls.h"
 
@@ -20,11 +21,12 @@ enum {
 };
 
 struct psi_tls_way {
-    EVP_CIPHER_CTX *cipher; /* has the key; NULL: the direction is not open */
+    struct psi_cipher *cipher; /* has the key; NULL: the direction is not open */
+    const struct psi_cipher_row *row;
     uint16_t suite;
     bool seals; /* this side sends */
     uint8_t secret[PSI_TLS_SECRET_BYTES];
-    uint8_t iv[12];
+    uint8_t iv[PSI_CIPHER_NONCE_BYTES];
     uint64_t records; /* under this key */
 };
 
@@ -37,7 +39,7 @@ void psi_tls_way_end(struct psi_tls_way *way);
 bool psi_tls_way_renew(struct psi_tls_way *way);
 
 /** content [n <= PSI_TLS_RECORD_BYTES] as a record: out [n + PSI_TLS_RECORD_MORE_BYTES]. content may be where it comes to lie in
- * out, behind the head; else they do not overlap. false: OpenSSL fails. */
+ * out, behind the head; else they do not overlap. false: the cipher fails. */
 bool psi_tls_record_seal(struct psi_tls_way *way, uint8_t type, const uint8_t *content, size_t n, uint8_t *out);
 /** Bytes of the record at p [n], when they suffice to open or refuse it; else 0. */
 size_t psi_tls_record_whole(const uint8_t *p, size_t n);

@@ -59,6 +59,7 @@ static void measure(void)
         speed.aes_mb_s = (uint64_t)PSI_TLS_RECORD_BYTES * 1000 / (best_ns[0] + 1);
         speed.chacha_mb_s = (uint64_t)PSI_TLS_RECORD_BYTES * 1000 / (best_ns[1] + 1);
         speed.first = psi_tls_suite_faster(speed.aes_mb_s, speed.chacha_mb_s);
+        speed.aes_by = psi_cipher_row(PSI_TLS_SUITE_AES)->name;
     }
 }
 

@@ -81,6 +81,7 @@ enum {
 struct psi_tls_speed {
     uint64_t aes_mb_s, chacha_mb_s; /* of one CPU that encrypts, as measured when OpenSSL was loaded; 0: unknown */
     uint16_t first;                 /* the faster one */
+    const char *aes_by;             /* whose AES: "openssl" or "ipsec-mb", Intel's library; NULL: unknown */
 };
 
 struct psi_tls; /* reference counted, never changed: any thread */

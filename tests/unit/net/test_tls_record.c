@@ -14,11 +14,28 @@
 BEFORE_ALL
 {
     (void)signal(SIGPIPE, SIG_IGN);
+#ifdef WITHOUT_IPSEC_MB
+    assert_int_equal(setenv("PSD_IPSEC_MB", "0", 1), 0);
+#endif
 }
 
 static void needs_tls(void)
 {
     psi_tls_unref(tls_keys(KEYS_SERVER, "ps", NULL)); /* skips where there is none */
+}
+
+/* Who encrypts: the library that is faster, where the machine has it and nobody forbids it. */
+TEST(whose_cipher)
+{
+    needs_tls();
+    const char *aes = psi_cipher_row(PSI_TLS_SUITE_AES)->name;
+    assert_string_equal(psi_cipher_row(PSI_TLS_SUITE_CHACHA)->name, "openssl");
+#ifdef WITHOUT_IPSEC_MB
+    assert_string_equal(aes, "openssl");
+#else
+    assert_true(strcmp(aes, "openssl") == 0 || strcmp(aes, "ipsec-mb") == 0);
+    print_message("AES by %s\n", aes);
+#endif
 }
 
 /* RFC 8448, 3: {client} derive write traffic keys for application data, {client} send application_data record. */
