@@ -378,6 +378,7 @@ static struct rate run(enum mode mode, size_t bytes, size_t depth, double second
 
 int main(int argc, char **argv)
 {
+    psi_tls_wipe_freed(); /* as psd does */
     if (argc == 2 && strcmp(argv[1], "has") == 0) {
         struct psi_tls *tls = context();
         struct psi_tls_speed speed = {.first = 0};

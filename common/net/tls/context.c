@@ -14,6 +14,7 @@
  */
 #include "peer.h"
 
+#include "../../auth/key_file.h"
 #include "../../buf.h"
 #include "../../mem.h"
 #include "../../text_file.h"
@@ -23,7 +24,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #ifdef PSI_HAVE_TLS
@@ -74,16 +74,16 @@ static ps_status dates_check(struct psi_tls *tls, X509 *cert, struct psi_err *er
                     when);
 }
 
+/* The private key's file is judged as a key file is. */
 static ps_status private_check(const char *path, struct psi_err *err)
 {
-    struct stat st;
-    if (stat(path, &st) != 0) {
-        return psi_fail_errno(err, errno, "open", path);
+    struct psi_secret text;
+    ps_status st = psi_secret_file_read(path, &text, err);
+    psi_secret_fini(&text);
+    if (st != PS_OK) {
+        psi_err_prefix(err, "private key");
     }
-    if ((st.st_mode & (S_IWGRP | S_IROTH | S_IWOTH)) != 0) {
-        return psi_fail(err, PS_PERMISSION_DENIED, "private key %s: others can read or change it. Run: chmod 600 %s", path, path);
-    }
-    return PS_OK;
+    return st;
 }
 
 static ps_status cert_read(struct psi_tls *tls, const struct psi_tls_config *config, struct psi_err *err)
@@ -194,7 +194,8 @@ static bool settings_set(SSL_CTX *ctx, uint16_t suite_first)
                                                           : "TLS_CHACHA20_POLY1305_SHA256:TLS_AES_128_GCM_SHA256";
     (void)psi_openssl.SSL_CTX_set_options(ctx, SSL_OP_NO_COMPRESSION | SSL_OP_NO_RENEGOTIATION | SSL_OP_CIPHER_SERVER_PREFERENCE |
                                                    SSL_OP_PRIORITIZE_CHACHA);
-    (void)psi_openssl.SSL_CTX_clear_options(ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT);
+    /* openssl.cnf of the machine may have set the other two, with which a connection has no ephemeral key, or no own records */
+    (void)psi_openssl.SSL_CTX_clear_options(ctx, SSL_OP_ENABLE_MIDDLEBOX_COMPAT | SSL_OP_ALLOW_NO_DHE_KEX | SSL_OP_ENABLE_KTLS);
     (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_MODE, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER, NULL);
     (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_SESS_CACHE_MODE, SSL_SESS_CACHE_OFF, NULL);
     (void)psi_openssl.SSL_CTX_ctrl(ctx, SSL_CTRL_SET_MAX_CERT_LIST, PSI_TLS_CERT_LIST_BYTES_MAX, NULL);

@@ -7,10 +7,15 @@
  */
 #include "openssl.h"
 
+#include "tls.h"
+
 #ifdef PSI_HAVE_TLS
 
 #include <dlfcn.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct psi_openssl psi_openssl;
 
@@ -47,11 +52,53 @@ static bool load_one(const char *file, const struct function *functions, size_t 
     return true;
 }
 
+/* ---- memory of OpenSSL that is zeroed when it is freed ---- */
+
+static bool wipes;
+
+void psi_tls_wipe_freed(void)
+{
+    wipes = true;
+}
+
+static void *wipe_malloc(size_t n, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    return malloc(n);
+}
+
+static void wipe_free(void *p, const char *file, int line)
+{
+    (void)file;
+    (void)line;
+    if (p != NULL) {
+        explicit_bzero(p, malloc_usable_size(p));
+        free(p);
+    }
+}
+
+static void *wipe_realloc(void *p, size_t n, const char *file, int line)
+{
+    void *to = n > 0 ? malloc(n) : NULL;
+    if (to != NULL && p != NULL) {
+        size_t have = malloc_usable_size(p);
+        memcpy(to, p, have < n ? have : n);
+    }
+    if (to != NULL || n == 0) {
+        wipe_free(p, file, line);
+    }
+    return to;
+}
+
 static void load(void)
 {
     if (!load_one("libcrypto.so.3", of_crypto, sizeof(of_crypto) / sizeof(of_crypto[0])) ||
         !load_one("libssl.so.3", of_ssl, sizeof(of_ssl) / sizeof(of_ssl[0]))) {
         return;
+    }
+    if (wipes) { /* refused where somebody else in the process uses the library already: then all is as without */
+        (void)psi_openssl.CRYPTO_set_mem_functions(wipe_malloc, wipe_realloc, wipe_free);
     }
     if (psi_openssl.OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, NULL) != 1 || psi_openssl.OPENSSL_init_ssl(0, NULL) != 1 ||
         (psi_openssl.own = psi_openssl.OSSL_LIB_CTX_new()) == NULL ||
@@ -72,6 +119,10 @@ ps_status psi_openssl_load(struct psi_err *err)
 }
 
 #else
+
+void psi_tls_wipe_freed(void)
+{
+}
 
 ps_status psi_openssl_load(struct psi_err *err)
 {

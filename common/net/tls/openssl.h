@@ -72,6 +72,7 @@
     X(SSL_alert_desc_string_long)
 #define PSI_OPENSSL_OF_CRYPTO(X)                                                                                                 \
     X(OPENSSL_init_crypto)                                                                                                       \
+    X(CRYPTO_set_mem_functions)                                                                                                  \
     X(OSSL_LIB_CTX_new)                                                                                                          \
     X(ERR_clear_error)                                                                                                           \
     X(ERR_peek_error)                                                                                                            \

@@ -117,6 +117,12 @@ struct psi_tls_config {
  *         PS_RESOURCE_EXHAUSTED  memory
  */
 PSI_MUST ps_status psi_tls_new(const struct psi_tls_config *config, struct psi_tls **out, struct psi_err *err);
+/**
+ * Zero all memory that OpenSSL frees: OpenSSL 3.0 itself leaves the secrets of a handshake, from which the traffic's keys come,
+ * in memory that it has freed. Before the first psi_tls_new(). For a program whose code stays in the process until its end,
+ * because OpenSSL does.
+ */
+void psi_tls_wipe_freed(void);
 struct psi_tls *psi_tls_ref(struct psi_tls *tls);
 /** NULL is fine. Secrets are zeroed with the last one. */
 void psi_tls_unref(struct psi_tls *tls);

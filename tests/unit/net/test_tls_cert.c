@@ -161,10 +161,19 @@ TEST(files_that_cannot_work_are_named)
     assert_int_equal(psi_tls_new(&config, &tls, &err), PS_INVALID_ARGUMENT);
     assert_non_null(strstr(err.text, "it is for psd://psd/ps/0, and this cluster is elsewhere"));
     config = config_of(DIR "ps0.pem");
-    assert_int_equal(chmod(leaf_key, 0644), 0);
-    assert_int_equal(psi_tls_new(&config, &tls, &err), PS_PERMISSION_DENIED);
-    assert_int_equal(chmod(leaf_key, 0600), 0);
-    assert_non_null(strstr(err.text, "chmod 600"));
+    static const mode_t modes[] = {0644, 0604, 0660, 0640};
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]) - (geteuid() == 0 ? 1 : 0); i++) { /* root:GROUP 0640 is fine */
+        assert_int_equal(chmod(leaf_key, modes[i]), 0);
+        assert_int_equal(psi_tls_new(&config, &tls, &err), PS_PERMISSION_DENIED);
+        assert_int_equal(chmod(leaf_key, 0600), 0);
+        assert_non_null(strstr(err.text, "chmod 600"));
+    }
+    if (geteuid() == 0) {
+        assert_int_equal(chown(leaf_key, 12345, (gid_t)-1), 0);
+        assert_int_equal(psi_tls_new(&config, &tls, &err), PS_PERMISSION_DENIED);
+        assert_int_equal(chown(leaf_key, 0, (gid_t)-1), 0);
+        assert_non_null(strstr(err.text, "belongs to uid 12345"));
+    }
     file_write(bad, "bad", "1001\n\n# ps1\nps1\n");
     config.refused_file = bad;
     assert_int_equal(psi_tls_new(&config, &tls, &err), PS_INVALID_ARGUMENT);

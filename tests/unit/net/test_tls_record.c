@@ -17,6 +17,7 @@ BEFORE_ALL
 #ifdef WITHOUT_IPSEC_MB
     assert_int_equal(setenv("PSD_IPSEC_MB", "0", 1), 0);
 #endif
+    psi_tls_wipe_freed();
 }
 
 static void needs_tls(void)
@@ -197,6 +198,98 @@ TEST(lengths_and_types_that_do_not_open)
     open_fails((const uint8_t[]){0x17, 3, 3, 0, 16}, 21, SSL_AD_BAD_RECORD_MAC);
 }
 
+/* RFC 8448, 3: key and iv of the trace's secret. */
+static const uint8_t trace_key[16] = {0x17, 0x42, 0x2d, 0xda, 0x59, 0x6e, 0xd5, 0xd9,
+                                      0xac, 0xd8, 0x90, 0xe3, 0xc6, 0x3f, 0x50, 0x51};
+static const uint8_t trace_iv[12] = {0x5b, 0x78, 0x92, 0x3d, 0xee, 0x08, 0x57, 0x90, 0x33, 0xe5, 0x23, 0xd9};
+
+/* Record `number` under the trace's key, of an inner text [n] that has its type and padding, without common/net/tls/record.c. */
+static size_t other_seal(uint64_t number, const uint8_t *inner, size_t n, uint8_t *out)
+{
+    enum { TAG = 16 };
+    uint8_t nonce[sizeof(trace_iv)];
+    uint8_t *body = out + PSI_TLS_RECORD_HEAD_BYTES;
+    int done = 0;
+    EVP_CIPHER_CTX *cipher = psi_openssl.EVP_CIPHER_CTX_new();
+    memcpy(nonce, trace_iv, sizeof(nonce));
+    for (int i = 11; i >= 4; i--, number >>= 8) {
+        nonce[i] = (uint8_t)(nonce[i] ^ (number & 0xff));
+    }
+    memcpy(out, (const uint8_t[]){23, 3, 3, (uint8_t)((n + TAG) >> 8), (uint8_t)(n + TAG)}, PSI_TLS_RECORD_HEAD_BYTES);
+    assert_int_equal(psi_openssl.EVP_CipherInit_ex2(cipher, psi_openssl.aes, trace_key, nonce, 1, NULL), 1);
+    assert_int_equal(psi_openssl.EVP_CipherUpdate(cipher, NULL, &done, out, PSI_TLS_RECORD_HEAD_BYTES), 1);
+    assert_int_equal(psi_openssl.EVP_CipherUpdate(cipher, body, &done, inner, (int)n), 1);
+    assert_int_equal(psi_openssl.EVP_CipherFinal_ex(cipher, body + n, &done), 1);
+    assert_int_equal(psi_openssl.EVP_CIPHER_CTX_ctrl(cipher, EVP_CTRL_AEAD_GET_TAG, TAG, body + n), 1);
+    psi_openssl.EVP_CIPHER_CTX_free(cipher);
+    return PSI_TLS_RECORD_HEAD_BYTES + n + TAG;
+}
+
+/* All 64 bits of a record's number are in its nonce: no two records of a key have the same one. */
+TEST(each_record_has_a_nonce_of_its_own)
+{
+    static const uint64_t numbers[] = {
+        0, 1, 255, 256, 65535, 0xffffffff, 0x100000000, 0x0102030405060708, 1 << 22, 1ull << 56, 1ull << 63, UINT64_MAX - 1};
+    static const uint8_t inner[] = {'t', 'e', 'x', 't', SSL3_RT_APPLICATION_DATA};
+    needs_tls();
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct ways w = ways_begin(PSI_TLS_SUITE_AES);
+        uint8_t wanted[64];
+        uint8_t out[64];
+        uint8_t type = 0;
+        size_t n = 0;
+        size_t whole = other_seal(numbers[i], inner, sizeof(inner), wanted);
+        w.sends.records = w.gets.records = numbers[i];
+        assert_true(psi_tls_record_seal(&w.sends, SSL3_RT_APPLICATION_DATA, inner, 4, out));
+        assert_memory_equal(out, wanted, whole);
+        assert_int_equal(w.sends.records, numbers[i] + 1);
+        assert_int_equal(psi_tls_record_open(&w.gets, wanted, whole, wanted + PSI_TLS_RECORD_HEAD_BYTES, &type, &n), 0);
+        assert_int_equal(w.gets.records, numbers[i] + 1);
+        ways_end(&w);
+    }
+}
+
+/* Of an inner text of 2^14 + 1 bytes, its type among them, padding takes part; with one byte more it is refused, though its tag
+ * is right, and it has not left its room. */
+TEST(the_longest_records)
+{
+    enum { MOST = PSI_TLS_RECORD_BYTES + 1, LONGEST = PSI_TLS_RECORD_BYTES + 256 - 16, CANARY = 0xa5 };
+    static const struct {
+        size_t inner, type_at;
+        int alert;
+    } cases[] = {{MOST, MOST - 1, 0},
+                 {MOST, 0, 0},
+                 {MOST, 100, 0},
+                 {MOST + 1, MOST, SSL_AD_RECORD_OVERFLOW},
+                 {MOST + 1, 100, SSL_AD_RECORD_OVERFLOW},
+                 {LONGEST, 100, SSL_AD_RECORD_OVERFLOW}};
+    needs_tls();
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        const size_t inner_bytes = cases[i / 2].inner;
+        uint8_t *inner = test_alloc(inner_bytes);
+        uint8_t *record = test_alloc(inner_bytes + PSI_TLS_RECORD_MORE_BYTES);
+        uint8_t *place = test_alloc(inner_bytes);
+        uint8_t *to = i % 2 == 0 ? record + PSI_TLS_RECORD_HEAD_BYTES : place;
+        struct ways w = ways_begin(PSI_TLS_SUITE_AES);
+        uint8_t type = 0;
+        size_t n = 0;
+        memset(inner, 0, inner_bytes);
+        memset(inner, 'x', cases[i / 2].type_at);
+        inner[cases[i / 2].type_at] = SSL3_RT_APPLICATION_DATA;
+        memset(place, CANARY, inner_bytes);
+        const size_t whole = other_seal(0, inner, inner_bytes, record);
+        assert_int_equal(psi_tls_record_whole(record, whole), whole);
+        assert_int_equal(psi_tls_record_open(&w.gets, record, whole, to, &type, &n), cases[i / 2].alert);
+        assert_int_equal(place[psi_tls_record_most(whole)], CANARY);
+        if (cases[i / 2].alert == 0) {
+            assert_int_equal(n, cases[i / 2].type_at);
+            assert_int_equal(type, SSL3_RT_APPLICATION_DATA);
+            assert_memory_equal(to, inner, n);
+        }
+        ways_end(&w);
+    }
+}
+
 /* Zeros behind the type do not count; nothing but zeros has no type. */
 TEST(padding)
 {
@@ -311,6 +404,106 @@ TEST(long_records_of_tls_itself)
     PAIR_UNTIL(&p, p.client->released == 1 && p.server->released == 1);
     assert_int_equal(p.server->refused_reason, PSI_TLS_REFUSED_BY_PEER);
     pair_close(&p);
+}
+
+/* What comes behind close_notify is nobody's, in the same write and later. */
+TEST(nothing_counts_behind_the_end)
+{
+    static const uint8_t close_notify[] = {SSL3_AL_WARNING, SSL_AD_CLOSE_NOTIFY};
+    for (int later = 0; later < 2; later++) {
+        struct pair p;
+        pair_open(&p, tls_keys(KEYS_WORKER, NULL, NULL), tls_keys(KEYS_SERVER, "ps", NULL), NULL, false);
+        pair_talk(&p);
+        struct psi_tls_stream *s = p.c->conn->transport.stream;
+        assert_int_equal(psi_tls_pipe_message(s, SSL3_RT_ALERT, close_notify, sizeof(close_notify)), 0);
+        if (later == 1) {
+            assert_int_equal(psi_tls_pipe_flush(s), 0);
+        }
+        const unsigned frames = p.s->frames;
+        const uint64_t bytes = p.s->bytes;
+        small_push(p.c, "too late", 8);
+        pair_settle(&p);
+        PAIR_UNTIL(&p, p.client->released == 1 && p.server->released == 1);
+        assert_int_equal(p.s->frames, frames);
+        assert_int_equal(p.s->bytes, bytes);
+        assert_string_equal(p.s->why, "closed by peer");
+        pair_close(&p);
+    }
+}
+
+enum { TURN = 0x55 };
+
+/* How often bytes are in the process's writable memory, but for these. They are held with bits turned, or the test would find
+ * its own copy. */
+static unsigned count_in_memory(const uint8_t *turned, size_t n)
+{
+    char line[512];
+    unsigned count = 0;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    int fd = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    enum { ROOM = 1 << 16, BEFORE = 64 };
+    static uint8_t part[BEFORE + ROOM];
+    assert_true(maps != NULL && fd >= 0 && n <= BEFORE);
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        unsigned long long from = 0;
+        unsigned long long to = 0;
+        char access[5];
+        if (sscanf(line, "%llx-%llx %4s", &from, &to, access) != 3 || strncmp(access, "rw", 2) != 0) {
+            continue;
+        }
+        memset(part, 0, BEFORE);
+        for (; from < to; from += ROOM) {
+            ssize_t got = pread(fd, part + BEFORE, to - from < ROOM ? (size_t)(to - from) : ROOM, (off_t)from);
+            const uintptr_t here = (uintptr_t)part;
+            if (got <= 0 || (from < here + sizeof(part) && from + ROOM > here)) {
+                break;
+            }
+            for (size_t at = 0; at + n <= BEFORE + (size_t)got; at++) {
+                size_t same = 0;
+                while (same < n && (part[at + same] ^ TURN) == turned[same]) {
+                    same++;
+                }
+                count += same == n ? 1 : 0;
+            }
+            memcpy(part, part + ROOM, BEFORE);
+        }
+    }
+    (void)fclose(maps);
+    (void)close(fd);
+    return count;
+}
+
+/* Who takes a core of a task cannot read what was recorded of connections that ended before. */
+TEST(traffic_secrets_go_with_their_connection)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* their shadow memory is writable and large */
+#endif
+    uint8_t turned[4][PSI_TLS_SECRET_BYTES];
+    struct pair p;
+    pair_open(&p, tls_keys(KEYS_WORKER, NULL, NULL), tls_keys(KEYS_SERVER, "ps", NULL), NULL, false);
+    pair_talk(&p);
+    struct psi_tls_stream *s = p.s->conn->transport.stream;
+    for (size_t i = 0; i < PSI_TLS_SECRET_BYTES; i++) {
+        turned[0][i] = s->from_peer.secret[i] ^ TURN;
+        turned[1][i] = s->to_peer.secret[i] ^ TURN;
+    }
+    assert_int_equal(count_in_memory(turned[0], PSI_TLS_SECRET_BYTES), 2); /* at both ends, which are in this process */
+    assert_int_equal(psi_tls_pipe_key_update(s, true), 0);                 /* the secrets before go, and others come */
+    assert_int_equal(psi_tls_pipe_flush(s), 0);
+    pair_talk(&p);
+    assert_int_equal(s->peer.key_updates, 1);
+    for (size_t i = 0; i < PSI_TLS_SECRET_BYTES; i++) {
+        turned[2][i] = s->from_peer.secret[i] ^ TURN;
+        turned[3][i] = s->to_peer.secret[i] ^ TURN;
+    }
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(count_in_memory(turned[i], PSI_TLS_SECRET_BYTES), i < 2 ? 0 : 2);
+    }
+    pair_close(&p);
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(count_in_memory(turned[i], PSI_TLS_SECRET_BYTES), 0);
+    }
 }
 
 /* OpenSSL's own record layer at the other end: it changes its key and asks for another of ours, then reads what we send. */

@@ -271,6 +271,7 @@ static inline pid_t s_client(struct bed *bed, const char *const words[10], int t
         (void)dup2(talk != NULL ? in[0] : null, 0);
         (void)dup2(talk != NULL ? out[1] : null, 1);
         (void)dup2(null, 2);
+        (void)unsetenv("OPENSSL_CONF"); /* of test_tls_traps.c */
         (void)execvp(args[0], (char *const *)(uintptr_t)args);
         _exit(127);
     }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # make.sh FOLDER makes the certificates of test_tls_cert.c and test_tls_traps.c. They are good for 100 years; the tests have a clock
-# of their own, which stands in 2030. One private key serves all of them.
+# of their own, which stands in 2030. One private key serves all of them. openssl.cnf sets what psd must not take over from a machine.
 set -euo pipefail
 mkdir -p "$1"
 cd "$1"
@@ -27,6 +27,20 @@ TXT
     openssl x509 -req -in "$work/req" -CA "$2.pem" -CAkey "$work/$2.key" -set_serial "$serial" -days 36000 -sha256 \
         -extfile "$work/ext" -out "$1.pem" 2>/dev/null
 }
+
+cat >openssl.cnf <<TXT
+openssl_conf = a
+[a]
+ssl_conf = b
+[b]
+system_default = c
+[c]
+MinProtocol = TLSv1
+MaxProtocol = TLSv1.2
+Ciphersuites = TLS_AES_256_GCM_SHA384
+Groups = P-521
+Options = AllowNoDHEKEX,MiddleboxCompat,KTLS
+TXT
 
 authority authority
 authority other_authority
