@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # test-timeout: 180
+# test-sanitizers: asan (threads of pstrain: test_pstrain, _monitored; of a client in rounds: test_rounds_api, test_rounds_kill)
 """Training in rounds by pstrain: --sync is what --serial computes, bit for bit, also over connections that are cut; late and lost
 workers; bounded staleness. PS_TEST_WHOLE=1: the whole matrix, some minutes."""
 import hashlib

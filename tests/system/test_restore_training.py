@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # test-timeout: 240
+# test-sanitizers: asan (threads of pstrain and of a psd with disks: test_pstrain, _monitored, _saves, test_restore)
 """Training goes on from checkpoints: kill -9 of all of pstrain --local, of one ps of two, of the directory, at random moments.
 How long it takes from the start of the new process until all trainers have recovered and a step is made is printed, not asserted.
 PS_TEST_RUNS: so many kills; PS_TEST_SEED: of the moments."""
