@@ -21,8 +21,8 @@ except ImportError:  # NumPy is a package of Debian's Python (scripts/deps), whi
 from cluster import SANITIZED, main, path
 
 FLOATS, INTEGERS = ("float32", "float64"), ("int32", "int64")
-PREFIX = ["setarch", "-R"] if os.path.basename(path("")) == "tsan" else []  # as scripts/test-runner starts programs of that variant
-CASES = 12 if SANITIZED else 60  # of a row and dtype
+TSAN = os.path.basename(path("")) == "tsan"
+PREFIX = ["setarch", "-R"] if TSAN else []  # as scripts/test-runner starts programs of that variant
 SIZES = (0, 1, 1, 2, 3, 5, 8, 17)
 ELEMENTS_MAX = 4000
 RANK_MAX = 6
@@ -190,6 +190,7 @@ def summary(x, limit):
 
 @unittest.skipIf(np is None, "NumPy is not installed (scripts/deps installs it)")
 class Operations(unittest.TestCase):
+    CASES = 12 if SANITIZED else 60  # of a row and dtype
     DEVICE, PLUGINS = [], "lib"  # none is named: the CPU
 
     @classmethod
@@ -246,7 +247,7 @@ class Operations(unittest.TestCase):
     def cases(self, name):
         for dtype in self.rows[name][0]:
             if dtype not in ("bool", "string"):
-                for _ in range(CASES):
+                for _ in range(self.CASES):
                     yield dtype
 
     # ---- rows ----
@@ -502,6 +503,7 @@ class Operations(unittest.TestCase):
 class OnAnotherDevice(Operations):
     """Rows of the kernels where the device has memory of its own: the CUDA plugin, emulated on the host."""
     DEVICE, PLUGINS = ["emulated"], "tests/kernels"
+    CASES = 3 if TSAN else Operations.CASES  # each thread of a block is a fiber there
     HERE = ("identity", "print", "cast", "arithmetic", "softmax", "reductions", "argmax", "split", "joins")  # rows that no kernel computes
 
 
