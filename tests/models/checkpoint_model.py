@@ -56,7 +56,7 @@ And from every state there is a way without a further fault to one where all par
 import operator
 import sys
 
-from explore import Violation, main
+from explore import State, Violation, main
 
 # tasks, cuts, updates of each part (or rounds), rounds?, resets, starts with none, hurries, asks: requests for a checkpoint, restores,
 # bare: the directory has no part of the model;
@@ -149,7 +149,7 @@ def put(t, i, v):
     return t[:i] + (v,) + t[i + 1:]
 
 
-class World:
+class World(State):
     F = ('tasks', 'down', 'up', 'd', 'left', 'todo', 'asked', 'wanted') + GHOSTS
     REST = operator.attrgetter(*F[4:])
 
@@ -634,21 +634,15 @@ class Model:
             raise Violation('the parts are of several rounds')
 
     # ---- steps ----
-    def fault(self, w, kind):
-        left = dict(w.left)
-        if not left.get(kind):
-            return False
-        left[kind] -= 1
-        w.left = tuple(sorted(left.items()))
-        return True
-
     def steps(self, key):
-        out = []
+        out, left = [], dict(key[World.F.index('left')])
 
         def add(label, act, *args, fault=None):
-            w = World(key)
-            if fault is not None and not self.fault(w, fault):
+            if fault is not None and not left.get(fault):
                 return
+            w = World(key)
+            if fault is not None:
+                w.left = tuple(sorted({**left, fault: left[fault] - 1}.items()))
             total = w.total
             try:
                 act(w, *args)
@@ -659,7 +653,7 @@ class Model:
             except Violation as v:
                 raise Violation(v.args[0], label)
             out.append((label, fault is not None, w.key()))
-        w = World(key)
+        w = World.look(key)
         d = w.d
         parts = [w.tasks[i][LIVE] for i in sorted(self.parts)]
         whole = all(parts)
@@ -812,7 +806,7 @@ class Model:
         w.spoilt = True
 
     def quiet(self, key):
-        w = World(key)
+        w = World.look(key)
         return w.d[UP] and w.d[LISTED] == self.all and w.d[PHASE] == IDLE and not any(w.down) and not any(w.up) and not self.who_lacks(w) and all(
             not w.asked and not w.wanted and t[RUNS] and not t[CUT] and not t[BESIDE] and (i not in self.parts or t[LIVE]) and
             all(n in t[MANIFESTS] for n, _ in t[SHARDS]) for i, t in enumerate(w.tasks))

@@ -31,7 +31,7 @@ And from every state there is a way without a further fault to one where both ar
 import operator
 import sys
 
-from explore import Violation, main
+from explore import State, Violation, main
 
 LEASE, CRASH, DIE, REMADE, RESTART_D, RESTART_A, RESTART_B, DISK, RESET = range(9)
 FAULTS = ('lease', 'crash', 'die', 'remade', 'directory', 'owner a', 'owner b', 'disk', 'reset')
@@ -106,7 +106,7 @@ WAITS, LOOKS, GIVES, LOOKS_AGAIN, INITS, SEALS, RESETS, READY, NUMBERS, SEALS_RE
 NAMES = {'L': 'look', 'O': 'look without a fence', 'A': 'ASSIGN', 'I': 'INIT', 'S': 'SEAL'}
 
 
-class World:
+class World(State):
     """One state, thawed.
     owners: [creation, number, value, sealed, provisional, who gave hyperparameters]; value: None, ('r', number of who restored it), ('i', 0);
       sealed: under which number, 0 not; provisional: as long as it is not sealed, the number under which it was given
@@ -167,7 +167,7 @@ class Model:
                 (True, True) if known else None, (), (-1, 0), tuple(range(4, mine + 1, 4)), self.left, None, False, False)
 
     def quiet(self, key):
-        w = World(key)
+        w = World.look(key)
         chief = w.holder >= 0 and w.cands[w.holder][ALIVE] and w.cands[w.holder][MINE] == w.number
         return chief and all(o[SEALED] for o in w.owners) and all(not c[ALIVE] or c[PHASE] in (WAITS, READY) for c in w.cands)
 
@@ -463,14 +463,14 @@ class Model:
             raise Violation('declared ready: %s beside %s' % (a[VALUE], b[VALUE]))
 
     def steps(self, key):
-        out = []
+        out, left = [], key[World.F.index('left')]
 
-        def go(label, act, fault=None, of=key):
-            w = World(of)
+        def go(label, act, fault=None):
+            if fault is not None and left[fault] == 0:
+                return
+            w = World(key)
             if fault is not None:
-                if w.left[fault] == 0:
-                    return
-                w.left = put(w.left, fault, w.left[fault] - 1)
+                w.left = put(left, fault, left[fault] - 1)
             try:
                 if act(w) is False:
                     return
@@ -480,7 +480,7 @@ class Model:
             new = w.key()
             if new != key:
                 out.append((label, fault is not None, new))
-        w = World(key)
+        w = World.look(key)
         for c, cand in enumerate(w.cands):
             if cand[ALIVE]:
                 self.candidate(w, c, cand, go)

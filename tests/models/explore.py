@@ -16,6 +16,18 @@ class Violation(Exception):
     """What is wrong, and perhaps the step that did it."""
 
 
+class State:
+    """F: the names of what a key has."""
+    F = ()
+
+    @classmethod
+    def look(cls, key):
+        """To read only: not thawed."""
+        w = cls.__new__(cls)
+        w.__dict__.update(zip(cls.F, key))
+        return w
+
+
 def explore(model, limit=3_000_000):
     """(states, what is wrong or None, the steps to it)"""
     first = model.start()

@@ -18,9 +18,10 @@ Promised, at every step:
   - whoever waits waits for what is not there; with one reader, elements come in the order in which they went in.
 And from every state there is a way without a further fault to one where every operation of a living client has ended, or waits
 for what can come only from others, and where nothing is held for an operation that has ended."""
+import operator
 import sys
 
-from explore import Violation, main
+from explore import State, Violation, main
 
 CUT, LEASE, KEEP, GIVE_UP, DEADLINE, DIE, RESET, RESTART = range(8)
 FAULTS = ('cut', 'lease', 'keep', 'give_up', 'deadline', 'die', 'reset', 'restart')
@@ -92,7 +93,7 @@ COLLECTING, OPEN, DONE = 'cod'
 ENDED = -1
 
 
-class World:
+class World(State):
     """One state, thawed.
     client: [alive, results, next number, asks, connection, 'd' down 'h' HELLO sent 'u' up, record name, life, ACKs (number, kept)]
        result: None not called, 'w', 'wait' ..., (word, elements in); ask: (number, operation, tried, sent, creation, has parts)
@@ -102,6 +103,7 @@ class World:
     ghosts: got: (element, client, number) that a program has; back: (client, number) that its lease's end has given back;
     void: elements of a queue that is gone"""
     F = ('clients', 'conns', 'life', 'creation', 'queue', 'closed', 'enq', 'deq', 'records', 'names', 'left', 'got', 'back', 'void')
+    TASK, GHOSTS = operator.attrgetter(*F[2:8]), operator.attrgetter(*F[11:])
 
     def __init__(self, key):
         self.__dict__.update(zip(self.F, key))
@@ -111,11 +113,9 @@ class World:
         self.left = list(self.left)
 
     def key(self):
-        self.clients = tuple(tuple(c) for c in self.clients)
-        self.conns = tuple(tuple(c) for c in self.conns)
-        self.records = tuple(r and (r[0], r[1], r[2], tuple(tuple(w) for w in r[3])) for r in self.records)
-        self.left = tuple(self.left)
-        return tuple(getattr(self, f) for f in self.F)
+        records = tuple([r and (r[0], r[1], r[2], (*map(tuple, r[3]),)) for r in self.records])
+        return ((*map(tuple, self.clients),), (*map(tuple, self.conns),), *self.TASK(self), records, self.names, (*self.left,),
+                *self.GHOSTS(self))
 
 
 ALIVE, RESULT, NEXT, ASKS, CID, PHASE, REC, LIFE, ACKS = range(9)
@@ -478,7 +478,7 @@ class Model:
                 raise Violation(str(v), label) from None
             w.conns = [k for k in w.conns if k[HERE] or k[THERE] != 'g']
             out.append((label, fault is not None, w.key()))
-        s = World(key)
+        s = World.look(key)
         for c, cl in enumerate(s.clients):
             name, k = 'client %d' % c, self.conn(s, c)
             if not cl[ALIVE]:
@@ -584,7 +584,7 @@ class Model:
 
     def quiet(self, key):
         """All has ended that can end."""
-        w = World(key)
+        w = World.look(key)
         if any(k[C2S] or k[S2C] or not k[HERE] for k in w.conns):
             return False
         for c, cl in enumerate(w.clients):
