@@ -214,6 +214,7 @@ TEST(last_reply_survives_unread_bytes)
         small_push(&bed->a, "refused", 7);
         end_close(&bed->a, true);
         psi_net_settle(&bed->net);
+        linger_long(bed->a.conn);
         RUN_UNTIL(bed, bed->released == 2);
         assert_int_equal(bed->b.frames, 1);
         assert_string_equal(bed->b.why, "closed by peer"); /* what still arrived was taken: the kernel sent no reset */

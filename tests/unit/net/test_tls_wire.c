@@ -202,6 +202,7 @@ TEST(the_last_frame_comes_before_the_end)
     small_push(p.s, body, BODY_BYTES);
     end_close(p.s, true);
     pair_settle(&p);
+    linger_long(p.s->conn);
     PAIR_UNTIL(&p, p.client->released == 1 && p.server->released == 1);
     assert_int_equal(p.c->frames, 2);
     assert_string_equal(p.c->why, "closed by peer");
