@@ -203,7 +203,7 @@ TEST(test_sync_refused)
 TEST(test_sync_finds_a_name_gone)
 {
     struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
-    const struct fake_request *ready = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
+    const struct fake_request *r = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
     const struct fake_answer gone = {.status = PS_NOT_FOUND, .text = "there is no variable 'w'"};
     statuses(t, false, PS_SYNC_NONE);
     number(t);
@@ -211,7 +211,7 @@ TEST(test_sync_finds_a_name_gone)
         to_sync(t, true);
         fake_reply(&t->f, 0, PS_OP_SYNC, fake_take(&t->f, 0, PS_OP_SYNC)->h.id, false, &gone);
     }
-    assert_done(ready, PS_NOT_FOUND);
+    assert_done(r, PS_NOT_FOUND);
 }
 
 /* A chief on its own ends the rounds that it finds; without any there is no SYNC. */
