@@ -11,6 +11,8 @@
 #include "psd/base/times.h"
 #include "psd/checkpoint/saves.h"
 #include "psd/checkpoint/starts.h"
+#include "psd/directory/directory.h"
+#include "psd/queue/queue.h"
 #include "psd/rounds/groups.h"
 #include "psd/rounds/rounds.h"
 #include "psd/rpc/requests.h"

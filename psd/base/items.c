@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and definitions as the items of lists carry them, both ways. What cannot be understood is refused. */
-#include "psd/rpc/rpc.h"
+
+#include "items.h"
 
 #include "common/form.h"
 #include "common/mem.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names in a text for people, "w, b and 3 more": as many as fit, the others counted. The first one is there in any case, at least
  * its beginning. */
-#include "psd/rpc/rpc.h"
+
+#include "items.h"
 
 #include "common/utf8.h"
 

@@ -7,8 +7,8 @@
 #ifndef PSD_RPC_BARS_H
 #define PSD_RPC_BARS_H
 
+#include "psd/base/base.h"
 #include "psd/base/disk.h"
-#include "psd/rpc/rpc.h"
 
 enum {
     PSD_BARS_BYTES_MAX = 64 << 20,

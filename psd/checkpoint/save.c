@@ -11,6 +11,8 @@
  */
 #include "save.h"
 
+#include "psd/base/items.h"
+#include "psd/rpc/handlers.h"
 #include "psd/store/cut.h"
 
 #include "common/mem.h"

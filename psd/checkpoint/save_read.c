@@ -9,6 +9,8 @@
  */
 #include "save.h"
 
+#include "psd/rpc/handlers.h"
+
 #include "common/mem.h"
 
 enum { READS_MAX = 16, CONN_READS_MAX = 8, RETRY_MS = 20 };

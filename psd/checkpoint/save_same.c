@@ -6,6 +6,9 @@
  */
 #include "save.h"
 
+#include "psd/base/items.h"
+#include "psd/rpc/handlers.h"
+
 bool psd_save_changed(const struct psd_task *t)
 {
     return t->save != NULL && t->store.changes != t->save->saved_changes;

@@ -8,8 +8,8 @@
 
 #include "save.h"
 
-#include "psd/directory/directory.h"
 #include "psd/session/steps.h"
+#include "psd/session/wait.h"
 
 enum psd_saves_phase {
     PSD_SAVES_IDLE,

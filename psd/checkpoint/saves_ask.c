@@ -13,6 +13,8 @@
 #include "saves.h"
 #include "starts.h"
 
+#include "psd/rpc/handlers.h"
+
 #include <stdio.h>
 
 enum { RETRY_MS = 1000 };

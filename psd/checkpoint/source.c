@@ -10,6 +10,8 @@
 #include "source.h"
 #include "start.h"
 
+#include "psd/rpc/handlers.h"
+
 #include "common/crc32c.h"
 
 #include <stdio.h>

@@ -11,6 +11,9 @@
  */
 #include "start.h"
 
+#include "psd/owner/owner.h"
+#include "psd/rpc/handlers.h"
+#include "psd/session/session.h"
 #include "psd/store/kept.h"
 #include "psd/store/load.h"
 #include "psd/store/place.h"

@@ -19,7 +19,7 @@
 
 #include "start.h"
 
-#include "psd/directory/directory.h"
+#include "psd/session/wait.h"
 
 struct psd_checkpoint;
 

@@ -12,6 +12,8 @@
 #include "saves.h"
 #include "starts.h"
 
+#include "psd/rpc/handlers.h"
+
 #include <stdio.h>
 
 /* time between two tries; time for which a checkpoint is kept between the save before a restore and the restore */

@@ -6,6 +6,8 @@
  */
 #include "starts.h"
 
+#include "psd/owner/owner.h"
+
 void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of)
 {
     for (size_t i = 0; i < of->count; i++) {

@@ -10,8 +10,10 @@
  */
 #include "directory.h"
 
+#include "psd/checkpoint/save.h"
 #include "psd/checkpoint/start.h"
 #include "psd/checkpoint/starts.h"
+#include "psd/rounds/groups.h"
 
 #include "common/mem.h"
 #include "common/name.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work of the directory task, and of the others towards it. Handlers are as those of psd/rpc/rpc.h. */
+/* The work of the directory task, and of the others towards it. */
 #ifndef PSD_DIRECTORY_H
 #define PSD_DIRECTORY_H
 
+#include "psd/owner/owner.h"
 #include "psd/rpc/rpc.h"
 
 /* ---- create.c: CREATE FIND DELETE (directory); chief.c: CHIEF ---- */
@@ -67,10 +68,6 @@ void psd_own_list_end(struct psd_task *t, const struct psd_peer *peer);
 /** Reset containers of sessions that have ended. One call looks at psd_task_config.tick_looks containers of sessions at most, in
  * turn, and at no other container. */
 void psd_own_tick(struct psd_task *t);
-
-/* ---- rounds.c (directory) ---- */
-/** FAILED_PRECONDITION: it is in a group of its container, that goes on. */
-ps_status psd_group_delete_check(const struct psd_task *t, const struct psd_name *n, struct psi_err *err) PSI_MUST;
 
 /* ---- tasklink.c ---- */
 void psd_task_link_hello(struct psd_task *t, struct psd_conn *c, const ps_v1_Hello *hello, const struct psd_request *r);

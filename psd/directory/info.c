@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* INFO: what a task is, holds and has done; of the directory also who is missing, how far the job and its checkpoints are. */
+#include "directory.h"
+
 #include "psd/checkpoint/saves.h"
-#include "psd/rpc/rpc.h"
 
 #include <stdio.h>
 

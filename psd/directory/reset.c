@@ -17,6 +17,8 @@
  * nothing is created in that container, because a later life of this directory carries out what the disk says. If a disk fails
  * later, the client is told, and the disk is asked again each second.
  */
+#include "directory.h"
+
 #include "psd/checkpoint/saves.h"
 #include "psd/rounds/groups.h"
 

@@ -7,6 +7,8 @@
  * Failure: another set, or other options, while a member lives: refused, both sides are named. An owner refuses: the group is
  * ended everywhere, and SYNC fails with what that owner said.
  */
+#include "directory.h"
+
 #include "psd/checkpoint/starts.h"
 #include "psd/rounds/groups.h"
 

@@ -8,8 +8,10 @@
  * directory discards what it had not read and counts the task as not connected; the task dials anew with back-off. A task lists
  * on every new connection, and never talks to a directory life that it has left.
  */
+#include "directory.h"
 #include "orders.h"
 
+#include "psd/checkpoint/save.h"
 #include "psd/checkpoint/saves.h"
 #include "psd/checkpoint/starts.h"
 #include "psd/rounds/groups.h"

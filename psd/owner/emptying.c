@@ -9,8 +9,10 @@
  * begins meanwhile. Failure: without memory for the slices the container is emptied at once. Another reset of the container
  * meanwhile is told with the first one.
  */
+#include "owner.h"
+
 #include "psd/rounds/rounds.h"
-#include "psd/rpc/rpc.h"
+#include "psd/session/session.h"
 
 #include "common/mem.h"
 

@@ -2,8 +2,10 @@
 /*
  * Variables at their owner: making, dropping and resetting them. Failure: without memory nothing is made, and nothing is changed.
  */
+#include "owner.h"
+
 #include "psd/rounds/rounds.h"
-#include "psd/rpc/rpc.h"
+#include "psd/session/session.h"
 
 #include "common/name.h"
 #include "common/shape.h"

@@ -9,6 +9,8 @@
  */
 #include "queue.h"
 
+#include "psd/rpc/handlers.h"
+
 ps_status psd_accumulator_check(struct psd_task *t, const struct psd_queue *q, const struct psd_element *e, struct psi_err *err)
 {
     const struct psi_queue_component *c = &q->spec.components[0];

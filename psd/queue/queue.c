@@ -8,6 +8,8 @@
  */
 #include "queue.h"
 
+#include "psd/rpc/handlers.h"
+
 #include "common/form.h"
 #include "common/mem.h"
 

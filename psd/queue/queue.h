@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the files of requests to queues share: queue.c has the requests, queue_parts.c the bytes of elements on their way in and
- * out, queue_turns.c who gets its turn, queue_ends.c how a request ends otherwise, work.c what is of work queues only,
+ * out, queue_turns.c who gets its turn, session/queue_ends.c how a request ends otherwise, work.c what is of work queues only,
  * accumulator.c what is of accumulators only.
  */
-#ifndef PSD_RPC_QUEUE_H
-#define PSD_RPC_QUEUE_H
+#ifndef PSD_QUEUE_REQUESTS_H
+#define PSD_QUEUE_REQUESTS_H
 
-#include "psd/rpc/rpc.h"
-
-enum { PSD_QUEUE_RETRY_MS = 50 };
+#include "psd/session/session.h"
 
 /* ---- queue.c ---- */
 /** More bytes of its elements; the last ones open it. */
@@ -23,21 +21,12 @@ ps_status psd_queue_come(struct psd_task *t, struct psd_wait *w, const struct ps
 /** The answer of a DEQUEUE that is done. */
 void psd_queue_send(struct psd_task *t, struct psd_conn *c, const struct psd_wait *w);
 
-/* ---- queue_ends.c ---- */
-/** The queue that w asks; NULL: it was reset or deleted. */
-const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w);
-/** "queue 'q' was reset or deleted" as the error of a request that was not carried out. */
-ps_status psd_queue_fail_gone(const struct psd_task *t, const struct psd_wait *w, struct psi_err *err) PSI_MUST;
-/** Elements that w has inserted or taken. */
-uint64_t psd_queue_moved(const struct psd_wait *w);
-/** Who waits at q may have its turn: looked at before the end of the event. */
-void psd_queue_touch(struct psd_task *t, const struct psd_queue *q);
-/** Free what w has not inserted. */
-void psd_queue_drop_elements(struct psd_task *t, struct psd_wait *w);
-/** w ends with this error, which gets "(k of n elements inserted)"; what it has taken goes back. */
-void psd_queue_end(struct psd_task *t, struct psd_wait *w, const struct psi_err *err);
-/** What w has done is not remembered any more. give_back: what it has taken is the queue's again. */
-void psd_queue_attempt_end(struct psd_task *t, struct psd_wait *w, bool give_back);
+/* ---- queue_turns.c ---- */
+/** The end of an event: everybody whose turn has come at a queue has it. */
+void psd_queues_turn(struct psd_task *t);
+/** Some of them waited for a cut, and need not any more. */
+bool psd_queues_have_work(const struct psd_task *t);
+void psd_queues_check_invariants(const struct psd_task *t);
 
 /* ---- accumulator.c ---- */
 /** A gradient that has come whole: no NaN, no infinity, where the task refuses these. */

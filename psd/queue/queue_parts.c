@@ -9,6 +9,8 @@
  */
 #include "queue.h"
 
+#include "psd/rpc/rpc.h"
+
 #include "common/form.h"
 #include "common/tuple.h"
 

@@ -8,6 +8,8 @@
  */
 #include "queue.h"
 
+#include "psd/rpc/handlers.h"
+
 #include <string.h>
 
 ps_status psd_work_filled(const struct psd_task *t, const struct psd_wait *w, const struct psd_variable *v, struct psi_err *err)

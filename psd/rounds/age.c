@@ -4,7 +4,10 @@
  * variable its gradient was computed from; its age is how many mutations have completed since. It is told, and decides nothing.
  * Failure: without memory for the list RESOURCE_EXHAUSTED.
  */
-#include "psd/rpc/rpc.h"
+
+#include "rounds.h"
+
+#include "psd/rpc/handlers.h"
 
 #include "common/mem.h"
 #include "common/name.h"

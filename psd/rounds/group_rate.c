@@ -12,7 +12,7 @@
  */
 #include "groups.h"
 
-#include "psd/rpc/rpc.h"
+#include "psd/rpc/handlers.h"
 
 #include <stdio.h>
 

@@ -2,6 +2,8 @@
 /* Groups in words, for `psctl waits` and the ends of deadlines, and as the list ROUNDS; options as messages. */
 #include "groups.h"
 
+#include "psd/rpc/handlers.h"
+
 #include <stdio.h>
 #include <string.h>
 

@@ -10,6 +10,8 @@
  */
 #include "groups.h"
 
+#include "psd/rpc/handlers.h"
+
 #include "common/hash.h"
 #include "common/mem.h"
 

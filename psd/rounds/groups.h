@@ -16,7 +16,7 @@
 
 #include "rounds.h"
 
-#include "psd/directory/directory.h"
+#include "psd/session/wait.h"
 
 enum { PSD_LEADS = 17 /* 0, 1 .. 15, more */ };
 
@@ -238,5 +238,8 @@ void psd_group_describe(const struct psd_task *t, const struct psd_wait *w, stru
 void psd_group_expire(struct psd_task *t, struct psd_wait *w);
 ps_status psd_sync_options_parse(const ps_v1_SyncOptions *m, struct psd_sync_options *out, struct psi_err *err) PSI_MUST;
 void psd_sync_options_to_msg(const struct psd_sync_options *o, ps_v1_SyncOptions *out);
+
+/** FAILED_PRECONDITION: it is in a group of its container, that goes on. */
+ps_status psd_group_delete_check(const struct psd_task *t, const struct psd_name *n, struct psi_err *err) PSI_MUST;
 
 #endif

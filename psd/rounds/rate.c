@@ -14,7 +14,7 @@
  */
 #include "rounds.h"
 
-#include "psd/rpc/rpc.h"
+#include "psd/base/items.h"
 
 #include "common/mem.h"
 #include "common/name.h"

@@ -11,7 +11,8 @@
  */
 #include "rounds.h"
 
-#include "psd/rpc/rpc.h"
+#include "psd/rpc/handlers.h"
+#include "psd/session/session.h"
 #include "psd/store/cut.h"
 
 #include "common/mem.h"

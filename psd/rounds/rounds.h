@@ -6,8 +6,8 @@
  * PREPARE and COMMIT end later where there is much to build: in slices between the turns of the loop (psd_rounds_work()). At the
  * directory, t->rounds_moved is set when the group here has moved: it looks at psd_rounds_here(), and takes the mark back.
  */
-#ifndef PSD_RPC_ROUNDS_H
-#define PSD_RPC_ROUNDS_H
+#ifndef PSD_ROUNDS_OWNER_H
+#define PSD_ROUNDS_OWNER_H
 
 #include "psd/base/base.h"
 #include "psd/store/rounds.h"
@@ -99,5 +99,11 @@ bool psd_rounds_has_work(const struct psd_task *t);
 void psd_rounds_work(struct psd_task *t);
 /** c ends: what was asked on it is not answered. */
 void psd_rounds_conn_lost(struct psd_task *t, const struct psd_conn *c);
+
+/* ---- age.c ---- */
+/** A push to v was applied: `version` afterwards, from as ps_push_meta.version. */
+void psd_age_note(const struct psd_variable *v, uint64_t version, uint64_t from);
+/** So many contributions of a round are applied in the container of v: to the values that they were computed from. */
+void psd_age_note_round(const struct psd_variable *v, uint64_t count);
 
 #endif

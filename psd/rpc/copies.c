@@ -15,7 +15,6 @@
 #include "rpc.h"
 
 #include "common/name.h"
-#include "psd/directory/directory.h"
 
 #include <string.h>
 

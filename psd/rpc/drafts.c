@@ -17,7 +17,6 @@
 #include "common/mem.h"
 #include "common/name.h"
 #include "common/shape.h"
-#include "psd/directory/directory.h"
 #include "psd/store/cut.h"
 
 #include <string.h>

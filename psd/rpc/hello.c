@@ -6,6 +6,8 @@
  * go on with end as torn -> the reply says what became of every unresolved number. docs/PROTOCOL.md §2 is the contract, the
  * session model its proof. Failure: a refused HELLO is answered, then the connection is closed.
  */
+#include "rpc.h"
+
 #include "psd/checkpoint/start.h"
 #include "psd/session/steps.h"
 

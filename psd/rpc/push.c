@@ -10,6 +10,8 @@
  */
 #include "rpc.h"
 
+#include "psd/rounds/rounds.h"
+
 #include "common/blob.h"
 #include "common/mem.h"
 #include "common/optimizer.h"

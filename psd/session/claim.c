@@ -16,7 +16,8 @@
  * never brings a number back: beside it the new one is kept out and never refused for good. Nothing is remembered over a restart
  * of the directory: who says HELLO first is let in.
  */
-#include "psd/rpc/rpc.h"
+
+#include "session.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -5,7 +5,7 @@
  * Failure: there is no room for another container's: one that has nothing here, and whose lease nobody holds, is forgotten for
  * it; where there is none, RESOURCE_EXHAUSTED. Numbers given later are above those forgotten (psd_task.chief_number).
  */
-#include "psd/rpc/rpc.h"
+#include "session.h"
 
 ps_status psd_chief_check(const struct psd_task *t, const char *container, uint64_t number, struct psi_err *err)
 {

@@ -15,7 +15,10 @@
  * it. Neither waits longer than a lease. Failure: nothing of this is remembered over a restart of the directory; a session that
  * is still open says it again (its client does), one that has ended does not, and then the job is never done by itself.
  */
-#include "psd/rpc/rpc.h"
+
+#include "session.h"
+
+#include "psd/rpc/handlers.h"
 
 #include <string.h>
 

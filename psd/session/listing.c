@@ -9,7 +9,8 @@
  * the request is carried out, and then the connection is read again. Failure: the connection ends, or there is no memory for a
  * frame, which ends the connection. Nothing of the list is left.
  */
-#include "psd/rpc/rpc.h"
+
+#include "session.h"
 
 #include "common/mem.h"
 

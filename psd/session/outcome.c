@@ -6,7 +6,10 @@
  * Failure: a number out of order, or outside the window, is a GAP: the connection is closed, the client resumes from what HELLO
  * tells it.
  */
-#include "psd/rpc/rpc.h"
+
+#include "session.h"
+
+#include "psd/rpc/handlers.h"
 
 #include "common/mem.h"
 

@@ -6,7 +6,8 @@
  * And which sessions have shown the key of a container at its owner, by an OPEN of something in it: a handle is a number that
  * anybody can guess, so it is of use to these sessions alone.
  */
-#include "psd/rpc/rpc.h"
+#include "session.h"
+
 #include "psd/store/shown.h"
 
 #include <string.h>

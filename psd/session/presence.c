@@ -3,7 +3,8 @@
  * Tasks of the cluster that somebody waits for: is one here? A task of the directory's job is here while its list has been taken
  * in. A task of another job is here then, and also while a session that says that it is this task holds a lease.
  */
-#include "psd/rpc/rpc.h"
+
+#include "wait.h"
 
 #include "common/mem.h"
 

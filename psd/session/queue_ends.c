@@ -6,7 +6,7 @@
  * error, is given up, or when its session is away for a lease: then the answer that was kept is an error, so that nobody has an
  * element which somebody else gets as well and thinks it is his. Elements that are inserted stay, and an error says how many.
  */
-#include "psd/queue/queue.h"
+#include "session.h"
 
 const struct psd_variable *psd_queue_of(const struct psd_task *t, const struct psd_wait *w)
 {

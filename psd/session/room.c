@@ -9,7 +9,8 @@
  * *unknown*, as after session_keep: the record's name tells (docs/PROTOCOL.md §2). Failure: all of them together have not enough:
  * nothing ends, the caller refuses.
  */
-#include "psd/rpc/rpc.h"
+
+#include "session.h"
 
 #include <stdio.h>
 

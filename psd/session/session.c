@@ -6,9 +6,8 @@
  * its connection ends: it is silent from then on, and gives way to others after a lease (room.c) -> GOODBYE, or session_keep is
  * over: psd_session_drop(). Nothing here can fail.
  */
+#include "session.h"
 #include "steps.h"
-
-#include "psd/rpc/rpc.h"
 
 void psd_lease_renew(struct psd_task *t, struct psd_record *record)
 {

@@ -5,7 +5,10 @@
  *
  * Failure: its deadline: what its kind says. A need that is lost ends the request with the reason of its kind.
  */
-#include "psd/rpc/rpc.h"
+
+#include "wait.h"
+
+#include "psd/rpc/handlers.h"
 
 #include "common/mem.h"
 

@@ -7,30 +7,15 @@
  * waits for it; whoever changes it calls psd_wait_look() or psd_wait_over() on that list, and nobody else is looked at. A request
  * is done when all its needs are met, when one of them is lost, or when its deadline has come (one heap for all).
  *
- * A kind of wait is one struct psd_wait_kind: of variables and of tasks of the cluster (wait_for.c), of what owners are asked
- * (directory/create.c), of a reset (directory/reset.c), of others at a barrier (barrier.c), of a call (call.c), of a queue
- * (queue.c). Its handler, in this order: psd_wait_get(), psd_wait_need() for each thing that it waits for, psd_wait_hang() for
- * each that is not there yet, psd_wait_open().
+ * A kind of wait is one struct psd_wait_kind: of variables and of tasks of the cluster (rpc/wait_for.c), of what owners are asked
+ * (directory/create.c), of a reset (directory/reset.c), of others at a barrier (rpc/barrier.c), of a call (rpc/call.c), of
+ * a queue (queue/queue.c). Its handler, in this order: psd_wait_get(), psd_wait_need() for each thing that it waits for,
+ * psd_wait_hang() for each that is not there yet, psd_wait_open().
  */
 #ifndef PSD_WAIT_H
 #define PSD_WAIT_H
 
-#include "psd/base/base.h"
-
-/* Names in a text for people (names_text.c), in a buffer of the caller. */
-enum { PSD_NAMES_BYTES = 256, PSD_NAMES_HALF = PSD_NAMES_BYTES / 2 /* two of these go into one text */ };
-struct psd_names {
-    char *text;
-    size_t size, used;
-    uint32_t left_out;
-};
-/** None yet. */
-#define PSD_NAMES_IN(buffer) ((struct psd_names){.text = (buffer), .size = sizeof(buffer)})
-void psd_names_add(struct psd_names *names, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/** "w, b and 3 more", "" without any; the last call. */
-const char *psd_names_text(struct psd_names *names);
-/** Tasks of the directory's job whose list has not come in since this directory began: a name that is not known may be there. */
-bool psd_lists_missing(const struct psd_task *t, struct psd_names *names);
+#include "psd/base/items.h"
 
 /* One thing that a waiting request waits for. */
 struct psd_need {
@@ -212,12 +197,7 @@ ps_status psd_wait_gone(const struct psd_task *t, const char *name, struct psi_e
 /** v goes: every WAIT for it ends ABORTED, whatever else it misses. */
 void psd_wait_abort_variable(struct psd_task *t, const struct psd_variable *v);
 
-/* ---- barrier.c: BARRIER ---- */
+/* ---- rpc/barrier.c ---- */
 enum { PSD_BARRIER_BYTES = 448 }; /* what a barrier takes of the budget for lists, with its entry of the map */
-/** The end of an event: barriers, where who holds a lease has changed in it (t->barriers_stale). */
-void psd_barriers_look(struct psd_task *t);
-/** The lease of r has ended, not by a new HELLO: it waits at no barrier any more. */
-void psd_barrier_lease_ended(struct psd_task *t, struct psd_record *r);
-void psd_barriers_check_invariants(const struct psd_task *t);
 
 #endif

@@ -4,7 +4,8 @@
  *
  * Failure: too many of one session, or no room for its lists: RESOURCE_EXHAUSTED, to be asked again.
  */
-#include "psd/rpc/rpc.h"
+
+#include "session.h"
 
 #include "common/mem.h"
 

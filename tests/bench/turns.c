@@ -10,6 +10,7 @@
 #include "fake_client.h"
 
 #include "common/mem.h"
+#include "psd/directory/directory.h"
 #include "psd/rounds/groups.h"
 #include "psd/checkpoint/saves.h"
 #include "psd/checkpoint/starts.h"

@@ -5,6 +5,7 @@
  */
 #include "save_test.h"
 
+#include "psd/directory/directory.h"
 #include "psd/checkpoint/saves.h"
 #include "psd/checkpoint/starts.h"
 #include "psd/checkpoint/start.h"

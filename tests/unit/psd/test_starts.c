@@ -4,6 +4,8 @@
  */
 #include "starts_test.h"
 
+#include "psd/directory/directory.h"
+
 TEST(test_all_begin_with_the_newest)
 {
     struct st *s = st_new(sv_with_disk);

@@ -5,6 +5,7 @@
  */
 #include "starts_test.h"
 
+#include "psd/owner/owner.h"
 #include "psd/store/place.h"
 
 #include <sys/stat.h>
