@@ -204,10 +204,14 @@ class Case(unittest.TestCase):
 
     def check_report(self, r, ps, workers, variables=4):
         self.assertEqual(set(r), {"test_accuracy", "test_auc", "test_loss", "train_loss", "global_step", "epochs", "samples_per_second", "seconds", "ps", "recoveries",
-                                  "lost_steps",
+                                  "lost_steps", "test_r2", "test_rmse", "confusion",
                                   "mode", "rounds", "dropped", "leads", "workers", "variables", "values", "params_sha256", "pushes_applied",
                                   "pushes_applied_total"})
         self.assertEqual((r["ps"], r["workers"], r["variables"]), (ps, workers, variables))
+        self.assertEqual((r["test_r2"], r["test_rmse"]), (None, None))  # of numbers that are predicted
+        if r["confusion"] is not None:
+            hits, tested = sum(row[i] for i, row in enumerate(r["confusion"])), sum(map(sum, r["confusion"]))
+            self.assertAlmostEqual(hits / tested, r["test_accuracy"], places=6)
         self.assertEqual(sorted(r["pushes_applied"]), ["/job:ps/task:%d" % i for i in range(ps)])
         self.assertGreater(min(r["pushes_applied"].values()), 0)
         self.assertEqual(sum(r["pushes_applied"].values()), r["pushes_applied_total"])

@@ -6,7 +6,7 @@
 #include "psctl.h"
 
 #include "common/cli/file.h"
-#include "npy.h"
+#include "common/cli/npy.h"
 #include "show.h"
 
 #include <errno.h>
@@ -20,10 +20,11 @@ static bool npy_save(const struct psctl *c, const ps_variable *v, const void *da
     const ps_shape *shape = ps_variable_shape(v);
     size_t bytes = ps_variable_bytes(v);
     if (strcmp(c->npy, "-") == 0) {
-        return npy_write(stdout, dtype, shape, data, bytes);
+        return cli_npy_write(stdout, dtype, shape, data, bytes);
     }
     struct cli_file file;
-    bool ok = cli_file_open(&file, c->npy) == 0 && cli_file_close(&file, npy_write(file.stream, dtype, shape, data, bytes)) == 0;
+    bool ok =
+        cli_file_open(&file, c->npy) == 0 && cli_file_close(&file, cli_npy_write(file.stream, dtype, shape, data, bytes)) == 0;
     if (!ok) {
         psctl_error(c, PS_UNKNOWN, "%s: %s", c->npy, strerror(errno));
     }

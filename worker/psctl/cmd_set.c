@@ -8,7 +8,7 @@
  */
 #include "psctl.h"
 
-#include "npy.h"
+#include "common/cli/npy.h"
 #include "value.h"
 
 #include <errno.h>
@@ -60,14 +60,14 @@ static bool look_up(struct psctl *c, const ps_variable *v, struct before *out)
 
 static bool read_file(const struct psctl *c, const ps_variable *v, void *data)
 {
-    char error[NPY_ERROR_MAX] = "";
+    char error[CLI_NPY_ERROR_MAX] = "";
     bool standard = strcmp(c->npy, "-") == 0;
     FILE *file = standard ? stdin : fopen(c->npy, "rbe");
     if (file == NULL) {
         psctl_error(c, errno == ENOENT ? PS_NOT_FOUND : PS_UNKNOWN, "%s: %s", c->npy, strerror(errno));
         return false;
     }
-    bool ok = npy_read(file, ps_variable_dtype(v), ps_variable_shape(v), data, error);
+    bool ok = cli_npy_read(file, ps_variable_dtype(v), ps_variable_shape(v), data, error);
     if (!ok) {
         psctl_error(c, PS_INVALID_ARGUMENT, "%s for variable '%s': %s", standard ? "standard input" : c->npy, ps_variable_name(v),
                     error);

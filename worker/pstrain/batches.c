@@ -14,7 +14,7 @@ int batches_init(struct batches *b, const struct flags *f, const struct cluster 
     int64_t rows = f->batch_size < data->train_count ? f->batch_size : data->train_count;
     *b = (struct batches){.f = f, .c = c, .data = data, .epoch = -1};
     b->order = malloc((size_t)data->train_count * sizeof(*b->order));
-    if (b->order == NULL || ps_tensor_init(&b->y, PS_I32, rows, 1) != PS_OK) {
+    if (b->order == NULL || ps_tensor_init(&b->y, data->predicts ? PS_F32 : PS_I32, rows, 1) != PS_OK) {
         return cli_error(err, "no memory for the order of %lld examples", (long long)data->train_count);
     }
     return input_init(&b->x, data, rows, input_wants_dense(f), err);
@@ -42,7 +42,7 @@ static int gather(struct batches *b, int64_t first, int64_t rows)
 {
     b->rows = 0;
     (void)ps_tensor_set_rows(&b->y, rows); /* cannot fail: b->y was made for a whole batch */
-    int32_t *y = ps_tensor_write(&b->y);
+    void *y = ps_tensor_write(&b->y);
     if (y == NULL) {
         b->x.error = ps_nn_error();
         return -1;

@@ -15,7 +15,7 @@ struct batches {
     const struct dataset *data;
     int64_t *order; /* [train_count], order of the epoch */
     struct input x; /* up to a batch of examples */
-    ps_tensor y;    /* (batch, 1), labels */
+    ps_tensor y;    /* (batch, 1), labels: int32, or float32 */
     /* what x and y hold: */
     int64_t epoch;        /* -1: nothing yet */
     int64_t first, count; /* the epoch's range of this worker's share or shard: order[first] to order[first + count - 1] */

@@ -24,7 +24,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TIMEOUT_MS = 10000, TEST_ROWS = 500 /* examples per batch */ };
+enum {
+    TIMEOUT_MS = 10000,
+    TEST_ROWS = 500,     /* examples per batch */
+    CONFUSION_MAX = 100, /* classes of a confusion matrix in the report ... */
+    CONFUSION_SHOWN = 16 /* ... and of one that is printed */
+};
 
 /* Check that v is float32 of the wanted shape. */
 static int check_fits(const ps_variable *v, const ps_shape *wanted)
@@ -99,29 +104,72 @@ static int read_step(ps_session *s, int64_t *out_step)
                : say_error("global_step cannot be read: %s: %s", ps_status_name(st), ps_last_error());
 }
 
+/* Index of the first largest of n numbers; -1: one is NaN. */
+static int64_t largest(const float *z, int64_t n)
+{
+    int64_t best = 0;
+    for (int64_t j = 0; j < n; j++) {
+        if (isnan(z[j])) {
+            return -1;
+        }
+        best = z[j] > z[best] ? j : best;
+    }
+    return best;
+}
+
+/* What a test measures beside the loss; either may be NULL. */
+struct measures {
+    float *scores;      /* of two classes, how much class 1 is preferred to 0 */
+    int64_t *confusion; /* report.confusion */
+};
+
 /* Test one batch of test examples. 0, or -1: in->error. */
-static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, float *scores, struct input *in,
-                      ps_tensor *y)
+static int test_batch(struct model *m, const struct dataset *data, int64_t at, int64_t rows, const struct measures *out,
+                      struct input *in, ps_tensor *y)
 {
     if (input_test(in, data, at, rows) != 0) {
         return -1;
     }
     in->error = NULL;
-    ps_tensor_wrap_labels(y, &data->test_y[at], rows);
     ps_tensor *logits = model_forward(m, in);
+    if (data->predicts) {
+        ps_tensor_wrap(y, &data->test_t[at], rows, 1);
+        return logits != NULL && ps_mean_squared_error(logits, y, NULL, &m->loss) == PS_OK ? 0 : -1;
+    }
+    ps_tensor_wrap_labels(y, &data->test_y[at], rows);
     const float *z = NULL;
     if (logits != NULL && ps_softmax_xent(logits, y, NULL, &m->loss) == PS_OK &&
         ps_argmax_count(logits, y, &m->correct) == PS_OK) {
         z = ps_tensor_read(logits);
     }
-    for (int64_t i = 0; z != NULL && scores != NULL && i < rows; i++) {
-        scores[at + i] = z[2 * i + 1] - z[2 * i];
+    for (int64_t i = 0; z != NULL && out->scores != NULL && i < rows; i++) {
+        out->scores[at + i] = z[2 * i + 1] - z[2 * i];
+    }
+    for (int64_t i = 0; z != NULL && out->confusion != NULL && i < rows; i++) {
+        const int64_t guess = largest(&z[i * data->classes], data->classes);
+        if (guess >= 0) {
+            out->confusion[data->test_y[at + i] * data->classes + guess]++;
+        }
     }
     return z != NULL ? 0 : -1;
 }
 
-/* Test all test examples. scores: of two classes, how much class 1 is preferred to 0; may be NULL. Returns the exit status. */
-static int test(struct model *m, const struct dataset *data, bool wants_dense, float *scores, struct report *r)
+/* Mean squared difference of the numbers of the test from their mean. */
+static double variance_of(const struct dataset *data)
+{
+    double mean = 0, variance = 0;
+    for (int64_t i = 0; i < data->test_count; i++) {
+        mean += (double)data->test_t[i] / (double)data->test_count;
+    }
+    for (int64_t i = 0; i < data->test_count; i++) {
+        const double d = (double)data->test_t[i] - mean;
+        variance += d * d / (double)data->test_count;
+    }
+    return variance;
+}
+
+/* Test all test examples. Returns the exit status. */
+static int test(struct model *m, const struct dataset *data, bool wants_dense, const struct measures *out, struct report *r)
 {
     char err[CLI_ERR_BYTES];
     struct input in;
@@ -131,18 +179,20 @@ static int test(struct model *m, const struct dataset *data, bool wants_dense, f
     int status = input_init(&in, data, TEST_ROWS, wants_dense, err) == 0 ? EXIT_DONE : say_error("test: %s", err);
     for (int64_t at = 0; at < data->test_count && status == EXIT_DONE; at += TEST_ROWS) {
         int64_t rows = data->test_count - at < TEST_ROWS ? data->test_count - at : TEST_ROWS;
-        if (test_batch(m, data, at, rows, scores, &in, &y) != 0) {
+        if (test_batch(m, data, at, rows, out, &in, &y) != 0) {
             status = say_error("test: %s", in.error != NULL ? in.error : ps_nn_error());
         }
         loss_sum += ps_tensor_scalar(&m->loss) * (double)rows;
-        correct += ps_tensor_scalar(&m->correct);
+        correct += data->predicts ? NAN : ps_tensor_scalar(&m->correct);
     }
     input_fini(&in);
     ps_tensor_free(&y);
     if (status == EXIT_DONE) {
         r->test_accuracy = correct / (double)data->test_count;
         r->test_loss = loss_sum / (double)data->test_count;
-        r->test_auc = scores != NULL ? auc_of(scores, data->test_y, data->test_count) : NAN;
+        r->test_auc = out->scores != NULL ? auc_of(out->scores, data->test_y, data->test_count) : NAN;
+        r->test_r2 = data->predicts ? 1 - r->test_loss / variance_of(data) : NAN;
+        r->test_rmse = data->predicts ? sqrt(r->test_loss) : NAN;
     }
     return status;
 }
@@ -151,11 +201,12 @@ static int test(struct model *m, const struct dataset *data, bool wants_dense, f
 static int test_and_say(struct model *m, const struct dataset *data, bool wants_dense, struct report *r)
 {
     char auc[40] = "";
-    bool binary = data->classes == 2;
-    float *scores = binary ? malloc((size_t)data->test_count * sizeof(*scores)) : NULL;
-    int status = !binary || scores != NULL ? EXIT_DONE : say_error("test: no memory");
-    status = status == EXIT_DONE ? test(m, data, wants_dense, scores, r) : status;
-    free(scores);
+    bool binary = data->classes == 2 && !data->predicts;
+    struct measures out = {.scores = binary ? malloc((size_t)data->test_count * sizeof(*out.scores)) : NULL,
+                           .confusion = r->confusion};
+    int status = !binary || out.scores != NULL ? EXIT_DONE : say_error("test: no memory");
+    status = status == EXIT_DONE ? test(m, data, wants_dense, &out, r) : status;
+    free(out.scores);
     if (status != EXIT_DONE) {
         return status;
     }
@@ -164,17 +215,48 @@ static int test_and_say(struct model *m, const struct dataset *data, bool wants_
     if (!isnan(r->test_auc)) {
         (void)snprintf(auc, sizeof(auc), "  test auc %.4f", r->test_auc);
     }
-    say_result("test accuracy %.4f%s  test loss %.4f  global_step %" PRId64 "\n", r->test_accuracy, auc, r->test_loss,
-               r->global_step);
+    if (data->predicts) {
+        say_result("test r2 %.4f  test rmse %.4f  test loss %.4f  global_step %" PRId64 "\n", r->test_r2, r->test_rmse,
+                   r->test_loss, r->global_step);
+    } else {
+        say_result("test accuracy %.4f%s  test loss %.4f  global_step %" PRId64 "\n", r->test_accuracy, auc, r->test_loss,
+                   r->global_step);
+    }
     return EXIT_DONE;
+}
+
+/* Print the confusion matrix: a row for each label, a column for each prediction. */
+static void say_confusion(const struct report *r)
+{
+    char line[CONFUSION_SHOWN * 24 + 32];
+    int64_t most = r->classes;
+    for (int64_t i = 0; i < r->classes * r->classes; i++) {
+        most = r->confusion[i] > most ? r->confusion[i] : most;
+    }
+    const int width = snprintf(line, sizeof(line), " %" PRId64, most);
+    say_result("confusion matrix of the test: a row for each label, a column for each prediction\n");
+    for (int64_t i = -1; i < r->classes; i++) {
+        int used = i < 0 ? snprintf(line, sizeof(line), "%*s", width, "") : snprintf(line, sizeof(line), "%*" PRId64, width, i);
+        for (int64_t j = 0; j < r->classes; j++) {
+            used += snprintf(line + used, sizeof(line) - (size_t)used, " %*" PRId64, width,
+                             i < 0 ? j : r->confusion[i * r->classes + j]);
+        }
+        say_result("%s\n", line);
+    }
 }
 
 static int evaluate(ps_session *s, const struct model_spec *spec, const struct dataset *data, struct report *r)
 {
     struct model m;
     int status = model_init(&m, spec, TEST_ROWS) == 0 ? read_model(s, &m) : say_error("test: no memory");
+    r->classes = data->classes;
+    r->confusion =
+        data->predicts || r->classes > CONFUSION_MAX ? NULL : calloc((size_t)(r->classes * r->classes), sizeof(*r->confusion));
     status = status == EXIT_DONE ? read_step(s, &r->global_step) : status;
     status = status == EXIT_DONE ? test_and_say(&m, data, false, r) : status;
+    if (status == EXIT_DONE && r->confusion != NULL && r->classes <= CONFUSION_SHOWN) {
+        say_confusion(r);
+    }
     model_fini(&m);
     return status;
 }
@@ -271,8 +353,10 @@ static int adopted(const struct flags *f, ps_session *s, struct dataset *data, b
     if (status == EXIT_DONE && (match.changed || !again)) {
         source_say(data);
     }
-    if (status == EXIT_DONE && data_is_sparse(data) && !match.known) {
-        say_note("the model keeps no labels (data/labels, data/index_base): classes and indices are those of this file");
+    if (status == EXIT_DONE && data_keeps(data) && !match.known) {
+        say_note("the model keeps no %s: classes and %s are those of this file",
+                 data_is_sparse(data) ? "labels (data/labels, data/index_base)" : "columns (data/form)",
+                 data_is_sparse(data) ? "indices" : "columns");
     }
     return status == EXIT_DONE ? source_model(f, data, out_spec) : status;
 }
@@ -298,6 +382,7 @@ int evaluate_after(const struct flags *f, const struct cluster *c, struct datase
     }
     status = status == EXIT_DONE ? digest(s, f, &spec, &r) : status;
     status = status == EXIT_DONE ? report_write(s, f, &r) : status;
+    free(r.confusion);
     (void)session_close(s); /* its errors were printed */
     int shown = f->status_at_end ? report_status(c) : EXIT_DONE;
     return status != EXIT_DONE ? status : shown;
@@ -313,7 +398,9 @@ static int evaluate_there(const struct flags *f, ps_session *s, struct dataset *
     }
     int status = adopted(f, s, data, false, &spec);
     status = status == EXIT_DONE ? evaluate(s, &spec, data, &r) : status;
-    return status == EXIT_DONE ? evaluate_report(s, f, &spec, &r) : status;
+    status = status == EXIT_DONE ? evaluate_report(s, f, &spec, &r) : status;
+    free(r.confusion);
+    return status;
 }
 
 int evaluate_run(const struct flags *f)

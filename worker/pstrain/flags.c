@@ -8,6 +8,7 @@
 #include "model.h"
 
 #include "common/optimizer.h"
+#include "data/data.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,6 +22,8 @@ enum { HELP_BYTES_MAX = 64 << 10, NUMBER_BYTES_MAX = 64 /* with --, = and NUL */
 
 static const char *const restores[] = {"auto", "latest", "none", NULL}; /* values of PSD_SERVER_SETTINGS, also of recovers */
 static const char *const recovers[] = {"partial", "cut", NULL};
+static const char *const tasks[] = {"classification", "regression", NULL};
+static const char *const headers[] = {"auto", "yes", "no", NULL};       /* index: enum data_header */
 static const char *const bases[] = {"auto", "0", "1", NULL};            /* index: data_options.base + 1 */
 static const char *const duplicates[] = {"error", "last", "sum", NULL}; /* index: enum data_duplicates */
 
@@ -97,9 +100,23 @@ static const struct psi_option rows[] = {
          .tag = TO_PS),
     FLAG("data", data, TEXT, "digits", "DATA",
          "digits (UCI, in the distribution), mnist:DIR with four IDX files by their usual names (mnist:DIR/PREFIX where DIR has "
-         "several sets), or libsvm:TRAIN[,TEST] with sparse text "
-         "(without TEST a fifth of TRAIN, always the same one, is held out for the test); plain or .gz",
+         "several sets), libsvm:TRAIN[,TEST] with sparse text, csv:TRAIN[,TEST] with columns of numbers and categories, or "
+         "npy:X,Y[,XT,YT] with NumPy's arrays (without a test a fifth of the examples, always the same one, is held out for it); "
+         "plain or .gz",
          .group = "What is trained", .tag = TO_WORKERS),
+    FLAG("task", task, ENUM, "classification", "TASK",
+         "What labels are: classes; or with regression, of csv and npy, numbers that are predicted (mean squared error)",
+         .tag = TO_WORKERS, .choices = tasks),
+    FLAG("label", label, TEXT, NULL, "NAME|NUMBER",
+         "The column of csv that has the labels, by its name or counted from 1; the last", .tag = TO_WORKERS),
+    FLAG("csv_header", header, ENUM, "auto", "yes|no",
+         "Whether the first line of csv names the columns; auto: it does where it has no number and the second line has one",
+         .tag = TO_WORKERS, .choices = headers),
+    FLAG("standardize", standardize, BOOL, NULL, NULL,
+         "Subtract the mean of each column of numbers and divide by its standard deviation, of the training examples; both are "
+         "kept "
+         "with the model, for whoever tests it or goes on with it",
+         .tag = TO_WORKERS),
     FLAG("libsvm_base", base, ENUM, "auto", "0|1",
          "The index of the first feature in sparse text; auto: 0 where index 0 occurs, else 1, and that is said",
          .tag = TO_WORKERS, .choices = bases),
@@ -112,8 +129,9 @@ static const struct psi_option rows[] = {
          "is there",
          .tag = TO_WORKERS, .max = INT32_MAX),
     FLAG("model", model, TEXT, "mlp:128", "MODEL",
-         "softmax (with two classes this is logistic regression, and it may be written logistic), or mlp:N,N,... with hidden "
-         "layers of N units (relu)",
+         "softmax (with two classes this is logistic regression, and it may be written logistic), with --task regression linear, "
+         "or "
+         "mlp:N,N,... with hidden layers of N units (relu)",
          .tag = TO_WORKERS),
     FLAG("optimizer", optimizer, TEXT, "adagrad", "RULE",
          "One of those below, which may have hyperparameters: NAME:PARAMETER=VALUE,...; runs on the ps tasks", .tag = TO_WORKERS),
@@ -363,6 +381,31 @@ static int check_serial(struct flags *f, char *err)
     return 0;
 }
 
+/* Check --data and the flags that say what is in it. */
+static int check_data(const struct flags *f, char *err)
+{
+    char why[CLI_ERR_BYTES];
+    bool dense = false, numbers = false;
+    const bool csv = strncmp(f->data, "csv:", 4) == 0, regression = f->task != 0, linear = strcmp(f->model, "linear") == 0;
+    if (data_spec_check(f->data, &dense, &numbers, why) != 0) {
+        return cli_error(err, "--data %.400s", why);
+    }
+    if (!csv && (flags_given(f, "label") || flags_given(f, "csv_header"))) {
+        return cli_error(err, "--%s is of csv: give --data csv:TRAIN[,TEST] too",
+                         flags_given(f, "label") ? "label" : "csv_header");
+    }
+    if (regression && !numbers) {
+        return cli_error(err, "--task regression: the labels of %.100s are classes; csv and npy may have numbers", f->data);
+    }
+    if (f->standardize && !dense) {
+        return cli_error(err, "--standardize: in %.100s most values are 0, and would not be 0 any more", f->data);
+    }
+    if (regression ? !linear && strncmp(f->model, "mlp:", 4) != 0 : linear) {
+        return cli_error(err, "--model %s is of --task %s", f->model, regression ? "classification" : "regression");
+    }
+    return 0;
+}
+
 /* Refuse flags that only sparse text has. */
 static int check_sparse(const struct flags *f, char *err)
 {
@@ -463,17 +506,14 @@ static int check(struct flags *f, char *err)
     if (check_sync(f, err) != 0 || find_rule(f, err) != 0) {
         return -1;
     }
-    if (strcmp(f->data, "digits") != 0 && (strncmp(f->data, "mnist:", 6) != 0 || f->data[6] == '\0') &&
-        (strncmp(f->data, "libsvm:", 7) != 0 || f->data[7] == '\0')) {
-        return cli_error(err, "--data '%.100s': must be digits, mnist:DIR, or libsvm:TRAIN[,TEST]", f->data);
-    }
     if (model_spec_parse(f->model, 1, 1, &spec) != 0) {
         return cli_error(
             err,
-            "--model '%.100s': must be softmax (or logistic), or mlp: and 1 to %d layer sizes from 1 to %d, such as mlp:512,512",
+            "--model '%.100s': must be softmax (or logistic), linear, or mlp: and 1 to %d layer sizes from 1 to %d, such as "
+            "mlp:512,512",
             f->model, MODEL_LAYERS_MAX - 1, MODEL_UNITS_MAX);
     }
-    return check_sparse(f, err) != 0 ? -1 : check_names(f, err);
+    return check_data(f, err) != 0 || check_sparse(f, err) != 0 ? -1 : check_names(f, err);
 }
 
 /* Choose the key file that a session of this process would use, so that a task it serves uses it too. */

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_COUNT = 69, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts, at most */ };
+enum { FLAGS_COUNT = 80, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts, at most */ };
 
 struct flags {
     /* the cluster */
@@ -43,6 +43,10 @@ struct flags {
     bool spread;
     /* the model and its data */
     const char *data;
+    int task;          /* 0: classes, 1: numbers */
+    const char *label; /* of csv; NULL: the last column */
+    int header;        /* enum data_header */
+    bool standardize;
     int base;         /* sparse text: data_options.base + 1 */
     int duplicates;   /* enum data_duplicates */
     int64_t features; /* 0: as many as the files have */

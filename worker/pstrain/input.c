@@ -91,7 +91,7 @@ static float *dense_rows(struct input *in, int64_t count)
     return x;
 }
 
-int input_take(struct input *in, const struct dataset *set, const int64_t *examples, int64_t count, int32_t *labels)
+int input_take(struct input *in, const struct dataset *set, const int64_t *examples, int64_t count, void *labels)
 {
     float *x = in->dense != NULL ? dense_rows(in, count) : NULL;
     in->count = count;

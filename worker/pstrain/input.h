@@ -36,8 +36,8 @@ bool input_wants_dense(const struct flags *f);
 int input_init(struct input *in, const struct dataset *set, int64_t room, bool wants_dense, char *err);
 /** in may be zeroed. */
 void input_fini(struct input *in);
-/** Fill it with training examples; labels [count] gets their classes. 0, or -1: in->error. */
-int input_take(struct input *in, const struct dataset *set, const int64_t *examples, int64_t count, int32_t *labels);
+/** Fill it with training examples; labels [count] gets their labels (data_gather()). 0, or -1: in->error. */
+int input_take(struct input *in, const struct dataset *set, const int64_t *examples, int64_t count, void *labels);
 /** Fill it with test examples first .. first + count - 1. 0, or -1: in->error. Dense examples are borrowed until the next call.
  */
 int input_test(struct input *in, const struct dataset *set, int64_t first, int64_t count);

@@ -2,7 +2,8 @@
 /*
  * Softmax regression and multi-layer perceptrons.
  *
- *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels)
+ *   a0 = x,  zl = a(l-1) wl + bl,  al = relu(zl),  loss = mean over the batch of cross-entropy(softmax(z_last), labels), or, for
+ *   numbers, of (z_last - label)^2
  *
  * From top to bottom: --model, the variables, forward, one step of training. Another model needs another text in
  * model_spec_parse() and changes in the functions below. Failure modes: no memory; errors of the session are sticky. The readers
@@ -18,7 +19,7 @@ int model_spec_parse(const char *text, int64_t features, int64_t classes, struct
 {
     struct model_spec spec = {.units = {features}};
     bool layers = strncmp(text, "mlp:", 4) == 0;
-    if (!layers && strcmp(text, "softmax") != 0 && strcmp(text, "logistic") != 0) {
+    if (!layers && strcmp(text, "softmax") != 0 && strcmp(text, "logistic") != 0 && strcmp(text, "linear") != 0) {
         return -1;
     }
     for (const char *p = text + 3; layers && *p != '\0';) {
@@ -54,7 +55,7 @@ const char *model_variable_name(const struct model_spec *spec, int layer, bool b
 {
     const char *part = biases ? "biases" : "weights";
     if (layer == spec->layers - 1) {
-        (void)snprintf(name, MODEL_NAME_BYTES, "softmax/%s", part);
+        (void)snprintf(name, MODEL_NAME_BYTES, "%s/%s", spec->predicts ? "linear" : "softmax", part);
     } else {
         (void)snprintf(name, MODEL_NAME_BYTES, "layer%d/%s", layer + 1, part);
     }
@@ -152,8 +153,12 @@ void model_step(struct model *m, const struct input *in, ps_tensor *labels, mode
     for (int l = 0; l < m->spec.layers; l++) {
         (void)ps_tensor_set_rows(m->grad[l], in->count);
     }
-    (void)ps_softmax_xent(logits, labels, m->grad[m->spec.layers - 1], &m->loss);
-    (void)ps_argmax_count(logits, labels, &m->correct);
+    if (m->spec.predicts) {
+        (void)ps_mean_squared_error(logits, labels, m->grad[m->spec.layers - 1], &m->loss);
+    } else {
+        (void)ps_softmax_xent(logits, labels, m->grad[m->spec.layers - 1], &m->loss);
+        (void)ps_argmax_count(logits, labels, &m->correct);
+    }
     for (int l = m->spec.layers - 1; l >= 0; l--) {
         ps_tensor *x = l == 0 ? in->dense : m->out[l - 1];
         ps_tensor *dx = l == 0 ? NULL : m->grad[l - 1];

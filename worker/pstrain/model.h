@@ -13,15 +13,17 @@ enum { MODEL_LAYERS_MAX = 17, MODEL_UNITS_MAX = 65536, MODEL_NAME_BYTES = 32 };
 struct model_spec {
     int layers;
     int64_t units[MODEL_LAYERS_MAX + 1]; /* layer l has shape (units[l], units[l + 1]) */
+    bool predicts;                       /* the output is a number, not a logit for each class */
 };
 
-/** Parse "softmax" or "mlp:512,512" for these data. 0, or -1: neither. */
+/** Parse "softmax", "linear" or "mlp:512,512" for these data; `predicts` is false. 0, or -1: none of them. */
 int model_spec_parse(const char *text, int64_t features, int64_t classes, struct model_spec *out);
 /** Number of trained variables: weights and biases of each layer. */
 int model_variable_count(const struct model_spec *spec);
 /** Number of trained values. */
 int64_t model_value_count(const struct model_spec *spec);
-/** Name of a layer's weights or biases: "layer1/weights" ... "softmax/biases". Returns name (MODEL_NAME_BYTES). */
+/** Name of a layer's weights or biases: "layer1/weights" ... "softmax/biases", or "linear/biases". Returns name
+ * (MODEL_NAME_BYTES). */
 const char *model_variable_name(const struct model_spec *spec, int layer, bool biases, char *name);
 
 struct model {
@@ -32,7 +34,8 @@ struct model {
     float *bias_values[MODEL_LAYERS_MAX];
     ps_tensor *out[MODEL_LAYERS_MAX];  /* outputs of the layers, (batch, units); the last one is the logits */
     ps_tensor *grad[MODEL_LAYERS_MAX]; /* gradients of out */
-    ps_tensor loss, correct;           /* of the last step's batch, before its update: mean loss, number of correct rows */
+    ps_tensor loss, correct;           /* of the last step's batch, before its update: mean loss, number of correct rows (if
+                                        * there are classes) */
 };
 
 /** Allocate buffers for batches of up to batch examples. 0, or -1 without memory; model_fini() in both cases. */
@@ -53,7 +56,7 @@ void model_push_pull(void *session, ps_param *p);
  *
  * ready        called for each parameter, the last layer's first; NULL: the gradients stay in the parameters' buffers.
  * in           the batch, B examples.
- * labels       (B, 1), int32.
+ * labels       (B, 1), int32; float32 if the model predicts numbers.
  * m            loss and correct are those of this batch.
  */
 void model_step(struct model *m, const struct input *in, ps_tensor *labels, model_ready_fn ready, void *ctx);

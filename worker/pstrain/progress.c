@@ -6,6 +6,7 @@
 #include "say.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 enum { BAR_EVERY_MS = 100, LINE_EVERY_MS = 3000, BAR_CELLS = 20 };
@@ -14,7 +15,7 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
 {
     char bar[BAR_CELLS + 16] = "";
     char epochs[48] = "";
-    char dropped[48] = "";
+    char dropped[48] = "", accuracy[32] = "";
     double part = now->goal > 0 ? (double)now->done / (double)now->goal : 0;
     part = part > 1 ? 1 : part;
     double seconds = (double)(cli_clock_ms() - p->start_ms + 1) / 1000; /* at least 1 ms */
@@ -31,8 +32,11 @@ static void show(struct progress *p, const struct progress_now *now, bool as_lin
     if (now->dropped > 0) {
         (void)snprintf(dropped, sizeof(dropped), "  %" PRId64 " dropped", now->dropped);
     }
-    (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f  accuracy %.3f  %.*f samples/s%s%s%s", p->bar ? "\r" : "", bar, epochs,
-                 now->global_step, now->loss, now->accuracy, rate < 10 ? 1 : 0, rate, dropped, p->bar ? "\033[K" : "",
+    if (!isnan(now->accuracy)) {
+        (void)snprintf(accuracy, sizeof(accuracy), "  accuracy %.3f", now->accuracy);
+    }
+    (void)printf("%s%s%sglobal_step %" PRId64 "  loss %.4f%s  %.*f samples/s%s%s%s", p->bar ? "\r" : "", bar, epochs,
+                 now->global_step, now->loss, accuracy, rate < 10 ? 1 : 0, rate, dropped, p->bar ? "\033[K" : "",
                  as_line ? "\n" : "");
     (void)fflush(stdout);
     p->shown = !as_line;

@@ -22,7 +22,7 @@ struct progress_now {
     int64_t dropped;        /* of this worker's steps in rounds */
     int64_t others_samples; /* examples of the other workers since start_ms, estimated from the global step */
     double loss;            /* mean since the epoch began */
-    double accuracy;        /* mean since the epoch began */
+    double accuracy;        /* mean since the epoch began; NaN: there are no classes */
 };
 
 void progress_start(struct progress *p, bool bar, bool quiet);

@@ -55,8 +55,18 @@ static json_t *object_of(const struct report *r, const ps_task_info *tasks)
     for (int i = 0; i < PS_HISTOGRAM; i++) {
         (void)json_array_append_new(leads, json_integer((json_int_t)r->leads[i])); /* does nothing to null */
     }
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:i, s:i, s:I, s:s, s:o, s:I}",
-                     "test_accuracy", cli_json_f64(r->test_accuracy), "test_auc", cli_json_f64(r->test_auc), "test_loss",
+    json_t *confusion = r->confusion != NULL ? json_array() : json_null();
+    for (int64_t i = 0; r->confusion != NULL && i < r->classes; i++) {
+        json_t *row = json_array();
+        for (int64_t j = 0; j < r->classes; j++) {
+            (void)json_array_append_new(row, json_integer((json_int_t)r->confusion[i * r->classes + j]));
+        }
+        (void)json_array_append_new(confusion, row);
+    }
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:o, s:o, s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:i, s:i, s:I, "
+                     "s:s, s:o, s:I}",
+                     "test_accuracy", cli_json_f64(r->test_accuracy), "test_r2", cli_json_f64(r->test_r2), "test_rmse",
+                     cli_json_f64(r->test_rmse), "confusion", confusion, "test_auc", cli_json_f64(r->test_auc), "test_loss",
                      cli_json_f64(r->test_loss), "train_loss", cli_json_f64(r->train_loss), "global_step",
                      (json_int_t)r->global_step, "epochs", cli_json_f64(r->epochs), "samples_per_second",
                      cli_json_f64(r->samples_per_second), "seconds", cli_json_f64(r->seconds), "mode", modes[r->mode], "rounds",

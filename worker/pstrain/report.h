@@ -11,6 +11,9 @@
 struct report {
     double test_accuracy, test_loss, train_loss; /* NaN and infinity are written as null */
     double test_auc;                             /* for two classes */
+    double test_r2, test_rmse; /* for numbers: the part of the variance that is explained, and the error in their unit */
+    int64_t *confusion;        /* [classes][classes]: test examples by label and prediction; NULL: none */
+    int64_t classes;           /* of confusion */
     int64_t global_step;
     double epochs;             /* of this run */
     double samples_per_second; /* of all workers */

@@ -16,6 +16,7 @@
 
 #define LABELS_NAME "data/labels"
 #define BASE_NAME "data/index_base"
+#define FORM_NAME "data/form"
 
 enum { NOTE_EVERY_MS = 5000 };
 
@@ -32,16 +33,27 @@ static void on_progress(void *ctx, const char *path, int64_t rows, double part)
     }
 }
 
-int source_load(const struct flags *f, bool quiet, struct dataset *out)
+/* form: of the model; NULL: not known. */
+static int load(const struct flags *f, bool quiet, const char *form, struct dataset *out)
 {
     char err[CLI_ERR_BYTES];
     struct loading l = {.note_at_ms = cli_clock_ms() + NOTE_EVERY_MS};
-    const struct data_options o = {.base = f->base - 1,
+    const struct data_options o = {.numbers = f->task != 0,
+                                   .label = f->label,
+                                   .header = (enum data_header)f->header,
+                                   .standardize = f->standardize,
+                                   .form = form,
+                                   .base = f->base - 1,
                                    .duplicates = (enum data_duplicates)f->duplicates,
                                    .features = f->features,
                                    .progress = quiet ? NULL : on_progress,
                                    .ctx = &l};
     return data_load(f->data, &o, out, err) == 0 ? EXIT_DONE : say_error("--data: %s", err);
+}
+
+int source_load(const struct flags *f, bool quiet, struct dataset *out)
+{
+    return load(f, quiet, NULL, out);
 }
 
 void source_say(const struct dataset *data)
@@ -57,6 +69,7 @@ int source_model(const struct flags *f, const struct dataset *data, struct model
     if (model_spec_parse(f->model, data->features, data->classes, out) != 0) {
         return say_error("--model %s is not understood", f->model);
     }
+    out->predicts = data->predicts;
     if (!data_is_sparse(data)) {
         return EXIT_DONE;
     }
@@ -151,6 +164,54 @@ static int adopt(const struct flags *f, struct dataset *data, const struct data_
                : say_error("--data %s: %s; --container NAME keeps another model apart, --fresh starts over", f->data, err);
 }
 
+/* Read the model's form into a new text; *out NULL: it has none. */
+static ps_status read_form(ps_session *s, char **out)
+{
+    ps_variable *v = NULL;
+    size_t offsets[2], bytes = 0;
+    *out = NULL;
+    ps_status st = ps_variable_find(s, FORM_NAME, &v);
+    if (st != PS_OK || ps_variable_dtype(v) != PS_STRING || ps_variable_shape(v)->rank != 0) {
+        return st;
+    }
+    char *text = malloc(PS_STRING_BYTES_MAX + 1);
+    st = text != NULL ? ps_variable_read_strings(v, text, PS_STRING_BYTES_MAX + 1, offsets, 1, &bytes) : PS_RESOURCE_EXHAUSTED;
+    if (st != PS_OK) {
+        free(text);
+        return st;
+    }
+    *out = text;
+    return PS_OK;
+}
+
+/* source_adopt() for a dense set. */
+static int adopt_form(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out)
+{
+    char *form = NULL;
+    int status = EXIT_DONE;
+    const ps_status st = read_form(s, &form);
+    if (st != PS_OK && !is_absent(st)) {
+        (void)session_call_failed(st, "what the model was trained on (" FORM_NAME ")");
+        status = EXIT_FAILED;
+    }
+    out->known = form != NULL;
+    if (form != NULL && (data->form == NULL || strcmp(form, data->form) != 0)) {
+        struct dataset again;
+        status = load(f, true, form, &again);
+        if (status == EXIT_DONE) {
+            data_free(data);
+            *data = again;
+            out->changed = true;
+        } else {
+            say_note(
+                "the model in this container was made with these columns; --container NAME keeps another model apart, --fresh "
+                "starts over");
+        }
+    }
+    free(form);
+    return status;
+}
+
 int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, struct source_match *out)
 {
     const struct dataset before = *data;
@@ -158,7 +219,7 @@ int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, str
     double *labels = NULL;
     *out = (struct source_match){.known = false};
     if (!data_is_sparse(data)) {
-        return EXIT_DONE;
+        return adopt_form(f, s, data, out);
     }
     ps_status st = read_labels(s, &labels, &known.classes);
     known.labels = labels;
@@ -186,9 +247,6 @@ int source_adopt(const struct flags *f, ps_session *s, struct dataset *data, str
 int source_adopt_aside(const struct flags *f, const struct cluster *c, struct dataset *data, struct source_match *out)
 {
     *out = (struct source_match){.known = false};
-    if (!data_is_sparse(data)) {
-        return EXIT_DONE;
-    }
     ps_session *aside = session_open_aside(f, c);
     int status = aside != NULL ? source_adopt(f, aside, data, out) : EXIT_FAILED;
     session_close_aside(aside); /* its errors were printed */
@@ -204,12 +262,14 @@ static ps_status keep(ps_session *s, const char *name, ps_dtype dtype, ps_shape 
     spec.dtype = dtype;
     spec.shape = shape;
     ps_status st = ps_variable_get(s, &spec, &v);
-    return st == PS_OK ? ps_variable_init_from(v, value, bytes) : st;
+    return st != PS_OK          ? st
+           : dtype == PS_STRING ? ps_variable_init_strings(v, (const char *const *)&value, &bytes, 1)
+                                : ps_variable_init_from(v, value, bytes);
 }
 
 int source_keep(const struct flags *f, const struct cluster *c, const struct dataset *data)
 {
-    if (!data_is_sparse(data)) {
+    if (!data_keeps(data)) {
         return EXIT_DONE;
     }
     const int64_t base = data->base;
@@ -217,11 +277,17 @@ int source_keep(const struct flags *f, const struct cluster *c, const struct dat
     if (aside == NULL) {
         return EXIT_FAILED;
     }
-    ps_status st =
-        keep(aside, LABELS_NAME, PS_F64, PS_SHAPE(data->classes), data->labels, (size_t)data->classes * sizeof(*data->labels));
-    st = st == PS_OK ? keep(aside, BASE_NAME, PS_I64, PS_SCALAR, &base, sizeof(base)) : st;
+    ps_status st = PS_OK;
+    if (data_is_sparse(data)) {
+        st = keep(aside, LABELS_NAME, PS_F64, PS_SHAPE(data->classes), data->labels,
+                  (size_t)data->classes * sizeof(*data->labels));
+        st = st == PS_OK ? keep(aside, BASE_NAME, PS_I64, PS_SCALAR, &base, sizeof(base)) : st;
+    } else {
+        st = keep(aside, FORM_NAME, PS_STRING, PS_SCALAR, data->form, strlen(data->form));
+    }
     if (st != PS_OK) {
-        (void)session_call_failed(st, "to keep the labels with the model (" LABELS_NAME ", " BASE_NAME ")");
+        (void)session_call_failed(st, data_is_sparse(data) ? "to keep the labels with the model (" LABELS_NAME ", " BASE_NAME ")"
+                                                           : "to keep the columns with the model (" FORM_NAME ")");
     }
     session_close_aside(aside);
     return st == PS_OK ? EXIT_DONE : EXIT_FAILED;

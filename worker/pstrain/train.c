@@ -149,7 +149,7 @@ static int compare(struct trainer *t)
     struct source_match match;
     const int64_t end_ms = cli_clock_ms() + LABELS_MS;
     int status = source_adopt_aside(t->f, t->c, &t->data, &match);
-    while (status == EXIT_DONE && !match.known && data_is_sparse(&t->data) && cli_clock_ms() < end_ms) {
+    while (status == EXIT_DONE && !match.known && data_keeps(&t->data) && cli_clock_ms() < end_ms) {
         clock_wait(LABELS_AGAIN_MS);
         status = source_adopt_aside(t->f, t->c, &t->data, &match);
     }
@@ -157,7 +157,7 @@ static int compare(struct trainer *t)
         return say_error("--data %s: the model has %" PRId64 " classes and labels of %" PRId64, t->f->data,
                          t->model.spec.units[t->model.spec.layers], t->data.classes);
     }
-    if (status == EXIT_DONE && !match.known && data_is_sparse(&t->data)) {
+    if (status == EXIT_DONE && !match.known && data_keeps(&t->data)) {
         say_note("%s: the chief keeps no labels with the model: classes and indices are those of this worker's file", t->who);
     }
     if (status == EXIT_DONE && match.changed) {
@@ -178,7 +178,7 @@ static int waited(ps_status st)
  * width (AGAIN), or prints why its file does not fit. */
 static int not_ready(struct trainer *t)
 {
-    const bool other_file = data_is_sparse(&t->data) && ps_session_reason(t->session) == PS_REASON_SHAPE_MISMATCH;
+    const bool other_file = data_keeps(&t->data) && ps_session_reason(t->session) == PS_REASON_SHAPE_MISMATCH;
     struct source_match match = {.known = false};
     if (other_file && source_adopt_aside(t->f, t->c, &t->data, &match) != EXIT_DONE) {
         return -1;
@@ -475,7 +475,7 @@ static void look(const struct trainer *t, const struct epoch *e, struct progress
     /* in rounds the epochs are the model's */
     now->epochs = by_step ? 0 : t->f->in_rounds ? (t->goal + each - 1) / each : t->f->epochs;
     now->loss = loss_of(e);
-    now->accuracy = e->samples > 0 ? (double)e->correct / (double)e->samples : 0;
+    now->accuracy = t->data.predicts ? NAN : e->samples > 0 ? (double)e->correct / (double)e->samples : 0;
 }
 
 /* Gather the next batch; in rounds the batch of this global step. */
@@ -520,7 +520,7 @@ struct measured {
 static struct measured measure(struct trainer *t, int64_t rows)
 {
     return (struct measured){.rows = rows, /* computed by now: reading does not wait */
-                             .correct = (int64_t)ps_tensor_scalar(&t->model.correct),
+                             .correct = t->data.predicts ? 0 : (int64_t)ps_tensor_scalar(&t->model.correct),
                              .loss = ps_tensor_scalar(&t->model.loss)};
 }
 
@@ -641,7 +641,9 @@ static bool step(struct trainer *t, struct epoch *e)
     const struct measured m = measure(t, rows);
     if (t->f->serial == 0 && rows > 0) {
         (void)ps_step_value(t->session, "loss", m.loss);
-        (void)ps_step_value(t->session, "accuracy", (double)m.correct / (double)rows);
+        if (!t->data.predicts) {
+            (void)ps_step_value(t->session, "accuracy", (double)m.correct / (double)rows);
+        }
     }
     bool done = ps_step_done(t->session) == PS_OK;
     if (traced) {
@@ -748,7 +750,9 @@ static int chief_end(struct trainer *t)
     struct totals totals = {.work = t->work, .first_step = t->first_step};
     int status = evaluate_after(t->f, t->c, &t->data, &totals);
     if (t->f->summaries[0] != '\0' && status == EXIT_DONE) {
-        (void)ps_step_value(t->session, "test_accuracy", totals.test_accuracy); /* written when the session is closed */
+        if (!t->data.predicts) {
+            (void)ps_step_value(t->session, "test_accuracy", totals.test_accuracy); /* written when the session is closed */
+        }
         (void)ps_step_value(t->session, "test_loss", totals.test_loss);
     }
     return status;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* worker/psctl/npy.c: what is written is read; every prefix, every flipped bit of a header, and each wrong thing by name. */
+/* common/cli/npy.c: what is written is read; every prefix, every flipped bit of a header, and each wrong thing by name. */
 #include "test.h"
-#include "../../../worker/psctl/npy.h"
+#include "common/cli/npy.h"
 
 #include <stdlib.h>
 
-static char error[NPY_ERROR_MAX];
+static char error[CLI_NPY_ERROR_MAX];
 
 /* A file in memory: version 1.0 with this dictionary, then data. */
 static FILE *file_of(const char *dictionary, const void *data, size_t data_bytes)
@@ -43,29 +43,29 @@ TEST(test_round_trip)
             size_t bytes = (size_t)ps_shape_elements(&shapes[s]) * ps_dtype_bytes(dtypes[d]);
             FILE *file = tmpfile();
             assert_non_null(file);
-            assert_true(npy_write(file, dtypes[d], &shapes[s], data, bytes));
+            assert_true(cli_npy_write(file, dtypes[d], &shapes[s], data, bytes));
             assert_int_equal(((size_t)ftell(file) - bytes) % 64, 0);
             rewind(file);
             memset(back, 0, sizeof(back));
-            if (!npy_read(file, dtypes[d], &shapes[s], back, error)) {
+            if (!cli_npy_read(file, dtypes[d], &shapes[s], back, error)) {
                 fail_msg("%s", error);
             }
             assert_memory_equal(back, data, bytes);
             (void)fclose(file);
         }
     }
-    assert_null(npy_descr(PS_STRING));
+    assert_null(cli_npy_descr(PS_STRING));
 }
 
-static bool parse(const char *text, struct npy_header *out)
+static bool parse(const char *text, struct cli_npy_header *out)
 {
     error[0] = '\0';
-    return npy_parse(text, strlen(text), out, error);
+    return cli_npy_parse(text, strlen(text), out, error);
 }
 
 TEST(test_dictionaries)
 {
-    struct npy_header h;
+    struct cli_npy_header h;
     assert_true(parse("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n", &h));
     assert_true(h.dtype == PS_F32 && !h.fortran_order && h.shape.rank == 2 && h.shape.dims[1] == 3);
     assert_true(parse("{\"shape\":(7,),\"fortran_order\":True,\"descr\":\"|b1\"}   \n", &h));
@@ -114,7 +114,7 @@ TEST(test_wrong_dictionaries)
         {"{'descr': '<f4<f4<f4<f4<f4<f4', 'fortran_order': False, 'shape': ()}\n", "too long"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        struct npy_header h;
+        struct cli_npy_header h;
         if (parse(rows[i].text, &h) || strstr(error, rows[i].says) == NULL) {
             fail_msg("%s: '%s' instead of '%s'", rows[i].text, error, rows[i].says);
         }
@@ -150,7 +150,7 @@ TEST(test_wrong_files)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         float dst[6];
         FILE *file = file_of(rows[i].dictionary, data, rows[i].bytes);
-        bool ok = npy_read(file, PS_F32, &shape, dst, error);
+        bool ok = cli_npy_read(file, PS_F32, &shape, dst, error);
         if (ok != (rows[i].says == NULL) || (!ok && strstr(error, rows[i].says) == NULL)) {
             fail_msg("%s: '%s' instead of '%s'", rows[i].dictionary, error, rows[i].says);
         }
@@ -160,18 +160,18 @@ TEST(test_wrong_files)
     ps_shape line = PS_SHAPE(6);
     float dst[6];
     FILE *file = file_of("{'descr': '<f4', 'fortran_order': True, 'shape': (6,), }\n", data, 24);
-    assert_true(npy_read(file, PS_F32, &line, dst, error));
+    assert_true(cli_npy_read(file, PS_F32, &line, dst, error));
     (void)fclose(file);
     uint8_t bools[6] = {0, 1, 0, 2, 1, 0};
     file = file_of("{'descr': '|b1', 'fortran_order': False, 'shape': (6,), }\n", bools, 6);
-    assert_false(npy_read(file, PS_BOOL, &line, bools, error));
+    assert_false(cli_npy_read(file, PS_BOOL, &line, bools, error));
     assert_non_null(strstr(error, "element 3 is 2"));
     (void)fclose(file);
 }
 
 TEST(test_versions)
 {
-    struct npy_header h;
+    struct cli_npy_header h;
     uint8_t bytes[12 + sizeof(GOOD) - 1];
     for (uint8_t major = 0; major <= 4; major++) {
         size_t n = sizeof(GOOD) - 1;
@@ -180,7 +180,7 @@ TEST(test_versions)
         memcpy(bytes + 6, (uint8_t[]){major, 0, (uint8_t)n, 0, 0, 0}, 6);
         memcpy(bytes + head, GOOD, n);
         FILE *file = file_of_bytes(bytes, head + n);
-        assert_true(npy_read_header(file, &h, error) == (major >= 1 && major <= 3));
+        assert_true(cli_npy_read_header(file, &h, error) == (major >= 1 && major <= 3));
         (void)fclose(file);
     }
     static const struct {
@@ -198,7 +198,7 @@ TEST(test_versions)
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         FILE *file = file_of_bytes(rows[i].bytes, rows[i].n);
-        if (npy_read_header(file, &h, error) || strstr(error, rows[i].says) == NULL) {
+        if (cli_npy_read_header(file, &h, error) || strstr(error, rows[i].says) == NULL) {
             fail_msg("row %zu: '%s' instead of '%s'", i, error, rows[i].says);
         }
         (void)fclose(file);
@@ -213,17 +213,17 @@ TEST(test_cut_and_flipped)
     char *whole = NULL;
     size_t n = 0;
     FILE *out = open_memstream(&whole, &n);
-    assert_true(out != NULL && npy_write(out, PS_F32, &shape, data, sizeof(data)) && fclose(out) == 0);
+    assert_true(out != NULL && cli_npy_write(out, PS_F32, &shape, data, sizeof(data)) && fclose(out) == 0);
     for (size_t cut = 0; cut <= n; cut++) {
         FILE *file = file_of_bytes(whole, cut);
-        assert_true(npy_read(file, PS_F32, &shape, data, error) == (cut == n));
+        assert_true(cli_npy_read(file, PS_F32, &shape, data, error) == (cut == n));
         (void)fclose(file);
     }
     size_t refusals = 0;
     for (size_t bit = 0; bit < (n - sizeof(data)) * 8; bit++) {
         whole[bit / 8] = (char)(whole[bit / 8] ^ (1 << bit % 8));
         FILE *file = file_of_bytes(whole, n);
-        refusals += npy_read(file, PS_F32, &shape, data, error) ? 0 : 1;
+        refusals += cli_npy_read(file, PS_F32, &shape, data, error) ? 0 : 1;
         (void)fclose(file);
         whole[bit / 8] = (char)(whole[bit / 8] ^ (1 << bit % 8));
     }

@@ -90,8 +90,9 @@ typedef enum psk_op {
     /* x (B,N), gamma (N), beta (N) -> y (B,N): gamma h + beta, h = (x - mean) / sqrt(variance + epsilon) with mean and variance
      * (divided by N) of the row; in place */
     PSK_LAYER_NORM,
-    /* x (B,N), gamma (N), dy (B,N) -> [dx] (B,N), [dgamma] (N), [dbeta] (N): with h as above and g = dy gamma,
-     * dx = (g - mean(g) - h mean(g h)) / sqrt(variance + epsilon), in place of dy; column sums of dy h; column sums of dy */
+    /* x (B,N), gamma (N), dy (B,N) -> [dx] (B,N), [dgamma] (N), [dbeta] (N): h = (x - mean) / sqrt(variance + epsilon),
+     * g = dy gamma: dx = (g - mean(g) - h mean(g h)) / sqrt(variance + epsilon), in place of dy; column sums of dy h; column sums
+     * of dy */
     PSK_LAYER_NORM_BACKWARD,
     PSK_OPS
 } psk_op;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Formulas of one value, the same for every plugin.
+ * Formulas of one value, which all plugins share.
  *
  * Losses of x with target t, d = x - t, and their slopes in x:
  *   squared       d^2                                           2 d

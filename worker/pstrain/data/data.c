@@ -23,9 +23,11 @@ int data_allocate(struct dataset *set, const char *path, char *err)
     size_t row_bytes = (size_t)set->features * sizeof(float);
     set->train_x = calloc((size_t)set->train_count, row_bytes);
     set->test_x = calloc((size_t)set->test_count, row_bytes);
-    set->train_y = calloc((size_t)set->train_count, sizeof(int32_t));
-    set->test_y = calloc((size_t)set->test_count, sizeof(int32_t));
-    if (set->train_x == NULL || set->test_x == NULL || set->train_y == NULL || set->test_y == NULL) {
+    void *train_labels = calloc((size_t)set->train_count, sizeof(int32_t)); /* as large as a float */
+    void *test_labels = calloc((size_t)set->test_count, sizeof(int32_t));
+    *(set->predicts ? (void **)&set->train_t : (void **)&set->train_y) = train_labels;
+    *(set->predicts ? (void **)&set->test_t : (void **)&set->test_y) = test_labels;
+    if (set->train_x == NULL || set->test_x == NULL || train_labels == NULL || test_labels == NULL) {
         cli_error(err, "%s: no memory for %" PRId64 " + %" PRId64 " examples of %" PRId64 " values", path, set->train_count,
                   set->test_count, set->features);
         data_free(set);
@@ -40,6 +42,12 @@ void data_free(struct dataset *set)
     free(set->test_x);
     free(set->train_y);
     free(set->test_y);
+    free(set->train_t);
+    free(set->test_t);
+    free(set->valid_x);
+    free(set->valid_y);
+    free(set->valid_t);
+    free(set->form);
     free(set->rows.ends);
     free(set->rows.columns);
     free(set->rows.values);
@@ -82,14 +90,18 @@ void data_share(int64_t count, uint64_t seed, uint64_t epoch, int64_t worker_ind
     data_share_range(count, worker_index, worker_count, out_first, out_count);
 }
 
-void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, int32_t *y)
+void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, void *labels)
 {
     size_t row_bytes = (size_t)set->features * sizeof(float);
     for (int64_t i = 0; i < count; i++) {
         if (x != NULL && !data_is_sparse(set)) {
             memcpy(&x[i * set->features], &set->train_x[indices[i] * set->features], row_bytes);
         }
-        y[i] = set->train_y[indices[i]];
+        if (set->predicts) {
+            ((float *)labels)[i] = set->train_t[indices[i]];
+        } else {
+            ((int32_t *)labels)[i] = set->train_y[indices[i]];
+        }
     }
     if (x != NULL && data_is_sparse(set)) {
         data_gather_dense(set, indices, count, x);
@@ -194,6 +206,43 @@ int data_file_end(struct data_file *file, char *err)
     int64_t got = read_some(file, &extra, 1, err);
     return got <= 0 ? (int)got
                     : cli_error(err, "%s: goes on at byte %" PRId64 ": expected its end there", file->path, file->position - 1);
+}
+
+int data_text_read(struct data_text *out, const char *path, char *err)
+{
+    enum { CHUNK = 1 << 20 };
+    struct data_file file;
+    int64_t got = CHUNK;
+    *out = (struct data_text){.path = path};
+    if (data_file_open(&file, path, err) != 0) {
+        return -1;
+    }
+    for (size_t room = 0; got == CHUNK;) {
+        if (room - out->bytes <= CHUNK) {
+            room = 2 * room + CHUNK + 1;
+            char *grown = realloc(out->text, room);
+            if (grown == NULL) {
+                got = cli_error(err, "%s: no memory for the file", path);
+                break;
+            }
+            out->text = grown;
+        }
+        got = read_some(&file, out->text + out->bytes, CHUNK, err);
+        out->bytes += got > 0 ? (size_t)got : 0;
+    }
+    data_file_close(&file);
+    if (got < 0) {
+        data_text_free(out);
+        return -1;
+    }
+    out->text[out->bytes] = '\0';
+    return 0;
+}
+
+void data_text_free(struct data_text *text)
+{
+    free(text->text);
+    text->text = NULL;
 }
 
 double data_file_part(const struct data_file *file)

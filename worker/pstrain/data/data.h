@@ -33,6 +33,13 @@ struct dataset {
     float *test_x;              /* [test_count][features] */
     int32_t *train_y;           /* [train_count] */
     int32_t *test_y;            /* [test_count] */
+    bool predicts;              /* labels are numbers to be predicted, in train_t and test_t, and classes is 1 */
+    float *train_t, *test_t;    /* with `predicts` in place of train_y and test_y */
+    /* examples that are neither for training nor for the test: data_validate() */
+    int64_t valid_count;
+    float *valid_x, *valid_t;
+    int32_t *valid_y;
+    char *form; /* text that the model keeps of the columns (form.h); NULL: nothing is kept */
     /* of sparse text: */
     struct data_rows rows; /* all examples, in the order of the files */
     int64_t *place;        /* [train_count + test_count]: row of each example, training examples first */
@@ -47,8 +54,15 @@ struct dataset {
 /* How a line of sparse text that has an index twice is treated. */
 enum data_duplicates { DATA_DUPLICATES_REFUSED, DATA_DUPLICATES_LAST, DATA_DUPLICATES_ADDED };
 
+enum data_header { DATA_HEADER_FOUND, DATA_HEADER_THERE, DATA_HEADER_NONE };
+
 struct data_options {
-    int base;                        /* of indices: 0, 1, or DATA_BASE_FOUND: 0 if index 0 occurs in the files, else 1 */
+    bool numbers;            /* labels are numbers to be predicted; only of csv, npy and npz */
+    const char *label;       /* csv: name or number, from 1, of the label's column; NULL: the last one */
+    enum data_header header; /* csv: the first line has the names of the columns */
+    bool standardize;        /* dense examples: subtract the mean of each column of numbers, divide by its standard deviation */
+    const char *form;        /* dense examples: dataset.form of a model, whose columns, values and scales are taken; NULL: none */
+    int base;                /* of indices: 0, 1, or DATA_BASE_FOUND: 0 if index 0 occurs in the files, else 1 */
     enum data_duplicates duplicates; /* LAST: the last value counts; ADDED: the sum */
     int64_t features;                /* 0: the highest index of the files */
     /* called from time to time while sparse text is read: `part` of its bytes, 0 to 1, are read; NULL: not called */
@@ -56,8 +70,11 @@ struct data_options {
     void *ctx;
 };
 
+/** Check a text for data_load() without a look at files. 0, or -1 with a line in err. dense: the examples are not sparse;
+ * numbers: labels may be numbers to be predicted; each may be NULL. */
+int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *err);
 /**
- * Load "digits", "mnist:DIR" or "libsvm:TRAIN[,TEST]".
+ * Load "digits", "mnist:DIR" or another row of the table of formats (load.c).
  *
  * digits     1,437 training and 360 test images of 8 x 8, shuffled with a fixed seed so that all workers agree on the split. File
  *            digits/digits.csv.gz is looked for in $PS_DATA_DIR if that is set; else in ../share/psd/data and ../../../data of
@@ -69,7 +86,12 @@ struct data_options {
  *                      finite
  *            numbers: the classes are the distinct labels of both files, ascending.
  *
- * options    borrows; used for sparse text only; NULL: {.base = DATA_BASE_FOUND}.
+ * csv:TRAIN[,TEST]     text with commas (table.c), plain or gzip.
+ * npy:X,Y[,XT,YT]      NumPy's arrays (array.c): X (examples, ...), Y (examples) or (examples, 1).
+ *
+ * Without files for the test csv and npy keep a fifth of the examples for it, always the same ones.
+ *
+ * options    borrows; NULL: {.base = DATA_BASE_FOUND}.
  * out        gives; data_free(). All zeros on failure.
  */
 int data_load(const char *spec, const struct data_options *options, struct dataset *out, char *err);
@@ -82,10 +104,23 @@ int data_load_mnist(const char *where, struct dataset *out, char *err);
 /** test_path NULL: split train_path. */
 int data_load_libsvm(const char *train_path, const char *test_path, const struct data_options *options, struct dataset *out,
                      char *err);
+int data_load_csv(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
+int data_load_npy(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
+/** Keep a fifth of the training examples, always the same ones, for validation. 0, or -1 with a line in err: too few, or no
+ * memory. */
+int data_validate(struct dataset *set, char *err);
+/** The set whose test examples are those for validation; borrows the memory of set, is not freed. */
+struct dataset data_validation(const struct dataset *set);
 /** True if the examples are in sparse rows. */
 static inline bool data_is_sparse(const struct dataset *set)
 {
     return set->rows.ends != NULL;
+}
+
+/** True if a model keeps something of these data: labels and base of sparse text, or a form. */
+static inline bool data_keeps(const struct dataset *set)
+{
+    return data_is_sparse(set) || set->form != NULL;
 }
 
 /* What is known about an existing model. */
@@ -127,8 +162,9 @@ void data_share_range(int64_t count, int64_t worker_index, int64_t worker_count,
 void data_share(int64_t count, uint64_t seed, uint64_t epoch, int64_t worker_index, int64_t worker_count, int64_t *order,
                 int64_t *out_first, int64_t *out_count);
 
-/** Copy the training examples indices[0 .. count-1] into a batch: x [count][features], NULL: not wanted; y [count]. */
-void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, int32_t *y);
+/** Copy the training examples indices[0 .. count-1] into a batch: x [count][features], NULL: not wanted; labels [count]: int32,
+ * or float if the set `predicts`. */
+void data_gather(const struct dataset *set, const int64_t *indices, int64_t count, float *x, void *labels);
 /* For sparse sets. Example i < train_count is for training, train_count + i is number i of the test. */
 /** Number of values that are stored for these examples. */
 int64_t data_rows_values(const struct dataset *set, const int64_t *examples, int64_t count);
@@ -140,7 +176,21 @@ void data_gather_dense(const struct dataset *set, const int64_t *examples, int64
 
 /* ---- for the readers ---- */
 
-/** Allocate the four arrays for the counts that are set. On failure frees them, zeroes set and returns -1. */
+/** Keep a fifth of the training examples for the test, in a dense set that has none. */
+int data_split(struct dataset *set, const char *path, char *err);
+/** options->form or options->standardize for a dense set that was read: sets set->form, and set->note names constant columns. */
+int data_standardize(struct dataset *set, const struct data_options *options, char *err);
+
+/** A whole file in memory, uncompressed. */
+struct data_text {
+    const char *path; /* borrows */
+    char *text;       /* [bytes], and a NUL behind it */
+    size_t bytes;
+};
+int data_text_read(struct data_text *out, const char *path, char *err);
+void data_text_free(struct data_text *text);
+
+/** Allocate the arrays for the counts that are set, zeroed. On failure frees them, zeroes set and returns -1. */
 int data_allocate(struct dataset *set, const char *path, char *err);
 
 /** A regular file, plain or gzip, read from start to end. */

@@ -63,35 +63,129 @@ static int find_digits(char *path, char *err)
     return -1;
 }
 
-/* files: "TRAIN" or "TRAIN,TEST". */
-static int load_libsvm(const char *files, const struct data_options *options, struct dataset *out, char *err)
+static int load_digits(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err)
 {
-    size_t n = strcspn(files, ",");
-    if (n == 0 || (files[n] == ',' && files[n + 1] == '\0')) {
-        return cli_error(err, "libsvm:%.200s: expected libsvm:TRAIN or libsvm:TRAIN,TEST", files);
+    char path[PATH_MAX];
+    (void)paths, (void)count, (void)options;
+    return find_digits(path, err) == 0 ? data_load_digits(path, out, err) : -1;
+}
+
+static int load_mnist(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err)
+{
+    (void)count, (void)options;
+    return data_load_mnist(paths[0], out, err);
+}
+
+static int load_libsvm(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err)
+{
+    return data_load_libsvm(paths[0], count > 1 ? paths[1] : NULL, options, out, err);
+}
+
+enum { FILES_MAX = 4 };
+
+/* The formats: "NAME:FILES", files between commas. */
+static const struct format {
+    const char *name, *files;
+    size_t files_min, files_max;
+    bool pairs;   /* files come in twos */
+    bool sparse;  /* examples are rows of few values */
+    bool numbers; /* labels may be numbers to be predicted */
+    int (*load)(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
+} formats[] = {
+    {.name = "digits", .load = load_digits},
+    {.name = "mnist", .files = "DIR", .files_min = 1, .files_max = 1, .load = load_mnist},
+    {.name = "libsvm", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .sparse = true, .load = load_libsvm},
+    {.name = "csv", .files = "TRAIN[,TEST]", .files_min = 1, .files_max = 2, .numbers = true, .load = data_load_csv},
+    {.name = "npy",
+     .files = "X,Y[,XT,YT]",
+     .files_min = 2,
+     .files_max = 4,
+     .pairs = true,
+     .numbers = true,
+     .load = data_load_npy},
+};
+enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
+
+/* Find the row of spec, and cut a copy of its files at the commas; *out_copy is freed by the caller. NULL: err says why. */
+static const struct format *parse(const char *spec, char **out_copy, const char *paths[FILES_MAX], size_t *out_count, char *err)
+{
+    const size_t n = strcspn(spec, ":");
+    const struct format *format = NULL;
+    *out_copy = NULL;
+    *out_count = 0;
+    for (size_t i = 0; i < FORMATS; i++) {
+        format = strlen(formats[i].name) == n && strncmp(spec, formats[i].name, n) == 0 ? &formats[i] : format;
     }
-    char *train = strndup(files, n);
-    if (train == NULL) {
-        return cli_error(err, "libsvm: no memory");
+    if (format == NULL) {
+        size_t used = (size_t)snprintf(err, CLI_ERR_BYTES, "'%.100s': must be ", spec);
+        for (size_t i = 0; i < FORMATS; i++) {
+            used += (size_t)snprintf(err + used, CLI_ERR_BYTES - used, "%s%s%s%s",
+                                     i == 0            ? ""
+                                     : i + 1 < FORMATS ? ", "
+                                                       : " or ",
+                                     formats[i].name, formats[i].files != NULL ? ":" : "",
+                                     formats[i].files != NULL ? formats[i].files : "");
+        }
+        return NULL;
     }
-    int result = data_load_libsvm(train, files[n] == ',' ? files + n + 1 : NULL, options, out, err);
-    free(train);
-    return result;
+    *out_copy = strdup(spec[n] == ':' ? spec + n + 1 : "");
+    if (*out_copy == NULL) {
+        (void)cli_error(err, "no memory");
+        return NULL;
+    }
+    bool whole = spec[n] == '\0' || format->files != NULL;
+    for (char *p = *out_copy; spec[n] == ':' && p != NULL && *out_count < format->files_max;) {
+        char *comma = *out_count + 1 < format->files_max ? strchr(p, ',') : NULL;
+        paths[(*out_count)++] = p;
+        if (comma != NULL) {
+            *comma++ = '\0';
+        }
+        whole = whole && *p != '\0';
+        p = comma;
+    }
+    whole = whole && *out_count >= format->files_min && (!format->pairs || *out_count % 2 == 0);
+    if (!whole) {
+        (void)cli_error(err, "'%.100s': must be %s%s%s", spec, format->name, format->files != NULL ? ":" : "",
+                        format->files != NULL ? format->files : "");
+    }
+    return whole ? format : NULL;
+}
+
+int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *err)
+{
+    const char *paths[FILES_MAX];
+    char *copy = NULL;
+    size_t count = 0;
+    const struct format *format = parse(spec, &copy, paths, &count, err);
+    free(copy);
+    if (format != NULL && out_dense != NULL) {
+        *out_dense = !format->sparse;
+    }
+    if (format != NULL && out_numbers != NULL) {
+        *out_numbers = format->numbers;
+    }
+    return format != NULL ? 0 : -1;
 }
 
 int data_load(const char *spec, const struct data_options *options, struct dataset *out, char *err)
 {
     static const struct data_options plain = {.base = DATA_BASE_FOUND};
-    char path[PATH_MAX];
+    const struct data_options *o = options != NULL ? options : &plain;
+    const char *paths[FILES_MAX];
+    char *copy = NULL;
+    size_t count = 0;
     memset(out, 0, sizeof(*out));
-    if (strcmp(spec, "digits") == 0) {
-        return find_digits(path, err) == 0 ? data_load_digits(path, out, err) : -1;
+    const struct format *format = parse(spec, &copy, paths, &count, err);
+    int result = format != NULL ? format->load(paths, count, o, out, err) : -1;
+    if (result == 0 && out->test_count == 0) {
+        result = data_split(out, paths[0], err);
     }
-    if (strncmp(spec, "mnist:", 6) == 0 && spec[6] != '\0') {
-        return data_load_mnist(spec + 6, out, err);
+    if (result == 0 && !data_is_sparse(out) && (o->standardize || o->form != NULL)) {
+        result = data_standardize(out, o, err);
     }
-    if (strncmp(spec, "libsvm:", 7) == 0 && spec[7] != '\0') {
-        return load_libsvm(spec + 7, options != NULL ? options : &plain, out, err);
+    free(copy);
+    if (result != 0) {
+        data_free(out);
     }
-    return cli_error(err, "unknown data '%.200s': expected digits, mnist:DIR or libsvm:TRAIN[,TEST]", spec);
+    return result;
 }

@@ -10,7 +10,6 @@
 #include "npy.h"
 
 #include "common/literal.h"
-#include "value.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -27,7 +26,7 @@ static const struct {
 };
 enum { DTYPE_COUNT = sizeof(DTYPES) / sizeof(DTYPES[0]) };
 
-const char *npy_descr(ps_dtype dtype)
+const char *cli_npy_descr(ps_dtype dtype)
 {
     for (size_t i = 0; i < DTYPE_COUNT; i++) {
         if (DTYPES[i].dtype == dtype) {
@@ -46,7 +45,7 @@ struct cursor {
 
 static bool bad(const struct cursor *c, const char *what)
 {
-    (void)snprintf(c->error, NPY_ERROR_MAX, "its header is no dictionary of .npy: before byte %zu %s",
+    (void)snprintf(c->error, CLI_NPY_ERROR_MAX, "its header is no dictionary of .npy: before byte %zu %s",
                    (size_t)(c->literal.p - c->text), what);
     return false;
 }
@@ -131,7 +130,7 @@ static bool take_shape(struct cursor *c, ps_shape *out)
     return ps_shape_elements(out) >= 0 || bad(c, "the shape has too many elements");
 }
 
-static bool take_entry(struct cursor *c, struct npy_header *out, unsigned *seen)
+static bool take_entry(struct cursor *c, struct cli_npy_header *out, unsigned *seen)
 {
     static const char *const keys[] = {"descr", "fortran_order", "shape"};
     char key[32];
@@ -169,7 +168,7 @@ static ps_dtype dtype_of(const char *descr)
     return PS_DTYPE_NONE;
 }
 
-bool npy_parse(const char *text, size_t n, struct npy_header *out, char *error)
+bool cli_npy_parse(const char *text, size_t n, struct cli_npy_header *out, char *error)
 {
     struct cursor c = {.text = text, .error = error};
     unsigned seen = 0;
@@ -209,26 +208,26 @@ static bool read_whole(FILE *file, void *dst, size_t n, const char *what, char *
         return true;
     }
     if (ferror(file) != 0) {
-        (void)snprintf(error, NPY_ERROR_MAX, "%s", strerror(errno));
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "%s", strerror(errno));
     } else {
-        (void)snprintf(error, NPY_ERROR_MAX, "it ends after %zu of the %zu bytes of its %s", got, n, what);
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "it ends after %zu of the %zu bytes of its %s", got, n, what);
     }
     return false;
 }
 
-bool npy_read_header(FILE *file, struct npy_header *out, char *error)
+bool cli_npy_read_header(FILE *file, struct cli_npy_header *out, char *error)
 {
     unsigned char head[12];
     if (!read_whole(file, head, PREFIX, "first fields", error)) {
         return false;
     }
     if (memcmp(head, "\x93NUMPY", 6) != 0) {
-        (void)snprintf(error, NPY_ERROR_MAX, "it is no .npy file: numpy.save() makes one%s",
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "it is no .npy file: numpy.save() makes one%s",
                        memcmp(head, "PK", 2) == 0 ? "; this is a zip file, an .npz perhaps" : "");
         return false;
     }
     if (head[6] < 1 || head[6] > 3 || head[7] != 0) {
-        (void)snprintf(error, NPY_ERROR_MAX, "its version is %u.%u; 1.0, 2.0 and 3.0 are known", head[6], head[7]);
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "its version is %u.%u; 1.0, 2.0 and 3.0 are known", head[6], head[7]);
         return false;
     }
     size_t n = (size_t)head[8] | (size_t)head[9] << 8;
@@ -239,23 +238,23 @@ bool npy_read_header(FILE *file, struct npy_header *out, char *error)
         n |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     }
     if (n > HEADER_MAX) {
-        (void)snprintf(error, NPY_ERROR_MAX, "its header has %zu bytes, at most %d are read", n, HEADER_MAX);
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "its header has %zu bytes, at most %d are read", n, HEADER_MAX);
         return false;
     }
     char *text = malloc(n + 1);
     bool ok = text != NULL && read_whole(file, text, n, "header", error);
     if (text == NULL) {
-        (void)snprintf(error, NPY_ERROR_MAX, "out of memory");
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "out of memory");
     }
     if (ok) {
         text[n] = '\0';
-        ok = npy_parse(text, n, out, error);
+        ok = cli_npy_parse(text, n, out, error);
     }
     free(text);
     return ok;
 }
 
-static bool check(const struct npy_header *h, ps_dtype dtype, const ps_shape *shape, char *error)
+static bool check(const struct cli_npy_header *h, ps_dtype dtype, const ps_shape *shape, char *error)
 {
     char have[192];
     char want[192];
@@ -266,52 +265,52 @@ static bool check(const struct npy_header *h, ps_dtype dtype, const ps_shape *sh
                           : strchr(h->descr, 'O') != NULL   ? ", Python objects"
                           : strpbrk(h->descr, "SU") != NULL ? ", texts"
                                                             : "";
-        (void)snprintf(error, NPY_ERROR_MAX, "its dtype is %s%s%s%s%s; the variable is %s, '%s' in .npy", h->descr, why,
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "its dtype is %s%s%s%s%s; the variable is %s, '%s' in .npy", h->descr, why,
                        h->dtype != PS_DTYPE_NONE ? " (" : "", h->dtype != PS_DTYPE_NONE ? ps_dtype_name(h->dtype) : "",
                        h->dtype != PS_DTYPE_NONE ? ")" : "", ps_dtype_name(dtype),
-                       npy_descr(dtype) != NULL ? npy_descr(dtype) : "none");
+                       cli_npy_descr(dtype) != NULL ? cli_npy_descr(dtype) : "none");
         return false;
     }
     if (h->fortran_order && h->shape.rank > 1) {
-        (void)snprintf(error, NPY_ERROR_MAX,
+        (void)snprintf(error, CLI_NPY_ERROR_MAX,
                        "its order is column-major (fortran_order), the variable's is row-major: "
                        "numpy.ascontiguousarray() turns it");
         return false;
     }
     if (strcmp(have, want) != 0) {
-        (void)snprintf(error, NPY_ERROR_MAX, "its shape is %s; the variable's is %s", have, want);
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "its shape is %s; the variable's is %s", have, want);
         return false;
     }
     return true;
 }
 
-bool npy_read(FILE *file, ps_dtype dtype, const ps_shape *shape, void *dst, char *error)
+bool cli_npy_read(FILE *file, ps_dtype dtype, const ps_shape *shape, void *dst, char *error)
 {
-    struct npy_header h;
+    struct cli_npy_header h;
     size_t count = (size_t)ps_shape_elements(shape);
-    if (!npy_read_header(file, &h, error) || !check(&h, dtype, shape, error) ||
+    if (!cli_npy_read_header(file, &h, error) || !check(&h, dtype, shape, error) ||
         !read_whole(file, dst, count * ps_dtype_bytes(dtype), "data", error)) {
         return false;
     }
     if (fgetc(file) != EOF) {
-        (void)snprintf(error, NPY_ERROR_MAX, "it has more than the %zu bytes of its data", count * ps_dtype_bytes(dtype));
+        (void)snprintf(error, CLI_NPY_ERROR_MAX, "it has more than the %zu bytes of its data", count * ps_dtype_bytes(dtype));
         return false;
     }
     for (size_t i = 0; dtype == PS_BOOL && i < count; i++) {
         if (((const uint8_t *)dst)[i] > 1) {
-            (void)snprintf(error, NPY_ERROR_MAX, "element %zu is %u; a bool is 0 or 1", i, ((const uint8_t *)dst)[i]);
+            (void)snprintf(error, CLI_NPY_ERROR_MAX, "element %zu is %u; a bool is 0 or 1", i, ((const uint8_t *)dst)[i]);
             return false;
         }
     }
     return true;
 }
 
-bool npy_write(FILE *file, ps_dtype dtype, const ps_shape *shape, const void *data, size_t bytes)
+bool cli_npy_write(FILE *file, ps_dtype dtype, const ps_shape *shape, const void *data, size_t bytes)
 {
     char text[192];
     char header[WRITTEN_MAX];
     int used = snprintf(header + PREFIX, sizeof(header) - PREFIX, "{'descr': '%s', 'fortran_order': False, 'shape': %s, }",
-                        npy_descr(dtype), psi_shape_format(shape, text, sizeof(text)));
+                        cli_npy_descr(dtype), psi_shape_format(shape, text, sizeof(text)));
     size_t whole = (PREFIX + (size_t)used + 1 + 63) / 64 * 64;
     memcpy(header, "\x93NUMPY\x01\x00", 8);
     header[8] = (char)((whole - PREFIX) & 0xff);
