@@ -8,7 +8,6 @@ import json
 import math
 import os
 import random
-import re
 import struct
 import sys
 import unittest
@@ -91,6 +90,40 @@ class Numbers(Columns):
             self.refused(*data, *args, says=[says], code=2)
         array = self.write("o.npy", npy("|O", (2,), b"\0" * 16))
         self.refused(*data, "npy:%s,%s" % (array, array), says=[array + ": dtype '|O' is Python objects, which are not read"])
+
+
+class Curves(Columns):
+    def curves(self, name):
+        """{title: [(name, [(x, y) in pixels])]} of a picture."""
+        svg = xml.dom.minidom.parse(name).documentElement
+        self.assertEqual((svg.tagName, svg.namespaceURI), ("svg", "http://www.w3.org/2000/svg"))
+        words = [t.firstChild.data for t in svg.getElementsByTagName("text")]
+        lines = [[tuple(map(float, p.split(","))) for p in line.getAttribute("points").split()]
+                 for line in svg.getElementsByTagName("polyline")]
+        for x, y in sum(lines, []):
+            self.assertTrue(0 <= x <= float(svg.getAttribute("width")) and 0 <= y <= float(svg.getAttribute("height")), (x, y))
+        return words, lines
+
+    def test_plot(self):
+        """Curves of loss and accuracy that fall and rise, whole also of more steps than points; of numbers only the loss."""
+        name = os.path.join(self.folder, "curves.svg")
+        self.local("--epochs", "20", "--plot", name, ps=2, workers=2)
+        words, lines = self.curves(name)
+        for word in ("Loss", "mean cross-entropy (nats)", "Accuracy", "right (%)", "global step", "training", "100", "0"):
+            self.assertIn(word, words)
+        self.assertNotIn("validation", words)
+        self.assertEqual(len(lines), 2)
+        for line, sign in zip(lines, (1, -1)):
+            self.assertTrue(200 <= len(line) <= 400, len(line))
+            self.assertEqual(sorted(line), line)
+            self.assertGreater(sign * (sum(y for _, y in line[-20:]) - sum(y for _, y in line[:20])), 20 * 50)  # down is more
+        text = self.file("line.csv", "".join("%d,%d\n" % (i % 10, 3 * (i % 10) + 1) for i in range(200)))
+        self.local("--data", "csv:" + text, "--task", "regression", "--model", "linear", "--plot", name, "--epochs", "3")
+        words, lines = self.curves(name)
+        self.assertIn("mean squared error", words)
+        self.assertEqual((len(lines), len(lines[0])), (1, 15))
+        self.refused("--local", "ps=1,workers=1", "--plot", os.path.join(self.folder, "no", "x.svg"), says=["--plot "])
+        self.refused("--eval", "--plot", name, says=["--eval and --plot"], code=2)
 
 
 class Classes(Columns):

@@ -224,6 +224,8 @@ static const struct psi_option rows[] = {
          "127.0.0.1:2222)"),
     FLAG("export", export_file, TEXT, "", "FILE", "The chief writes all variables into a safetensors file at the end"),
     FLAG("report", report, TEXT, "", "FILE.json", "The chief writes the results there"),
+    FLAG("plot", plot, TEXT, "", "FILE.svg", "The chief draws loss and accuracy by global step there: learning curves",
+         .tag = TO_WORKERS),
     FLAG("status_at_end", status_at_end, BOOL, NULL, NULL, "The chief shows `psctl status` of the cluster at the end"),
     FLAG("timeout", timeout_s, INT, "60", "SECONDS",
          "How long an operation may take, reconnects included; where it is given, also how long the start waits for ps tasks",
@@ -304,7 +306,7 @@ static int check_eval(const struct flags *f, char *err)
 {
     static const char *const others[] = {"local",     "serve",     "job_name",       "task_index",    "epochs",
                                          "steps",     "fresh",     "serial",         "status_at_end", "sync",
-                                         "staleness", "summaries", "checkpoint_dir", "trace"};
+                                         "staleness", "summaries", "checkpoint_dir", "trace",         "plot"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
@@ -425,6 +427,7 @@ static int check_names(const struct flags *f, char *err)
         const char *name, *value, *what;
     } names[] = {{"report", f->report, "a file"},
                  {"export", f->export_file, "a file"},
+                 {"plot", f->plot, "a file"},
                  {"restore", f->restore, "a file"},
                  {"warm_start", f->warm_start, "a file"},
                  {"warm_start_only", f->warm_start_only, "a pattern"},

@@ -90,6 +90,7 @@ struct flags {
     int64_t trace_step;      /* number of this worker's step in this run, from 1 */
     const char *export_file; /* "" or a file */
     const char *report;      /* "" or a file */
+    const char *plot;        /* "" or a file */
     bool status_at_end;
     int64_t timeout_s;
     bool help;

@@ -29,11 +29,13 @@ extern char **environ;
 
 int report_check(const struct flags *f)
 {
-    if (f->report[0] != '\0' && cli_file_check(f->report) != 0) {
-        return say_error("--report %s: %s", f->report, strerror(errno));
-    }
-    if (f->export_file[0] != '\0' && cli_file_check(f->export_file) != 0) {
-        return say_error("--export %s: %s", f->export_file, strerror(errno));
+    const struct {
+        const char *name, *path;
+    } files[] = {{"report", f->report}, {"export", f->export_file}, {"plot", f->plot}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        if (files[i].path[0] != '\0' && cli_file_check(files[i].path) != 0) {
+            return say_error("--%s %s: %s", files[i].name, files[i].path, strerror(errno));
+        }
     }
     return EXIT_DONE;
 }

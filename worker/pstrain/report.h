@@ -31,7 +31,7 @@ struct report {
     char params_sha256[SHA256_HEX_BYTES];
 };
 
-/** Check now, not after an hour, that the files of --export and --report can be written. Returns the exit status. */
+/** Check now, not after an hour, that the files of --export, --report and --plot can be written. Returns the exit status. */
 int report_check(const struct flags *f);
 /** Do --export, then --report with the counters of the ps tasks, if asked for. Returns the exit status. */
 int report_write(ps_session *s, const struct flags *f, const struct report *r);

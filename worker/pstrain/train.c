@@ -18,6 +18,7 @@
 #include "average.h"
 #include "batches.h"
 #include "evaluate.h"
+#include "plot.h"
 #include "progress.h"
 #include "say.h"
 #include "serve.h"
@@ -27,6 +28,7 @@
 #include "stop.h"
 #include "team.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,6 +43,9 @@ enum {
     LABELS_AGAIN_MS = 100,
     SUMMARY_STEPS = 10
 };
+
+enum { LOSS, ACCURACY, PANELS }; /* of --plot */
+enum { TRAINING, VALIDATION };   /* curves of a panel */
 
 struct trainer {
     const struct flags *f;
@@ -69,6 +74,7 @@ struct trainer {
     int64_t goal_at_ms, goal_ms;      /* time of the next look at the signed goal; interval of looks */
     bool reached;                     /* --steps was reached before */
     bool traced;                      /* the step of --trace was begun, or belongs to another process */
+    struct plot_panel panels[PANELS]; /* --plot */
     struct work work;
 };
 
@@ -619,6 +625,31 @@ static void trace_missed(const struct trainer *t)
     }
 }
 
+/* Add a point to the curves of --plot. */
+static void draw(struct trainer *t, int which, double loss, double accuracy)
+{
+    if (t->f->plot[0] != '\0') {
+        plot_add(&t->panels[LOSS].curves[which], (double)t->known_step, loss);
+        plot_add(&t->panels[ACCURACY].curves[which], (double)t->known_step, t->data.predicts ? NAN : 100 * accuracy);
+    }
+}
+
+/* --plot: of the process that is chief at the end. */
+static void draw_end(struct trainer *t)
+{
+    t->panels[LOSS].title = "Loss";
+    t->panels[LOSS].unit = t->data.predicts ? "mean squared error" : "mean cross-entropy (nats)";
+    t->panels[ACCURACY].title = "Accuracy";
+    t->panels[ACCURACY].unit = "right (%)";
+    for (int i = 0; i < PANELS; i++) {
+        t->panels[i].curves[TRAINING].name = "training";
+        t->panels[i].curves[VALIDATION].name = "validation";
+    }
+    if (t->f->plot[0] != '\0' && t->chief && plot_write(t->f->plot, "global step", t->panels, PANELS) != 0) {
+        (void)say_error("--plot %s: %s", t->f->plot, strerror(errno));
+    }
+}
+
 /* Compute the gathered batch and gather the next one. True: there is a reason to end. */
 static bool step(struct trainer *t, struct epoch *e)
 {
@@ -655,6 +686,7 @@ static bool step(struct trainer *t, struct epoch *e)
         }
         t->work.steps++;
         t->known_step = ps_global_step(t->session);
+        draw(t, TRAINING, m.loss, (double)m.correct / (double)m.rows);
     }
     bool over = ps_should_stop(t->session); /* recovers a lost session */
     if (ps_session_status(t->session) != PS_OK) {
@@ -694,6 +726,7 @@ static void train(struct trainer *t)
         shards_return(&t->shards);
     }
     progress_end(&progress, &now);
+    draw_end(t);
     trace_missed(t);
     int64_t end = t->f->in_rounds ? t->goal : t->f->steps;
     t->finished = stop_signal() == 0 && ps_session_status(t->session) == PS_OK &&
