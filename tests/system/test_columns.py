@@ -8,7 +8,9 @@ import json
 import math
 import os
 import random
+import re
 import struct
+import subprocess
 import sys
 import unittest
 import xml.dom.minidom
@@ -124,6 +126,63 @@ class Curves(Columns):
         self.assertEqual((len(lines), len(lines[0])), (1, 15))
         self.refused("--local", "ps=1,workers=1", "--plot", os.path.join(self.folder, "no", "x.svg"), says=["--plot "])
         self.refused("--eval", "--plot", name, says=["--eval and --plot"], code=2)
+
+
+class Patience(Columns):
+    """A model that learns its few examples by heart: the loss of validation falls and rises again."""
+    def setUp(self):
+        super().setUp()
+        rng = random.Random(7)
+        rows = [[rng.gauss(0, 1) for _ in range(20)] for _ in range(240)]
+        self.data = ["--data", "csv:" + self.file("noise.csv", "".join(
+            ",".join("%.4f" % v for v in x) + ",%s\n" % ("up" if x[0] + x[1] + rng.gauss(0, 1) > 0 else "down") for x in rows)),
+            "--model", "mlp:64", "--optimizer", "adam", "--learning_rate", "0.02", "--batch_size", "16"]
+
+    def test_best_values_are_kept(self):
+        """The run ends early, in each way of training; the model has the values of the best test, not the last ones."""
+        name = os.path.join(self.folder, "p.svg")
+        sums = []
+        for how in (["--local", "ps=1,workers=1"], ["--local", "ps=2,workers=2"], ["--local", "ps=2,workers=2", "--sync"],
+                    ["--serial", "2"], ["--local", "ps=1,workers=2", "--staleness", "2"]):
+            report_name = os.path.join(self.folder, "r.json")
+            export = os.path.join(self.folder, "m.safetensors")
+            code, out, err = run(PSTRAIN, *how, *self.data, "--epochs", "500", "--patience", "15", "--report", report_name, "--plot", name,
+                                 "--export", export)
+            self.assertEqual(code, 0, out + err)
+            with open(report_name, encoding="utf-8") as file:
+                report = json.load(file)
+            self.assertLess(report["epochs"], 100)
+            best = int(re.search(r"the values of global_step (\d+) are taken, which had the lowest loss of validation", out).group(1))
+            self.assertLess(best, report["global_step"])
+            self.assertRegex(err, r"validation loss 0\.\d+ at global_step \d+ was not beaten for 15 epochs: the run ends")
+            self.assertLess(report["test_loss"], 0.65)  # of the last values it is 0.9 and more
+            self.assertFalse([v for v in read_safetensors(export)[1] if v.startswith("best/") and v != "best/stop"])
+            words, lines = Curves.curves(self, name)
+            self.assertIn("validation", words)
+            self.assertEqual(len(lines), 4)
+            sums.append(report["params_sha256"])
+        self.assertEqual(sums[2], sums[3])  # rounds have the bits of one process
+
+    def test_the_last_epoch_counts(self):
+        """Without an early end the last epoch is tested too, and an earlier run's sign ends nothing: 40 epochs of 5 steps each."""
+        with Cluster(1) as c:
+            worker = ["--ps_hosts", c.hosts, "--worker_hosts", "127.0.0.1:1,127.0.0.1:2", "--job_name", "worker"]
+            for epochs, patience, ends in ((500, 3, True), (40, 1000, False)):
+                others = [*worker, *self.data, "--epochs", str(epochs), "--patience", str(patience)]
+                second = subprocess.Popen([PSTRAIN, *others, "--task_index", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                code, out, err = run(PSTRAIN, *others, "--task_index", "0")
+                out2, err2 = second.communicate(timeout=60)
+                self.assertEqual((code, second.returncode), (0, 0), out + err + out2 + err2)
+                self.assertEqual("the run ends" in err, ends, err)
+                steps = int(out.split("test accuracy ")[1].split("global_step ")[1].split()[0])
+                if not ends:
+                    self.assertEqual(steps, before + 2 * 40 * 5)
+                before = steps
+                self.assertIn("are taken, which had the lowest loss of validation", out)
+        self.refused("--local", "ps=1,workers=1", "--patience", "2", "--work", "shards", says=["--patience and --work shards"], code=2)
+        few = self.file("few.csv", "1,a\n2,b\n3,a\n4,b\n5,a\n")
+        self.refused("--local", "ps=1,workers=1", "--data", "csv:" + few, "--patience", "2",
+                     says=["--patience: 4 examples are too few to keep a fifth for validation"])
 
 
 class Classes(Columns):

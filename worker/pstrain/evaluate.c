@@ -12,6 +12,7 @@
 #include "common/shape.h"
 
 #include "auc.h"
+#include "best.h"
 #include "digest.h"
 #include "report.h"
 #include "say.h"
@@ -197,6 +198,12 @@ static int test(struct model *m, const struct dataset *data, bool wants_dense, c
     return status;
 }
 
+int evaluate_values(struct model *m, const struct dataset *data, struct report *r)
+{
+    const struct measures none = {.scores = NULL};
+    return test(m, data, false, &none, r);
+}
+
 /* Test m, whose global step is in r, and print the line. Returns the exit status. */
 static int test_and_say(struct model *m, const struct dataset *data, bool wants_dense, struct report *r)
 {
@@ -371,6 +378,7 @@ int evaluate_after(const struct flags *f, const struct cluster *c, struct datase
         return EXIT_FAILED;
     }
     int status = adopted(f, s, data, true, &spec);
+    status = status == EXIT_DONE && f->patience > 0 ? best_restore(s, &spec) : status;
     status = status == EXIT_DONE ? evaluate(s, &spec, data, &r) : status;
     totals->test_accuracy = r.test_accuracy;
     totals->test_loss = r.test_loss;

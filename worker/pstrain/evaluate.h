@@ -27,6 +27,9 @@ int64_t samples_of_others(const struct flags *f, const struct cluster *c, int64_
 int evaluate_after(const struct flags *f, const struct cluster *c, struct dataset *data, struct totals *totals);
 /** Allocate buffers for tests of parameters; model_params() comes next, model_fini() at the end. 0, or -1 without memory. */
 int evaluate_init(struct model *m, const struct model_spec *spec);
+/** Test the values that m has (weight_values, bias_values) into test_loss, test_accuracy and the others of r; prints nothing but
+ * errors. Returns the exit status. */
+int evaluate_values(struct model *m, const struct dataset *data, struct report *r);
 /** Test the parameters of m as they were pulled, at the step in r; print the line. Returns the exit status. */
 int evaluate_params(ps_session *s, const struct flags *f, struct model *m, const struct dataset *data, struct report *r);
 /** --export and --report of an evaluator. Returns the exit status. */

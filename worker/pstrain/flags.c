@@ -146,6 +146,11 @@ static const struct psi_option rows[] = {
          .max = 1000000),
     FLAG("steps", steps, INT, NULL, "N", "Instead of --epochs: the global step to reach", .tag = TO_WORKERS, .min = 1,
          .max = INT64_MAX),
+    FLAG("patience", patience, INT, "0", "N",
+         "Stop early: a fifth of the training examples is held out, the chief tests on it after each epoch, and the run ends "
+         "when N "
+         "epochs have brought no lower loss; the model then has the values of the best one. Give it to all workers; 0: no",
+         .tag = TO_WORKERS, .max = 1000000),
     FLAG("seed", seed, INT, "0", "N", "Of the first weights and of the order of the data; the same for all workers",
          .tag = TO_WORKERS, .max = INT64_MAX),
     FLAG("fresh", fresh, BOOL, NULL, NULL,
@@ -304,9 +309,9 @@ static int check_local(struct flags *f, char *err)
 
 static int check_eval(const struct flags *f, char *err)
 {
-    static const char *const others[] = {"local",     "serve",     "job_name",       "task_index",    "epochs",
-                                         "steps",     "fresh",     "serial",         "status_at_end", "sync",
-                                         "staleness", "summaries", "checkpoint_dir", "trace",         "plot"};
+    static const char *const others[] = {"local",          "serve",  "job_name",      "task_index", "epochs",    "steps",
+                                         "fresh",          "serial", "status_at_end", "sync",       "staleness", "summaries",
+                                         "checkpoint_dir", "trace",  "plot",          "patience"};
     for (size_t i = 0; f->eval && i < sizeof(others) / sizeof(others[0]); i++) {
         if (flags_given(f, others[i])) {
             return cli_error(err, "--eval and --%s: --eval trains nothing and is no task of the cluster; drop one of them",
@@ -503,6 +508,9 @@ static int check(struct flags *f, char *err)
         return cli_error(err, "--placement '%.100s': must be round_robin or balanced", f->placement);
     }
     f->by_shards = strcmp(f->work, "shards") == 0;
+    if (f->by_shards && f->patience > 0) {
+        return refused(err, "patience", "work shards", "shards have no epochs of a worker's own");
+    }
     if (!f->by_shards && strcmp(f->work, "share") != 0) {
         return cli_error(err, "--work '%.100s': must be share or shards", f->work);
     }

@@ -56,8 +56,9 @@ struct flags {
     double momentum;
     ps_optimizer rule; /* from these three */
     int64_t batch_size;
-    int64_t epochs; /* of this run, if steps is 0 */
-    int64_t steps;  /* global step to reach; 0: `epochs` decides */
+    int64_t epochs;   /* of this run, if steps is 0 */
+    int64_t patience; /* epochs without a lower loss of validation; 0: no early stopping */
+    int64_t steps;    /* global step to reach; 0: `epochs` decides */
     int64_t seed;
     /* the run */
     const char *container; /* "": the default one */

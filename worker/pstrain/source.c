@@ -48,7 +48,14 @@ static int load(const struct flags *f, bool quiet, const char *form, struct data
                                    .features = f->features,
                                    .progress = quiet ? NULL : on_progress,
                                    .ctx = &l};
-    return data_load(f->data, &o, out, err) == 0 ? EXIT_DONE : say_error("--data: %s", err);
+    if (data_load(f->data, &o, out, err) != 0) {
+        return say_error("--data: %s", err);
+    }
+    if (f->patience > 0 && data_validate(out, err) != 0) {
+        data_free(out);
+        return say_error("--patience: %s", err);
+    }
+    return EXIT_DONE;
 }
 
 int source_load(const struct flags *f, bool quiet, struct dataset *out)

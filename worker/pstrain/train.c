@@ -17,6 +17,7 @@
 
 #include "average.h"
 #include "batches.h"
+#include "best.h"
 #include "evaluate.h"
 #include "plot.h"
 #include "progress.h"
@@ -56,6 +57,7 @@ struct trainer {
     struct model model;
     struct batches batch;
     struct average average; /* --serial */
+    struct best best;       /* --patience */
     ps_session *session;
     bool chief;         /* this session is chief, as far as it knows */
     bool leads;         /* with `chief`: the other workers know */
@@ -701,6 +703,25 @@ static bool step(struct trainer *t, struct epoch *e)
     return stop_signal() != 0 || over;
 }
 
+/* --patience, before an epoch or at the end of the run: test, or look what the chief has found. True: the run ends here. */
+static bool ends_early(struct trainer *t)
+{
+    double loss = NAN, accuracy = NAN;
+    if (t->f->patience == 0 || t->best.f == NULL) {
+        return false;
+    }
+    if (!t->chief) {
+        best_look(&t->best);
+    } else if (ps_pull(t->session) == PS_OK) {
+        if (best_test(&t->best, &t->model, &t->data, ps_global_step(t->session), t->batch.epoch, &loss, &accuracy) != 0) {
+            (void)ps_session_fail(t->session, PS_INTERNAL, "--patience: the validation failed");
+            return true;
+        }
+        draw(t, VALIDATION, loss, accuracy);
+    }
+    return t->batch.epoch >= t->best.end;
+}
+
 static void train(struct trainer *t)
 {
     struct progress progress;
@@ -714,6 +735,9 @@ static void train(struct trainer *t)
     gather(t, ps_global_step(t->session));
     while (!over && has_batch(t)) {
         int64_t samples = t->work.samples;
+        if (t->batch.epoch != e.epoch && ends_early(t)) {
+            break;
+        }
         e = t->batch.epoch == e.epoch ? e : (struct epoch){.epoch = t->batch.epoch};
         over = step(t, &e);
         look(t, &e, &now);
@@ -724,6 +748,9 @@ static void train(struct trainer *t)
         shards_done(&t->shards);
     } else {
         shards_return(&t->shards);
+    }
+    if (t->chief && t->best.end == INT64_MAX && t->work.steps > 0 && stop_signal() == 0) {
+        (void)ends_early(t); /* the test of the last epoch */
     }
     progress_end(&progress, &now);
     draw_end(t);
@@ -773,6 +800,7 @@ static int chief_end(struct trainer *t)
         (void)say_error("%s: cannot leave the others: %s", t->who, ps_last_error());
         return EXIT_FAILED;
     }
+    by_step = by_step || (t->f->patience > 0 && t->best.end != INT64_MAX); /* the others end before their goal */
     if (others && !t->reached && team_wait(&t->team, goal, by_step) != 0) {
         return stopped(t);
     }
@@ -822,6 +850,9 @@ static int run(struct trainer *t)
     if (begun != BEGUN) {
         return EXIT_FAILED;
     }
+    if (t->f->patience > 0 && best_init(&t->best, t->f, t->c, &t->model.spec) != 0) {
+        return EXIT_FAILED;
+    }
     link_tell(t->link, LINK_READY, NULL);
     if (t->f->serial == 0 && !t->alone) {
         serve_beside(t->f, t->c);
@@ -856,6 +887,7 @@ int train_run(const struct flags *f, const struct cluster *c, const struct link 
     model_fini(&t.model);
     batches_fini(&t.batch);
     average_fini(&t.average);
+    best_fini(&t.best);
     int code = session_close(t.session);
     serve_beside_end();
     data_free(&t.data);

@@ -227,6 +227,7 @@ int data_adopt(struct dataset *set, const struct data_known *known, char *err)
         memcpy(labels, known->labels, (size_t)known->classes * sizeof(*labels));
         rename_classes(set, known, set->train_y, set->train_count);
         rename_classes(set, known, set->test_y, set->test_count);
+        rename_classes(set, known, set->valid_y, set->valid_count);
         free(set->labels);
         set->labels = labels;
         set->classes = known->classes;
