@@ -120,13 +120,13 @@ def interrupted() -> bool:
     return bool(lib.ps_last_reason() == Reason.INTERRUPTED)
 
 
-def wait(handle: int, asked: Callable[[], int], limit_s: float, again: bool, function: Callable[..., Any], args: tuple[Any, ...]) -> int:
-    """Make a call that returns a status. It is made again if a signal ended it, no handler raised, and nothing was applied (or `again`:
-    the call continues). asked: counts interrupts that the program has asked for."""
+def again(handle: int, asked: Callable[[], int], limit_s: float, goes_on: bool, function: Callable[..., Any], args: tuple[Any, ...]) -> int:
+    """A call has returned CANCELLED. It is made again if a signal ended it, no handler raised, and nothing was applied, or it goes on where it
+    was. asked: counts interrupts that the program asks for."""
     before, end = asked(), monotonic() + limit_s
-    while True:
-        status: int = once(handle, function, args)
-        if status != _CANCELLED or not interrupted() or asked() != before or monotonic() > end:
-            return status
-        if not again and lib.ps_last_applied() != Applied.NOTHING_APPLIED:
-            return status
+    status = _CANCELLED
+    while status == _CANCELLED and interrupted() and asked() == before and monotonic() < end:
+        if not goes_on and lib.ps_last_applied() != Applied.NOTHING_APPLIED:
+            break
+        status = once(handle, function, args)
+    return status

@@ -276,6 +276,9 @@ class LocalCluster:
         except BaseException:
             self.stop()
             raise
+        finally:
+            for s in held:
+                s.close()
         self.target = f"psd://{hosts[0]}"
 
     def __repr__(self) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 from ._abi import Dtype, QueueKind, Reduction, ps_from, ps_into, ps_queue_spec, ps_shape
 from ._library import lib
 from .errors import OutOfRange, check, fail
-from .values import Shape, dims_of, dtype_of, empty, encoded, milliseconds, name_of, sent, shape_of, text
+from .values import Shape, address, dims_of, dtype_of, empty, encoded, milliseconds, name_of, sent, shape_of, text
 
 if TYPE_CHECKING:
     from .session import Session
@@ -38,7 +38,7 @@ class _Tuple:
                 texts, sizes = (C.c_char_p * len(items))(*items), (C.c_size_t * len(items))(*map(len, items))
                 check(lib.ps_tuple_put_strings(self.pointer, C.byref(struct), texts, sizes, len(items)))
             else:
-                check(lib.ps_tuple_put(self.pointer, C.byref(struct), array.ctypes.data, array.nbytes))
+                check(lib.ps_tuple_put(self.pointer, C.byref(struct), address(array), array.nbytes))
 
     def get(self, element: int, component: int) -> Any:
         shape = ps_shape()
@@ -47,7 +47,7 @@ class _Tuple:
         if dtype != Dtype.STRING:
             check(lib.ps_tuple_get(self.pointer, element, component, C.byref(data), C.byref(size), C.byref(shape)))
             array = empty(dtype, dims_of(shape))
-            C.memmove(array.ctypes.data, data, size.value)
+            C.memmove(address(array), data, size.value)
             return array
         words: list[bytes] = []
         while lib.ps_tuple_get_string(self.pointer, element, component, len(words), C.byref(data), C.byref(size), C.byref(shape)) == 0:
@@ -143,11 +143,11 @@ class Queue:
 
     @staticmethod
     def _from(arrays: Sequence[Array]) -> Any:
-        return (ps_from * len(arrays))(*(ps_from(a.ctypes.data, a.nbytes) for a in arrays))
+        return (ps_from * len(arrays))(*(ps_from(address(a), a.nbytes) for a in arrays))
 
     @staticmethod
     def _into(arrays: Sequence[Array]) -> Any:
-        return (ps_into * len(arrays))(*(ps_into(a.ctypes.data, a.nbytes) for a in arrays))
+        return (ps_into * len(arrays))(*(ps_into(address(a), a.nbytes) for a in arrays))
 
     def put_many(self, *values: Any, timeout: float | None = None) -> int:
         """Put several elements in: each value has one more dimension in front, the number of elements. Returns how many are in the queue."""
@@ -345,14 +345,14 @@ class Accumulator:
         """Add a gradient. False: it is dropped, because local_step is below the accumulator's global step."""
         array, out = sent(gradient, self._dtype, self.shape, f"the gradient for {self.name!r}"), C.c_bool()
         self.session._live()
-        self._call(lib.ps_accumulator_apply_grad, array.ctypes.data, array.nbytes, local_step, milliseconds(timeout), C.byref(out))
+        self._call(lib.ps_accumulator_apply_grad, address(array), array.nbytes, local_step, milliseconds(timeout), C.byref(out))
         return out.value
 
     def take(self, count: int, timeout: float | None = None) -> tuple[Array, int]:
         """Wait until `count` gradients are added, and take their mean or sum. Returns it and the number of gradients in it."""
         array, out = empty(self._dtype, self.shape), C.c_uint64()
         self.session._live()
-        self._call(lib.ps_accumulator_take_grad, count, array.ctypes.data, array.nbytes, milliseconds(timeout), C.byref(out))
+        self._call(lib.ps_accumulator_take_grad, count, address(array), array.nbytes, milliseconds(timeout), C.byref(out))
         return array, out.value
 
     def set_global_step(self, step: int) -> int:

@@ -47,6 +47,7 @@ _FORKED = (
     "a session belongs to the process that opened it (pid {}). This is a child made by fork: open a session here, "
     "or start the child with multiprocessing's `spawn`"
 )
+_CANCELLED = int(Status.CANCELLED)
 _RESTORE = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p)
 _open: weakref.WeakSet[Session] = weakref.WeakSet()
 
@@ -172,6 +173,7 @@ class Session(Files):
         self._forks = _waits.forks
         self._pid = os.getpid()
         self._closed = False
+        self._closer: int | None = None  # the thread in close(), whose hooks may use the session
         self._limit = limit
         self._asked = 0  # interrupts that the program asked for
         self._told = False  # the session's error was raised
@@ -225,7 +227,7 @@ class Session(Files):
 
     def _live(self) -> int:
         """The C session; raises if it is closed, or belongs to another process."""
-        if self._closed:
+        if self._closed and self._closer != threading.get_ident():
             fail("the session is closed", Status.FAILED_PRECONDITION)
         if self._forks != _waits.forks:
             fail(_FORKED.format(self._pid), Status.FAILED_PRECONDITION)
@@ -238,12 +240,12 @@ class Session(Files):
         """A call without a status that a signal may end."""
         return _waits.once(self._live(), function, args)  # type: ignore[no-any-return]
 
-    def _status(self, function: Callable[..., int], args: tuple[Any, ...], again: bool = False) -> int:
-        return _waits.wait(self._live(), self._interrupts, self._limit, again, function, args)
-
     def _check(self, function: Callable[..., int], *args: Any, again: bool = False) -> None:
         """A call that waits; raises its error."""
-        status = self._status(function, args, again)
+        handle, asked = self._live(), self._asked
+        status = _waits.once(handle, function, args)
+        if status == _CANCELLED and asked == self._asked:
+            status = _waits.again(handle, self._interrupts, self._limit, again, function, args)
         if status != 0:
             self._failed(last_error(status))
 
@@ -299,7 +301,11 @@ class Session(Files):
             return  # the parent's session; this process has no thread of it
         _waits.forget(self._handle)
         error = self._first_error() if lib.ps_session_status(self._handle) != 0 else None
-        status = lib.ps_session_close(self._handle)
+        self._closer = threading.get_ident()
+        try:
+            status = lib.ps_session_close(self._handle)
+        finally:
+            self._closer = None
         raised, self._raised = self._raised, None
         self._kept.clear()
         if status != 0 and not self._told:

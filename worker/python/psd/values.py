@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+from functools import cache
 from typing import TYPE_CHECKING, Any, Sequence, Union
 
 from ._abi import Dtype, Fan, OptKind, ps_initializer, ps_optimizer, ps_shape
@@ -62,6 +63,7 @@ def name_of(dtype: int) -> str:
     return _DTYPES.get(Dtype(dtype), "none")
 
 
+@cache
 def numpy_dtype(dtype: int) -> Any:
     """NumPy's dtype for arrays of this one."""
     import numpy as np
@@ -83,11 +85,19 @@ def sent(value: Any, dtype: int, shape: tuple[int, ...] | None, what: str) -> Ar
     import numpy as np
 
     want = numpy_dtype(dtype)
+    if type(value) is np.ndarray and value.dtype == want and value.shape == shape and value.flags.c_contiguous:
+        return value
     array = np.asarray(value, None if hasattr(value, "dtype") else want)
     if array.dtype.newbyteorder("=") != want or (shape is not None and array.shape != shape):
         wanted = want.name if shape is None else f"{want.name} {list(shape)}"
         fail(f"{what} is {array.dtype.name} {list(array.shape)}, and must be {wanted}")
     return np.ascontiguousarray(array, want).reshape(array.shape)
+
+
+def address(array: Array) -> int:
+    """Of an array's memory; three times as fast as array.ctypes.data."""
+    at: int = array.__array_interface__["data"][0]
+    return at
 
 
 def into(out: Any, dtype: int, shape: tuple[int, ...], what: str) -> Array:

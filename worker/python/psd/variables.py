@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence
 from ._abi import Dtype, ps_shape
 from ._library import lib
 from .errors import check, fail
-from .values import dims_of, empty, into, name_of, sent, text
+from .values import address, dims_of, empty, into, name_of, sent, text
 
 if TYPE_CHECKING:
     from .session import Session
@@ -82,7 +82,7 @@ class Variable:
             return strings, *self.version
         array = self._into(out)
         version, exact = C.c_uint64(), C.c_bool()
-        self._call(lib.ps_variable_read_versioned, array.ctypes.data, array.nbytes, C.byref(version), C.byref(exact))
+        self._call(lib.ps_variable_read_versioned, address(array), array.nbytes, C.byref(version), C.byref(exact))
         return array, version.value, exact.value
 
     def _read_strings(self) -> Array:
@@ -101,7 +101,7 @@ class Variable:
         """read_slot(), with version and exactness as of read_versioned()."""
         array = self._into(out)
         version, exact = C.c_uint64(), C.c_bool()
-        self._call(lib.ps_variable_read_slot_versioned, slot, array.ctypes.data, array.nbytes, C.byref(version), C.byref(exact))
+        self._call(lib.ps_variable_read_slot_versioned, slot, address(array), array.nbytes, C.byref(version), C.byref(exact))
         return array, version.value, exact.value
 
     def _strings(self, value: Any) -> tuple[Any, Any, int]:
@@ -114,7 +114,7 @@ class Variable:
             self._call(lib.ps_variable_assign_strings, *self._strings(value))
         else:
             array = self._sent(value, "the value")
-            self._call(lib.ps_variable_assign, array.ctypes.data, array.nbytes)
+            self._call(lib.ps_variable_assign, address(array), array.nbytes)
 
     def init_from(self, value: Any) -> None:
         """assign(), only if the variable is uninitialised then."""
@@ -122,7 +122,7 @@ class Variable:
             self._call(lib.ps_variable_init_strings, *self._strings(value))
         else:
             array = self._sent(value, "the value")
-            self._call(lib.ps_variable_init_from, array.ctypes.data, array.nbytes)
+            self._call(lib.ps_variable_init_from, address(array), array.nbytes)
 
     def initialize(self, force: bool = False) -> None:
         """Run its initializer. force: also if it has a value; slots are reset then."""
@@ -138,7 +138,7 @@ class Variable:
     def _add(self, function: Callable[..., int], delta: Any) -> Array | None:
         array = self._sent(delta, "delta")
         out = empty(self._dtype, self.shape) if 0 < array.nbytes <= 64 else None
-        self._call(function, array.ctypes.data, array.nbytes, None if out is None else out.ctypes.data, 0 if out is None else out.nbytes)
+        self._call(function, address(array), array.nbytes, None if out is None else address(out), 0 if out is None else out.nbytes)
         return out
 
     def assign_add(self, delta: Any) -> Array | None:
@@ -152,7 +152,7 @@ class Variable:
     def push(self, gradient: Any, scale: float = 1.0) -> None:
         """Apply a gradient with the variable's optimizer, exactly once. scale multiplies it before: 1 / replicas when averaging."""
         array = self._sent(gradient, "the gradient")
-        self._call(lib.ps_variable_push, array.ctypes.data, array.nbytes, scale)
+        self._call(lib.ps_variable_push, address(array), array.nbytes, scale)
 
     def push_pull(self, gradient: Any, out: Array | None = None, scale: float = 1.0) -> Array:
         """push(), and receive the value after it, in one round trip."""
@@ -164,7 +164,7 @@ class Variable:
         version, exact = C.c_uint64(), C.c_bool()
         self._call(
             lib.ps_variable_push_pull_versioned,
-            *(array.ctypes.data, array.nbytes, result.ctypes.data, result.nbytes, scale, C.byref(version), C.byref(exact)),
+            *(address(array), array.nbytes, address(result), result.nbytes, scale, C.byref(version), C.byref(exact)),
         )
         return result, version.value, exact.value
 

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""psd.torch against torch.optim and against serial programs. Left out where PyTorch is not installed."""
+
+import copy
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import unittest
+
+import psd
+
+try:
+    import torch
+except ImportError:
+    raise unittest.SkipTest("PyTorch is not installed") from None
+
+torch.set_num_threads(1)
+
+
+def net(seed=0):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4))
+
+
+def batch(seed, rows=32):
+    g = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, 8, generator=g), torch.randint(4, (rows,), generator=g)
+
+
+def backward(model, x, y):
+    loss = torch.nn.functional.cross_entropy(model(x), y)
+    loss.backward()
+    return loss
+
+
+def together(*functions):
+    """Run functions on threads of their own; raise the first error."""
+    raised = []
+
+    def run(f):
+        try:
+            f()
+        except BaseException as e:
+            raised.append(e)
+
+    threads = [threading.Thread(target=run, args=(f,)) for f in functions]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if raised:
+        raise raised[0]
+
+
+class Torch(unittest.TestCase):
+    def setUp(self):
+        self.cluster = psd.local_cluster(ps=2, workers=2)
+        self.addCleanup(self.cluster.stop)
+
+    def assert_close(self, a, b, relative=1e-6):
+        for x, y in zip(a.parameters(), b.parameters()):
+            torch.testing.assert_close(x, y, rtol=relative, atol=relative)
+
+    def test_equal_to_torch(self):
+        for mine, theirs in (
+            (psd.SGD(0.1), lambda p: torch.optim.SGD(p, 0.1)),
+            (psd.Momentum(0.1, 0.9), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)),
+            (psd.Nesterov(0.1, 0.9), lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True)),
+            (psd.Adagrad(0.1, 0.5), lambda p: torch.optim.Adagrad(p, 0.1, initial_accumulator_value=0.5, eps=0)),
+        ):
+            for overlap in (False, True):
+                with (
+                    self.subTest(mine=mine, overlap=overlap),
+                    psd.Session(self.cluster.target, container=f"c{mine.struct.kind}{overlap}{mine.struct.nesterov}") as s,
+                ):
+                    model = net()
+                    other = copy.deepcopy(model)
+                    a = psd.torch.Optimizer(model.named_parameters(), s, mine, overlap=overlap)
+                    b = theirs(other.parameters())
+                    schedules = [torch.optim.lr_scheduler.StepLR(o, 5, 0.5) for o in (a, b)]
+                    for step in range(15):
+                        x, y = batch(step)
+                        for m, o in ((model, a), (other, b)):
+                            o.zero_grad()
+                            backward(m, x, y)
+                            if not overlap:
+                                torch.nn.utils.clip_grad_norm_(m.parameters(), 0.5)
+                            o.step()
+                            self.assertEqual(s.global_step, step + 1)
+                        self.assert_close(model, other)
+                        for schedule in schedules:
+                            schedule.step()
+
+    def test_accumulation_and_closure(self):
+        with psd.Session(self.cluster.target) as s:
+            model = net()
+            other = copy.deepcopy(model)
+            a, b = psd.torch.Optimizer(model, s, psd.SGD(0.1)), torch.optim.SGD(other.parameters(), 0.1)
+            for m, o in ((model, a), (other, b)):
+                for seed in (1, 2):
+                    backward(m, *batch(seed))
+                o.step()
+                o.zero_grad()
+                loss = o.step(lambda m=m: backward(m, *batch(3)))
+                self.assertGreater(loss.item(), 0)
+            self.assert_close(model, other)
+
+    def test_rounds_of_two(self):
+        models = [net(), net(5)]  # the second one takes the chief's values
+        serial = net()
+        optimizer = torch.optim.SGD(serial.parameters(), 0.1)
+        for step in range(10):
+            optimizer.zero_grad()
+            for i in range(2):
+                (torch.nn.functional.cross_entropy(serial(batch(2 * step + i)[0]), batch(2 * step + i)[1]) / 2).backward()
+            optimizer.step()
+
+        def work(i):
+            with psd.Session(cluster=self.cluster.spec, job="worker", ready_timeout=30, timeout=20, task=i) as s:
+                o = psd.torch.Optimizer(models[i].named_parameters(), s, psd.SGD(0.1), sync=True)
+                for step in range(10):
+                    o.zero_grad()
+                    backward(models[i], *batch(2 * step + i))
+                    o.step()
+
+        together(lambda: work(0), lambda: work(1))
+        for model in models:
+            self.assert_close(model, serial, 1e-5)
+
+    def test_what_is_refused(self):
+        model = net()
+        with psd.Session(self.cluster.target, container="a") as s:
+            with self.assertRaisesRegex(psd.InvalidArgument, "named_parameters"):
+                psd.torch.Optimizer(model.parameters(), s, psd.SGD(1))
+            with self.assertRaisesRegex(psd.InvalidArgument, "psd.Adagrad"):
+                psd.torch.Optimizer(model.named_parameters(), s, 0.1)
+            o = psd.torch.Optimizer(model.named_parameters(), s, psd.SGD(0.1))
+            with self.assertRaisesRegex(psd.InvalidArgument, "cannot be added"):
+                o.add_param_group({"params": [torch.nn.Parameter(torch.zeros(1))]})
+            backward(model, *batch(1))
+            model[0].weight.data = torch.zeros(16, 9)
+            model[0].weight.grad = torch.zeros(16, 9)
+            with self.assertRaisesRegex(psd.InvalidArgument, r"'0.weight' is \[16, 9\], and must be \[16, 8\]"):
+                o.step()
+        with psd.Session(self.cluster.target, container="b") as s:
+            o = psd.torch.Optimizer(net(), s, psd.SGD(0.1), overlap=True)
+            m = o._tensors
+            x, y = batch(1)
+            holder = torch.nn.ParameterList(m.tensors)
+            loss = ((x @ holder[0].T).relu() @ holder[2].T + holder[3]).sum()
+            loss.backward(retain_graph=True)
+            with self.assertRaisesRegex(psd.InvalidArgument, "second gradient"):
+                loss.backward()
+            with self.assertRaisesRegex(psd.InvalidArgument, "no closure"):
+                o.step(lambda: 0)
+            holder[0].grad.mul_(0.5)
+            with self.assertRaisesRegex(psd.InvalidArgument, "changed after it was sent"):
+                o.step()
+        with psd.Session(cluster=self.cluster.spec, job="worker", ready_timeout=30, timeout=20, container="c") as s:
+            model = net()
+            s2 = psd.Session(cluster=self.cluster.spec, job="worker", task=1, ready_timeout=30, timeout=20, container="c")
+            with s2:
+                other = net()
+                together(
+                    lambda: setattr(self, "o", psd.torch.Optimizer(model, s, psd.SGD(1), sync=True)),
+                    lambda: psd.torch.Optimizer(other, s2, psd.SGD(1), sync=True),
+                )
+                with self.assertRaisesRegex(psd.InvalidArgument, "'0.weight' got no gradient"):
+                    self.o.step()
+                backward(model, *batch(1))
+                scaler = torch.amp.GradScaler("cpu")
+                scaler.scale(torch.zeros(1))
+                with self.assertRaisesRegex(psd.InvalidArgument, "GradScaler"):
+                    self.o.step(grad_scaler=scaler)
+        with psd.Session(self.cluster.target, container="d") as s:
+            table = torch.nn.Embedding(10, 3, sparse=True)
+            o = psd.torch.Optimizer(table, s, psd.SGD(1))
+            table(torch.tensor([1])).sum().backward()
+            with self.assertRaisesRegex(psd.InvalidArgument, "sparse"):
+                o.step()
+            with self.assertRaisesRegex(psd.InvalidArgument, "allow_stale_momentum"):
+                psd.torch.DiLoCo(net(), torch.optim.SGD(net().parameters(), 0.1), s, sync=False)
+
+    def test_a_grad_scaler_works_without_rounds(self):
+        with psd.Session(self.cluster.target) as s:
+            model = net()
+            o = psd.torch.Optimizer(model, s, psd.SGD(0.1))
+            scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+            before = model[0].weight.detach().clone()
+            scaler.scale(torch.nn.functional.cross_entropy(model(batch(1)[0]), batch(1)[1])).backward()
+            model[0].weight.grad[0, 0] = float("inf")
+            scaler.step(o)
+            scaler.update()
+            torch.testing.assert_close(model[0].weight.detach(), before)
+            o.zero_grad()
+            scaler.scale(torch.nn.functional.cross_entropy(model(batch(1)[0]), batch(1)[1])).backward()
+            scaler.step(o)
+            self.assertEqual(s.global_step, 1)
+            self.assertFalse(torch.equal(model[0].weight.detach(), before))
+
+    def test_tied_frozen_half_and_missing(self):
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = torch.nn.Linear(4, 4, bias=False)
+                self.b = torch.nn.Linear(4, 4, bias=False)
+                self.b.weight = self.a.weight
+                self.frozen = torch.nn.Parameter(torch.ones(3), requires_grad=False)
+                self.unused = torch.nn.Parameter(torch.ones(2))
+                self.narrow = torch.nn.Parameter(torch.ones(4, dtype=torch.bfloat16))
+
+        with psd.Session(self.cluster.target) as s:
+            model = Tied()
+            o = psd.torch.Optimizer(model.named_parameters(remove_duplicate=False), s, psd.SGD(0.5))
+            self.assertEqual(sorted(o._tensors.names), ["a.weight", "frozen", "narrow", "unused"])
+            (model.b(model.a(torch.ones(1, 4))) * model.narrow).sum().backward()
+            o.step()
+            torch.testing.assert_close(model.unused.detach(), torch.ones(2))
+            self.assertEqual(model.narrow.dtype, torch.bfloat16)
+            self.assertFalse(torch.equal(model.narrow.detach(), torch.ones(4, dtype=torch.bfloat16)))
+
+    def test_continue_and_evaluate(self):
+        with psd.Session(self.cluster.target) as s:
+            trained = net()
+            o = psd.torch.Optimizer(trained, s, psd.SGD(0.1))
+            backward(trained, *batch(1))
+            o.step()
+        with psd.Session(self.cluster.target) as s:
+            again = net(7)
+            psd.torch.Optimizer(again, s, psd.SGD(0.1))
+            self.assert_close(trained, again)
+        with psd.Session(self.cluster.target) as s:
+            other = net(8)
+            psd.torch.load(other, s)
+            self.assert_close(trained, other)
+
+    def test_buffers(self):
+        for policy in ("chief", "averaged", "local"):
+            norms = [torch.nn.BatchNorm1d(3) for _ in range(2)]
+            norms[1].running_mean.fill_(5)
+
+            def work(i, norms=norms, policy=policy):
+                with psd.Session(cluster=self.cluster.spec, job="worker", ready_timeout=30, timeout=20, task=i, container=policy) as s:
+                    psd.torch.Optimizer(norms[i], s, psd.SGD(0.1))
+                    with s.container(policy):
+                        buffers = psd.torch.attach(norms[i], s, policy)
+                    self.assertEqual(norms[i].running_mean[0].item(), 0 if policy != "local" else 5 * i)
+                    norms[i].running_mean.fill_(i + 1)
+                    buffers.sync()
+                    s.barrier("end", 2)
+                    buffers._read()
+
+            together(lambda: work(0), lambda: work(1))
+            want = {"chief": [1, 1], "averaged": [1.5, 1.5], "local": [1, 2]}[policy]
+            self.assertEqual([n.running_mean[0].item() for n in norms], want)
+            with psd.Session(self.cluster.target) as s:
+                s.reset(["torch-buffers"])
+
+
+class DiLoCo(unittest.TestCase):
+    def test_equal_to_a_serial_program(self):
+        every, meetings, workers = 5, 20, 2
+        serial = net()
+        outer = torch.optim.SGD(serial.parameters(), 0.7, momentum=0.9, nesterov=True)
+        replicas = [copy.deepcopy(serial) for _ in range(workers)]
+        inners = [torch.optim.AdamW(r.parameters(), 1e-2) for r in replicas]
+        for meeting in range(meetings):
+            for i, (replica, inner) in enumerate(zip(replicas, inners)):
+                with torch.no_grad():
+                    for p, q in zip(replica.parameters(), serial.parameters()):
+                        p.copy_(q)
+                for step in range(every):
+                    inner.zero_grad()
+                    backward(replica, *batch(1000 * i + meeting * every + step))
+                    inner.step()
+            with torch.no_grad():
+                for k, p in enumerate(serial.parameters()):
+                    p.grad = sum(p - list(r.parameters())[k] for r in replicas) / workers
+            outer.step()
+        results = [net(i) for i in range(workers)]
+
+        def work(i, cluster):
+            with psd.Session(cluster=cluster.spec, job="worker", ready_timeout=30, timeout=20, task=i) as s:
+                inner = torch.optim.AdamW(results[i].parameters(), 1e-2)
+                diloco = psd.torch.DiLoCo(results[i], inner, s, every=every)
+                for step in range(every * meetings):
+                    diloco.zero_grad()
+                    backward(results[i], *batch(1000 * i + step))
+                    diloco.step()
+                self.assertEqual(diloco.meetings, meetings)
+                self.assertLess(diloco.bytes_per_step * 4, diloco.bytes_per_step_data_parallel)
+
+        with psd.local_cluster(ps=2, workers=workers) as cluster:
+            together(*(lambda i=i: work(i, cluster) for i in range(workers)))
+        for model in results:
+            for a, b in zip(model.parameters(), serial.parameters()):
+                torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-6)
+
+    def test_a_worker_is_killed_and_another_comes(self):
+        code = """
+            import sys, torch, psd, psd.torch
+            torch.set_num_threads(1); torch.manual_seed(0)
+            task, meetings = int(sys.argv[2]), int(sys.argv[3])
+            teacher = torch.nn.Linear(8, 1)
+            model = torch.nn.Linear(8, 1)
+            with psd.Session(cluster=sys.argv[1], job="worker", task=task) as s:
+                d = psd.torch.DiLoCo(model, torch.optim.SGD(model.parameters(), 0.05), s, every=5, workers=2)
+                print("ready", flush=True)
+                g = torch.Generator().manual_seed(task)
+                while d.meetings < meetings:
+                    x = torch.randn(64, 8, generator=g)
+                    d.zero_grad()
+                    loss = (model(x) - teacher(x).detach()).square().mean()
+                    loss.backward()
+                    d.step()
+                print("loss", loss.item(), flush=True)
+        """
+
+        def start(task, meetings):
+            words = [sys.executable, "-c", textwrap.dedent(code), spec, str(task), str(meetings)]
+            return subprocess.Popen(words, stdout=subprocess.PIPE, encoding="utf-8")
+
+        with psd.local_cluster(ps=2, workers=3, lease_ms=2000, beat_ms=500) as cluster:
+            spec = str(cluster.spec)
+            victim, survivor = start(0, 10**9), start(1, 60)
+            self.assertEqual(victim.stdout.readline(), "ready\n")
+            self.assertEqual(survivor.stdout.readline(), "ready\n")
+            late = start(2, 10)
+            self.assertEqual(late.stdout.readline(), "ready\n")
+            os.kill(victim.pid, signal.SIGKILL)
+            victim.communicate()
+            for process in (survivor, late):
+                text, _ = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, 0)
+                self.assertLess(float(text.split()[-1]), 0.05)
+
+
+if __name__ == "__main__":
+    unittest.main()

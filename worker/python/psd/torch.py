@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch: an optimizer whose updates the ps tasks make, buffers, and DiLoCo.
+
+    with psd.Session() as s:
+        optimizer = psd.torch.Optimizer(model.named_parameters(), s, psd.Adagrad(0.1))
+        for x, y in batches:
+            optimizer.zero_grad()
+            loss_of(model(x), y).backward()
+            optimizer.step()
+
+The variables are named as the parameters. The chief gives them its values, unless the cluster has values: then all go on with those. Values on the ps
+are float32, whatever dtype a parameter has. A parameter that a model uses twice (tied weights) is one variable.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from typing import Any, Callable, Iterable, Mapping
+
+import torch
+
+from ._library import lib
+from ._waits import interrupted
+from .errors import fail, last_error
+from .hooks import Hook
+from .session import Session
+from .values import Momentum, Nesterov, NoOptimizer, zeros
+from .values import Optimizer as Update
+from .variables import Parameter, Variable
+
+_logger = logging.getLogger("psd")
+Named = Iterable[tuple[str, torch.Tensor]]
+
+
+class _Tensors:
+    """Parameters of a session with the tensors of a model: values and gradients are copied by one call for all."""
+
+    def __init__(self, session: Session, named: Named, update: Update, before_ready: Callable[[], None] = lambda: None) -> None:
+        self.session = session
+        self.names: list[str] = []
+        self.tensors: list[torch.Tensor] = []
+        self.params: list[Parameter] = []
+        for name, tensor in _named(named):
+            trained = update if tensor.requires_grad else NoOptimizer()
+            if any(tensor is t for t in self.tensors):
+                continue  # tied weights
+            if not tensor.is_floating_point():
+                fail(f"parameter {name!r} is {tensor.dtype}, and must be of a floating-point dtype")
+            self.params.append(session.param(name, tuple(tensor.shape), zeros(), trained))
+            self.names.append(name)
+            self.tensors.append(tensor)
+        if not self.tensors:
+            fail("there are no parameters")
+        before_ready()
+        if session.is_chief:
+            for name, tensor in zip(self.names, self.tensors):
+                session.find(name).init_from(tensor.detach().to("cpu", torch.float32).numpy())
+        session.ready()
+        self._views: dict[int, torch.Tensor] = {}
+        self.pull()
+
+    def view(self, array: Any) -> torch.Tensor:
+        """The tensor over an array of the library."""
+        address = id(array)
+        if address not in self._views:
+            self._views[address] = torch.from_numpy(array)  # keeps the array, so that the id stays its own
+        return self._views[address]
+
+    @torch.no_grad()
+    def pull(self) -> None:
+        """Pull, and copy the values into the model."""
+        self.session.pull()
+        values = [self.view(p.value) for p in self.params]
+        self._copy([t.detach() for t in self.tensors], values)
+
+    def _copy(self, targets: list[torch.Tensor], sources: list[torch.Tensor]) -> None:
+        for name, target, source in zip(self.names, targets, sources):
+            if target.shape != source.shape:
+                fail(f"parameter {name!r} is {list(target.shape)} now, and was {list(source.shape)} when it was attached")
+        torch._foreach_copy_(targets, sources)
+
+    @torch.no_grad()
+    def push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
+        """Send gradients of some parameters."""
+        if indices:
+            self.session._once(self._push, indices, gradients, pulls)
+
+    def _push(self, indices: list[int], gradients: list[torch.Tensor], pulls: bool) -> None:
+        targets = []
+        for i, gradient in zip(indices, gradients):
+            if gradient.layout != torch.strided:
+                fail(f"the gradient of {self.names[i]!r} is sparse, which this release does not send: use sparse=False")
+            p = self.params[i]
+            target = self.view(p._array("grad", lib.ps_param_grad(p._pointer)))
+            if target.shape != gradient.shape:
+                fail(f"the gradient of {self.names[i]!r} is {list(gradient.shape)}, and must be {list(target.shape)}")
+            targets.append(target)
+        torch._foreach_copy_(targets, gradients)
+        function, handle = lib.ps_push_pull if pulls else lib.ps_push, self.session._live()
+        for i in indices:
+            status = function(handle, self.params[i]._pointer)
+            while status == 1 and interrupted():  # a handler that raised nothing; nothing was sent
+                status = function(handle, self.params[i]._pointer)
+            if status != 0:
+                self.session._failed(last_error(status))
+
+
+def _named(named: Any) -> Named:
+    if isinstance(named, torch.nn.Module):
+        return list(named.named_parameters())
+    items = list(named.items() if isinstance(named, Mapping) else named)
+    for item in items:
+        if not (isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], torch.Tensor)):
+            fail("the parameters have no names: give model.named_parameters(), not model.parameters()")
+    return items
+
+
+class _Rates(Hook):
+    """Clears the chief's learning rates at the end."""
+
+    def __init__(self) -> None:
+        self.sent = False
+
+    def end(self, session: Session) -> None:
+        if self.sent:
+            session.set_rates(None)
+
+
+class Optimizer(torch.optim.Optimizer):
+    """A torch.optim.Optimizer whose updates are made on the ps tasks. Makes the session ready, and pulls.
+
+    named_parameters  model.named_parameters(), or pairs of name and tensor. Frozen ones are pulled only
+    session    not yet ready
+    optimizer  psd.SGD(0.1), psd.Adagrad(0.1), ...
+    sync       train in rounds: a step of all workers is one update with their average gradient. Each parameter must have a gradient in each
+               step, and a GradScaler, which skips steps, is refused
+    overlap    send each gradient while backward() goes on. Refuses what looks at gradients before step(): a second backward(), clipping, closures
+
+    step() sends `.grad` of all parameters and pulls, so clip_grad_norm_, accumulation and GradScaler work as with any optimizer. A parameter
+    without a gradient is left out. LR schedulers: the chief's `lr` is sent when it changes, for all variables of the container, and cleared when
+    the session closes without an error; other workers' is ignored. state_dict() has the param_groups; slots are on the ps, in their checkpoints.
+    """
+
+    def __init__(self, named_parameters: Any, session: Session, optimizer: Update, *, sync: bool = False, overlap: bool = False) -> None:
+        if not isinstance(optimizer, Update):
+            fail(f"optimizer is {optimizer!r}, and must be one of psd, such as psd.Adagrad(0.1)")
+        self.session, self._sync, self._overlap, self._built = session, sync, overlap, False
+        self._rates = _Rates()
+        self._noted = False
+        named = list(_named(named_parameters))
+        self._rate = optimizer.hyper.get("learning_rate", 0.0)
+        super().__init__([{"params": [t for _, t in _unique(named)]}], {"lr": self._rate})
+        self._step_supports_amp_scaling = sync  # a GradScaler then hands itself to step(), which refuses it
+        self._tensors = _Tensors(session, named, optimizer, self._before_ready)
+        self._chief = session.is_chief
+        self._sent: dict[int, int] = {}  # overlap: index: version of the gradient that was sent
+        if overlap:
+            for i, tensor in enumerate(self._tensors.tensors):
+                if tensor.requires_grad:
+                    tensor.register_post_accumulate_grad_hook(functools.partial(self._accumulated, i))  # type: ignore[no-untyped-call]
+        self._built = True
+
+    def _before_ready(self) -> None:
+        self.session.add_hook(self._rates)
+        if self._sync:
+            self.session.sync()
+
+    def __repr__(self) -> str:
+        return f"<psd.torch.Optimizer of {len(self._tensors.params)} parameters>"
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Refused after the construction: the model is on the ps tasks then."""
+        if getattr(self, "_built", False):
+            fail("parameters cannot be added to a model that is ready: make the optimizer with all of them")
+        super().add_param_group(param_group)
+
+    def _accumulated(self, i: int, tensor: torch.Tensor) -> None:
+        if i in self._sent:
+            fail(f"overlap: backward() has computed a second gradient of {self._tensors.names[i]!r} before step(): it was sent already")
+        assert tensor.grad is not None
+        if not self._sent:
+            self._send_rate()
+        self._tensors.push([i], [tensor.grad], not self._sync)
+        self._sent[i] = tensor.grad._version
+
+    def _send_rate(self) -> None:
+        rate = self.param_groups[0]["lr"]
+        if rate == self._rate:
+            return
+        self._rate = rate
+        if self._chief:
+            self.session.set_rates(float(rate))
+            self._rates.sent = True
+        elif not self._noted:
+            self._noted = True
+            _logger.info("psd.torch: the learning rate of this worker is not sent: the chief's holds for all")
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None, *, grad_scaler: Any = None) -> Any:
+        """Send the gradients, end the step, and pull. Returns closure()."""
+        if grad_scaler is not None:
+            fail("a GradScaler skips steps, which would hold a round: train without sync, or in bfloat16 without a scaler")
+        if closure is not None and self._overlap:
+            fail("overlap: gradients are sent while backward() goes on, so step() takes no closure")
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._send_rate()
+        t = self._tensors
+        indices, gradients = [], []
+        for i, tensor in enumerate(t.tensors):
+            gradient = tensor.grad
+            if i in self._sent:
+                if gradient is None or gradient._version != self._sent[i]:
+                    fail(f"overlap: the gradient of {t.names[i]!r} was changed after it was sent: clip and scale without overlap")
+            elif gradient is not None and tensor.requires_grad:
+                indices.append(i)
+                gradients.append(gradient)
+            elif self._sync and tensor.requires_grad:
+                fail(f"sync: parameter {t.names[i]!r} got no gradient in this step; in rounds each must have one")
+        t.push(indices, gradients, not self._sync)
+        self._sent.clear()
+        self.session.step_done()
+        t.pull()
+        return loss
+
+
+def _unique(named: Named) -> Named:
+    seen: list[torch.Tensor] = []
+    for name, tensor in named:
+        if not any(tensor is t for t in seen):
+            seen.append(tensor)
+            yield name, tensor
+
+
+def load(model: torch.nn.Module, session: Session) -> None:
+    """Read the values of a model that others train into this one: for an evaluator. Raises NotFound for a parameter that the cluster lacks."""
+    with torch.no_grad():
+        for name, tensor in model.named_parameters():
+            tensor.copy_(torch.from_numpy(session.find(name).read()))
+
+
+class Buffers:
+    """Buffers of a model (running means of batch norm), which no optimizer trains: attach() gives it.
+
+    sync() makes them the same for all workers: of the chief ("chief") or their average ("averaged"; integers are the chief's). With "averaged" every
+    worker must call it.
+    """
+
+    def __init__(self, model: torch.nn.Module, session: Session, policy: str) -> None:
+        self.session, self.policy = session, policy
+        self.buffers = dict(model.named_buffers()) if policy != "local" else {}
+        self.chief = session.is_chief
+        self.variables: dict[str, Variable] = {}
+        with session.container("torch-buffers"):
+            for name, buffer in self.buffers.items():
+                dtype = str(buffer.dtype).partition(".")[2]
+                self.variables[name] = session.variable(name, tuple(buffer.shape), dtype)
+                if self.chief:
+                    self.variables[name].init_from(_numpy(buffer))
+        self.count = 0
+        if policy != "local" and session.task_count > 1:
+            session.barrier("torch-buffers", session.task_count)
+        self._read()
+
+    def _read(self) -> None:
+        for name, buffer in self.buffers.items():
+            with torch.no_grad():
+                buffer.copy_(torch.as_tensor(self.variables[name].read()))
+
+    def sync(self) -> None:
+        """Make the buffers the same for all workers."""
+        self.count += 1
+        workers = self.session.task_count
+        for name, buffer in self.buffers.items():
+            if self.policy == "averaged" and buffer.dtype in (torch.float32, torch.float64):
+                mean = self.session.accumulator(f"torch-buffers/{name}", tuple(buffer.shape), str(buffer.dtype).partition(".")[2])
+                mean.apply(_numpy(buffer), self.count - 1)
+                if self.chief:
+                    self.variables[name].assign(mean.take(workers)[0])
+            elif self.chief:
+                self.variables[name].assign(_numpy(buffer))
+        if self.policy == "averaged" and workers > 1:
+            self.session.barrier("torch-buffers", workers)
+        self._read()
+
+
+def _numpy(tensor: torch.Tensor) -> Any:
+    return tensor.detach().cpu().numpy()
+
+
+def attach(model: torch.nn.Module, session: Session, buffers: str = "chief") -> Buffers:
+    """Give the buffers of a model the chief's first values, on every worker, after Optimizer() or DiLoCo(). buffers: "chief", "averaged" or "local":
+    what Buffers.sync() does later."""
+    if buffers not in ("chief", "averaged", "local"):
+        fail(f"buffers is {buffers!r}, and must be 'chief', 'averaged' or 'local'")
+    return Buffers(model, session, buffers)
+
+
+class DiLoCo:
+    """Workers train alone, each with an inner optimizer, and meet every `every` steps: the ps tasks apply the average of what they moved (old minus
+    new) with the outer optimizer (Douillard et al., arXiv 2311.08105).
+
+        diloco = psd.torch.DiLoCo(model, torch.optim.AdamW(model.parameters()), session, every=500)
+        ... loss.backward(); diloco.step(); diloco.zero_grad()
+
+    outer           psd.Nesterov(0.7, 0.9); psd.SGD(1) is FedAvg
+    workers         that must join before the first meeting; 0: those of the cluster spec
+    replicas        meetings end when so many have come, and later ones are dropped; 0: all
+    on_worker_loss  "shrink": the others go on without a worker that is lost, a lease after it; one that comes later joins the next meeting
+    sync            False: each worker meets the ps tasks alone. Momentum of stale movements does harm: allow_stale_momentum=True insists
+
+    Inner states stay local. A meeting has 10 times as long as the slowest one so far, with the inner steps before it, and at least 600 s.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        inner: torch.optim.Optimizer,
+        session: Session,
+        *,
+        every: int = 500,
+        outer: Update | None = None,
+        workers: int = 0,
+        replicas: int = 0,
+        on_worker_loss: str = "shrink",
+        sync: bool = True,
+        allow_stale_momentum: bool = False,
+    ) -> None:
+        outer = outer or Nesterov(0.7, 0.9)
+        if every < 1:
+            fail(f"every is {every}, and must be at least 1")
+        if not sync and isinstance(outer, (Momentum, Nesterov)) and not allow_stale_momentum:
+            fail("without sync the outer optimizer's momentum is of stale movements, which does harm: psd.SGD(1), or allow_stale_momentum=True")
+        self.session, self.inner, self.every, self.sync = session, inner, every, sync
+        self.steps = 0
+        self.meetings = 0
+        self._slowest = 0.0
+
+        def before_ready() -> None:
+            if sync:
+                session.sync(workers=workers, replicas_to_aggregate=replicas, on_worker_loss=on_worker_loss)
+
+        trained = [(n, p) for n, p in model.named_parameters() if p.requires_grad]
+        self._tensors = _Tensors(session, trained, outer, before_ready)
+        self._met = time.monotonic()
+        elements = sum(t.numel() for t in self._tensors.tensors)
+        self.bytes_per_step = 8 * elements / every
+        self.bytes_per_step_data_parallel = 8 * elements
+
+    def __repr__(self) -> str:
+        return (
+            f"<psd.torch.DiLoCo every {self.every} steps, meeting {self.meetings}: {self.bytes_per_step:.0f} bytes per step, "
+            f"{self.bytes_per_step_data_parallel:.0f} in data-parallel training>"
+        )
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """inner.zero_grad()"""
+        self.inner.zero_grad(set_to_none)
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """An inner step; after every `every` of them a meeting. Returns the inner optimizer's result."""
+        loss = self.inner.step(closure)
+        self.steps += 1
+        if self.steps % self.every == 0:
+            self.meet()
+        return loss
+
+    @torch.no_grad()
+    def meet(self) -> None:
+        """Send what this worker moved since the last meeting, wait for the others, and take the new values."""
+        t = self._tensors
+        moved = [t.view(p.value) - tensor.detach().to("cpu", torch.float32) for p, tensor in zip(t.params, t.tensors)]
+        self._slowest = max(self._slowest, time.monotonic() - self._met)
+        self.session.set_deadline(max(600.0, 10 * self._slowest))
+        try:
+            t.push(list(range(len(moved))), moved, not self.sync)
+            self.session.step_done()
+            t.pull()
+        finally:
+            if not self.session._closed:
+                self.session.set_deadline(None)
+        self._slowest = max(self._slowest, time.monotonic() - self._met)
+        self._met = time.monotonic()
+        self.meetings += 1
