@@ -375,6 +375,7 @@ ps_status psi_option_parse(const struct psi_option *row, void *values, const cha
 
 const char *psi_option_format(const struct psi_option *row, const void *values, char *buf, size_t n)
 {
+    const char *text = NULL;
     switch (row->type) {
     case PSI_OPTION_INT:
     case PSI_OPTION_BYTES:
@@ -389,7 +390,8 @@ const char *psi_option_format(const struct psi_option *row, const void *values, 
         PSI_IGNORE(snprintf(buf, n, "%s", (const char *)values + row->offset));
         break;
     case PSI_OPTION_TEXT:
-        PSI_IGNORE(snprintf(buf, n, "%s", *(const char *const *)(const void *)((const char *)values + row->offset)));
+        text = *(const char *const *)(const void *)((const char *)values + row->offset);
+        PSI_IGNORE(snprintf(buf, n, "%s", text != NULL ? text : "")); /* NULL: no default, and not given */
         break;
     case PSI_OPTION_TEXTS: /* only flags are of this type, and nobody lists them */
         buf[0] = '\0';

@@ -196,6 +196,34 @@ typedef struct ps_optimizer {
     double epsilon;             /* Adam, >= 0 */
 } ps_optimizer;
 
+/** What ps_cluster_resolve() knows besides the environment; the flags of psd and pstrain have these names. Texts may be NULL. */
+typedef struct ps_resolver_options {
+    size_t struct_bytes;    /* filled by ps_resolver_options_init */
+    const char *cluster;    /* slurm, mpi, kubernetes, torchrun, env or auto (NULL) */
+    const char *job_name;   /* job of this process; NULL: the variables say it */
+    const char *task_index; /* "0": its task; NULL: the variables say it */
+    /* mpi: FILE, where every rank leaves its address beside it, in FILE.RANK; or the HOST:PORT of the only ps task */
+    const char *rendezvous;
+    const char *address_suffix;        /* slurm: behind the name of each node, as in "-ib" */
+    const char *ps_pods, *worker_pods; /* kubernetes: NAME.SERVICE; pod 0 is NAME-0.SERVICE */
+    const char *host_name;             /* of this machine; NULL: it is asked */
+    uint32_t ps_tasks;                 /* slurm, mpi, torchrun: the first ranks are ps; kubernetes: pods that are ps */
+    uint32_t ps_per_node;              /* slurm: the first tasks of each node are ps, so many */
+    uint32_t worker_tasks;             /* kubernetes: pods that are workers */
+    uint32_t base_port;                /* of the first task on a host, the others count on; 0: none */
+    uint32_t wait_ms;                  /* for other ranks at the rendezvous FILE; 0: only look, leave nothing there */
+    uint32_t reserved;
+} ps_resolver_options;
+
+/** What ps_cluster_resolve() has decided. */
+typedef struct ps_resolved {
+    char manager[16]; /* slurm, mpi, kubernetes, torchrun, env; "none": no variable of a manager is set */
+    char job[64];     /* of this process; "": not known */
+    int32_t task;     /* -1: not known */
+    char listen[276]; /* where a ps task listens; "": at its address in the cluster */
+    char why[1022];   /* the variables that decided, "NAME=VALUE, NAME=VALUE"; a long value is cut */
+} ps_resolved;
+
 /** State of a checkpoint, as its directory sees it. */
 typedef enum ps_checkpoint_state {
     PS_CHECKPOINT_WHOLE = 1,    /* all tasks have their part, and know that it is whole */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Unknown
- * keys are ignored, as by TensorFlow. Failure: not JSON, a wrong type, a task outside the cluster; the text names the place. */
+/* TF_CONFIG: {"cluster": {"ps": [...], "worker": {"1": ...}, "chief": [...]}, "task": {"type": "worker", "index": 1}}. Kubeflow's
+ * TFJob with enableDynamicWorker writes "sparseCluster" instead, where a worker has itself and the ps tasks, and a ps task only
+ * itself. Unknown keys are ignored, as by TensorFlow. Failure: not JSON, a wrong type, a task outside the cluster; the text names
+ * the place. */
 #include "cluster.h"
 
 #include "cluster_internal.h"
@@ -65,7 +67,7 @@ static bool read_index(const json_t *value, uint32_t *out)
     return text != NULL && psi_task_index_read(text, json_string_length(value), out);
 }
 
-static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t *task, struct psi_cluster_self *out,
+static ps_status read_task(const struct psi_cluster *c, bool has_cluster, bool sparse, json_t *task, struct psi_cluster_self *out,
                            struct psi_err *err)
 {
     struct psi_cluster_self self = {.known = true};
@@ -106,6 +108,10 @@ static ps_status read_task(const struct psi_cluster *c, bool has_cluster, json_t
         return psi_fail(err, PS_INVALID_ARGUMENT, "task.type is '%s', which is no job of the cluster; it has %s", self.job,
                         psi_cluster_job_list(c, list, sizeof(list)));
     }
+    if (sparse && strcmp(self.job, "ps") == 0 && self.task > 0) {
+        return psi_fail(err, PS_INVALID_ARGUMENT, "sparseCluster has the own address of ps task %u only: give all by --ps_hosts",
+                        self.task);
+    }
     if (listed && psi_cluster_task_address(c, self.job, self.task) == NULL) {
         char list[PSI_TASK_LIST_MAX];
         return psi_fail(err, PS_INVALID_ARGUMENT, "task.index is %u, job '%s' has tasks %s", self.task, self.job,
@@ -120,11 +126,12 @@ static ps_status read_config(struct psi_cluster *c, json_t *root, struct psi_clu
     if (!json_is_object(root)) {
         return wrong_type("the text", root, "an object", err);
     }
-    json_t *cluster = json_object_get(root, "cluster");
+    json_t *whole = json_object_get(root, "cluster");
+    json_t *cluster = whole != NULL ? whole : json_object_get(root, "sparseCluster");
     json_t *task = json_object_get(root, "task");
     bool has_cluster = json_object_size(cluster) > 0;
     if (cluster != NULL && !json_is_object(cluster)) {
-        return wrong_type("cluster", cluster, "an object of job names and address lists", err);
+        return wrong_type(whole != NULL ? "cluster" : "sparseCluster", cluster, "an object of job names and address lists", err);
     }
     const char *job = NULL;
     json_t *list = NULL;
@@ -132,14 +139,14 @@ static ps_status read_config(struct psi_cluster *c, json_t *root, struct psi_clu
     {
         ps_status st = add_json_job(c, job, list, err);
         if (st != PS_OK) {
-            psi_err_prefix(err, "cluster");
+            psi_err_prefix(err, whole != NULL ? "cluster" : "sparseCluster");
             return st;
         }
     }
     if (task == NULL || (json_is_object(task) && json_object_size(task) == 0)) {
         return PS_OK;
     }
-    return read_task(c, has_cluster, task, out_self, err);
+    return read_task(c, has_cluster, whole == NULL, task, out_self, err);
 }
 
 ps_status psi_cluster_parse_tf_config(struct psi_cluster *c, const char *json, struct psi_cluster_self *out_self,

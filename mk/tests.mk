@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Test programs, and the goals that run them.
 
-UNIT_COMMON := $(filter $(B)/tests/unit/common/test_%,$(UNIT))
+UNIT_COMMON := $(filter $(B)/tests/unit/common/test_% $(B)/tests/unit/common/resolve/test_%,$(UNIT))
 $(UNIT_COMMON): $(B)/tests/%: $(B)/obj/tests/%.o $(TESTLIB_A) $(COMMON_A) $(B)/obj/link
 	$(call program,$(call grouped,$(TESTLIB_A) $(COMMON_A)) $(CMOCKA_LIBS))
 WHOLE_A := $(TESTLIB_A) $(PARTS_A) $(CLI_A) $(LIBPSD_A) $(LIBPSW_A) $(if $(LIBPSD_A)$(LIBPSW_A),,$(COMMON_A))

@@ -33,6 +33,8 @@ TEST(test_good)
          "ps=b:1,a:1;worker=3@c:1", "worker", 3},
         {"{}", "", NULL, 0},
         {"{\"cluster\":{}}", "", NULL, 0},
+        {"{\"sparseCluster\":{\"worker\":{\"2\":\"c:1\"},\"ps\":[\"a:1\",\"b:1\"]},\"task\":{\"type\":\"worker\",\"index\":2}}",
+         "ps=a:1,b:1;worker=2@c:1", "worker", 2},
         {"\xef\xbb\xbf{\"cluster\":{\"ps\":[\"a:1\"]}}", "ps=a:1", NULL, 0}, /* out of a file with a byte order mark */
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes that have a rank, and no variable that names the hosts of the others: mpirun of Open MPI and of MPICH, torchrun.
+ *
+ * mpi: with --rendezvous FILE each rank leaves its address in FILE.RANK, which all hosts see; with HOST:PORT that is the only ps
+ * task. torchrun: MASTER_ADDR is the host of the first ranks, so all ps tasks are there. The first --ps_tasks ranks are ps.
+ *
+ * Failure: no rendezvous, ranks that do not fit, ps tasks on another host than MASTER_ADDR, torchrun's own port.
+ */
+#include "internal.h"
+
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Names of one launcher's variables. */
+struct names {
+    const char *rank, *ranks, *at, *job; /* at: number on this host; job: a name that no other job has, NULL: there is none */
+};
+
+struct ranks {
+    uint32_t rank, ranks, at;
+};
+
+static ps_status read_ranks(struct psi_resolver *r, const struct names *n, struct ranks *out)
+{
+    ps_status st = psi_resolver_number(r, n->ranks, 1, PS_TASKS_MAX, &out->ranks);
+    st = st == PS_OK ? psi_resolver_number(r, n->rank, 0, out->ranks - 1, &out->rank) : st;
+    st = st == PS_OK ? psi_resolver_number(r, n->at, 0, out->ranks - 1, &out->at) : st;
+    if (st == PS_OK && r->o->ps_tasks == 0) {
+        return psi_resolver_refuse(r, n->ranks, "give --ps_tasks: how many of these ranks are ps?");
+    }
+    return st == PS_OK ? psi_resolver_ps(r, n->ranks, out->ranks) : st;
+}
+
+static ps_status take_place(struct psi_resolver *r, const struct names *n, const struct ranks *k)
+{
+    const uint32_t ps = r->o->ps_tasks;
+    return psi_resolver_place(r, n->rank, k->rank < ps ? "ps" : "worker", k->rank < ps ? k->rank : k->rank - ps);
+}
+
+/* Write what this rank leaves at the rendezvous FILE. */
+static ps_status prepare_meeting(struct psi_resolver *r, const struct names *n, const struct ranks *k)
+{
+    struct psi_address address = {.kind = PSI_ADDRESS_TCP, .port = (uint16_t)(r->o->base_port + k->at)};
+    char text[PS_ADDRESS_BYTES_MAX + 1];
+    const char *host = psi_resolver_use(r, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME");
+    const char *job = n->job != NULL ? psi_resolver_use(r, n->job) : NULL;
+    if (r->o->base_port == 0) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--base_port is missing: at which port do the ranks of a host begin?");
+    }
+    if (r->o->base_port + k->at > UINT16_MAX) {
+        return psi_resolver_refuse(r, n->at, "--base_port %u: ports end at 65535", r->o->base_port);
+    }
+    host = host != NULL ? host : r->o->host_name;
+    if (host == NULL || host[0] == '\0' || strlen(host) > PS_HOST_BYTES_MAX) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "this machine's name is empty or has more than 255 bytes");
+    }
+    memcpy(address.host, host, strlen(host) + 1);
+    r->meeting->needed = true;
+    r->meeting->rank = k->rank;
+    r->meeting->count = k->ranks;
+    (void)snprintf(r->meeting->text, sizeof(r->meeting->text), "%s %.120s", psi_address_format(&address, text, sizeof(text)),
+                   job != NULL ? job : "-");
+    return PS_OK;
+}
+
+/* Add the tasks that the ranks have left at the rendezvous. */
+static ps_status add_met(struct psi_resolver *r, const struct ranks *k)
+{
+    const char *own = strchr(r->meeting->text, ' ');
+    ps_status st = PS_OK;
+    if (r->met->count != k->ranks) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "%u ranks were met, there are %u", r->met->count, k->ranks);
+    }
+    for (uint32_t rank = 0; st == PS_OK && rank < k->ranks; rank++) {
+        char address[PS_ADDRESS_BYTES_MAX + 1];
+        const char *text = r->met->texts[rank];
+        const char *blank = text != NULL ? strchr(text, ' ') : NULL;
+        size_t len = blank != NULL ? (size_t)(blank - text) : 0;
+        bool is_ps = rank < r->o->ps_tasks;
+        if (text == NULL || (blank != NULL && strcmp(blank, own) != 0)) { /* of another job: this one's has not come yet */
+            return psi_fail(r->err, PS_UNAVAILABLE, "--rendezvous %.200s: rank %u of %u has left no address in its file",
+                            r->o->rendezvous, rank, k->ranks);
+        }
+        if (blank == NULL || len >= sizeof(address)) {
+            char quoted[64];
+            return psi_fail(r->err, PS_INVALID_ARGUMENT, "--rendezvous %.200s: rank %u has %s in its file, which is no address",
+                            r->o->rendezvous, rank, psi_quote(quoted, sizeof(quoted), text, strlen(text)));
+        }
+        memcpy(address, text, len);
+        address[len] = '\0';
+        st = psi_cluster_add_task(r->c, is_ps ? "ps" : "worker", is_ps ? rank : rank - r->o->ps_tasks, address, r->err);
+        if (st != PS_OK) {
+            psi_err_prefix(r->err, "--rendezvous %.200s", r->o->rendezvous);
+        }
+    }
+    return st;
+}
+
+/* True if the text is HOST:PORT. Everything else is the path of a file. */
+static bool is_address(const char *text)
+{
+    struct psi_address address;
+    return strchr(text, '/') == NULL && strchr(text, ':') != NULL && psi_address_parse(text, false, &address, NULL) == PS_OK;
+}
+
+ps_status psi_resolve_mpi(struct psi_resolver *r)
+{
+    static const struct names open_mpi = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                                          "PMIX_NAMESPACE"};
+    static const struct names mpich = {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", NULL};
+    const struct names *n =
+        psi_resolver_get(r, mpich.rank) != NULL && psi_resolver_get(r, open_mpi.rank) == NULL ? &mpich : &open_mpi;
+    struct ranks k = {.ranks = 0};
+    if (n == &open_mpi && psi_resolver_get(r, n->rank) == NULL) {
+        return psi_resolver_refuse(r, n->rank, "and neither is PMI_RANK; start the program by mpirun");
+    }
+    ps_status st = read_ranks(r, n, &k);
+    if (st != PS_OK) {
+        return st;
+    }
+    const char *rendezvous = r->o->rendezvous;
+    if (rendezvous == NULL || rendezvous[0] == '\0') {
+        return psi_resolver_refuse(r, n->rank, "no variable names the hosts of other ranks; give --rendezvous FILE|HOST:PORT");
+    }
+    st = take_place(r, n, &k);
+    if (st != PS_OK) {
+        return st;
+    }
+    if (is_address(rendezvous)) {
+        if (r->o->ps_tasks != 1) {
+            return psi_fail(r->err, PS_INVALID_ARGUMENT,
+                            "--rendezvous %.200s is the address of one ps task, --ps_tasks is %u; give "
+                            "--rendezvous FILE",
+                            rendezvous, r->o->ps_tasks);
+        }
+        st = psi_cluster_add_task(r->c, "ps", 0, rendezvous, r->err);
+        return st == PS_OK ? psi_resolver_unlisted(r, 1, k.ranks) : st;
+    }
+    st = prepare_meeting(r, n, &k);
+    return st == PS_OK && r->met != NULL ? add_met(r, &k) : st;
+}
+
+ps_status psi_resolve_torchrun(struct psi_resolver *r)
+{
+    static const struct names n = {"RANK", "WORLD_SIZE", "LOCAL_RANK", NULL};
+    struct ranks k = {.ranks = 0};
+    uint32_t here = 0, group = 0, taken = 0;
+    ps_status st = read_ranks(r, &n, &k);
+    st = st == PS_OK ? psi_resolver_number(r, "LOCAL_WORLD_SIZE", 1, k.ranks, &here) : st;
+    st = st == PS_OK ? psi_resolver_number(r, "GROUP_RANK", 0, k.ranks - 1, &group) : st;
+    st = st == PS_OK ? psi_resolver_number(r, "MASTER_PORT", 1, UINT16_MAX, &taken) : st;
+    if (st != PS_OK) {
+        return st;
+    }
+    const uint32_t ps = r->o->ps_tasks, base = r->o->base_port;
+    const char *master = psi_resolver_use(r, "MASTER_ADDR");
+    if (master == NULL) {
+        return psi_resolver_refuse(r, "MASTER_ADDR", "on which host are the ps tasks?");
+    }
+    if (ps > here) {
+        return psi_resolver_refuse(r, "LOCAL_WORLD_SIZE", "all %u ps tasks must be on the host of MASTER_ADDR", ps);
+    }
+    if (k.rank < ps && (group != 0 || k.at != k.rank)) {
+        return psi_resolver_refuse(r, group != 0 ? "GROUP_RANK" : "LOCAL_RANK",
+                                   "rank %u is to be a ps task, and is not on the host of MASTER_ADDR as its %uth rank", k.rank,
+                                   k.rank);
+    }
+    if (base == 0) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--base_port is missing: at which port do the ps tasks begin?");
+    }
+    if (base + ps - 1 > UINT16_MAX) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--base_port %u: --ps_tasks is %u, and ports end at 65535", base, ps);
+    }
+    if (taken >= base && taken < base + ps) {
+        return psi_resolver_refuse(r, "MASTER_PORT", "torchrun listens there; --base_port %u would take it", base);
+    }
+    st = take_place(r, &n, &k);
+    for (uint32_t i = 0; st == PS_OK && i < ps; i++) {
+        st = psi_resolver_add(r, "ps", i, master, base + i);
+    }
+    return st == PS_OK ? psi_resolver_unlisted(r, ps, k.ranks) : st;
+}

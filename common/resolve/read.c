@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the managers share: variables of the environment, numbers in them, and tasks for the cluster. A variable that
+ * is read by psi_resolver_use() is noted in out->why. Failure: every refusal begins with the variable and its value.
+ */
+#include "internal.h"
+
+#include "common/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *psi_resolver_get(const struct psi_resolver *r, const char *name)
+{
+    size_t len = strlen(name);
+    for (char *const *p = r->environment; p != NULL && *p != NULL; p++) {
+        if (strncmp(*p, name, len) == 0 && (*p)[len] == '=') {
+            return (*p)[len + 1] != '\0' ? *p + len + 1 : NULL;
+        }
+    }
+    return NULL;
+}
+
+const char *psi_resolver_use(struct psi_resolver *r, const char *name)
+{
+    enum { SHOWN = 160 };
+    const char *value = psi_resolver_get(r, name);
+    char *why = r->out->why, quoted[SHOWN];
+    size_t used = strlen(why);
+    if (value != NULL && used < sizeof(r->out->why)) {
+        (void)snprintf(why + used, sizeof(r->out->why) - used, "%s%s=%s", used > 0 ? ", " : "", name,
+                       psi_quote(quoted, sizeof(quoted), value, strlen(value)));
+    }
+    return value;
+}
+
+ps_status psi_resolver_refuse(const struct psi_resolver *r, const char *name, const char *format, ...)
+{
+    char quoted[128], why[PSI_ERR_TEXT_MAX];
+    const char *value = psi_resolver_get(r, name);
+    va_list list;
+    va_start(list, format);
+    (void)vsnprintf(why, sizeof(why), format, list);
+    va_end(list);
+    return value != NULL ? psi_fail(r->err, PS_INVALID_ARGUMENT, "%s=%s: %s", name,
+                                    psi_quote(quoted, sizeof(quoted), value, strlen(value)), why)
+                         : psi_fail(r->err, PS_INVALID_ARGUMENT, "%s is not set: %s", name, why);
+}
+
+ps_status psi_resolver_maybe(struct psi_resolver *r, const char *name, uint32_t least, uint32_t most, uint32_t *out)
+{
+    const char *value = psi_resolver_use(r, name);
+    uint32_t number = 0;
+    if (value == NULL) {
+        return PS_OK;
+    }
+    if (!psi_digits_read(value, strlen(value), UINT32_MAX, &number) || number < least || number > most) {
+        return psi_resolver_refuse(r, name, "it must be a whole number from %u to %u", least, most);
+    }
+    *out = number;
+    return PS_OK;
+}
+
+ps_status psi_resolver_number(struct psi_resolver *r, const char *name, uint32_t least, uint32_t most, uint32_t *out)
+{
+    return psi_resolver_get(r, name) != NULL
+               ? psi_resolver_maybe(r, name, least, most, out)
+               : psi_resolver_refuse(r, name, "a whole number from %u to %u is expected", least, most);
+}
+
+ps_status psi_resolver_place(struct psi_resolver *r, const char *from, const char *job, uint32_t task)
+{
+    char number[16], where[160] = "";
+    const char *value = from != NULL ? psi_resolver_get(r, from) : NULL;
+    (void)snprintf(number, sizeof(number), "%u", task);
+    if (value != NULL) {
+        (void)snprintf(where, sizeof(where), "%s=%.64s", from, value);
+    } else {
+        (void)snprintf(where, sizeof(where), "the host name");
+    }
+    if (r->o->job_name != NULL && strcmp(r->o->job_name, job) != 0) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--job_name %.64s: %s makes this process /job:%s/task:%u", r->o->job_name,
+                        where, job, task);
+    }
+    if (r->o->task_index != NULL && strcmp(r->o->task_index, number) != 0) {
+        return psi_fail(r->err, PS_INVALID_ARGUMENT, "--task_index %.64s: %s makes this process /job:%s/task:%u",
+                        r->o->task_index, where, job, task);
+    }
+    (void)snprintf(r->out->job, sizeof(r->out->job), "%s", job);
+    r->out->task = (int32_t)task;
+    return PS_OK;
+}
+
+ps_status psi_resolver_ps(const struct psi_resolver *r, const char *from, uint32_t ranks)
+{
+    return r->o->ps_tasks > ranks ? psi_resolver_refuse(r, from, "--ps_tasks %u is more", r->o->ps_tasks) : PS_OK;
+}
+
+ps_status psi_resolver_add(struct psi_resolver *r, const char *job, uint32_t task, const char *host, uint32_t port)
+{
+    char address[3 * PS_HOST_BYTES_MAX];
+    bool ipv6 = strchr(host, ':') != NULL;
+    (void)snprintf(address, sizeof(address), "%s%.600s%s:%u", ipv6 ? "[" : "", host, ipv6 ? "]" : "", port);
+    return psi_cluster_add_task(r->c, job, task, address, r->err);
+}
+
+ps_status psi_resolver_unlisted(struct psi_resolver *r, uint32_t ps, uint32_t ranks)
+{
+    ps_status st = PS_OK;
+    for (uint32_t rank = ps; st == PS_OK && rank < ranks; rank++) {
+        char host[32];
+        (void)snprintf(host, sizeof(host), "rank-%u.invalid", rank);
+        st = psi_resolver_add(r, "worker", rank - ps, host, 1);
+    }
+    return st;
+}
