@@ -300,6 +300,11 @@ static int watch(int signal_fd, struct psd_settings *settings, int argc, char **
         .servers = servers,
         .lives = lives,
         .count = slot_count};
+    if (settings->resolved.manager[0] != '\0') {
+        psi_log_event(&reload.log, PSI_LOG_INFO, "cluster_found", PSI_KV("manager", settings->resolved.manager),
+                      PSI_KV("job", settings->resolved.job), PSI_KV("index", settings->resolved.task),
+                      PSI_KV("from", settings->resolved.why));
+    }
     int status = serve(signal_fd);
     psd_service_fini(&service);
     return status;

@@ -39,6 +39,22 @@ PS_API ps_status ps_cluster_spec_new(const char *text, ps_cluster_spec **out_spe
  * out_job is too small. */
 PS_API ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out_spec, char *out_job, size_t out_job_bytes,
                                                 int *out_task);
+/** Set all fields of *options to their defaults. */
+PS_API void ps_resolver_options_init(ps_resolver_options *options);
+/**
+ * Find the cluster and the task of this process in what the cluster manager says by environment variables (docs/LAUNCH.md).
+ *
+ * Nothing but the arguments counts, with two exceptions: host_name NULL asks for the machine's name, and with a rendezvous FILE
+ * each rank writes FILE.RANK and waits for those of the others.
+ *
+ * environment  "NAME=VALUE" texts, then NULL: environ.
+ * out_spec     written on PS_OK only; owns: ps_cluster_spec_free(). Without jobs: a process that is alone.
+ *
+ * Errors   INVALID_ARGUMENT names the variable or flag and its value; UNAVAILABLE: ranks that did not come to the rendezvous;
+ *          RESOURCE_EXHAUSTED; those of the rendezvous FILE
+ */
+PS_API ps_status ps_cluster_resolve(const ps_resolver_options *options, char *const *environment, ps_cluster_spec **out_spec,
+                                    ps_resolved *out_resolved);
 PS_API void ps_cluster_spec_free(ps_cluster_spec *spec); /* NULL is allowed */
 /** Add a job with a comma-separated list of addresses, as in flags; "": a job without tasks. After an error the spec is
  * unchanged. */

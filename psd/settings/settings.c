@@ -43,6 +43,14 @@ static ps_status check_allow(const char *row, struct psi_err *err)
 #define KIND_RESTORE .type = PSI_OPTION_ENUM, .choices = restores
 #define KIND_RECOVER .type = PSI_OPTION_WAYS, .choices = psi_recover_ways
 #define KIND_LEVEL .type = PSI_OPTION_ENUM, .choices = levels
+#define RESOLVER_ROW(name_, kind_, metavar_, help_, ...)                                                                         \
+    {.name = #name_,                                                                                                             \
+     .type = PSI_OPTION_##kind_,                                                                                                 \
+     .flag_only = true,                                                                                                          \
+     .metavar = (metavar_),                                                                                                      \
+     .help = help_ ".",                                                                                                          \
+     FIELD(resolver.name_),                                                                                                      \
+     __VA_ARGS__},
 #define AS_ROW(type_, field_, name_, kind_, min_, max_, number_, default_, live_, help_)                                         \
     {.name = (name_),                                                                                                            \
      KIND_##kind_,                                                                                                               \
@@ -62,6 +70,7 @@ static const struct psi_option rows[] = {
      .metavar = "SPEC",
      .lines = true,
      .help = "All tasks of the cluster: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE. "
+             "slurm, mpi, kubernetes, torchrun, env (TF_CONFIG) or auto: variables of the environment say it, and the task. "
              "Without any cluster this task is alone, at 127.0.0.1:2222.",
      FIELD(cluster)},
     {.name = "ps_hosts",
@@ -169,12 +178,13 @@ static const struct psi_option rows[] = {
                                 .metavar = "FILE",
                                 .help = "Read settings from FILE: lines of NAME = VALUE, names as here without the dashes.",
                                 FIELD(config)},
-    {.name = "print_config",
-     .type = PSI_OPTION_BOOL,
-     .default_text = "false",
-     .flag_only = true,
-     .help = "Print the settings in force as a configuration file and exit; what is at its default is commented out.",
-     FIELD(print_config)},
+    PSI_RESOLVER_ROWS(RESOLVER_ROW){
+        .name = "print_config",
+        .type = PSI_OPTION_BOOL,
+        .default_text = "false",
+        .flag_only = true,
+        .help = "Print the settings in force as a configuration file and exit; what is at its default is commented out.",
+        FIELD(print_config)},
     {.name = "version",
      .type = PSI_OPTION_BOOL,
      .default_text = "false",

@@ -6,6 +6,7 @@
 
 #include "common/buf.h"
 #include "common/limits.h"
+#include "common/resolve/rows.h"
 #include "common/status.h"
 #include "psd.h"
 
@@ -21,12 +22,14 @@ enum {
 #define PSD_ROW_OF(type, field, ...) PSD_ROW_##field,
 enum psd_row { PSD_SERVER_SETTINGS(PSD_ROW_OF) PSD_ROWS };
 /* All rows of psd's flags: texts, PSD_SERVER_SETTINGS, and flags that are no settings. */
-enum { PSD_TEXTS = 17, PSD_FLAGS = 4, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
+enum { PSD_TEXTS = 17, PSD_FLAGS = 4 + PSI_RESOLVER_ROW_COUNT, PSD_SETTINGS = PSD_TEXTS + PSD_ROWS + PSD_FLAGS };
 
 /* Values as the table stores them. Empty string: not given. */
 struct psd_settings {
     psd_server_options server; /* only its PSD_SERVER_SETTINGS are used */
     char cluster[PSD_HOSTS_BYTES_MAX + 1];
+    ps_resolver_options resolver; /* where `cluster` named a manager */
+    ps_resolved resolved;         /* what became of it; manager "": `cluster` named none */
     char ps_hosts[PSD_HOSTS_BYTES_MAX + 1];
     char worker_hosts[PSD_HOSTS_BYTES_MAX + 1];
     char listen[PSD_LISTEN_BYTES_MAX + 1];
@@ -56,7 +59,8 @@ struct psd_settings {
     char *in_file[PSD_SETTINGS]; /* of each row: value by the file alone; NULL: no file */
 };
 
-/** Read defaults, flags, the file of --config and TF_CONFIG (tf_config: its text, or NULL); check and derive. --help or
+/** Read defaults, flags, the file of --config, TF_CONFIG (tf_config: its text, or NULL), and the variables of the manager that
+ * `cluster` names; check and derive. --help or
  * --version: nothing else is read; --print_config: its text is made. argv stays unchanged. *out_settings: free with
  * psd_settings_free(). Errors: INVALID_ARGUMENT that names flag, file and line, or variable; NOT_FOUND: the file. */
 PSI_MUST ps_status psd_settings_read(int argc, char **argv, const char *tf_config, struct psd_settings **out_settings,

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which cluster psd takes: flags win over TF_CONFIG, TF_CONFIG over the file; --cluster and the host lists exclude each other. A
- * cluster from TF_CONFIG, or from a text of several lines, is kept as a spec string. Failure: two clusters, or a bad one. */
+ * cluster from TF_CONFIG, from a manager's variables, or from a text of several lines, is kept as a spec string. Failure: two
+ * clusters, or a bad one. */
 #include "settings_internal.h"
 
 #include "common/cluster.h"
+#include "common/resolve/resolve.h"
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static uint8_t level_of(const struct psi_options *o, const char *name)
 {
@@ -49,6 +52,50 @@ static ps_status read_tf_config(struct psi_options *o, struct psd_settings *s, c
     return st;
 }
 
+/* Set a row that is a text to what a manager's variables say, whatever its source was. */
+static void set_text(struct psi_options *o, const char *name, char *field, size_t n, const char *text)
+{
+    (void)snprintf(field, n, "%s", text);
+    o->from[psi_options_find(o, name)] = PSI_FROM_ENVIRONMENT;
+}
+
+/* --cluster names a manager: put the cluster, the task and its address in place of the name. */
+static ps_status resolve(struct psi_options *o, struct psd_settings *s, struct psi_err *err)
+{
+    struct psi_cluster c;
+    struct psi_buf spec;
+    char index[16];
+    ps_resolver_options *r = &s->resolver;
+    r->cluster = s->cluster;
+    r->job_name = level_of(o, "job_name") != PSI_FROM_DEFAULT ? s->job_name : NULL;
+    r->task_index = level_of(o, "task_index") != PSI_FROM_DEFAULT ? s->task_index : NULL;
+    r->wait_ms = PSI_RENDEZVOUS_MS;
+    psi_cluster_init(&c);
+    psi_buf_init(&spec, PSD_HOSTS_BYTES_MAX + 1);
+    ps_status st = psi_cluster_resolve_here(r, environ, &c, &s->resolved, err);
+    st = st == PS_OK ? psi_cluster_format(&c, &spec, err) : st;
+    const char *text = st == PS_OK ? psi_buf_text(&spec) : NULL;
+    if (st == PS_OK && text == NULL) {
+        st = psi_fail(err, PS_INVALID_ARGUMENT, "--cluster %s: the cluster is too large", s->resolved.manager);
+    }
+    if (st == PS_OK) {
+        set_text(o, "cluster", s->cluster, sizeof(s->cluster), text);
+        (void)snprintf(index, sizeof(index), "%d", (int)s->resolved.task);
+    }
+    if (st == PS_OK && s->resolved.job[0] != '\0') {
+        set_text(o, "job_name", s->job_name, sizeof(s->job_name), s->resolved.job);
+    }
+    if (st == PS_OK && s->resolved.task >= 0) {
+        set_text(o, "task_index", s->task_index, sizeof(s->task_index), index);
+    }
+    if (st == PS_OK && s->resolved.listen[0] != '\0' && level_of(o, "listen") == PSI_FROM_DEFAULT) {
+        set_text(o, "listen", s->listen, sizeof(s->listen), s->resolved.listen);
+    }
+    psi_cluster_fini(&c);
+    psi_buf_fini(&spec);
+    return st;
+}
+
 /* Refuse a flag that is given and empty, as in a script whose variable is not set. Without a cluster this task would serve
  * alone, at an address where nobody of the cluster looks for it. */
 static ps_status check_not_empty(const struct psi_options *o, const struct psd_settings *s, struct psi_err *err)
@@ -66,9 +113,10 @@ static ps_status check_not_empty(const struct psi_options *o, const struct psd_s
 /* Keep one source of the cluster, the highest. */
 static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, const char *tf_config, struct psi_err *err)
 {
+    const bool named = psi_resolver_named(s->cluster);
     uint8_t spec = level_of(o, "cluster");
     uint8_t hosts = highest(level_of(o, "ps_hosts"), level_of(o, "worker_hosts"));
-    if (tf_config != NULL && tf_config[0] != '\0' && highest(spec, hosts) < PSI_FROM_ENVIRONMENT) {
+    if (tf_config != NULL && tf_config[0] != '\0' && highest(spec, hosts) < PSI_FROM_ENVIRONMENT && !named) {
         return read_tf_config(o, s, tf_config, err);
     }
     if (spec > hosts) {
@@ -86,7 +134,7 @@ static ps_status choose_cluster(struct psi_options *o, struct psd_settings *s, c
     if (s->cluster[0] != '\0' && (s->ps_hosts[0] != '\0' || s->worker_hosts[0] != '\0')) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
     }
-    return check_not_empty(o, s, err);
+    return named && s->cluster[0] != '\0' ? resolve(o, s, err) : check_not_empty(o, s, err);
 }
 
 /* Make a cluster of several lines one spec string: settings are shown on one line. */

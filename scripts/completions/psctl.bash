@@ -31,7 +31,7 @@ _psctl() {
     prev=${_psctl_words[${#_psctl_words[@]} - 2]}
     for ((i = 1; i < ${#_psctl_words[@]} - 1; i++)); do
         case ${_psctl_words[i]} in
-            -t | --target | --key_file | --tls_cert | --tls_key | --tls_ca | --timeout | --npy | --container | --task | --shard | --only | --prefix | --file | --out | --role | --hosts | --until | --cluster | --dir | --user | --days) ((i++)) ;;
+            -t | --target | --key_file | --tls_cert | --tls_key | --tls_ca | --timeout | --npy | --container | --task | --shard | --only | --prefix | --file | --out | --role | --hosts | --until | --cluster | --dir | --user | --days | --job_name | --ps_tasks | --ps_per_node | --worker_tasks | --base_port | --ps_pods | --worker_pods | --rendezvous | --address_suffix) ((i++)) ;;
             -*) ;;
             *)
                 verb=${_psctl_words[i]}
@@ -41,7 +41,7 @@ _psctl() {
     done
     case $verb in
         "")
-            words="status vars queues work workers whoami rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
+            words="status vars queues work workers whoami rounds waits get export containers devices ping config cluster set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         status)
@@ -100,6 +100,10 @@ _psctl() {
             words="get set task"
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --task"
             ;;
+        cluster)
+            words=""
+            flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --cluster --show --job_name --ps_tasks --ps_per_node --worker_tasks --base_port --ps_pods --worker_pods --rendezvous --address_suffix"
+            ;;
         set)
             words="variable"
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --npy --fill --container"
@@ -145,7 +149,7 @@ _psctl() {
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version --task --cluster --dir --user --days"
             ;;
         help)
-            words="status vars queues work workers whoami rounds waits get export containers devices ping config set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
+            words="status vars queues work workers whoami rounds waits get export containers devices ping config cluster set set-lr queue checkpoint import delete reset stop shutdown key tls help completion"
             flags=" --target --key_file --tls_cert --tls_key --tls_ca --timeout --json --help --version"
             ;;
         completion)
@@ -185,6 +189,15 @@ _psctl() {
         --dir) words="" ;;
         --user) words="" ;;
         --days) words="" ;;
+        --job_name) words="" ;;
+        --ps_tasks) words="" ;;
+        --ps_per_node) words="" ;;
+        --worker_tasks) words="" ;;
+        --base_port) words="" ;;
+        --ps_pods) words="" ;;
+        --worker_pods) words="" ;;
+        --rendezvous) words="" ;;
+        --address_suffix) words="" ;;
     esac
     COMPREPLY=($(compgen -W "$(for word in $words; do _psctl_candidates "$word"; done)" -- "$cur"))
     local before=${cur%"${cur##*:}"}

@@ -23,3 +23,13 @@ def free_port():
         if port not in given and is_free(port):
             given.add(port)
             return port
+
+
+def free_ports(count):
+    """The first of so many free ports in a row; none of them is returned again."""
+    while True:
+        first = free_port()
+        row = range(first + 1, first + count)
+        if first + count <= END and all(port not in given and is_free(port) for port in row):
+            given.update(row)
+            return first

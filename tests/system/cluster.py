@@ -11,7 +11,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
-from ports import free_port  # pylint: disable=unused-import
+from ports import free_port, free_ports  # pylint: disable=unused-import
 
 BUILD = os.environ.get("PSD_BUILD", "build/release")
 READY_S = 60

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, PSD_TARGET.
+ * A session from the command line: the flags of a TensorFlow trainer, TF_CONFIG, the variables of a cluster manager, PSD_TARGET.
  *
  * Happy path: psi_options takes the flags out of argv -> the cluster comes from --cluster, or --ps_hosts and --worker_hosts, else
  * from TF_CONFIG, else the target is asked -> the job is checked against it -> ps_session_open(). Failure modes: each gives a
@@ -12,18 +12,21 @@
 #include "common/mem.h"
 #include "common/msg.h"
 #include "common/options.h"
+#include "common/resolve/resolve.h"
 #include "worker/io_secure.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { HOSTS_BYTES_MAX = 64 << 10, SPEC_BYTES_MAX = 1 << 20, HELP_BYTES_MAX = 64 << 10, JOBS_TEXT_MAX = 400 };
 enum { PATH_BYTES_MAX = 767 }; /* limit of psd's paths */
 
 struct args {
     char cluster[HOSTS_BYTES_MAX + 1];
+    ps_resolver_options resolver; /* where `cluster` names a manager */
     char ps_hosts[HOSTS_BYTES_MAX + 1];
     char worker_hosts[HOSTS_BYTES_MAX + 1];
     char cluster_name[PS_JOB_BYTES_MAX + 1];
@@ -87,7 +90,8 @@ enum row {
     ROW_TLS_KEY,
     ROW_TLS_CA,
     ROW_HELP,
-    ROW_COUNT
+#define ROW_OF(name_, ...) ROW_resolver_##name_,
+    PSI_RESOLVER_ROWS(ROW_OF) ROW_COUNT
 };
 
 /* FLAG(row, name, field, type, default, help, further fields of struct psi_option) */
@@ -101,7 +105,7 @@ enum row {
 static const struct psi_option rows[] = {
     FLAG(ROW_CLUSTER, "cluster", cluster, STRING, "",
          "all tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE; instead of the two "
-         "below",
+         "below. slurm, mpi, kubernetes, torchrun, env (TF_CONFIG) or auto: variables of the environment say it, and the task",
          .metavar = "SPEC", .lines = true, .max = HOSTS_BYTES_MAX),
     FLAG(ROW_PS_HOSTS, "ps_hosts", ps_hosts, STRING, "", "addresses of the ps tasks, task 0 first", .metavar = "HOST:PORT,...",
          .max = HOSTS_BYTES_MAX),
@@ -168,7 +172,9 @@ static const struct psi_option rows[] = {
     FLAG(ROW_TLS_CA, "tls_ca", tls_ca, STRING, "", "authority whose certificates tasks must have", .metavar = "FILE",
          .max = PATH_BYTES_MAX),
     FLAG(ROW_HELP, "help", help, BOOL, "false", "print this", .letter = 'h', .flag_only = true),
-};
+#define RESOLVER_ROW(name_, kind_, metavar_, help_, ...)                                                                         \
+    FLAG(ROW_resolver_##name_, #name_, resolver.name_, kind_, NULL, help_, .metavar = (metavar_), .flag_only = true, __VA_ARGS__),
+    PSI_RESOLVER_ROWS(RESOLVER_ROW)};
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == ROW_COUNT, "a row for each");
 
 /* The cluster, and this process's task in it. */
@@ -207,12 +213,36 @@ static void jobs_text(const struct psi_cluster *c, bool clients_only, char *buf,
     }
 }
 
+/* Read cluster and task from the variables of the manager that --cluster names. */
+static ps_status cluster_from_manager(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
+{
+    char index[24];
+    ps_resolver_options o = a->resolver;
+    ps_resolved found;
+    (void)snprintf(index, sizeof(index), "%lld", (long long)a->task_index);
+    o.cluster = a->cluster;
+    o.job_name = given(from, ROW_JOB_NAME) ? a->job_name : NULL;
+    o.task_index = given(from, ROW_TASK_INDEX) ? index : NULL;
+    o.wait_ms = PSI_RENDEZVOUS_MS;
+    ps_status st = psi_cluster_resolve_here(&o, environ, &place->cluster, &found, err);
+    if (st == PS_OK && found.job[0] != '\0') {
+        (void)snprintf(place->job, sizeof(place->job), "%s", found.job);
+        place->task = found.task > 0 ? (uint32_t)found.task : 0;
+        place->job_known = true;
+        place->job_from = "--cluster: job";
+    }
+    return st;
+}
+
 static ps_status cluster_from_flags(const struct args *a, const uint8_t *from, struct place *place, struct psi_err *err)
 {
     ps_status st = PS_OK;
     if (given(from, ROW_CLUSTER)) {
         if (given(from, ROW_PS_HOSTS) || given(from, ROW_WORKER_HOSTS)) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts");
+        }
+        if (psi_resolver_named(a->cluster)) {
+            return cluster_from_manager(a, from, place, err);
         }
         st = psi_cluster_load(&place->cluster, a->cluster, err);
         if (st == PS_OK && psi_cluster_total_tasks(&place->cluster) == 0) {

@@ -12,6 +12,7 @@
 
 #include "common/abi.h"
 #include "common/mem.h"
+#include "common/resolve/resolve.h"
 
 #include <string.h>
 
@@ -110,6 +111,39 @@ ps_status ps_cluster_spec_from_tf_config(const char *json, ps_cluster_spec **out
     }
     if (out_task != NULL) {
         *out_task = self.known ? (int)self.task : -1;
+    }
+    *out_spec = spec;
+    return PS_OK;
+}
+
+void ps_resolver_options_init(ps_resolver_options *options)
+{
+    if (options != NULL) {
+        *options = (ps_resolver_options){.struct_bytes = sizeof(*options), .cluster = "auto"};
+    }
+}
+
+ps_status ps_cluster_resolve(const ps_resolver_options *options, char *const *environment, ps_cluster_spec **out_spec,
+                             ps_resolved *out_resolved)
+{
+    static const char name[] = "ps_cluster_resolve";
+    struct psi_err err = {0};
+    if (options == NULL || environment == NULL || out_spec == NULL || out_resolved == NULL) {
+        return missing(name, options == NULL       ? "options"
+                             : environment == NULL ? "environment"
+                             : out_spec == NULL    ? "out_spec"
+                                                   : "out_resolved");
+    }
+    if (options->struct_bytes != sizeof(*options)) {
+        return psi_api_result(
+            &err, psi_fail(&err, PS_INVALID_ARGUMENT, "%s: options were not set by ps_resolver_options_init()", name));
+    }
+    ps_cluster_spec *spec = spec_new(&err);
+    ps_status st =
+        spec != NULL ? psi_cluster_resolve_here(options, environment, &spec->cluster, out_resolved, &err) : PS_RESOURCE_EXHAUSTED;
+    if (st != PS_OK) {
+        ps_cluster_spec_free(spec);
+        return psi_api_result(&err, st);
     }
     *out_spec = spec;
     return PS_OK;

@@ -111,7 +111,12 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                      .metavar = "YYYY-MM-DD",
                      .help = "the last day, UTC, on which the key is good (default: it does not expire)",
                      FIELD(until)},
-    [PSCTL_CLUSTER] = {.name = "cluster", TEXT, .metavar = "NAME", .help = "name of the cluster that it is for", FIELD(cluster)},
+    [PSCTL_CLUSTER] = {.name = "cluster",
+                       TEXT,
+                       .metavar = "NAME",
+                       .help =
+                           "name of the cluster that a key is for; of psctl cluster what psd and pstrain take (default: auto)",
+                       FIELD(cluster)},
     [PSCTL_DIR] = {.name = "dir",
                    TEXT,
                    .metavar = "DIR",
@@ -128,7 +133,21 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                     FIELD(days)},
     [PSCTL_BY_KEY] = {.name = "by_key", ON, .help = "how many sessions each line of the key file has", FIELD(by_key)},
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
-};
+    [PSCTL_SHOW] = {.name = "show", ON, .help = "what the variables of the cluster manager say", FIELD(show)},
+    [PSCTL_JOB_NAME] = {.name = "job_name",
+                        TEXT,
+                        .metavar = "JOB",
+                        .help = "job of this process, where the variables do not say it",
+                        FIELD(job_name)},
+#define RESOLVER_ROW(name_, kind_, metavar_, help_, ...)                                                                         \
+    [PSCTL_RESOLVER_##name_] = {.name = #name_,                                                                                  \
+                                .type = PSI_OPTION_##kind_,                                                                      \
+                                .flag_only = true,                                                                               \
+                                .metavar = (metavar_),                                                                           \
+                                .help = help_,                                                                                   \
+                                FIELD(resolver.name_),                                                                           \
+                                __VA_ARGS__},
+    PSI_RESOLVER_ROWS(RESOLVER_ROW)};
 
 void psctl_nearer(const char *text, const char *name, char *near, size_t n)
 {

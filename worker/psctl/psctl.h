@@ -6,6 +6,7 @@
 #include "common/cli/list.h"
 #include "common/cli/text.h"
 #include "common/options.h"
+#include "common/resolve/rows.h"
 
 #include <ps.h>
 #include <stddef.h>
@@ -30,9 +31,11 @@ struct psctl {
     int64_t watch_ms;                                        /* time between two rounds; 0: one round only */
     int64_t shard_bytes;                                     /* 0: not given */
     int64_t days;                                            /* 0: not given */
-    const char *file, *out, *role, *hosts, *until, *cluster; /* flags of psctl key */
+    const char *file, *out, *role, *hosts, *until, *cluster; /* flags of psctl key; cluster also of psctl cluster */
     const char *dir, *user;                                  /* flags of psctl tls */
-    bool json, all, by_key, yes, fill, clear, slots, force, create, spread, no_save, def, help, version;
+    const char *job_name;                                    /* this and the next: flags of psctl cluster */
+    ps_resolver_options resolver;
+    bool json, all, by_key, yes, fill, clear, slots, force, create, spread, no_save, def, show, help, version;
     const char *containers[PSCTL_TEXTS_MAX + 1]; /* each --container, then NULL; containers[0] == container */
     const char *only[PSCTL_TEXTS_MAX + 1];
     const char *prefix[PSCTL_TEXTS_MAX + 1];
@@ -75,7 +78,7 @@ struct psctl_verb {
 /* clang-format off */
 #define PSCTL_VERBS(VERB) \
     VERB(status) VERB(vars) VERB(queues) VERB(work) VERB(workers) VERB(whoami) VERB(rounds) VERB(waits) VERB(get) \
-    VERB(export) VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(set) VERB(set_lr) VERB(queue) \
+    VERB(export) VERB(containers) VERB(devices) VERB(ping) VERB(config) VERB(cluster) VERB(set) VERB(set_lr) VERB(queue) \
     VERB(checkpoint) VERB(import) VERB(delete) VERB(reset) VERB(stop) VERB(shutdown) VERB(key) VERB(tls) VERB(help) \
     VERB(completion)
 /* clang-format on */
@@ -123,7 +126,11 @@ enum psctl_flag {
     PSCTL_USER,
     PSCTL_DAYS,
     PSCTL_BY_KEY,
-    PSCTL_FLAG_COUNT
+    PSCTL_SHOW,
+    PSCTL_JOB_NAME,
+#define PSCTL_RESOLVER(name, ...) PSCTL_RESOLVER_##name,
+    PSI_RESOLVER_ROWS(PSCTL_RESOLVER) PSCTL_FLAG_COUNT
+#undef PSCTL_RESOLVER
 };
 #define PSCTL_FLAG_BIT(flag) (UINT64_C(1) << (flag))
 #define PSCTL_FLAG(name) PSCTL_FLAG_BIT(PSCTL_##name)

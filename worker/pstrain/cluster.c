@@ -2,10 +2,10 @@
 /*
  * The cluster and this process's task in it.
  *
- * Happy path: a ClusterSpec from --cluster, from --ps_hosts and --worker_hosts, or from TF_CONFIG -> job and index are checked
- * against it -> its text for the libraries. Trainers are numbered by job (chief first) and index; an index that is not listed has
- * no number. Failure modes, with flag and place named: no job name or an unknown one (the known ones are listed), an index that
- * the job does not have, no ps, and what ps_cluster.h refuses.
+ * Happy path: a ClusterSpec from --cluster, from --ps_hosts and --worker_hosts, from a manager's variables, or from TF_CONFIG ->
+ * job and index are checked against it -> its text for the libraries. Trainers are numbered by job (chief first) and index; an
+ * index that is not listed has no number. Failure modes, with flag and place named: no job name or an unknown one (the known ones
+ * are listed), an index that the job does not have, no ps, and what ps_cluster.h refuses.
  */
 #include "cluster.h"
 
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* The source of the cluster, and the task that it gives to this process. */
 struct source {
@@ -20,6 +21,7 @@ struct source {
     char type[CLUSTER_JOB_BYTES]; /* TF_CONFIG: task.type; "": none */
     int index;
     bool tf_config;
+    const char *listen; /* cluster.listen */
 };
 
 static int count_of(const ps_cluster_spec *spec, const char *job)
@@ -42,11 +44,35 @@ static int read_tf_config(const char *json, struct source *out, char *err)
     return st == PS_OK ? 0 : cli_error(err, "%s", ps_last_error());
 }
 
+/* Read cluster and task from the variables of the manager that --cluster names. */
+static int read_manager(const struct flags *f, struct source *out, char *err)
+{
+    static ps_resolved found;
+    char index[24];
+    ps_resolver_options o = f->resolver;
+    (void)snprintf(index, sizeof(index), "%lld", (long long)f->task_index);
+    o.struct_bytes = sizeof(o);
+    o.cluster = f->cluster;
+    o.job_name = flags_given(f, "job_name") ? f->job_name : NULL;
+    o.task_index = flags_given(f, "task_index") ? index : NULL;
+    o.wait_ms = PSI_RENDEZVOUS_MS;
+    if (ps_cluster_resolve(&o, environ, &out->spec, &found) != PS_OK) {
+        return cli_error(err, "%s", ps_last_error());
+    }
+    (void)snprintf(out->type, sizeof(out->type), "%s", found.job);
+    out->index = found.task;
+    out->listen = found.listen;
+    return 0;
+}
+
 static int read_source(const struct flags *f, const char *tf_config, struct source *out, char *err)
 {
     bool hosts = flags_given(f, "ps_hosts") || flags_given(f, "worker_hosts");
     if (flags_given(f, "cluster") && hosts) {
         return cli_error(err, "the cluster is given twice: --cluster, and --ps_hosts or --worker_hosts; drop one of them");
+    }
+    if (psi_resolver_named(f->cluster)) {
+        return read_manager(f, out, err);
     }
     if (!hosts && !flags_given(f, "cluster") && tf_config != NULL && tf_config[0] != '\0') {
         out->tf_config = true;
@@ -169,7 +195,7 @@ static int position_of(const ps_cluster_spec *spec, const char *job, int index)
     return position;
 }
 
-static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluster *out, char *err)
+static int fill(ps_cluster_spec *spec, const char *job, int index, const char *listen, struct cluster *out, char *err)
 {
     struct cluster c = {.task = (uint32_t)index};
     int chiefs = count_of(spec, chief_job(spec));
@@ -178,6 +204,7 @@ static int fill(ps_cluster_spec *spec, const char *job, int index, struct cluste
     int first = 0;
     (void)ps_cluster_spec_task_indices(spec, home, &first, 1);
     (void)snprintf(c.job, sizeof(c.job), "%s", job);
+    (void)snprintf(c.listen, sizeof(c.listen), "%s", listen);
     c.ps_count = count_of(spec, "ps");
     c.trainer_count = chiefs + count_of(spec, "worker");
     c.trainer = strcmp(job, "ps") == 0 ? -1 : position_of(spec, job, index) + (worker ? chiefs : 0);
@@ -208,16 +235,18 @@ static int fill_evaluator(const struct flags *f, const struct source *s, int64_t
 
 int cluster_find(const struct flags *f, const char *tf_config, struct cluster *out, char *err)
 {
-    struct source s = {.index = -1};
+    struct source s = {.index = -1, .listen = ""};
     int result = read_source(f, tf_config, &s, err);
     if (result == 0) {
         const char *job = flags_given(f, "job_name") ? f->job_name : s.type;
         int64_t index = flags_given(f, "task_index") || s.index < 0 ? f->task_index : s.index;
-        if (strcmp(job, "evaluator") == 0 && !f->serve) {
+        if (job[0] == '\0' && psi_resolver_named(f->cluster) && ps_cluster_spec_job_count(s.spec) == 0) {
+            *out = (struct cluster){.alone = true, .trainer = -1};
+        } else if (strcmp(job, "evaluator") == 0 && !f->serve) {
             result = fill_evaluator(f, &s, index, out, err); /* an evaluator is no trainer, listed or not */
         } else {
             result = check_task(f, &s, job, index, err);
-            result = result == 0 ? fill(s.spec, job, (int)index, out, err) : result;
+            result = result == 0 ? fill(s.spec, job, (int)index, s.listen, out, err) : result;
         }
     }
     ps_cluster_spec_free(s.spec);

@@ -9,14 +9,16 @@ enum { CLUSTER_JOB_BYTES = 64 };
 
 struct cluster {
     char *spec;                  /* "ps=h:p,h:p;worker=1@h:p" */
+    bool alone;                  /* the variables of a manager say no cluster: nothing else is set */
     bool evaluator;              /* an evaluator: only job and task are set */
     char job[CLUSTER_JOB_BYTES]; /* "ps", "worker", "chief", "master" or "evaluator" */
     uint32_t task;
     int ps_count;
-    int trainer_count; /* tasks of jobs chief and worker */
-    int trainer;       /* index of this task among them, the chief's job first; -1 for a ps */
-    bool chief;        /* the task that the cluster spec names as chief */
-    char *target;      /* address of the first ps task */
+    int trainer_count;                               /* tasks of jobs chief and worker */
+    int trainer;                                     /* index of this task among them, the chief's job first; -1 for a ps */
+    bool chief;                                      /* the task that the cluster spec names as chief */
+    char *target;                                    /* address of the first ps task */
+    char listen[sizeof(((ps_resolved *)0)->listen)]; /* where a ps task listens; "": at its address in the cluster */
 };
 
 /**

@@ -38,15 +38,18 @@ enum { TO_WORKERS = 1, TO_PS = 2, TO_ALL = TO_WORKERS | TO_PS };
     }
 static const struct psi_option rows[] = {
     FLAG("cluster", cluster, TEXT, "", "SPEC",
-         "All tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE",
+         "All tasks: ps=HOST:PORT,...;worker=HOST:PORT,... or the same as JSON or a Python literal, or @FILE. "
+         "slurm, mpi, kubernetes, torchrun, env (TF_CONFIG) or auto: variables of the environment say it, and the task",
          .group = "The cluster"),
     FLAG("ps_hosts", ps_hosts, TEXT, "", "HOST:PORT,...", "Comma-separated list of hostname:port pairs"),
     FLAG("worker_hosts", worker_hosts, TEXT, "", "HOST:PORT,...", "Comma-separated list of hostname:port pairs"),
     FLAG("cluster_name", cluster_name, TEXT, "", "NAME", "What the cluster is called (psd --cluster_name)"),
     FLAG("job_name", job_name, TEXT, "", "JOB", "One of 'ps', 'worker', 'chief', 'master', 'evaluator'"),
     FLAG("task_index", task_index, INT, "0", "N", "Index of task within the job", .max = TASK_INDEX_MAX),
-    FLAG("local", local, TEXT, "", "ps=P,workers=W",
-         "Instead of the six above: start P ps tasks and W workers on this machine, and stop them all at the end"),
+#define RESOLVER_ROW(name_, kind_, metavar_, help_, ...) FLAG(#name_, resolver.name_, kind_, NULL, metavar_, help_, __VA_ARGS__),
+    PSI_RESOLVER_ROWS(RESOLVER_ROW)
+        FLAG("local", local, TEXT, "", "ps=P,workers=W",
+             "Instead of all above: start P ps tasks and W workers on this machine, and stop them all at the end"),
     FLAG("serial", serial, INT, NULL, "W",
          "Instead of all of these: compute the rounds of W workers one after the other in this process, with a ps task of its "
          "own or "

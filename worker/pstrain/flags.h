@@ -5,6 +5,7 @@
 
 #include "common/cli/text.h"
 #include "common/options.h"
+#include "common/resolve/rows.h"
 
 #include <ps.h>
 #include <psd.h>
@@ -12,11 +13,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLAGS_COUNT = 80, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts, at most */ };
+enum { FLAGS_COUNT = 80 + PSI_RESOLVER_ROW_COUNT, FLAGS_LOCAL_MAX = 64 /* tasks of a job that --local starts, at most */ };
 
 struct flags {
     /* the cluster */
     const char *cluster;
+    ps_resolver_options resolver; /* where `cluster` names a manager */
     const char *ps_hosts;
     const char *worker_hosts;
     const char *cluster_name; /* "": not given */

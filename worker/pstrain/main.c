@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pstrain, a ready training program: ps or worker of a cluster by four flags or TF_CONFIG, or a whole cluster by --local.
+ * pstrain, a ready training program: ps or worker of a cluster by four flags, TF_CONFIG or the variables of a cluster manager, or
+ * a whole cluster by --local.
  *
  * Happy path: command line -> --local: a process per task (local.c) | job ps or --serve: serve (serve.c) | job worker: train
  * (train.c) | job evaluator: follow (follow.c) | --serial (serial.c) | --eval (evaluate.c). Failure mode: a wrong command line:
@@ -40,7 +41,12 @@ static int task_run(const struct flags *f)
     if (cluster_find(f, getenv("TF_CONFIG"), &c, err) != 0) {
         return usage(err);
     }
-    if (c.evaluator) {
+    if (c.alone) { /* a job of one replica */
+        struct flags local = *f;
+        local.local_ps = 1;
+        local.local_workers = 1;
+        status = local_run(&local);
+    } else if (c.evaluator) {
         status = follow_run(f, &c);
     } else if (c.trainer < 0 || f->serve) {
         status = serve_run(f, &c, link.child);

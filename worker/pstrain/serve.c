@@ -116,6 +116,7 @@ static void options_of(const struct flags *f, const struct cluster *c, psd_serve
     o->cluster_name = f->cluster_name[0] != '\0' ? f->cluster_name : o->cluster_name;
     o->job = c->job;
     o->task_index = c->task;
+    o->listen = c->listen[0] != '\0' ? c->listen : NULL;
     o->insecure_any_peer = f->insecure_any_peer;
     serve_who(f, o);
     o->log = on_log;

@@ -141,6 +141,42 @@ TEST(test_from_tf_config)
     assert_null(spec);
 }
 
+TEST(test_from_a_manager)
+{
+    char *environment[] = {"RANK=1",       "WORLD_SIZE=2",  "LOCAL_RANK=1",  "LOCAL_WORLD_SIZE=2",
+                           "GROUP_RANK=0", "MASTER_ADDR=a", "MASTER_PORT=1", NULL};
+    char *nothing[] = {NULL};
+    ps_resolver_options o;
+    ps_resolved found;
+    ps_cluster_spec *spec = NULL;
+    ps_resolver_options_init(NULL);
+    ps_resolver_options_init(&o);
+    o.ps_tasks = 1;
+    o.base_port = 2000;
+    assert_int_equal(ps_cluster_resolve(&o, environment, &spec, &found), PS_OK);
+    assert_string_equal(ps_cluster_spec_text(spec), "ps=a:2000;worker=rank-1.invalid:1");
+    assert_string_equal(found.manager, "torchrun");
+    assert_string_equal(found.job, "worker");
+    assert_int_equal(found.task, 0);
+    assert_non_null(strstr(found.why, "RANK='1'"));
+    ps_cluster_spec_free(spec);
+    spec = NULL;
+    environment[0] = "RANK=2";
+    expect_error(ps_cluster_resolve(&o, environment, &spec, &found), PS_INVALID_ARGUMENT, "RANK='2': it must be a whole number");
+    assert_null(spec);
+    ps_resolver_options_init(&o);
+    assert_int_equal(ps_cluster_resolve(&o, nothing, &spec, &found), PS_OK);
+    assert_int_equal(ps_cluster_spec_job_count(spec), 0);
+    assert_string_equal(found.manager, "none");
+    ps_cluster_spec_free(spec);
+    expect_error(ps_cluster_resolve(NULL, nothing, &spec, &found), PS_INVALID_ARGUMENT, "options is NULL");
+    expect_error(ps_cluster_resolve(&o, NULL, &spec, &found), PS_INVALID_ARGUMENT, "environment is NULL");
+    expect_error(ps_cluster_resolve(&o, nothing, NULL, &found), PS_INVALID_ARGUMENT, "out_spec is NULL");
+    expect_error(ps_cluster_resolve(&o, nothing, &spec, NULL), PS_INVALID_ARGUMENT, "out_resolved is NULL");
+    o.struct_bytes = 0;
+    expect_error(ps_cluster_resolve(&o, nothing, &spec, &found), PS_INVALID_ARGUMENT, "ps_resolver_options_init()");
+}
+
 TEST(test_from_file)
 {
     char path[] = "/tmp/psd-spec-XXXXXX";
