@@ -105,6 +105,26 @@ const char *psi_buf_text(struct psi_buf *b)
     return (const char *)b->data;
 }
 
+const uint8_t *psi_lent_find(const void *plain, const struct psi_lent *lents, uint32_t lent_count, size_t offset, size_t end,
+                             size_t *out_bytes)
+{
+    size_t before = 0; /* lent bytes before the offset */
+    for (uint32_t i = 0; i < lent_count; i++) {
+        const struct psi_lent *l = &lents[i];
+        if (offset < l->at) {
+            end = l->at;
+            break;
+        }
+        if (offset - l->at < l->bytes) {
+            *out_bytes = l->at + l->bytes - offset;
+            return (const uint8_t *)l->data + (offset - l->at);
+        }
+        before += l->bytes;
+    }
+    *out_bytes = end - offset;
+    return (const uint8_t *)plain + (offset - before);
+}
+
 void psi_buf_check_invariants(const struct psi_buf *b)
 {
     PSI_ASSERT(b->len <= b->capacity && b->capacity <= b->max);

@@ -27,6 +27,16 @@ PSI_MUST ps_status psi_buf_printf(struct psi_buf *b, struct psi_err *err, const 
     __attribute__((format(printf, 3, 4)));
 /** The bytes with a NUL behind them (not counted in len). NULL: no room for the NUL. */
 const char *psi_buf_text(struct psi_buf *b);
+/* Bytes that belong to a sequence and lie elsewhere than its other bytes, which are in one buffer. */
+struct psi_lent {
+    size_t at; /* offset of the first byte in the whole sequence */
+    const void *data;
+    size_t bytes; /* at least 1 */
+};
+/** The byte at `offset` of a sequence that has it: `plain` with lents [lent_count], in rising order, between its bytes.
+ * *out_bytes: how many bytes of the sequence are in one piece from there on, as far as `end`, the length of the sequence. */
+const uint8_t *psi_lent_find(const void *plain, const struct psi_lent *lents, uint32_t lent_count, size_t offset, size_t end,
+                             size_t *out_bytes);
 void psi_buf_check_invariants(const struct psi_buf *b);
 
 #endif

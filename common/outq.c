@@ -204,6 +204,20 @@ static uint32_t segment_tail(uint32_t bytes, bool crc, uint32_t sum, uint8_t dst
     return pad + (crc ? 8u : 0u);
 }
 
+/* Write the segments of a body, with their tails. */
+static void copy_segments(uint8_t *to, const void *body, uint32_t payload_bytes, bool crc)
+{
+    for (uint32_t done = 0; done < payload_bytes; done += PS_SEGMENT_BYTES) {
+        uint32_t part = payload_bytes - done < PS_SEGMENT_BYTES ? payload_bytes - done : PS_SEGMENT_BYTES;
+        const uint8_t *from = (const uint8_t *)body + done;
+        uint8_t tail[16];
+        memcpy(to, from, part);
+        uint32_t tail_bytes = segment_tail(part, crc, crc ? psi_crc32c(0, from, part) : 0, tail);
+        memcpy(to + part, tail, tail_bytes);
+        to += part + tail_bytes;
+    }
+}
+
 ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *header, const void *meta, const void *body,
                              uint32_t payload_bytes, bool crc)
 {
@@ -219,16 +233,7 @@ ps_status psi_outq_push_body(struct psi_outq *q, const struct ps_frame_header *h
     if (h.meta_bytes > 0) {
         memcpy(c->data + PS_FRAME_HEADER_BYTES, meta, h.meta_bytes);
     }
-    uint8_t *at = c->data + PS_FRAME_HEADER_BYTES + h.meta_bytes;
-    for (uint32_t done = 0; done < payload_bytes; done += PS_SEGMENT_BYTES) {
-        uint32_t part = payload_bytes - done < PS_SEGMENT_BYTES ? payload_bytes - done : PS_SEGMENT_BYTES;
-        const uint8_t *from = (const uint8_t *)body + done;
-        uint8_t tail[16];
-        memcpy(at, from, part);
-        uint32_t tail_bytes = segment_tail(part, crc, crc ? psi_crc32c(0, from, part) : 0, tail);
-        memcpy(at + part, tail, tail_bytes);
-        at += part + tail_bytes;
-    }
+    copy_segments(c->data + PS_FRAME_HEADER_BYTES + h.meta_bytes, body, payload_bytes, crc);
     enqueue_copied(q, c, bytes);
     return PS_OK;
 }
@@ -528,4 +533,24 @@ bool psi_outq_cancel(struct psi_outq *q, struct psi_out *out)
     q->frame_count--;
     q->composed_bytes = 0;
     return true;
+}
+
+ps_status psi_outq_detach(struct psi_outq *q, struct psi_out *out)
+{
+    const uint32_t bytes = (uint32_t)frame_bytes(out);
+    if (psi_outq_cancel(q, out)) {
+        return PS_OK;
+    }
+    struct copied *c = copied_new(q, bytes);
+    if (c == NULL) {
+        return PS_RESOURCE_EXHAUSTED;
+    }
+    memcpy(c->data, out->head, out->head_bytes); /* sealed, because bytes of the frame are sent */
+    copy_segments(c->data + out->head_bytes, out->ops->payload(out, 0, out->payload_bytes), out->payload_bytes, out->crc);
+    c->out.payload_bytes = bytes;
+    q->queued_bytes += bytes;
+    psi_list_push_back(&out->link, &c->out.link); /* before `out`, which is the first frame */
+    psi_list_remove(&out->link);
+    q->composed_bytes = 0;
+    return PS_OK;
 }

@@ -130,5 +130,8 @@ uint64_t psi_outq_taken_bytes(const struct psi_outq *q);
 bool psi_outq_waiting(const struct psi_outq *q);
 /** Take a streamed frame that has not begun out of the queue, without calling done. False: it has begun, and is to be sent. */
 bool psi_outq_cancel(struct psi_outq *q, struct psi_out *out);
+/** Take a streamed frame without begin, convert and trailer out of the queue, without calling done. What of it is still to be
+ * sent is copied. RESOURCE_EXHAUSTED: nothing has changed. */
+ps_status psi_outq_detach(struct psi_outq *q, struct psi_out *out) PSI_MUST;
 
 #endif

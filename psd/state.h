@@ -87,6 +87,7 @@ struct psd_conn {
     uint64_t counted_out;                 /* of link->out.sent_bytes, in the task's counter already */
     uint64_t taken_bytes, stuck_since_ms; /* what the kernel had taken at the last tick; since when it takes nothing */
     struct psi_buf body;                  /* control frames */
+    struct psd_work *brings;              /* the current frame's body goes straight into its input; NULL: into body */
     struct psi_buf order;                 /* role directory: items of the frames before of a list that goes on */
     uint64_t order_id;                    /* request that `order` belongs to */
     const struct psd_row *row;            /* of the current frame, psd/rpc/requests.h; NULL: its operation is not known */
@@ -188,9 +189,10 @@ struct psd_work {
     uint64_t id;
     void *in, *out; /* staged: in_bytes and out_room */
     uint32_t in_bytes, out_room;
-    uint32_t come; /* bytes of in that are here */
-    uint32_t row;  /* of the call table */
-    bool begun;    /* the shell has it: all of its input has come */
+    uint32_t come;            /* bytes of in that are here */
+    struct psd_conn *bringer; /* its reader writes more of them; NULL: none does */
+    uint32_t row;             /* of the call table */
+    bool begun;               /* the shell has it: all of its input has come */
     bool cancelled;
     struct psi_identity who; /* whose call it is: what it reads and writes here is done with its rights */
     struct psi_list drafts;  /* psd_draft */

@@ -22,6 +22,8 @@ bool psd_effect_dial(struct psd_task *t, enum psd_dial dial, const struct psd_pe
 struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role role, const char *text);
 /** The core lets go of c; the shell closes the link, with flush after its queue is sent. */
 void psd_conn_close(struct psd_task *t, struct psd_conn *c, bool flush);
+/** From now on nothing is read straight into the input of a CALL. */
+void psd_part_end(struct psd_conn *c);
 /** The shell has closed c, or will: c is closed from now on. */
 void psd_conn_end(struct psd_task *t, struct psd_conn *c);
 /** The next connection of task->ended. All that refers to it lets go of it now: it is freed when the shell next asks for work. */

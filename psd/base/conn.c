@@ -222,9 +222,19 @@ struct psd_conn *psd_conn_new(struct psd_task *t, void *shell, enum psd_role rol
     return c;
 }
 
+void psd_part_end(struct psd_conn *c)
+{
+    if (c->brings != NULL) {
+        psi_reader_release(&c->link->in);
+        c->brings->bringer = NULL;
+        c->brings = NULL;
+    }
+}
+
 void psd_conn_end(struct psd_task *t, struct psd_conn *c)
 {
     c->closing = true;
+    psd_part_end(c);
     psd_buffer_return(t, c);
     psi_list_remove(&c->all);
     psi_list_remove(&c->held);

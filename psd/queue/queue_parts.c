@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The bytes of a queue's elements on their way: PUT_PART, GET_PART, and the first ones in ENQUEUE and in DEQUEUE's answer.
- * PUT_PART and GET_PART of a CALL come here as well, and go to call.c.
+ * PUT_PART and GET_PART of a CALL come here as well, and go to call.c. The body of such a PUT_PART is read straight into the
+ * call's input.
  *
  * Happy path: bytes of an ENQUEUE go straight into elements, whose memory is taken when their length is known; the last byte
  * opens the request. What a DEQUEUE took is read where it lies, from any offset, until the ACK.
@@ -153,6 +154,25 @@ static ps_status find(const struct psd_task *t, const struct psd_conn *c, uint8_
                           (unsigned long long)m->of, t->name);
 }
 
+void psd_part_head(const struct psd_task *t, struct psd_conn *c)
+{
+    struct psi_reader *in = &c->link->in;
+    const struct psd_request r = {.header = in->header, .meta = psi_reader_meta(in)};
+    const bool crc = (in->header.flags & PS_FLAG_CRC) != 0;
+    ps_v1_Part m;
+    struct psd_wait *w = NULL;
+    if (c->record == NULL || read_part(&r, &m, NULL) != PS_OK || find(t, c, PS_OP_CALL, &m, &w, NULL) != PS_OK ||
+        w->stage != PSD_WAIT_COLLECTING) {
+        return;
+    }
+    struct psd_work *k = w->work;
+    if (m.offset == k->come && m.bytes <= k->in_bytes - k->come && psi_body_bytes(m.bytes, crc, false) == in->header.body_bytes) {
+        psi_reader_target(in, (uint8_t *)k->in + k->come, m.bytes);
+        k->bringer = c;
+        c->brings = k;
+    }
+}
+
 void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_request *r)
 {
     ps_v1_Part m;
@@ -161,10 +181,14 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     ps_status st = read_part(r, &m, &err);
     st = st == PS_OK ? find(t, c, PS_OP_ENQUEUE, &m, &w, &err) : st;
     const bool call = st == PS_OK && w->op == PS_OP_CALL;
-    if (st == PS_OK && ((!call && m.bytes % 8 != 0) || psi_pad8(m.bytes) != r->body_bytes)) {
-        st = psi_fail(&err, PS_INVALID_ARGUMENT, "PUT_PART: %u bytes are to come and %zu have", m.bytes, r->body_bytes);
+    const bool targeted = c->link->in.targeted, placed = c->brings != NULL; /* the bytes are where they belong */
+    psd_part_end(c);
+    const size_t bytes = targeted ? psi_pad8(m.bytes) : r->body_bytes;
+    if (st == PS_OK && ((!call && m.bytes % 8 != 0) || psi_pad8(m.bytes) != bytes)) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "PUT_PART: %u bytes are to come and %zu have", m.bytes, bytes);
     }
-    bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING; /* otherwise the ENQUEUE is refused, and has its answer */
+    bool comes = st == PS_OK && w->stage == PSD_WAIT_COLLECTING &&
+                 targeted == placed; /* otherwise the ENQUEUE is refused, and has its answer */
     const uint64_t come = !comes ? 0 : call ? w->work->come : w->queue.come;
     const uint64_t all = !comes ? 0 : call ? w->work->in_bytes : w->queue.bytes;
     if (comes && (m.offset != come || m.bytes > all - come)) {
@@ -173,7 +197,7 @@ void psd_rpc_put_part(struct psd_task *t, struct psd_conn *c, const struct psd_r
     }
     psd_reply(t, c, PS_OP_PUT_PART, 0, r->header.id, 0, st == PS_OK ? NULL : &err, 0, NULL, NULL);
     if (comes && st == PS_OK && call) {
-        psd_call_bytes(t, w, r->body, m.bytes);
+        psd_call_bytes(t, w, placed ? NULL : r->body, m.bytes);
     } else if (comes && st == PS_OK) {
         psd_queue_bytes(t, w, r->body, r->body_bytes);
     }

@@ -77,6 +77,9 @@ static void give_back(struct psd_task *t, void *p, uint32_t bytes)
 
 static void work_free(struct psd_task *t, struct psd_work *k)
 {
+    if (k->bringer != NULL) {
+        psd_part_end(k->bringer);
+    }
     psi_list_remove(&k->link);
     t->work_count--;
     psd_drafts_free(t, k);
@@ -172,7 +175,7 @@ void psd_call_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, ui
 {
     struct psd_work *k = w->work;
     struct psi_err err;
-    if (n > 0) {
+    if (p != NULL && n > 0) {
         memcpy((uint8_t *)k->in + k->come, p, n);
     }
     k->come += n;

@@ -54,6 +54,7 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
     c->number = NULL;
     c->discard = false;
     c->resend = false;
+    psd_part_end(c);
     psi_buf_clear(&c->body);
     if (h->version != PS_FRAME_VERSION) {
         struct psi_err err;
@@ -97,13 +98,15 @@ static void on_head(struct psd_task *t, struct psd_conn *c)
             r.refusal = &err;
         }
         row->handle(t, c, &r);
+    } else if (h->op == PS_OP_PUT_PART) {
+        psd_part_head(t, c);
     }
 }
 
 static void on_segment(struct psd_task *t, struct psd_conn *c)
 {
     const struct psi_reader *in = &c->link->in;
-    if (c->discard) {
+    if (c->discard || in->targeted) {
         return;
     }
     t->served = t->served || c->number != NULL;

@@ -77,8 +77,11 @@ uint64_t psd_slow_bytes(const struct psd_conn *c);
 void psd_slow_tick(struct psd_task *t);
 
 /* ---- call.c: CALL ---- */
-/** More of the input of w, a CALL, has come, in the order of its bytes; the last ones begin it. */
+/** n more bytes of the input of w, a CALL, have come, in their order; the last ones begin it. p NULL: they lie in the input. */
 void psd_call_bytes(struct psd_task *t, struct psd_wait *w, const uint8_t *p, uint32_t n);
+/** The head of a PUT_PART has come: where it brings input of a CALL, its body is read straight to there, and counts at its end.
+ */
+void psd_part_head(const struct psd_task *t, struct psd_conn *c);
 /** No call runs. One whose input has not come whole may not begin any more. */
 bool psd_calls_drained(const struct psd_task *t);
 /** As psd_task_call_ran(). */

@@ -41,6 +41,10 @@ static const struct op_row {
     [PS_OP_SEAL] = {.handles = true},
 };
 
+enum {
+    LENT_BYTES_MIN = 16 << 10, /* shorter bodies are copied with their frame */
+    LENT_META_MAX = PSI_OUT_HEAD_MAX - PS_FRAME_HEADER_BYTES
+};
 enum { SPARE_MAX = 64, SPARE_BYTES_MAX = 16 << 10 };
 
 /* An ask, zeroed but for its body, which may keep memory from an earlier use. */
@@ -70,6 +74,7 @@ struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_reques
         return NULL;
     }
     psi_list_init(&ask->link);
+    psi_list_init(&ask->out.link);
     psi_buf_init(&ask->answer, (size_t)256 << 20);
     ask->peer = peer;
     ask->op = op;
@@ -90,12 +95,58 @@ struct psi_ask *psi_ask_new(struct psi_peer *peer, uint8_t op, struct psi_reques
     return ask;
 }
 
+static struct psi_ask *ask_of(struct psi_out *out)
+{
+    return PSI_CONTAINER_OF(out, struct psi_ask, out);
+}
+
+/* psi_out.payload */
+static const void *lent_payload(struct psi_out *out, uint64_t offset, uint32_t bytes)
+{
+    (void)bytes;
+    return ask_of(out)->lent + offset;
+}
+
+/* psi_out.done */
+static void lent_done(struct psi_out *out, bool sent)
+{
+    (void)sent;
+    ask_of(out)->queued = false;
+}
+
+static const struct psi_out_ops LENT_OPS = {.payload = lent_payload, .done = lent_done};
+
+/* Take the frame of an ask that ends out of the send queue. What of it is still to be sent is copied, because the caller's memory
+ * is the caller's again. */
+static void leave_queue(struct psi_ask *ask)
+{
+    struct psi_outq *q = &ask->peer->link->out;
+    if (psi_outq_detach(q, &ask->out) != PS_OK) {
+        psi_outq_drop(q);
+        psi_peer_fail(ask->peer, "no memory for the rest of a frame");
+    }
+    ask->queued = false;
+}
+
+void psi_ask_detach(struct psi_peer *peer)
+{
+    struct psi_list *it = NULL;
+    PSI_LIST_FOREACH(it, &peer->asks) {
+        struct psi_ask *ask = PSI_CONTAINER_OF(it, struct psi_ask, link);
+        psi_list_remove(&ask->out.link);
+        ask->queued = false;
+    }
+}
+
 void psi_ask_free(struct psi_ask *ask)
 {
     if (ask == NULL) {
         return;
     }
     struct psi_client *c = ask->peer->c;
+    if (ask->queued) {
+        leave_queue(ask);
+    }
     psi_list_remove(&ask->link);
     psi_buf_fini(&ask->answer);
     psi_free(ask->vars);
@@ -141,8 +192,22 @@ void psi_ask_start(struct psi_ask *ask)
     psi_client_kick(ask->peer);
 }
 
+/* Queue a frame whose body stays where it lies. */
+static void send_lent(struct psi_peer *peer, struct psi_ask *ask, const struct ps_frame_header *h)
+{
+    ask->out.ops = &LENT_OPS;
+    ask->out.crc = peer->crc;
+    ask->out.head_bytes = (uint32_t)PS_FRAME_HEADER_BYTES + h->meta_bytes;
+    ask->out.payload_bytes = (uint32_t)ask->lent_bytes;
+    memcpy(ask->out.head, h, sizeof(*h));
+    memcpy(ask->out.head + PS_FRAME_HEADER_BYTES, ask->meta, h->meta_bytes);
+    ask->queued = true;
+    psi_outq_push_stream(&peer->link->out, &ask->out);
+    psi_client_dirty(peer->c, peer->link);
+}
+
 /* Send the body, in as many frames as it needs. */
-static void send_body(struct psi_peer *peer, const struct psi_ask *ask, struct ps_frame_header *h)
+static void send_body(struct psi_peer *peer, struct psi_ask *ask, struct ps_frame_header *h)
 {
     const uint8_t *p = ask->lent != NULL ? ask->lent : ask->body.data;
     size_t n = psi_ask_body_bytes(ask), bytes = 0;
@@ -156,7 +221,9 @@ static void send_body(struct psi_peer *peer, const struct psi_ask *ask, struct p
         n -= bytes;
     }
     h->flags = ask->exchange != 0 && psi_exchange_sent(peer, ask->exchange) ? PS_FLAG_TIMES : 0;
-    if (!peer->doomed) {
+    if (!peer->doomed && ask->lent != NULL && n >= LENT_BYTES_MIN && ask->meta_bytes <= LENT_META_MAX) {
+        send_lent(peer, ask, h);
+    } else if (!peer->doomed) {
         psi_peer_send(peer, h, ask->meta, p, (uint32_t)n);
     }
 }

@@ -246,6 +246,8 @@ struct psi_ask {
     const uint8_t *lent; /* instead of body: bytes of the request's caller, whose memory stays until the request ends, and with
                             it this ask; NULL: body */
     size_t lent_bytes;
+    struct psi_out out;    /* the frame with `lent`, where that is large: it is sent from where it lies */
+    bool queued;           /* out is in the send queue */
     struct psi_buf answer; /* for the caller's use */
     struct psi_var **vars; /* the variables of the list's items, in order; NULL: an item without one */
     uint32_t var_count;
@@ -661,6 +663,8 @@ void psi_ask_drop(struct psi_client *c, const struct psi_request *req);
 void psi_ask_reply(struct psi_peer *peer, uint64_t number, uint8_t op, const struct psi_reply *r);
 /** Send asks; reopen: only those marked `reopen`. */
 void psi_ask_send(struct psi_peer *peer, bool reopen);
+/** Forget the frames of the peer's asks that are in its send queue, which is about to be freed. */
+void psi_ask_detach(struct psi_peer *peer);
 void psi_ask_disconnected(struct psi_peer *peer);
 /** After HELLO: end the asks that a restarted task, or a new record of the session, makes impossible. */
 void psi_ask_settle(struct psi_peer *peer, bool new_life, bool new_record);

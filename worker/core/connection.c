@@ -24,6 +24,7 @@ void psi_peer_end(struct psi_peer *peer)
     if (peer->link != NULL) {
         psi_target_stop(peer);
         psi_window_detach(peer);
+        psi_ask_detach(peer);
         psi_link_free(peer->link);
         peer->link = NULL;
     }
@@ -72,6 +73,7 @@ void psi_peer_lost(struct psi_peer *peer, bool close, const char *format, ...)
     PSI_ASSERT(link != NULL);
     psi_target_stop(peer);
     psi_window_detach(peer);
+    psi_ask_detach(peer);
     peer->link = NULL;
     peer->doomed = false;
     peer->sink = PSI_SINK_NONE;

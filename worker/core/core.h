@@ -524,7 +524,9 @@ struct psi_saved_name {
 struct psi_call_io {
     const char *name;
     const void *in;
-    size_t in_bytes;
+    size_t in_bytes;              /* with those of lents */
+    const struct psi_lent *lents; /* [lent_count] parts of the input that lie elsewhere than at `in` */
+    uint32_t lent_count;
     void *out;
     size_t out_capacity, out_bytes; /* out_bytes: size of the output, also if out_capacity is smaller */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests whose bytes take more than one frame: input of ENQUEUE and CALL, and output of DEQUEUE and CALL (docs/PROTOCOL.md,
- * "Queues" and CALL).
+ * "Queues" and CALL). Input may lie in several pieces (struct psi_lent); a part is of one of them.
  *
  * Happy path: the request's own frame brings the first PSI_PART_BYTES of the input; PUT_PARTs bring the rest, a few at the same
  * time. The answer has the first bytes of the output; GET_PARTs fetch the rest. When all output is in the caller's memory the
@@ -25,7 +25,9 @@ _Static_assert(PSI_PART_BYTES % 8 == 0, "only the last part is padded");
 /* The caller's memory for input and output of a request. */
 struct carried {
     const uint8_t *in;
-    uint64_t in_bytes;
+    uint64_t in_bytes; /* with those of lents */
+    const struct psi_lent *lents;
+    uint32_t lent_count;
     uint8_t *out;
     uint64_t out_bytes; /* size of the output, once its first frame is here */
 };
@@ -42,9 +44,21 @@ static struct carried carried_by(const struct psi_request *req)
     }
     if (req->kind == PSI_REQ_CALL) {
         const struct psi_call_io *io = req->dst;
-        return (struct carried){.in = io->in, .in_bytes = io->in_bytes, .out = io->out, .out_bytes = io->out_bytes};
+        return (struct carried){.in = io->in,
+                                .in_bytes = io->in_bytes,
+                                .lents = io->lents,
+                                .lent_count = io->lent_count,
+                                .out = io->out,
+                                .out_bytes = io->out_bytes};
     }
     return (struct carried){0};
+}
+
+/* The next part of the input: at most PSI_PART_BYTES, in one piece. */
+static void part_of(const struct carried *of, uint64_t offset, const uint8_t **out_part, size_t *out_bytes)
+{
+    *out_part = psi_lent_find(of->in, of->lents, of->lent_count, (size_t)offset, (size_t)of->in_bytes, out_bytes);
+    *out_bytes = *out_bytes < PSI_PART_BYTES ? *out_bytes : PSI_PART_BYTES;
 }
 
 /* True for ENQUEUE and QUEUE_CLOSE: those of one queue are sent whole, one after the other. */
@@ -67,13 +81,11 @@ void psi_parts_begin(struct psi_ask *ask)
 {
     struct psi_request *req = ask->req;
     const struct carried of = carried_by(req);
-    const uint64_t first = of.in_bytes < PSI_PART_BYTES ? of.in_bytes : PSI_PART_BYTES;
     req->offset = 0;
     req->offset2 = 0;
     req->counter = 0;
     req->flying = 0;
-    ask->lent = of.in;
-    ask->lent_bytes = (size_t)first;
+    part_of(&of, 0, &ask->lent, &ask->lent_bytes);
 }
 
 bool psi_parts_blocked(const struct psi_ask *ask)
@@ -186,14 +198,15 @@ static bool put_parts(struct psi_peer *peer, const struct psi_ask *ask)
     struct psi_request *req = ask->req;
     const struct carried of = carried_by(req);
     while (req->offset < of.in_bytes && req->flying < PSI_PARTS_PER_REQUEST) {
-        uint64_t left = of.in_bytes - req->offset;
-        uint64_t bytes = left < PSI_PART_BYTES ? left : PSI_PART_BYTES;
+        const uint8_t *lent = NULL;
+        size_t bytes = 0;
+        part_of(&of, req->offset, &lent, &bytes);
         struct psi_ask *part = part_new(peer, req, PS_OP_PUT_PART, on_put_part, ask->number, req->offset, bytes);
         if (part == NULL) {
             return false;
         }
-        part->lent = of.in + req->offset;
-        part->lent_bytes = (size_t)bytes;
+        part->lent = lent;
+        part->lent_bytes = bytes;
         req->offset += bytes;
         req->flying++;
         psi_ask_start(part);

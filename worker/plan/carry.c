@@ -23,7 +23,7 @@ enum {
     FEED_BYTES_MIN = 16 << 10, /* a feed is large above this many bytes */
     ALWAYS_INLINE = 1024,      /* a value of at most this many bytes never needs a variable */
     ROW_BYTES = 96,            /* largest encoded row without its texts and inputs */
-    INPUT_BYTES = 128,         /* largest encoded input without its value and texts */
+    INPUT_BYTES = 192,         /* largest encoded input without its value and texts, with the padding before the value */
     VARIABLE_BYTES = PS_CONTAINER_BYTES_MAX + PS_JOB_BYTES_MAX + 24 /* largest encoded variable without its name */
 };
 

@@ -18,6 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
+enum {
+    LEND_BYTES = 32 << 10
+}; /* values from so many bytes on are sent from where they lie: a part of a call costs less than a copy */
 enum { NO_NUMBER = UINT16_MAX }; /* larger than all numbers below PSI_RUN_VALUES_MAX */
 
 /* The call of one run. */
@@ -25,6 +28,8 @@ struct sent {
     struct psi_api_call call;
     struct psi_call_io io;
     struct psi_buf in;
+    struct psi_lent *lents; /* values that the call's input takes from the trip; NULL: none */
+    uint32_t lent_count;
     uint8_t *out;
     uint32_t run;  /* number of the run in the trip */
     uint32_t task; /* number of the task in the core's table */
@@ -221,8 +226,9 @@ static ps_status run_write(const struct psi_trip *t, struct sent *sent, struct p
     w.to.rows = psi_calloc((size_t)t->runs[sent->run].row_count + 1, sizeof(*w.to.rows));
     w.to.outputs = psi_calloc(2 * outputs + 1, sizeof(*w.to.outputs));
     sent->results = psi_calloc(outputs + 1, sizeof(*sent->results));
+    sent->lents = psi_calloc(inputs + 1, sizeof(*sent->lents));
     const bool room = w.numbers != NULL && w.refs != NULL && w.jobs != NULL && w.to.inputs != NULL && w.to.rows != NULL &&
-                      w.to.outputs != NULL && sent->results != NULL;
+                      w.to.outputs != NULL && sent->results != NULL && sent->lents != NULL;
     ps_status st = room ? PS_OK : psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for a run of %zu inputs", inputs);
     if (st == PS_OK) {
         memset(w.numbers, 0xff, ((size_t)t->plan->value_count + 1) * sizeof(*w.numbers)); /* all numbers: NO_NUMBER */
@@ -232,7 +238,7 @@ static ps_status run_write(const struct psi_trip *t, struct sent *sent, struct p
         memcpy(w.to.key, t->plan->key, sizeof(w.to.key));
     }
     sent->in.max = PS_CALL_BYTES_MAX + w.feeds_bytes;
-    st = st == PS_OK ? psi_run_encode(&w.to, &sent->in, err) : st;
+    st = st == PS_OK ? psi_run_encode_lending(&w.to, LEND_BYTES, &sent->in, sent->lents, &sent->lent_count, err) : st;
     psi_free(w.numbers);
     psi_free(w.refs);
     psi_free(w.jobs);
@@ -269,8 +275,16 @@ static ps_status call_make(const struct psi_trip *t, struct sent *sent, struct p
     if (sent->out == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "out of memory for the results of a run");
     }
-    sent->io = (struct psi_call_io){
-        .name = PSI_RUN_CALL, .in = sent->in.data, .in_bytes = sent->in.len, .out = sent->out, .out_capacity = PS_CALL_BYTES_MAX};
+    sent->io = (struct psi_call_io){.name = PSI_RUN_CALL,
+                                    .in = sent->in.data,
+                                    .in_bytes = sent->in.len,
+                                    .lents = sent->lents,
+                                    .lent_count = sent->lent_count,
+                                    .out = sent->out,
+                                    .out_capacity = PS_CALL_BYTES_MAX};
+    for (uint32_t i = 0; i < sent->lent_count; i++) {
+        sent->io.in_bytes += sent->lents[i].bytes;
+    }
     sent->call = (struct psi_api_call){.session = t->plan->session,
                                        .prepare = call_prepare,
                                        .finish = call_finish,
@@ -285,6 +299,7 @@ static void sent_fini(struct sent *sent)
     psi_buf_fini(&sent->in);
     psi_free(sent->out);
     psi_free(sent->results);
+    psi_free(sent->lents);
 }
 
 /* True if the task has no such call and so ran nothing. When a row fails with NOT_FOUND, the run has begun. */
@@ -379,7 +394,7 @@ static void call_trace(struct psi_trip *t, const struct sent *sent, ps_status st
         .op = PS_OP_CALL,
         .status = status,
         .task = sent->task,
-        .bytes = sent->in.len + sent->io.out_bytes};
+        .bytes = sent->io.in_bytes + sent->io.out_bytes};
     (void)snprintf(x->task_name, sizeof(x->task_name), "%s", sent->device);
     (void)psi_trip_names(t, sent->run, x->name, sizeof(x->name));
 }

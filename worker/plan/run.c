@@ -114,8 +114,35 @@ static ps_status input_encode(const struct psi_run_input *in, struct psi_buf *ou
     } else {
         m.bytes = in->bytes;
     }
-    st = st == PS_OK ? append_message(out, &ps_v1_RunInput_msg, &m, err) : st;
-    return st == PS_OK && m.bytes > 0 ? append_bytes(out, in->data, in->bytes, err) : st;
+    return st == PS_OK ? append_message(out, &ps_v1_RunInput_msg, &m, err) : st;
+}
+
+/* Append the values of all inputs behind the messages, or note those that are lent. The run begins at byte `begin` of out. */
+static ps_status values_encode(const struct psi_run *run, size_t begin, size_t lend_bytes, struct psi_buf *out,
+                               struct psi_lent *lents, uint32_t *lent_count, struct psi_err *err)
+{
+    static const uint8_t zeros[64] = {0};
+    size_t lent_bytes = 0;
+    *lent_count = 0;
+    for (uint32_t i = 0; i < run->input_count; i++) {
+        const struct psi_run_input *in = &run->inputs[i];
+        if (in->from != PSI_RUN_FROM_CALL || in->bytes == 0) {
+            continue;
+        }
+        const size_t align = psi_run_value_align(in->bytes), at = out->len - begin + lent_bytes;
+        ps_status st = append_bytes(out, zeros, (align - at % align) % align, err);
+        st = st == PS_OK ? room_check(out, lent_bytes + in->bytes, err) : st;
+        if (st == PS_OK && in->bytes >= lend_bytes) {
+            lents[(*lent_count)++] = (struct psi_lent){.at = out->len - begin + lent_bytes, .data = in->data, .bytes = in->bytes};
+            lent_bytes += in->bytes;
+        } else if (st == PS_OK) {
+            st = append_bytes(out, in->data, in->bytes, err);
+        }
+        if (st != PS_OK) {
+            return st;
+        }
+    }
+    return PS_OK;
 }
 
 static ps_status row_encode(const struct psi_run_row *row, struct psi_buf *out, struct psi_err *err)
@@ -199,9 +226,17 @@ static ps_status parts_encode(const struct psi_run *run, struct psi_buf *out, st
 
 ps_status psi_run_encode(const struct psi_run *run, struct psi_buf *out, struct psi_err *err)
 {
+    uint32_t lent_count = 0;
+    return psi_run_encode_lending(run, SIZE_MAX, out, NULL, &lent_count, err);
+}
+
+ps_status psi_run_encode_lending(const struct psi_run *run, size_t lend_bytes, struct psi_buf *out, struct psi_lent *lents,
+                                 uint32_t *lent_count, struct psi_err *err)
+{
     const size_t before = out->len;
     ps_status st = values_check(run, err);
     st = st == PS_OK ? parts_encode(run, out, err) : st;
+    st = st == PS_OK ? values_encode(run, before, lend_bytes, out, lents, lent_count, err) : st;
     if (st != PS_OK) {
         out->len = before;
         psi_err_prefix(err, "a run of %" PRIu32 " rows and %" PRIu32 " inputs", run->row_count, run->input_count);
@@ -313,7 +348,8 @@ static ps_status input_decode(struct cursor *c, uint32_t i, struct psi_run_input
     }
     out->from = (enum psi_run_from)m.from;
     if (m.from == PSI_RUN_FROM_CALL && !m.has_variable) {
-        return value_decode(c, &out->type, m.bytes, &out->data, &out->bytes, err);
+        out->bytes = (size_t)m.bytes; /* values_decode() checks it */
+        return PS_OK;
     }
     if (m.from == PSI_RUN_FROM_VARIABLE && m.has_variable && m.bytes == 0) {
         return variable_decode(c, &m.variable, &out->variable, err);
@@ -477,6 +513,26 @@ static ps_status parts_decode(struct cursor *c, const ps_v1_RunHead *head, struc
         }
     }
     run->value_count = (uint32_t)values;
+    return PS_OK;
+}
+
+/* Take the values behind the messages. begin: the first byte of the run. */
+static ps_status values_decode(struct cursor *c, const uint8_t *begin, struct psi_run *run, struct psi_err *err)
+{
+    for (uint32_t i = 0; i < run->input_count; i++) {
+        struct psi_run_input *in = &run->inputs[i];
+        const uint8_t *padding = NULL;
+        if (in->from != PSI_RUN_FROM_CALL) {
+            continue;
+        }
+        const size_t align = psi_run_value_align(in->bytes), at = (size_t)(c->p - begin);
+        ps_status st = in->bytes > 0 ? take_bytes(c, (align - at % align) % align, &padding, err) : PS_OK;
+        st = st == PS_OK ? value_decode(c, &in->type, in->bytes, &in->data, &in->bytes, err) : st;
+        if (st != PS_OK) {
+            psi_err_prefix(err, "input %" PRIu32, i);
+            return st;
+        }
+    }
     return c->n == 0 ? PS_OK : psi_fail(err, PS_INVALID_ARGUMENT, "%zu bytes after its end", c->n);
 }
 
@@ -517,11 +573,15 @@ ps_status psi_run_decode(const void *bytes, size_t n, struct psi_run *out, struc
     if (st == PS_OK) {
         st = parts_decode(&second, &head, &run, err);
         PSI_ASSERT(st == PS_OK); /* the first pass has accepted these bytes */
+        st = values_decode(&second, bytes, &run, err);
+    }
+    if (st == PS_OK) {
         memcpy(run.key, head.key.bytes, head.key.size);
         run.trace = head.trace;
         *out = run;
         return PS_OK;
     }
+    psi_run_fini(&run);
     psi_err_prefix(err, "run");
     return st;
 }

@@ -4,8 +4,11 @@
  * (docs/PROTOCOL.md, "Runs of a plan"; proto/plan.proto). The client encodes runs and decodes answers, the executor decodes runs
  * and encodes answers. Pure, any thread.
  *
- *   input   RunHead | RunInput [bytes] ... | RunRow numbers message ... | RunOutput ...
+ *   input   RunHead | RunInput ... | RunRow numbers message ... | RunOutput ... | padding bytes of an input ...
  *   output  RunAnswer | RunResult bytes ...
+ *
+ * The values that the call brings come behind all messages, in the order of their inputs, each at a multiple of
+ * psi_run_value_align() of its bytes. So the executor computes on them where they lie.
  *
  * The values of a run are numbered: inputs first, then the outputs of row 0, of row 1 and so on. The inputs of a row have lower
  * numbers than its outputs.
@@ -21,11 +24,16 @@
 #define PSI_RUN_CALL "ps.run"
 
 enum {
-    PSI_RUN_VERSION = 1,
+    PSI_RUN_VERSION = 2,
     PSI_RUN_KEY_BYTES = 16,       /* key of a session's container */
     PSI_RUN_OP_BYTES_MAX = 31,    /* name of an operation */
     PSI_RUN_DEVICE_BYTES_MAX = 47 /* "GPU:0" */
 };
+/** A value of so many bytes begins at a multiple of so many bytes of the input. */
+static inline size_t psi_run_value_align(size_t bytes)
+{
+    return bytes < 4096 ? 8 : 64;
+}
 #define PSI_RUN_VALUES_MAX 65535u /* numbers of values are u16 in the encoding */
 
 /* A variable that a run reads or writes. Texts are never NULL. */
@@ -43,7 +51,7 @@ enum psi_run_from {
 struct psi_run_input {
     enum psi_run_from from;
     struct psi_type type; /* all dimensions are known. FROM_VARIABLE: the type that the variable must have */
-    const void *data;     /* FROM_CALL: [bytes], any alignment, strings as a checked blob; NULL if bytes is 0 */
+    const void *data;     /* FROM_CALL: [bytes], strings as a checked blob; NULL if bytes is 0 */
     size_t bytes;
     struct psi_run_variable variable; /* FROM_VARIABLE */
 };
@@ -99,6 +107,10 @@ struct psi_run {
  *            values After an error out is unchanged.
  */
 PSI_MUST ps_status psi_run_encode(const struct psi_run *run, struct psi_buf *out, struct psi_err *err);
+/** As psi_run_encode(), but values of at least lend_bytes are not copied into out. lents [run->input_count], *lent_count: where
+ * they lie, and at which offsets of the encoded run they come. out->max counts them as if they were copied. */
+PSI_MUST ps_status psi_run_encode_lending(const struct psi_run *run, size_t lend_bytes, struct psi_buf *out,
+                                          struct psi_lent *lents, uint32_t *lent_count, struct psi_err *err);
 /**
  * Decode an untrusted run. Everything that the structs above promise was checked: counts, value numbers, dtypes, shapes, sizes of
  * values in the input, texts. Not checked: operations (psi_op_find, psi_op_infer) and variables.

@@ -214,6 +214,51 @@ TEST(test_no_allocation_in_steady_state)
     stream_fini(&s);
 }
 
+/* What is still to be sent of a frame that is detached is a copy: its memory may change. */
+TEST(test_detached)
+{
+    struct wire_random random = {.state = 4};
+    int begun = 0;
+    for (int round = 0; round < 60; round++) {
+        struct psi_outq q;
+        struct stream s;
+        psi_outq_init(&q);
+        struct wire *want = wire_new(), *out = wire_new();
+        stream_init(&s, PS_SEGMENT_BYTES + 1000 + (uint32_t)wire_below(&random, 2 * PS_SEGMENT_BYTES - 1000), round % 2 == 0,
+                    false);
+        push_body(&q, want, &s, 1000, true);
+        const size_t before = want->len;
+        stream_expect(want, &s);
+        psi_outq_push_stream(&q, &s.out);
+        const size_t after = want->len;
+        push_body(&q, want, &s, 300, true);
+        for (int writes = round % 4; writes > 0 && s.done == 0; writes--) {
+            PSI_IGNORE(write_once(&q, out, &random, 1, PS_SEGMENT_BYTES)); /* something is there */
+        }
+        if (s.done == 0) {
+            const bool whole = out->len > before;
+            begun += whole ? 1 : 0;
+            psi_mem_fail_after(0);
+            assert_int_equal(psi_outq_detach(&q, &s.out), whole ? PS_RESOURCE_EXHAUSTED : PS_OK);
+            psi_mem_fail_after(-1);
+            assert_int_equal(whole ? psi_outq_detach(&q, &s.out) : PS_OK, PS_OK);
+            assert_int_equal(s.done, 0);
+            memset(s.memory, 0xee, STREAM_MAX);
+            while (write_once(&q, out, &random, 1, PS_SEND_TRY_BYTES)) {
+            }
+            assert_int_equal(q.frame_count, 0);
+            assert_int_equal(q.queued_bytes, 0);
+            struct wire *less = wire_new();
+            wire_append(less, want->data, before);
+            wire_append(less, want->data + after, want->len - after);
+            assert_same(out, whole ? want : less);
+        }
+        psi_outq_fini(&q);
+        stream_fini(&s);
+    }
+    assert_true(begun > 0 && begun < 60);
+}
+
 TEST(test_no_memory)
 {
     struct wire_random random = {.state = 2};

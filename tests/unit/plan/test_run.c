@@ -356,6 +356,58 @@ TEST(each_rule_is_checked)
     refused(run, PS_INVALID_ARGUMENT, "input 1: a value comes from the call or from a variable");
 }
 
+/* Values that are lent come where the copies would be, and every value lies where its type can be read. */
+TEST(values_are_lent_where_they_lie)
+{
+    enum { LARGE = 5000, LARGER = 9001 };
+    uint8_t *values[2] = {test_alloc(LARGE), test_alloc(LARGER)};
+    struct psi_run_input inputs[] = {
+        {.from = PSI_RUN_FROM_CALL, .type = {PS_F32, {.rank = 1, .dims = {3}}}, .data = HALVES, .bytes = sizeof(HALVES)},
+        {.from = PSI_RUN_FROM_CALL, .type = {PS_U8, {.rank = 1, .dims = {LARGE}}}, .data = values[0], .bytes = LARGE},
+        {.from = PSI_RUN_FROM_CALL, .type = {PS_U8, {.rank = 1, .dims = {0}}}},
+        {.from = PSI_RUN_FROM_CALL, .type = {PS_U8, {.rank = 1, .dims = {LARGER}}}, .data = values[1], .bytes = LARGER},
+        {.from = PSI_RUN_FROM_CALL, .type = {PS_STRING, {.rank = 0}}, .data = &TEXT, .bytes = 21}};
+    const struct psi_run run = {.container = "", .inputs = inputs, .input_count = ARRAY_COUNT(inputs)};
+    struct psi_lent lents[ARRAY_COUNT(inputs)];
+    struct psi_run out = {0};
+    struct psi_err err = {0};
+    uint32_t lent_count = 0;
+    for (size_t i = 0; i < LARGER; i++) {
+        values[0][i % LARGE] = (uint8_t)(i * 7);
+        values[1][i] = (uint8_t)(i * 11 + i / 253);
+    }
+    const struct psi_buf *whole = encoded(&run);
+    struct psi_buf *plain = new_buf(PS_CALL_BYTES_MAX);
+    assert_ok(psi_buf_append(plain, "before", 6, &err), &err);
+    assert_ok(psi_run_encode_lending(&run, LARGE, plain, lents, &lent_count, &err), &err);
+    assert_int_equal(lent_count, 2);
+    assert_int_equal(plain->len - 6 + LARGE + LARGER, whole->len);
+    for (size_t step = 1; step < 10000; step = step * 3 + 1) {
+        for (size_t at = 0, n = 0; at < whole->len; at += n) {
+            const uint8_t *from = psi_lent_find(plain->data + 6, lents, lent_count, at, whole->len, &n);
+            n = n < step ? n : step;
+            assert_true(n > 0 && at + n <= whole->len);
+            assert_memory_equal(from, whole->data + at, n);
+        }
+    }
+    for (uint32_t i = 0; i < lent_count; i++) {
+        assert_ptr_equal(psi_lent_find(plain->data + 6, lents, lent_count, lents[i].at, whole->len, &(size_t){0}), values[i]);
+    }
+    _Alignas(64) uint8_t aligned[20000];
+    assert_true(whole->len <= sizeof(aligned));
+    memcpy(aligned, whole->data, whole->len);
+    assert_ok(psi_run_decode(aligned, whole->len, &out, &err), &err);
+    for (uint32_t i = 0; i < out.input_count; i++) {
+        const uintptr_t at = (uintptr_t)out.inputs[i].data;
+        assert_int_equal(at % (out.inputs[i].bytes >= LARGE ? 64 : 8), 0);
+        assert_int_equal(out.inputs[i].bytes, inputs[i].bytes);
+        assert_true(inputs[i].bytes == 0 || memcmp(out.inputs[i].data, inputs[i].data, inputs[i].bytes) == 0);
+    }
+    psi_run_fini(&out);
+    struct psi_buf *small = new_buf(whole->len - 1);
+    assert_fails(psi_run_encode_lending(&run, LARGE, small, lents, &lent_count, &err), PS_RESOURCE_EXHAUSTED, &err, "more than");
+}
+
 TEST(counts_that_lie_are_refused)
 {
     struct whole w;
@@ -370,7 +422,8 @@ TEST(counts_that_lie_are_refused)
     const struct psi_buf *less = encoded(&few);
     struct psi_buf *whole = encoded(run);
     memcpy(whole->data, less->data, (size_t)less->data[0] + 1); /* the head says 4 outputs */
-    assert_fails(psi_run_decode(whole->data, whole->len, &out, &err), PS_INVALID_ARGUMENT, &err, "bytes after its end");
+    assert_fails(psi_run_decode(whole->data, whole->len, &out, &err), PS_INVALID_ARGUMENT, &err,
+                 "run: "); /* values begin early */
     assert_fails(psi_run_decode(NULL, 0, &out, &err), PS_INVALID_ARGUMENT, &err, "run: it ends before head 0");
 }
 
@@ -383,7 +436,7 @@ TEST(a_newer_version_is_unimplemented)
     assert_ok(psi_run_decode(b->data, b->len, &out, &err), &err);
     assert_true(out.row_count == 0 && out.value_count == 0);
     psi_run_fini(&out);
-    b->data[2] = 2;
+    b->data[2] = PSI_RUN_VERSION + 1;
     assert_fails(psi_run_decode(b->data, b->len, &out, &err), PS_UNIMPLEMENTED, &err, "update the older side");
     assert_int_equal(err.reason, PS_REASON_VERSION);
 }

@@ -205,8 +205,8 @@ static struct fc_reply call_large(struct fc *c, uint64_t id, uint32_t out_bytes)
     return fc_take(c, NULL);
 }
 
-/* PUT_PART or GET_PART. */
-static struct fc_reply part(struct fc *c, uint8_t op, uint64_t id, uint64_t of, uint64_t offset, uint32_t n, struct wire *out)
+/* The frame of a PUT_PART or GET_PART. */
+static struct wire *part_frame(struct fc *c, uint8_t op, uint64_t id, uint64_t of, uint64_t offset, uint32_t n)
 {
     const ps_v1_Part m = {.of = of, .offset = offset, .bytes = n};
     struct wire *body = wire_new();
@@ -218,7 +218,13 @@ static struct fc_reply part(struct fc *c, uint8_t op, uint64_t id, uint64_t of, 
         wire_append(body, pattern + offset, n);
     }
     fc_frame(c, w, op, 0, id, 0, meta, psi_pad8((uint32_t)bytes), op == PS_OP_PUT_PART ? body : NULL);
-    shell_send(c->conn, w);
+    return w;
+}
+
+/* PUT_PART or GET_PART. */
+static struct fc_reply part(struct fc *c, uint8_t op, uint64_t id, uint64_t of, uint64_t offset, uint32_t n, struct wire *out)
+{
+    shell_send(c->conn, part_frame(c, op, id, of, offset, n));
     if (out != NULL) {
         wire_clear(out);
     }
@@ -262,6 +268,55 @@ TEST(test_input_and_output_in_parts)
     fc_ack(&e->c, 1);
     assert_reply(part(&e->c, PS_OP_GET_PART, 12, 1, 0, 8, NULL), PS_NOT_FOUND, "");
     assert_no_memory_left(e);
+}
+
+/* The first bytes of a frame, and what is left of it. */
+static struct wire *cut_wire(const struct wire *w, size_t from, size_t to)
+{
+    struct wire *part = wire_new();
+    wire_append(part, w->data + from, to - from);
+    return part;
+}
+
+/* The body of a part is read to where it belongs, without a copy of it. A connection that ends in the middle of a part
+ * takes nothing along. */
+TEST(test_a_part_goes_straight_to_its_place)
+{
+    enum { HALF = 300 };
+    for (int ends = 0; ends < 3; ends++) {
+        struct env *e = env_new(with_table);
+        struct psi_space places[PSI_PLACES_MAX];
+        size_t rest = 0;
+        assert_reply(call_large(&e->c, 1, 0), FC_NONE, "");
+        const struct wire *w = part_frame(&e->c, PS_OP_PUT_PART, 2, 1, PIECE, 2 * PIECE + 5);
+        shell_send(e->c.conn, cut_wire(w, 0, HALF));
+        const size_t head = w->len - (2 * PIECE + 8 + 8); /* the body has padding and a CRC */
+        assert_int_equal(psi_reader_places(&e->c.conn->core->in, places, &rest), 2);
+        assert_int_equal(places[0].bytes, 2 * PIECE + 5 - (HALF - head));
+        const uint8_t *place = places[0].base;
+        assert_memory_equal(place - (HALF - head), pattern + PIECE, HALF - head);
+        if (ends > 0) { /* the connection is cut, or another one takes its place */
+            const struct shell_conn *old = e->c.conn;
+            struct fc_hello hello;
+            if (ends == 1) {
+                fc_cut(&e->c);
+            }
+            fc_hello_default(&e->c, &hello);
+            assert_int_equal(fc_hello(&e->c, &hello), PS_OK);
+            assert_true(ends == 1 || shell_is_closed(old));
+            assert_no_memory_left(e);
+            continue;
+        }
+        shell_send(e->c.conn, cut_wire(w, HALF, w->len));
+        assert_applied(fc_take(&e->c, NULL));
+        assert_int_equal(e->t->call_count, 1);
+        assert_ptr_equal((const uint8_t *)e->t->calls[0].in + PIECE + (HALF - head), place);
+        assert_memory_equal(e->t->calls[0].in, pattern, INPUT);
+        shell_finish(e->t, 0, PS_OK, NULL, 0, NULL);
+        assert_applied(fc_take(&e->c, NULL));
+        fc_ack(&e->c, 1);
+        assert_no_memory_left(e);
+    }
 }
 
 /* A HELLO forgets it, an ACK and GOODBYE as well; while it comes, its memory is counted. */

@@ -275,6 +275,87 @@ static void answer_bytes(struct fake *f, uint8_t op, uint64_t id, uint64_t offse
     psi_buf_fini(&body);
 }
 
+/* Start a call whose input lies in two pieces: the first HEAD bytes and the last ones at `plain`, the others in large_in. */
+enum { HEAD = 100, SECOND = HEAD + PART + 5 };
+static void start_lent(struct fake *f, struct one *o, struct psi_lent *lent)
+{
+    uint8_t *plain = test_alloc(HEAD + LARGE - SECOND);
+    memset(o, 0, sizeof(*o));
+    for (size_t i = 0; i < LARGE; i++) {
+        large_in[i] = (uint8_t)(i * 7 + i / 251);
+    }
+    memcpy(plain, large_in, HEAD);
+    memcpy(plain + HEAD, large_in + SECOND, LARGE - SECOND);
+    *lent = (struct psi_lent){.at = HEAD, .data = large_in + HEAD, .bytes = SECOND - HEAD};
+    o->io = (struct psi_call_io){.name = "test.echo", .in = plain, .in_bytes = LARGE, .lents = lent, .lent_count = 1};
+    o->r.req.kind = PSI_REQ_CALL;
+    o->r.req.task = 1;
+    o->r.req.dst = &o->io;
+    o->r.req.done = fake_request_done;
+    o->r.req.ctx = &o->r;
+    o->r.req.deadline_ms = f->now + 10000;
+    struct psi_err err = {0};
+    assert_int_equal(psi_client_start(f->c, &o->r.req, &err), PS_OK);
+    fake_run(f);
+}
+
+/* What is lent comes in its place, in parts of its own. */
+TEST(test_lent_input)
+{
+    static const uint32_t sizes[] = {PART, 5, PART};
+    struct one *o = test_alloc(sizeof(*o));
+    struct psi_lent lent;
+    uint64_t number = 0, at = HEAD;
+    struct fake *f = fake_new(SPEC, "", 0, false);
+    start_lent(f, o, &lent);
+    fake_hello(f, 1, 100, 200, NULL, NULL);
+    const struct fake_frame *call = fake_take(f, 1, PS_OP_CALL);
+    assert_int_equal(call->bytes, psi_pad8(HEAD));
+    assert_memory_equal(call->payload, large_in, HEAD);
+    const uint64_t id = call->h.id;
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        assert_int_equal(part_of(f, PS_OP_PUT_PART, id, at, &number), sizes[i]);
+        at += sizes[i];
+    }
+}
+
+/* A request that ends while its input is sent leaves the memory to the caller at once: what is still to be sent of a frame that
+ * has begun is a copy, and frames that have not begun are not sent. */
+TEST(test_lent_input_is_left)
+{
+    static const struct {
+        uint64_t taken; /* bytes that the kernel takes before the request ends */
+        uint32_t parts; /* frames of parts that come nevertheless: those that have begun, and the small one, which is a copy */
+    } cases[] = {{0, 2}, {400, 2}, {2 * PS_SEGMENT_BYTES, 2}, {PART + 1000, 3}};
+    uint8_t *sent = test_alloc(LARGE);
+    for (size_t k = 0; k < ARRAY_COUNT(cases); k++) {
+        struct one *o = test_alloc(2 * sizeof(*o));
+        struct psi_lent lent;
+        struct fake *f = fake_new(SPEC, "", 0, false);
+        start(f, &o[0], "hello", 60000);
+        fake_hello(f, 1, 100, 200, NULL, NULL);
+        answer(f, fake_take(f, 1, PS_OP_CALL)->h.id, "world", 5);
+        f->task[1].take = cases[k].taken;
+        start_lent(f, &o[1], &lent);
+        psi_client_cancel(f->c, &o[1].r.req, "enough");
+        fake_run(f);
+        assert_int_equal(o[1].r.dones, 1);
+        memcpy(sent, large_in, LARGE);
+        memset(large_in, 0xee, LARGE);
+        fake_flow(f, 1);
+        (void)fake_take(f, 1, PS_OP_CALL);
+        for (uint32_t i = 0; i < cases[k].parts; i++) {
+            const struct fake_frame *part = fake_take(f, 1, PS_OP_PUT_PART);
+            const uint32_t n = i == 1 ? 5 : PART;
+            assert_int_equal(part->bytes, psi_pad8(n));
+            assert_memory_equal(part->payload, sent + (i == 0 ? HEAD : i == 1 ? HEAD + PART : SECOND), n);
+        }
+        start(f, &o[0], "again", 60000);
+        (void)fake_take(f, 1, PS_OP_CALL); /* no frame is broken */
+        assert_int_equal(f->given_up, 0);
+    }
+}
+
 /* Cut after each of its frames: all of the input begins again, and of the output only what is missing is asked for. */
 TEST(test_large_input_and_output)
 {
