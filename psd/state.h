@@ -310,7 +310,7 @@ struct psd_task {
     struct psi_list building;  /* psd_rounds: new values are made (rpc/rounds.c) */
     bool rounds_moved;         /* a group may have moved: the directory looks at all of them at the end of the event */
     struct psi_list groups;    /* directory: struct psd_group of directory/rounds.h */
-    struct psi_list trainings; /* directory: struct psd_training of directory/rounds_training.c */
+    struct psi_list trainings; /* directory: struct psd_training of rounds/group_training.c */
     uint32_t training_count;
     uint64_t attempts;         /* directory: of closing a round, so far */
     uint32_t next_order;       /* directory: above all psd_variable.order that it has given or heard of, its own aside */
@@ -333,6 +333,7 @@ struct psd_task {
     /* PSD_EFFECT_READY and _SERVING are out. given_up: the task ends because it does not begin */
     bool said_ready, said_serving, given_up;
     /* volatile: cluster */
+    const struct psd_order_kind *orders; /* volatile: by operation, base/orders.h */
     struct psd_peer *peers;
     uint32_t peer_count, self, directory; /* peer indexes */
     bool is_directory;

@@ -12,6 +12,7 @@
 #include "psd/checkpoint/saves.h"
 #include "psd/checkpoint/starts.h"
 #include "psd/directory/directory.h"
+#include "psd/directory/orders.h"
 #include "psd/queue/queue.h"
 #include "psd/rounds/groups.h"
 #include "psd/rounds/rounds.h"
@@ -572,6 +573,7 @@ ps_status psd_task_new(const struct psd_task_config *config, const uint8_t seed[
         st = psi_cluster_set_name(&t->cluster, config->cluster_name, err);
     }
     if (st == PS_OK) {
+        t->orders = psd_order_kinds;
         st = psd_peers_init(t, err);
     }
     if (st == PS_OK) {

@@ -97,15 +97,6 @@ ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUS
 /** Refuse a list request r by the error of psd_peers_begun() while this task has nothing: an empty list would look like an
  * answer. True: refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
-/** A request of ours to the task at p, the last of p->asks. container: NULL, or what the request is about. The caller sends the
- * frame next, on p->conn; ask->id is its id. Without a connection (the directory's own task) the id is 0 and nothing is sent.
- * NULL: no memory. */
-struct psd_ask *psd_ask_once(struct psd_peer *p, uint8_t op, const char *container);
-/** As psd_ask_once(), for what is sent again after p has listed. NULL: no memory; p's connection is closed, so it lists again. */
-struct psd_ask *psd_ask_level(struct psd_task *t, struct psd_peer *p, uint8_t op, const char *container);
-/** The first request of this kind to p that is not answered and names the container, and the variable unless name is NULL.
- * NULL: there is none. */
-struct psd_ask *psd_ask_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name);
 /** Note that another process says that it is p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
 /** The text noted by psd_peer_note_conflict(); "" when no process has claimed to be p for a while. */
@@ -162,8 +153,8 @@ void psd_list_one(struct psd_task *t, struct psd_conn *c, uint8_t op, uint16_t f
 void psd_list_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
 /** The id of the next request that this task sends on c. */
 uint64_t psd_ask_id(const struct psd_conn *c);
-/** Send a request with one message in its body to another task. Without memory c is closed, and everything asked on it ends. */
-void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
+/** Send a request without a body to another task. Without memory c is closed, and everything asked on it ends. */
+void psd_ask_bare(struct psd_task *t, struct psd_conn *c, uint8_t op);
 /** Send a request with one message as its meta; also HELLO, which has no id. */
 void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m);
 

@@ -59,41 +59,6 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
     return PS_OK;
 }
 
-struct psd_ask *psd_ask_once(struct psd_peer *p, uint8_t op, const char *container)
-{
-    struct psd_ask *a = psi_calloc(1, sizeof(*a));
-    if (a != NULL) {
-        a->op = op;
-        a->owner = p->index;
-        a->id = p->conn != NULL ? psd_ask_id(p->conn) : 0;
-        psi_list_init(&a->waiters);
-        PSI_IGNORE(snprintf(a->container, sizeof(a->container), "%s", container != NULL ? container : "")); /* checked name */
-        psi_list_push_back(&p->asks, &a->link);
-    }
-    return a;
-}
-
-struct psd_ask *psd_ask_level(struct psd_task *t, struct psd_peer *p, uint8_t op, const char *container)
-{
-    struct psd_ask *a = psd_ask_once(p, op, container);
-    if (a == NULL) {
-        psd_conn_close(t, p->conn, false);
-    }
-    return a;
-}
-
-struct psd_ask *psd_ask_find(const struct psd_peer *p, uint8_t op, const char *container, const char *name)
-{
-    struct psi_list *it = NULL;
-    PSI_LIST_FOREACH(it, &p->asks) {
-        struct psd_ask *a = PSI_CONTAINER_OF(it, struct psd_ask, link);
-        if (a->op == op && strcmp(a->container, container) == 0 && (name == NULL || strcmp(a->name, name) == 0)) {
-            return a;
-        }
-    }
-    return NULL;
-}
-
 struct psd_peer *psd_peer_find(const struct psd_task *t, const char *job, uint32_t task)
 {
     uint32_t number = psi_cluster_task_number(&t->cluster, job, task); /* psd_peers_init() has put the peers in this order */

@@ -198,9 +198,14 @@ uint64_t psd_ask_id(const struct psd_conn *c)
     return c->next_id + 1;
 }
 
-void psd_ask_one(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)
+void psd_ask_bare(struct psd_task *t, struct psd_conn *c, uint8_t op)
 {
-    psd_list_one(t, c, op, 0, ++c->next_id, d, m);
+    struct ps_frame_header h = {.magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = op, .id = ++c->next_id};
+    if (psi_outq_push(&c->link->out, &h, NULL, NULL) != PS_OK) {
+        psd_conn_close(t, c, false);
+        return;
+    }
+    psd_mark_dirty(t, c);
 }
 
 void psd_ask_meta(struct psd_task *t, struct psd_conn *c, uint8_t op, const pb_msgdesc_t *d, const void *m)

@@ -58,30 +58,29 @@ static struct psd_checkpoint *known_add(struct psd_saves *s, const ps_v1_SaveIte
 
 /* ---- asks ---- */
 
-static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
+void psd_saves_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
-    struct psd_list l;
+    const struct psd_checkpoint *c = o->what;
     size_t n = 0;
     const uint8_t *at = psi_manifest_items(c->manifest.data, c->manifest.len, &n);
     bool end = false;
     ps_v1_FileItem file;
     ps_v1_SaveItem what;
-    struct psd_ask *a = psd_ask_level(t, p, PS_OP_TASK_MANIFEST, NULL);
-    if (a == NULL) {
-        return;
-    }
-    a->number = c->what.number;
-    psd_list_begin(&l, t, p->conn, PS_OP_TASK_MANIFEST, 0, ++p->conn->next_id);
+    (void)t, (void)p;
     ps_status st = psi_list_next(&at, &n, &ps_v1_SaveItem_msg, &what, &end, NULL);
-    psd_list_add(&l, &ps_v1_SaveItem_msg, &what);
+    psd_list_add(l, &ps_v1_SaveItem_msg, &what);
     while (st == PS_OK && !end) {
         st = psi_list_next(&at, &n, &ps_v1_FileItem_msg, &file, &end, NULL);
         if (st == PS_OK && !end) {
-            psd_list_add(&l, &ps_v1_FileItem_msg, &file);
+            psd_list_add(l, &ps_v1_FileItem_msg, &file);
         }
     }
     PSI_ASSERT(st == PS_OK); /* it was checked */
-    psd_list_end(&l);
+}
+
+static void tell_manifest(struct psd_task *t, struct psd_peer *p, const struct psd_checkpoint *c)
+{
+    (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_MANIFEST, .number = c->what.number, .what = c});
 }
 
 /* It goes everywhere. */

@@ -8,6 +8,7 @@
 
 #include "save.h"
 
+#include "psd/base/orders.h"
 #include "psd/session/steps.h"
 #include "psd/session/wait.h"
 
@@ -125,6 +126,10 @@ void psd_saves_list_begin(struct psd_task *t, const struct psd_peer *p);
 ps_status psd_saves_list_item(struct psd_task *t, const struct psd_peer *p, const ps_v1_ListItem *item,
                               struct psi_err *err) PSI_MUST;
 void psd_saves_list_end(struct psd_task *t, struct psd_peer *p);
+/** Orders as frames: the first for TASK_MANIFEST, of the struct psd_checkpoint in o->what; the second for TASK_CUT, TASK_DROP and
+ * TASK_SAVED, with a bool in o->what, whether the task is to hurry. */
+void psd_saves_encode_manifest(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
+void psd_saves_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 /** p has answered, err NULL: OK; r NULL: its connection is gone. A frame with MORE: its list goes on. */
 void psd_saves_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err);

@@ -39,17 +39,19 @@ void psd_saves_failed(struct psd_task *t, uint64_t number, const struct psi_err 
     PSI_IGNORE(snprintf(s->failed, sizeof(s->failed), "%s%s: %.270s", which, ps_status_name(err->code), err->text)); /* fits */
 }
 
+void psd_saves_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+{
+    const bool *hurries = o->what;
+    ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
+    (void)t, (void)p;
+    item.number = o->number;
+    item.hurries = *hurries;
+    psd_list_add(l, &ps_v1_SaveItem_msg, &item);
+}
+
 struct psd_ask *psd_saves_tell(struct psd_task *t, struct psd_peer *p, uint8_t op, uint64_t number, bool hurries)
 {
-    ps_v1_SaveItem item = ps_v1_SaveItem_init_zero;
-    item.number = number;
-    item.hurries = hurries;
-    struct psd_ask *a = psd_ask_level(t, p, op, NULL);
-    if (a != NULL) {
-        a->number = number;
-        psd_ask_one(t, p->conn, op, &ps_v1_SaveItem_msg, &item);
-    }
-    return a;
+    return psd_order(t, p, &(struct psd_order){.op = op, .number = number, .what = &hurries});
 }
 
 bool psd_saves_all_done(const struct psd_task *t)

@@ -33,8 +33,6 @@ static bool somebody_waits(const struct psd_task *t)
     return false;
 }
 
-/* ---- asks ---- */
-
 static void idle(struct psd_task *t)
 {
     t->starts->phase = PSD_STARTS_IDLE;
@@ -79,15 +77,6 @@ static bool all_done(const struct psd_task *t)
     return true;
 }
 
-static bool ask_new(struct psd_task *t, struct psd_peer *p, uint8_t op)
-{
-    struct psd_ask *a = psd_ask_level(t, p, op, NULL);
-    if (a != NULL) {
-        a->number = t->starts->start;
-    }
-    return a != NULL;
-}
-
 /* ---- it is placed ---- */
 
 /* What was deleted of these containers: somebody else may have noted it than who places it. */
@@ -107,25 +96,36 @@ static void add_gone(const struct psd_task *t, struct psd_list *l, uint64_t numb
     }
 }
 
-/* Its list will say what it has. */
-static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_start_list *of)
+/* TASK_PLACE: what is placed, and its containers. */
+struct placing {
+    const ps_v1_StartItem *what;
+    const struct psd_start_list *of;
+};
+
+void psd_starts_encode_place(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
-    struct psd_list l;
-    if (!ask_new(t, p, PS_OP_TASK_PLACE)) {
-        return;
-    }
-    psd_list_begin(&l, t, p->conn, PS_OP_TASK_PLACE, 0, ++p->conn->next_id);
-    psd_list_add(&l, &ps_v1_StartItem_msg, what);
+    const struct placing *placing = o->what;
+    const struct psd_start_list *of = placing->of;
+    (void)p;
+    psd_list_add(l, &ps_v1_StartItem_msg, placing->what);
     for (size_t i = 0; i < of->count; i++) {
         ps_v1_StartItem item = ps_v1_StartItem_init_zero;
         item.start = of->of[i].start;
         item.trained = of->of[i].trained;
         PSI_IGNORE(PSI_BYTES_SET(item.container, of->of[i].container)); /* fits: checked name */
-        psd_list_add(&l, &ps_v1_StartItem_msg, &item);
+        psd_list_add(l, &ps_v1_StartItem_msg, &item);
+    }
+    add_gone(t, l, placing->what->number, of);
+}
+
+/* The list that p sends next will say what it has. */
+static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const struct psd_start_list *of)
+{
+    const struct placing placing = {.what = what, .of = of};
+    if (psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_PLACE, .number = t->starts->start, .what = &placing}) == NULL) {
+        return;
     }
     psd_starts_forget_names(t, p, of);
-    add_gone(t, &l, what->number, of);
-    psd_list_end(&l);
     p->waits = true;
     p->conn->returned = false; /* what it lists next is what it was told */
 }
@@ -578,19 +578,20 @@ void psd_starts_lost(struct psd_task *t, const struct psd_peer *p)
     }
 }
 
-static void tell_load(struct psd_task *t, struct psd_peer *p, const ps_v1_StartItem *what, const ps_v1_StartItem *parts,
-                      size_t count)
+/* TASK_LOAD: what is loaded, and the parts of others that p reads. */
+struct loading {
+    const ps_v1_StartItem *what, *parts;
+    size_t count;
+};
+
+void psd_starts_encode_load(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
-    struct psd_list l;
-    if (!ask_new(t, p, PS_OP_TASK_LOAD)) {
-        return;
+    const struct loading *loading = o->what;
+    (void)t, (void)p;
+    psd_list_add(l, &ps_v1_StartItem_msg, loading->what);
+    for (size_t i = 0; i < loading->count; i++) { /* one frame: they are short, and PS_TASKS_MAX at most */
+        psd_list_add(l, &ps_v1_StartItem_msg, &loading->parts[i]);
     }
-    psd_list_begin(&l, t, p->conn, PS_OP_TASK_LOAD, 0, ++p->conn->next_id);
-    psd_list_add(&l, &ps_v1_StartItem_msg, what);
-    for (size_t i = 0; i < count; i++) {
-        psd_list_add(&l, &ps_v1_StartItem_msg, &parts[i]);
-    }
-    psd_list_end(&l); /* one frame: they are short, and PS_TASKS_MAX at most */
 }
 
 static void load(struct psd_task *t, const struct psd_checkpoint *c)
@@ -623,7 +624,8 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
         if (what.state_bytes == 0 && count == 0 && !t->saves->peers[i].has_disk) {
             s->peers[i].loads = false; /* it has nothing, and nothing lives */
         } else if (memory) {
-            tell_load(t, p, &what, parts, count);
+            const struct loading loading = {.what = &what, .parts = parts, .count = count};
+            (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_LOAD, .number = s->start, .what = &loading});
         }
         psi_free(parts);
         parts = NULL;

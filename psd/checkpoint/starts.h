@@ -19,6 +19,7 @@
 
 #include "start.h"
 
+#include "psd/base/orders.h"
 #include "psd/session/wait.h"
 
 struct psd_checkpoint;
@@ -122,6 +123,9 @@ ps_status psd_starts_begin(struct psd_task *t, struct psi_err *err) PSI_MUST;
 void psd_starts_fini(struct psd_task *t);
 /** A list of p is over and taken in. */
 void psd_starts_list_end(struct psd_task *t, struct psd_peer *p);
+/** TASK_LOAD and TASK_PLACE as frames. */
+void psd_starts_encode_load(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
+void psd_starts_encode_place(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 /** p has answered, err NULL: OK. A frame with MORE: its list goes on. */
 void psd_starts_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                          const struct psi_err *err);

@@ -135,27 +135,34 @@ static ps_status place(struct psd_task *t, struct psd_create *item, struct psi_e
     return st == PS_OK ? owner_up(t, owner, item->name, err) : st;
 }
 
+void psd_create_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+{
+    ps_v1_CreateItem m;
+    (void)t, (void)p;
+    psd_create_to_msg(o->what, &m);
+    psd_list_add(l, &ps_v1_CreateItem_msg, &m);
+}
+
+void psd_delete_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
+{
+    ps_v1_NameItem m = ps_v1_NameItem_init_zero;
+    (void)t, (void)p;
+    PSI_IGNORE(PSI_BYTES_SET(m.container, o->container)); /* fits: checked names */
+    PSI_IGNORE(PSI_BYTES_SET(m.name, o->name));           /* fits: checked names */
+    psd_list_add(l, &ps_v1_NameItem_msg, &m);
+}
+
 /* Ask the owner: need i of w hangs on its answer. */
 static ps_status ask(struct psd_task *t, struct psd_peer *p, uint8_t op, struct psd_wait *w, uint32_t i,
                      const struct psd_create *item, struct psi_err *err)
 {
-    struct psd_ask *a = psd_ask_once(p, op, item->container);
+    struct psd_ask *a =
+        psd_order(t, p, &(struct psd_order){.op = op, .container = item->container, .name = item->name, .what = item});
     if (a == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: no memory to ask for variable '%s'", item->name);
     }
     a->item = i;
     psd_wait_hang(w, &w->needs[i], &a->waiters);
-    memcpy(a->name, item->name, sizeof(a->name));
-    if (op == PS_OP_TASK_CREATE) {
-        ps_v1_CreateItem m;
-        psd_create_to_msg(item, &m);
-        psd_ask_one(t, p->conn, op, &ps_v1_CreateItem_msg, &m);
-    } else {
-        ps_v1_NameItem m = ps_v1_NameItem_init_zero;
-        PSI_IGNORE(PSI_BYTES_SET(m.container, item->container)); /* fits: checked names */
-        PSI_IGNORE(PSI_BYTES_SET(m.name, item->name));           /* fits: checked names */
-        psd_ask_one(t, p->conn, op, &ps_v1_NameItem_msg, &m);
-    }
     return PS_OK;
 }
 
@@ -461,27 +468,24 @@ static void delete_noted(struct psd_task *t, void *ctx, uint64_t id, const struc
     struct psd_ask *a = ctx;
     struct psd_wait *w = psd_wait_first(&a->waiters);
     (void)id;
-    psi_list_remove(&a->link);
     if (w != NULL && err != NULL) {
         w->err = psd_delete_not_noted(err);
     }
     psd_wait_over(t, &a->waiters);
-    psi_free(a);
+    psd_order_end(a);
 }
 
 /* This task is the owner, too: it is deleted when our disk has noted that. */
 static ps_status wait_noted(struct psd_task *t, struct psd_wait *w, struct psd_need *need, const struct psd_create *item,
                             struct psi_err *err)
 {
-    struct psd_ask *a = psd_ask_once(&t->peers[t->self], PS_OP_TASK_DELETE, NULL);
+    struct psd_ask *a = psd_order(t, &t->peers[t->self], &(struct psd_order){.op = PS_OP_TASK_DELETE, .name = item->name});
     if (a == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "directory: no memory to delete variable '%s'", item->name);
     }
-    memcpy(a->name, item->name, sizeof(a->name));
     ps_status st = psd_bars_wait(t, delete_noted, a, 0, err);
     if (st != PS_OK) {
-        psi_list_remove(&a->link);
-        psi_free(a);
+        psd_order_end(a);
         return st;
     }
     psd_wait_hang(w, need, &a->waiters);
@@ -559,7 +563,7 @@ void psd_delete_answered(struct psd_task *t, struct psd_peer *peer, struct psd_a
     (void)r;
     bool gone = err == NULL || err->applied == PS_MAYBE_PARTLY_APPLIED; /* psd_delete_not_noted() */
     const struct psd_name *n = gone ? psd_directory_find(&t->names, a->container, a->name) : NULL;
-    if (n != NULL && psd_ask_find(peer, PS_OP_TASK_CREATE, a->container, a->name) != NULL) {
+    if (n != NULL && psd_order_find(peer, PS_OP_TASK_CREATE, a->container, a->name) != NULL) {
         psd_name_unsure(n, peer->life); /* a creation was asked for after the delete: the owner goes on to make it anew */
     } else if (n != NULL && !a->made_again) {
         forget(t, n);

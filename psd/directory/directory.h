@@ -3,10 +3,15 @@
 #ifndef PSD_DIRECTORY_H
 #define PSD_DIRECTORY_H
 
+#include "psd/base/orders.h"
 #include "psd/owner/owner.h"
 #include "psd/rpc/rpc.h"
 
 /* ---- create.c: CREATE FIND DELETE (directory); chief.c: CHIEF ---- */
+/** Orders as frames: of the struct psd_create in o->what; of a name; of the struct psd_reset in o->what. */
+void psd_create_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
+void psd_delete_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
+void psd_reset_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 /** The owner's answer to an item (err NULL: it has it); r NULL: the owner's connection is gone. */
 void psd_create_answered(struct psd_task *t, struct psd_peer *peer, struct psd_ask *ask, const struct psd_request *r,
                          const struct psi_err *err);

@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Orders: what the directory has asked of another task (struct psd_ask, psd_ask_once() and psd_ask_level()), from the answer on.
- * orders.c has a row for each kind of order: who hears the answer, whether the answer takes time, and what an order that the
- * connection's end has cut off may have done.
- */
-#ifndef PSD_ORDERS_H
-#define PSD_ORDERS_H
+/* The kinds of orders (psd/base/orders.h), by their operation. */
+#ifndef PSD_DIRECTORY_ORDERS_H
+#define PSD_DIRECTORY_ORDERS_H
 
-#include "psd/rpc/rpc.h"
+#include "psd/base/orders.h"
 
-/** The connection of p is gone: its orders end, oldest first. */
-void psd_orders_lost(struct psd_task *t, struct psd_peer *p);
+extern const struct psd_order_kind psd_order_kinds[UINT8_MAX + 1];
 
 #endif

@@ -61,16 +61,20 @@ static void change_task(struct psd_task *t, const struct psd_peer *p, const stru
     }
 }
 
-static void send_reset(struct psd_task *t, struct psd_peer *p, struct psd_reset *reset)
+void psd_reset_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
-    if (psd_ask_level(t, p, PS_OP_TASK_RESET, reset->container) == NULL) {
-        return;
-    }
+    const struct psd_reset *reset = o->what;
     ps_v1_ContainerItem m = ps_v1_ContainerItem_init_zero;
+    (void)t;
     PSI_IGNORE(PSI_BYTES_SET(m.container, reset->container)); /* fits: checked name */
     PSI_IGNORE(PSI_BYTES_SET(m.by, reset->by));               /* fits: both hold 95 bytes */
     m.bar = p->own_job ? reset->bar : 0;
-    psd_ask_one(t, p->conn, PS_OP_TASK_RESET, &ps_v1_ContainerItem_msg, &m);
+    psd_list_add(l, &ps_v1_ContainerItem_msg, &m);
+}
+
+static void send_reset(struct psd_task *t, struct psd_peer *p, const struct psd_reset *reset)
+{
+    (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_RESET, .container = reset->container, .what = reset});
 }
 
 static bool is_answered(const struct psd_task *t, const struct psd_reset *reset)
@@ -273,7 +277,7 @@ void psd_resets_tick(struct psd_task *t)
         for (uint32_t i = 0; i < t->peer_count; i++) {
             struct psd_peer *p = &t->peers[i];
             if ((reset->outstanding[i] || reset->owed[i]) && p->listed && !p->conn->closing &&
-                psd_ask_find(p, PS_OP_TASK_RESET, reset->container, NULL) == NULL) {
+                psd_order_find(p, PS_OP_TASK_RESET, reset->container, NULL) == NULL) {
                 send_reset(t, p, reset);
             }
         }

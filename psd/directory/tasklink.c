@@ -9,7 +9,6 @@
  * on every new connection, and never talks to a directory life that it has left.
  */
 #include "directory.h"
-#include "orders.h"
 
 #include "psd/checkpoint/save.h"
 #include "psd/checkpoint/saves.h"

@@ -361,7 +361,7 @@ static void add_name(struct psd_list *l, const struct psd_group *g, const char *
 }
 
 /* False: no memory. */
-static bool send_set(struct psd_task *t, const struct psd_group *g, uint32_t i, struct psd_list *l, ps_v1_RoundsItem *m)
+static bool add_set(const struct psd_task *t, const struct psd_group *g, uint32_t i, struct psd_list *l, ps_v1_RoundsItem *m)
 {
     const char **names = NULL, *step = NULL;
     uint32_t name_count = 0, owner_count = 0;
@@ -386,44 +386,51 @@ static bool send_set(struct psd_task *t, const struct psd_group *g, uint32_t i, 
     return ok;
 }
 
-static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, struct order what)
+/* An order about a group. */
+struct group_order {
+    const struct psd_group *group;
+    struct order what;
+};
+
+void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l)
 {
-    struct psd_peer *p = &t->peers[i];
-    const struct psd_ask *a = psd_ask_level(t, p, what.op, g->container);
-    struct psd_list l;
-    if (a == NULL) {
-        g->owners[i].asked = 0;
-        return;
-    }
-    g->owners[i].ask_id = a->id;
+    const struct group_order *order = o->what;
+    const struct order what = order->what;
+    const struct psd_group *g = order->group;
     ps_v1_RoundsItem m = ps_v1_RoundsItem_init_zero;
     PSI_IGNORE(PSI_BYTES_SET(m.container, g->container)); /* fits: checked name */
     m.generation = g->generation;
     m.awaited = what.end || what.op == PS_OP_PREPARE || what.op == PS_OP_COMMIT ? 0 : psd_group_awaited(g);
-    psd_list_begin(&l, t, p->conn, what.op, 0, ++p->conn->next_id);
     if (what.op == PS_OP_TASK_ROUNDS && !what.end) {
-        l.failed = !send_set(t, g, i, &l, &m) || l.failed;
-        psd_list_end(&l);
+        l->failed = !add_set(t, g, p->index, l, &m) || l->failed;
         return;
     }
     m.has_options = what.op == PS_OP_TASK_ROUNDS;
     m.over = what.op == PS_OP_TASK_LEAVE && g->over;
     m.round = what.op == PS_OP_TASK_JOIN && g->phase != PSD_GROUP_COLLECTING ? g->round + 1 : g->round;
     m.life = t->life;
-    m.attempt = g->owners[i].asked_attempt;
+    m.attempt = g->owners[p->index].asked_attempt;
     bool round = (what.op == PS_OP_PREPARE && !what.end) || what.op == PS_OP_COMMIT;
     m.set_rate = round && g->rate_taken.token != 0;
     m.rate = m.set_rate ? g->rate_taken.rate : 0;
-    psd_list_add(&l, &ps_v1_RoundsItem_msg, &m);
+    psd_list_add(l, &ps_v1_RoundsItem_msg, &m);
     struct psi_list *it = NULL;
     PSI_LIST_FOREACH(it, &g->members) {
         if (member_at(it) == what.member || (round && member_at(it)->taken)) {
             ps_v1_MemberItem item;
             member_to_msg(member_at(it), &item);
-            psd_list_add(&l, &ps_v1_MemberItem_msg, &item);
+            psd_list_add(l, &ps_v1_MemberItem_msg, &item);
         }
     }
-    psd_list_end(&l);
+}
+
+static void order_away(struct psd_task *t, struct psd_group *g, uint32_t i, struct order what)
+{
+    const struct group_order order = {.group = g, .what = what};
+    const struct psd_ask *a =
+        psd_order(t, &t->peers[i], &(struct psd_order){.op = what.op, .container = g->container, .what = &order});
+    g->owners[i].ask_id = a == NULL ? 0 : a->id;
+    g->owners[i].asked = a == NULL ? 0 : what.op;
 }
 
 bool psd_group_tell(struct psd_task *t, struct psd_group *g)

@@ -3,9 +3,9 @@
  * Groups at the directory (docs/PROTOCOL.md "Rounds", DESIGN §7): who takes part, when a round closes, what each owner is to do.
  * What an owner makes of that is psd/rounds/rounds.h. Nothing here is remembered: a directory that restarts asks the owners.
  *
- * Three layers. rounds_group.c decides: pure, members and owners of one group in, its next phase out. rounds_orders.c tells the
- * owners what is decided, one order at a time and owner, and takes their answers and lists in. rounds.c, rounds_sync.c are the
- * requests of sessions, rounds_text.c is what people are told.
+ * Three layers. group.c decides: pure, members and owners of one group in, its next phase out. group_orders.c tells the
+ * owners what is decided, one order at a time and owner, and takes their answers and lists in. groups.c, sync.c are the
+ * requests of sessions, group_text.c is what people are told.
  *
  * An event only notes what has happened and sets t->rounds_moved. At its end psd_groups_turn() decides, tells and ends requests
  * until nothing moves: what a group does next depends on its state alone, never on which event came last. So an order that was
@@ -16,6 +16,7 @@
 
 #include "rounds.h"
 
+#include "psd/base/orders.h"
 #include "psd/session/wait.h"
 
 enum { PSD_LEADS = 17 /* 0, 1 .. 15, more */ };
@@ -127,7 +128,7 @@ struct psd_group {
     uint64_t leads[PSD_LEADS];
 };
 
-/* ---- rounds_group.c: decisions ---- */
+/* ---- group.c: decisions ---- */
 /** The group of this container; NULL: it has none. */
 struct psd_group *psd_group_find(const struct psd_task *t, const char *container);
 /** seed: random, of its map. */
@@ -186,9 +187,11 @@ bool psd_group_is_ahead(const struct psd_group *g, const struct psd_group_member
 bool psd_group_is_nowhere(const struct psd_group *g);
 void psd_group_check_invariants(const struct psd_group *g);
 
-/* ---- rounds_orders.c: owners ---- */
+/* ---- group_orders.c: owners ---- */
 /** Tell the owners what they are to do next; true: something was done here at once. */
 bool psd_group_tell(struct psd_task *t, struct psd_group *g);
+/** An order about a group as a frame. */
+void psd_group_encode(const struct psd_task *t, const struct psd_peer *p, const struct psd_order *o, struct psd_list *l);
 /** The owner at p has answered (err NULL: OK) or its connection is gone (r NULL). PS_FLAG_MORE: the answer's list goes on. */
 void psd_group_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
                         const struct psi_err *err);
@@ -214,7 +217,7 @@ void psd_groups_check_invariants(const struct psd_task *t);
 /** w waits for g from now on. */
 ps_status psd_group_hang(struct psd_task *t, struct psd_group *g, struct psd_wait *w, struct psi_err *err) PSI_MUST;
 
-/* ---- rounds_training.c: who has finished ---- */
+/* ---- group_training.c: who has finished ---- */
 /** SYNC, which is w, begins a training, or goes on with the one that has this number. How many have finished it. */
 uint32_t psd_training_begin(struct psd_task *t, const struct psd_wait *w, const char *container, uint64_t id, bool finished);
 /** Its number; 0: none is known. */
@@ -230,7 +233,7 @@ void psd_training_finish(struct psd_task *t, const char *container, const char *
 void psd_training_over(struct psd_task *t, const char *container);
 void psd_trainings_fini(struct psd_task *t);
 
-/* ---- rounds_text.c: in words, ROUNDS ---- */
+/* ---- group_text.c: in words, ROUNDS ---- */
 /** What the group waits for: "/job:worker/task:1, at work for 3.2 s". */
 const char *psd_group_missing_text(const struct psd_task *t, const struct psd_group *g, char *buf, size_t n);
 const char *psd_sync_options_text(const struct psd_sync_options *o, char *buf, size_t n);

@@ -18,6 +18,7 @@
 
 #include "session.h"
 
+#include "psd/base/orders.h"
 #include "psd/rpc/handlers.h"
 
 #include <string.h>
@@ -116,21 +117,14 @@ void psd_job_tell(struct psd_task *t, struct psd_peer *p)
     if (!t->job_done || !p->listed || p->told_done || p->conn->closing) {
         return;
     }
-    if (psd_ask_level(t, p, PS_OP_TASK_DONE, NULL) == NULL) {
-        return;
-    }
-    struct ps_frame_header h = {
-        .magic = PS_FRAME_MAGIC, .version = PS_FRAME_VERSION, .op = PS_OP_TASK_DONE, .id = ++p->conn->next_id};
-    if (psi_outq_push(&p->conn->link->out, &h, NULL, NULL) != PS_OK) {
-        psd_conn_close(t, p->conn, false);
-        return;
-    }
-    psd_mark_dirty(t, p->conn);
+    (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_DONE});
 }
 
-void psd_job_told(struct psd_peer *p)
+void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+                      const struct psi_err *err)
 {
-    p->told_done = true;
+    (void)t, (void)a, (void)r;
+    p->told_done = p->told_done || err == NULL;
 }
 
 /* All have said so. */

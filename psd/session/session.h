@@ -95,8 +95,9 @@ void psd_job_session(struct psd_task *t, struct psd_record *record);
 void psd_job_session_back(struct psd_task *t, const struct psd_record *record);
 /** The task at p, which has listed, hears of it if the job is done. */
 void psd_job_tell(struct psd_task *t, struct psd_peer *p);
-/** It has. */
-void psd_job_told(struct psd_peer *p);
+/** It has answered that, err NULL: OK. */
+void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,
+                      const struct psi_err *err);
 /** Time has passed: the end of this task may have come. */
 void psd_job_tick(struct psd_task *t);
 
