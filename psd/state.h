@@ -121,8 +121,8 @@ struct psd_peer {
     bool own_job; /* of the directory's job */
     bool self;
     bool waits;     /* directory, and each task of itself: it serves nobody until it is told what it begins with, start.h */
-    bool listed;    /* directory: its list on the current connection has been taken in */
-    bool heard;     /* directory: it has listed in this life of ours */
+    bool listed;    /* directory: its list on the current connection has been taken in; of this task itself always */
+    bool heard;     /* directory: it has listed in this life of ours; of this task itself always */
     uint32_t share; /* directory: as it says, of its part of the checkpoint that it writes or loads, in millionths */
     bool changed;   /* directory: the task says that it has something that no checkpoint has */
     /* directory: number of the checkpoint that has all that the task has. 0: none has, or nothing was done to the task since it

@@ -706,6 +706,8 @@ static void check_counted(const struct psd_task *t)
 
 void psd_task_check_invariants(const struct psd_task *t)
 {
+    const struct psd_peer *self = &t->peers[t->self];
+    PSI_ASSERT(self->listed && self->heard && self->conn == NULL); /* as another task that is here, but for its connection */
     psd_store_check_invariants(&t->store);
     uint64_t cursor = 0;
     void *value = NULL;

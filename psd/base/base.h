@@ -97,6 +97,11 @@ ps_status psd_peers_begun(const struct psd_task *t, struct psi_err *err) PSI_MUS
 /** Refuse a list request r by the error of psd_peers_begun() while this task has nothing: an empty list would look like an
  * answer. True: refused. */
 bool psd_peers_refuse(struct psd_task *t, struct psd_conn *c, const struct psd_request *r);
+/** p is another task that has listed and is connected: it can be asked. */
+static inline bool psd_peer_hears(const struct psd_peer *p)
+{
+    return p->listed && p->conn != NULL && !p->conn->closing;
+}
 /** Note that another process says that it is p. */
 void psd_peer_note_conflict(const struct psd_task *t, struct psd_peer *p, const char *host, uint32_t pid, uint64_t life);
 /** The text noted by psd_peer_note_conflict(); "" when no process has claimed to be p for a while. */

@@ -46,7 +46,7 @@ bool psd_lists_missing(const struct psd_task *t, struct psd_names *names)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && (p->waits || (!p->self && !p->heard))) { /* waits: what it will have is not known */
+        if (p->own_job && (p->waits || !p->heard)) { /* waits: what it will have is not known */
             psd_names_add(names, "/job:%s/task:%u", p->job, p->task);
         }
     }

@@ -40,6 +40,8 @@ ps_status psd_peers_init(struct psd_task *t, struct psi_err *err)
             psi_list_init(&p->asks);
             if (p->self) {
                 t->self = at;
+                p->listed = p->heard = true;
+                p->features = PS_FEATURES_KNOWN;
                 p->life = t->life;
                 p->pid = t->config.pid;
                 memcpy(p->host, t->config.host, sizeof(p->host));

@@ -90,7 +90,7 @@ static void drop_all(struct psd_task *t, uint64_t number)
         struct psd_peer *p = &t->peers[i];
         if (p->self) {
             psd_save_drop_here(t, number);
-        } else if (p->own_job && p->listed && !p->conn->closing) {
+        } else if (p->own_job && psd_peer_hears(p)) {
             (void)psd_saves_tell(t, p, PS_OP_TASK_DROP, number, false);
         }
     }
@@ -250,7 +250,7 @@ static void ready(struct psd_task *t)
     s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        if (!p->self && p->own_job && p->listed) {
+        if (p->own_job && psd_peer_hears(p)) {
             settle(t, p);
         }
     }
@@ -443,7 +443,7 @@ static void decided(struct psd_task *t, uint64_t number, uint64_t id, const stru
     psd_saves_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        if (!p->self && p->own_job && p->listed && !p->conn->closing) {
+        if (p->own_job && psd_peer_hears(p)) {
             tell_manifest(t, p, psd_saves_known(t, number));
         }
     }
@@ -704,7 +704,7 @@ void psd_saves_hurry(struct psd_task *t)
     psd_save_hurry_here(t, s->what.number);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        bool writes = p->own_job && !p->self && !s->peers[i].done && p->listed && !p->conn->closing;
+        bool writes = p->own_job && !s->peers[i].done && psd_peer_hears(p);
         struct psd_ask *a = writes ? psd_saves_tell(t, p, PS_OP_TASK_CUT, s->what.number, true) : NULL;
         if (a != NULL) {
             a->number = 0; /* its answer is not that to the attempt */
@@ -749,6 +749,7 @@ ps_status psd_saves_begin(struct psd_task *t, struct psi_err *err)
     if (s == NULL || s->peers == NULL) {
         return psi_fail(err, PS_RESOURCE_EXHAUSTED, "task: memory for checkpoints");
     }
+    s->peers[t->self].has_disk = true;
     psd_saves_count_anew(t);
     return psd_save_begin(t, on_listed, err);
 }

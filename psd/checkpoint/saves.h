@@ -31,7 +31,7 @@ struct psd_checkpoint {
 
 struct psd_saves_peer {
     /* volatile: */
-    bool has_disk;     /* as it lists */
+    bool has_disk;     /* as it lists; of this task itself always, whether its disk can be read or not */
     bool done;         /* in this phase */
     uint64_t again_ms; /* TELLING: it could not; then it is told again. 0: no */
     struct psd_saves_listed {

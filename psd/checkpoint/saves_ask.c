@@ -214,7 +214,7 @@ void psd_saves_describe(const struct psd_task *t, const struct psd_wait *w, stru
         }
     }
     for (uint32_t i = 0; s->phase == PSD_SAVES_IDLE && i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->peers[i].self && !t->peers[i].listed) {
+        if (t->peers[i].own_job && !t->peers[i].listed) {
             psd_names_add(&missing, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }

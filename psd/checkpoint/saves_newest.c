@@ -6,12 +6,18 @@
 #include "saves.h"
 #include "starts.h"
 
+/* A whole part of it is at p, as its own. Of what has a manifest on our disk the directory's own part is whole. */
+static bool is_whole_at(const struct psd_task *t, const struct psd_peer *p, uint64_t number)
+{
+    const struct psd_saves_listed *l = psd_saves_listed_of(&t->saves->peers[p->index], number);
+    return p->self || (l != NULL && l->whole);
+}
+
 uint32_t psd_saves_whole_at(const struct psd_task *t, uint64_t number)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        const struct psd_saves_listed *l = psd_saves_listed_of(&t->saves->peers[i], number);
-        count += t->peers[i].own_job && (t->peers[i].self || (l != NULL && l->whole));
+        count += t->peers[i].own_job && is_whole_at(t, &t->peers[i], number);
     }
     return count;
 }
@@ -25,8 +31,7 @@ uint32_t psd_saves_parts_there(const struct psd_task *t, const struct psd_checkp
     while (psd_starts_parts_next(&parts, &part)) {
         const struct psd_peer *p = psd_peer_find(t, part.job, part.task);
         bool gone = p == NULL || !p->own_job;
-        const struct psd_saves_listed *l = gone ? NULL : psd_saves_listed_of(&t->saves->peers[p->index], part.number);
-        count += gone ? psd_starts_loader(t, &part) != NULL : p->self || (l != NULL && l->whole);
+        count += gone ? psd_starts_loader(t, &part) != NULL : is_whole_at(t, p, part.number);
     }
     return count;
 }
@@ -47,7 +52,7 @@ static uint32_t count_away(const struct psd_task *t)
 {
     uint32_t away = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        away += t->peers[i].own_job && !t->peers[i].self && !t->peers[i].listed;
+        away += t->peers[i].own_job && !t->peers[i].listed;
     }
     return away;
 }

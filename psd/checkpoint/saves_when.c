@@ -28,7 +28,7 @@ ps_status psd_saves_check(struct psd_task *t, struct psi_err *err)
     }
     for (uint32_t i = 0; t->saves != NULL && i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (!p->self && p->own_job && (!p->listed || !t->saves->peers[i].has_disk)) {
+        if (p->own_job && (!p->listed || !t->saves->peers[i].has_disk)) {
             psd_names_add(p->listed ? &bare : &away, "/job:%s/task:%u", p->job, p->task);
         }
     }
@@ -157,7 +157,7 @@ static bool all_listed(const struct psd_task *t)
 {
     bool all = true;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        all = all && (!t->peers[i].own_job || t->peers[i].self || t->peers[i].listed);
+        all = all && (!t->peers[i].own_job || t->peers[i].listed);
     }
     return all;
 }
@@ -262,7 +262,7 @@ void psd_saves_tick(struct psd_task *t)
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        if (s->peers[i].again_ms != 0 && t->now_ms >= s->peers[i].again_ms && p->listed && !p->conn->closing) {
+        if (s->peers[i].again_ms != 0 && t->now_ms >= s->peers[i].again_ms && psd_peer_hears(p)) {
             s->peers[i].again_ms = 0;
             psd_saves_tell_again(t, p);
         }

@@ -139,7 +139,7 @@ ps_status psd_starts_ask_check(const struct psd_task *t, uint64_t number, struct
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool has = psd_starts_part_of(c, p, &part), bare = !p->self && !t->saves->peers[i].has_disk;
+        bool has = psd_starts_part_of(c, p, &part), bare = !t->saves->peers[i].has_disk;
         PSI_IGNORE(psi_task_name_format(name, sizeof(name), p->job, p->task)); /* it is name */
         if (p->own_job && !psd_starts_is_here(p)) {
             return psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu: %s is not connected", n, name);

@@ -59,7 +59,7 @@ bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p
 
 bool psd_starts_is_here(const struct psd_peer *p)
 {
-    return p->self || (p->listed && p->conn != NULL && !p->conn->closing);
+    return p->listed && (p->conn == NULL || !p->conn->closing);
 }
 
 void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer)
@@ -117,7 +117,7 @@ const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct 
 bool psd_starts_have_disks(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->peers[i].self && !t->saves->peers[i].has_disk) {
+        if (t->peers[i].own_job && !t->saves->peers[i].has_disk) {
             return false;
         }
     }

@@ -52,7 +52,7 @@ static ps_status choose_owner(const struct psd_task *t, const struct psd_create 
 static ps_status owner_up(const struct psd_task *t, const struct psd_peer *p, const char *name, struct psi_err *err)
 {
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
-    if (p->self || p->listed) {
+    if (p->listed) {
         return PS_OK;
     }
     psd_peer_text(t, p, who, sizeof(who));

@@ -64,7 +64,7 @@ static void describe_waits(const struct psd_task *t, ps_v1_InfoAnswer *a)
     struct psd_names missing = PSD_NAMES_IN(text), begin = PSD_NAMES_IN(names);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (p->own_job && t->is_directory && !p->self && !p->listed) {
+        if (p->own_job && t->is_directory && !p->listed) {
             psd_names_add(&missing, "/job:%s/task:%u", p->job, p->task);
         }
         if (p->own_job && p->waits) {

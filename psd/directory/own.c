@@ -51,7 +51,7 @@ ps_status psd_own_create_check(const struct psd_task *t, const struct psd_create
 
 ps_status psd_own_owner_check(const struct psd_peer *owner, const struct psd_create *item, struct psi_err *err)
 {
-    if (owner->self || (owner->features & PS_FEATURE_SESSION_CONTAINERS) != 0 || !psi_container_is_session(item->container)) {
+    if ((owner->features & PS_FEATURE_SESSION_CONTAINERS) != 0 || !psi_container_is_session(item->container)) {
         return PS_OK;
     }
     return psi_fail_as(err, PS_UNIMPLEMENTED, PS_REASON_FEATURE,

@@ -276,7 +276,7 @@ void psd_resets_tick(struct psd_task *t)
         reset->again_ms = 0;
         for (uint32_t i = 0; i < t->peer_count; i++) {
             struct psd_peer *p = &t->peers[i];
-            if ((reset->outstanding[i] || reset->owed[i]) && p->listed && !p->conn->closing &&
+            if ((reset->outstanding[i] || reset->owed[i]) && psd_peer_hears(p) &&
                 psd_order_find(p, PS_OP_TASK_RESET, reset->container, NULL) == NULL) {
                 send_reset(t, p, reset);
             }
@@ -366,7 +366,7 @@ static ps_status check_present(const struct psd_task *t, struct psi_err *err)
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
         bool fresh_memory = p->heard && t->now_ms - p->missing_since_ms < t->config.lease_ms;
-        if (!p->self && !p->listed && (p->own_job || fresh_memory)) {
+        if (!p->listed && (p->own_job || fresh_memory)) {
             add_name(t, &missing, p);
             forgets = forgets || !p->own_job;
         }
@@ -508,7 +508,7 @@ static void carry_out(struct psd_task *t, struct psd_reset *made)
         bool lists = p->conn != NULL && p->conn->list != PSD_LIST_NONE;
         bool waits = !p->self && (p->listed || (own ? lists : p->own_job));
         change_task(t, p, reset, waits, !own && (reset->owed[i] || (!p->self && !waits)));
-        if (p->listed || (waits && p->conn != NULL && p->conn->list != PSD_LIST_NONE)) {
+        if (psd_peer_hears(p) || (waits && lists)) {
             send_reset(t, p, reset);
         }
     }

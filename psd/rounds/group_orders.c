@@ -440,7 +440,7 @@ bool psd_group_tell(struct psd_task *t, struct psd_group *g)
     for (uint32_t i = 0; i < g->owner_count; i++) {
         struct psd_group_owner *o = &g->owners[i];
         const struct psd_peer *p = &t->peers[i];
-        if (o->asked != 0 || (!p->self && !p->listed)) {
+        if (o->asked != 0 || !p->listed) {
             continue;
         }
         struct order what = next_order(g, i);
@@ -586,7 +586,7 @@ static ps_status listed_owner(struct psd_task *t, struct psd_group *g, const ps_
     }
     struct psd_group_owner *o = &g->owners[p->index];
     o->part = o->part || g->phase == PSD_GROUP_RECOVERING;
-    bool lost = o->part && g->phase == PSD_GROUP_RECOVERING && o->at != PSD_GROUP_THERE && (p->self || p->listed);
+    bool lost = o->part && g->phase == PSD_GROUP_RECOVERING && o->at != PSD_GROUP_THERE && p->listed;
     if (lost) {
         o->lost = true;
         broken(t, g, p, "has lost its part of them");

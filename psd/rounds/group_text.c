@@ -81,7 +81,7 @@ static void add_owners(const struct psd_task *t, const struct psd_group *g, stru
 {
     for (uint32_t i = 0; i < g->owner_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        if (g->owners[i].part && !p->self && !p->listed) {
+        if (g->owners[i].part && !p->listed) {
             psd_names_add(names, "/job:%s/task:%u (%s%.1f s)", p->job, p->task,
                           g->owners[i].prepared ? "in doubt, away for " : "away for ",
                           (double)(t->now_ms - p->missing_since_ms) / 1000.0);

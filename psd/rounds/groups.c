@@ -134,7 +134,7 @@ static bool leave_ends(const struct psd_task *t, const struct psd_group *g, cons
 {
     const struct psd_group_member *m = psd_group_member(g, w->rounds.member);
     for (uint32_t i = 0; m != NULL && m->gone && i < g->owner_count; i++) {
-        if (m->at[i] && g->owners[i].part && (t->peers[i].self || t->peers[i].listed)) {
+        if (m->at[i] && g->owners[i].part && t->peers[i].listed) {
             return false;
         }
     }

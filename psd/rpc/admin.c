@@ -79,8 +79,8 @@ static void add_task(struct psd_task *t, struct psd_list *l, const struct psd_pe
 {
     ps_v1_TaskAnswer a = ps_v1_TaskAnswer_init_zero;
     a.task = p->task;
-    a.connected = p->self || p->listed;
-    a.heard = p->self || p->heard;
+    a.connected = p->listed;
+    a.heard = p->heard;
     a.missing_ms = a.connected ? 0 : t->now_ms - p->missing_since_ms;
     a.life = p->life;
     a.pid = p->pid;

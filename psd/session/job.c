@@ -31,8 +31,7 @@ bool psd_job_trains(const char *job)
 /* A trainer that the cluster lists. */
 static bool counts(const struct psd_peer *p)
 {
-    bool serves = p->self || p->heard;
-    return psd_job_trains(p->job) && (p->trained || !serves);
+    return psd_job_trains(p->job) && (p->trained || !p->heard);
 }
 
 static bool any_listed(const struct psd_task *t)
@@ -114,10 +113,9 @@ static bool unlisted_are_done(const struct psd_task *t)
 
 void psd_job_tell(struct psd_task *t, struct psd_peer *p)
 {
-    if (!t->job_done || !p->listed || p->told_done || p->conn->closing) {
-        return;
+    if (t->job_done && !p->told_done && psd_peer_hears(p)) {
+        (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_DONE});
     }
-    (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_DONE});
 }
 
 void psd_job_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask *a, const struct psd_request *r,

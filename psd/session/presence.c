@@ -13,7 +13,7 @@
 static bool is_up(const struct psd_task *t, const struct psd_presence *p)
 {
     const struct psd_peer *peer = psd_peer_find(t, p->job, p->task);
-    if (peer != NULL && (peer->self || peer->listed)) {
+    if (peer != NULL && peer->listed) {
         return true;
     }
     if (peer != NULL && peer->own_job) {
