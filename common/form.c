@@ -97,7 +97,7 @@ static ps_status check_request_meta(const struct psi_form *form, const struct ps
         if (push.version != 0 && form->op != PS_OP_PUSH && form->op != PS_OP_PUSHPULL && form->op != PS_OP_ASSIGN) {
             return fail(err, form, "", "the version of its meta is set, which it does not use");
         }
-        uint32_t known = form->op == PS_OP_ASSIGN ? PS_ASSIGN_INIT_ONLY | PS_ASSIGN_SLOT_1 | PS_ASSIGN_SLOT_2 : 0;
+        uint32_t known = form->op == PS_OP_ASSIGN ? PS_ASSIGN_INIT_ONLY | PS_ASSIGN_SLOTS : 0;
         bool one = (push.assign_flags & (push.assign_flags - 1)) == 0;
         return one && (push.assign_flags & ~known) == 0 ? PS_OK
                                                         : psi_fail(err, PS_INVALID_ARGUMENT, "%s: %s assign flags 0x%x",

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAMES_MAX = 320 }; /* of all optimizers, for an error */
+enum { NAMES_MAX = 440 }; /* of all optimizers, for an error */
 
 /* The shortest text that strtod reads back to the same double. */
 static const char *format_double(double v, char *buf, size_t n)
@@ -42,6 +42,8 @@ static bool in_range(double v, enum psi_range range)
         return isfinite(v) && v > 0;
     case PSI_NOT_NEGATIVE:
         return isfinite(v) && v >= 0;
+    case PSI_NOT_POSITIVE:
+        return isfinite(v) && v <= 0;
     case PSI_UNIT:
         return v >= 0 && v < 1; /* false for NaN */
     case PSI_SWITCH:
@@ -54,6 +56,7 @@ const char *psi_range_text(enum psi_range range)
 {
     static const char *const texts[] = {[PSI_POSITIVE] = "finite and > 0",
                                         [PSI_NOT_NEGATIVE] = "finite and >= 0",
+                                        [PSI_NOT_POSITIVE] = "finite and <= 0",
                                         [PSI_UNIT] = ">= 0 and < 1",
                                         [PSI_SWITCH] = "0 or 1"};
     return texts[range];
@@ -167,6 +170,9 @@ const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n)
     char number[40];
     size_t used = 0;
     for (const struct psi_hyper *h = psi_optimizer_hypers(opt->kind); h->name != NULL; h++) {
+        if (psi_hyper_is_silent(opt, h)) {
+            continue;
+        }
         const double value = psi_hyper_value(opt, h);
         const char *shown = h->range != PSI_SWITCH ? format_double(value, number, sizeof(number)) : value != 0 ? "true" : "false";
         int wrote = snprintf(text + used, sizeof(text) - used, "%s%s=%s", used == 0 ? "" : ", ", h->name, shown);
@@ -186,6 +192,17 @@ bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b)
         same = memcmp(&x, &y, sizeof(x)) == 0;
     }
     return same;
+}
+
+bool psi_optimizer_fits(const ps_optimizer *a, const ps_optimizer *b)
+{
+    return a->kind == b->kind && (a->ema > 0) == (b->ema > 0);
+}
+
+const char *psi_optimizer_slots_text(const ps_optimizer *opt, char *buf, size_t n)
+{
+    PSI_IGNORE(snprintf(buf, n, "%s%s", psi_optimizer_name(opt->kind), opt->ema > 0 ? " with a moving average" : ""));
+    return buf;
 }
 
 const char *psi_initializer_name(uint32_t kind)

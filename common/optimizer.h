@@ -10,19 +10,35 @@
 
 #include <string.h>
 
-#define PSI_OPTIMIZER_TEXT_MAX 256
-enum { PSI_OPTIMIZER_HYPERS_MAX = 4, PSI_OPTIMIZER_SLOTS_MAX = 2 };
+#define PSI_OPTIMIZER_TEXT_MAX 384
+#define PSI_OPTIMIZER_SLOTS_TEXT_MAX 64
+enum { PSI_OPTIMIZER_HYPERS_MAX = 10, PSI_OPTIMIZER_SLOTS_MAX = 4 };
 
 /** X(field): the doubles of ps_optimizer. The control message has them under the same names, whatever a kind calls them. */
-#define PSI_OPTIMIZER_DOUBLES(X) X(learning_rate) X(momentum) X(initial_accumulator) X(beta1) X(beta2) X(epsilon)
+#define PSI_OPTIMIZER_DOUBLES(X)                                                                                                 \
+    X(learning_rate)                                                                                                             \
+    X(momentum)                                                                                                                  \
+    X(initial_accumulator)                                                                                                       \
+    X(beta1)                                                                                                                     \
+    X(beta2)                                                                                                                     \
+    X(epsilon)                                                                                                                   \
+    X(weight_decay)                                                                                                              \
+    X(power)                                                                                                                     \
+    X(l1_strength)                                                                                                               \
+    X(l2_strength)                                                                                                               \
+    X(l2_shrinkage)                                                                                                              \
+    X(l2)                                                                                                                        \
+    X(clip_value)                                                                                                                \
+    X(ema)
 
-enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_UNIT, PSI_SWITCH };
+enum psi_range { PSI_POSITIVE, PSI_NOT_NEGATIVE, PSI_NOT_POSITIVE, PSI_UNIT, PSI_SWITCH };
 /** A hyperparameter. */
 struct psi_hyper {
     const char *name; /* in texts, files and flags */
     size_t field;     /* its place in ps_optimizer: a double, a switch uint32_t */
     enum psi_range range;
     double standard;  /* its value where nobody says another; NAN: somebody must */
+    bool quiet;       /* every kind has it; texts and files say it only where it is not standard */
     const char *text; /* what it is, for --help */
 };
 /** A slot: as many elements as its variable, of its dtype. A slot may have a power: a number of its variable that begins as a
@@ -32,6 +48,8 @@ struct psi_slot {
     const char *tensorflow; /* in exported files, behind a slash */
     double first;           /* all elements before the first push, if first_field is 0 */
     size_t first_field;     /* offset of ps_optimizer's field that says the first elements; 0: `first` does */
+    bool average;           /* the first elements are those of the variable, which the slot averages */
+    bool wide;              /* the power is a float64 also where the variable is float32 */
     const char *power;      /* its name in exported files; NULL: none */
     size_t base;            /* of the power: its field in ps_optimizer */
 };
@@ -54,8 +72,10 @@ static inline const struct psi_optimizer_row *psi_optimizer_row(uint32_t kind)
 const struct psi_hyper *psi_optimizer_hypers(uint32_t kind);
 /** Some slot of its row has a power. */
 bool psi_optimizer_has_powers(uint32_t kind);
-/** Slot number `slot`, from 0 on; NULL: there is no such slot. */
-const struct psi_slot *psi_optimizer_slot(uint32_t kind, uint32_t slot);
+/** The slot of a moving average, which any kind may have behind its own slots. */
+extern const struct psi_slot psi_average_slot;
+/** Slot number `slot`, from 0 on: those of opt's row, then that of its moving average, if it has one. NULL: no such slot. */
+const struct psi_slot *psi_optimizer_slot(const ps_optimizer *opt, uint32_t slot);
 /** The double of opt at offset `field`. */
 static inline double psi_optimizer_double(const ps_optimizer *opt, size_t field)
 {
@@ -66,6 +86,8 @@ static inline double psi_optimizer_double(const ps_optimizer *opt, size_t field)
 /** The value of a hyperparameter in opt; of a switch 0 or 1. */
 double psi_hyper_value(const ps_optimizer *opt, const struct psi_hyper *h);
 void psi_hyper_set(ps_optimizer *opt, const struct psi_hyper *h, double value);
+/** Texts and files leave it out: it is quiet, and has its standard value. */
+bool psi_hyper_is_silent(const ps_optimizer *opt, const struct psi_hyper *h);
 /** The optimizer of that kind with standard values; what has none is as in given. */
 ps_optimizer psi_optimizer_standard(uint32_t kind, const ps_optimizer *given);
 
@@ -90,6 +112,10 @@ PSI_MUST ps_status psi_optimizer_parse(const char *text, ps_optimizer *opt, stru
 const char *psi_optimizer_format(const ps_optimizer *opt, char *buf, size_t n);
 /** Same kind and the same bits in every hyperparameter that the kind uses. */
 bool psi_optimizer_equal(const ps_optimizer *a, const ps_optimizer *b);
+/** Same kind and the same slots: what is fixed when a variable is created. */
+bool psi_optimizer_fits(const ps_optimizer *a, const ps_optimizer *b);
+/** "adam", or "adam with a moving average": what psi_optimizer_fits() compares. */
+const char *psi_optimizer_slots_text(const ps_optimizer *opt, char *buf, size_t n);
 
 /** Check that an initializer can give a variable of dtype its values. All kinds except zeros, ones and constant need a
  * floating-point dtype. A constant must be finite and within dtype's range (an integer for the integers, 0 or 1 for bool); low

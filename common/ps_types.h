@@ -178,22 +178,54 @@ typedef struct ps_initializer {
     double a, b;
 } ps_initializer;
 
-/** Server-side update rules with TensorFlow 1.15's formulas (core/kernels/training_ops.cc). */
+/** Update rules that run on the ps; docs/PROTOCOL.md has the formulas. The numbers are on the wire and on disk: never reused. */
 typedef enum ps_opt_kind {
     PS_OPT_NONE = 0, /* the variable cannot be pushed to */
     PS_OPT_SGD = 1,
-    PS_OPT_MOMENTUM = 2, /* hyper.momentum, hyper.nesterov */
-    PS_OPT_ADAGRAD = 3,  /* hyper.initial_accumulator */
-    PS_OPT_ADAM = 4      /* hyper.beta1, beta2, epsilon */
+    PS_OPT_MOMENTUM = 2,
+    PS_OPT_ADAGRAD = 3,
+    PS_OPT_ADAM = 4,
+    PS_OPT_ADAGRAD_V2 = 5,
+    PS_OPT_ADAGRAD_DA = 6,
+    PS_OPT_ADADELTA = 7,
+    PS_OPT_RMSPROP = 8,
+    PS_OPT_RMSPROP_CENTERED = 9,
+    PS_OPT_ADAMW = 10,    /* PyTorch's: the decay is multiplied by the rate */
+    PS_OPT_ADAMW_TF = 11, /* TensorFlow's: it is not */
+    PS_OPT_AMSGRAD = 12,
+    PS_OPT_ADAMAX = 13,
+    PS_OPT_NADAM = 14,
+    PS_OPT_FTRL = 15,
+    PS_OPT_PROXIMAL_GD = 16,
+    PS_OPT_PROXIMAL_ADAGRAD = 17,
+    PS_OPT_ADDSIGN = 18,
+    PS_OPT_POWERSIGN = 19,
+    PS_OPT_LION = 20,
+    PS_OPT_TORCH_ADAM = 21,
+    PS_OPT_TORCH_ADAGRAD = 22,
+    PS_OPT_TORCH_RMSPROP = 23,
+    PS_OPT_TORCH_RMSPROP_CENTERED = 24
 } ps_opt_kind;
+/** An optimizer with its hyperparameters. A kind uses the fields that its row in README.md names. The others are 0. Constructors
+ * and ps_optimizer_parse() fill it in. A program that changes a field changes a copy that ps_optimizer_parse() made. */
 typedef struct ps_optimizer {
+    size_t struct_bytes;        /* of the struct as its maker knows it; it grows at its end */
     uint32_t kind;              /* ps_opt_kind */
     uint32_t nesterov;          /* 0 or 1; Momentum only */
     double learning_rate;       /* > 0 */
-    double momentum;            /* Momentum */
-    double initial_accumulator; /* Adagrad, > 0; 0.1 in TensorFlow */
-    double beta1, beta2;        /* Adam, in [0, 1) */
-    double epsilon;             /* Adam, >= 0 */
+    double momentum;            /* share of the last step that goes on */
+    double initial_accumulator; /* first value of sums of squared gradients */
+    double beta1;               /* decay of the mean of gradients */
+    double beta2;               /* decay of the mean of squared gradients; Adadelta's rho, RMSProp's decay */
+    double epsilon;             /* is added to what a step is divided by */
+    double weight_decay;        /* shrinks the variable beside the step: AdamW, Lion */
+    double power;               /* FTRL: of the accumulator; PowerSign: base; AddSign: alpha */
+    double l1_strength;         /* FTRL, Proximal*, AdagradDA */
+    double l2_strength;         /* FTRL, Proximal*, AdagradDA */
+    double l2_shrinkage;        /* FTRL */
+    double l2;                  /* any kind: l2 * variable is added to the gradient */
+    double clip_value;          /* any kind: elements of the gradient are limited to +-clip_value; 0: no limit */
+    double ema;                 /* any kind: decay of a moving average of the variable, in a slot of its own; 0: no average */
 } ps_optimizer;
 
 /** What ps_cluster_resolve() knows besides the environment; the flags of psd and pstrain have these names. Texts may be NULL. */
@@ -253,6 +285,8 @@ PS_API const ps_optimizer *ps_adagrad(double learning_rate); /* initial accumula
 PS_API const ps_optimizer *ps_adagrad_from(double learning_rate, double initial_accumulator);
 PS_API const ps_optimizer *ps_adam(double learning_rate); /* 0.9, 0.999, 1e-8 */
 PS_API const ps_optimizer *ps_adam_with(double learning_rate, double beta1, double beta2, double epsilon);
+/** Any kind, with the standard values of README.md; a hyperparameter without one is 0. ps_optimizer_parse() (ps.h) takes all. */
+PS_API const ps_optimizer *ps_optimizer_standard(ps_opt_kind kind, double learning_rate);
 
 #ifdef __cplusplus
 }

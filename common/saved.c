@@ -251,11 +251,11 @@ static ps_status take_variable(struct state_reading *r, struct psi_code *k, stru
                                    .creation = x.creation,
                                    .bytes = x.bytes,
                                    .version = x.version,
-                                   .powers = {x.powers[0], x.powers[1]},
                                    .array_count = 1};
     bool has_value = !x.queue && x.initialised;
     memcpy(v.container, x.container, strlen(x.container) + 1);
     memcpy(v.name, x.name, strlen(x.name) + 1);
+    memcpy(v.powers, x.powers, sizeof(v.powers));
     if (has_value && !can_be(&v)) {
         return lost(err, "a variable that cannot be");
     }
@@ -263,7 +263,7 @@ static ps_status take_variable(struct state_reading *r, struct psi_code *k, stru
     if (st != PS_OK || !has_value) {
         return st;
     }
-    while (psi_optimizer_slot(v.optimizer.kind, v.array_count - 1) != NULL) {
+    while (psi_optimizer_slot(&v.optimizer, v.array_count - 1) != NULL) {
         v.array_count++;
     }
     struct psi_saved_variable *all = psi_grow(s->variables, s->variable_count, &s->variable_capacity, sizeof(*all));
@@ -450,7 +450,7 @@ static bool find_place(const struct psi_saved_variable *v, const char *suffix, s
         return out->is->end - out->is->begin == bytes;
     }
     while (suffix[0] != '\0' &&
-           (out->which == 0 || strcmp(suffix, psi_optimizer_slot(v->optimizer.kind, out->which - 1)->name) != 0)) {
+           (out->which == 0 || strcmp(suffix, psi_optimizer_slot(&v->optimizer, out->which - 1)->name) != 0)) {
         out->which++;
         if (out->which == v->array_count) {
             return false;

@@ -94,13 +94,21 @@ enum { PSI_STATE_VERSION = 4 };
 #define PSI_ROWS_OPTIMIZER(R) \
     R(U32, kind, 0, ALL, "`ps_opt_kind`") \
     R(U32, nesterov, 1, ALL, "") \
-    R(COUNTED, 6, 6, ALL, "") \
+    R(COUNTED, 6, 14, ALL, "") \
     R(NUMBER, learning_rate, 0, ALL, "") \
     R(NUMBER, momentum, 0, ALL, "") \
     R(NUMBER, initial_accumulator, 0, ALL, "") \
     R(NUMBER, beta1, 0, ALL, "") \
     R(NUMBER, beta2, 0, ALL, "") \
     R(NUMBER, epsilon, 0, ALL, "") \
+    R(NUMBER, weight_decay, 0, ALL, "") \
+    R(NUMBER, power, 0, ALL, "") \
+    R(NUMBER, l1_strength, 0, ALL, "") \
+    R(NUMBER, l2_strength, 0, ALL, "") \
+    R(NUMBER, l2_shrinkage, 0, ALL, "") \
+    R(NUMBER, l2, 0, ALL, "") \
+    R(NUMBER, clip_value, 0, ALL, "") \
+    R(NUMBER, ema, 0, ALL, "") \
     R(COUNTED_END, , , ALL, "")
 #define PSI_ROWS_INITIALIZER(R) \
     R(U32, kind, 0, ALL, "`ps_init_kind`") \
@@ -143,7 +151,7 @@ enum { PSI_STATE_VERSION = 4 };
     R(FLAG, given, 0, ALL, "") \
     R(ID, giver, 8, ALL, "first bytes of that session") \
     R(F64, rate, 0, ALL, "learning rate that was set; 0: its optimizer's") \
-    R(NUMBERS, powers, 2, ALL, "of its optimizer") \
+    R(NUMBERS, powers, 4, ALL, "of its optimizer") \
     R(INITIALIZER, init, 0, ALL, "") \
     R(U64, seed, 0, ALL, "") \
     R(U64, chief_number, 0, ALL, "highest chief's number") \
@@ -199,7 +207,7 @@ enum { PSI_STATE_VERSION = 4 };
 #define PSI_ROWS_PUSHES(R) \
     R(COUNT, count, PS_WINDOW, ALL, "PUSHes")
 #define PSI_ROWS_SCALARS(R) \
-    R(COUNTED, 7, 7, ALL, "") \
+    R(COUNTED, 7, 18, ALL, "") \
     R(NUMBER, rate, 0, ALL, "") \
     R(NUMBER, scale, 0, ALL, "") \
     R(NUMBER, alpha, 0, ALL, "") \
@@ -207,8 +215,19 @@ enum { PSI_STATE_VERSION = 4 };
     R(NUMBER, beta1, 0, ALL, "") \
     R(NUMBER, beta2, 0, ALL, "") \
     R(NUMBER, epsilon, 0, ALL, "") \
+    R(NUMBER, weight_decay, 0, ALL, "") \
+    R(NUMBER, power, 0, ALL, "") \
+    R(NUMBER, l1_strength, 0, ALL, "") \
+    R(NUMBER, l2_strength, 0, ALL, "") \
+    R(NUMBER, l2_shrinkage, 0, ALL, "") \
+    R(NUMBER, l2, 0, ALL, "") \
+    R(NUMBER, clip_value, 0, ALL, "") \
+    R(NUMBER, ema, 0, ALL, "1 - decay of the moving average; 0: none") \
+    R(NUMBER, correction, 0, ALL, "") \
+    R(NUMBER, share1, 0, ALL, "") \
+    R(NUMBER, share2, 0, ALL, "") \
     R(COUNTED_END, , , ALL, "") \
-    R(U32, nesterov, 0, ALL, "") \
+    R(U32, form, 1, ALL, "of the rule") \
     R(U32, reserved, 0, BEFORE(4), "0")
 #define PSI_ROWS_PUSH(R) \
     R(U64, creation, 0, ALL, "of its variable") \
@@ -216,7 +235,7 @@ enum { PSI_STATE_VERSION = 4 };
     R(SCALARS, scalars, 0, ALL, "") \
     R(U64, total, 0, ALL, "elements") \
     R(F32, scale, 0, ALL, "") \
-    R(U8, kind, 0, ALL, "push 1, push and pull 2, assign 3, add 4, contribute 5, assign to slot 1 or 2: 6, 7") \
+    R(U8, kind, 0, ALL, "push 1, push and pull 2, assign 3, add 4, contribute 5, assign to slot 1 to 4: 6 to 9") \
     R(U8, wire, 0, ALL, "`ps_dtype`") \
     R(FLAG, init_only, 0, ALL, "") \
     R(U64, chief_number, 0, ALL, "") \

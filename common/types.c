@@ -178,9 +178,14 @@ static ps_optimizer *make_opt(ps_opt_kind kind, double learning_rate)
     return opt;
 }
 
+const ps_optimizer *ps_optimizer_standard(ps_opt_kind kind, double learning_rate)
+{
+    return make_opt(kind, learning_rate);
+}
+
 const ps_optimizer *ps_no_optimizer(void)
 {
-    static const ps_optimizer none = {.kind = PS_OPT_NONE};
+    static const ps_optimizer none = {.struct_bytes = sizeof(none), .kind = PS_OPT_NONE};
     return &none;
 }
 

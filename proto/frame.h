@@ -81,15 +81,18 @@ struct ps_push_meta {
     float scale;             /* multiplies the gradient; finite, > 0; 1 for ASSIGN; +1 or -1 for ADD */
     uint32_t assign_flags;   /* ASSIGN: PS_ASSIGN_*; otherwise 0 */
     uint64_t version; /* PUSH, PUSHPULL: 1 + version of the values that the gradient was computed from; 0: not said. ASSIGN:
-                         number of the chief that gives the value; 0: not as a chief; to a slot of Adam: bits of the power that
-                         belongs to the slot, f64 */
+                         number of the chief that gives the value; 0: not as a chief; to a slot: bits of the power that belongs
+                         to the slot, f64 */
 };
 _Static_assert(sizeof(struct ps_push_meta) == 24, "push meta");
 /* At most one of these is set. */
 enum {
     PS_ASSIGN_INIT_ONLY = 1, /* swap in only if the variable is uninitialised then */
     PS_ASSIGN_SLOT_1 = 2,    /* assign the optimizer's first slot instead of the value */
-    PS_ASSIGN_SLOT_2 = 4     /* assign the optimizer's second slot instead of the value */
+    PS_ASSIGN_SLOT_2 = 4,    /* assign the optimizer's second slot instead of the value */
+    PS_ASSIGN_SLOT_3 = 8,    /* assign the optimizer's third slot instead of the value */
+    PS_ASSIGN_SLOT_4 = 16,   /* assign the optimizer's fourth slot instead of the value */
+    PS_ASSIGN_SLOTS = 30     /* all of these */
 };
 
 /* Meta of the FIRST frame of CONTRIBUTE. */

@@ -647,6 +647,17 @@ typedef struct ps_variable_spec {
                           * PS_DTYPE_NONE: as the session's options say */
 } ps_variable_spec;
 PS_API void ps_variable_spec_init(ps_variable_spec *spec);
+/**
+ * Make an optimizer of a text: "NAME" or "NAME:HYPERPARAMETER=NUMBER,...", as in "adamw:weight_decay=0.02,l2=1e-4". README.md
+ * lists names, hyperparameters and the standard values of those that the text does not have.
+ *
+ * rate            learning rate if the text has none.
+ * optimizer       the caller's, which may change fields of it; optimizer_bytes is sizeof(*optimizer).
+ *
+ * Thread   any. Blocks never.
+ * Errors   INVALID_ARGUMENT   the text, or a value outside its range for PS_F32; ps_last_error() has what is allowed
+ */
+PS_API ps_status ps_optimizer_parse(const char *text, double rate, ps_optimizer *optimizer, size_t optimizer_bytes);
 
 /**
  * Get or create a variable, which belongs to the session (freed at close). Blocks up to the operation timeout.
@@ -1064,6 +1075,7 @@ typedef struct ps_variable_info {
     ps_dtype dtype;
     ps_shape shape;
     ps_optimizer optimizer;
+    uint8_t optimizer_room[384 - sizeof(ps_optimizer)]; /* ps_optimizer grows into it */
     uint64_t version, pushes;
     bool initialised, sealed, atomic;
     uint8_t reserved;

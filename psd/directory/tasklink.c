@@ -212,6 +212,7 @@ static ps_status parse_listed(const ps_v1_ListItem *item, struct psd_create *out
     memcpy(m.dims, item->dims, sizeof(m.dims));
     ps_status st = psd_create_parse(&m, out, err);
     out->definition.optimizer.kind = item->optimizer_kind;
+    out->definition.optimizer.ema = item->average ? 0.5 : 0; /* the decay is not known here, and not asked for */
     return st;
 }
 
@@ -425,6 +426,7 @@ static void list_variable(struct psd_list *l, const struct psd_variable *v)
     item.dims_count = (pb_size_t)shape.rank;
     memcpy(item.dims, shape.dims, shape.rank * sizeof(int64_t));
     item.optimizer_kind = v->optimizer.kind;
+    item.average = v->optimizer.ema > 0;
     item.queue = v->queue != NULL;
     item.rounds = !psd_variable_in_group(v) ? 0 : v->container->rounds->step == v ? 2 : 1;
     item.by_rounds = v->container->by_rounds;

@@ -16,14 +16,14 @@ PSD_RULE(adam, 2, {
     v[i] -= new_a * alpha / (PSD_ROOT(new_b) + epsilon);
 })
 
-static void derive(ps_dtype dtype, const struct psd_optim_state *state, struct psd_optim_scalars *s)
+void psd_optim_derive_adam(const struct psd_optim_push *push, struct psd_optim_scalars *s)
 {
-    const double *powers = state->powers;
-    if (dtype == PS_F32) {
+    const double *powers = push->state->powers;
+    if (push->dtype == PS_F32) {
         s->alpha = (double)((float)s->rate * __builtin_sqrtf(1.0f - (float)powers[1]) / (1.0f - (float)powers[0]));
     } else {
         s->alpha = s->rate * __builtin_sqrt(1.0 - powers[1]) / (1.0 - powers[0]);
     }
 }
 
-const struct psd_optim_rule psd_rule_adam = {.loops = {PSD_LOOPS_OF(adam), PSD_LOOPS_OF(adam)}, .derive = derive};
+const struct psd_optim_rule psd_rule_adam = {.loops = {PSD_LOOPS_OF(adam), PSD_LOOPS_OF(adam)}, .derive = psd_optim_derive_adam};

@@ -11,26 +11,69 @@
 #include "common/clones.h"
 #include "common/half.h"
 
+#include <math.h>
+
 /** psd_optim_apply() of one rule and two dtypes. */
 typedef void psd_optim_loop_fn(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t elements,
                                const struct psd_optim_scalars *scalars);
 /* of the variable and the gradient: float32, float32 by a gradient of bfloat16, float64 */
 enum { PSD_LOOP_F32, PSD_LOOP_BF16, PSD_LOOP_F64, PSD_LOOPS };
 
+/** What a push finds. */
+struct psd_optim_push {
+    const ps_optimizer *opt;
+    double rate; /* learning rate in force, as it was given */
+    ps_dtype dtype;
+    const struct psd_optim_state *state;
+    uint64_t pushes; /* to the variable before this one */
+};
+/** The value as a variable of this dtype would hold it. */
+double psd_optim_rounded(ps_dtype dtype, double value);
+
 struct psd_optim_rule {
-    /** [1]: the loops if the optimizer's switch is on. An optimizer without a switch has its loops in both. */
+    /** By the form that a push has captured. A rule that has one form only has its loops in both. */
     psd_optim_loop_fn *loops[2][PSD_LOOPS];
     /** What a push captures beside its hyperparameters, which scalars has in dtype. NULL: nothing, as where the learning rate is
      * the only one. */
-    void (*derive)(ps_dtype dtype, const struct psd_optim_state *state, struct psd_optim_scalars *scalars);
+    void (*derive)(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
 };
+
+/** alpha of Adam's family in TensorFlow's form, by adam.c. */
+void psd_optim_derive_adam(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
+/** share1 and share2. */
+void psd_optim_derive_shares(const struct psd_optim_push *push, struct psd_optim_scalars *scalars);
+/** psd_optim_apply() of a push that limits its gradient, adds l2 x variable to it, or keeps a moving average: around the rule, a
+ * piece at a time that stays in the first cache. own: the slots of the kind. */
+void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops[PSD_LOOPS], int loop,
+                      const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
+                      const void *grad, size_t elements);
 
 /* X(kind, name): psd_rule_NAME is the rule of that kind. */
 #define PSD_RULES(X)                                                                                                             \
     X(PS_OPT_SGD, sgd)                                                                                                           \
     X(PS_OPT_MOMENTUM, momentum)                                                                                                 \
     X(PS_OPT_ADAGRAD, adagrad)                                                                                                   \
-    X(PS_OPT_ADAM, adam)
+    X(PS_OPT_ADAM, adam)                                                                                                         \
+    X(PS_OPT_ADAGRAD_V2, adagrad_v2)                                                                                             \
+    X(PS_OPT_ADAGRAD_DA, adagrad_da)                                                                                             \
+    X(PS_OPT_ADADELTA, adadelta)                                                                                                 \
+    X(PS_OPT_RMSPROP, rmsprop)                                                                                                   \
+    X(PS_OPT_RMSPROP_CENTERED, rmsprop_centered)                                                                                 \
+    X(PS_OPT_ADAMW, adamw)                                                                                                       \
+    X(PS_OPT_ADAMW_TF, adamw_tf)                                                                                                 \
+    X(PS_OPT_AMSGRAD, amsgrad)                                                                                                   \
+    X(PS_OPT_ADAMAX, adamax)                                                                                                     \
+    X(PS_OPT_NADAM, nadam)                                                                                                       \
+    X(PS_OPT_FTRL, ftrl)                                                                                                         \
+    X(PS_OPT_PROXIMAL_GD, proximal_gd)                                                                                           \
+    X(PS_OPT_PROXIMAL_ADAGRAD, proximal_adagrad)                                                                                 \
+    X(PS_OPT_ADDSIGN, addsign)                                                                                                   \
+    X(PS_OPT_POWERSIGN, powersign)                                                                                               \
+    X(PS_OPT_LION, lion)                                                                                                         \
+    X(PS_OPT_TORCH_ADAM, torch_adam)                                                                                             \
+    X(PS_OPT_TORCH_ADAGRAD, torch_adagrad)                                                                                       \
+    X(PS_OPT_TORCH_RMSPROP, torch_rmsprop)                                                                                       \
+    X(PS_OPT_TORCH_RMSPROP_CENTERED, torch_rmsprop_centered)
 #define PSD_DECLARE_RULE(kind, name) extern const struct psd_optim_rule psd_rule_##name;
 PSD_RULES(PSD_DECLARE_RULE)
 #undef PSD_DECLARE_RULE
@@ -41,6 +84,11 @@ PSD_RULES(PSD_DECLARE_RULE)
 #define PSD_INLINE static inline __attribute__((always_inline))
 #define PSD_SAME(x) (x)
 #define PSD_ROOT(x) _Generic((x), float : __builtin_sqrtf, double : __builtin_sqrt)(x)
+#define PSD_POWER(x, y) _Generic((x), float : powf, double : pow)(x, y)
+#define PSD_SIZE(x) _Generic((x), float : __builtin_fabsf, double : __builtin_fabs)(x)
+#define PSD_SIGNED(x, sign) _Generic((x), float : __builtin_copysignf, double : __builtin_copysign)(x, sign)
+/* -1, 0 or 1; of NaN NaN */
+#define PSD_SIGN(x) ((x) > 0 ? (real)1 : (x) < 0 ? (real)-1 : (x))
 
 /* Loops go line by line and ask for each line this much earlier: memory that is not in cache comes a tenth to a quarter faster,
  * since the processor's own prefetchers stop at the end of each 4 KiB. Past the end of an array it does no harm.
@@ -52,8 +100,10 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
 /* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
 /* The scalars of a push, in the dtype of the variable, to which they are rounded already. rest1, rest2: 1 - beta1, 1 - beta2. */
 #define PSD_SCALARS(type)                                                                                                        \
-    type scale, PSD_UNUSED type rate, PSD_UNUSED type alpha, PSD_UNUSED type momentum, PSD_UNUSED type rest1,                    \
-        PSD_UNUSED type rest2, PSD_UNUSED type epsilon
+    type scale, PSD_UNUSED type rate, PSD_UNUSED type alpha, PSD_UNUSED type momentum, PSD_UNUSED type beta1,                    \
+        PSD_UNUSED type beta2, PSD_UNUSED type rest1, PSD_UNUSED type rest2, PSD_UNUSED type epsilon,                            \
+        PSD_UNUSED type weight_decay, PSD_UNUSED type power, PSD_UNUSED type l1_strength, PSD_UNUSED type l2_strength,           \
+        PSD_UNUSED type l2_shrinkage, PSD_UNUSED type correction, PSD_UNUSED type share1, PSD_UNUSED type share2
 /* PSD_SCALAR: a float64 scalar is computed once, before the loop, by a way that gcc cannot see through. gcc 12.2 that sees all of
  * them lie side by side in memory leaves the float64 loops for AVX2 without vectors: three times as many instructions. */
 #define PSD_SCALAR(type, name, value)                                                                                            \
@@ -66,27 +116,44 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
     PSD_SCALAR(type, rate, (type)(s)->rate)                                                                                      \
     PSD_SCALAR(type, alpha, (type)(s)->alpha)                                                                                    \
     PSD_SCALAR(type, momentum, (type)(s)->momentum)                                                                              \
+    PSD_SCALAR(type, beta1, (type)(s)->beta1)                                                                                    \
+    PSD_SCALAR(type, beta2, (type)(s)->beta2)                                                                                    \
     PSD_SCALAR(type, rest1, 1 - (type)(s)->beta1)                                                                                \
     PSD_SCALAR(type, rest2, 1 - (type)(s)->beta2)                                                                                \
-    PSD_SCALAR(type, epsilon, (type)(s)->epsilon)
-#define PSD_SCALAR_ARGUMENTS scale, rate, alpha, momentum, rest1, rest2, epsilon
+    PSD_SCALAR(type, epsilon, (type)(s)->epsilon)                                                                                \
+    PSD_SCALAR(type, weight_decay, (type)(s)->weight_decay)                                                                      \
+    PSD_SCALAR(type, power, (type)(s)->power)                                                                                    \
+    PSD_SCALAR(type, l1_strength, (type)(s)->l1_strength)                                                                        \
+    PSD_SCALAR(type, l2_strength, (type)(s)->l2_strength)                                                                        \
+    PSD_SCALAR(type, l2_shrinkage, (type)(s)->l2_shrinkage)                                                                      \
+    PSD_SCALAR(type, correction, (type)(s)->correction)                                                                          \
+    PSD_SCALAR(type, share1, (type)(s)->share1)                                                                                  \
+    PSD_SCALAR(type, share2, (type)(s)->share2)
+#define PSD_SCALAR_ARGUMENTS                                                                                                     \
+    scale, rate, alpha, momentum, beta1, beta2, rest1, rest2, epsilon, weight_decay, power, l1_strength, l2_strength,            \
+        l2_shrinkage, correction, share1, share2
 
-/* What differs by the number of slots, which a rule calls a and b: parameters, arguments of both kinds, the next line. */
+/* What differs by the number of slots, which a rule calls a, b and c: parameters, arguments of both kinds, the next line. */
 #define PSD_PARAMETERS_0(type)
 #define PSD_PARAMETERS_1(type) type *restrict a,
 #define PSD_PARAMETERS_2(type) PSD_PARAMETERS_1(type) type *restrict b,
+#define PSD_PARAMETERS_3(type) PSD_PARAMETERS_2(type) type *restrict c,
 #define PSD_ARGUMENTS_0
 #define PSD_ARGUMENTS_1 a,
 #define PSD_ARGUMENTS_2 PSD_ARGUMENTS_1 b,
+#define PSD_ARGUMENTS_3 PSD_ARGUMENTS_2 c,
 #define PSD_OF_SLOTS_0
 #define PSD_OF_SLOTS_1 slots[0],
 #define PSD_OF_SLOTS_2 PSD_OF_SLOTS_1 slots[1],
+#define PSD_OF_SLOTS_3 PSD_OF_SLOTS_2 slots[2],
 #define PSD_LINE_0 PSD_AHEAD_ONE(v)
 #define PSD_LINE_1 PSD_AHEAD(v), PSD_AHEAD(a)
 #define PSD_LINE_2 PSD_LINE_1, PSD_AHEAD(b)
+#define PSD_LINE_3 PSD_LINE_2, PSD_AHEAD(c)
 #define PSD_NEXT_0 v += line
 #define PSD_NEXT_1 PSD_NEXT_0, a += line
 #define PSD_NEXT_2 PSD_NEXT_1, b += line
+#define PSD_NEXT_3 PSD_NEXT_2, c += line
 
 #define PSD_LOOP(name, slot_count, type, grad_type, value, ...)                                                                  \
     PSD_INLINE void name##_some(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad, size_t n,    \
@@ -118,8 +185,8 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
     }
 
 /**
- * Loops of that name, of which the last argument is the body. It changes v[i], a[i] and b[i] by g, the scaled gradient, and the
- * scalars (PSD_SCALARS); numbers of its own are of type `real`.
+ * Loops of that name, of which the last argument is the body. It changes v[i], a[i], b[i] and c[i] by g, the scaled gradient, and
+ * the scalars (PSD_SCALARS); numbers of its own are of type `real`.
  */
 #define PSD_RULE(name, slot_count, ...)                                                                                          \
     PSD_LOOP(name##_f32, slot_count, float, float, PSD_SAME, __VA_ARGS__)                                                        \

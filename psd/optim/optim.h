@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Server-side optimizers: one segment of a gradient updates one segment of a variable and its slots while it is in cache.
- * Pure C: no allocation, no libc state, no clock. Formulas are TensorFlow 1.15's (core/kernels/training_ops.cc) in the order of
- * its operations; square roots and all other arithmetic are in the variable's dtype, so results do not depend on the CPU.
+ * Pure C: no allocation, no libc state, no clock. Formulas are those of the source that a rule's file names, in the order of its
+ * operations; square roots and all other arithmetic are in the variable's dtype, so results do not depend on the CPU (but for
+ * FTRL's powers other than -0.5, which the C library computes).
  *
  * A push calls psd_optim_begin() at its first segment, keeps the scalars (record, journal, cut), calls psd_optim_apply() for each
  * segment with them, and psd_optim_end() once when it has been applied to its end.
@@ -14,30 +15,46 @@
 
 #define PSD_OPTIM_SLOTS_MAX PSI_OPTIMIZER_SLOTS_MAX
 
-/** What a push captures at its first segment. Fixed size, no padding, goes to disk as it is. Each value is already rounded to
- *  the variable's dtype, so that conversion to that dtype is exact. */
+/** X(number): the numbers of psd_optim_scalars, in the order in which they are on disk. */
+#define PSD_OPTIM_NUMBERS(X)                                                                                                     \
+    X(rate)     /* learning rate */                                                                                              \
+    X(scale)    /* multiplies the gradient before the update; 1 changes no bit */                                                \
+    X(alpha)    /* the rate, corrected for means that begin with 0, where a rule does so; else 0 */                              \
+    X(momentum) /* this and what follows: hyperparameters, but for what derive() of a rule makes of them */                      \
+    X(beta1)                                                                                                                     \
+    X(beta2)                                                                                                                     \
+    X(epsilon)                                                                                                                   \
+    X(weight_decay)                                                                                                              \
+    X(power)                                                                                                                     \
+    X(l1_strength)                                                                                                               \
+    X(l2_strength)                                                                                                               \
+    X(l2_shrinkage)                                                                                                              \
+    X(l2)                                                                                                                        \
+    X(clip_value)                                                                                                                \
+    X(ema)        /* share of the new value in the moving average, 1 - its decay; 0: no average */                               \
+    X(correction) /* of the root of a mean of squares; PowerSign: 1 / its base; else 0 */                                        \
+    X(share1)     /* 1 - beta1 and 1 - beta2 as float64 computes them, in rules that say so; else 0 */                           \
+    X(share2)
+
+/** What a push captures at its first segment. Each number is already rounded to the variable's dtype, so that conversion to that
+ * dtype is exact. */
 struct psd_optim_scalars {
-    double rate;       /* learning rate */
-    double scale;      /* multiplies the gradient before the update; 1 changes no bit */
-    double alpha;      /* Adam: rate * sqrt(1 - beta2^t) / (1 - beta1^t); else 0 */
-    double momentum;   /* Momentum */
-    double beta1;      /* Adam */
-    double beta2;      /* Adam */
-    double epsilon;    /* Adam */
-    uint32_t nesterov; /* Momentum: 0 or 1 */
+#define PSD_OPTIM_NUMBER(number) double number;
+    PSD_OPTIM_NUMBERS(PSD_OPTIM_NUMBER)
+#undef PSD_OPTIM_NUMBER
+    uint32_t form;     /* which loops of the rule: 1 if the optimizer's switch is on, or as derive() says */
     uint32_t reserved; /* 0 */
 };
-_Static_assert(sizeof(struct psd_optim_scalars) == 64, "psd_optim_scalars is on disk");
 
 /** Of a variable: the powers of its slots, each multiplied once per push; 0 where a slot has none. For Adam beta1^t and beta2^t,
- * t = 1 before the first push. For float32 they are products of floats, as in TensorFlow. */
+ * t = 1 before the first push. For float32 they are products of floats, as in TensorFlow, where the slot's power is not wide. */
 struct psd_optim_state {
     double powers[PSD_OPTIM_SLOTS_MAX];
 };
 
-/** How many slots the row of a kind (common/optimizer.h) has; 0 for PS_OPT_NONE and unknown kinds. */
-uint32_t psd_optim_slot_count(uint32_t kind);
-/** Initial value of all elements of a slot, as its row says. */
+/** How many slots opt has, a moving average included; 0 for PS_OPT_NONE and unknown kinds. */
+uint32_t psd_optim_slot_count(const ps_optimizer *opt);
+/** Initial value of all elements of a slot, as its row says; of a moving average the caller copies the variable instead. */
 double psd_optim_slot_init(const ps_optimizer *opt, uint32_t slot);
 
 /** The state of a variable that has seen no push: each power as the hyperparameter that it begins with, in its dtype. */
@@ -48,10 +65,11 @@ void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_op
  *
  * opt      passed psi_optimizer_check() (common/optimizer.h) for dtype.
  * rate     in place of its learning rate; 0: none.
+ * pushes   to the variable so far.
  * scale    finite; 1 for none.
  */
-void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, float scale,
-                     struct psd_optim_scalars *out_scalars);
+void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, uint64_t pushes,
+                     float scale, struct psd_optim_scalars *out_scalars);
 /** Advance the powers after one push: power = power * base, in dtype. Does nothing for kinds without powers. */
 void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_state *state);
 

@@ -15,17 +15,23 @@ static const struct psd_optim_rule *find_rule(uint32_t kind)
     return kind < sizeof(rules) / sizeof(rules[0]) ? rules[kind] : NULL;
 }
 
-/* The value as a variable of this dtype would hold it. Not inlined: when gcc 12.2 at -O2 and above vectorises two
- * neighbouring conversions double -> float -> double, it drops both (wrong code; tests/parity catches it). */
-static __attribute__((noinline)) double rounded(ps_dtype dtype, double value)
+/* Not inlined: when gcc 12.2 at -O2 and above vectorises two neighbouring conversions double -> float -> double, it drops both
+ * (wrong code; tests/parity catches it). */
+__attribute__((noinline)) double psd_optim_rounded(ps_dtype dtype, double value)
 {
     return dtype == PS_F32 ? (double)(float)value : value;
 }
 
-uint32_t psd_optim_slot_count(uint32_t kind)
+void psd_optim_derive_shares(const struct psd_optim_push *push, struct psd_optim_scalars *s)
+{
+    s->share1 = psd_optim_rounded(push->dtype, 1 - push->opt->beta1);
+    s->share2 = psd_optim_rounded(push->dtype, 1 - push->opt->beta2);
+}
+
+uint32_t psd_optim_slot_count(const ps_optimizer *opt)
 {
     uint32_t count = 0;
-    while (psi_optimizer_slot(kind, count) != NULL) {
+    while (psi_optimizer_slot(opt, count) != NULL) {
         count++;
     }
     return count;
@@ -33,60 +39,75 @@ uint32_t psd_optim_slot_count(uint32_t kind)
 
 double psd_optim_slot_init(const ps_optimizer *opt, uint32_t slot)
 {
-    const struct psi_slot *s = psi_optimizer_slot(opt->kind, slot);
+    const struct psi_slot *s = psi_optimizer_slot(opt, slot);
     return s->first_field != 0 ? psi_optimizer_double(opt, s->first_field) : s->first;
+}
+
+static ps_dtype power_dtype(const struct psi_slot *slot, ps_dtype dtype)
+{
+    return slot->wide ? PS_F64 : dtype;
 }
 
 void psd_optim_state_init(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_state *out_state)
 {
     const struct psi_slot *slot = NULL;
     *out_state = (struct psd_optim_state){{0}};
-    for (uint32_t i = 0; (slot = psi_optimizer_slot(opt->kind, i)) != NULL; i++) {
-        out_state->powers[i] = slot->power == NULL ? 0 : rounded(dtype, psi_optimizer_double(opt, slot->base));
+    for (uint32_t i = 0; (slot = psi_optimizer_slot(opt, i)) != NULL; i++) {
+        out_state->powers[i] =
+            slot->power == NULL ? 0 : psd_optim_rounded(power_dtype(slot, dtype), psi_optimizer_double(opt, slot->base));
     }
 }
 
-/* Where a push keeps a hyperparameter; NULL: a switch, or one that no rule reads. The learning rate
- * has its own. */
+/* Where a push keeps a hyperparameter; NULL: a switch, or one that no rule reads. The learning rate has its own. */
 static double *place_of(struct psd_optim_scalars *s, size_t field)
 {
     switch (field) {
-    case offsetof(ps_optimizer, momentum):
-        return &s->momentum;
-    case offsetof(ps_optimizer, beta1):
-        return &s->beta1;
-    case offsetof(ps_optimizer, beta2):
-        return &s->beta2;
-    case offsetof(ps_optimizer, epsilon):
-        return &s->epsilon;
+#define PLACE(number)                                                                                                            \
+    case offsetof(ps_optimizer, number):                                                                                         \
+        return &s->number;
+        PLACE(momentum)
+        PLACE(beta1)
+        PLACE(beta2)
+        PLACE(epsilon)
+        PLACE(weight_decay)
+        PLACE(power)
+        PLACE(l1_strength)
+        PLACE(l2_strength)
+        PLACE(l2_shrinkage)
+        PLACE(l2)
+        PLACE(clip_value)
     default:
         return NULL;
     }
 }
 
 /* Hyperparameters behind the learning rate, and what follows from them. Not inlined: plain gradient descent has none. */
-static __attribute__((noinline)) void capture(const ps_optimizer *opt, const struct psi_hyper *h, ps_dtype dtype,
-                                              const struct psd_optim_state *state, struct psd_optim_scalars *s)
+static __attribute__((noinline)) void capture(const struct psd_optim_push *push, const struct psi_hyper *h,
+                                              struct psd_optim_scalars *s)
 {
+    const ps_optimizer *opt = push->opt;
     for (; h->name != NULL; h++) {
         double *place = place_of(s, h->field);
         if (place != NULL) {
-            *place = rounded(dtype, psi_optimizer_double(opt, h->field));
+            *place = psd_optim_rounded(push->dtype, psi_optimizer_double(opt, h->field));
         }
     }
+    s->ema = opt->ema > 0 ? psd_optim_rounded(push->dtype, 1 - opt->ema) : 0;
     if (rules[opt->kind]->derive != NULL) {
-        rules[opt->kind]->derive(dtype, state, s);
+        rules[opt->kind]->derive(push, s);
     }
 }
 
-void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, float scale,
-                     struct psd_optim_scalars *out_scalars)
+void psd_optim_begin(const ps_optimizer *opt, double rate, ps_dtype dtype, const struct psd_optim_state *state, uint64_t pushes,
+                     float scale, struct psd_optim_scalars *out_scalars)
 {
     const struct psi_hyper *h = &psi_optimizer_rows[opt->kind].hypers[1];
-    *out_scalars = (struct psd_optim_scalars){
-        .rate = rounded(dtype, rate != 0 ? rate : opt->learning_rate), .scale = (double)scale, .nesterov = opt->nesterov};
-    if (h->name != NULL) {
-        capture(opt, h, dtype, state, out_scalars);
+    const struct psd_optim_push push = {
+        .opt = opt, .rate = rate != 0 ? rate : opt->learning_rate, .dtype = dtype, .state = state, .pushes = pushes};
+    *out_scalars =
+        (struct psd_optim_scalars){.rate = psd_optim_rounded(dtype, push.rate), .scale = (double)scale, .form = opt->nesterov};
+    if (!h->quiet || opt->l2 > 0 || opt->clip_value > 0 || opt->ema > 0) {
+        capture(&push, h, out_scalars);
     }
 }
 
@@ -96,7 +117,8 @@ void psd_optim_end(const ps_optimizer *opt, ps_dtype dtype, struct psd_optim_sta
     for (const struct psi_slot *slot = psi_optimizer_rows[opt->kind].slots; slot->name != NULL; slot++, power++) {
         if (slot->power != NULL) {
             /* float32: a product of two floats is exact in double, so rounding it once is float multiplication */
-            *power = rounded(dtype, *power * rounded(dtype, psi_optimizer_double(opt, slot->base)));
+            const ps_dtype of = power_dtype(slot, dtype);
+            *power = psd_optim_rounded(of, *power * psd_optim_rounded(of, psi_optimizer_double(opt, slot->base)));
         }
     }
 }
@@ -107,7 +129,13 @@ void psd_optim_apply(uint32_t kind, ps_dtype dtype, ps_dtype wire, const struct 
     const struct psd_optim_rule *rule = find_rule(kind);
     const int loop =
         dtype == PS_F32 ? (wire == PS_BF16 ? PSD_LOOP_BF16 : PSD_LOOP_F32) : (dtype == PS_F64 ? PSD_LOOP_F64 : PSD_LOOPS);
-    if (rule != NULL && loop != PSD_LOOPS) {
-        rule->loops[scalars->nesterov != 0][loop](var, slots, grad, elements, scalars);
+    if (rule == NULL || loop == PSD_LOOPS) {
+        return;
+    }
+    psd_optim_loop_fn *const *loops = rule->loops[scalars->form != 0];
+    if (scalars->l2 > 0 || scalars->clip_value > 0 || scalars->ema > 0) {
+        psd_optim_around(psi_optimizer_rows[kind].slots, loops, loop, scalars, var, slots, grad, elements);
+    } else {
+        loops[loop](var, slots, grad, elements, scalars);
     }
 }

@@ -236,9 +236,9 @@ static ps_status check(const struct psd_task *t, const struct psd_variable *v, c
                    : psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': strings are read whole: offset 0, 0 elements, no slot",
                               v->name);
     }
-    if (slot > psd_optim_slot_count(v->optimizer.kind)) {
+    if (slot > psd_optim_slot_count(&v->optimizer)) {
         return psi_fail(err, PS_OUT_OF_RANGE, "pull of '%s': slot %u, from 0 on; its optimizer has %u", v->name, slot - 1,
-                        psd_optim_slot_count(v->optimizer.kind));
+                        psd_optim_slot_count(&v->optimizer));
     }
     if (slot != 0 && h->dtype != v->dtype) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "pull of '%s': a slot travels as %s", v->name, ps_dtype_name(v->dtype));

@@ -27,9 +27,8 @@ static enum psd_push_kind kind_of(uint8_t op, uint32_t assign_flags)
     case PS_OP_PUSHPULL:
         return PSD_PUSH_PULL;
     case PS_OP_ASSIGN:
-        return assign_flags == PS_ASSIGN_SLOT_1   ? PSD_ASSIGN_SLOT_1
-               : assign_flags == PS_ASSIGN_SLOT_2 ? PSD_ASSIGN_SLOT_2
-                                                  : PSD_ASSIGN;
+        return (assign_flags & PS_ASSIGN_SLOTS) == 0 ? PSD_ASSIGN
+                                                     : PSD_ASSIGN_SLOT_1 + __builtin_ctz(assign_flags / PS_ASSIGN_SLOT_1);
     case PS_OP_ADD:
         return PSD_ADD;
     case PS_OP_CONTRIBUTE:
@@ -53,15 +52,16 @@ void psd_progress_free_all(struct psd_task *t)
 /* A slot that v has, with its power in v's dtype; 0 where it has none. */
 static ps_status check_slot(const struct psd_variable *v, uint32_t slot, uint64_t power_bits, struct psi_err *err)
 {
-    const struct psi_slot *row = psi_optimizer_slot(v->optimizer.kind, slot - 1);
+    const struct psi_slot *row = psi_optimizer_slot(&v->optimizer, slot - 1);
     double power = 0;
     memcpy(&power, &power_bits, sizeof(power));
     if (row == NULL) {
         return psi_fail(err, PS_OUT_OF_RANGE, "assign to slot %u of '%s': its optimizer, %s, has %u", slot, v->name,
-                        psi_optimizer_name(v->optimizer.kind), psd_optim_slot_count(v->optimizer.kind));
+                        psi_optimizer_name(v->optimizer.kind), psd_optim_slot_count(&v->optimizer));
     }
-    bool fits =
-        row->power != NULL ? power >= 0 && power <= 1 && (v->dtype != PS_F32 || (double)(float)power == power) : power_bits == 0;
+    bool fits = row->power != NULL
+                    ? power >= 0 && power <= 1 && (v->dtype != PS_F32 || row->wide || (double)(float)power == power)
+                    : power_bits == 0;
     return fits ? PS_OK
                 : psi_fail(err, PS_INVALID_ARGUMENT, "assign to slot %u of '%s': power %g; allowed: %s", slot, v->name, power,
                            row->power != NULL ? "0 to 1 in its dtype" : "0: it has none");

@@ -102,10 +102,8 @@ uint8_t psd_push_op(uint8_t kind)
                                   [PSD_PUSH_PULL] = PS_OP_PUSHPULL,
                                   [PSD_ASSIGN] = PS_OP_ASSIGN,
                                   [PSD_ADD] = PS_OP_ADD,
-                                  [PSD_CONTRIBUTE] = PS_OP_CONTRIBUTE,
-                                  [PSD_ASSIGN_SLOT_1] = PS_OP_ASSIGN,
-                                  [PSD_ASSIGN_SLOT_2] = PS_OP_ASSIGN};
-    return ops[kind];
+                                  [PSD_CONTRIBUTE] = PS_OP_CONTRIBUTE};
+    return psd_push_slot(kind) != 0 ? PS_OP_ASSIGN : ops[kind];
 }
 
 /* What is in progress to v, or of that what adds to its value over some time, ends so. */

@@ -57,11 +57,12 @@ bool psd_progress_fits(const struct psd_progress *p)
     }
     case PSD_ADD:
         return v->initialised && v->dtype != PS_BOOL && !strings && !(psd_push_streams(p->kind, v) && psd_variable_in_rounds(v));
-    case PSD_ASSIGN_SLOT_1:
-    case PSD_ASSIGN_SLOT_2:
-        return v->initialised && psd_push_slot(p->kind) <= psd_optim_slot_count(v->optimizer.kind) && !p->init_only;
-    default:
-        return p->kind == PSD_ASSIGN;
+    case PSD_ASSIGN:
+        return true;
+    default: {
+        uint32_t slot = psd_push_slot(p->kind);
+        return slot != 0 && v->initialised && slot <= psd_optim_slot_count(&v->optimizer) && !p->init_only;
+    }
     }
 }
 

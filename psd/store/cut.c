@@ -136,7 +136,7 @@ void psd_cut_variable(struct psd_cut *cut, const struct psd_variable *of)
     psd_cut_container(cut, v->container);
     note(cut, v->container, v);
     v->cut = cut->serial;
-    uint32_t slots = psd_optim_slot_count(v->optimizer.kind);
+    uint32_t slots = psd_optim_slot_count(&v->optimizer);
     uint32_t file = v->initialised ? psd_cut_model_for(cut, v->container, v->dtype == PS_STRING ? 2 : 1 + slots) : 0;
     psd_cut_entry_begin(cut, &k);
     psd_entry_put_variable(&k, v, file);
@@ -651,7 +651,7 @@ uint64_t psd_cut_missing(const struct psd_store *s, const struct psd_variable *v
         return 0;
     }
     if (v->cut != s->cut->serial) {
-        return bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
+        return bytes * (1 + psd_optim_slot_count(&v->optimizer));
     }
     uint64_t missing = 0;
     for (uint32_t i = 0; i <= PSD_OPTIM_SLOTS_MAX; i++) {

@@ -229,7 +229,7 @@ void psd_cut_header_add(struct psd_cut *cut, const struct psd_kept *k)
     }
     char suffix[32] = "";
     if (k->which > 0) {
-        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(v->optimizer.kind, k->which - 1)->name)); /* fits */
+        PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(&v->optimizer, k->which - 1)->name)); /* fits */
     }
     const ps_shape shape = psd_variable_shape(v);
     add_tensor(cut, m, v->name, suffix, psi_tensor_type_of(v->dtype)->name, &shape, begin, k->bytes);

@@ -73,13 +73,13 @@ void psd_entry_put_variable(struct psi_code *k, const struct psd_variable *v, ui
                                    .restored = v->restored,
                                    .given = v->given,
                                    .rate = psd_variable_rate_in_cut(v),
-                                   .powers = {v->optim_state.powers[0], v->optim_state.powers[1]},
                                    .init = v->init,
                                    .seed = v->seed,
                                    .chief_number = v->chief_number,
                                    .chief_value = v->chief_value,
                                    .pin = v->pin};
     memcpy(x.giver, v->giver, sizeof(x.giver));
+    memcpy(x.powers, v->optim_state.powers, sizeof(x.powers));
     if (v->queue != NULL) {
         x.spec = v->queue->spec;
         x.state = queue(v->queue);
@@ -115,19 +115,13 @@ static void outcome(struct psi_code *k, const struct psd_number *n)
     psi_state_outcome(k, &x);
 }
 
+#define NUMBER(number) .number = s->number,
 static void push(struct psi_code *k, const struct psd_progress *p)
 {
     const struct psd_optim_scalars *s = &p->scalars;
     struct psi_state_push x = {.creation = p->variable->creation,
                                .number = p->number,
-                               .scalars = {.rate = s->rate,
-                                           .scale = s->scale,
-                                           .alpha = s->alpha,
-                                           .momentum = s->momentum,
-                                           .beta1 = s->beta1,
-                                           .beta2 = s->beta2,
-                                           .epsilon = s->epsilon,
-                                           .nesterov = s->nesterov},
+                               .scalars = {PSD_OPTIM_NUMBERS(NUMBER).form = s->form},
                                .total = p->total,
                                .scale = p->scale,
                                .kind = p->kind,

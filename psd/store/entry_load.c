@@ -193,7 +193,7 @@ const struct psd_variable *psd_entry_take_variable(struct psi_code *k, struct ps
     v->given = x.given;
     memcpy(v->giver, x.giver, sizeof(v->giver));
     v->rate = x.rate;
-    v->optim_state = (struct psd_optim_state){.powers = {x.powers[0], x.powers[1]}};
+    memcpy(v->optim_state.powers, x.powers, sizeof(x.powers));
     v->init = x.init;
     v->seed = x.seed;
     v->chief_number = x.chief_number;
@@ -348,6 +348,7 @@ static void resume(struct psi_code *k, struct psd_task *t, struct psd_record *r,
     }
 }
 
+#define NUMBER(number) .number = x.scalars.number,
 static void take_push(struct psi_code *k, struct psd_task *t, struct psd_record *r)
 {
     struct psi_state_push x = {.creation = 0};
@@ -359,14 +360,7 @@ static void take_push(struct psi_code *k, struct psd_task *t, struct psd_record 
         return;
     }
     p->number = x.number;
-    p->scalars = (struct psd_optim_scalars){.rate = x.scalars.rate,
-                                            .scale = x.scalars.scale,
-                                            .alpha = x.scalars.alpha,
-                                            .momentum = x.scalars.momentum,
-                                            .beta1 = x.scalars.beta1,
-                                            .beta2 = x.scalars.beta2,
-                                            .epsilon = x.scalars.epsilon,
-                                            .nesterov = x.scalars.nesterov};
+    p->scalars = (struct psd_optim_scalars){PSD_OPTIM_NUMBERS(NUMBER).form = x.scalars.form};
     p->total = x.total;
     p->scale = x.scale;
     p->kind = x.kind;

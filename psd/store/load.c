@@ -208,7 +208,7 @@ static void expect_values(struct psd_load *l, struct psi_code *k, const struct p
     }
     of->variable = v;
     of->file = file;
-    of->array_count = 1 + psd_optim_slot_count(v->optimizer.kind);
+    of->array_count = 1 + psd_optim_slot_count(&v->optimizer);
     for (uint32_t i = 0; i < of->array_count; i++) {
         of->arrays[i].bytes = v->bytes;
     }
@@ -459,7 +459,7 @@ static bool find_tensors(struct psd_load *l, struct values *of)
     for (uint32_t i = 0; i < of->array_count; i++) {
         char suffix[32] = "";
         if (i > 0) {
-            PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(v->optimizer.kind, i - 1)->name)); /* fits */
+            PSI_IGNORE(snprintf(suffix, sizeof(suffix), ":%s", psi_optimizer_slot(&v->optimizer, i - 1)->name)); /* fits */
         }
         const struct psi_tensor *t = tensor(l, v->name, suffix, v->bytes);
         const ps_shape shape = psd_variable_shape(v);

@@ -42,13 +42,13 @@ void psd_directory_fini(struct psd_directory *d)
     psi_map_fini(&d->in);
 }
 
-enum { WORDS = sizeof(ps_optimizer) / sizeof(uint64_t) };
-_Static_assert(sizeof(ps_optimizer) == WORDS * sizeof(uint64_t) && WORDS <= 8, "a bit for each word");
+enum { OPTIMIZER_FROM = offsetof(ps_optimizer, kind), WORDS = (sizeof(ps_optimizer) - OPTIMIZER_FROM) / sizeof(uint64_t) };
+_Static_assert(sizeof(ps_optimizer) == OPTIMIZER_FROM + WORDS * sizeof(uint64_t) && WORDS <= 16, "a bit for each word");
 
 static uint32_t words_of(const ps_optimizer *optimizer, uint64_t words[WORDS])
 {
     uint32_t bits = 0;
-    memcpy(words, optimizer, sizeof(*optimizer));
+    memcpy(words, (const char *)optimizer + OPTIMIZER_FROM, WORDS * sizeof(words[0]));
     for (uint32_t i = 0; i < WORDS; i++) {
         bits |= (uint32_t)(words[i] != 0) << i;
     }
@@ -78,7 +78,7 @@ static void define(struct psd_name *n, const struct psd_definition *d)
     n->atomic = d->atomic;
     n->queue = d->queue;
     n->rank = (uint8_t)d->shape.rank;
-    n->optimizer_words = (uint8_t)words_of(&d->optimizer, words);
+    n->optimizer_words = (uint16_t)words_of(&d->optimizer, words);
     char *at = (char *)(uintptr_t)n->name + strlen(n->name) + 1;
     memcpy(at, d->shape.dims, n->rank * sizeof(int64_t));
     at += n->rank * sizeof(int64_t);
@@ -103,7 +103,7 @@ struct psd_definition psd_name_definition(const struct psd_name *n)
             at += sizeof(words[i]);
         }
     }
-    memcpy(&d.optimizer, words, sizeof(d.optimizer));
+    memcpy((char *)&d.optimizer + OPTIMIZER_FROM, words, sizeof(words));
     return d;
 }
 

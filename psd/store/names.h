@@ -20,7 +20,7 @@ struct psd_name {
     const char *name; /* lies behind `container` */
     uint32_t owner;   /* peer index, psd/state.h */
     uint8_t dtype, rank;
-    uint8_t optimizer_words; /* bit i: word i of the ps_optimizer is not 0, and is stored; no bit: no optimizer */
+    uint16_t optimizer_words; /* bit i: word i of the ps_optimizer is not 0, and is stored; no bit: no optimizer */
     bool atomic, queue;
     /* volatile: */
     bool sure;      /* the owner has said that it has the name */

@@ -11,7 +11,15 @@
 #include "proto/frame.h"
 #include "variable.h"
 
-enum psd_push_kind { PSD_PUSH = 1, PSD_PUSH_PULL, PSD_ASSIGN, PSD_ADD, PSD_CONTRIBUTE, PSD_ASSIGN_SLOT_1, PSD_ASSIGN_SLOT_2 };
+enum psd_push_kind {
+    PSD_PUSH = 1,
+    PSD_PUSH_PULL,
+    PSD_ASSIGN,
+    PSD_ADD,
+    PSD_CONTRIBUTE,
+    PSD_ASSIGN_SLOT_1,
+    PSD_ASSIGN_SLOT_LAST = PSD_ASSIGN_SLOT_1 + PSD_OPTIM_SLOTS_MAX - 1
+};
 
 struct psd_area;
 
@@ -138,7 +146,7 @@ static inline bool psd_push_is_applied(uint8_t kind)
 /** The slot that a kind ASSIGN_SLOT_n assigns, n; 0: another kind. */
 static inline uint32_t psd_push_slot(uint8_t kind)
 {
-    return kind == PSD_ASSIGN_SLOT_1 ? 1 : kind == PSD_ASSIGN_SLOT_2 ? 2 : 0;
+    return kind >= PSD_ASSIGN_SLOT_1 && kind <= PSD_ASSIGN_SLOT_LAST ? 1u + kind - PSD_ASSIGN_SLOT_1 : 0;
 }
 /** An assign to the value or to a slot: nothing of it is in the variable before its end. */
 static inline bool psd_push_is_assign(uint8_t kind)

@@ -196,7 +196,7 @@ static bool reserve_part(struct psd_store *s, struct psd_part *p)
     const struct psd_variable *v = p->variable;
     p->value = psd_store_stage_raw(s, v->bytes);
     bool all = p->value != NULL;
-    for (uint32_t k = 0; all && k < psd_optim_slot_count(v->optimizer.kind); k++) {
+    for (uint32_t k = 0; all && k < psd_optim_slot_count(&v->optimizer); k++) {
         p->slots[k] = psd_store_stage_raw(s, v->bytes);
         all = p->slots[k] != NULL;
     }
@@ -568,7 +568,7 @@ static void build_block(struct psd_rounds *g, uint32_t i, uint64_t first, uint64
 /* Bytes of memory that are moved for one element of v. */
 static uint64_t traffic(const struct psd_rounds *g, const struct psd_variable *v)
 {
-    return v->element_bytes * (g->source_count + 2 * (UINT64_C(1) + psd_optim_slot_count(v->optimizer.kind)));
+    return v->element_bytes * (g->source_count + 2 * (UINT64_C(1) + psd_optim_slot_count(&v->optimizer)));
 }
 
 bool psd_rounds_build(struct psd_rounds *g, uint64_t bytes)

@@ -87,18 +87,19 @@ ps_status psd_definition_compare(const struct psd_definition *have, const char *
                            want->queue ? "queue" : "variable");
     }
     bool same_shape = have->dtype == want->dtype && psi_shape_equal(&have->shape, &want->shape);
-    bool same_optimizer = have->optimizer.kind == want->optimizer.kind;
+    bool same_optimizer = psi_optimizer_fits(&have->optimizer, &want->optimizer);
     if (same_shape && same_optimizer && have->atomic == want->atomic) {
         return PS_OK;
     }
-    char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX];
+    char a[PSI_SHAPE_TEXT_MAX], b[PSI_SHAPE_TEXT_MAX], x[PSI_OPTIMIZER_SLOTS_TEXT_MAX], y[PSI_OPTIMIZER_SLOTS_TEXT_MAX];
     ps_reason reason = psi_mismatch(same_shape, same_optimizer);
     return psi_fail_as(
         err, PS_INVALID_ARGUMENT, reason,
         "%s: variable '%s' exists at %s as %s%s %s optimizer %s; asked for as %s%s %s optimizer %s" PSI_MISMATCH_REMEDY,
         ps_reason_name(reason), name, where, have->atomic ? "atomic " : "", ps_dtype_name(have->dtype),
-        psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_name(have->optimizer.kind), want->atomic ? "atomic " : "",
-        ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)), psi_optimizer_name(want->optimizer.kind));
+        psi_shape_format(&have->shape, a, sizeof(a)), psi_optimizer_slots_text(&have->optimizer, x, sizeof(x)),
+        want->atomic ? "atomic " : "", ps_dtype_name(want->dtype), psi_shape_format(&want->shape, b, sizeof(b)),
+        psi_optimizer_slots_text(&want->optimizer, y, sizeof(y)));
 }
 
 bool psd_definition_equal(const struct psd_definition *a, const struct psd_definition *b)
@@ -218,7 +219,7 @@ ps_shape psd_variable_shape(const struct psd_variable *v)
 
 void psd_variable_capture_at(const struct psd_variable *v, double rate, float scale, struct psd_optim_scalars *out)
 {
-    psd_optim_begin(&v->optimizer, rate, v->dtype, &v->optim_state, scale, out);
+    psd_optim_begin(&v->optimizer, rate, v->dtype, &v->optim_state, v->pushes, scale, out);
 }
 
 void psd_variable_capture(const struct psd_variable *v, float scale, struct psd_optim_scalars *out)
@@ -288,17 +289,17 @@ static uint64_t value_bytes(const struct psd_definition *d)
 
 uint64_t psd_definition_memory_bytes(const struct psd_definition *d)
 {
-    return d->queue ? 0 : psd_arena_bytes(value_bytes(d)) * (1 + psd_optim_slot_count(d->optimizer.kind));
+    return d->queue ? 0 : psd_arena_bytes(value_bytes(d)) * (1 + psd_optim_slot_count(&d->optimizer));
 }
 
 uint64_t psd_variable_promised_bytes(const struct psd_variable *v)
 {
-    return v->queue != NULL ? 0 : psd_arena_bytes(v->bytes) * (1 + psd_optim_slot_count(v->optimizer.kind));
+    return v->queue != NULL ? 0 : psd_arena_bytes(v->bytes) * (1 + psd_optim_slot_count(&v->optimizer));
 }
 
 uint64_t psd_variable_memory_bytes(const struct psd_variable *v)
 {
-    return v->value == NULL ? 0 : v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind));
+    return v->value == NULL ? 0 : v->bytes * (1 + psd_optim_slot_count(&v->optimizer));
 }
 
 void psd_store_unstage_kept(struct psd_store *s, void *p, uint64_t n, struct psd_kept **kept)
@@ -329,13 +330,13 @@ void psd_variable_unstage_kept(struct psd_store *s, const struct psd_variable *v
 ps_status psd_variable_reserve_slots(struct psd_store *s, const struct psd_variable *v, struct psi_err *err)
 {
     void **slots = psd_variable_own(v)->slots;
-    for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
+    for (uint32_t i = 0; i < psd_optim_slot_count(&v->optimizer); i++) {
         if (slots[i] == NULL) {
             slots[i] = psd_arena_alloc(&s->arena, v->bytes);
         }
         if (slots[i] == NULL) {
             return psi_fail(err, PS_RESOURCE_EXHAUSTED, "variable '%s': no memory for slot '%s'", v->name,
-                            psi_optimizer_slot(v->optimizer.kind, i)->name);
+                            psi_optimizer_slot(&v->optimizer, i)->name);
         }
     }
     return PS_OK;
@@ -486,18 +487,24 @@ void psd_variable_drop(struct psd_store *s, struct psd_variable *v)
     psd_variable_unref(s, v);
 }
 
+/* Fill elements [first, first + count) of slot i, at dst. value: the first of these elements of the value that the slot goes
+ * with. */
 static void fill_slot(const struct psd_variable *v, const ps_optimizer *optimizer, uint32_t i, uint64_t first, uint64_t count,
-                      void *dst)
+                      const void *value, void *dst)
 {
+    if (psi_optimizer_slot(optimizer, i)->average) {
+        memcpy(dst, value, count * v->element_bytes);
+        return;
+    }
     const ps_initializer fill = {.kind = PS_INIT_CONSTANT, .a = psd_optim_slot_init(optimizer, i)};
     const ps_shape shape = psd_variable_shape(v);
     psi_init_fill(&fill, v->dtype, &shape, 0, v->name, first, count, dst);
 }
 
-static void make_slots(struct psd_variable *v)
+static void make_slots(struct psd_variable *v, const void *value)
 {
-    for (uint32_t i = 0; i < psd_optim_slot_count(v->optimizer.kind); i++) {
-        fill_slot(v, &v->optimizer, i, 0, v->elements, v->slots[i]);
+    for (uint32_t i = 0; i < psd_optim_slot_count(&v->optimizer); i++) {
+        fill_slot(v, &v->optimizer, i, 0, v->elements, value, v->slots[i]);
     }
     psd_optim_state_init(&v->optimizer, v->dtype, &v->optim_state);
 }
@@ -533,7 +540,7 @@ void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *val
 {
     PSI_ASSERT(v->dtype == PS_STRING || bytes == v->bytes);
     if (!v->initialised) {
-        make_slots(v);
+        make_slots(v, value);
     }
     take_value(s, v, value, bytes);
     psd_kept_move(&v->kept[0], kept);
@@ -542,7 +549,7 @@ void psd_variable_swap_in(struct psd_store *s, struct psd_variable *v, void *val
 
 void psd_variable_swap_slot_in(struct psd_store *s, struct psd_variable *v, uint32_t slot, void *values, struct psd_kept **kept)
 {
-    PSI_ASSERT(v->initialised && slot > 0 && slot <= psd_optim_slot_count(v->optimizer.kind));
+    PSI_ASSERT(v->initialised && slot > 0 && slot <= psd_optim_slot_count(&v->optimizer));
     psd_kept_let_go(s, &v->kept[slot], v->slots[slot - 1], v->bytes);
     s->promised_bytes -= psd_arena_bytes(v->bytes);
     v->slots[slot - 1] = values;
@@ -590,7 +597,7 @@ bool psd_variable_make_begin(struct psd_store *s, const struct psd_variable *v, 
 bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint64_t bytes)
 {
     PSI_ASSERT(m->value != NULL && (m->replaces || !v->initialised || m->value == v->value));
-    uint64_t all = v->elements * (1 + psd_optim_slot_count(v->optimizer.kind));
+    uint64_t all = v->elements * (1 + psd_optim_slot_count(&v->optimizer));
     uint64_t left = bytes < v->element_bytes ? 1 : bytes / v->element_bytes;
     const ps_shape shape = psd_variable_shape(v);
     while (left > 0 && m->done < all) {
@@ -601,8 +608,9 @@ bool psd_variable_make(const struct psd_variable *v, struct psd_making *m, uint6
             psi_init_fill(&m->init, v->dtype, &shape, m->seed, v->name, first, count,
                           (uint8_t *)m->value + first * v->element_bytes);
         } else {
-            fill_slot(v, &m->optimizer, (uint32_t)block - 1, first, count,
-                      (uint8_t *)m->slots[block - 1] + first * v->element_bytes);
+            const uint64_t at = first * v->element_bytes;
+            fill_slot(v, &m->optimizer, (uint32_t)block - 1, first, count, (const uint8_t *)m->value + at,
+                      (uint8_t *)m->slots[block - 1] + at);
         }
         m->done += count;
         left -= count;
@@ -640,7 +648,7 @@ static void take_made(struct psd_store *s, struct psd_variable *v, struct psd_ma
 {
     while (!psd_variable_make(v, m, UINT64_MAX)) {
     }
-    for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(v->optimizer.kind); i++) {
+    for (uint32_t i = 0; m->replaces && i < psd_optim_slot_count(&v->optimizer); i++) {
         psd_store_unstage_kept(s, v->slots[i], v->bytes, &v->kept[1 + i]); /* the promise of the new slot stays */
         v->slots[i] = m->slots[i];
         m->slots[i] = NULL;

@@ -50,12 +50,12 @@ struct psd_variable {
     uint32_t cut_refs;    /* volatile: references of a cut, which keep memory and are no pushes in progress */
     uint64_t elements;
     /* remembered: */
-    ps_optimizer optimizer; /* kind fixed at creation, hyperparameters as the chief says */
-    double rate;            /* SET_RATE: learning rate in place of the optimizer's; 0: none */
+    double rate; /* SET_RATE: learning rate in place of the optimizer's; 0: none */
     struct psd_optim_state optim_state;
     uint64_t chief_value;    /* number of the chief that gave the value or, if sealed, that sealed it; 0: none */
     struct psd_queue *queue; /* psd/store/queue.h; NULL: a variable. A queue has no dtype, no elements and never a value */
     struct psd_part *part;   /* derived: psd/store/rounds.h; NULL: it is in no group */
+    ps_optimizer optimizer;  /* remembered: kind and slots fixed at creation, hyperparameters as the chief says */
     /* remembered: */
     uint64_t creation; /* random: tells two creations of one name apart */
     ps_initializer init;
@@ -71,7 +71,7 @@ struct psd_variable {
     struct psd_kept *kept[1 + PSD_OPTIM_SLOTS_MAX]; /* of value and slots: psd/store/kept.h; NULL: no cut keeps it */
     char name[]; /* remembered: with its NUL; behind it rank dimensions, int64_t each, unaligned */
 };
-enum { PSD_VARIABLE_HOT_BYTES = 256, PSD_WARM_MAX = 64 };
+enum { PSD_VARIABLE_HOT_BYTES = 384, PSD_WARM_MAX = 64 };
 _Static_assert(offsetof(struct psd_variable, creation) <= PSD_VARIABLE_HOT_BYTES, "what requests look at");
 
 enum { PSD_AGES = 17 }; /* ages 0 to 15, and older */

@@ -40,7 +40,7 @@ static bool init_fits(const struct psd_change *c)
     const struct psd_variable *v = c->init.variable;
     const struct psd_making *m = c->init.making;
     const ps_shape shape = psd_variable_shape(v);
-    return fresh(c->init.record, c->init.number) && v->queue == NULL && m->optimizer.kind == v->optimizer.kind &&
+    return fresh(c->init.record, c->init.number) && v->queue == NULL && psi_optimizer_fits(&m->optimizer, &v->optimizer) &&
            psi_optimizer_check(&m->optimizer, v->dtype, NULL) == PS_OK && (c->init.runs || v->initialised) &&
            psi_initializer_check(&m->init, v->dtype, &shape, NULL) == PS_OK;
 }

@@ -440,31 +440,57 @@ static const struct optim_case {
     const void *in;  /* start[elements], gradient[OPTIM_STEPS][elements] */
     const void *out; /* (variable, slots...)[elements] after step OPTIM_RECORDED_FIRST and after step OPTIM_STEPS */
 } optim_cases[] = {
-    {PS_F32, 33, {PS_OPT_SGD, 0, 0.1, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f32_33, out_f32_0},
-    {PS_F32, 7, {PS_OPT_SGD, 0, 0.003, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f32_7, out_f32_1},
-    {PS_F32, 33, {PS_OPT_MOMENTUM, 0, 0.01, 0.9, 0.1, 0.9, 0.999, 1e-08}, in_f32_33, out_f32_2},
-    {PS_F32, 7, {PS_OPT_MOMENTUM, 0, 0.5, 0.37, 0.1, 0.9, 0.999, 1e-08}, in_f32_7, out_f32_3},
-    {PS_F32, 33, {PS_OPT_MOMENTUM, 1, 0.01, 0.9, 0.1, 0.9, 0.999, 1e-08}, in_f32_33, out_f32_4},
-    {PS_F32, 1, {PS_OPT_MOMENTUM, 1, 0.2, 0.99, 0.1, 0.9, 0.999, 1e-08}, in_f32_1, out_f32_5},
-    {PS_F32, 33, {PS_OPT_ADAGRAD, 0, 0.1, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f32_33, out_f32_6},
-    {PS_F32, 33, {PS_OPT_ADAGRAD, 0, 0.7, 0.0, 1.5, 0.9, 0.999, 1e-08}, in_f32_33, out_f32_7},
-    {PS_F32, 7, {PS_OPT_ADAGRAD, 0, 0.01, 0.0, 1e-06, 0.9, 0.999, 1e-08}, in_f32_7, out_f32_8},
-    {PS_F32, 33, {PS_OPT_ADAM, 0, 0.001, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f32_33, out_f32_9},
-    {PS_F32, 33, {PS_OPT_ADAM, 0, 0.02, 0.0, 0.1, 0.8, 0.99, 0.001}, in_f32_33, out_f32_10},
-    {PS_F32, 7, {PS_OPT_ADAM, 0, 0.5, 0.0, 0.1, 0.0, 0.5, 1e-08}, in_f32_7, out_f32_11},
-    {PS_F32, 1, {PS_OPT_ADAM, 0, 0.002, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f32_1, out_f32_12},
-    {PS_F64, 33, {PS_OPT_SGD, 0, 0.1, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f64_33, out_f64_0},
-    {PS_F64, 7, {PS_OPT_SGD, 0, 0.003, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f64_7, out_f64_1},
-    {PS_F64, 33, {PS_OPT_MOMENTUM, 0, 0.01, 0.9, 0.1, 0.9, 0.999, 1e-08}, in_f64_33, out_f64_2},
-    {PS_F64, 7, {PS_OPT_MOMENTUM, 0, 0.5, 0.37, 0.1, 0.9, 0.999, 1e-08}, in_f64_7, out_f64_3},
-    {PS_F64, 33, {PS_OPT_MOMENTUM, 1, 0.01, 0.9, 0.1, 0.9, 0.999, 1e-08}, in_f64_33, out_f64_4},
-    {PS_F64, 1, {PS_OPT_MOMENTUM, 1, 0.2, 0.99, 0.1, 0.9, 0.999, 1e-08}, in_f64_1, out_f64_5},
-    {PS_F64, 33, {PS_OPT_ADAGRAD, 0, 0.1, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f64_33, out_f64_6},
-    {PS_F64, 33, {PS_OPT_ADAGRAD, 0, 0.7, 0.0, 1.5, 0.9, 0.999, 1e-08}, in_f64_33, out_f64_7},
-    {PS_F64, 7, {PS_OPT_ADAGRAD, 0, 0.01, 0.0, 1e-06, 0.9, 0.999, 1e-08}, in_f64_7, out_f64_8},
-    {PS_F64, 33, {PS_OPT_ADAM, 0, 0.001, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f64_33, out_f64_9},
-    {PS_F64, 33, {PS_OPT_ADAM, 0, 0.02, 0.0, 0.1, 0.8, 0.99, 0.001}, in_f64_33, out_f64_10},
-    {PS_F64, 7, {PS_OPT_ADAM, 0, 0.5, 0.0, 0.1, 0.0, 0.5, 1e-08}, in_f64_7, out_f64_11},
-    {PS_F64, 1, {PS_OPT_ADAM, 0, 0.002, 0.0, 0.1, 0.9, 0.999, 1e-08}, in_f64_1, out_f64_12},
+    {PS_F32, 33, {.kind = PS_OPT_SGD, .learning_rate = 0.1, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f32_33, out_f32_0},
+    {PS_F32, 7, {.kind = PS_OPT_SGD, .learning_rate = 0.003, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f32_7, out_f32_1},
+    {PS_F32, 33, {.kind = PS_OPT_MOMENTUM, .learning_rate = 0.01, .momentum = 0.9, .initial_accumulator = 0.1, .beta1 =
+     0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f32_33, out_f32_2},
+    {PS_F32, 7, {.kind = PS_OPT_MOMENTUM, .learning_rate = 0.5, .momentum = 0.37, .initial_accumulator = 0.1, .beta1 =
+     0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f32_7, out_f32_3},
+    {PS_F32, 33, {.kind = PS_OPT_MOMENTUM, .nesterov = 1, .learning_rate = 0.01, .momentum = 0.9, .initial_accumulator =
+     0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f32_33, out_f32_4},
+    {PS_F32, 1, {.kind = PS_OPT_MOMENTUM, .nesterov = 1, .learning_rate = 0.2, .momentum = 0.99, .initial_accumulator =
+     0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f32_1, out_f32_5},
+    {PS_F32, 33, {.kind = PS_OPT_ADAGRAD, .learning_rate = 0.1, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 =
+     0.999, .epsilon = 1e-08}, in_f32_33, out_f32_6},
+    {PS_F32, 33, {.kind = PS_OPT_ADAGRAD, .learning_rate = 0.7, .initial_accumulator = 1.5, .beta1 = 0.9, .beta2 =
+     0.999, .epsilon = 1e-08}, in_f32_33, out_f32_7},
+    {PS_F32, 7, {.kind = PS_OPT_ADAGRAD, .learning_rate = 0.01, .initial_accumulator = 1e-06, .beta1 = 0.9, .beta2 =
+     0.999, .epsilon = 1e-08}, in_f32_7, out_f32_8},
+    {PS_F32, 33, {.kind = PS_OPT_ADAM, .learning_rate = 0.001, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f32_33, out_f32_9},
+    {PS_F32, 33, {.kind = PS_OPT_ADAM, .learning_rate = 0.02, .initial_accumulator = 0.1, .beta1 = 0.8, .beta2 = 0.99,
+     .epsilon = 0.001}, in_f32_33, out_f32_10},
+    {PS_F32, 7, {.kind = PS_OPT_ADAM, .learning_rate = 0.5, .initial_accumulator = 0.1, .beta2 = 0.5, .epsilon = 1e-08},
+     in_f32_7, out_f32_11},
+    {PS_F32, 1, {.kind = PS_OPT_ADAM, .learning_rate = 0.002, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f32_1, out_f32_12},
+    {PS_F64, 33, {.kind = PS_OPT_SGD, .learning_rate = 0.1, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f64_33, out_f64_0},
+    {PS_F64, 7, {.kind = PS_OPT_SGD, .learning_rate = 0.003, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f64_7, out_f64_1},
+    {PS_F64, 33, {.kind = PS_OPT_MOMENTUM, .learning_rate = 0.01, .momentum = 0.9, .initial_accumulator = 0.1, .beta1 =
+     0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f64_33, out_f64_2},
+    {PS_F64, 7, {.kind = PS_OPT_MOMENTUM, .learning_rate = 0.5, .momentum = 0.37, .initial_accumulator = 0.1, .beta1 =
+     0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f64_7, out_f64_3},
+    {PS_F64, 33, {.kind = PS_OPT_MOMENTUM, .nesterov = 1, .learning_rate = 0.01, .momentum = 0.9, .initial_accumulator =
+     0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f64_33, out_f64_4},
+    {PS_F64, 1, {.kind = PS_OPT_MOMENTUM, .nesterov = 1, .learning_rate = 0.2, .momentum = 0.99, .initial_accumulator =
+     0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-08}, in_f64_1, out_f64_5},
+    {PS_F64, 33, {.kind = PS_OPT_ADAGRAD, .learning_rate = 0.1, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 =
+     0.999, .epsilon = 1e-08}, in_f64_33, out_f64_6},
+    {PS_F64, 33, {.kind = PS_OPT_ADAGRAD, .learning_rate = 0.7, .initial_accumulator = 1.5, .beta1 = 0.9, .beta2 =
+     0.999, .epsilon = 1e-08}, in_f64_33, out_f64_7},
+    {PS_F64, 7, {.kind = PS_OPT_ADAGRAD, .learning_rate = 0.01, .initial_accumulator = 1e-06, .beta1 = 0.9, .beta2 =
+     0.999, .epsilon = 1e-08}, in_f64_7, out_f64_8},
+    {PS_F64, 33, {.kind = PS_OPT_ADAM, .learning_rate = 0.001, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f64_33, out_f64_9},
+    {PS_F64, 33, {.kind = PS_OPT_ADAM, .learning_rate = 0.02, .initial_accumulator = 0.1, .beta1 = 0.8, .beta2 = 0.99,
+     .epsilon = 0.001}, in_f64_33, out_f64_10},
+    {PS_F64, 7, {.kind = PS_OPT_ADAM, .learning_rate = 0.5, .initial_accumulator = 0.1, .beta2 = 0.5, .epsilon = 1e-08},
+     in_f64_7, out_f64_11},
+    {PS_F64, 1, {.kind = PS_OPT_ADAM, .learning_rate = 0.002, .initial_accumulator = 0.1, .beta1 = 0.9, .beta2 = 0.999,
+     .epsilon = 1e-08}, in_f64_1, out_f64_12},
 };
 /* clang-format on */

@@ -13,6 +13,7 @@ Gradients hold zeros, small and large values, but no denormals: TensorFlow's thr
 import os
 import struct
 import sys
+import textwrap
 
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np  # noqa: E402
@@ -124,10 +125,11 @@ def main():
             recorded = run_case(kind, h, dtype, start, grads)
             assert all(np.all(np.isfinite(a)) for values in recorded for a in values)
             emit("out_%s_%d" % (dname, i), [a for values in recorded for a in values], dtype)
-            opt = "{%s, %d, %s, %s, %s, %s, %s, %s}" % (
-                KINDS[kind], h["nesterov"], *(repr(float(h[k])) for k in
-                ("learning_rate", "momentum", "initial_accumulator", "beta1", "beta2", "epsilon")))
-            cases.append("    {PS_%s, %d, %s, in_%s_%d, out_%s_%d}," % (dname.upper(), size, opt, dname, size, dname, i))
+            fields = ("learning_rate", "momentum", "initial_accumulator", "beta1", "beta2", "epsilon")
+            opt = "{.kind = %s" % KINDS[kind] + (", .nesterov = 1" if h["nesterov"] else "")
+            opt += "".join(", .%s = %r" % (k, float(h[k])) for k in fields if h[k] != 0) + "}"
+            cases += textwrap.wrap("{PS_%s, %d, %s, in_%s_%d, out_%s_%d}," % (dname.upper(), size, opt, dname, size, dname, i),
+                                   120, initial_indent="    ", subsequent_indent="     ")
     print("static const struct optim_case {")
     print("    ps_dtype dtype;")
     print("    uint32_t elements;")

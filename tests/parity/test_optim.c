@@ -94,7 +94,7 @@ static void run_case(size_t case_index, const struct optim_case *c)
 
     memset(&run, 0, sizeof(run));
     memcpy(run.var, in, bytes);
-    for (uint32_t s = 0; s < psd_optim_slot_count(c->opt.kind); s++) {
+    for (uint32_t s = 0; s < psd_optim_slot_count(&c->opt); s++) {
         for (size_t i = 0; i < n; i++) {
             set_at(c->dtype, run.slots[s], i, psd_optim_slot_init(&c->opt, s));
         }
@@ -107,7 +107,7 @@ static void run_case(size_t case_index, const struct optim_case *c)
         struct psd_optim_scalars scalars;
         unsigned char before[sizeof(run.var)];
         memcpy(before, run.var, sizeof(before));
-        psd_optim_begin(&c->opt, 0, c->dtype, &state, 1.0f, &scalars);
+        psd_optim_begin(&c->opt, 0, c->dtype, &state, 0, 1.0f, &scalars);
         psd_optim_apply(c->opt.kind, c->dtype, c->dtype, &scalars, run.var, slots, in + step * bytes, n);
         psd_optim_end(&c->opt, c->dtype, &state);
         for (size_t i = 0; i < n; i++) {
@@ -123,8 +123,8 @@ static void run_case(size_t case_index, const struct optim_case *c)
             check_near(case_index, step, c->dtype, n, &run, out);
         }
         out += bytes;
-        for (uint32_t s = 0; s < psd_optim_slot_count(c->opt.kind); s++, out += bytes) {
-            check_bits(case_index, psi_optimizer_slot(c->opt.kind, s)->name, step, c->dtype, n, run.slots[s], out);
+        for (uint32_t s = 0; s < psd_optim_slot_count(&c->opt); s++, out += bytes) {
+            check_bits(case_index, psi_optimizer_slot(&c->opt, s)->name, step, c->dtype, n, run.slots[s], out);
         }
     }
 }

@@ -65,7 +65,9 @@ static void finish_get(struct psi_api_call *call)
     }
 }
 
-static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, struct psi_err *err)
+/* optimizer: memory for that of the spec. */
+static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how, ps_variable_spec *to, ps_optimizer *optimizer,
+                           struct psi_err *err)
 {
     if (from == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "the spec is NULL");
@@ -74,6 +76,15 @@ static ps_status spec_take(const ps_variable_spec *from, enum psi_scope_how how,
     ps_status st = psi_struct_take(from, to, sizeof(*to), "ps_variable_spec_init", err);
     if (st != PS_OK) {
         psi_err_prefix(err, "the spec");
+        return st;
+    }
+    if (to->optimizer != NULL) {
+        *optimizer = *ps_no_optimizer();
+        st = psi_struct_take(to->optimizer, optimizer, sizeof(*optimizer), "ps_optimizer_parse", err);
+        to->optimizer = optimizer;
+    }
+    if (st != PS_OK) {
+        psi_err_prefix(err, "the optimizer");
         return st;
     }
     if (how == PSI_SCOPE_FIND && to->name == NULL) {
@@ -112,9 +123,10 @@ static ps_status get_new(ps_session *s, const ps_variable_spec *given, enum psi_
                          struct psi_err *err)
 {
     ps_variable_spec spec;
+    ps_optimizer optimizer;
     struct psi_scoped scoped;
     ps_status st = psi_api_check(s, true, err);
-    st = st == PS_OK ? spec_take(given, how, &spec, err) : st;
+    st = st == PS_OK ? spec_take(given, how, &spec, &optimizer, err) : st;
     st = st == PS_OK ? psi_api_scope(s, &spec, how, elements, &scoped, err) : st;
     if (st != PS_OK) {
         return st;
@@ -578,10 +590,11 @@ static const ps_variable_spec *spec_at(const ps_variable_spec *specs, size_t i)
 static ps_status specs_check(const ps_variable_spec *specs, size_t count, ps_variable **out_variables, struct psi_err *err)
 {
     ps_variable_spec spec;
+    ps_optimizer optimizer;
     if (count > 0 && (specs == NULL || out_variables == NULL)) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "%s is NULL", specs == NULL ? "specs" : "out_variables");
     }
-    ps_status st = count > 0 ? spec_take(specs, PSI_SCOPE_GET, &spec, err) : PS_OK;
+    ps_status st = count > 0 ? spec_take(specs, PSI_SCOPE_GET, &spec, &optimizer, err) : PS_OK;
     for (size_t i = 1; st == PS_OK && i < count; i++) {
         size_t bytes = spec_at(specs, i)->struct_bytes;
         if (bytes != specs->struct_bytes) {

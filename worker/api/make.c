@@ -1,11 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A variable that a program makes as TensorFlow's: got, and initialised even if it has a value. Errors stick to the session.
+ * What programs make of few words: a variable as TensorFlow's, got and initialised even if it has a value, whose errors stick to
+ * the session; an optimizer of a text, whose errors do not.
  */
-#include "common/status.h"
-#include "worker/ps.h"
+#include "api.h"
+#include "common/abi.h"
+#include "common/optimizer.h"
 
 #include <stddef.h>
+
+ps_status ps_optimizer_parse(const char *text, double rate, ps_optimizer *optimizer, size_t optimizer_bytes)
+{
+    struct psi_err err = {0};
+    ps_optimizer made = {.learning_rate = rate};
+    ps_status st = psi_struct_bytes_check(optimizer_bytes, "ps_optimizer_parse", &err);
+    if (st == PS_OK && (text == NULL || optimizer == NULL)) {
+        st = psi_fail(&err, PS_INVALID_ARGUMENT, "ps_optimizer_parse(): text and optimizer must not be NULL");
+    }
+    st = st == PS_OK ? psi_optimizer_parse(text, &made, &err) : st;
+    st = st == PS_OK ? psi_optimizer_check(&made, PS_F32, &err) : st;
+    if (st == PS_OK) {
+        made.struct_bytes = optimizer_bytes;
+        psi_struct_give(optimizer, optimizer_bytes, 0, &made, sizeof(made));
+    }
+    return psi_api_result(&err, st);
+}
 
 ps_variable *ps_variable_make(ps_session *s, const char *name, ps_shape shape, const ps_initializer *init,
                               const ps_optimizer *optimizer)

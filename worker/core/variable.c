@@ -357,22 +357,24 @@ uint32_t psi_var_fill(struct psi_ask *ask, struct psi_var *const *vars, uint32_t
 }
 
 static ps_status check_definition(const struct psi_peer *peer, const struct psi_var *var, ps_dtype dtype, const ps_shape *shape,
-                                  uint32_t optimizer_kind, bool atomic, struct psi_err *err)
+                                  const ps_optimizer *optimizer, bool atomic, struct psi_err *err)
 {
     bool same_shape = var->dtype == dtype && psi_shape_equal(&var->shape, shape);
-    bool same_optimizer = var->optimizer.kind == optimizer_kind;
+    bool same_optimizer = psi_optimizer_fits(&var->optimizer, optimizer);
     if (same_shape && same_optimizer && var->atomic == atomic) {
         return PS_OK;
     }
     char ours[PSI_SHAPE_TEXT_MAX];
     char theirs[PSI_SHAPE_TEXT_MAX];
+    char own[PSI_OPTIMIZER_SLOTS_TEXT_MAX], has[PSI_OPTIMIZER_SLOTS_TEXT_MAX];
     ps_reason reason = psi_mismatch(same_shape, same_optimizer);
     return psi_fail_as(err, PS_INVALID_ARGUMENT, reason,
                        "%s: asked for as %s%s %s with optimizer %s, %s has it as %s%s %s with optimizer %s" PSI_MISMATCH_REMEDY,
                        ps_reason_name(reason), var->atomic ? "atomic " : "", ps_dtype_name(var->dtype),
-                       psi_shape_format(&var->shape, ours, sizeof(ours)), psi_optimizer_name(var->optimizer.kind), peer->name,
-                       atomic ? "atomic " : "", ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),
-                       psi_optimizer_name(optimizer_kind));
+                       psi_shape_format(&var->shape, ours, sizeof(ours)),
+                       psi_optimizer_slots_text(&var->optimizer, own, sizeof(own)), peer->name, atomic ? "atomic " : "",
+                       ps_dtype_name(dtype), psi_shape_format(shape, theirs, sizeof(theirs)),
+                       psi_optimizer_slots_text(optimizer, has, sizeof(has)));
 }
 
 /* Log a rate in force that is not the program's. `psctl set-lr` outlives the program for which it was meant, so the next
@@ -433,7 +435,7 @@ ps_status psi_var_update(struct psi_peer *peer, struct psi_var *var, const ps_v1
         return psi_fail(err, PS_NOT_FOUND, "it was lost, reset or deleted there and has been made anew");
     }
     if (!var->found_only) {
-        st = check_definition(peer, var, (ps_dtype)a->dtype, &shape, optimizer.kind, a->atomic, err);
+        st = check_definition(peer, var, (ps_dtype)a->dtype, &shape, &optimizer, a->atomic, err);
         if (st != PS_OK) {
             return st;
         }

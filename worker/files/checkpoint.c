@@ -341,14 +341,14 @@ static ps_status add_slots(struct exporter *e, const struct psi_saved_variable *
     ps_status st = PS_OK;
     char ending[32];
     for (uint32_t i = 1; st == PS_OK && i < v->array_count; i++) {
-        (void)snprintf(ending, sizeof(ending), "/%s", psi_optimizer_slot(v->optimizer.kind, i - 1)->tensorflow);
+        (void)snprintf(ending, sizeof(ending), "/%s", psi_optimizer_slot(&v->optimizer, i - 1)->tensorflow);
         st = add_tensor(e, name, ending, v->dtype, v->shape, err);
     }
     for (uint32_t i = 1; st == PS_OK && e->shared == NULL && i < v->array_count; i++) {
-        const char *power = psi_optimizer_slot(v->optimizer.kind, i - 1)->power;
-        if (power != NULL) {
-            (void)snprintf(ending, sizeof(ending), "/%s", power);
-            st = add_power(e, name, ending, v->dtype, v->powers[i - 1], err);
+        const struct psi_slot *slot = psi_optimizer_slot(&v->optimizer, i - 1);
+        if (slot->power != NULL) {
+            (void)snprintf(ending, sizeof(ending), "/%s", slot->power);
+            st = add_power(e, name, ending, slot->wide ? PS_F64 : v->dtype, v->powers[i - 1], err);
         }
     }
     return st;
@@ -383,8 +383,8 @@ static ps_status add_variable(struct exporter *e, struct source *from, size_t i,
     return st;
 }
 
-/* Compare the powers of all Adam variables: TensorFlow has one pair for all variables of an optimizer. With several files each
- * file is complete in itself. */
+/* Compare the powers of all variables that have some: TensorFlow has one pair for all variables of an optimizer. With several
+ * files each file is complete in itself. */
 static void compare_powers(struct exporter *e)
 {
     const struct psi_saved_variable *first = NULL;
@@ -459,9 +459,9 @@ static ps_status make_tensors(struct exporter *e, struct psi_err *err)
         return st;
     }
     for (uint32_t i = 0; st == PS_OK && e->shared != NULL && i + 1 < e->shared->array_count; i++) {
-        const char *power = psi_optimizer_slot(e->shared->optimizer.kind, i)->power;
-        if (power != NULL) {
-            st = add_power(e, power, "", e->shared->dtype, e->shared->powers[i], err);
+        const struct psi_slot *slot = psi_optimizer_slot(&e->shared->optimizer, i);
+        if (slot->power != NULL) {
+            st = add_power(e, slot->power, "", slot->wide ? PS_F64 : e->shared->dtype, e->shared->powers[i], err);
             e->vars[e->var_count - 1].slot_count++;
         }
     }

@@ -226,7 +226,7 @@ static const struct psi_slot *find_slot(const char *name, bool power)
             }
         }
     }
-    return NULL;
+    return !power && strcmp(psi_average_slot.tensorflow, name) == 0 ? &psi_average_slot : NULL;
 }
 
 static bool is_power(const char *name)
@@ -334,7 +334,7 @@ static ps_status note_slot(struct importer *m, size_t i, const struct psi_file_v
     const char *ending = strncmp(item->name, v->info.name, n) == 0 && item->name[n] == '/' ? item->name + n + 1 : "";
     uint32_t slot = 0;
     const struct psi_slot *row = NULL;
-    for (uint32_t k = 0; (row = psi_optimizer_slot(v->optimizer.kind, k)) != NULL; k++) {
+    for (uint32_t k = 0; (row = psi_optimizer_slot(&v->optimizer, k)) != NULL; k++) {
         if (row->power != NULL && strcmp(row->power, ending) == 0) {
             return read_power(m, item, &of->powers[k], err);
         }
@@ -380,8 +380,7 @@ static ps_status share_powers(struct importer *m, const struct psi_map *items, s
     ps_status st = PS_OK;
     for (size_t i = 0; i < m->source.item_count; i++) {
         const struct psi_slot *slot = NULL;
-        for (uint32_t k = 0; has_slots(&m->of_vars[i]) && (slot = psi_optimizer_slot(m->vars[i].optimizer.kind, k)) != NULL;
-             k++) {
+        for (uint32_t k = 0; has_slots(&m->of_vars[i]) && (slot = psi_optimizer_slot(&m->vars[i].optimizer, k)) != NULL; k++) {
             double *power = &m->of_vars[i].powers[k];
             const struct psi_file_item *item =
                 *power < 0 && slot->power != NULL ? psi_map_find(items, slot->power, strlen(slot->power)) : NULL;
@@ -395,13 +394,13 @@ static ps_status share_powers(struct importer *m, const struct psi_map *items, s
 static ps_status check_slots(const struct psi_file_var *v, const struct slots *of, struct psi_err *err)
 {
     const struct psi_slot *slot = NULL;
-    for (uint32_t k = 0; has_slots(of) && (slot = psi_optimizer_slot(v->optimizer.kind, k)) != NULL; k++) {
+    for (uint32_t k = 0; has_slots(of) && (slot = psi_optimizer_slot(&v->optimizer, k)) != NULL; k++) {
         if (!is_there(&of->items[k])) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks '%s/%s'", v->info.name, v->info.name,
                             slot->tensorflow);
         }
     }
-    for (uint32_t k = 0; has_slots(of) && (slot = psi_optimizer_slot(v->optimizer.kind, k)) != NULL; k++) {
+    for (uint32_t k = 0; has_slots(of) && (slot = psi_optimizer_slot(&v->optimizer, k)) != NULL; k++) {
         if (slot->power != NULL && of->powers[k] < 0) {
             return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of '%s', and lacks %s", v->info.name, slot->power);
         }
@@ -455,10 +454,11 @@ static ps_status compare_optimizers(const struct importer *m, struct psi_err *er
 {
     for (size_t i = 0; m->of_vars != NULL && i < m->source.item_count; i++) {
         const struct psi_file_var *v = &m->vars[i];
-        if (!v->missing && is_there(&m->of_vars[i].items[0]) && v->info.optimizer.kind != v->optimizer.kind) {
+        if (!v->missing && has_slots(&m->of_vars[i]) && !psi_optimizer_fits(&v->info.optimizer, &v->optimizer)) {
+            char own[PSI_OPTIMIZER_SLOTS_TEXT_MAX], has[PSI_OPTIMIZER_SLOTS_TEXT_MAX];
             return psi_fail(err, PS_INVALID_ARGUMENT, "the file has slots of %s for '%s'; the variable on /job:%s/task:%u has %s",
-                            psi_optimizer_name(v->optimizer.kind), v->info.name, v->info.job, v->info.task,
-                            psi_optimizer_name(v->info.optimizer.kind));
+                            psi_optimizer_slots_text(&v->optimizer, own, sizeof(own)), v->info.name, v->info.job, v->info.task,
+                            psi_optimizer_slots_text(&v->info.optimizer, has, sizeof(has)));
         }
     }
     return PS_OK;
@@ -480,7 +480,7 @@ static ps_status list_gifts(struct importer *m, struct psi_err *err)
         for (uint32_t k = 0; k < PSI_OPTIMIZER_SLOTS_MAX; k++) {
             const struct slots *of = &m->of_vars[i];
             if (is_there(&of->items[k])) {
-                bool power = psi_optimizer_slot(m->vars[i].optimizer.kind, k)->power != NULL;
+                bool power = psi_optimizer_slot(&m->vars[i].optimizer, k)->power != NULL;
                 m->gifts[m->gift_count++] =
                     (struct gift){.item = &of->items[k], .var = &m->vars[i], .slot = k + 1, .power = power ? of->powers[k] : 0};
             }

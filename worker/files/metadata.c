@@ -23,7 +23,7 @@ static json_t *optimizer_json(const ps_optimizer *o)
     bool good = object != NULL;
     for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); good && h->name != NULL; h++) {
         double value = psi_hyper_value(o, h);
-        if (h->range != PSI_SWITCH || value != 0) { /* a switch that is off is not there */
+        if (!psi_hyper_is_silent(o, h) && (h->range != PSI_SWITCH || value != 0)) { /* a switch that is off is not there */
             good = json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_true() : json_real(value)) == 0;
         }
     }
@@ -111,6 +111,9 @@ static ps_status read_optimizer(const json_t *object, const char *name, ps_optim
     for (const struct psi_hyper *h = psi_optimizer_hypers(out->kind); h->name != NULL; h++) {
         const json_t *value = json_object_get(object, h->name);
         char text[96];
+        if (h->quiet && value == NULL) {
+            continue; /* psi_optimizer_parse() has given it its standard value */
+        }
         if (h->range != PSI_SWITCH && !json_is_number(value)) {
             (void)snprintf(text, sizeof(text), "its optimizer has no number %s", h->name);
             return refuse(err, name, text);

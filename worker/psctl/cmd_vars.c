@@ -71,6 +71,9 @@ static json_t *optimizer_value(const void *row)
     json_t *object = json_pack("{s:s}", "kind", psi_optimizer_name(o->kind));
     for (const struct psi_hyper *h = psi_optimizer_hypers(o->kind); h->name != NULL; h++) {
         double value = psi_hyper_value(o, h);
+        if (psi_hyper_is_silent(o, h)) {
+            continue;
+        }
         (void)json_object_set_new(object, h->name, h->range == PSI_SWITCH ? json_boolean(value != 0) : cli_json_f64(value));
     }
     return object;

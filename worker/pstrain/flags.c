@@ -594,7 +594,18 @@ int flags_for_child(const struct flags *f, bool worker, char **texts)
     return count;
 }
 
-/* A line for each name that --optimizer takes, with its hyperparameters, and one for each of these. */
+/* A line for a hyperparameter. */
+static ps_status help_hyper(struct psi_buf *text, const struct psi_hyper *h)
+{
+    char value[32] = "";
+    if (!isnan(h->standard)) {
+        (void)snprintf(value, sizeof(value), "=%g", h->standard);
+    }
+    return psi_buf_printf(text, NULL, "      %s%-*s %s; %s\n", h->name, HYPER_COLUMN - (int)strlen(h->name), value, h->text,
+                          psi_range_text(h->range));
+}
+
+/* A line for each name that --optimizer takes, with its hyperparameters, and one for each of these; then those of all names. */
 static ps_status help_optimizers(struct psi_buf *text)
 {
     ps_status st = psi_buf_append_text(text, "\nOptimizers, with their hyperparameters:\n", NULL);
@@ -602,16 +613,15 @@ static ps_status help_optimizers(struct psi_buf *text)
         const char *name = psi_optimizer_name(kind);
         st = st == PS_OK ? psi_buf_printf(text, NULL, "  %s\n", name) : st;
         for (const struct psi_hyper *h = psi_optimizer_hypers(kind); st == PS_OK && h->name != NULL; h++) {
-            char value[32] = "";
-            if (!isnan(h->standard)) {
-                (void)snprintf(value, sizeof(value), "=%g", h->standard);
-            }
-            st = psi_buf_printf(text, NULL, "      %s%-*s %s; %s\n", h->name, HYPER_COLUMN - (int)strlen(h->name), value, h->text,
-                                psi_range_text(h->range));
+            st = h->quiet ? PS_OK : help_hyper(text, h);
         }
         for (const struct psi_hyper *h = psi_optimizer_hypers(kind); st == PS_OK && h->name != NULL; h++) {
             st = h->range == PSI_SWITCH ? psi_buf_printf(text, NULL, "  %s (%s:%s=1)\n", h->name, name, h->name) : st;
         }
+    }
+    st = st == PS_OK ? psi_buf_append_text(text, "  each of these\n", NULL) : st;
+    for (const struct psi_hyper *h = psi_optimizer_hypers(PS_OPT_SGD); st == PS_OK && h->name != NULL; h++) {
+        st = h->quiet ? help_hyper(text, h) : PS_OK;
     }
     return st;
 }

@@ -21,14 +21,14 @@
 
 static uint64_t memory_bytes(const struct psd_variable *v)
 {
-    return v->initialised ? v->bytes * (1 + psd_optim_slot_count(v->optimizer.kind)) : 0;
+    return v->initialised ? v->bytes * (1 + psd_optim_slot_count(&v->optimizer)) : 0;
 }
 
 /* CRC of value and slots. */
 static uint32_t sum_of(const struct psd_variable *v)
 {
     uint32_t sum = v->initialised ? psi_crc32c(0, v->value, v->bytes) : 0;
-    for (uint32_t i = 0; v->initialised && i < psd_optim_slot_count(v->optimizer.kind); i++) {
+    for (uint32_t i = 0; v->initialised && i < psd_optim_slot_count(&v->optimizer); i++) {
         sum = psi_crc32c(sum, v->slots[i], v->bytes);
     }
     return sum;

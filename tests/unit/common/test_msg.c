@@ -161,7 +161,15 @@ TEST(test_optimizer)
     psi_optimizer_to_msg(ps_adam_with(0.5, 0.75, 0.875, 1e-3), &m);
     assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_OK);
     assert_memory_equal(&back, ps_adam_with(0.5, 0.75, 0.875, 1e-3), sizeof(back));
-    const ps_optimizer all = {PS_OPT_MOMENTUM, 1, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6}; /* also what the kind does not use */
+    const ps_optimizer all = {.struct_bytes = sizeof(ps_optimizer),
+                              .kind = PS_OPT_MOMENTUM,
+                              .nesterov = 1,
+                              .learning_rate = 0.1,
+                              .momentum = 0.2,
+                              .initial_accumulator = 0.3,
+                              .beta1 = 0.4,
+                              .beta2 = 0.5,
+                              .epsilon = 0.6}; /* also what the kind does not use */
     psi_optimizer_to_msg(&all, &m);
     assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_OK);
     assert_memory_equal(&back, &all, sizeof(all));

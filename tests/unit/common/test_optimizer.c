@@ -102,21 +102,30 @@ TEST(test_parse)
         const char *text;
         ps_optimizer want;
     } good[] = {
-        {"sgd", {PS_OPT_SGD, 0, 0.25, 0, 0, 0, 0, 0}},
-        {"sgd:", {PS_OPT_SGD, 0, 0.25, 0, 0, 0, 0, 0}},
-        {"sgd:learning_rate=0.5", {PS_OPT_SGD, 0, 0.5, 0, 0, 0, 0, 0}},
-        {"momentum", {PS_OPT_MOMENTUM, 0, 0.25, 0.75, 0, 0, 0, 0}},
-        {"nesterov", {PS_OPT_MOMENTUM, 1, 0.25, 0.75, 0, 0, 0, 0}},
-        {"nesterov:momentum=0.5,nesterov=0", {PS_OPT_MOMENTUM, 0, 0.25, 0.5, 0, 0, 0, 0}},
-        {"adagrad", {PS_OPT_ADAGRAD, 0, 0.25, 0, 0.1, 0, 0, 0}},
-        {"adam:epsilon=1e-3,beta1=-2", {PS_OPT_ADAM, 0, 0.25, 0, 0, -2, 0.999, 1e-3}}, /* ranges are looked at elsewhere */
+        {"sgd", {.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_SGD, .learning_rate = 0.25}},
+        {"sgd:", {.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_SGD, .learning_rate = 0.25}},
+        {"sgd:learning_rate=0.5", {.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_SGD, .learning_rate = 0.5}},
+        {"momentum", {.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_MOMENTUM, .learning_rate = 0.25, .momentum = 0.75}},
+        {"nesterov",
+         {.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_MOMENTUM, .nesterov = 1, .learning_rate = 0.25, .momentum = 0.75}},
+        {"nesterov:momentum=0.5,nesterov=0",
+         {.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_MOMENTUM, .learning_rate = 0.25, .momentum = 0.5}},
+        {"adagrad",
+         {.struct_bytes = sizeof(ps_optimizer), .kind = PS_OPT_ADAGRAD, .learning_rate = 0.25, .initial_accumulator = 0.1}},
+        {"adam:epsilon=1e-3,beta1=-2",
+         {.struct_bytes = sizeof(ps_optimizer),
+          .kind = PS_OPT_ADAM,
+          .learning_rate = 0.25,
+          .beta1 = -2,
+          .beta2 = 0.999,
+          .epsilon = 1e-3}}, /* ranges are looked at elsewhere */
     };
     static const struct {
         const char *text, *fault;
     } bad[] = {
         {"", "'': allowed are none, sgd, momentum, nesterov, adagrad, adam"},
         {"ada", "'ada': allowed"},
-        {"adamw", "'adamw': allowed"},
+        {"adamx", "'adamx': allowed"},
         {"adam,beta1=1", "'adam,beta1=1': allowed"},
         {"learning_rate", "'learning_rate': allowed"},
         {"adam:beta=1", "adam: 'beta=1': hyperparameters are written NAME=NUMBER,...: adam(learning_rate=0.25, beta1=0.9, "},
@@ -128,7 +137,15 @@ TEST(test_parse)
         {"sgd:momentum=0.5", "'momentum=0.5': hyperparameters are written NAME=NUMBER,...: sgd(learning_rate=0.25)"},
         {"nesterov:nesterov=2", "'nesterov=2'"},
     };
-    const ps_optimizer given = {PS_OPT_NONE, 1, 0.25, 0.75, 9, 9, 9, 9}; /* what is not asked for is not taken */
+    const ps_optimizer given = {.struct_bytes = sizeof(ps_optimizer),
+                                .kind = PS_OPT_NONE,
+                                .nesterov = 1,
+                                .learning_rate = 0.25,
+                                .momentum = 0.75,
+                                .initial_accumulator = 9,
+                                .beta1 = 9,
+                                .beta2 = 9,
+                                .epsilon = 9}; /* what is not asked for is not taken */
     for (size_t i = 0; i < ARRAY_COUNT(good); i++) {
         ps_optimizer got = given;
         assert_ok(psi_optimizer_parse(good[i].text, &got, &err), &err);
@@ -206,12 +223,37 @@ TEST(test_rows)
                             kind != PS_OPT_NONE ? ")" : ""); /* not cut off */
         uint32_t slots = 0;
         for (const struct psi_slot *slot = row->slots; slot->name != NULL; slot++, slots++) {
-            assert_ptr_equal(psi_optimizer_slot(kind, slots), slot);
+            assert_ptr_equal(psi_optimizer_slot(&standard, slots), slot);
             assert_true(is_word(slot->name) && slot->tensorflow != NULL);
             assert_true(slot->first_field == 0 || is_double(slot->first_field));
             assert_true(slot->power == NULL ? slot->base == 0 : is_word(slot->power) && is_double(slot->base));
         }
-        assert_null(psi_optimizer_slot(kind, slots));
+        assert_null(psi_optimizer_slot(&standard, slots));
+        assert_true(slots < PSI_OPTIMIZER_SLOTS_MAX); /* there is room for a moving average */
+    }
+}
+
+/* README has a line for each, with the slots in their order. */
+TEST(test_readme)
+{
+    static char text[256 << 10];
+    FILE *in = fopen("README.md", "r");
+    assert_non_null(in);
+    text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+    (void)fclose(in);
+    for (uint32_t kind = PS_OPT_SGD; kind < psi_optimizer_row_count; kind++) {
+        char name[64], slots[128] = "", want[200];
+        (void)snprintf(name, sizeof(name), "\n| `%s` |", psi_optimizer_name(kind));
+        const char *line = strstr(text, name);
+        assert_non_null(line);
+        for (const struct psi_slot *slot = psi_optimizer_row(kind)->slots; slot->name != NULL; slot++) {
+            (void)snprintf(slots + strlen(slots), sizeof(slots) - strlen(slots), "%s%s", slots[0] == '\0' ? "" : ", ",
+                           slot->name);
+        }
+        (void)snprintf(want, sizeof(want), " | %s | ", slots[0] == '\0' ? "–" : slots);
+        const char *found = strstr(line + 1, want);
+        assert_non_null(found);
+        assert_true(found < strchr(line + 1, '\n'));
     }
 }
 

@@ -289,6 +289,27 @@ TEST(test_this_format)
     assert_same(again(reader(), c), c);
 }
 
+/* Three slots with a moving average behind them, all that any kind may have, and a push that has captured it, in the middle. */
+TEST(test_the_most_of_an_optimizer)
+{
+    struct life *l = (struct life *)(uintptr_t)reader();
+    ps_optimizer most = *ps_optimizer_standard(PS_OPT_RMSPROP_CENTERED, 0.125), adamw = *ps_optimizer_standard(PS_OPT_ADAMW, 0.5);
+    static const float grad[6] = {1, -2, 3, -4, 5, -6};
+    most.l2 = 0.25;
+    most.clip_value = 2;
+    most.ema = 0.75;
+    const struct psd_variable *v = filled(l, "most", PS_F32, &most, ps_uniform(-1, 1));
+    const struct psd_variable *w = filled(l, "wide", PS_F32, &adamw, ps_uniform(-1, 1));
+    assert_memory_equal(v->slots[3], v->value, v->bytes); /* an average begins with the variable */
+    segment(l, begin(l, w, PSD_PUSH, 6), grad, 6, true);
+    assert_true(w->optim_state.powers[1] == 0.999 * 0.999); /* no float */
+    segment(l, begin(l, v, PSD_PUSH, 6), grad, 6, true);
+    assert_memory_not_equal(v->slots[3], v->value, v->bytes);
+    segment(l, begin(l, v, PSD_PUSH, 6), grad, 3, false);
+    struct checkpoint *c = saved(l);
+    assert_same(again(l, c), c);
+}
+
 /* What is read of an older format is what was written then: written in this one, it is the same as that of this one. */
 TEST(test_older_formats)
 {
@@ -486,7 +507,7 @@ static void assert_as_loaded(const struct psi_saved_variable *a, const struct ps
     assert_int_equal(a->bytes, b->bytes);
     assert_int_equal(a->version, b->version);
     assert_memory_equal(a->powers, b->optim_state.powers, sizeof(a->powers));
-    assert_int_equal(a->array_count, 1 + psd_optim_slot_count(b->optimizer.kind));
+    assert_int_equal(a->array_count, 1 + psd_optim_slot_count(&b->optimizer));
 }
 
 TEST(test_read_by_who_is_no_task)

@@ -12,18 +12,19 @@
 #define N 150 /* two vectors of any width and a remainder */
 
 static const ps_optimizer opts[] = {
-    {PS_OPT_SGD, 0, 0.1, 0, 0, 0, 0, 0},
-    {PS_OPT_MOMENTUM, 0, 0.01, 0.9, 0, 0, 0, 0},
-    {PS_OPT_MOMENTUM, 1, 0.01, 0.9, 0, 0, 0, 0},
-    {PS_OPT_ADAGRAD, 0, 0.05, 0, 0.1, 0, 0, 0},
-    {PS_OPT_ADAM, 0, 0.001, 0, 0, 0.9, 0.999, 1e-8},
+    {.kind = PS_OPT_SGD, .learning_rate = 0.1},
+    {.kind = PS_OPT_MOMENTUM, .learning_rate = 0.01, .momentum = 0.9},
+    {.kind = PS_OPT_MOMENTUM, .nesterov = 1, .learning_rate = 0.01, .momentum = 0.9},
+    {.kind = PS_OPT_ADAGRAD, .learning_rate = 0.05, .initial_accumulator = 0.1},
+    {.kind = PS_OPT_ADAM, .learning_rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
 };
 #define OPTS (sizeof(opts) / sizeof(opts[0]))
 static const ps_dtype dtypes[] = {PS_F32, PS_F64};
 
-/* variable, two slots, gradient; in the dtype's bytes */
+enum { GRAD = 1 + PSD_OPTIM_SLOTS_MAX };
+/* variable, slots, gradient; in the dtype's bytes */
 struct arrays {
-    _Alignas(64) unsigned char a[4][N * 8];
+    _Alignas(64) unsigned char a[GRAD + 1][N * 8];
 };
 
 /* spread over many magnitudes, both signs; slots and sums of squares stay positive */
@@ -37,10 +38,10 @@ static double sample(unsigned *seed)
 static void fill(struct arrays *arrays, ps_dtype dtype, unsigned seed)
 {
     memset(arrays, 0, sizeof(*arrays));
-    for (size_t k = 0; k < 4; k++) {
+    for (size_t k = 0; k <= GRAD; k++) {
         for (size_t i = 0; i < N; i++) {
             double x = sample(&seed);
-            x = k == 1 || k == 2 ? fabs(x) + 0.01 : x;
+            x = k > 0 && k < GRAD ? fabs(x) + 0.01 : x;
             if (dtype == PS_F32) {
                 float f = (float)x;
                 memcpy(&arrays->a[k][i * sizeof(f)], &f, sizeof(f));
@@ -56,26 +57,45 @@ static void apply(const ps_optimizer *opt, ps_dtype dtype, float scale, struct a
     struct psd_optim_state state;
     struct psd_optim_scalars scalars;
     size_t at = first * ps_dtype_bytes(dtype);
-    void *slots[PSD_OPTIM_SLOTS_MAX] = {&arrays->a[1][at], &arrays->a[2][at]};
+    void *slots[PSD_OPTIM_SLOTS_MAX] = {&arrays->a[1][at], &arrays->a[2][at], &arrays->a[3][at], &arrays->a[4][at]};
     psd_optim_state_init(opt, dtype, &state);
-    psd_optim_begin(opt, 0, dtype, &state, scale, &scalars);
-    psd_optim_apply(opt->kind, dtype, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[3][at], count);
+    psd_optim_begin(opt, 0, dtype, &state, 0, scale, &scalars);
+    psd_optim_apply(opt->kind, dtype, dtype, &scalars, &arrays->a[0][at], slots, &arrays->a[GRAD][at], count);
 }
+
+/* Each kind with its standard values, then each again with all that any kind may have, and the forms that differ in loops. */
+static ps_optimizer each(uint32_t i)
+{
+    const ps_optimizer given = {.learning_rate = 0.01, .momentum = 0.5};
+    const uint32_t kinds = psi_optimizer_row_count - PS_OPT_SGD;
+    ps_optimizer opt = psi_optimizer_standard(PS_OPT_SGD + i % kinds, &given);
+    if (i / kinds == 1) {
+        opt.l2 = 0.25;
+        opt.clip_value = 0.5;
+        opt.ema = 0.75;
+    } else if (i / kinds == 2) {
+        opt.nesterov = opt.kind == PS_OPT_MOMENTUM;
+        opt.power = opt.kind == PS_OPT_FTRL ? -0.4 : opt.power;
+    }
+    return opt;
+}
+#define EACH_COUNT (3 * (psi_optimizer_row_count - PS_OPT_SGD))
 
 TEST(test_any_split_gives_the_same_bits)
 {
     for (size_t d = 0; d < 2; d++) {
-        for (size_t o = 0; o < OPTS; o++) {
+        for (uint32_t o = 0; o < EACH_COUNT; o++) {
+            const ps_optimizer opt = each(o);
             struct arrays start;
             struct arrays whole;
             fill(&start, dtypes[d], 7);
             whole = start;
-            apply(&opts[o], dtypes[d], 1.0f, &whole, 0, N);
+            apply(&opt, dtypes[d], 1.0f, &whole, 0, N);
             assert_memory_not_equal(whole.a[0], start.a[0], N * ps_dtype_bytes(dtypes[d]));
-            for (size_t cut = 0; cut <= N; cut++) {
+            for (size_t cut = 0; cut <= N; cut += cut < 40 ? 1 : 11) {
                 struct arrays split = start;
-                apply(&opts[o], dtypes[d], 1.0f, &split, 0, cut);
-                apply(&opts[o], dtypes[d], 1.0f, &split, cut, N - cut);
+                apply(&opt, dtypes[d], 1.0f, &split, 0, cut);
+                apply(&opt, dtypes[d], 1.0f, &split, cut, N - cut);
                 assert_memory_equal(&split, &whole, sizeof(split));
             }
         }
@@ -84,23 +104,24 @@ TEST(test_any_split_gives_the_same_bits)
 
 TEST(test_a_bfloat16_gradient_is_what_it_widens_to)
 {
-    for (size_t o = 0; o < OPTS; o++) {
-        for (size_t n = 0; n <= N; n++) {
+    for (uint32_t o = 0; o < EACH_COUNT; o++) {
+        const ps_optimizer opt = each(o);
+        for (size_t n = 0; n <= N; n += n < 40 ? 1 : 11) {
             struct arrays narrow;
             struct arrays wide;
             uint16_t grad[N];
             fill(&narrow, PS_F32, 3);
-            psi_half_narrow(PS_BF16, narrow.a[3], grad, N);
+            psi_half_narrow(PS_BF16, narrow.a[GRAD], grad, N);
             wide = narrow;
-            psi_half_widen(PS_BF16, grad, wide.a[3], N);
-            apply(&opts[o], PS_F32, 0.7f, &wide, 0, n);
+            psi_half_widen(PS_BF16, grad, wide.a[GRAD], N);
+            apply(&opt, PS_F32, 0.7f, &wide, 0, n);
             struct psd_optim_state state;
             struct psd_optim_scalars scalars;
-            void *slots[PSD_OPTIM_SLOTS_MAX] = {narrow.a[1], narrow.a[2]};
-            psd_optim_state_init(&opts[o], PS_F32, &state);
-            psd_optim_begin(&opts[o], 0, PS_F32, &state, 0.7f, &scalars);
-            psd_optim_apply(opts[o].kind, PS_F32, PS_BF16, &scalars, narrow.a[0], slots, grad, n);
-            assert_memory_equal(&narrow, &wide, offsetof(struct arrays, a[3]));
+            void *slots[PSD_OPTIM_SLOTS_MAX] = {narrow.a[1], narrow.a[2], narrow.a[3], narrow.a[4]};
+            psd_optim_state_init(&opt, PS_F32, &state);
+            psd_optim_begin(&opt, 0, PS_F32, &state, 0, 0.7f, &scalars);
+            psd_optim_apply(opt.kind, PS_F32, PS_BF16, &scalars, narrow.a[0], slots, grad, n);
+            assert_memory_equal(&narrow, &wide, offsetof(struct arrays, a[GRAD]));
         }
     }
 }
@@ -170,7 +191,7 @@ TEST(test_clones_give_the_bits_of_a_scalar_loop)
                 apply(&opts[o], dtypes[d], scales[s], &got, 0, N);
                 for (size_t i = 0; i < N; i++) {
                     size_t at = i * ps_dtype_bytes(dtypes[d]);
-                    void *p[4] = {&wanted.a[0][at], &wanted.a[1][at], &wanted.a[2][at], &wanted.a[3][at]};
+                    void *p[4] = {&wanted.a[0][at], &wanted.a[1][at], &wanted.a[2][at], &wanted.a[GRAD][at]};
                     if (dtypes[d] == PS_F32) {
                         reference_f32(&opts[o], scales[s], p[0], p[1], p[2], p[3]);
                     } else {
@@ -185,20 +206,30 @@ TEST(test_clones_give_the_bits_of_a_scalar_loop)
 
 TEST(test_slot_table)
 {
-    assert_int_equal(psd_optim_slot_count(PS_OPT_NONE), 0);
-    assert_int_equal(psd_optim_slot_count(PS_OPT_SGD), 0);
-    assert_int_equal(psd_optim_slot_count(PS_OPT_MOMENTUM), 1);
-    assert_int_equal(psd_optim_slot_count(PS_OPT_ADAGRAD), 1);
-    assert_int_equal(psd_optim_slot_count(PS_OPT_ADAM), 2);
-    assert_int_equal(psd_optim_slot_count(99), 0);
-    assert_int_equal(psd_optim_slot_count(UINT32_MAX), 0);
-    assert_string_equal(psi_optimizer_slot(PS_OPT_MOMENTUM, 0)->name, "momentum");
-    assert_string_equal(psi_optimizer_slot(PS_OPT_ADAGRAD, 0)->name, "accumulator");
-    assert_string_equal(psi_optimizer_slot(PS_OPT_ADAM, 0)->name, "m");
-    assert_string_equal(psi_optimizer_slot(PS_OPT_ADAM, 1)->name, "v");
-    assert_null(psi_optimizer_slot(PS_OPT_SGD, 0));
-    assert_null(psi_optimizer_slot(PS_OPT_ADAM, 2));
-    assert_null(psi_optimizer_slot(UINT32_MAX, 0));
+    const struct {
+        uint32_t kind, slots;
+        const char *first;
+    } rows[] = {{PS_OPT_NONE, 0, NULL},
+                {PS_OPT_SGD, 0, NULL},
+                {PS_OPT_MOMENTUM, 1, "momentum"},
+                {PS_OPT_ADAGRAD, 1, "accumulator"},
+                {PS_OPT_ADAM, 2, "m"},
+                {PS_OPT_RMSPROP_CENTERED, 3, "rms"},
+                {99, 0, NULL},
+                {UINT32_MAX, 0, NULL}};
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        ps_optimizer opt = {.kind = rows[i].kind};
+        assert_int_equal(psd_optim_slot_count(&opt), rows[i].slots);
+        assert_null(psi_optimizer_slot(&opt, rows[i].slots));
+        assert_null(psi_optimizer_slot(&opt, UINT32_MAX));
+        if (rows[i].first != NULL) {
+            assert_string_equal(psi_optimizer_slot(&opt, 0)->name, rows[i].first);
+        }
+        opt.ema = 0.9; /* a slot more, behind the others */
+        const bool known = psi_optimizer_row(opt.kind) != NULL;
+        assert_int_equal(psd_optim_slot_count(&opt), rows[i].slots + known);
+        assert_ptr_equal(psi_optimizer_slot(&opt, rows[i].slots), known ? &psi_average_slot : NULL);
+    }
     assert_true(psd_optim_slot_init(&opts[3], 0) == 0.1);
     assert_true(psd_optim_slot_init(&opts[4], 1) == 0.0);
 }
@@ -208,8 +239,21 @@ TEST(test_scalars_are_rounded_to_the_dtype)
 {
     struct psd_optim_state state;
     struct psd_optim_scalars scalars;
-    const ps_optimizer adam = {PS_OPT_ADAM, 0, 0.001, 0.9, 0.1, 0.9, 0.999, 1e-8};
-    const ps_optimizer momentum = {PS_OPT_MOMENTUM, 1, 0.001, 0.9, 0.1, 0.9, 0.999, 1e-8};
+    const ps_optimizer adam = {.kind = PS_OPT_ADAM,
+                               .learning_rate = 0.001,
+                               .momentum = 0.9,
+                               .initial_accumulator = 0.1,
+                               .beta1 = 0.9,
+                               .beta2 = 0.999,
+                               .epsilon = 1e-8};
+    const ps_optimizer momentum = {.kind = PS_OPT_MOMENTUM,
+                                   .nesterov = 1,
+                                   .learning_rate = 0.001,
+                                   .momentum = 0.9,
+                                   .initial_accumulator = 0.1,
+                                   .beta1 = 0.9,
+                                   .beta2 = 0.999,
+                                   .epsilon = 1e-8};
     volatile float b1 = 0.9f;
     volatile float b2 = 0.999f;
     volatile float p1 = b1;
@@ -223,17 +267,17 @@ TEST(test_scalars_are_rounded_to_the_dtype)
         p1 *= b1;
         p2 *= b2;
     }
-    psd_optim_begin(&adam, 0, PS_F32, &state, 0.25f, &scalars);
+    psd_optim_begin(&adam, 0, PS_F32, &state, 0, 0.25f, &scalars);
     assert_true(scalars.rate == (double)0.001f);
     assert_true(scalars.scale == 0.25);
     assert_true(scalars.beta1 == (double)0.9f);
     assert_true(scalars.beta2 == (double)0.999f);
     assert_true(scalars.epsilon == (double)1e-8f);
-    assert_true(scalars.momentum == 0 && scalars.nesterov == 0 && scalars.reserved == 0);
-    psd_optim_begin(&momentum, 0, PS_F32, &state, 1.0f, &scalars);
+    assert_true(scalars.momentum == 0 && scalars.form == 0 && scalars.reserved == 0);
+    psd_optim_begin(&momentum, 0, PS_F32, &state, 0, 1.0f, &scalars);
     assert_true(scalars.rate == (double)0.001f);
     assert_true(scalars.momentum == (double)0.9f);
-    assert_true(scalars.nesterov == 1 && scalars.alpha == 0 && scalars.beta1 == 0);
+    assert_true(scalars.form == 1 && scalars.alpha == 0 && scalars.beta1 == 0);
 
     psd_optim_state_init(&adam, PS_F64, &state);
     psd_optim_end(&adam, PS_F64, &state);
@@ -252,18 +296,18 @@ TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
     struct psd_optim_scalars first;
     struct psd_optim_scalars second;
     psd_optim_state_init(&opts[4], PS_F32, &state);
-    psd_optim_begin(&opts[4], 0, PS_F32, &state, 1.0f, &first);
-    psd_optim_begin(&opts[4], 0, PS_F32, &state, 1.0f, &second);
+    psd_optim_begin(&opts[4], 0, PS_F32, &state, 0, 1.0f, &first);
+    psd_optim_begin(&opts[4], 0, PS_F32, &state, 0, 1.0f, &second);
     assert_memory_equal(&first, &second, sizeof(first));
 
     fill(&arrays, PS_F32, 3);
     before = arrays;
-    void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays.a[1], arrays.a[2]};
-    psd_optim_apply(PS_OPT_NONE, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
-    psd_optim_apply(99, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], N);
+    void *slots[PSD_OPTIM_SLOTS_MAX] = {arrays.a[1], arrays.a[2], arrays.a[3], arrays.a[4]};
+    psd_optim_apply(PS_OPT_NONE, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[GRAD], N);
+    psd_optim_apply(99, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[GRAD], N);
     for (uint32_t kind = PS_OPT_SGD; psi_optimizer_row(kind) != NULL; kind++) {
-        psd_optim_apply(kind, PS_I32, PS_I32, &first, arrays.a[0], slots, arrays.a[3], N);
-        psd_optim_apply(kind, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[3], 0);
+        psd_optim_apply(kind, PS_I32, PS_I32, &first, arrays.a[0], slots, arrays.a[GRAD], N);
+        psd_optim_apply(kind, PS_F32, PS_F32, &first, arrays.a[0], slots, arrays.a[GRAD], 0);
     }
     assert_memory_equal(&arrays, &before, sizeof(before));
 }
@@ -271,20 +315,54 @@ TEST(test_begin_changes_no_state_and_unknown_kinds_nothing)
 /* Each row has a rule, which changes the variable and every slot, and none that the row does not have. */
 TEST(test_each_row_has_a_rule)
 {
-    for (uint32_t kind = PS_OPT_SGD; psi_optimizer_row(kind) != NULL; kind++) {
-        const ps_optimizer given = {.learning_rate = 0.1, .momentum = 0.5};
-        const ps_optimizer opt = psi_optimizer_standard(kind, &given);
+    for (uint32_t i = 0; i < EACH_COUNT; i++) {
+        const ps_optimizer opt = each(i);
         for (size_t d = 0; d < 2; d++) {
             struct arrays arrays, before;
             fill(&arrays, dtypes[d], 5);
             before = arrays;
             apply(&opt, dtypes[d], 1, &arrays, 0, N);
-            for (uint32_t k = 0; k < 1 + PSD_OPTIM_SLOTS_MAX; k++) {
+            for (uint32_t k = 0; k <= GRAD; k++) {
                 bool same = memcmp(arrays.a[k], before.a[k], sizeof(before.a[k])) == 0;
-                assert_int_equal(same, k > psd_optim_slot_count(kind));
+                assert_int_equal(same, k > psd_optim_slot_count(&opt));
             }
         }
     }
+}
+
+/* What any kind may have, against its formulas, by gradient descent with a rate of 1: the numbers are exact. Elements of v, g and
+ * the average e before, and of v and e behind. */
+TEST(test_what_any_kind_may_have)
+{
+    static const struct {
+        double l2, clip, ema, scale, v, g, e, want_v, want_e;
+    } rows[] = {
+        {0, 0, 0, 1, 1, 0.25, 8, 0.75, 8},         {0.5, 0, 0, 1, 1, 0.25, 8, 0.25, 8},
+        {0, 0.125, 0, 1, 1, 0.25, 8, 0.875, 8},    {0, 0.125, 0, 1, 1, -0.25, 8, 1.125, 8},
+        {0, 0.5, 0, 4, 1, 0.25, 8, 0.5, 8},        {0.5, 0.125, 0, 1, 1, 0.25, 8, 0.375, 8},
+        {0, 0, 0.75, 1, 1, 0.25, 8, 0.75, 6.1875}, {0.5, 0.125, 0.5, 1, 1, 4, 0.375, 0.375, 0.375},
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        const ps_optimizer opt = {
+            .kind = PS_OPT_SGD, .learning_rate = 1, .l2 = rows[i].l2, .clip_value = rows[i].clip, .ema = rows[i].ema};
+        struct psd_optim_state state;
+        struct psd_optim_scalars scalars;
+        psd_optim_state_init(&opt, PS_F64, &state);
+        psd_optim_begin(&opt, 0, PS_F64, &state, 0, (float)rows[i].scale, &scalars);
+        double v = rows[i].v, g = rows[i].g, e = rows[i].e;
+        float narrow_v = (float)v, narrow_g = (float)g, narrow_e = (float)e;
+        psd_optim_apply(PS_OPT_SGD, PS_F64, PS_F64, &scalars, &v, (void *[PSD_OPTIM_SLOTS_MAX]){&e}, &g, 1);
+        psd_optim_apply(PS_OPT_SGD, PS_F32, PS_F32, &scalars, &narrow_v, (void *[PSD_OPTIM_SLOTS_MAX]){&narrow_e}, &narrow_g, 1);
+        assert_true(v == rows[i].want_v && e == rows[i].want_e);
+        assert_true((double)narrow_v == rows[i].want_v && (double)narrow_e == rows[i].want_e);
+    }
+    const ps_optimizer opt = {.kind = PS_OPT_SGD, .learning_rate = 1, .clip_value = 1}; /* NaN stays NaN, infinity is limited */
+    struct psd_optim_state state = {{0}};
+    struct psd_optim_scalars scalars;
+    psd_optim_begin(&opt, 0, PS_F32, &state, 0, 1, &scalars);
+    float v[2] = {1, 1}, g[2] = {NAN, INFINITY};
+    psd_optim_apply(PS_OPT_SGD, PS_F32, PS_F32, &scalars, v, (void *[PSD_OPTIM_SLOTS_MAX]){NULL}, g, 2);
+    assert_true(isnan(v[0]) && v[1] == 0);
 }
 
 /* A rate that SET_RATE has put in place of the optimizer's own is all of the rate, also in what follows from it. */
@@ -297,8 +375,8 @@ TEST(test_another_rate)
             ps_optimizer other = opts[o];
             other.learning_rate = 0.7;
             psd_optim_state_init(&opts[o], dtypes[d], &state);
-            psd_optim_begin(&opts[o], 0.7, dtypes[d], &state, 1, &with);
-            psd_optim_begin(&other, 0, dtypes[d], &state, 1, &own);
+            psd_optim_begin(&opts[o], 0.7, dtypes[d], &state, 0, 1, &with);
+            psd_optim_begin(&other, 0, dtypes[d], &state, 0, 1, &own);
             assert_memory_equal(&with, &own, sizeof(own));
             assert_true(with.rate == (dtypes[d] == PS_F32 ? (double)0.7F : 0.7));
         }

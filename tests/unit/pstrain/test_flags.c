@@ -169,7 +169,12 @@ TEST(test_optimizers)
     assert_true(f.rule.momentum == 0.5);
     assert_true(f.rule.learning_rate == 0.25);
     assert_int_equal(parse(&f, err, "--optimizer=adam:beta1=0.5,learning_rate=0.125", "--learning_rate=0.25", NULL), 0);
-    const ps_optimizer adam = {PS_OPT_ADAM, 0, 0.125, 0, 0, 0.5, 0.999, 1e-8};
+    const ps_optimizer adam = {.struct_bytes = sizeof(ps_optimizer),
+                               .kind = PS_OPT_ADAM,
+                               .learning_rate = 0.125,
+                               .beta1 = 0.5,
+                               .beta2 = 0.999,
+                               .epsilon = 1e-8};
     assert_memory_equal(&f.rule, &adam, sizeof(adam));
     assert_true(f.learning_rate == 0.125);
     refused("adagrad", "--optimizer", "Adam");

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What any optimizer may do around its rule, element by element:
+ *   g = clip(g * scale) + l2 * v, clip(x) = x limited to [-clip_value, clip_value]
+ *   the rule, with g
+ *   e -= (e - v) * (1 - decay), with the new v: the moving average e, the slot behind those of the kind
+ * Sources: TensorFlow 1.15 python/ops/clip_ops.py clip_by_value; PyTorch torch/optim, weight_decay of SGD (l2 here);
+ * TensorFlow 1.15 python/training/moving_averages.py assign_moving_average.
+ *
+ * The gradient of a piece is made in memory on the stack, so that rules need no loops of their own for it. A limit comes before
+ * l2, as where a program limits its gradients and the optimizer adds l2. Cannot fail.
+ */
+#include "kernels.h"
+
+enum { PIECE_BYTES = 4096, ARRAYS_MAX = PSD_OPTIM_SLOTS_MAX };
+
+/* A type cannot stand in parentheses: NOLINTBEGIN(bugprone-macro-parentheses) */
+#define PREPARE(name, type, grad_type, value)                                                                                    \
+    PSI_CLONES                                                                                                                   \
+    static void limit_##name(type *restrict made, const grad_type *restrict grad, size_t n, type scale, type most)               \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            const type g = value(grad[i]) * scale;                                                                               \
+            made[i] = g > most ? most : g < -most ? -most : g;                                                                   \
+        }                                                                                                                        \
+    }
+#define FINISH(name, type)                                                                                                       \
+    PSI_CLONES                                                                                                                   \
+    static void decay_##name(type *restrict made, const type *restrict v, size_t n, type l2)                                     \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            made[i] += l2 * v[i];                                                                                                \
+        }                                                                                                                        \
+    }                                                                                                                            \
+    PSI_CLONES                                                                                                                   \
+    static void average_##name(type *restrict e, const type *restrict v, size_t n, type share)                                   \
+    {                                                                                                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                         \
+            e[i] -= (e[i] - v[i]) * share;                                                                                       \
+        }                                                                                                                        \
+    }
+PREPARE(f32, float, float, PSD_SAME)
+PREPARE(bf16, float, uint16_t, psi_bf16_value)
+PREPARE(f64, double, double, PSD_SAME)
+FINISH(f32, float)
+FINISH(f64, double)
+/* NOLINTEND(bugprone-macro-parentheses) */
+
+static void limit(int loop, void *made, const void *grad, size_t n, const struct psd_optim_scalars *s)
+{
+    const double most = s->clip_value > 0 ? s->clip_value : (double)INFINITY;
+    if (loop == PSD_LOOP_F64) {
+        limit_f64(made, grad, n, s->scale, most);
+    } else if (loop == PSD_LOOP_BF16) {
+        limit_bf16(made, grad, n, (float)s->scale, (float)most);
+    } else {
+        limit_f32(made, grad, n, (float)s->scale, (float)most);
+    }
+}
+
+static void decay(int loop, void *made, const void *var, size_t n, double l2)
+{
+    if (loop == PSD_LOOP_F64) {
+        decay_f64(made, var, n, l2);
+    } else {
+        decay_f32(made, var, n, (float)l2);
+    }
+}
+
+static void average(int loop, void *slot, const void *var, size_t n, double share)
+{
+    if (loop == PSD_LOOP_F64) {
+        average_f64(slot, var, n, share);
+    } else {
+        average_f32(slot, var, n, (float)share);
+    }
+}
+
+void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops[PSD_LOOPS], int loop,
+                      const struct psd_optim_scalars *scalars, void *var, void *const slots[PSD_OPTIM_SLOTS_MAX],
+                      const void *grad, size_t elements)
+{
+    _Alignas(64) uint8_t made[PIECE_BYTES];
+    const size_t width = loop == PSD_LOOP_F64 ? sizeof(double) : sizeof(float);
+    const size_t grad_width = loop == PSD_LOOP_BF16 ? sizeof(uint16_t) : width;
+    struct psd_optim_scalars inside = *scalars;
+    void *at[ARRAYS_MAX] = {NULL};
+    uint32_t count = 0;
+    while (own[count].name != NULL) {
+        count++;
+    }
+    inside.scale = 1; /* the gradient that the rule gets has it */
+    for (size_t first = 0; first < elements; first += PIECE_BYTES / width) {
+        const size_t left = elements - first, n = left < PIECE_BYTES / width ? left : PIECE_BYTES / width;
+        uint8_t *v = (uint8_t *)var + first * width;
+        for (uint32_t k = 0; k < ARRAYS_MAX && slots[k] != NULL; k++) {
+            at[k] = (uint8_t *)slots[k] + first * width;
+        }
+        limit(loop, made, (const uint8_t *)grad + first * grad_width, n, scalars);
+        if (scalars->l2 > 0) {
+            decay(loop, made, v, n, scalars->l2);
+        }
+        loops[loop == PSD_LOOP_F64 ? PSD_LOOP_F64 : PSD_LOOP_F32](v, at, made, n, &inside);
+        if (scalars->ema > 0) {
+            average(loop, at[count], v, n, scalars->ema);
+        }
+    }
+}

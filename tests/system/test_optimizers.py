@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+# test-transport: plain (no other needed: what the optimizers keep is the same)
+"""Optimizers with more than two slots, with powers in float64 and with a moving average, from the command line to files: pstrain, psctl
+vars, a checkpoint, its export with slots, and their import."""
+import json
+import os
+import sys
+import tempfile
+import unittest
+
+import test_files
+from cluster import Cluster, free_port, main, path, run
+
+PSCTL, PSTRAIN = path("bin/psctl"), path("bin/pstrain")
+
+
+class Optimizers(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def start(self, name):
+        c = Cluster(1)
+        self.addCleanup(c.__exit__)
+        c.start(0, "--checkpoint_dir", os.path.join(self.folder, name), "--checkpoint_seconds", "0")
+        return c
+
+    def good(self, *args):
+        code, out, err = run(*args)
+        self.assertEqual(code, 0, out + err)
+        return out
+
+    def export(self, c, name):
+        self.good(PSCTL, "-t", c.addresses[0], "checkpoint", "save")
+        self.good(PSCTL, "-t", c.addresses[0], "checkpoint", "export", "latest", os.path.join(self.folder, name), "--slots")
+        return test_files.read_safetensors(os.path.join(self.folder, name))
+
+    def from_the_command_line_to_files(self, text, shown, slots, powers):
+        c, report = self.start("first"), os.path.join(self.folder, "report.json")
+        self.good(PSTRAIN, "--ps_hosts", c.hosts, "--worker_hosts", f"127.0.0.1:{free_port()}", "--job_name", "worker", "--task_index", "0",
+                  "--model", "softmax", "--steps", "300", "--optimizer", text, "--learning_rate", "0.01", "--report", report)
+        with open(report, encoding="utf-8") as file:
+            self.assertGreater(json.load(file)["test_accuracy"], 0.9)
+        self.assertIn(shown, self.good(PSCTL, "-t", c.addresses[0], "vars"))
+        metadata, tensors = self.export(c, "first.safetensors")
+        described = json.loads(metadata["psd_variables"])
+        kind = text.split(":")[0]
+        trained = sorted(v for v, d in described.items() if d["optimizer"]["kind"] == kind)
+        self.assertTrue(trained)
+        for v in trained:
+            self.assertEqual(described[v]["optimizer"]["ema"], 0.9)
+            self.assertNotIn("clip_value", described[v]["optimizer"])  # as every optimizer is, unless somebody says so
+            for slot in slots:
+                self.assertEqual(tensors[f"{v}/{slot}"][:2], tensors[v][:2])
+            self.assertNotEqual(tensors[f"{v}/{slots[-1]}"][2], tensors[v][2])  # the average is behind
+        self.assertEqual(sorted(name for name in tensors if name.endswith("_power")), powers)
+        for name in powers:
+            self.assertEqual(tensors[name][0], "F64")
+        there = self.start("second")
+        self.good(PSCTL, "-t", there.addresses[0], "checkpoint", "import", os.path.join(self.folder, "first.safetensors"), "--yes")
+        self.assertEqual(self.export(there, "second.safetensors")[1], tensors)
+
+    def test_three_slots_and_an_average(self):
+        self.from_the_command_line_to_files(
+            "rmsprop_centered:decay=0.95,epsilon=1e-3,ema=0.9",
+            "rmsprop_centered(learning_rate=0.01, decay=0.95, momentum=0, epsilon=0.001, ema=0.9)",
+            ["RMSProp", "RMSProp_1", "RMSProp_2", "ExponentialMovingAverage"], [])
+
+    def test_wide_powers(self):
+        self.from_the_command_line_to_files(
+            "adamw:l2=1e-4,ema=0.9",
+            "adamw(learning_rate=0.01, beta1=0.9, beta2=0.999, epsilon=1e-08, weight_decay=0.01, l2=0.0001, ema=0.9)",
+            ["exp_avg", "exp_avg_sq", "ExponentialMovingAverage"], ["beta1_power", "beta2_power"])
+
+    def test_what_is_refused(self):
+        for text, says in (("adamw:weight_decay=-1", "weight_decay is -1, it must be finite and >= 0"),
+                           ("ftrl:power=0.5", "power is 0.5, it must be finite and <= 0"),
+                           ("sgd:ema=1", "ema is 1, it must be >= 0 and < 1"), ("sgd:clip=1", "hyperparameters are written")):
+            code, _, err = run(PSTRAIN, "--local", "ps=1,workers=1", "--optimizer", text)
+            self.assertEqual(code, 2, err)
+            self.assertIn(says, err)
+        self.assertIn("weight_decay=0.01", run(PSTRAIN, "--help")[1])
+
+
+if __name__ == "__main__":
+    sys.exit(main(unittest))
