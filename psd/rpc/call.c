@@ -228,6 +228,7 @@ static void cancel_work(struct psd_task *t, struct psd_wait *w)
     if (e != NULL) { /* without memory it runs to its end, and nobody hears of it */
         k->cancelled = true;
         e->call = k->id;
+        psd_publishes_cancel(t, k->id);
     }
 }
 

@@ -8,7 +8,7 @@
  * segment of an ASSIGN does. There is no number and no record: the call runs once, and its answer says what became of it.
  * Failure modes: what refuses an ASSIGN; LOST where the variable goes away meanwhile; CANCELLED where nobody waits for the call
  * any more, or the call is over. A refused publish has changed nothing. While a cut holds as much memory as it may, and would
- * have to keep the old value, a publish waits, as a push does (held.c).
+ * have to keep the old value, a publish waits, as a push does (held.c), and ends with its call.
  *
  * The memory is staged until the call is over, also where its variable is gone: a compute thread may be writing there.
  */
@@ -190,6 +190,19 @@ void psd_publish_begin(struct psd_task *t, struct psd_publish *p)
     psi_list_init(&p->link);
     if (!publish(t, p)) {
         psi_list_push_back(&t->publishes, &p->link);
+    }
+}
+
+void psd_publishes_cancel(struct psd_task *t, uint64_t call)
+{
+    struct psi_list *it = NULL, *tmp = NULL;
+    PSI_LIST_FOREACH_SAFE(it, tmp, &t->publishes) {
+        struct psd_publish *p = PSI_CONTAINER_OF(it, struct psd_publish, link);
+        if (p->call == call) {
+            psi_list_remove(it);
+            const bool over = publish(t, p);
+            PSI_ASSERT(over); /* what belongs to a cancelled call never waits */
+        }
     }
 }
 

@@ -108,6 +108,8 @@ void psd_publish_begin(struct psd_task *t, struct psd_publish *p);
 bool psd_publishes_have_work(const struct psd_task *t);
 void psd_publishes_work(struct psd_task *t);
 void psd_publishes_end(struct psd_task *t);
+/** End those of a call that is cancelled. */
+void psd_publishes_cancel(struct psd_task *t, uint64_t call);
 /** k is over: its drafts go, in which nobody writes any more. */
 void psd_drafts_free(struct psd_task *t, struct psd_work *k);
 

@@ -363,11 +363,12 @@ TEST(test_cut_keeps_the_old_value)
     finish_call(e);
 }
 
-/* While a cut holds as much memory as it may, a publish waits for it as a push does: the old value would come on top. */
+/* While a cut holds as much memory as it may, a publish waits for it as a push does: the old value would come on top. The end of
+ * its call, and that of the task, end it. */
 TEST(test_cut_that_is_full)
 {
     enum { LARGE = 1 << 20 };
-    for (int ends = 0; ends < 2; ends++) {
+    for (int ends = 0; ends < 3; ends++) {
         struct env *e = env_with_call();
         uint64_t ones = 0, sevens = 0;
         static float some[LARGE];
@@ -389,8 +390,14 @@ TEST(test_cut_that_is_full)
             assert_true(ones == LARGE && sevens == 0);
             assert_int_equal(peek_at(e->t, "v").version, 1);
         } else {
-            psd_task_end_copies(e->t->core);
-            assert_ended(x, PS_CANCELLED, "/job:ps/task:0 ends");
+            if (ends == 1) {
+                psd_task_end_copies(e->t->core);
+                assert_ended(x, PS_CANCELLED, "/job:ps/task:0 ends");
+            } else {
+                fc_ack(&e->c, 900); /* nobody waits for the call any more */
+                assert_ended(x, PS_CANCELLED, "the call that writes it is cancelled");
+                assert_true(psd_cut_is_full(&e->t->core->store));
+            }
             psd_cut_cancel(e->t->core);
             shell_run(&e->net);
             assert_int_equal(peek_at(e->t, "v").version, 0);
