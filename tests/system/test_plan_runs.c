@@ -654,6 +654,52 @@ TEST(an_interrupt_ends_a_run_and_not_the_session)
     assert_int_equal(ps_session_status(s), PS_OK);
 }
 
+static void count_kept(void *ctx, const ps_variable_info *info)
+{
+    *(int *)ctx += strncmp(info->container, "session/", 8) == 0 ? 1 : 0;
+}
+
+/* Number of variables of sessions' containers. */
+static int kept_now(ps_session *s)
+{
+    int count = 0;
+    const int tasks = ps_cluster_tasks(s);
+    for (int task = 0; task < tasks; task++) {
+        assert_run(ps_task_variables(s, task, 10000, count_kept, &count));
+    }
+    return count;
+}
+
+/* The session deletes them at once, as after any run that failed. */
+TEST(an_interrupted_run_leaves_no_variables)
+{
+    cluster_begin();
+    ps_session *s = session_at(UINT32_MAX);
+    const float zero = 0;
+    ps_variable *x = variable(s, "x", PS_SCALAR, &zero, NULL);
+    ps_plan *p = ps_plan_new(s);
+    ps_value far = grows(p, s, x);
+    assert_int_equal(ps_device_push(s, "/job:worker/task:0"), PS_OK);
+    ps_value sum = ps_plan_add(p, ps_plan_variable(p, x), ps_plan_scalar(p, PS_F32, 1));
+    assert_int_equal(ps_device_pop(s), PS_OK);
+    assert_int_equal(ps_device_push(s, "/job:worker/task:1"), PS_OK);
+    ps_value both[] = {far, ps_plan_add(p, sum, ps_plan_scalar(p, PS_F32, 1))};
+    assert_int_equal(ps_device_pop(s), PS_OK);
+    assert_run(ps_plan_run(p, NULL, 0, both, 2, NULL, NULL));
+    assert_true(kept_now(s) > 0);
+    pthread_t thread;
+    cluster.workers[0].together = 2; /* nobody else comes */
+    assert_int_equal(pthread_create(&thread, NULL, interrupter, s), 0);
+    assert_refused(ps_plan_run(p, NULL, 0, both, 2, NULL, NULL), PS_CANCELLED, "interrupted by ps_interrupt()");
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    release();
+    const time_t end = time(NULL) + 60;
+    while (kept_now(s) > 0 && time(NULL) < end) {
+    }
+    assert_int_equal(kept_now(s), 0);
+    assert_run(ps_plan_run(p, NULL, 0, both, 2, NULL, NULL));
+}
+
 TEST(an_evaluator_computes_and_changes_nothing)
 {
     cluster_begin();

@@ -233,6 +233,8 @@ ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err);
 /** Under the lock: PS_OK if this thread may start a call or request. Otherwise the error is in *err: the session closes, or
  * another thread is recovering it. */
 ps_status psi_api_may_start(ps_session *s, struct psi_err *err) PSI_MUST;
+/** As psi_api_may_start(), also in a call that is interrupted: for what the call leaves behind and nobody waits for. */
+ps_status psi_api_may_clear(ps_session *s, struct psi_err *err) PSI_MUST;
 /** Begin a call of several steps that keeps records of the core in between: no recovery takes place until psi_api_go_outside().
  */
 ps_status psi_api_go_inside(ps_session *s, struct psi_err *err) PSI_MUST;

@@ -286,9 +286,11 @@ ps_status psi_api_stick_final(ps_session *s, const struct psi_err *err)
 
 ps_status psi_api_may_start(ps_session *s, struct psi_err *err)
 {
-    if (psi_api_interrupted(s, err) != PS_OK) {
-        return PS_CANCELLED;
-    }
+    return psi_api_interrupted(s, err) != PS_OK ? PS_CANCELLED : psi_api_may_clear(s, err);
+}
+
+ps_status psi_api_may_clear(ps_session *s, struct psi_err *err)
+{
     if (psi_monitor_bars(s, err)) {
         return s->monitor->cause.code;
     }

@@ -197,7 +197,7 @@ void psi_plan_keeps_forget(ps_plan *p, bool all)
     psi_list_init(&works);
     /* under the lock, so that no recovery frees the core's records before the keeps are counted as in flight */
     (void)pthread_mutex_lock(&s->lock);
-    const bool goes_on = psi_api_may_start(s, NULL) == PS_OK;
+    const bool goes_on = psi_api_may_clear(s, NULL) == PS_OK;
     PSI_LIST_FOREACH_SAFE(it, tmp, &p->keeps) {
         struct psi_plan_keep *k = PSI_CONTAINER_OF(it, struct psi_plan_keep, link);
         if (!all && later_ones(p, k) < TYPES_MAX) {
