@@ -350,6 +350,12 @@ void psd_secure_identify(void *shell, const struct psi_link *link, struct psi_id
     *out = *psi_conn_identity(link->shell);
 }
 
+void psd_secure_handshakes(void *shell, struct psi_handshakes *out)
+{
+    const struct psd_server *s = shell;
+    psi_net_handshakes(&s->net, out);
+}
+
 void psd_secure_refused(void *server, const char *peer, enum psi_tls_reason reason, const char *text)
 {
     struct psd_server *s = server;

@@ -54,6 +54,7 @@ void psd_secure_apply(psd_server *s);
 void psd_secure_tick(psd_server *s);
 /** psd_task_config.identify */
 void psd_secure_identify(void *shell, const struct psi_link *link, struct psi_identity *out);
+void psd_secure_handshakes(void *shell, struct psi_handshakes *out);
 /** psi_net_ops.refused */
 void psd_secure_refused(void *server, const char *peer, enum psi_tls_reason reason, const char *text);
 /** What a certificate of that task says. Returns text. */

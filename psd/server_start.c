@@ -183,6 +183,7 @@ static ps_status make_task(struct psd_server *s, const struct psi_cluster *c, st
     config.shell = s;
     config.clock_ns = clock_ns;
     config.identify = psd_secure_identify;
+    config.handshakes = psd_secure_handshakes;
     config.insecure = s->secure.insecure;
     config.has_disk = s->disk != NULL;
     (void)snprintf(config.cluster_name, sizeof(config.cluster_name), "%s", c->name);

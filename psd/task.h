@@ -63,6 +63,8 @@ struct psd_task_config {
     void *shell;
     /* who is behind this link: asked when its HELLO has come, and kept. NULL: nobody has an identity */
     void (*identify)(void *shell, const struct psi_link *link, struct psi_identity *out);
+    /* TLS handshakes, for INFO. NULL: there are none */
+    void (*handshakes)(void *shell, struct psi_handshakes *out);
     /* PS_OP_CONFIG_SET: the setting is in force when it says PS_OK; NULL: none may change */
     ps_status (*config_set)(void *shell, const char *name, const char *value, char *error, size_t error_bytes);
     /* nanoseconds of a monotonic clock, read only for requests that are to say how long they took; NULL: none says it */

@@ -25,6 +25,12 @@ struct psi_identity {
     char key_id[PSI_KEY_ID_BYTES + 1];     /* KEY: of the line that the handshake used; otherwise "" */
 };
 
+/* TLS handshakes of those that connected. */
+struct psi_handshakes {
+    uint64_t done, refused; /* since the start; refused: also those that ended before they were over */
+    uint32_t under_way;     /* now, those that wait for their turn among them */
+};
+
 /** Kind and name are equal. Two lines of one name, during a rotation, are one identity. */
 bool psi_identity_equal(const struct psi_identity *a, const struct psi_identity *b);
 /** "key:w0", "cert:psd://psd/ps/0", "uid:1000" or "anybody". buf [n] cuts; PSI_IDENTITY_TEXT_BYTES are enough. Returns buf. */

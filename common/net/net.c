@@ -203,6 +203,11 @@ ps_status psi_net_set_tls(struct psi_net *net, struct psi_tls *tls, bool crc, st
     return PS_OK;
 }
 
+void psi_net_handshakes(const struct psi_net *net, struct psi_handshakes *out)
+{
+    psi_tls_loop_handshakes(net->tls_loop, out);
+}
+
 size_t psi_net_recheck(struct psi_net *net)
 {
     struct psi_list *it;

@@ -108,6 +108,8 @@ void psi_net_share(struct psi_net *net);
  * Errors  PS_RESOURCE_EXHAUSTED: nothing has changed.
  */
 PSI_MUST ps_status psi_net_set_tls(struct psi_net *net, struct psi_tls *tls, bool crc, struct psi_err *err);
+/** Handshakes of accepted connections. */
+void psi_net_handshakes(const struct psi_net *net, struct psi_handshakes *out);
 /** Close each connection that the net's context would not let in now: its line is gone or has expired, its certificate has
  * expired or is refused, or it is plain TCP and the net is not. ops->refused says PSI_TLS_REVOKED, also for dialled ones;
  * ops->closed follows. Call it after psi_net_set_tls(), and now and then. Returns the number closed. Not from within ops. */

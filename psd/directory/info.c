@@ -101,6 +101,13 @@ void psd_rpc_info(struct psd_task *t, struct psd_conn *c, const struct psd_reque
     a.pushes_refused = t->count.pushes_refused;
     a.nonfinite = t->count.nonfinite;
     a.denied = t->count.denied;
+    if (t->config.handshakes != NULL) {
+        struct psi_handshakes handshakes;
+        t->config.handshakes(t->config.shell, &handshakes);
+        a.handshakes_done = handshakes.done;
+        a.handshakes_refused = handshakes.refused;
+        a.handshakes_under_way = handshakes.under_way;
+    }
     a.pulls = t->count.pulls;
     a.bytes_in = t->count.bytes_in;
     a.bytes_out = t->count.bytes_out;

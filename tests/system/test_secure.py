@@ -223,6 +223,13 @@ class Refused(Case):
         with Psd("--listen", "0.0.0.0:0", "--key_file", self.server) as psd:
             address = "127.0.0.1:%d" % psd.address()[1]
             self.assertNotIn("insecure", self.good(address, self.own(self.admin), "status"))
+            self.refused(address, self.own(Key("stranger", "worker")), "its log says why")
+            text = self.good(address, self.own(self.admin), "status")
+            self.assertIn("did not let anybody in, 0 are under way", text)
+            task, = json.loads(self.good(address, self.own(self.admin), "status", "--json"))["tasks"]
+            self.assertEqual(task["handshakes_under_way"], 0)
+            self.assertGreaterEqual(task["handshakes_done"], 3)
+            self.assertGreaterEqual(task["handshakes_refused"], 1)
             psd.stop()
         with Psd("--listen", "0.0.0.0:0", "--insecure_any_peer") as psd:
             psd.wait_log("ev=insecure_any_peer")

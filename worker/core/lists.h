@@ -56,7 +56,8 @@
     SAME(memory_bytes) SAME(budget_bytes) SAME(variable_bytes) SAME(records_bytes) SAME(staged_bytes) SAME(copies_bytes) \
     SAME(most_bytes) SAME(connections) SAME(sessions) SAME(connected) SAME(variables) SAME(pushes_applied) SAME(pushes_torn) \
     SAME(pushes_refused) SAME(nonfinite) SAME(pulls) SAME(bytes_in) SAME(bytes_out) SAME(pushes_per_second) \
-    SAME(bytes_per_second) SAME(in_progress) SAME(job_done) SAME(insecure) SAME(done) SAME(trainers) SAME(denied)
+    SAME(bytes_per_second) SAME(in_progress) SAME(job_done) SAME(insecure) SAME(done) SAME(trainers) SAME(denied) \
+    SAME(handshakes_done) SAME(handshakes_refused) SAME(handshakes_under_way)
 /* clang-format on */
 
 #endif

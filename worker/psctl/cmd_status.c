@@ -108,6 +108,9 @@ static const struct cli_column columns[] = {
     {NULL, "pushes_refused", FIELD(CLI_U64, t.pushes_refused), .has = is_up},
     {NULL, "nonfinite", FIELD(CLI_U64, t.nonfinite), .has = is_up},
     {NULL, "denied", FIELD(CLI_U64, t.denied), .has = is_up},
+    {NULL, "handshakes_done", FIELD(CLI_U64, t.handshakes_done), .has = is_up},
+    {NULL, "handshakes_refused", FIELD(CLI_U64, t.handshakes_refused), .has = is_up},
+    {NULL, "handshakes_under_way", FIELD(CLI_U32, t.handshakes_under_way), .has = is_up},
     {NULL, "pulls", FIELD(CLI_U64, t.pulls), .has = is_up},
     {NULL, "bytes_in", FIELD(CLI_U64, t.bytes_in), .has = is_up},
     {NULL, "bytes_out", FIELD(CLI_U64, t.bytes_out), .has = is_up},
@@ -228,6 +231,13 @@ static void print(const struct psctl *c, int only)
         if (psctl_is_meant(only, i) && c->infos[i].up && c->infos[i].denied > 0) {
             (void)printf("%s has refused %" PRIu64 " for want of a right: denied, in its log, says whom\n",
                          ps_cluster_task_name(c->session, i), c->infos[i].denied);
+        }
+        if (psctl_is_meant(only, i) && c->infos[i].up && c->infos[i].handshakes_refused > 0) {
+            (void)printf("%s: of %" PRIu64 " TLS handshakes %" PRIu64
+                         " did not let anybody in, %u are under way: tls_refused, in its log, "
+                         "says why\n",
+                         ps_cluster_task_name(c->session, i), c->infos[i].handshakes_done + c->infos[i].handshakes_refused,
+                         c->infos[i].handshakes_refused, c->infos[i].handshakes_under_way);
         }
         if (psctl_is_meant(only, i)) {
             print_held(ps_cluster_task_name(c->session, i), &c->infos[i]);

@@ -46,6 +46,27 @@ void psi_tls_loop_free(struct psi_tls_loop *loop)
     }
 }
 
+void psi_tls_loop_handshakes(const struct psi_tls_loop *loop, struct psi_handshakes *out)
+{
+    *out = loop != NULL ? loop->handshakes : (struct psi_handshakes){.done = 0};
+}
+
+void psi_tls_handshake_begins(struct psi_tls_stream *s)
+{
+    s->under_way = true;
+    s->loop->handshakes.under_way++;
+}
+
+void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done)
+{
+    if (s->under_way) {
+        s->under_way = false;
+        s->loop->handshakes.under_way--;
+        s->loop->handshakes.done += done ? 1 : 0;
+        s->loop->handshakes.refused += done ? 0 : 1;
+    }
+}
+
 /* Bytes of the IP address in "127.0.0.1:51234" or "[::1]:51234". */
 static size_t host_bytes(const char *name)
 {
@@ -180,6 +201,12 @@ struct psi_tls_loop *psi_tls_loop_new(const uint64_t *turn, struct psi_tls *cons
 void psi_tls_loop_free(struct psi_tls_loop *loop)
 {
     PSI_ASSERT(loop == NULL);
+}
+
+void psi_tls_loop_handshakes(const struct psi_tls_loop *loop, struct psi_handshakes *out)
+{
+    PSI_ASSERT(loop == NULL);
+    *out = (struct psi_handshakes){.done = 0};
 }
 
 #endif

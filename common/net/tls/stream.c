@@ -67,6 +67,7 @@ static void refuse(struct psi_tls_stream *s)
 static void fail(struct psi_tls_stream *s)
 {
     s->state = PSI_TLS_FAILED;
+    psi_tls_handshake_ends(s, false);
     psi_tls_slot_give_back(s);
     s->in_bytes = s->text_bytes = 0;
     PSI_IGNORE(psi_tls_pipe_keep(s));  /* frees what was kept */
@@ -179,6 +180,7 @@ static void handshake(struct psi_tls_stream *s)
         PSI_IGNORE(psi_tls_pipe_flush(s)); /* reading tells why it failed */
     } else {
         s->state = PSI_TLS_OPEN;
+        psi_tls_handshake_ends(s, true);
         if (!s->peer.dials) {
             psi_tls_known_add(s);
         }
@@ -348,6 +350,9 @@ static int tls_read(struct psi_transport *tr, bool on)
     tr->reading = on;
     if (on && s->state == PSI_TLS_FRESH) {
         s->state = s->peer.dials ? PSI_TLS_HANDSHAKE : PSI_TLS_HELLO;
+        if (!s->peer.dials) {
+            psi_tls_handshake_begins(s);
+        }
         if (!s->peer.dials && !psi_tls_raw_take(s)) {
             psi_tls_note(&s->peer, PSI_TLS_TOO_MANY, "%u connections of strangers wait for a handshake already", s->loop->raw);
         }
@@ -421,6 +426,7 @@ static void tls_close(struct psi_transport *tr)
         psi_tls_note(&s->peer, PSI_TLS_TOO_SLOW, "its part of the TLS handshake did not come in time");
         refuse(s);
     }
+    psi_tls_handshake_ends(s, false);
     psi_tls_slot_give_back(s);
     s->state = PSI_TLS_CLOSED;
     tr->reading = false;

@@ -23,7 +23,8 @@ struct psi_tls_loop {
     struct psi_tls *const *now; /* the net's context */
     uint64_t steps_turn;        /* the turn that steps belong to */
     unsigned steps;
-    unsigned slots, stranger_slots;                /* that are taken */
+    unsigned slots, stranger_slots; /* that are taken */
+    struct psi_handshakes handshakes;
     unsigned raw;                                  /* accepted streams of strangers that had no slot yet */
     struct psi_list holders;                       /* streams that have a slot */
     struct psi_list waiting[2];                    /* those that wait for one: strangers, others */
@@ -67,6 +68,7 @@ struct psi_tls_stream {
     bool heard;        /* bytes came */
     bool ending;       /* the end of the stream follows what is sending */
     bool told;         /* refused() has been called */
+    bool under_way;    /* is counted in loop->handshakes */
     int raw_end;       /* < 0: the row below has ended, behind the kept bytes */
     unsigned textless; /* records in a row that brought no plain text */
     uint8_t *text;     /* plain text for the owner during a call: of the last record that was opened, in the same memory as in */
@@ -88,6 +90,9 @@ bool psi_tls_raw_take(struct psi_tls_stream *s);
 bool psi_tls_is_known(const struct psi_tls_stream *s);
 /** It proved one. */
 void psi_tls_known_add(struct psi_tls_stream *s);
+/** Count an accepted stream: its handshake begins, or is over, once; may be called again. */
+void psi_tls_handshake_begins(struct psi_tls_stream *s);
+void psi_tls_handshake_ends(struct psi_tls_stream *s, bool done);
 /** One of the handshake slots; false: none is free for it, or peers of the same address have enough of them. */
 bool psi_tls_slot_take(struct psi_tls_stream *s);
 /** Wait for one: psi_transport_events.again() says that it is there. */

@@ -17,6 +17,17 @@ BEFORE_ALL
     (void)signal(SIGPIPE, SIG_IGN);
 }
 
+static void handshakes_are(const struct pair *p, uint64_t done, uint64_t not_done, uint32_t under_way)
+{
+    struct psi_handshakes handshakes;
+    psi_net_handshakes(&p->server->net, &handshakes);
+    assert_int_equal(handshakes.done, done);
+    assert_int_equal(handshakes.refused, not_done);
+    assert_int_equal(handshakes.under_way, under_way);
+    psi_net_handshakes(&p->client->net, &handshakes); /* what it dials is not counted */
+    assert_int_equal(handshakes.done + handshakes.refused + handshakes.under_way, 0);
+}
+
 TEST(a_key_gets_in_and_both_ends_know_whom_they_see)
 {
     struct pair p;
@@ -32,6 +43,7 @@ TEST(a_key_gets_in_and_both_ends_know_whom_they_see)
     }
     assert_false(psi_conn_crc(p.c->conn));
     assert_int_equal(p.server->refusals, 0);
+    handshakes_are(&p, 1, 0, 0);
     pair_close(&p);
 }
 
@@ -452,15 +464,18 @@ TEST(slots_bound_the_handshakes)
     }
     answered_until(&p, strangers, peers, SLOTS_OF_STRANGERS);
     assert_true(psi_net_sent_all(&p.server->net)); /* nobody waits for a stranger's handshake */
+    handshakes_are(&p, 0, 0, peers + 1);           /* the pair's own as well, whose ClientHello stays in the wire */
     stranger_come(&p, &strangers[peers++], 20);    /* all slots are taken */
     stranger_come(&p, &strangers[peers++], 20);
     answered_until(&p, strangers, peers, SLOTS_OF_STRANGERS);
     end_close(&strangers[peers - 2].end, false); /* the core's deadline, for one that waits */
     psi_net_settle(&p.server->net);
     assert_int_equal(p.server->refused_reason, PSI_TLS_TOO_MANY);
+    handshakes_are(&p, 0, 1, peers);
     end_close(&strangers[peers - 4].end, false); /* and for one that has a slot, of the last of the three addresses */
     psi_net_settle(&p.server->net);
     assert_int_equal(p.server->refused_reason, PSI_TLS_TOO_SLOW);
+    handshakes_are(&p, 0, 2, peers - 1);
     PAIR_UNTIL(&p, was_answered(&strangers[peers - 1])); /* the first address still has all of its part */
     assert_false(was_answered(&strangers[PSI_TLS_SLOTS_PER_ADDRESS]));
     end_close(&strangers[0].end, false);
