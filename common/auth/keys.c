@@ -401,15 +401,41 @@ const struct psi_key *psi_keys_find(const struct psi_keys *keys, const char *nam
     return NULL;
 }
 
+static bool is_used_by(const struct psi_key *key, const char *role)
+{
+    return key->use && (role == NULL || strcmp(key->role, role) == 0);
+}
+
 const struct psi_key *psi_keys_first_use(const struct psi_keys *keys, const char *role, int64_t now_s)
 {
     for (size_t i = 0; i < keys->count; i++) {
         const struct psi_key *key = &keys->keys[i];
-        if (key->use && !psi_key_is_expired(key, now_s) && (role == NULL || strcmp(key->role, role) == 0)) {
+        if (is_used_by(key, role) && !psi_key_is_expired(key, now_s)) {
             return key;
         }
     }
     return NULL;
+}
+
+ps_status psi_keys_no_use(const struct psi_keys *keys, const char *role, int64_t now_s, struct psi_err *err)
+{
+    enum { SHOWN_MAX = 3 };
+    char lines[SHOWN_MAX * (PSI_IDENTITY_BYTES_MAX + 64)] = "";
+    size_t used = 0;
+    size_t over = 0;
+    for (size_t i = 0; i < keys->count; i++) {
+        const struct psi_key *key = &keys->keys[i];
+        if (is_used_by(key, role) && psi_key_is_expired(key, now_s) && ++over <= SHOWN_MAX) {
+            char day[DATE_BYTES + 1];
+            used += (size_t)snprintf(lines + used, sizeof(lines) - used, "%sline %u, key %s, was good until %s",
+                                     over > 1 ? "; " : ": ", key->line, key->name, psi_day_end_text(key->until_s, day));
+        }
+    }
+    if (over > SHOWN_MAX) {
+        (void)snprintf(lines + used, sizeof(lines) - used, "; and %zu more", over - SHOWN_MAX);
+    }
+    return psi_fail(err, PS_FAILED_PRECONDITION, "%s: no line%s%s says 'use' and is still good%s", keys->file,
+                    role != NULL ? " of role " : "", role != NULL ? role : "", lines);
 }
 
 bool psi_key_is_expired(const struct psi_key *key, int64_t now_s)

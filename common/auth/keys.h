@@ -67,6 +67,8 @@ const char *psi_keys_file(const struct psi_keys *keys);
 const struct psi_key *psi_keys_find(const struct psi_keys *keys, const char *name, const char *key_id);
 /** The first line with `use` that is good at now_s (Unix time). role NULL: of any role. NULL: none. */
 const struct psi_key *psi_keys_first_use(const struct psi_keys *keys, const char *role, int64_t now_s);
+/** Why psi_keys_first_use() has none: FAILED_PRECONDITION, with the lines that say `use` and have expired. */
+ps_status psi_keys_no_use(const struct psi_keys *keys, const char *role, int64_t now_s, struct psi_err *err);
 
 bool psi_key_is_expired(const struct psi_key *key, int64_t now_s);
 /** The identity of the key's holder: name, role and key id of the line. */

@@ -193,7 +193,12 @@ class Refused(Case):
             late = self.file("late.key", self.w0.line(until="2020-01-31"))
             code, out, err = self.psctl(cluster, late, "status")
             self.assertNotEqual(code, 0, out)
-            self.assertIn(late, err)
+            self.assertIn(late + ": no line says 'use' and is still good: line 1, key w0, was good until 2020-01-31", err)
+        over = self.file("over.keys", *(Key(f"w{i}", "worker").line(until=f"2020-01-0{i + 1}") for i in range(5)), self.w0.line(use="accept"))
+        code, _, err = run(path("bin/psd"), "--listen", "127.0.0.1:0", "--key_file", over)
+        self.assertIn(code, (1, 2), err)
+        for words in ("line 1, key w0, was good until 2020-01-01; line 2, key w1, was good until 2020-01-02; line 3, key w2,", "; and 2 more"):
+            self.assertIn(words, err)
 
     def test_plain_server(self):
         with Psd("--listen", "127.0.0.1:0") as psd:

@@ -242,8 +242,7 @@ static ps_status keys_take(struct psi_tls *tls, const struct psi_tls_config *con
     }
     const char *role = config->dial_role;
     if (psi_keys_first_use(config->keys, role, config->now_s()) == NULL && config->cert_file == NULL) {
-        return psi_fail(err, PS_FAILED_PRECONDITION, "%s: no line%s%s says 'use' and is still good", psi_keys_file(config->keys),
-                        role != NULL ? " of role " : "", role != NULL ? role : "");
+        return psi_keys_no_use(config->keys, role, config->now_s(), err);
     }
     (void)snprintf(tls->dial_role, sizeof(tls->dial_role), "%s", role != NULL ? role : "");
     if (getrandom(tls->nobody, sizeof(tls->nobody), 0) != (ssize_t)sizeof(tls->nobody)) {

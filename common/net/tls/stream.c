@@ -470,7 +470,7 @@ ps_status psi_tls_stream_make(struct psi_transport *tr, const struct psi_tls_str
             s->peer.key_line = key->line;
         } else if (!tls->has_cert) {
             psi_free(s);
-            return psi_fail(err, PS_FAILED_PRECONDITION, "%s: no line that says 'use' is still good", psi_keys_file(tls->keys));
+            return psi_keys_no_use(tls->keys, role, tls->now_s(), err);
         }
     }
     (void)snprintf(s->peer.expect, sizeof(s->peer.expect), "%s", spec->expect != NULL ? spec->expect : "");

@@ -222,6 +222,9 @@ TEST(test_first_use)
     assert_string_equal(psi_keys_first_use(keys, "ps", end)->key_id, "00000004");
     assert_null(psi_keys_first_use(keys, "admin", end));
     assert_null(psi_keys_first_use(parse(""), NULL, end));
+    struct psi_err err = {.code = PS_OK};
+    assert_int_equal(psi_keys_no_use(parse(""), "ps", end, &err), PS_FAILED_PRECONDITION);
+    assert_string_equal(err.text, "f.keys: no line of role ps says 'use' and is still good");
     assert_true(psi_key_is_expired(psi_keys_at(keys, 1), end));
     assert_false(psi_key_is_expired(psi_keys_at(keys, 1), end - 1));
     assert_false(psi_key_is_expired(psi_keys_at(keys, 0), INT64_MAX));
