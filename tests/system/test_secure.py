@@ -224,6 +224,33 @@ class Refused(Case):
         self.assertEqual(code, 2, err)
         self.assertIn("chmod", err)
 
+    def test_a_credential_of_systemd(self):
+        """LoadCredential hands over a file of the unit's user, 0400, or one of root that an access list lets the user read: 0440."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can start psd as another user")
+        nobody = 65534
+        folder = os.path.join(self.dir, "credentials")
+        os.mkdir(folder)
+        handed = shutil.copy(self.server, os.path.join(folder, "psd.keys"))
+        os.chmod(self.dir, 0o755)
+        env = {**os.environ, "CREDENTIALS_DIRECTORY": folder, "PSD_KEY_FILE": handed}
+        command = [path("bin/psd"), "--listen", "127.0.0.1:0", "--log_level", "off"]
+        for owner, mode, lets_in in ((nobody, 0o400, True), (0, 0o440, True), (0, 0o444, False), (nobody, 0o440, False), (1, 0o440, False)):
+            with self.subTest(owner=owner, mode=oct(mode)):
+                os.chown(handed, owner, nobody)
+                os.chmod(handed, mode)
+                psd = subprocess.Popen(command, user=nobody, group=nobody, extra_groups=[], env=env, text=True, stdin=subprocess.DEVNULL,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=die_with_parent)
+                self.addCleanup(psd.stderr.close)
+                self.addCleanup(psd.stdout.close)
+                ready = psd.stdout.readline()
+                if lets_in:
+                    self.assertIn("ready: psd://127.0.0.1:", ready)
+                    self.good(ready.split("psd://")[1].strip(), self.own(self.admin), "status")
+                    psd.terminate()
+                self.assertEqual(psd.wait(WAIT_S), 0 if lets_in else 2)
+                self.assertEqual(ready == "" and handed in psd.stderr.read(), not lets_in)
+
     def test_every_address_with_a_key(self):
         with Psd("--listen", "0.0.0.0:0", "--key_file", self.server) as psd:
             address = "127.0.0.1:%d" % psd.address()[1]
