@@ -50,9 +50,8 @@ def explore(model, limit=3_000_000):
         except Violation as v:
             return len(keys), v.args[0], trace(at, *v.args[1:])
         for label, fault, new in steps:
-            i = index.get(new)
-            if i is None:
-                i = index[new] = len(keys)
+            i = index.setdefault(new, len(keys))        # once: a tuple does not remember its hash
+            if i == len(keys):
                 keys.append(new)
                 parent.append(at)
                 labels.append(label)
