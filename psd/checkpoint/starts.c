@@ -11,6 +11,7 @@
  * the next one begins, and it is decided anew when that task has listed. Where a directory is lost between two that place, the
  * next one sees a container placed here and loaded there: it goes back everywhere.
  */
+#include "plan.h"
 #include "saves.h"
 #include "starts.h"
 
@@ -187,13 +188,19 @@ static bool is_lacked(const struct psd_task *t, const char *container)
 }
 
 /* It goes back everywhere. */
-static bool is_cut(const struct psd_task *t, const char *container)
+static bool is_cut(const struct psd_task *t, const char *container, bool lives)
 {
-    bool all = psd_starts_recovers_cut(t, container) || t->starts->has_others ||
-               psd_start_list_find(&t->starts->by_rounds, container) != NULL;
-    bool strays = t->starts->strays && psd_starts_is_moved(t, container, t->starts->number);
-    return t->starts->by_ask || t->starts->total || strays || psd_starts_is_torn(t, container) ||
-           (is_lacked(t, container) && (all || psd_starts_living(t, container) == NULL));
+    const struct psd_starts *s = t->starts;
+    return psd_plan_goes_back(&(struct psd_plan_container){
+        .asked = s->by_ask,
+        .total = s->total,
+        .torn = psd_starts_is_torn(t, container),
+        .strays = s->strays && psd_starts_is_moved(t, container, s->number),
+        .lacked = is_lacked(t, container),
+        .lives = lives,
+        .together =
+            s->has_others || psd_starts_recovers_cut(t, container) || psd_start_list_find(&s->by_rounds, container) != NULL,
+    });
 }
 
 /* Of each container in `all` that is loaded: does it go back everywhere, and by which start is it placed. Looked up here, once
@@ -203,7 +210,7 @@ static void look_at_loaded(const struct psd_task *t, struct psd_start_list *all)
     for (size_t i = 0; i < all->count; i++) {
         struct psd_start_of *of = &all->of[i];
         const struct psd_starts_held *there = psd_starts_living(t, of->container);
-        of->cut = is_cut(t, of->container);
+        of->cut = is_cut(t, of->container, there != NULL);
         of->start = of->cut || there == NULL ? t->starts->start : there->start;
     }
 }
@@ -216,8 +223,9 @@ static ps_status choose(struct psd_task *t, const struct psd_peer *p, const stru
     for (size_t i = 0; i < loaded->count; i++) {
         const struct psd_start_of *of = &loaded->of[i];
         const struct psd_start_of *own = psd_start_list_find(&s->peers[p->index].loaded, of->container);
-        /* a container that is not cut is otherwise placed already, beside what was trained */
-        if (of->cut || (own != NULL && own->start == 0 && p->waits)) {
+        const struct psd_plan_part part = {
+            .goes_back = of->cut, .loaded = own != NULL, .unfinished = own != NULL && own->start != 0, .waits = p->waits};
+        if (psd_plan_places(&part)) {
             struct psd_start_of *placed = psd_start_list_get(t, out, of->container, err);
             if (placed == NULL) {
                 return PS_RESOURCE_EXHAUSTED;
@@ -695,25 +703,38 @@ static void decide_asked(struct psd_task *t)
     load(t, c);
 }
 
+/* What the rules of a start say now. */
+static struct psd_plan look_at_facts(const struct psd_task *t)
+{
+    const struct psd_starts *s = t->starts;
+    return psd_plan_start(&(struct psd_plan_facts){
+        .waits = somebody_waits(t),
+        .lives = anything_lives(t),
+        .torn = psd_starts_any_torn(t) || psd_starts_is_strayed(t),
+        .torn_stays = s->torn_stays,
+        .together = psd_starts_any_recovers_cut(t) || s->by_rounds.count > 0,
+        .spared = s->spared != 0,
+        .refused = t->refused != NULL,
+        .refused_all = s->refused_all,
+        .refused_same = s->refused_by == t->config.restore,
+    });
+}
+
 static void decide(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
     const char *why = NULL, *refused = t->refused;
-    bool torn = (psd_starts_any_torn(t) || psd_starts_is_strayed(t)) && !s->torn_stays;
-    bool total = !anything_lives(t);
-    bool in_case = psd_starts_any_recovers_cut(t) || s->by_rounds.count > 0;
-    bool all = total || torn || (in_case && s->spared == 0);
-    bool same = s->refused_by == t->config.restore && s->refused_all == all;
-    if ((!somebody_waits(t) && !torn) || (t->refused != NULL && same)) {
+    const struct psd_plan plan = look_at_facts(t);
+    if (!plan.begins) {
         return;
     }
     if (t->refused != NULL) {
         psd_saves_look_again(t);
     }
-    s->total = total;
-    s->in_case = all && !total && !torn;
+    s->total = plan.total;
+    s->in_case = plan.in_case;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        s->peers[i].loads = t->peers[i].own_job && (all || t->peers[i].waits);
+        s->peers[i].loads = t->peers[i].own_job && (plan.all || t->peers[i].waits);
     }
     const struct psd_checkpoint *c = psd_starts_choose(t, s->why_refused, sizeof(s->why_refused), &why);
     if (why == NULL && s->total && !psd_starts_note_anew(t, c == NULL ? psd_saves_highest(t) : 0)) {
@@ -724,13 +745,13 @@ static void decide(struct psd_task *t)
     }
     t->refused = why;
     s->refused_by = t->config.restore;
-    s->refused_all = all;
+    s->refused_all = plan.all;
     if (c != NULL) {
         s->spreads = s->total && t->config.spread && psd_starts_is_of_others(t, c);
         load(t, c);
         return;
     }
-    s->torn_stays = torn;
+    s->torn_stays = plan.mends;
     psd_log(t, why != NULL ? PSI_LOG_ERROR : PSI_LOG_WARN, why != NULL ? "start_refused" : "start_empty",
             PSI_KV("msg", why != NULL                             ? why
                           : t->config.restore == PSD_RESTORE_NONE ? "as restore = none has it"
@@ -742,9 +763,7 @@ static void decide(struct psd_task *t)
 /* A start that is due comes before a restore of some containers, because it decides what is there of the other containers. */
 static bool comes_first(const struct psd_task *t)
 {
-    const struct psd_starts *s = t->starts;
-    bool torn = (psd_starts_any_torn(t) || psd_starts_is_strayed(t)) && !s->torn_stays;
-    return psd_starts_is_of_some(s) && (somebody_waits(t) || torn);
+    return psd_starts_is_of_some(t->starts) && look_at_facts(t).due;
 }
 
 void psd_starts_turn(struct psd_task *t)

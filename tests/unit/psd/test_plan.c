@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* psd/checkpoint/plan.c: the rules of a start, row by row (DURABILITY 7.2), and what holds of all combinations of facts. */
+#include "test.h"
+
+#include "psd/checkpoint/plan.h"
+
+static const struct {
+    const char *when;
+    struct psd_plan_facts facts;
+    struct psd_plan plan;
+} starts[] = {
+    {"nobody waits, all is well", {.lives = true}, {0}},
+    {"nobody waits, nothing is there", {0}, {.total = true, .all = true}},
+    {"nothing lives: all load", {.waits = true}, {.due = true, .begins = true, .total = true, .all = true}},
+    {"others live, partial: those who came back load", {.waits = true, .lives = true}, {.due = true, .begins = true}},
+    {"others live, cut or rounds: all load, in case",
+     {.waits = true, .lives = true, .together = true},
+     {.due = true, .begins = true, .all = true, .in_case = true}},
+    {"the same, and a living task cannot read its part: those who came back load alone",
+     {.waits = true, .lives = true, .together = true, .spared = true},
+     {.due = true, .begins = true}},
+    {"cut or rounds, and nobody lacks anything", {.lives = true, .together = true}, {.all = true, .in_case = true}},
+    {"torn: all go back, though nobody waits",
+     {.lives = true, .torn = true},
+     {.due = true, .begins = true, .mends = true, .all = true}},
+    {"torn, with a part that a living task cannot read: all the same",
+     {.waits = true, .lives = true, .torn = true, .together = true, .spared = true},
+     {.due = true, .begins = true, .mends = true, .all = true}},
+    {"torn, and nothing could mend it", {.lives = true, .torn = true, .torn_stays = true}, {0}},
+    {"torn, nothing could mend it, and a task came back",
+     {.waits = true, .lives = true, .torn = true, .torn_stays = true},
+     {.due = true, .begins = true}},
+    {"refused, and nothing is otherwise",
+     {.waits = true, .refused = true, .refused_same = true, .refused_all = true},
+     {.due = true, .total = true, .all = true}},
+    {"refused, and `restore` is another one since",
+     {.waits = true, .refused = true, .refused_all = true},
+     {.due = true, .begins = true, .total = true, .all = true}},
+    {"refused as all were to load, and `recover` has only those who came back load now",
+     {.waits = true, .lives = true, .refused = true, .refused_same = true, .refused_all = true},
+     {.due = true, .begins = true}},
+    {"refused as those who came back were to load, and all load now",
+     {.waits = true, .lives = true, .together = true, .refused = true, .refused_same = true},
+     {.due = true, .begins = true, .all = true, .in_case = true}},
+};
+
+TEST(test_starts)
+{
+    for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
+        const struct psd_plan p = psd_plan_start(&starts[i].facts), *want = &starts[i].plan;
+        bool same = p.due == want->due && p.begins == want->begins && p.total == want->total && p.mends == want->mends &&
+                    p.all == want->all && p.in_case == want->in_case;
+        if (!same) {
+            fail_msg("%s: due %d, begins %d, total %d, mends %d, all %d, in case %d", starts[i].when, p.due, p.begins, p.total,
+                     p.mends, p.all, p.in_case);
+        }
+    }
+}
+
+/* Facts by the bits of n. */
+static struct psd_plan_facts facts_of(unsigned n)
+{
+    return (struct psd_plan_facts){.waits = n & 1,
+                                   .lives = n >> 1 & 1,
+                                   .torn = n >> 2 & 1,
+                                   .torn_stays = n >> 3 & 1,
+                                   .together = n >> 4 & 1,
+                                   .spared = n >> 5 & 1,
+                                   .refused = n >> 6 & 1,
+                                   .refused_all = n >> 7 & 1,
+                                   .refused_same = n >> 8 & 1};
+}
+
+TEST(test_every_combination)
+{
+    for (unsigned n = 0; n < 512; n++) {
+        const struct psd_plan_facts f = facts_of(n);
+        const struct psd_plan p = psd_plan_start(&f);
+        assert_true(!p.begins || p.due);
+        assert_true(!p.total || p.all);                    /* what all have lost all load */
+        assert_true(!p.mends || (p.all && p.due));         /* what is torn is torn everywhere */
+        assert_true(!p.in_case || (p.all && f.lives));     /* in case: only where something lives that need not go back */
+        assert_true(!(p.in_case && (p.total || p.mends))); /* otherwise they load for a reason of its own */
+        assert_true(!p.due || p.begins || f.refused);      /* what is due begins, unless it was refused */
+        assert_true(!f.waits || p.due);                    /* nobody waits unseen */
+        assert_true(!(f.refused && f.refused_same && p.begins) || f.refused_all != p.all); /* no refusal is said twice */
+        assert_true(!(f.spared && f.lives && !p.mends) || !p.all); /* who cannot read its part is not asked for it again */
+    }
+}
+
+static const struct {
+    const char *when;
+    struct psd_plan_container container;
+    bool goes_back;
+} containers[] = {
+    {"nobody lacks it", {.lives = true}, false},
+    {"nobody lacks it, and it is of one instant", {.lives = true, .together = true}, false},
+    {"those who came back lack it, the others keep theirs", {.lacked = true, .lives = true}, false},
+    {"those who came back lack it, and it is of one instant", {.lacked = true, .lives = true, .together = true}, true},
+    {"it lives nowhere", {.lacked = true}, true},
+    {"it lives nowhere, and nobody who waits has a part", {0}, false},
+    {"nothing lives", {.total = true}, true},
+    {"somebody asked for it", {.asked = true, .lives = true}, true},
+    {"it is torn", {.torn = true, .lives = true}, true},
+    {"it lies elsewhere than in the checkpoint", {.strays = true, .lives = true}, true},
+};
+
+TEST(test_what_goes_back)
+{
+    for (size_t i = 0; i < sizeof(containers) / sizeof(containers[0]); i++) {
+        if (psd_plan_goes_back(&containers[i].container) != containers[i].goes_back) {
+            fail_msg("%s: it goes back everywhere: %d", containers[i].when, !containers[i].goes_back);
+        }
+    }
+}
+
+TEST(test_who_places)
+{
+    static const struct {
+        struct psd_plan_part part;
+        bool places;
+    } parts[] = {
+        {{.goes_back = true}, true}, /* also who has no part of it: what it has of the container goes */
+        {{.goes_back = true, .loaded = true, .unfinished = true}, true},
+        {{.loaded = true, .waits = true}, true},
+        {{.loaded = true}, false},                                    /* it lives: it keeps what it has */
+        {{.loaded = true, .unfinished = true, .waits = true}, false}, /* half a model beside what was trained */
+        {{.waits = true}, false},
+    };
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        assert_int_equal(psd_plan_places(&parts[i].part), parts[i].places);
+    }
+}
