@@ -41,6 +41,7 @@ $(B)/obj/gen/%.o: $(B)/gen/%.c $(B)/obj/flags | $(GEN_H)
 	$(call compile,gen/$*.c)
 $(B)/obj/common/crc32c.o: $(B)/obj/isal
 $(B)/obj/common/net/tls/cipher_ipsec.o: $(B)/obj/ipsec_mb
+$(B)/obj/worker/pstrain/data/archive.o: $(B)/obj/zip
 $(call obj,$(wildcard tests/unit/net/*.c) worker/psctl/pki.c tests/bench/tls_bare.c): $(B)/obj/tls
 $(B)/obj/common/net/tls/%.o: common/net/tls/%.c $(B)/obj/flags $(B)/obj/tls | $(GEN_H) $(PUBLIC)
 	$(call compile,$<)
@@ -110,6 +111,6 @@ $(B)/bin/psctl: $(call obj,$(PSCTL_C)) $(CLI_A) $(LIBPSW_A) $(B)/obj/link $(B)/o
 	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBS))
 # both libraries hold the same objects of common/; the linker takes each from the first that has it
 $(B)/bin/pstrain: $(call obj,$(PSTRAIN_C)) $(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link $(B)/obj/libpstrain.list
-	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))
+	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(DATA_LIBS))
 $(EXAMPLES): $(B)/examples/%: $(B)/obj/worker/examples/%.o $(LIBPSW_A) $(LIBPSD_A) $(B)/obj/link
 	$(call program,$(LIBPSW_A) $(LIBPSD_A) $(LIBS) $(ZLIB_LIBS))

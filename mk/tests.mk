@@ -8,28 +8,28 @@ WHOLE_A := $(TESTLIB_A) $(PARTS_A) $(CLI_A) $(LIBPSD_A) $(LIBPSW_A) $(if $(LIBPS
 # test_sim brings objects of its own
 -include tests/sim/flags.mk
 $(filter-out $(SIM_SMALL),$(SIM)): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
-	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(CMOCKA_LIBS) $(ZLIB_LIBS))
+	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(CMOCKA_LIBS) $(DATA_LIBS))
 $(filter-out $(UNIT_COMMON),$(UNIT)) $(KERNELS) $(PARITY) $(GOLDEN) $(SYSTEM): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
-	$(call program,$(call grouped,$(WHOLE_A)) $(CMOCKA_LIBS) $(ZLIB_LIBS))
+	$(call program,$(call grouped,$(WHOLE_A)) $(CMOCKA_LIBS) $(DATA_LIBS))
 # keys and certificates are made here, never kept
 TEST_CERTIFICATES := $(B)/tests/unit/net/tls/authority.pem
 $(TEST_CERTIFICATES): tests/unit/net/tls/make.sh
 	@$< $(@D)
 $(filter $(B)/tests/unit/net/test_tls_%,$(UNIT)): | $(TEST_CERTIFICATES)
 $(BENCH) $(OPS_RUN): $(B)/tests/%: $(B)/obj/tests/%.o $(WHOLE_A) $(B)/obj/link
-	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS) $(BENCH_LIBS))
+	$(call program,$(call grouped,$(WHOLE_A)) $(DATA_LIBS) $(BENCH_LIBS))
 $(B)/tests/bench/cost_client: BENCH_LIBS = $(CMOCKA_LIBS)
 $(B)/tests/bench/gpu/gpu: $(call obj,$(GPU_BENCH_C)) $(WHOLE_A) $(B)/obj/link
-	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS) $(LINK_CUDA))
+	$(call program,$(call grouped,$(WHOLE_A)) $(DATA_LIBS) $(LINK_CUDA))
 # to show that the program works, where there is no GPU
 $(B)/tests/bench/gpu/gpu_emulated: $(B)/obj/emulated/gpu.o $(call obj,$(EMULATED_C)) $(WHOLE_A) $(B)/obj/link
-	$(call program,$(call grouped,$(WHOLE_A)) $(ZLIB_LIBS))
+	$(call program,$(call grouped,$(WHOLE_A)) $(DATA_LIBS))
 ifeq ($(VARIANT),fuzz)
 $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
-	$(call program,-fsanitize=fuzzer $(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(ZLIB_LIBS))
+	$(call program,-fsanitize=fuzzer $(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(DATA_LIBS))
 else
 $(FUZZ): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/obj/tests/fuzz/replay_main.o $(SIMLIB_A) $(WHOLE_A) $(B)/obj/link
-	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(ZLIB_LIBS))
+	$(call program,$(call grouped,$(SIMLIB_A) $(WHOLE_A)) $(DATA_LIBS))
 endif
 
 ifeq ($(VARIANT),tsan)

@@ -57,6 +57,7 @@ flags_of = $(BASE) $(if $(filter $(TESTS_QUICK),$1),$(MODE_TESTS)) \
 	$(if $(filter common/rng.c,$1),-ffp-contract=off -fno-math-errno) \
 	$(if $(filter common/crc32c.c,$1),$(if $(ISAL_LIBS),-DPSI_ISAL)) \
 	$(if $(filter common/net/tls/cipher_ipsec.c,$1),$(if $(filter yes,$(IPSEC_MB)),-DPSI_IPSEC_MB)) \
+	$(if $(filter worker/pstrain/data/archive.c,$1),$(if $(ZIP_LIBS),-DPSI_ZIP)) \
 	$(if $(filter tests/unit/net/%,$1),-DTEST_CERTIFICATES='"$(B)/tests/unit/net/tls/"') \
 	$(if $(filter common/net/tls/% worker/psctl/pki.c tests/unit/net/% tests/bench/tls_bare.c,$1),$(if $(filter no,$(TLS)),-DPSI_WITHOUT_TLS)) \
 	$(if $(filter worker/nn/kernels/cpu/%,$1),$(BLAS_CFLAGS)) \

@@ -104,7 +104,8 @@ static const struct psi_option rows[] = {
     FLAG("data", data, TEXT, "digits", "DATA",
          "digits (UCI, in the distribution), mnist:DIR with four IDX files by their usual names (mnist:DIR/PREFIX where DIR has "
          "several sets), libsvm:TRAIN[,TEST] with sparse text, csv:TRAIN[,TEST] with columns of numbers and categories, or "
-         "npy:X,Y[,XT,YT] with NumPy's arrays (without a test a fifth of the examples, always the same one, is held out for it); "
+         "npy:X,Y[,XT,YT] or npz:FILE with NumPy's arrays (without a test a fifth of the examples, always the same one, is held "
+         "out for it); "
          "plain or .gz",
          .group = "What is trained", .tag = TO_WORKERS),
     FLAG("task", task, ENUM, "classification", "TASK",

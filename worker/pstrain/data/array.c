@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NumPy's arrays: X (examples, ...) of numbers, its further dimensions one row of features; Y (examples) or (examples, 1). Any
- * dtype of booleans, integers and floats, little- or big-endian, row-major or column-major (Fortran).
+ * NumPy's arrays, in files or in an .npz archive: X (examples, ...) of numbers, its further dimensions one row of features; Y
+ * (examples) or (examples, 1). Any dtype of booleans, integers and floats, little- or big-endian, row-major or column-major
+ * (Fortran).
  *
  * Happy path: header -> dtype, order and shape -> each element as a double -> float. Failure modes, each with the file: no .npy;
  * objects, texts, complex numbers; another number of rows than the other file; a value that is not finite in float32, with its
@@ -15,6 +16,7 @@
 
 #include <float.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,12 +44,11 @@ static const char *refused_dtype(const char *descr)
                                            : "not known";
 }
 
-static int parse(struct array *a, const char *path, char *err)
+/* Parse a->file. */
+static int parse(struct array *a, char *err)
 {
     char error[CLI_NPY_ERROR_MAX] = "";
-    if (data_text_read(&a->file, path, err) != 0) {
-        return -1;
-    }
+    const char *path = a->file.path;
     FILE *stream = a->file.bytes > 0 ? fmemopen(a->file.text, a->file.bytes, "rb") : NULL;
     const bool good = stream != NULL && cli_npy_read_header(stream, &a->header, error);
     const long at = good ? ftell(stream) : 0;
@@ -190,12 +191,12 @@ static int fill(const struct array *a, size_t count, struct dataset *out, char *
                : result;
 }
 
-int data_load_npy(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err)
+/* Make a set of arrays whose files were read, unless `result` says that one was not; frees them. */
+static int finish(struct array arrays[FILES], size_t count, int result, const struct data_options *options, struct dataset *out,
+                  char *err)
 {
-    struct array arrays[FILES] = {{.rows = 0}};
-    int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {
-        result = parse(&arrays[i], paths[i], err);
+        result = parse(&arrays[i], err);
     }
     for (size_t i = 0; i < count && result == 0; i += 2) {
         result = check(&arrays[i], &arrays[i + 1], &arrays[0], err);
@@ -212,4 +213,41 @@ int data_load_npy(const char *const *paths, size_t count, const struct data_opti
         data_text_free(&arrays[i].file);
     }
     return result;
+}
+
+int data_load_npy(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err)
+{
+    struct array arrays[FILES] = {{.rows = 0}};
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
+        result = data_text_read(&arrays[i].file, paths[i], err);
+    }
+    return finish(arrays, count, result, options, out, err);
+}
+
+int data_load_npz(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err)
+{
+    static const char *const names[][FILES] = {{"x_train.npy", "y_train.npy", "x_test.npy", "y_test.npy"},
+                                               {"X.npy", "Y.npy", "XT.npy", "YT.npy"}};
+    struct array arrays[FILES] = {{.rows = 0}};
+    char where[FILES][PATH_MAX + 32]; /* FILE:x_train.npy */
+    size_t set = 0;
+    int result = 1; /* of an entry: 1: it is not there */
+    for (count = 0; count < FILES; count++) {
+        do {
+            (void)snprintf(where[count], sizeof(where[count]), "%s:%s", paths[0], names[set][count]);
+            arrays[count].file.path = where[count];
+            result = data_entry_read(&arrays[count].file, paths[0], names[set][count], err);
+        } while (result == 1 && count == 0 && ++set < sizeof(names) / sizeof(names[0]));
+        if (result != 0) {
+            break;
+        }
+    }
+    if (result == 1 && count == 2) { /* without a test */
+        result = 0;
+    } else if (result == 1) {
+        result = count == 0 ? cli_error(err, "%s: no array x_train or X is in it", paths[0])
+                            : cli_error(err, "%s: it is not there", where[count]);
+    }
+    return finish(arrays, count, result, options, out, err);
 }

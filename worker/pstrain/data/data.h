@@ -88,8 +88,9 @@ int data_spec_check(const char *spec, bool *out_dense, bool *out_numbers, char *
  *
  * csv:TRAIN[,TEST]     text with commas (table.c), plain or gzip.
  * npy:X,Y[,XT,YT]      NumPy's arrays (array.c): X (examples, ...), Y (examples) or (examples, 1).
+ * npz:FILE             such arrays in one file, named x_train, y_train[, x_test, y_test], or X, Y[, XT, YT].
  *
- * Without files for the test csv and npy keep a fifth of the examples for it, always the same ones.
+ * Without a test csv, npy and npz keep a fifth of the examples for it, always the same ones.
  *
  * options    borrows; NULL: {.base = DATA_BASE_FOUND}.
  * out        gives; data_free(). All zeros on failure.
@@ -106,6 +107,7 @@ int data_load_libsvm(const char *train_path, const char *test_path, const struct
                      char *err);
 int data_load_csv(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
 int data_load_npy(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
+int data_load_npz(const char *const *paths, size_t count, const struct data_options *options, struct dataset *out, char *err);
 /** Keep a fifth of the training examples, always the same ones, for validation. 0, or -1 with a line in err: too few, or no
  * memory. */
 int data_validate(struct dataset *set, char *err);
@@ -188,6 +190,8 @@ struct data_text {
     size_t bytes;
 };
 int data_text_read(struct data_text *out, const char *path, char *err);
+/** Read entry `name` of a zip archive; out->path is its name in messages. 0; 1: no such entry; -1: a line in err. */
+int data_entry_read(struct data_text *out, const char *archive, const char *name, char *err);
 void data_text_free(struct data_text *text);
 
 /** Allocate the arrays for the counts that are set, zeroed. On failure frees them, zeroes set and returns -1. */

@@ -103,6 +103,7 @@ static const struct format {
      .pairs = true,
      .numbers = true,
      .load = data_load_npy},
+    {.name = "npz", .files = "FILE", .files_min = 1, .files_max = 1, .numbers = true, .load = data_load_npz},
 };
 enum { FORMATS = sizeof(formats) / sizeof(formats[0]) };
 
