@@ -18,7 +18,7 @@
 #include <string.h>
 
 enum {
-    /* most bytes of large feeds in a call: more of them are copied together at both ends, which costs more than an assignment */
+    /* most bytes of large feeds in a call: the task holds the memory of a call's input until the run is over */
     FEEDS_BYTES_MAX = 1 << 20,
     FEED_BYTES_MIN = 16 << 10, /* a feed is large above this many bytes */
     ALWAYS_INLINE = 1024,      /* a value of at most this many bytes never needs a variable */
