@@ -102,7 +102,8 @@ typedef struct ps_row_options {
     bool transpose_a; /* matmul */
     bool transpose_b; /* matmul */
     int32_t axis;     /* with has_axis; -1: the last axis */
-    /* split: number of parts. dense_backward, dense_act_backward, softmax_xent: number of outputs, the first ones; 0: all */
+    /* split: number of parts. dense_backward, dense_act_backward, softmax_xent and the losses of numbers: number of outputs, the
+     * first ones; 0: all */
     uint32_t outputs;
     uint32_t activation; /* dense_act, dense_act_backward: ps_activation (ps_nn.h) */
     float keep;          /* dropout: 2^-20 .. 1 */
@@ -115,7 +116,7 @@ PS_API void ps_row_options_init(ps_row_options *options);
 /**
  * Make a row by the name of its operation: `identity cast add sub mul div matmul relu sigmoid tanh softmax reduce_sum reduce_mean
  * argmax split concat stack print relu_backward sigmoid_backward tanh_backward dense dense_backward dense_act dense_act_backward
- * softmax_xent dropout`.
+ * softmax_xent mean_squared_error mean_absolute_error sigmoid_xent gelu gelu_backward dropout`.
  *
  * inputs    [input_count]; borrows.
  * options   NULL: defaults; borrows.

@@ -469,6 +469,34 @@ class Operations(unittest.TestCase):
             self.compare("softmax_xent", got[1], (p - onehot) / max(rows, 1), dtype, (p + onehot) / max(rows, 1))
             self.assertEqual(len(self.outputs("softmax_xent", [logits, labels], outputs=1)), 1)
 
+    def test_row_losses(self):
+        """mean_squared_error mean_absolute_error sigmoid_xent"""
+        rules = {"mean_squared_error": (lambda x, t: ((x - t) ** 2, 2 * (x - t))),
+                 "mean_absolute_error": (lambda x, t: (np.abs(x - t), np.sign(x - t))),
+                 "sigmoid_xent": (lambda x, t: (np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x))), 1 / (1 + np.exp(-x)) - t))}
+        for name, rule in rules.items():
+            for dtype in self.cases(name):
+                shape = self.random.shape()
+                x, t = (self.random.values(dtype, shape, special=False, scale=2) for _ in range(2))
+                each, slope_of_each = rule(wide(x), wide(t))
+                got = self.outputs(name, [x, t])
+                terms = (np.abs(wide(x)) + np.abs(wide(t)) + 1) ** 2
+                self.assertEqual(got[0].dtype, "float64")
+                self.compare(name, got[0], np.asarray(each.mean() if x.size else np.longdouble(0)), dtype, terms.sum() / max(x.size, 1))
+                self.compare(name, got[1], slope_of_each / max(x.size, 1), dtype, terms / max(x.size, 1))
+                self.assertEqual(len(self.outputs(name, [x, t], outputs=1)), 1)
+
+    def test_row_gelu(self):
+        """gelu gelu_backward"""
+        erf = np.vectorize(math.erf, otypes=[np.float64])
+        for dtype in self.cases("gelu"):
+            shape = self.random.shape()
+            x, dy = (self.random.values(dtype, shape, special=False, scale=2) for _ in range(2))
+            part = (1 + erf(x.astype("float64") / math.sqrt(2))) / 2
+            self.compare("gelu", self.outputs("gelu", [x])[0], wide(x) * part, dtype, np.abs(wide(x)))
+            wanted = wide(dy) * (part + wide(x) * np.exp(-wide(x) ** 2 / 2) / math.sqrt(2 * math.pi))
+            self.compare("gelu_backward", self.outputs("gelu_backward", [x, dy])[0], wanted, dtype, 2 * np.abs(wide(dy)))
+
     def test_row_dropout(self):
         """dropout"""
         for dtype in self.cases("dropout"):

@@ -135,6 +135,22 @@ ps_status psi_infer_softmax_xent(const struct psi_op *op, const struct psi_op_at
     return st;
 }
 
+/* x, t of one shape, float32 -> loss () float64, dx float32 of that shape. */
+ps_status psi_infer_loss(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in, uint32_t in_count,
+                         struct psi_type *out, uint32_t *out_count, struct psi_err *err)
+{
+    struct psi_type dx;
+    uint32_t one = 0, count = 0;
+    ps_status st = psi_infer_alike(op, attrs, in, in_count, &dx, &one, err);
+    st = st == PS_OK ? outputs_of(op, attrs, 2, &count, err) : st;
+    if (st == PS_OK) {
+        out[0] = (struct psi_type){PS_F64, {.rank = 0}};
+        out[1] = dx;
+        *out_count = count;
+    }
+    return st;
+}
+
 ps_status psi_infer_dropout(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in,
                             uint32_t in_count, struct psi_type *out, uint32_t *out_count, struct psi_err *err)
 {
@@ -362,6 +378,47 @@ PSI_RUN(softmax_xent)
                                       matrix(out_count > 1 ? out[1].data : NULL, rows, classes),
                                       tensor(out[0].data, PS_F64, 0, 0, 0)};
     return kernel(op, ctx, PSK_SOFTMAX_XENT, args, NULL, err);
+}
+
+static ps_status loss(const struct psi_op *op, const struct psi_op_context *ctx, psk_loss kind, const struct psi_value *in,
+                      struct psi_value *out, uint32_t out_count, struct psi_err *err)
+{
+    const int64_t n = ps_shape_elements(&in[0].shape);
+    const struct psk_tensor args[] = {matrix(in[0].data, 1, n), matrix(in[1].data, 1, n),
+                                      matrix(out_count > 1 ? out[1].data : NULL, 1, n), tensor(out[0].data, PS_F64, 0, 0, 0)};
+    *(double *)out[0].data = 0;
+    return n == 0 ? PS_OK : kernel(op, ctx, PSK_LOSS, args, &(struct psk_attrs){.loss = kind}, err);
+}
+
+#define LOSS(name, kind)                                                                                                         \
+    PSI_RUN(name)                                                                                                                \
+    {                                                                                                                            \
+        (void)attrs;                                                                                                             \
+        (void)in_count;                                                                                                          \
+        return loss(op, ctx, (kind), in, out, out_count, err);                                                                   \
+    }
+LOSS(mean_squared_error, PSK_SQUARED)
+LOSS(mean_absolute_error, PSK_ABSOLUTE)
+LOSS(sigmoid_xent, PSK_SIGMOID_XENT)
+
+PSI_RUN(gelu)
+{
+    (void)attrs;
+    (void)in_count;
+    (void)out_count;
+    const int64_t n = ps_shape_elements(&in[0].shape);
+    const struct psk_tensor args[] = {matrix(in[0].data, 1, n), matrix(out[0].data, 1, n)};
+    return n == 0 ? PS_OK : kernel(op, ctx, PSK_GELU, args, NULL, err);
+}
+
+PSI_RUN(gelu_backward)
+{
+    (void)attrs;
+    (void)in_count;
+    (void)out_count;
+    const int64_t n = ps_shape_elements(&in[0].shape);
+    const struct psk_tensor args[] = {matrix(in[0].data, 1, n), matrix(in[1].data, 1, n), matrix(out[0].data, 1, n)};
+    return n == 0 ? PS_OK : kernel(op, ctx, PSK_GELU_BACKWARD, args, NULL, err);
 }
 
 PSI_RUN(dropout)

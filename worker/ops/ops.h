@@ -52,7 +52,7 @@ struct psi_op_attrs {
     bool keep_dims;    /* reduce_*: a reduced axis stays as a dimension of 1 */
     bool transpose_a;  /* matmul */
     bool transpose_b;  /* matmul */
-    uint32_t outputs;  /* split: number of parts, 1 .. PSI_OP_OUTPUTS_MAX. dense_backward, dense_act_backward, softmax_xent:
+    uint32_t outputs;  /* split: number of parts, 1 .. PSI_OP_OUTPUTS_MAX. dense_backward, dense_act_backward, losses:
                         * number of outputs to compute, the first ones; 0: all */
     uint32_t activation; /* dense_act, dense_act_backward: ps_activation (ps_nn.h) */
     uint64_t seed, step; /* dropout */

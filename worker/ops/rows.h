@@ -76,6 +76,8 @@ ps_status psi_infer_dense_backward(const struct psi_op *op, const struct psi_op_
                                    uint32_t in_count, struct psi_type *out, uint32_t *out_count, struct psi_err *err);
 ps_status psi_infer_softmax_xent(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in,
                                  uint32_t in_count, struct psi_type *out, uint32_t *out_count, struct psi_err *err);
+ps_status psi_infer_loss(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in, uint32_t in_count,
+                         struct psi_type *out, uint32_t *out_count, struct psi_err *err);
 ps_status psi_infer_dropout(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_type *in,
                             uint32_t in_count, struct psi_type *out, uint32_t *out_count, struct psi_err *err);
 
@@ -84,31 +86,36 @@ ps_status psi_infer_dropout(const struct psi_op *op, const struct psi_op_attrs *
     ps_status psi_run_##name(const struct psi_op *op, const struct psi_op_attrs *attrs, const struct psi_op_context *ctx,        \
                              const struct psi_value *in, uint32_t in_count, struct psi_value *out, uint32_t out_count,           \
                              struct psi_err *err)
-PSI_RUN(const);            /* arrange.c */
-PSI_RUN(placeholder);      /* arrange.c */
-PSI_RUN(identity);         /* arrange.c */
-PSI_RUN(split);            /* arrange.c */
-PSI_RUN(concat);           /* arrange.c */
-PSI_RUN(cast);             /* convert.c */
-PSI_RUN(add);              /* elementwise.c */
-PSI_RUN(sub);              /* elementwise.c */
-PSI_RUN(mul);              /* elementwise.c */
-PSI_RUN(div);              /* elementwise.c */
-PSI_RUN(relu);             /* layers.c */
-PSI_RUN(sigmoid);          /* layers.c */
-PSI_RUN(tanh);             /* layers.c */
-PSI_RUN(matmul);           /* matmul.c */
-PSI_RUN(reduce_sum);       /* reduce.c */
-PSI_RUN(reduce_mean);      /* reduce.c */
-PSI_RUN(argmax);           /* reduce.c */
-PSI_RUN(softmax);          /* reduce.c */
-PSI_RUN(print);            /* print.c */
-PSI_RUN(relu_backward);    /* layers.c */
-PSI_RUN(sigmoid_backward); /* layers.c */
-PSI_RUN(tanh_backward);    /* layers.c */
-PSI_RUN(dense);            /* layers.c; also dense_act */
-PSI_RUN(dense_backward);   /* layers.c; also dense_act_backward */
-PSI_RUN(softmax_xent);     /* layers.c */
-PSI_RUN(dropout);          /* layers.c */
+PSI_RUN(const);               /* arrange.c */
+PSI_RUN(placeholder);         /* arrange.c */
+PSI_RUN(identity);            /* arrange.c */
+PSI_RUN(split);               /* arrange.c */
+PSI_RUN(concat);              /* arrange.c */
+PSI_RUN(cast);                /* convert.c */
+PSI_RUN(add);                 /* elementwise.c */
+PSI_RUN(sub);                 /* elementwise.c */
+PSI_RUN(mul);                 /* elementwise.c */
+PSI_RUN(div);                 /* elementwise.c */
+PSI_RUN(relu);                /* layers.c */
+PSI_RUN(sigmoid);             /* layers.c */
+PSI_RUN(tanh);                /* layers.c */
+PSI_RUN(matmul);              /* matmul.c */
+PSI_RUN(reduce_sum);          /* reduce.c */
+PSI_RUN(reduce_mean);         /* reduce.c */
+PSI_RUN(argmax);              /* reduce.c */
+PSI_RUN(softmax);             /* reduce.c */
+PSI_RUN(print);               /* print.c */
+PSI_RUN(relu_backward);       /* layers.c */
+PSI_RUN(sigmoid_backward);    /* layers.c */
+PSI_RUN(tanh_backward);       /* layers.c */
+PSI_RUN(dense);               /* layers.c; also dense_act */
+PSI_RUN(dense_backward);      /* layers.c; also dense_act_backward */
+PSI_RUN(softmax_xent);        /* layers.c */
+PSI_RUN(mean_squared_error);  /* layers.c */
+PSI_RUN(mean_absolute_error); /* layers.c */
+PSI_RUN(sigmoid_xent);        /* layers.c */
+PSI_RUN(gelu);                /* layers.c */
+PSI_RUN(gelu_backward);       /* layers.c */
+PSI_RUN(dropout);             /* layers.c */
 
 #endif

@@ -28,8 +28,8 @@
 enum {
     TIMEOUT_MS = 10000,
     TEST_ROWS = 500,     /* examples per batch */
-    CONFUSION_MAX = 100, /* classes of a confusion matrix in the report ... */
-    CONFUSION_SHOWN = 16 /* ... and of one that is printed */
+    CONFUSION_MAX = 100, /* classes of a confusion matrix in the report */
+    CONFUSION_SHOWN = 16 /* classes of a confusion matrix that is printed */
 };
 
 /* Check that v is float32 of the wanted shape. */

@@ -76,7 +76,7 @@ static void test_find(void **state)
         assert_non_null(op->type);
         assert_non_null(op->reference);
     }
-    assert_int_equal(count, 29);
+    assert_int_equal(count, 34);
     assert_string_equal(psi_op_type(find("div"), PS_F32), "RealDiv");
     assert_string_equal(psi_op_type(find("div"), PS_I64), "FloorDiv");
     assert_string_equal(psi_op_type(find("stack"), PS_I64), "Pack");
@@ -135,6 +135,8 @@ static void test_shapes(void **state)
             "dense_act: there is no activation 4, allowed is 0 (linear) to 3 (tanh)");
     refused("softmax_xent", &none, TYPES(TYPE(PS_F32, 2, 3), TYPE(PS_I64, 2)),
             "softmax_xent: (2, 3) float32 and (2,) int64: labels must be int32");
+    refused("mean_squared_error", &none, TYPES(TYPE(PS_F32, 2), TYPE(PS_F32, 3)),
+            "mean_squared_error: (2,) float32 and (3,) float32: the shapes must be the same");
     refused("dropout", &none, TYPES(TYPE(PS_F32, 2)), "dropout: keep is 0, allowed is 2^-20 to 1");
     refused("mul", &none, TYPES(TYPE(PS_F64, (int64_t)1 << 30, 1), TYPE(PS_F64, 1, (int64_t)1 << 30)),
             "mul: (1073741824, 1) float64 and (1, 1073741824) float64: shape (1073741824, 1073741824): more than 2199023255552 "
@@ -172,6 +174,7 @@ static void test_unknown_dimensions(void **state)
            "(3, 4) float32 | (4,) float32 | (8, 3) float32");
     infers("dense_act_backward", &(struct psi_op_attrs){.outputs = 2, .activation = 1},
            TYPES(TYPE(PS_F32, -1, 3), TYPE(PS_F32, 3, 4), TYPE(PS_F32, 8, 4)), "(3, 4) float32 | (4,) float32");
+    infers("sigmoid_xent", &none, TYPES(TYPE(PS_F32, -1, 3), TYPE(PS_F32, 8, 3)), "() float64 | (8, 3) float32");
     infers("softmax_xent", &none, TYPES(TYPE(PS_F32, -1, 3), TYPE(PS_I32, 8)), "() float64 | (8, 3) float32");
     infers("print", &(struct psi_op_attrs){.message = "x is "}, TYPES(TYPE(PS_STRING, 2), TYPE(PS_BOOL, -1)), "(2,) string");
     infers("cast", &(struct psi_op_attrs){.dtype = PS_I64}, TYPES(TYPE(PS_F32, -1)), "(?,) int64");

@@ -191,7 +191,7 @@ static int fill(const struct array *a, size_t count, struct dataset *out, char *
                : result;
 }
 
-/* Make a set of arrays whose files were read, unless `result` says that one was not; frees them. */
+/* Make a set of arrays whose files were read; result: not 0 if a file could not be read. Frees the files. */
 static int finish(struct array arrays[FILES], size_t count, int result, const struct data_options *options, struct dataset *out,
                   char *err)
 {
