@@ -51,3 +51,4 @@ docs-durability: ##- write the tables of the state file into docs/DURABILITY.md,
 generated: docs-settings docs-protocol docs-operations docs-durability $(B)/bin/psctl ## write all that the tree has and that is made of sources: tables of docs, a completion, the ABI
 	@$(B)/bin/psctl completion bash >$(B)/psctl.bash.new && cp $(B)/psctl.bash.new scripts/completions/psctl.bash
 	@scripts/abi write
+	@scripts/python_docs write

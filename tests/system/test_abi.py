@@ -1,7 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: Apache-2.0
 # test-sanitizers: none (it compiles headers and runs nothing)
-"""The public structs are as tests/golden/abi says, in C11 and in C++17."""
+"""The public structs are as tests/golden/abi says, in C11 and in C++17; declarations and reference of the Python package are as made."""
 import os
 import subprocess
 import unittest
@@ -12,6 +12,11 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 class Abi(unittest.TestCase):
     def test_structs(self):
         done = subprocess.run([os.path.join(ROOT, "scripts/abi"), "check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+                              encoding="utf-8")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_reference_of_the_python_package(self):
+        done = subprocess.run([os.path.join(ROOT, "scripts/python_docs"), "check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
                               encoding="utf-8")
         self.assertEqual(done.returncode, 0, done.stdout)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax regression on handwritten digits with NumPy: python -m psd.launch --ps 2 --workers 3 softmax.py digits.csv.gz"""
+
 import sys
 
 import numpy as np
