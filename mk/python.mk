@@ -32,3 +32,6 @@ WHEEL_FILES := $(addprefix $(W)/_lib/,libpsd.so.$(SOVERSION) libpsworker.so.$(SO
 .PHONY: wheel
 wheel: $(WHEEL_FILES) ## dist/psd-VERSION-py3-none-manylinux_2_34_x86_64.whl: the Python package with libraries and programs
 	@scripts/wheel $(W) dist
+.PHONY: bench-python
+bench-python: all ##- what Python costs over C (PYTHON=interpreter with NumPy)
+	@PYTHONPATH=worker/python PSD_LIBRARY_DIR=$(abspath $(B))/lib $(or $(PYTHON),python3) tests/python/bench.py

@@ -133,6 +133,8 @@ class Waits(unittest.TestCase):
                 break
             except BlockingIOError:
                 time.sleep(0.02)
+        else:
+            self.fail("the other descriptor did not get the signal")
         self.assertEqual(signal.set_wakeup_fd(-1), theirs.fileno())
 
     def test_other_threads_go_on(self):
