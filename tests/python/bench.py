@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Python costs over C: make bench-python. The least of several rounds each, because what Python adds does not depend on who else computes.
 
-C's side is the same function called by ctypes with arguments that are ready. Times are CPU time, of calls that of the calling thread: neither the loads of
-others nor the server's thread count."""
+C's side is the same function called by ctypes with arguments that are ready. Times are CPU time, of calls that
+of the calling thread: neither the loads of others nor the server's thread count."""
 
-import ctypes
 import importlib.util
 import os
 import subprocess
@@ -38,9 +37,8 @@ def main():
     with psd.local_cluster() as cluster, psd.Session(cluster.target) as s:
         v = s.make("v", 1024, psd.ones(), psd.SGD(1e-6))
         array = np.ones(1024, "f4")
-        at, exact, version = array.ctypes.data, ctypes.c_bool(), ctypes.c_uint64()
-        by = ctypes.byref(version), ctypes.byref(exact)
-        pull = least(lambda: v.read(array)) - least(lambda: lib.ps_variable_read_versioned(v._pointer, at, 4096, *by))
+        at = array.ctypes.data
+        pull = least(lambda: v.read(array)) - least(lambda: lib.ps_variable_read(v._pointer, at, 4096))
         row("python.pull.4KiB.over_c", pull, "us", 10)
         row("python.push.4KiB.over_c", least(lambda: v.push(array)) - least(lambda: lib.ps_variable_push(v._pointer, at, 4096, 1.0)), "us", 10)
     if importlib.util.find_spec("torch"):

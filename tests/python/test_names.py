@@ -18,7 +18,7 @@ WITHOUT = {
     "ps_plan_stack ps_plan_print ps_plan_*_backward ps_plan_dense* ps_plan_dropout ps_plan_identity ps_plan_cast ps_plan_softmax_xent ps_plan_name",
     "callbacks on the loop thread would wait for the GIL: the _async methods make the blocking call on a thread": "ps_*_start",
     "PS_PROGRESS_CALLER: a Python program cannot drive the session often enough": "ps_progress_*",
-    "another function of the header does the same, and the package uses that one": "ps_barrier ps_adagrad ps_adam ps_variable_read "
+    "another function of the header does the same, and the package uses that one": "ps_barrier ps_adagrad ps_adam "
     "ps_variable_read_slot ps_variable_push_pull ps_plan_eval psd_server_join psd_server_create_local ps_tuple_clear",
     "Python has it: shapes, dtypes, names of enums, dicts, exceptions": "ps_shape_* ps_dtype_* ps_status_name ps_reason_* ps_param_shape "
     "ps_param_session ps_param_fail ps_plan_session ps_step_values_find",

@@ -73,7 +73,11 @@ class Variable:
 
         out  gets the value: a contiguous, writable array of the variable's dtype and shape. After an error it may be torn.
         """
-        return self.read_versioned(out)[0]
+        if self._dtype == Dtype.STRING:
+            return self._read_strings()
+        array = self._into(out)
+        self._call(lib.ps_variable_read, address(array), array.nbytes)
+        return array
 
     def read_versioned(self, out: Array | None = None) -> tuple[Array, int, bool]:
         """read(), with the version of the oldest element, and whether all elements are of that version."""
