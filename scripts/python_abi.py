@@ -83,7 +83,8 @@ def commas(text):
 
 
 class Headers:
-    def __init__(self, text):
+    def __init__(self, text, listing):
+        self.sizes = layouts(listing)
         self.enums, self.structs, self.functions, self.types = {}, {}, {}, dict(CTYPES)
         self.enum_of = {}  # (struct, field): its enum
         for statement in statements(text):
@@ -147,7 +148,8 @@ class Headers:
             first = re.match(r"((?:const |struct )*\w+)\s+(.*)$", declaration)
             for part in commas(first[2]):
                 name = re.match(r"([\s*]*(?:const)?[\s*]*)(\w+)((?:\[[^\]]*\])*)$", part.strip())
-                counts = [eval(n, {}, {k: v for e in self.enums.values() for k, v in e.items()}) for n in re.findall(r"\[([^\]]*)\]", name[3])]
+                known = {k: v for e in self.enums.values() for k, v in e.items()}
+                counts = [eval(re.sub(r"sizeof\((\w+)\)", lambda m: str(self.sizes[m[1]][0]), n), {}, known) for n in re.findall(r"\[([^\]]*)\]", name[3])]
                 base = self.kind(f"{first[1]} {name[1]}")
                 if first[1] in self.enums:
                     self.enum_of[struct, name[2]] = first[1]
@@ -193,7 +195,7 @@ def records(h):
     return "\n".join([*lines, "", "RECORDS: dict[Any, Any] = {", *pairs, "}", ""])
 
 
-def python(h, listing, version, soversion):
+def python(h, version, soversion):
     lines = [HEAD.format(version=version, soversion=soversion)]
     loose = {k: v for k, v in h.enums.pop("_", {}).items()}
     lines += [f"{k} = {v}" for k, v in loose.items()] + [""]
@@ -202,7 +204,7 @@ def python(h, listing, version, soversion):
         prefix = "PS_" if name in ("ps_status", "ps_dtype", "ps_applied") else prefix
         members = [(re.sub(r"^(?=\d)", "_", k[len(prefix):] if k.startswith(prefix) else re.sub("^PSD?_", "", k)), v) for k, v in values.items()]
         lines += ["", f"class {camel(name)}(IntEnum):", f'    """{name}"""', ""] + [f"    {k} = {v}" for k, v in members] + [""]
-    sizes = layouts(listing)
+    sizes = h.sizes
     for name, fields in h.structs.items():
         bytes_, offsets = sizes[name]
         entries, hints = [], []

@@ -106,6 +106,12 @@ class Sessions(unittest.TestCase):
         np.testing.assert_allclose(w.push_pull([1, 1]), 1 - 0.1 / np.sqrt(1.1), rtol=1e-6)
         np.testing.assert_allclose(w.read_slot(), [1.1, 1.1], rtol=1e-6)
         w.set_rate(0.5)
+        lion = psd.optimizer("lion:beta1=0.5", 0.25)
+        self.assertEqual(repr(lion), "psd.optimizer('lion:beta1=0.5', 0.25)")
+        np.testing.assert_array_equal(s.make("lion", 2, psd.ones(), lion).push_pull([3, -3]), [0.75, 1.25])
+        self.assertIn("lion", [repr(i.optimizer) for t in (0, 1) for i in psd.admin.variables(s, t) if i.name == "lion"][0])
+        with self.assertRaisesRegex(psd.InvalidArgument, "beta7"):
+            psd.optimizer("adam:beta7=1")
         s.delete("w")
         with self.assertRaises(psd.NotFound):
             s.find("w")

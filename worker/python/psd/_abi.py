@@ -128,6 +128,26 @@ class OptKind(IntEnum):
     MOMENTUM = 2
     ADAGRAD = 3
     ADAM = 4
+    ADAGRAD_V2 = 5
+    ADAGRAD_DA = 6
+    ADADELTA = 7
+    RMSPROP = 8
+    RMSPROP_CENTERED = 9
+    ADAMW = 10
+    ADAMW_TF = 11
+    AMSGRAD = 12
+    ADAMAX = 13
+    NADAM = 14
+    FTRL = 15
+    PROXIMAL_GD = 16
+    PROXIMAL_ADAGRAD = 17
+    ADDSIGN = 18
+    POWERSIGN = 19
+    LION = 20
+    TORCH_ADAM = 21
+    TORCH_ADAGRAD = 22
+    TORCH_RMSPROP = 23
+    TORCH_RMSPROP_CENTERED = 24
 
 
 class CheckpointState(IntEnum):
@@ -282,9 +302,10 @@ class ps_initializer(C.Structure):
 
 
 class ps_optimizer(C.Structure):
-    """ps_optimizer: 56 bytes"""
+    """ps_optimizer: 128 bytes"""
 
     if TYPE_CHECKING:
+        struct_bytes: int
         kind: int
         nesterov: int
         learning_rate: float
@@ -293,8 +314,17 @@ class ps_optimizer(C.Structure):
         beta1: float
         beta2: float
         epsilon: float
+        weight_decay: float
+        power: float
+        l1_strength: float
+        l2_strength: float
+        l2_shrinkage: float
+        l2: float
+        clip_value: float
+        ema: float
 
     _fields_ = [
+        ("struct_bytes", C.c_size_t),
         ("kind", C.c_uint32),
         ("nesterov", C.c_uint32),
         ("learning_rate", C.c_double),
@@ -303,6 +333,72 @@ class ps_optimizer(C.Structure):
         ("beta1", C.c_double),
         ("beta2", C.c_double),
         ("epsilon", C.c_double),
+        ("weight_decay", C.c_double),
+        ("power", C.c_double),
+        ("l1_strength", C.c_double),
+        ("l2_strength", C.c_double),
+        ("l2_shrinkage", C.c_double),
+        ("l2", C.c_double),
+        ("clip_value", C.c_double),
+        ("ema", C.c_double),
+    ]
+
+
+class ps_resolver_options(C.Structure):
+    """ps_resolver_options: 96 bytes"""
+
+    if TYPE_CHECKING:
+        struct_bytes: int
+        cluster: bytes | None
+        job_name: bytes | None
+        task_index: bytes | None
+        rendezvous: bytes | None
+        address_suffix: bytes | None
+        ps_pods: bytes | None
+        worker_pods: bytes | None
+        host_name: bytes | None
+        ps_tasks: int
+        ps_per_node: int
+        worker_tasks: int
+        base_port: int
+        wait_ms: int
+        reserved: int
+
+    _fields_ = [
+        ("struct_bytes", C.c_size_t),
+        ("cluster", C.c_char_p),
+        ("job_name", C.c_char_p),
+        ("task_index", C.c_char_p),
+        ("rendezvous", C.c_char_p),
+        ("address_suffix", C.c_char_p),
+        ("ps_pods", C.c_char_p),
+        ("worker_pods", C.c_char_p),
+        ("host_name", C.c_char_p),
+        ("ps_tasks", C.c_uint32),
+        ("ps_per_node", C.c_uint32),
+        ("worker_tasks", C.c_uint32),
+        ("base_port", C.c_uint32),
+        ("wait_ms", C.c_uint32),
+        ("reserved", C.c_uint32),
+    ]
+
+
+class ps_resolved(C.Structure):
+    """ps_resolved: 1384 bytes"""
+
+    if TYPE_CHECKING:
+        manager: Any
+        job: Any
+        task: int
+        listen: Any
+        why: Any
+
+    _fields_ = [
+        ("manager", C.c_char * 16),
+        ("job", C.c_char * 64),
+        ("task", C.c_int32),
+        ("listen", C.c_char * 276),
+        ("why", C.c_char * 1022),
     ]
 
 
@@ -835,7 +931,7 @@ class ps_saves_info(C.Structure):
 
 
 class ps_task_info(C.Structure):
-    """ps_task_info: 3936 bytes"""
+    """ps_task_info: 3960 bytes"""
 
     if TYPE_CHECKING:
         job: Any
@@ -888,6 +984,10 @@ class ps_task_info(C.Structure):
         checkpoints: Any
         saves: ps_saves_info
         denied: int
+        handshakes_done: int
+        handshakes_refused: int
+        handshakes_under_way: int
+        reserved_handshakes: int
 
     _fields_ = [
         ("job", C.c_char * 64),
@@ -940,11 +1040,15 @@ class ps_task_info(C.Structure):
         ("checkpoints", C.c_char * 512),
         ("saves", ps_saves_info),
         ("denied", C.c_uint64),
+        ("handshakes_done", C.c_uint64),
+        ("handshakes_refused", C.c_uint64),
+        ("handshakes_under_way", C.c_uint32),
+        ("reserved_handshakes", C.c_uint32),
     ]
 
 
 class ps_variable_info(C.Structure):
-    """ps_variable_info: 576 bytes"""
+    """ps_variable_info: 904 bytes"""
 
     if TYPE_CHECKING:
         struct_bytes: int
@@ -955,6 +1059,7 @@ class ps_variable_info(C.Structure):
         dtype: int
         shape: ps_shape
         optimizer: ps_optimizer
+        optimizer_room: Any
         version: int
         pushes: int
         initialised: bool
@@ -976,6 +1081,7 @@ class ps_variable_info(C.Structure):
         ("dtype", C.c_int),
         ("shape", ps_shape),
         ("optimizer", ps_optimizer),
+        ("optimizer_room", C.c_uint8 * 256),
         ("version", C.c_uint64),
         ("pushes", C.c_uint64),
         ("initialised", C.c_bool),
@@ -2001,7 +2107,9 @@ class psd_server_counts(C.Structure):
 LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_shape: (72, "0 4 8"),
     ps_initializer: (24, "0 4 8 16"),
-    ps_optimizer: (56, "0 4 8 16 24 32 40 48"),
+    ps_optimizer: (128, "0 8 12 16 24 32 40 48 56 64 72 80 88 96 104 112 120"),
+    ps_resolver_options: (96, "0 8 16 24 32 40 48 56 64 72 76 80 84 88 92"),
+    ps_resolved: (1384, "0 16 80 84 360"),
     psd_call_row: (32, "0 8 16 24"),
     psd_call_read: (72, "0 8 16 24 32 40 48 56 64"),
     psd_call_read_result: (56, "0 8 12 16 24 32 40 48"),
@@ -2020,8 +2128,8 @@ LAYOUTS: dict[type[C.Structure], tuple[int, str]] = {
     ps_file_options: (64, "0 8 16 24 32 33 34 40 48 56"),
     ps_saved_container: (72, "0 64"),
     ps_saves_info: (1008, "0 1 2 3 4 5 8 16 24 32 40 48 56 64 68 72 76 80 84 88 96 104 112 120 124 128 416 420 424 428 432"),
-    ps_task_info: (3936, "0 64 68 69 70 72 344 377 921 1184 1192 1200 1208 1216 1220 1224 1228 1232 1240 1248 1256 1264 1272 1280 1288 1296 1304 1312 1440 1696 1700 1704 1960 1964 1968 1976 1984 1992 2000 2128 2132 2136 2392 2396 2400 2401 2402 2408 2920 3928"),
-    ps_variable_info: (576, "0 8 72 328 392 396 400 472 528 536 544 545 546 547 548 552 560 568 572"),
+    ps_task_info: (3960, "0 64 68 69 70 72 344 377 921 1184 1192 1200 1208 1216 1220 1224 1228 1232 1240 1248 1256 1264 1272 1280 1288 1296 1304 1312 1440 1696 1700 1704 1960 1964 1968 1976 1984 1992 2000 2128 2132 2136 2392 2396 2400 2401 2402 2408 2920 3928 3936 3944 3952 3956"),
+    ps_variable_info: (904, "0 8 72 328 392 396 400 472 600 856 864 872 873 874 875 876 880 888 896 900"),
     ps_config_info: (48, "0 8 16 24 32 40"),
     ps_session_info: (520, "0 8 72 76 80 145 210 227 228 229 232 240 248 256 264 268 272 280 376 510 519"),
     ps_right_info: (1200, "0 8 142 158 167 168 172"),
@@ -2086,6 +2194,7 @@ FUNCTIONS = {
     "ps_adagrad_from": "pdd",
     "ps_adam": "pd",
     "ps_adam_with": "pdddd",
+    "ps_add": "ippp",
     "ps_add_checkpoint_saver_hook": "ipqdq",
     "ps_add_hook": "ipp",
     "ps_add_logging_hook": "ippIqd",
@@ -2111,6 +2220,7 @@ FUNCTIONS = {
     "ps_checkpoint_verify": "ipQpp",
     "ps_checkpoints": "ipqpp",
     "ps_cluster_info": "ippziq",
+    "ps_cluster_resolve": "ipppp",
     "ps_cluster_spec_add_job": "ipss",
     "ps_cluster_spec_add_task": "ipsis",
     "ps_cluster_spec_as_dict": "sp",
@@ -2157,37 +2267,53 @@ FUNCTIONS = {
     "ps_feed_of": "BCiApz",
     "ps_file_check": "ispp",
     "ps_file_options_init": "vp",
+    "ps_gelu": "ipp",
+    "ps_gelu_backward": "ippp",
     "ps_global_step": "qp",
     "ps_global_step_get": "ipp",
     "ps_glorot": "pi",
     "ps_he_normal": "pi",
     "ps_he_uniform": "pi",
     "ps_hook_init": "vp",
+    "ps_huber_error": "ippfpp",
     "ps_import": "ipspp",
     "ps_interrupt": "vp",
     "ps_is_chief": "bp",
     "ps_last_applied": "i",
     "ps_last_error": "s",
     "ps_last_reason": "i",
+    "ps_layer_norm": "ipppfp",
+    "ps_layer_norm_backward": "ippppfp",
     "ps_log_to": "vi",
+    "ps_mean_absolute_error": "ipppp",
+    "ps_mean_squared_error": "ipppp",
     "ps_momentum": "pdd",
     "ps_monitored_last_recovery": "ipp",
     "ps_monitored_open": "ipppsz",
     "ps_monitored_open_args": "pppsp",
     "ps_monitored_options_init": "vp",
     "ps_nesterov": "pdd",
+    "ps_nn_add": "ipppq",
     "ps_nn_argmax_count": "ippqqp",
     "ps_nn_backend": "s",
     "ps_nn_dense_backward": "ippppppqqq",
     "ps_nn_dense_forward": "ippppqqq",
     "ps_nn_dropout": "ippqQfQ",
     "ps_nn_error": "s",
+    "ps_nn_gelu_backward": "ipppq",
+    "ps_nn_gelu_forward": "ippq",
+    "ps_nn_huber_error": "ippfpqqp",
+    "ps_nn_layer_norm_backward": "ippppppqqf",
+    "ps_nn_layer_norm_forward": "ippppqqf",
+    "ps_nn_mean_absolute_error": "ipppqqp",
+    "ps_nn_mean_squared_error": "ipppqqp",
     "ps_nn_open": "is",
     "ps_nn_relu_backward": "ipppq",
     "ps_nn_relu_forward": "ippq",
     "ps_nn_sgd": "ippqf",
     "ps_nn_sigmoid_backward": "ipppq",
     "ps_nn_sigmoid_forward": "ippq",
+    "ps_nn_sigmoid_xent": "ipppqqp",
     "ps_nn_softmax_xent": "ipppqqp",
     "ps_nn_sparse_backward": "ippppq",
     "ps_nn_sparse_forward": "ippppq",
@@ -2200,6 +2326,8 @@ FUNCTIONS = {
     "ps_ops_new": "ippsz",
     "ps_ops_options_init": "vp",
     "ps_ops_table": "pp",
+    "ps_optimizer_parse": "isdpz",
+    "ps_optimizer_standard": "pid",
     "ps_param_fail": "ipis",
     "ps_param_get": "ppsApp",
     "ps_param_grad": "pp",
@@ -2295,6 +2423,7 @@ FUNCTIONS = {
     "ps_reset": "ip",
     "ps_reset_all": "ip",
     "ps_reset_containers": "ippz",
+    "ps_resolver_options_init": "vp",
     "ps_role_checkpoint_dir": "sp",
     "ps_role_cluster_name": "sp",
     "ps_role_cluster_spec": "sp",
@@ -2333,6 +2462,7 @@ FUNCTIONS = {
     "ps_should_stop": "bp",
     "ps_sigmoid": "ipp",
     "ps_sigmoid_backward": "ippp",
+    "ps_sigmoid_xent": "ipppp",
     "ps_skipped": "qp",
     "ps_softmax_xent": "ipppp",
     "ps_sparse_act": "ipppip",

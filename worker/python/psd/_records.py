@@ -115,6 +115,9 @@ class TaskInfo:
     checkpoints: str
     saves: SavesInfo
     denied: int
+    handshakes_done: int
+    handshakes_refused: int
+    handshakes_under_way: int
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,7 @@ class VariableInfo:
     dtype: A.Dtype
     shape: tuple[int, ...]
     optimizer: Any
+    optimizer_room: tuple[int, ...]
     version: int
     pushes: int
     initialised: bool

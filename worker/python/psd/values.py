@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Sequence, Union
 
 from ._abi import Dtype, Fan, OptKind, ps_initializer, ps_optimizer, ps_shape
 from ._library import lib
-from .errors import fail
+from .errors import check, fail
 
 if TYPE_CHECKING:
     import numpy as np
@@ -177,14 +177,15 @@ def he_uniform(fan: str = "in_out") -> Initializer:
 
 class Optimizer:
     """How the ps tasks apply a gradient to a variable: NoOptimizer, SGD, Momentum, Nesterov, Adagrad, Adam, with TensorFlow 1.15's
-    formulas."""
+    formulas. optimizer() makes one of any kind."""
 
     def __init__(self, made: int, **hyper: float) -> None:
         self.struct = ps_optimizer.from_buffer_copy(C.string_at(made, C.sizeof(ps_optimizer)))
         self.hyper = hyper
+        self.text = f"psd.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in hyper.items())})"
 
     def __repr__(self) -> str:
-        return f"psd.{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in self.hyper.items())})"
+        return self.text
 
 
 class NoOptimizer(Optimizer):
@@ -231,6 +232,16 @@ class Adam(Optimizer):
         super().__init__(made, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
 
 
+def optimizer(text_of: str, learning_rate: float = 0.01) -> Optimizer:
+    """Any optimizer, of a text: optimizer("adamw:weight_decay=0.02,l2=1e-4", 0.001). README.md lists names, hyperparameters and their standard
+    values. learning_rate: if the text has none."""
+    made = Optimizer(lib.ps_sgd(1.0))
+    check(lib.ps_optimizer_parse(text_of.encode(), learning_rate, C.byref(made.struct), C.sizeof(made.struct)))
+    made.hyper["learning_rate"] = made.struct.learning_rate
+    made.text = f"psd.optimizer({text_of!r}, {made.struct.learning_rate!r})"
+    return made
+
+
 def optimizer_of(o: ps_optimizer) -> Optimizer:
     """The Optimizer of a C struct, as a task reports it."""
     makes: dict[int, Any] = {
@@ -240,6 +251,9 @@ def optimizer_of(o: ps_optimizer) -> Optimizer:
         OptKind.ADAM: lambda: Adam(o.learning_rate, o.beta1, o.beta2, o.epsilon),
     }
     made: Optimizer = makes.get(o.kind, NoOptimizer)()
+    if o.kind not in makes and o.kind != OptKind.NONE:
+        made.struct = ps_optimizer.from_buffer_copy(o)
+        made.text = f"<psd.Optimizer {OptKind(o.kind).name.lower() if o.kind in OptKind._value2member_map_ else o.kind}>"
     return made
 
 
