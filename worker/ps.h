@@ -413,6 +413,39 @@ PS_API ps_status ps_pull_param(ps_param *p);
  * ps_step_done() completes; a second push of p in a step is FAILED_PRECONDITION.
  */
 PS_API ps_status ps_push(ps_session *s, ps_param *p);
+/**
+ * Add share x p's gradient buffer to the sum of p, in float32 and in the order of the calls: gradients of micro-batches. The next
+ * ps_push() or ps_push_pull() of p sends the sum in place of the gradient buffer, and a sum begins anew with the call after it. A
+ * step that is left out (PS_NAN_SKIP), and a recovery of the session, drop the sum.
+ *
+ * share    finite: 1 to add, 1 / micro-batches to average; no unit.
+ *
+ * Thread   that which computes the gradient. Blocks until the last push of p is acknowledged and the gradient is computed.
+ * Errors   sticky.
+ *          INVALID_ARGUMENT    share is not finite
+ *          RESOURCE_EXHAUSTED  no memory for the sum, as large as the gradient; kept from the first call on
+ */
+PS_API ps_status ps_accumulate(ps_param *p, double share);
+/**
+ * Limit the Euclidean norm of the gradient that the next ps_push() of p sends, the sum of ps_accumulate() if there is one: the ps
+ * multiplies it by max_norm / norm if norm is larger than max_norm. The gradient itself stays as it is. One pass, sums in float64.
+ *
+ * max_norm   finite, > 0; no unit.
+ * out_norm   the norm before, may be NULL. Without a finite norm the push has no limit, and the ps refuses it.
+ *
+ * Thread     as ps_accumulate().
+ * Errors     sticky.
+ *            INVALID_ARGUMENT  max_norm is outside its range
+ *            UNIMPLEMENTED     in rounds, where the average is what a limit is for
+ * Source     TensorFlow 1.15 python/ops/clip_ops.py clip_by_norm; PyTorch torch/nn/utils/clip_grad.py.
+ */
+PS_API ps_status ps_clip_norm(ps_param *p, double max_norm, double *out_norm);
+/**
+ * Limit the norm of several gradients together, as ps_clip_norm(): each is multiplied by the same factor.
+ *
+ * params   [count], of one session, each once; borrows. Those that this step pushes: others keep the factor for their next push.
+ */
+PS_API ps_status ps_clip_global_norm(ps_param *const *params, size_t count, double max_norm, double *out_norm);
 /** Push as ps_push(), and receive the values after it for the next ps_pull(), in one round trip and while the program computes.
  * In a loop that pulls in each step the transfer takes place beside the layers that are still to be computed. The values lack
  * later pushes of other sessions. With ps_session_options.prefetch, and in rounds, it is ps_push(). */

@@ -65,6 +65,11 @@ struct ps_param {
     /* the second gradient buffer, which an interrupted ps_param_grad() exchanges with grad; empty: not needed yet */
     struct psk_block apart;
     bool push_has_apart; /* under the lock: the push in flight uses apart, and grad is the program's */
+    /* of the thread that pushes: gradient.c */
+    float *sum;        /* [bytes] of ps_accumulate(); NULL: not needed yet */
+    bool summed;       /* the next push sends the sum */
+    float limit;       /* the next push has this scale, by ps_clip_norm(); 0: 1 */
+    float pushed_with; /* scale of the push in flight */
 };
 
 /* Fields that every push and pull reads come first, for the cache. */
@@ -365,6 +370,10 @@ void psi_api_last_error_get(struct psi_err *err);
 /** Fill *err with the reason why a function of the program returned st (not PS_OK). The thread's last error was cleared before
  * the function. True: that error, which has this status; false: a text that says so; INTERNAL if st is no status. */
 bool psi_api_returned(ps_status st, struct psi_err *err);
+/** Make the sum of ps_accumulate(), if there is one, p's gradient, and take the scale for the push that begins. gradient.c. */
+ps_status psi_param_gather(ps_param *p, struct psi_err *err) PSI_MUST;
+/** Forget the sum and the scale. */
+void psi_param_forget(ps_param *p);
 /** Returns st for a public call; unless it is PS_OK, keeps *err for ps_last_error(). */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 

@@ -46,6 +46,7 @@ static void param_free(ps_param *p)
         psk_block_fini(&p->next);
         psk_block_fini(&p->grad);
         psk_block_fini(&p->apart);
+        psi_free(p->sum);
         psi_free(p);
     }
 }
@@ -62,6 +63,7 @@ void psi_api_params_forget(ps_session *s)
         p->pushed = false;
         p->exact = false;
         p->next_state = PSI_NEXT_NONE;
+        psi_param_forget(p);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -654,9 +656,9 @@ static ps_status push_begin(ps_param *p)
 {
     ps_session *s = p->session;
     const bool bring = !s->prefetch && next_get(p) == PSI_NEXT_COMES;
-    const ps_status st =
-        bring ? ps_push_pull_start(p->variable, p->grad.host, p->bytes, p->next.host, p->bytes, 1, 0, &p->push, on_pushed, p)
-              : ps_push_start(p->variable, p->grad.host, p->bytes, 1, 0, &p->push, on_pushed, p);
+    const ps_status st = bring ? ps_push_pull_start(p->variable, p->grad.host, p->bytes, p->next.host, p->bytes, p->pushed_with,
+                                                    0, &p->push, on_pushed, p)
+                               : ps_push_start(p->variable, p->grad.host, p->bytes, p->pushed_with, 0, &p->push, on_pushed, p);
     return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
 }
 
@@ -704,6 +706,7 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
         return psi_api_refused(s, &err, what);
     }
     if (p->variable == NULL || psi_api_step_skips(s)) {
+        psi_param_forget(p);
         return PS_OK;
     }
     if (psi_api_trains(s, &err) != PS_OK || psi_api_sync_pushed(p, &err) != PS_OK) {
@@ -714,6 +717,9 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
     if (st != PS_OK) {
         psi_api_sync_not_pushed(p);
         return st;
+    }
+    if (psi_param_gather(p, &err) != PS_OK) {
+        return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), what);
     }
     if (!s->prefetch) { /* with prefetch, values for the next ps_pull() are there, or on their way */
         st = next_set(p, bring ? PSI_NEXT_COMES : PSI_NEXT_NONE); /* values that are there lack this gradient */
