@@ -6,6 +6,7 @@ psctl cluster --show says, and what each program refuses."""
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -143,4 +144,4 @@ class Launch(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
