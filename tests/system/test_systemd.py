@@ -23,6 +23,8 @@ STAGE = path("stage")
 PREFIX = os.path.join(STAGE, "usr/local")
 CONF = os.path.join(PREFIX, "etc/psd/psd.conf")
 WAIT_S = 30
+NO_SETTING = ("config", "print_config", "version", "help",  # flags that psd.conf has not
+              "ps_tasks", "ps_per_node", "worker_tasks", "base_port", "ps_pods", "worker_pods", "rendezvous", "address_suffix")
 
 
 class Manager:
@@ -340,7 +342,7 @@ class Installed(unittest.TestCase):
             _, out, _ = run(path(f"bin/{program}"), "--help")
             said = body.replace("\\-", "-").replace("\\fB", "").replace("\\fR", "")
             for flag in re.findall(r"^ {2,6}(?:-\w, )?--(?:\[no-\])?([a-z_]+)", out, re.M):
-                if is_file and flag not in ("config", "print_config", "version", "help"):
+                if is_file and flag not in NO_SETTING:
                     self.assertRegex(said, rf"(?m)^{flag} = ")
                 elif not is_file:
                     self.assertRegex(said, rf"(--(\[no-\])?|\bFl -){flag}\b", page)
