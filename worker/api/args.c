@@ -89,9 +89,9 @@ enum row {
     ROW_TLS_CERT,
     ROW_TLS_KEY,
     ROW_TLS_CA,
-    ROW_HELP,
 #define ROW_OF(name_, ...) ROW_resolver_##name_,
-    PSI_RESOLVER_ROWS(ROW_OF) ROW_COUNT
+    PSI_RESOLVER_ROWS(ROW_OF) ROW_HELP,
+    ROW_COUNT
 };
 
 /* FLAG(row, name, field, type, default, help, further fields of struct psi_option) */
