@@ -445,10 +445,11 @@ static unsigned count_in_memory(const uint8_t *turned, size_t n)
     static uint8_t part[BEFORE + ROOM];
     assert_true(maps != NULL && fd >= 0 && n <= BEFORE);
     while (fgets(line, sizeof(line), maps) != NULL) {
-        unsigned long long from = 0;
-        unsigned long long to = 0;
-        char access[5];
-        if (sscanf(line, "%llx-%llx %4s", &from, &to, access) != 3 || strncmp(access, "rw", 2) != 0) {
+        char *at_dash = NULL;
+        char *at_access = NULL;
+        uint64_t from = strtoull(line, &at_dash, 16); /* "FROM-TO rw-p ..." */
+        uint64_t to = *at_dash == '-' ? strtoull(at_dash + 1, &at_access, 16) : 0;
+        if (to == 0 || strncmp(at_access, " rw", 3) != 0) {
             continue;
         }
         memset(part, 0, BEFORE);
