@@ -225,8 +225,7 @@ ps_status psi_optimizer_from_msg(const ps_v1_Optimizer *from, ps_optimizer *to, 
     if (psi_optimizer_row(from->kind) == NULL) {
         return psi_fail(err, PS_INVALID_ARGUMENT, "optimizer kind %u is unknown", (unsigned)from->kind);
     }
-    *to = (ps_optimizer){
-        .struct_bytes = sizeof(*to), .kind = from->kind, .nesterov = from->nesterov ? 1 : 0, PSI_OPTIMIZER_DOUBLES(COPY)};
+    *to = (ps_optimizer){.kind = from->kind, .nesterov = from->nesterov ? 1 : 0, PSI_OPTIMIZER_DOUBLES(COPY)};
     return PS_OK;
 }
 

@@ -39,7 +39,8 @@ PSI_MUST ps_status psi_bytes_text(const pb_bytes_array_t *field, char *dst, size
 #define PSI_BYTES_TEXT(field, dst, cap) psi_bytes_text((const pb_bytes_array_t *)(const void *)&(field), (dst), (cap))
 
 void psi_optimizer_to_msg(const ps_optimizer *from, ps_v1_Optimizer *to);
-/** Hyperparameters are not checked here: psi_optimizer_check(). Errors: PS_INVALID_ARGUMENT: unknown kind. */
+/** struct_bytes becomes 0: within psd the struct has one size. Hyperparameters are not checked here: psi_optimizer_check().
+ * Errors: PS_INVALID_ARGUMENT: unknown kind. */
 PSI_MUST ps_status psi_optimizer_from_msg(const ps_v1_Optimizer *from, ps_optimizer *to, struct psi_err *err);
 /** Dimensions of a message as a shape; unused ones are 0. The caller calls psi_shape_check(). Errors: PS_INVALID_ARGUMENT: count
  * > PS_RANK_MAX. */

@@ -101,7 +101,7 @@ void psd_optim_around(const struct psi_slot *own, psd_optim_loop_fn *const loops
             decay(loop, made, v, n, scalars->l2);
         }
         loops[loop == PSD_LOOP_F64 ? PSD_LOOP_F64 : PSD_LOOP_F32](v, at, made, n, &inside);
-        if (scalars->ema > 0) {
+        if (scalars->ema > 0 && at[count] != NULL) {
             average(loop, at[count], v, n, scalars->ema);
         }
     }

@@ -370,10 +370,6 @@ void psi_api_last_error_get(struct psi_err *err);
 /** Fill *err with the reason why a function of the program returned st (not PS_OK). The thread's last error was cleared before
  * the function. True: that error, which has this status; false: a text that says so; INTERNAL if st is no status. */
 bool psi_api_returned(ps_status st, struct psi_err *err);
-/** Make the sum of ps_accumulate(), if there is one, p's gradient, and take the scale for the push that begins. gradient.c. */
-ps_status psi_param_gather(ps_param *p, struct psi_err *err) PSI_MUST;
-/** Forget the sum and the scale. */
-void psi_param_forget(ps_param *p);
 /** Returns st for a public call; unless it is PS_OK, keeps *err for ps_last_error(). */
 ps_status psi_api_result(const struct psi_err *err, ps_status st);
 

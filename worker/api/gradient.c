@@ -4,7 +4,7 @@
  *
  * Happy path: ps_accumulate() adds the gradient buffer to the parameter's sum; ps_clip_norm() and ps_clip_global_norm() sum the
  * squares of what the next push sends, and keep the factor, which travels as the push's scale. The push takes both
- * (psi_param_gather()). Failure: the error sticks to the session; nothing has changed.
+ * (gather() of param.c). Failure: the error sticks to the session; nothing has changed.
  */
 #include "api.h"
 #include "compute.h"
@@ -14,7 +14,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 enum { LANES = 8 /* sums beside each other, so that the compiler uses vectors; they are added in their order */ };
 
@@ -144,26 +143,4 @@ ps_status ps_clip_global_norm(ps_param *const *params, size_t count, double max_
     ps_session *s = params != NULL && count > 0 ? ps_param_session(params[0]) : NULL;
     PSI_API_VISIT(s);
     return psi_api_last(s, clip(s, params, count, max_norm, out_norm, "ps_clip_global_norm"));
-}
-
-ps_status psi_param_gather(ps_param *p, struct psi_err *err)
-{
-    void *memory = NULL;
-    const ps_status st = p->summed ? psk_block_write(&p->grad, NULL, p->bytes, &memory, err) : PS_OK;
-    if (st != PS_OK) {
-        psi_err_prefix(err, "parameter '%s'", p->name);
-        return st;
-    }
-    if (p->summed) {
-        memcpy(memory, p->sum, p->bytes);
-    }
-    p->pushed_with = p->limit == 0 ? 1 : p->limit;
-    psi_param_forget(p);
-    return PS_OK;
-}
-
-void psi_param_forget(ps_param *p)
-{
-    p->summed = false;
-    p->limit = 0;
 }

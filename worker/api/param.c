@@ -51,6 +51,13 @@ static void param_free(ps_param *p)
     }
 }
 
+/* Forget the sum of ps_accumulate() and the scale of ps_clip_norm(). */
+static void forget(ps_param *p)
+{
+    p->summed = false;
+    p->limit = 0;
+}
+
 void psi_api_params_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
@@ -63,7 +70,7 @@ void psi_api_params_forget(ps_session *s)
         p->pushed = false;
         p->exact = false;
         p->next_state = PSI_NEXT_NONE;
-        psi_param_forget(p);
+        forget(p);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -690,6 +697,23 @@ static void on_fetched(void *ctx, const struct psi_err *error)
     fetching_set(p, false);
 }
 
+/* Make the sum of ps_accumulate(), if there is one, p's gradient, and take the scale for the push that begins. */
+static ps_status gather(ps_param *p, struct psi_err *err)
+{
+    void *memory = NULL;
+    const ps_status st = p->summed ? psk_block_write(&p->grad, NULL, p->bytes, &memory, err) : PS_OK;
+    if (st != PS_OK) {
+        psi_err_prefix(err, "parameter '%s'", p->name);
+        return st;
+    }
+    if (p->summed) {
+        memcpy(memory, p->sum, p->bytes);
+    }
+    p->pushed_with = p->limit == 0 ? 1 : p->limit;
+    forget(p);
+    return PS_OK;
+}
+
 /* bring: the values after the push go to the second buffer. */
 static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
 {
@@ -706,7 +730,7 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
         return psi_api_refused(s, &err, what);
     }
     if (p->variable == NULL || psi_api_step_skips(s)) {
-        psi_param_forget(p);
+        forget(p);
         return PS_OK;
     }
     if (psi_api_trains(s, &err) != PS_OK || psi_api_sync_pushed(p, &err) != PS_OK) {
@@ -718,7 +742,7 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
         psi_api_sync_not_pushed(p);
         return st;
     }
-    if (psi_param_gather(p, &err) != PS_OK) {
+    if (gather(p, &err) != PS_OK) {
         return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), what);
     }
     if (!s->prefetch) { /* with prefetch, values for the next ps_pull() are there, or on their way */

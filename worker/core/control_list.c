@@ -23,8 +23,10 @@ static bool take_definition(const struct psi_peer *peer, const ps_v1_VarAnswer *
     snprintf(info->job, sizeof(info->job), "%s", peer->job);
     info->task = peer->task;
     info->dtype = (ps_dtype)m->dtype;
-    return psi_dtype_known(m->dtype) && psi_shape_from_dims(m->dims, m->dims_count, &info->shape, NULL) == PS_OK &&
-           psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK && isfinite(m->rate) && m->rate >= 0;
+    const bool good = psi_dtype_known(m->dtype) && psi_shape_from_dims(m->dims, m->dims_count, &info->shape, NULL) == PS_OK &&
+                      psi_optimizer_from_msg(&m->optimizer, &info->optimizer, NULL) == PS_OK && isfinite(m->rate) && m->rate >= 0;
+    info->optimizer.struct_bytes = sizeof(info->optimizer);
+    return good;
 }
 
 /* Write the first 8 bytes of a session's id as hexadecimal digits. */

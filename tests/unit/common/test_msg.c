@@ -160,9 +160,10 @@ TEST(test_optimizer)
     ps_optimizer back;
     psi_optimizer_to_msg(ps_adam_with(0.5, 0.75, 0.875, 1e-3), &m);
     assert_int_equal(psi_optimizer_from_msg(&m, &back, &err), PS_OK);
+    assert_int_equal(back.struct_bytes, 0);
+    back.struct_bytes = sizeof(back);
     assert_memory_equal(&back, ps_adam_with(0.5, 0.75, 0.875, 1e-3), sizeof(back));
-    const ps_optimizer all = {.struct_bytes = sizeof(ps_optimizer),
-                              .kind = PS_OPT_MOMENTUM,
+    const ps_optimizer all = {.kind = PS_OPT_MOMENTUM,
                               .nesterov = 1,
                               .learning_rate = 0.1,
                               .momentum = 0.2,
