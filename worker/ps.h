@@ -428,7 +428,8 @@ PS_API ps_status ps_push(ps_session *s, ps_param *p);
 PS_API ps_status ps_accumulate(ps_param *p, double share);
 /**
  * Limit the Euclidean norm of the gradient that the next ps_push() of p sends, the sum of ps_accumulate() if there is one: the ps
- * multiplies it by max_norm / norm if norm is larger than max_norm. The gradient itself stays as it is. One pass, sums in float64.
+ * multiplies it by max_norm / norm if norm is larger than max_norm. The gradient itself stays as it is. One pass, sums in
+ * float64.
  *
  * max_norm   finite, > 0; no unit.
  * out_norm   the norm before, may be NULL. Without a finite norm the push has no limit, and the ps refuses it.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * worker/core/rounds.c and what it has in ready.c, push.c and window.c: SYNC between INIT and SEAL, both sides that want other
- * things, JOIN, contributions, STEP, a place that was lost, staleness, LEAVE.
+ * worker/core/rounds.c, and what ready.c, push.c and window.c do for rounds.
  */
 #include "fake_test.h"
 #include "worker/core/client.h"
@@ -204,12 +203,12 @@ TEST(test_sync_finds_a_name_gone)
 {
     struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
     const struct fake_request *r = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
-    const struct fake_answer gone = {.status = PS_NOT_FOUND, .text = "there is no variable 'w'"};
     statuses(t, false, PS_SYNC_NONE);
     number(t);
     for (int i = 0; i < 6; i++) {
         to_sync(t, true);
-        fake_reply(&t->f, 0, PS_OP_SYNC, fake_take(&t->f, 0, PS_OP_SYNC)->h.id, false, &gone);
+        fake_reply(&t->f, 0, PS_OP_SYNC, fake_take(&t->f, 0, PS_OP_SYNC)->h.id, false,
+                   &(struct fake_answer){.status = PS_NOT_FOUND});
     }
     assert_done(r, PS_NOT_FOUND);
 }

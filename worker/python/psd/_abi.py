@@ -2185,6 +2185,7 @@ CODES: dict[str, Any] = {
     "C": ps_value,
 }
 FUNCTIONS = {
+    "ps_accumulate": "ipd",
     "ps_accumulator_apply_grad": "ippzqqp",
     "ps_accumulator_get": "ipsiAisp",
     "ps_accumulator_num_accumulated": "ipp",
@@ -2219,6 +2220,8 @@ FUNCTIONS = {
     "ps_checkpoint_spread": "ipQqp",
     "ps_checkpoint_verify": "ipQpp",
     "ps_checkpoints": "ipqpp",
+    "ps_clip_global_norm": "ipzdp",
+    "ps_clip_norm": "ipdp",
     "ps_cluster_info": "ippziq",
     "ps_cluster_resolve": "ipppp",
     "ps_cluster_spec_add_job": "ipss",
