@@ -76,7 +76,7 @@ static struct psi_state_outcome outcome = {.number = 1,
                                            .result = bytes_of,
                                            .text = "element 3 is NaN"};
 static struct psi_state_outcome silent = {.number = 2, .state = PS_NUMBER_APPLIED};
-static struct psi_state_push push = {.creation = 5, .number = 2, .scalars = {.rate = 1, .epsilon = 2, .nesterov = 1}, .total = 9};
+static struct psi_state_push push = {.creation = 5, .number = 2, .scalars = {.rate = 1, .epsilon = 2, .form = 1}, .total = 9};
 static struct psi_state_attempt attempt = {5, 6, 7, true, false, 0};
 static struct psi_state_staged staged = {{1}, 2, 3, sizeof(bytes_of), bytes_of};
 static struct psi_state_chief chief = {"c", 8, "host:1", {9}};
@@ -292,25 +292,26 @@ TEST(test_counted_numbers)
 {
     struct psi_buf b;
     struct psi_state_push x = {.creation = 0};
-    const uint32_t seven = 7;
+    enum { NUMBERS = 18 }; /* of PSI_ROWS_SCALARS */
+    const uint32_t numbers = NUMBERS;
     size_t at = 16;
     written(PUSH, &b);
-    assert_memory_equal(b.data + at, &seven, sizeof(seven));
-    for (uint32_t count = 0; count < 10; count++) {
+    assert_memory_equal(b.data + at, &numbers, sizeof(numbers));
+    for (uint32_t count = 0; count < NUMBERS + 3; count++) {
         uint8_t bytes[ROOM];
         struct psi_code k = {.in = bytes, .version = PSI_STATE_VERSION, .what = "a test"};
-        size_t rest = at + sizeof(count) + 7 * sizeof(double);
+        size_t rest = at + sizeof(count) + NUMBERS * sizeof(double);
         memcpy(bytes, b.data, at);
         memcpy(bytes + at, &count, sizeof(count));
         memset(bytes + at + sizeof(count), 0, count * sizeof(double));
         memcpy(bytes + at + sizeof(count) + count * sizeof(double), b.data + rest, b.len - rest);
-        k.left = b.len + count * sizeof(double) - 7 * sizeof(double);
+        k.left = b.len + count * sizeof(double) - NUMBERS * sizeof(double);
         psi_state_push(&k, &x);
-        assert_int_equal(k.st, count <= 7 ? PS_OK : PS_DATA_LOSS);
-        if (count <= 7) {
+        assert_int_equal(k.st, count <= NUMBERS ? PS_OK : PS_DATA_LOSS);
+        if (count <= NUMBERS) {
             assert_int_equal(k.left, 0);
             assert_int_equal(x.total, 9);
-            assert_int_equal(x.scalars.nesterov, 1);
+            assert_int_equal(x.scalars.form, 1);
         }
     }
     psi_buf_fini(&b);
