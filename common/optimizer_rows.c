@@ -47,7 +47,7 @@
         .name = "accumulator", .tensorflow = (tensorflow_), .first_field = offsetof(ps_optimizer, initial_accumulator)           \
     }
 #define ADAM(tensorflow_)                                                                                                        \
-    {.name = "m", .tensorflow = tensorflow_, POWER("beta1_power", beta1)},                                                       \
+    {.name = "m", .tensorflow = (tensorflow_), POWER("beta1_power", beta1)},                                                     \
     {                                                                                                                            \
         .name = "v", .tensorflow = tensorflow_ "_1", POWER("beta2_power", beta2)                                                 \
     }

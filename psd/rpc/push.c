@@ -27,8 +27,10 @@ static enum psd_push_kind kind_of(uint8_t op, uint32_t assign_flags)
     case PS_OP_PUSHPULL:
         return PSD_PUSH_PULL;
     case PS_OP_ASSIGN:
-        return (assign_flags & PS_ASSIGN_SLOTS) == 0 ? PSD_ASSIGN
-                                                     : PSD_ASSIGN_SLOT_1 + __builtin_ctz(assign_flags / PS_ASSIGN_SLOT_1);
+        if ((assign_flags & PS_ASSIGN_SLOTS) == 0) {
+            return PSD_ASSIGN;
+        }
+        return (enum psd_push_kind)(PSD_ASSIGN_SLOT_1 + (unsigned)__builtin_ctz(assign_flags / PS_ASSIGN_SLOT_1));
     case PS_OP_ADD:
         return PSD_ADD;
     case PS_OP_CONTRIBUTE:

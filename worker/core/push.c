@@ -77,7 +77,7 @@ static uint16_t first_meta(const struct psi_entry *e, union first_meta *m)
     m->push.total_elements = e->total;
     m->push.scale = e->op == PS_OP_ASSIGN ? 1.0f : req->scale;
     if (e->op == PS_OP_ASSIGN && req->slot != 0) {
-        m->push.assign_flags = PS_ASSIGN_SLOT_1 << (req->slot - 1);
+        m->push.assign_flags = (uint32_t)PS_ASSIGN_SLOT_1 << (req->slot - 1);
         m->push.version = req->from;
         return sizeof(m->push);
     }

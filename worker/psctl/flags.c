@@ -15,7 +15,7 @@ enum { NAME_MAX_SEEN = 64, NAMES_BYTES = 200, DAY_MS = 24 * 60 * 60 * 1000 };
 
 #define FIELD(field_) PSI_OPTION_FIELD(struct psctl, field_)
 #define ON .type = PSI_OPTION_BOOL, .flag_only = true
-#define TEXT .type = PSI_OPTION_TEXT, .flag_only = true, .min = 1
+#define OF_TEXT .type = PSI_OPTION_TEXT, .flag_only = true, .min = 1
 #define PATH .type = PSI_OPTION_TEXT, .flag_only = true, .metavar = "FILE"
 #define TEXTS .type = PSI_OPTION_TEXTS, .flag_only = true, .max = PSCTL_TEXTS_MAX
 #define TIME .type = PSI_OPTION_DURATION, .unit = "s", .flag_only = true, .min = 1, .max = DAY_MS
@@ -23,7 +23,7 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_TARGET] =
         {.name = "target",
          .letter = 't',
-         TEXT,
+         OF_TEXT,
          .metavar = "HOST:PORT,...",
          .help = "any task of the cluster, also psd://HOST:PORT, grpc://HOST:PORT and unix:PATH; of several the first that "
                  "answers (default: PSD_TARGET, then 127.0.0.1:2222)",
@@ -50,8 +50,11 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                      .metavar = "[SECONDS]",
                      .help = "again and again until interrupted, every so often (2 s without SECONDS)",
                      FIELD(watch_ms)},
-    [PSCTL_NPY] =
-        {.name = "npy", TEXT, .metavar = "FILE", .help = "values in NumPy's format; - is standard output, or input", FIELD(npy)},
+    [PSCTL_NPY] = {.name = "npy",
+                   OF_TEXT,
+                   .metavar = "FILE",
+                   .help = "values in NumPy's format; - is standard output, or input",
+                   FIELD(npy)},
     [PSCTL_FILL] = {.name = "fill", ON, .help = "one VALUE for every element", FIELD(fill)},
     [PSCTL_CONTAINER] = {.name = "container",
                          TEXTS,
@@ -60,7 +63,7 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
                              "this container (default: " PSCTL_CONTAINER_DEFAULT ", where variables are by default; of a restore "
                              "all, and it may be given again)",
                          FIELD(containers)},
-    [PSCTL_TASK] = {.name = "task", TEXT, .metavar = "TASK", .help = "this task only, /job:ps/task:1 or ps:1", FIELD(task)},
+    [PSCTL_TASK] = {.name = "task", OF_TEXT, .metavar = "TASK", .help = "this task only, /job:ps/task:1 or ps:1", FIELD(task)},
     [PSCTL_ALL] = {.name = "all",
                    ON,
                    .help =
@@ -96,33 +99,33 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_NO_SAVE] = {.name = "no_save", ON, .help = "do not save first what a restore discards", FIELD(no_save)},
     [PSCTL_DEF] = {.name = "def", ON, .help = "TensorFlow's VariableDef of each instead", FIELD(def)},
     [PSCTL_FILE] = {.name = "file",
-                    TEXT,
+                    OF_TEXT,
                     .metavar = "FILE",
                     .help =
                         "the key file, with all lines of a server; else PSD_KEY_FILE, ~/.config/psd/key or /etc/psd/psd.keys, "
                         "as every program finds it",
                     FIELD(file)},
-    [PSCTL_OUT] = {.name = "out", TEXT, .metavar = "FILE", .help = "the file that is made (default: NAME.key)", FIELD(out)},
-    [PSCTL_ROLE] = {.name = "role", TEXT, .metavar = "ROLE", .help = "of a key: ps, worker, monitor or admin", FIELD(role)},
+    [PSCTL_OUT] = {.name = "out", OF_TEXT, .metavar = "FILE", .help = "the file that is made (default: NAME.key)", FIELD(out)},
+    [PSCTL_ROLE] = {.name = "role", OF_TEXT, .metavar = "ROLE", .help = "of a key: ps, worker, monitor or admin", FIELD(role)},
     [PSCTL_HOSTS] =
-        {.name = "hosts", TEXT, .metavar = "A,B,...", .help = "a key for each host, NAME-A, NAME-B, ...", FIELD(hosts)},
+        {.name = "hosts", OF_TEXT, .metavar = "A,B,...", .help = "a key for each host, NAME-A, NAME-B, ...", FIELD(hosts)},
     [PSCTL_UNTIL] = {.name = "until",
-                     TEXT,
+                     OF_TEXT,
                      .metavar = "YYYY-MM-DD",
                      .help = "the last day, UTC, on which the key is good (default: it does not expire)",
                      FIELD(until)},
     [PSCTL_CLUSTER] = {.name = "cluster",
-                       TEXT,
+                       OF_TEXT,
                        .metavar = "NAME",
                        .help =
                            "name of the cluster that a key is for; of psctl cluster what psd and pstrain take (default: auto)",
                        FIELD(cluster)},
     [PSCTL_DIR] = {.name = "dir",
-                   TEXT,
+                   OF_TEXT,
                    .metavar = "DIR",
                    .help = "where the authority and its certificates are (default: this directory)",
                    FIELD(dir)},
-    [PSCTL_USER] = {.name = "user", TEXT, .metavar = "NAME", .help = "a certificate for this person or program", FIELD(user)},
+    [PSCTL_USER] = {.name = "user", OF_TEXT, .metavar = "NAME", .help = "a certificate for this person or program", FIELD(user)},
     [PSCTL_DAYS] = {.name = "days",
                     .type = PSI_OPTION_INT,
                     .flag_only = true,
@@ -135,7 +138,7 @@ const struct psi_option psctl_flags[PSCTL_FLAG_COUNT] = {
     [PSCTL_CLEAR] = {.name = "clear", ON, .help = "the program's own again", FIELD(clear)},
     [PSCTL_SHOW] = {.name = "show", ON, .help = "what the variables of the cluster manager say", FIELD(show)},
     [PSCTL_JOB_NAME] = {.name = "job_name",
-                        TEXT,
+                        OF_TEXT,
                         .metavar = "JOB",
                         .help = "job of this process, where the variables do not say it",
                         FIELD(job_name)},

@@ -198,8 +198,7 @@ TEST(test_sync_refused)
     assert_null(fake_next(&t->f, 0)); /* no SEAL */
 }
 
-/* A ps comes back empty between CREATE and SYNC: READY begins again, six times at most. */
-TEST(test_sync_finds_a_name_gone)
+TEST(test_sync_finds_a_name_gone) /* a ps came back empty between CREATE and SYNC: READY begins again, six times at most */
 {
     struct team *t = team_new(0, PS_SYNC_ROUNDS, SMALL);
     const struct fake_request *r = fake_begin(&t->f, PSI_REQ_READY, NULL, &t->sync, NULL, 60000);
