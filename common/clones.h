@@ -18,4 +18,10 @@
 #define PSI_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
 #endif
 
+/** The widest vectors of this CPU: 0 those of every CPU, 1 AVX2, 2 AVX-512. */
+static inline unsigned psi_vectors(void)
+{
+    return __builtin_cpu_supports("avx512f") ? 2 : (unsigned)(__builtin_cpu_supports("avx2") != 0);
+}
+
 #endif

@@ -105,8 +105,9 @@ define program
 	$(Q)$(LINK) -pie -o $@ $(filter %.o,$^) $1
 endef
 grouped = -Wl,--start-group $1 -Wl,--end-group $(LIBS)
+# relocations in their short form: 50 KiB less that each start reads
 $(B)/bin/psd: $(call obj,$(PSD_MAIN)) $(LIBPSD_A) $(B)/obj/link
-	$(call program,$(LIBPSD_A) $(LIBS))
+	$(call program,$(LIBPSD_A) -Wl$(,)-z$(,)pack-relative-relocs $(LIBS))
 $(B)/bin/psctl: $(call obj,$(PSCTL_C)) $(CLI_A) $(LIBPSW_A) $(B)/obj/link $(B)/obj/libpsctl.list
 	$(call program,$(CLI_A) $(LIBPSW_A) $(LIBS))
 # both libraries hold the same objects of common/; the linker takes each from the first that has it

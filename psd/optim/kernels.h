@@ -10,6 +10,7 @@
 
 #include "common/clones.h"
 #include "common/half.h"
+#include "common/power.h"
 
 #include <math.h>
 
@@ -84,7 +85,7 @@ PSD_RULES(PSD_DECLARE_RULE)
 #define PSD_INLINE static inline __attribute__((always_inline))
 #define PSD_SAME(x) (x)
 #define PSD_ROOT(x) _Generic((x), float : __builtin_sqrtf, double : __builtin_sqrt)(x)
-#define PSD_POWER(x, y) _Generic((x), float : powf, double : pow)(x, y)
+#define PSD_POWER(x, y) _Generic((x), float : psi_powf, double : psi_pow)(x, y)
 #define PSD_SIZE(x) _Generic((x), float : __builtin_fabsf, double : __builtin_fabs)(x)
 #define PSD_SIGNED(x, sign) _Generic((x), float : __builtin_copysignf, double : __builtin_copysign)(x, sign)
 /* -1, 0 or 1; of NaN NaN */
@@ -155,6 +156,15 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
 #define PSD_NEXT_2 PSD_NEXT_1, b += line
 #define PSD_NEXT_3 PSD_NEXT_2, c += line
 
+/* The loops for one sort of CPU. They have a section of their own, so that a start of psd brings none of them into memory, as the
+ * resolvers of PSI_CLONES would: 20 rules take 300 KiB. */
+#define PSD_LOOP_FOR(name, target_, body)                                                                                        \
+    __attribute__((section(".text.sorted.loops"), target_)) static void name(                                                    \
+        void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t n, const struct psd_optim_scalars *s)        \
+    {                                                                                                                            \
+        (void)slots;                                                                                                             \
+        body;                                                                                                                    \
+    }
 #define PSD_LOOP(name, slot_count, type, grad_type, value, ...)                                                                  \
     PSD_INLINE void name##_some(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad, size_t n,    \
                                 PSD_SCALARS(type))                                                                               \
@@ -165,9 +175,8 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
             __VA_ARGS__                                                                                                          \
         }                                                                                                                        \
     }                                                                                                                            \
-    PSI_CLONES                                                                                                                   \
-    static void name##_all(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad, size_t n,         \
-                           const struct psd_optim_scalars *restrict s)                                                           \
+    PSD_INLINE void name##_all(type *restrict v, PSD_PARAMETERS_##slot_count(type) const grad_type *restrict grad, size_t n,     \
+                               const struct psd_optim_scalars *restrict s)                                                       \
     {                                                                                                                            \
         const size_t line = PSD_LINE_BYTES / sizeof(*v);                                                                         \
         PSD_SCALARS_OF(type, s)                                                                                                  \
@@ -177,11 +186,14 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
         }                                                                                                                        \
         name##_some(v, PSD_ARGUMENTS_##slot_count grad, n, PSD_SCALAR_ARGUMENTS);                                                \
     }                                                                                                                            \
+    PSD_LOOP_FOR(name##_base, , name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s))                                           \
+    PSD_LOOP_FOR(name##_avx2, target("avx2"), name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s))                             \
+    PSD_LOOP_FOR(name##_avx512, target("avx512f"), name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s))                        \
     static void name(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t n,                              \
                      const struct psd_optim_scalars *s)                                                                          \
     {                                                                                                                            \
-        (void)slots;                                                                                                             \
-        name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s);                                                                   \
+        static psd_optim_loop_fn *const loops[] = {name##_base, name##_avx2, name##_avx512};                                     \
+        loops[psi_vectors()](var, slots, grad, n, s);                                                                            \
     }
 
 /**

@@ -146,15 +146,15 @@ static void settings_change_while_it_runs(void **state)
     ps_variable *old = get(s, "settings/v", PS_F32, PS_SHAPE(1024), NULL);
     int task = ps_variable_task(old);
     assert_int_equal(ps_variable_init(old, false), PS_OK);
-    assert_int_equal(ps_task_config_set(s, task, "memory_budget", "8000", 5000), PS_OK);
+    assert_int_equal(ps_task_config_set(s, task, "memory_budget", "9000", 5000), PS_OK);
     ps_variable_spec_init(&spec);
     spec.dtype = PS_F32;
     spec.device = task == 0 ? "/job:ps/task:0" : "/job:ps/task:1";
     spec.name = "settings/x";
-    spec.shape = PS_SHAPE(2048);
+    spec.shape = PS_SHAPE(4096);
     assert_int_equal(ps_variable_get(s, &spec, &v), PS_FAILED_PRECONDITION); /* larger than all of it */
     assert_int_equal(ps_cluster_info(s, infos, sizeof(*infos), 2, 5000), PS_OK);
-    assert_int_equal(infos[task].budget_bytes, 8000);
+    assert_int_equal(infos[task].budget_bytes, 9000);
     float value[1024];
     assert_int_equal(ps_variable_read(old, value, sizeof(value)), PS_OK);
     assert_int_equal(ps_task_config_set(s, task, "memory_budget", "0", 5000), PS_OK);

@@ -272,7 +272,7 @@ class Forbidden(Case):
 
     def test_reserved_bits(self):
         c = self.client()
-        for flags in (8, 3, 5, 6):  # one that there is not; those that exclude each other
+        for flags in (32, 3, 5, 6, 12, 24):  # one that there is not; those that exclude each other
             self.assertIn("assign flags", self.closed(c, "ASSIGN", flags={"SEQ", "FIRST", "LAST"},
                                                       meta=PAGE.pack("ps_push_meta", total_elements=1, scale=1.0, assign_flags=flags)))
         self.assertIn("continuation", self.closed(c, "PUSH", flags={"SEQ"}, meta=PAGE.pack("ps_push_meta", scale=1.0)))

@@ -383,7 +383,7 @@ class Installed(unittest.TestCase):
     def test_completion(self):
         for program, word, before, expected in (("psd", "--lea", "", "--lease"), ("psd", "--refu", "", "--refuse_nonfinite"),
                                                 ("psd", "de", "--log_level", "debug"), ("pstrain", "--learn", "", "--learning_rate"),
-                                                ("pstrain", "ada", "--optimizer", "adagrad adam")):
+                                                ("pstrain", "adam", "--optimizer", "adam adamw adamw_tf adamax")):
             script = ('. "$1"; COMP_WORDS=("$2" ${4:+"$4"} "$3"); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); "_${2##*/}" "$2"; '
                       'echo "${COMPREPLY[*]}"')
             done = run("bash", "-c", script, "bash", os.path.join(PREFIX, "share/bash-completion/completions", program),

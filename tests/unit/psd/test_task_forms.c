@@ -11,7 +11,7 @@
 TEST(test_reserved_bits)
 {
     static const struct ps_push_meta plain = {.total_elements = 16, .scale = 1};
-    static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 8};
+    static const struct ps_push_meta assign_flag = {.total_elements = 16, .scale = 1, .assign_flags = 32};
     static const struct ps_push_meta push_flag = {.total_elements = 16, .scale = 1, .assign_flags = PS_ASSIGN_INIT_ONLY};
     static const struct ps_push_meta versioned = {.total_elements = 16, .scale = 1, .version = 1};
     static const struct ps_contribute_meta reserved = {.total_elements = 16, .scale = 1, .reserved = 1};

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loading libm. Happy path: dlopen(), dlsym(), once in a process. See power.h. */
+#include "power.h"
+
+#include "status.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stddef.h>
+
+static double (*power)(double, double);
+static float (*power_f)(float, float);
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void load(void)
+{
+    void *library = dlopen("libm.so.6", RTLD_NOW | RTLD_LOCAL);
+    PSI_ASSERT(library != NULL);
+    *(void **)&power = dlsym(library, "pow");
+    *(void **)&power_f = dlsym(library, "powf");
+    PSI_ASSERT(power != NULL && power_f != NULL);
+}
+
+double psi_pow(double x, double y)
+{
+    (void)pthread_once(&once, load);
+    return power(x, y);
+}
+
+float psi_powf(float x, float y)
+{
+    (void)pthread_once(&once, load);
+    return power_f(x, y);
+}
