@@ -186,7 +186,7 @@ enum { PSD_LINE_BYTES = 64, PSD_AHEAD_BYTES = 4096, PSD_AHEAD_ONE_BYTES = 16384 
         }                                                                                                                        \
         name##_some(v, PSD_ARGUMENTS_##slot_count grad, n, PSD_SCALAR_ARGUMENTS);                                                \
     }                                                                                                                            \
-    PSD_LOOP_FOR(name##_base, , name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s))                                           \
+    PSD_LOOP_FOR(name##_base, noinline, name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s))                                   \
     PSD_LOOP_FOR(name##_avx2, target("avx2"), name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s))                             \
     PSD_LOOP_FOR(name##_avx512, target("avx512f"), name##_all(var, PSD_OF_SLOTS_##slot_count grad, n, s))                        \
     static void name(void *var, void *const slots[PSD_OPTIM_SLOTS_MAX], const void *grad, size_t n,                              \
