@@ -394,6 +394,12 @@ class Refusals(Directory):
         self.refused("--listen", "127.0.0.1:0", "--checkpoint_dir", self.path("no/saved"), status=1, words=["checkpoint_dir", "no/saved", "No such"])
 
 
+def connections_of(port):
+    """How many lines of the system's list have the port here."""
+    with open("/proc/net/tcp", encoding="utf-8") as f:
+        return sum(line.split()[1].endswith(":%04X" % port) for line in f.readlines()[1:])
+
+
 class PortOfAConnection(Directory):
     """The system has given the port to a client for its end of a connection. psd says so, and waits some seconds for its end."""
 
@@ -402,6 +408,10 @@ class PortOfAConnection(Directory):
         server = listening()
         self.addCleanup(server.close)
         self.client = socket.create_connection(server.getsockname(), WAIT_S)
+        while connections_of(self.client.getsockname()[1]) != 1:  # the system gives a port to several connections, also ended ones
+            self.client.close()
+            server.accept()[0].close()
+            self.client = socket.create_connection(server.getsockname(), WAIT_S)
         self.addCleanup(self.client.close)
         self.far = "127.0.0.1:%d" % server.getsockname()[1]
         self.address = "127.0.0.1:%d" % self.client.getsockname()[1]
