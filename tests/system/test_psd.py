@@ -156,7 +156,7 @@ class Start(Directory):
 
     @unittest.skipIf(SANITIZED, "a sanitizer loads what its runtime library wants")
     def test_libraries(self):
-        """What is not needed is not loaded: OpenSSL without keys, and libm never."""
+        """What is not needed is not loaded: OpenSSL without keys, libm without an optimizer that computes powers."""
         with tempfile.TemporaryDirectory() as folder:
             file = keys.write(os.path.join(folder, "psd.keys"), keys.Key("ps", "ps"))
             for flags, loaded in (((), set()), (("--key_file", file), {"libssl", "libcrypto"})):
