@@ -99,7 +99,7 @@ static bool knows_alone(const struct psd_task *t)
         return true;
     }
     bool waits = t->peers[t->self].waits && is_alone(t);
-    return !t->start->undecided && (!waits || t->starts->phase != PSD_STARTS_IDLE);
+    return !t->start->undecided && (!waits || t->starting);
 }
 
 /* Everything that the task needs is there: clients are let in, and their requests are not put off. */

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rules of a start: see plan.h. Pure; nothing can fail. */
+/* The rules of a load: see plan.h. Pure; nothing can fail. */
 #include "plan.h"
+
+bool psd_plan_is_of_all(enum psd_load_reason reason)
+{
+    return reason != PSD_LOAD_NONE && reason != PSD_LOAD_RETURN;
+}
 
 struct psd_plan psd_plan_start(const struct psd_plan_facts *f)
 {
-    struct psd_plan p = {.total = !f->lives, .mends = f->torn && !f->torn_stays};
-    p.all = p.total || p.mends || (f->together && !f->spared);
-    p.in_case = p.all && !p.total && !p.mends;
+    struct psd_plan p = {.mends = f->torn && !f->torn_stays};
+    p.reason = !f->lives                   ? PSD_LOAD_START
+               : p.mends                   ? PSD_LOAD_MENDS
+               : f->together && !f->spared ? PSD_LOAD_TOGETHER
+                                           : PSD_LOAD_RETURN;
     p.due = f->waits || p.mends;
-    p.begins = p.due && !(f->refused && f->refused_same && f->refused_all == p.all);
+    bool refused = f->refused != PSD_LOAD_NONE && f->refused_same;
+    p.begins = p.due && !(refused && psd_plan_is_of_all(f->refused) == psd_plan_is_of_all(p.reason));
     return p;
 }
 

@@ -324,7 +324,7 @@ static void on_listed(struct psd_task *t, uint64_t number, uint64_t id, const st
 static void idle(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
-    s->phase = PSD_SAVES_IDLE;
+    psd_saves_move(s, PSD_SAVES_IDLE);
     psi_buf_fini(&s->files);
     psi_buf_init(&s->files, PSI_MANIFEST_BYTES_MAX);
     psd_saves_parts_free(s);
@@ -439,7 +439,7 @@ static void decided(struct psd_task *t, uint64_t number, uint64_t id, const stru
         give_up(t, err != NULL ? err : &none);
         return;
     }
-    s->phase = PSD_SAVES_TELLING;
+    psd_saves_move(s, PSD_SAVES_TELLING);
     psd_saves_clear_done(t);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
@@ -468,7 +468,7 @@ static void decide(struct psd_task *t)
     psi_buf_fini(&s->files);
     s->files = file;
     if (st == PS_OK) {
-        s->phase = PSD_SAVES_DECIDING;
+        psd_saves_move(s, PSD_SAVES_DECIDING);
         st = psd_save_manifest_here(t, s->what.number, &copy, decided, 0, &err);
     }
     psi_buf_fini(&copy);
@@ -665,12 +665,12 @@ void psd_saves_attempt(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
     struct psi_err err;
-    s->wanted = s->forced = false;
+    s->want = PSD_SAVES_NOT_WANTED;
     s->begun = true;
     s->same = SAME_UNKNOWN;
     psd_steps_begun(t); /* steps count from this attempt on, whether it is saved or not */
     psi_list_move_all(&s->served, &s->asked);
-    s->phase = PSD_SAVES_CUTTING;
+    psd_saves_move(s, PSD_SAVES_CUTTING);
     s->begun_ms = t->now_ms;
     s->highest = t->save->highest > s->highest ? t->save->highest : s->highest;
     s->what = (ps_v1_SaveItem)ps_v1_SaveItem_init_zero;

@@ -12,13 +12,18 @@
 #include "psd/session/steps.h"
 #include "psd/session/wait.h"
 
+/* What the directory does about a checkpoint. saves_steps.c has the table of ways from one phase to another. */
 enum psd_saves_phase {
     PSD_SAVES_IDLE,
     PSD_SAVES_LOOKING,  /* tasks say whether the newest whole checkpoint has all that they have. If so, no checkpoint is made */
     PSD_SAVES_CUTTING,  /* tasks write their parts */
     PSD_SAVES_DECIDING, /* our own manifest is on its way to our disk */
-    PSD_SAVES_TELLING   /* it is there: the others write theirs */
+    PSD_SAVES_TELLING,  /* it is there: the others write theirs. A load may begin */
+    PSD_SAVES_PHASES
 };
+
+/* Whether a checkpoint is to be made as soon as it can be. */
+enum psd_saves_want { PSD_SAVES_NOT_WANTED, PSD_SAVES_IF_NEW /* if something is new */, PSD_SAVES_ANYWAY };
 
 /* A checkpoint whose manifest is on our disk. */
 struct psd_checkpoint {
@@ -85,8 +90,7 @@ struct psd_saves {
     bool names_left;              /* the check of names goes on in the next psd_task_work() */
     uint64_t names_cursor;        /* names before this one are checked: their owners have them */
     /* volatile: when */
-    bool wanted;        /* a checkpoint is to be made as soon as it can be, if something is new */
-    bool forced;        /* a checkpoint is to be made also where nothing is new */
+    enum psd_saves_want want;
     bool begun;         /* an attempt was begun in this life of the directory */
     uint64_t since_ms;  /* the next checkpoint by time counts from here */
     uint64_t looked_ms; /* last look at the sessions' global steps */
@@ -184,6 +188,13 @@ uint64_t psd_saves_newest_maybe(const struct psd_task *t);
 bool psd_saves_have_news(const struct psd_task *t);
 
 /* ---- saves_steps.c ---- */
+/** The phase changes. */
+void psd_saves_move(struct psd_saves *s, enum psd_saves_phase to);
+/** A checkpoint is wanted, at least so. */
+static inline void psd_saves_wants(struct psd_saves *s, enum psd_saves_want want)
+{
+    s->want = want > s->want ? want : s->want;
+}
 /** The next checkpoint by time is one whole interval away from now. */
 void psd_saves_count_anew(struct psd_task *t);
 /** A checkpoint is made as soon as it can be, also where nothing is new. A start needs that: what lives now is what it has

@@ -25,7 +25,7 @@ enum { RETRY_MS = 1000 };
 static uint32_t loaded_share(const struct psd_task *t, uint64_t number)
 {
     uint32_t loads = 0, done = 0, share = 0;
-    if (t->starts->phase == PSD_STARTS_IDLE || t->starts->number != number) {
+    if (!psd_starts_is_on(t->starts) || t->starts->number != number) {
         return 0;
     }
     psd_starts_count(t, &loads, &done, &share);

@@ -15,9 +15,8 @@
 static void look_over(struct psd_task *t, bool news)
 {
     struct psd_saves *s = t->saves;
-    s->phase = PSD_SAVES_IDLE;
-    s->wanted = true;
-    s->forced = s->forced || news;
+    psd_saves_move(s, PSD_SAVES_IDLE);
+    psd_saves_wants(s, news ? PSD_SAVES_ANYWAY : PSD_SAVES_IF_NEW);
     psd_saves_ask_again(s);
 }
 
@@ -28,7 +27,7 @@ void psd_saves_look_lost(struct psd_task *t, const struct psd_peer *p)
     char who[PS_ADDRESS_BYTES_MAX + PSI_TASK_NAME_MAX + 8];
     PSI_IGNORE(psi_fail_as(&err, PS_UNAVAILABLE, PS_REASON_NOT_CONNECTED, "%s was lost before it had said whether it has changed",
                            psd_peer_text(t, p, who, sizeof(who)))); /* the clients that asked are told */
-    s->phase = PSD_SAVES_IDLE;
+    psd_saves_move(s, PSD_SAVES_IDLE);
     psd_saves_count_anew(t);
     if (!psi_list_empty(&s->served) || psd_saves_have_news(t)) {
         psd_saves_failed(t, 0, &err);
@@ -57,7 +56,7 @@ static void nothing_new(struct psd_task *t)
     if (psd_saves_known(t, s->looked_at) != NULL) {
         psd_log(t, PSI_LOG_INFO, "checkpoint_unchanged", PSI_KV("checkpoint", s->looked_at));
     }
-    s->phase = PSD_SAVES_IDLE;
+    psd_saves_move(s, PSD_SAVES_IDLE);
     s->failed_ms = 0;
     s->last_failed = false;
     psd_saves_count_anew(t);
@@ -82,11 +81,11 @@ void psd_saves_look(struct psd_task *t)
 {
     struct psd_saves *s = t->saves;
     struct psi_err err;
-    s->wanted = false;
+    s->want = PSD_SAVES_NOT_WANTED;
     if (!t->draining) { /* a directory that is to end answers no client, and makes its last checkpoint */
         psi_list_move_all(&s->served, &s->asked);
     }
-    s->phase = PSD_SAVES_LOOKING;
+    psd_saves_move(s, PSD_SAVES_LOOKING);
     s->begun_ms = t->now_ms;
     s->looked_at = look_number(t);
     psd_saves_clear_done(t);

@@ -78,7 +78,7 @@ static void put_attempt(const struct psd_task *t, ps_v1_SavesState *out)
         out->make_ms = t->now_ms - s->begun_ms;
         out->decided = s->phase == PSD_SAVES_TELLING;
     }
-    out->awaits_reset = (s->wanted || !psi_list_empty(&s->asked)) && psd_saves_in_reset(t);
+    out->awaits_reset = (s->want != PSD_SAVES_NOT_WANTED || !psi_list_empty(&s->asked)) && psd_saves_in_reset(t);
 }
 
 static void put_failure(const struct psd_task *t, ps_v1_SavesState *out)

@@ -7,6 +7,18 @@
 
 #include <stdio.h>
 
+#define TO(phase) (1u << PSD_SAVES_##phase)
+static const uint8_t WAYS[PSD_SAVES_PHASES] = {
+    [PSD_SAVES_IDLE] = TO(LOOKING) | TO(CUTTING),  [PSD_SAVES_LOOKING] = TO(IDLE), [PSD_SAVES_CUTTING] = TO(DECIDING) | TO(IDLE),
+    [PSD_SAVES_DECIDING] = TO(TELLING) | TO(IDLE), [PSD_SAVES_TELLING] = TO(IDLE),
+};
+
+void psd_saves_move(struct psd_saves *s, enum psd_saves_phase to)
+{
+    PSI_ASSERT((WAYS[s->phase] >> to & 1u) != 0);
+    s->phase = to;
+}
+
 void psd_saves_count_anew(struct psd_task *t)
 {
     t->saves->since_ms = t->now_ms;
@@ -14,7 +26,7 @@ void psd_saves_count_anew(struct psd_task *t)
 
 void psd_saves_force(struct psd_task *t)
 {
-    t->saves->wanted = t->saves->forced = true;
+    psd_saves_wants(t->saves, PSD_SAVES_ANYWAY);
 }
 
 void psd_saves_note_failed(struct psd_task *t)

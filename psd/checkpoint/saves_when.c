@@ -80,7 +80,7 @@ static void refused(struct psd_task *t, const struct psi_err *err)
     if (!nothing_is_lost(t)) {
         psd_saves_note_failed(t);
     }
-    s->wanted = s->forced = false;
+    s->want = PSD_SAVES_NOT_WANTED;
     psd_saves_count_anew(t);
     psd_saves_fail(t, &s->asked, err);
 }
@@ -103,7 +103,7 @@ void psd_saves_turn(struct psd_task *t)
     if (s == NULL || !s->resumed || s->phase != PSD_SAVES_IDLE) {
         return;
     }
-    bool wanted = s->wanted || (!t->draining && !psi_list_empty(&s->asked));
+    bool wanted = s->want != PSD_SAVES_NOT_WANTED || (!t->draining && !psi_list_empty(&s->asked));
     if (!wanted || t->now_ms < s->again_ms) {
         return;
     }
@@ -115,16 +115,16 @@ void psd_saves_turn(struct psd_task *t)
         /* where no checkpoint is whole, the client gets no other answer */
         bool first = !t->draining && !psi_list_empty(&s->asked) && psd_saves_newest(t) == 0;
         s->warned = false;
-        if (!s->forced && !first) {
+        if (s->want != PSD_SAVES_ANYWAY && !first) {
             psd_saves_look(t);
         }
-        if (s->phase == PSD_SAVES_IDLE && (s->forced || first)) {
+        if (s->phase == PSD_SAVES_IDLE && (s->want == PSD_SAVES_ANYWAY || first)) {
             psd_saves_attempt(t);
         }
     } else if (st == PS_FAILED_PRECONDITION) {
         refused(t, &err);
     } else if (t->draining && t->now_ms - s->last_ms >= LAST_MS / 2) {
-        s->wanted = s->forced = false;
+        s->want = PSD_SAVES_NOT_WANTED;
         if (psd_saves_have_news(t) && !held) {
             psd_saves_failed(t, 0, &err);
         }
@@ -149,7 +149,7 @@ bool psd_saves_have_work(const struct psd_task *t)
 
 bool psd_saves_drained(const struct psd_task *t)
 {
-    return t->saves == NULL || (t->saves->phase == PSD_SAVES_IDLE && !t->saves->wanted);
+    return t->saves == NULL || (t->saves->phase == PSD_SAVES_IDLE && t->saves->want == PSD_SAVES_NOT_WANTED);
 }
 
 /* All tasks of the job are connected and have listed, so all can be asked. */
@@ -183,8 +183,8 @@ const char *psd_saves_lost_text(const struct psd_task *t)
     if (s == NULL || s->last_ms == 0) {
         return s == NULL ? NULL : lost_by_hand(t, writes);
     }
-    bool open = writes || s->wanted;
-    if (open && (s->forced || s->phase != PSD_SAVES_IDLE || psd_saves_have_news(t))) {
+    bool open = writes || s->want != PSD_SAVES_NOT_WANTED;
+    if (open && (s->want == PSD_SAVES_ANYWAY || s->phase != PSD_SAVES_IDLE || psd_saves_have_news(t))) {
         return "it was not over within the time to drain (drain)";
     }
     return s->last_failed ? s->failed_ms != 0 ? s->failed : "a round, or a reset, was not over" : NULL;
@@ -223,7 +223,7 @@ void psd_saves_last(struct psd_task *t)
     }
     if (psd_saves_have_news(t) || all_listed(t)) { /* a task may not have said yet that it has changed */
         s->last_ms = t->now_ms;
-        s->wanted = true;
+        psd_saves_wants(s, PSD_SAVES_IF_NEW);
         s->again_ms = 0;
     }
 }
@@ -256,8 +256,8 @@ void psd_saves_tick(struct psd_task *t)
     if (s == NULL || !s->ready) {
         return;
     }
-    if (is_due(t) && s->phase == PSD_SAVES_IDLE && !s->wanted && !t->draining) {
-        s->wanted = true;
+    if (is_due(t) && s->phase == PSD_SAVES_IDLE && s->want == PSD_SAVES_NOT_WANTED && !t->draining) {
+        s->want = PSD_SAVES_IF_NEW;
         psd_saves_count_anew(t);
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {

@@ -34,10 +34,10 @@ void psd_starts_count(const struct psd_task *t, uint32_t *out_loads, uint32_t *o
     *out_loads = *out_done = 0;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_starts_peer *of = &t->starts->peers[i];
-        bool read = of->done || t->starts->phase == PSD_STARTS_PLACING;
-        *out_loads += of->loads;
-        *out_done += of->loads && of->done;
-        sum += !of->loads ? 0 : share_of(t, &t->peers[i], read);
+        bool done = of->duty == PSD_DUTY_DONE, read = done || t->starts->phase == PSD_STARTS_PLACING;
+        *out_loads += psd_starts_takes_part(of);
+        *out_done += done;
+        sum += psd_starts_takes_part(of) ? share_of(t, &t->peers[i], read) : 0;
     }
     *out_share = *out_loads == 0 ? 0 : (uint32_t)(sum / *out_loads);
 }

@@ -34,48 +34,116 @@ static bool somebody_waits(const struct psd_task *t)
     return false;
 }
 
-static void idle(struct psd_task *t)
+static bool anything_lives(const struct psd_task *t)
 {
-    t->starts->phase = PSD_STARTS_IDLE;
-    t->starting = t->starts->unnamed;
-    t->delayed = NULL;
-    t->starts->look = true;
-    t->starts->by_ask = t->starts->adopts = t->starts->has_others = t->starts->spreads = t->starts->strays = t->starts->in_case =
-        false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        struct psd_starts_peer *of = &t->starts->peers[i];
-        psd_start_list_fini(&of->loaded);
-        of->loads = of->done = false;
+        if (t->peers[i].own_job && !t->peers[i].waits && t->starts->peers[i].held_count > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- phases ---- */
+
+#define TO(phase) (1u << PSD_STARTS_##phase)
+static const uint8_t WAYS[PSD_STARTS_PHASES] = {
+    [PSD_STARTS_IDLE] = TO(DUE),
+    [PSD_STARTS_DUE] = TO(CHOOSING) | TO(PLACING), /* PLACING: what was loaded is let go */
+    [PSD_STARTS_CHOOSING] = TO(IDLE) | TO(DUE) | TO(NOTING) | TO(LOADING) | TO(PLACING),
+    [PSD_STARTS_NOTING] = TO(DUE),
+    [PSD_STARTS_LOADING] = TO(DUE) | TO(PLACING),
+    [PSD_STARTS_PLACING] = TO(DUE) | TO(NAMING),
+    [PSD_STARTS_NAMING] = TO(DUE),
+};
+
+static void move(struct psd_task *t, enum psd_starts_phase to)
+{
+    PSI_ASSERT((WAYS[t->starts->phase] >> to & 1u) != 0);
+    t->starts->phase = to;
+    t->starting = psd_starts_is_on(t->starts);
+}
+
+void psd_starts_look(struct psd_task *t)
+{
+    if (t->starts->phase == PSD_STARTS_IDLE) {
+        move(t, PSD_STARTS_DUE);
     }
 }
 
-/* All have placed it. */
-static void placed(struct psd_task *t)
+void psd_starts_noted(struct psd_task *t, bool failed)
 {
-    bool some = t->starts->by_ask && psd_starts_is_of_some(t->starts);
-    if (t->starts->by_ask) {
-        psd_starts_ask_over(t, NULL);
+    t->starts->again_ms = failed ? t->now_ms + RETRY_MS : t->starts->again_ms;
+    if (t->starts->phase == PSD_STARTS_NOTING) {
+        move(t, PSD_STARTS_DUE);
     }
-    /* what lives now is of a checkpoint that the bar excludes */
-    if (!some && t->starts->number != 0 && t->starts->number <= psd_starts_anew(t)) {
-        /* number 0 removes the bar, which cannot fail */
-        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
+}
+
+/* Nothing is loaded any more. */
+static void end(struct psd_task *t, enum psd_starts_phase to)
+{
+    struct psd_starts *s = t->starts;
+    move(t, to);
+    t->delayed = NULL;
+    s->reason = PSD_LOAD_NONE;
+    s->from = PSD_STARTS_FROM_OWN;
+    s->number = s->moved = 0;
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        psd_start_list_fini(&s->peers[i].loaded);
+        s->peers[i].duty = PSD_DUTY_NONE;
     }
-    if (t->starts->adopts || t->starts->spreads) {
-        psd_saves_force(t); /* the parts of other tasks are this task's own only when a checkpoint says so */
+}
+
+void psd_starts_again_later(struct psd_task *t)
+{
+    enum psd_starts_phase phase = t->starts->phase;
+    if (phase == PSD_STARTS_CHOOSING || phase == PSD_STARTS_LOADING) {
+        end(t, PSD_STARTS_DUE);
+        t->starts->again_ms = t->now_ms + RETRY_MS;
     }
-    t->starts->spared = 0;
-    idle(t);
+}
+
+/* This task has placed something, and there was no memory to name all of it. */
+static bool is_unnamed(const struct psd_task *t)
+{
+    const struct psd_starts *s = t->starts;
+    return s->phase == PSD_STARTS_NAMING || (s->phase == PSD_STARTS_PLACING && s->peers[t->self].duty == PSD_DUTY_OPEN);
 }
 
 static bool all_done(const struct psd_task *t)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->starts->peers[i].loads && !t->starts->peers[i].done) {
+        if (t->starts->peers[i].duty == PSD_DUTY_OPEN) {
             return false;
         }
     }
     return true;
+}
+
+/* p has placed it. When all have, the load is over. */
+static void placed_by(struct psd_task *t, const struct psd_peer *p)
+{
+    struct psd_starts *s = t->starts;
+    if (s->peers[p->index].duty != PSD_DUTY_NONE) {
+        s->peers[p->index].duty = PSD_DUTY_DONE;
+    }
+    if (!all_done(t)) {
+        return;
+    }
+    bool some = psd_starts_is_asked(s) && psd_starts_is_of_some(s);
+    if (psd_starts_is_asked(s)) {
+        psd_starts_ask_over(t, NULL);
+    }
+    /* what lives now is of a checkpoint that the bar excludes */
+    if (!some && s->number != 0 && s->number <= psd_starts_anew(t)) {
+        /* number 0 removes the bar, which cannot fail */
+        PSI_IGNORE(psd_bars_set(t, "", 0, false, NULL));
+    }
+    if (psd_starts_is_adopting(s) || s->from == PSD_STARTS_FROM_ALL) {
+        psd_saves_force(t); /* the parts of other tasks are this task's own only when a checkpoint says so */
+    }
+    s->spared = 0;
+    end(t, PSD_STARTS_DUE);
 }
 
 /* ---- it is placed ---- */
@@ -131,20 +199,45 @@ static void tell_place(struct psd_task *t, struct psd_peer *p, const ps_v1_Start
     p->conn->returned = false; /* what it lists next is what it was told */
 }
 
-static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of)
+/* alone: nothing lives anywhere. */
+static void place_own(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, bool alone)
 {
     struct psi_err err;
+    bool named = true;
     psd_starts_forget_names(t, &t->peers[t->self], of);
     if (t->start != NULL) {
-        t->start->alone = t->starts->total;
+        t->start->alone = alone;
     }
     if (psd_start_place_here(t, what, of, &err) != PS_OK) {
         psd_log(t, PSI_LOG_ERROR, "checkpoint_not_placed", PSI_KV("checkpoint", what->number), PSI_KV("msg", err.text));
     }
     for (size_t i = 0; i < of->count; i++) {
-        psd_starts_name_own(t, of->of[i].container);
+        named = psd_starts_name_own(t, of->of[i].container) && named;
     }
-    t->starts->peers[t->self].done = !t->starts->unnamed;
+    t->starts->peers[t->self].duty = named ? PSD_DUTY_DONE : PSD_DUTY_OPEN;
+}
+
+/* Those who have a duty place what `what` says and, of[i] of the task i, which containers; of NULL: none. This task is the last
+ * one. */
+static void place_all(struct psd_task *t, const ps_v1_StartItem *what, const struct psd_start_list *of, bool alone)
+{
+    struct psd_starts *s = t->starts;
+    const struct psd_start_list none = {.of = NULL};
+    move(t, PSD_STARTS_PLACING);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        if (psd_starts_takes_part(&s->peers[i])) {
+            s->peers[i].duty = PSD_DUTY_OPEN;
+            if (!t->peers[i].self) {
+                tell_place(t, &t->peers[i], what, of == NULL ? &none : &of[i]);
+            }
+        }
+    }
+    if (psd_starts_takes_part(&s->peers[t->self])) {
+        place_own(t, what, of == NULL ? &none : &of[t->self], alone);
+    }
+    if (all_done(t)) {
+        placed_by(t, &t->peers[t->self]);
+    }
 }
 
 /* Those who wait begin empty, or, why not NULL, go on waiting. Or, not waiting, the others let go of what they have loaded. */
@@ -152,34 +245,23 @@ static void place_nothing(struct psd_task *t, bool waiting, const char *why)
 {
     struct psd_starts *s = t->starts;
     ps_v1_StartItem what = ps_v1_StartItem_init_zero;
-    const struct psd_start_list none = {.of = NULL};
-    s->phase = PSD_STARTS_PLACING;
-    t->starting = true;
-    s->number = 0;
+    s->reason = PSD_LOAD_NONE;
+    s->number = s->moved = 0;
     s->start = what.start = psd_random(t);
     if (why != NULL) {
         PSI_IGNORE(PSI_BYTES_SET(what.text, why)); /* cut is fine */
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        s->peers[i].loads = t->peers[i].own_job && t->peers[i].waits == waiting;
-        s->peers[i].done = false;
-        if (s->peers[i].loads && !t->peers[i].self) {
-            tell_place(t, &t->peers[i], &what, &none);
-        }
+        s->peers[i].duty = t->peers[i].own_job && t->peers[i].waits == waiting ? PSD_DUTY_OPEN : PSD_DUTY_NONE;
     }
-    if (s->peers[t->self].loads) {
-        place_own(t, &what, &none);
-    }
-    if (all_done(t)) {
-        placed(t);
-    }
+    place_all(t, &what, NULL, false);
 }
 
 /* Does somebody who waits get a part of it? */
 static bool is_lacked(const struct psd_task *t, const char *container)
 {
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->starts->peers[i].loads && t->peers[i].waits &&
+        if (psd_starts_takes_part(&t->starts->peers[i]) && t->peers[i].waits &&
             psd_start_list_find(&t->starts->peers[i].loaded, container) != NULL) {
             return true;
         }
@@ -192,14 +274,14 @@ static bool is_cut(const struct psd_task *t, const char *container, bool lives)
 {
     const struct psd_starts *s = t->starts;
     return psd_plan_goes_back(&(struct psd_plan_container){
-        .asked = s->by_ask,
-        .total = s->total,
+        .asked = psd_starts_is_asked(s),
+        .total = s->reason == PSD_LOAD_START,
         .torn = psd_starts_is_torn(t, container),
-        .strays = s->strays && psd_starts_is_moved(t, container, s->number),
+        .strays = psd_starts_strays(s) && psd_starts_is_moved(t, container, s->number),
         .lacked = is_lacked(t, container),
         .lives = lives,
-        .together =
-            s->has_others || psd_starts_recovers_cut(t, container) || psd_start_list_find(&s->by_rounds, container) != NULL,
+        .together = s->from == PSD_STARTS_FROM_OTHERS || psd_starts_recovers_cut(t, container) ||
+                    psd_start_list_find(&s->by_rounds, container) != NULL,
     });
 }
 
@@ -250,7 +332,7 @@ static bool living_load(const struct psd_task *t)
 {
     bool living = false;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        living = living || (t->starts->peers[i].loads && !t->peers[i].waits);
+        living = living || (psd_starts_takes_part(&t->starts->peers[i]) && !t->peers[i].waits);
     }
     return living;
 }
@@ -294,16 +376,16 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
         return;
     }
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (s->peers[i].loads && (cut || t->peers[i].waits)) {
+        if (psd_starts_takes_part(&s->peers[i]) && (cut || t->peers[i].waits)) {
             psd_names_add(&tasks, "/job:%s/task:%u", t->peers[i].job, t->peers[i].task);
         }
     }
     psd_log(t, PSI_LOG_INFO, "checkpoint_restored", PSI_KV("checkpoint", s->number), PSI_KV("step", step),
-            PSI_KV("recover", s->by_ask     ? "asked"
-                              : s->total    ? "start"
-                              : cut && part ? "mixed"
-                              : cut         ? "cut"
-                                            : "partial"),
+            PSI_KV("recover", psd_starts_is_asked(s)        ? "asked"
+                              : s->reason == PSD_LOAD_START ? "start"
+                              : cut && part                 ? "mixed"
+                              : cut                         ? "cut"
+                                                            : "partial"),
             PSI_KV("tasks", psd_names_text(&tasks)), PSI_KV("containers", psd_names_text(&containers)));
     for (size_t i = 0; i < left->count; i++) {
         psd_names_add(&gone, "%s", left->of[i].container);
@@ -326,17 +408,11 @@ static void say_placed(struct psd_task *t, const struct psd_start_list *all, con
     }
 }
 
-static void again_later(struct psd_task *t)
-{
-    idle(t);
-    t->starts->again_ms = t->now_ms + RETRY_MS;
-}
-
 /* What somebody asked for cannot be: all stays as it was. */
 static void ask_failed(struct psd_task *t, const struct psi_err *err)
 {
     psd_starts_ask_over(t, err);
-    idle(t);
+    end(t, PSD_STARTS_DUE);
     place_nothing(t, false, NULL);
 }
 
@@ -351,7 +427,7 @@ static void spoilt(struct psd_checkpoint *c, const struct psi_err *why)
 /* The client asked for this container by name, or asked for all that is loaded. */
 static bool is_asked(const struct psd_starts *s, const char *container)
 {
-    return !s->by_ask || !psd_starts_is_of_some(s) || psd_start_list_find(&s->asked_of, container) != NULL;
+    return !psd_starts_is_asked(s) || !psd_starts_is_of_some(s) || psd_start_list_find(&s->asked_of, container) != NULL;
 }
 
 /* Fail where the client named a container of which the checkpoint has nothing. */
@@ -359,7 +435,7 @@ static ps_status check_asked(const struct psd_starts *s, const struct psd_start_
                              struct psi_err *err)
 {
     unsigned long long number = s->number;
-    for (size_t i = 0; s->by_ask && i < s->asked_of.count; i++) {
+    for (size_t i = 0; psd_starts_is_asked(s) && i < s->asked_of.count; i++) {
         const char *container = s->asked_of.of[i].container;
         if (psd_start_list_find(left, container) != NULL) {
             return psi_fail(err, PS_FAILED_PRECONDITION,
@@ -396,55 +472,43 @@ static void place(struct psd_task *t)
     }
     look_at_loaded(t, &all);
     for (uint32_t i = 0; st == PS_OK && i < t->peer_count; i++) {
-        st = s->peers[i].loads ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
+        st = psd_starts_takes_part(&s->peers[i]) ? choose(t, &t->peers[i], &all, &of[i], &err) : PS_OK;
     }
     bool missed = false; /* it is to go back everywhere since (rounds, `recover`), and not all have loaded */
     for (size_t k = 0; st == PS_OK && k < all.count; k++) {
         for (uint32_t i = 0; i < t->peer_count; i++) {
-            missed = missed || (all.of[k].cut && t->peers[i].own_job && !s->peers[i].loads &&
+            missed = missed || (all.of[k].cut && t->peers[i].own_job && !psd_starts_takes_part(&s->peers[i]) &&
                                 psd_starts_find_held(&s->peers[i], all.of[k].container) != NULL);
         }
     }
     if (missed && s->spared == s->number) {
         spoilt(c, &s->why);
         s->spared = 0;
-        idle(t);
+        end(t, PSD_STARTS_DUE);
     } else if (st != PS_OK || missed || c == NULL) {
         s->spared = 0;
-        again_later(t);
+        psd_starts_again_later(t);
     } else if (check_asked(s, &all, &left, &err) != PS_OK) {
         ask_failed(t, &err);
-    } else if (s->by_ask && all.count == 0) {
+    } else if (psd_starts_is_asked(s) && all.count == 0) {
         char text[96];
         PSI_IGNORE(
             psi_fail(&err, PS_FAILED_PRECONDITION, "%s", why_nothing(s, &all, &left, text, sizeof(text)))); /* told there */
         ask_failed(t, &err);
     } else {
+        bool any = false, alone = s->reason == PSD_LOAD_START || !anything_lives(t);
         say_placed(t, &all, &left);
         psd_starts_note_elsewhere(t);
-        s->phase = PSD_STARTS_PLACING;
-        bool any = false;
         for (uint32_t i = 0; i < t->peer_count; i++) {
             for (size_t k = 0; k < of[i].count; k++) {
                 psd_groups_reset(t, of[i].of[k].container);
             }
             any = any || of[i].count > 0;
-            s->peers[i].done = false;
         }
         if (any) {
-            psd_saves_went_back(t, c, s->by_ask || !living_load(t) ? s->begun_ms : t->now_ms);
+            psd_saves_went_back(t, c, psd_starts_is_asked(s) || !living_load(t) ? s->begun_ms : t->now_ms);
         }
-        for (uint32_t i = 0; i < t->peer_count; i++) {
-            if (s->peers[i].loads && !t->peers[i].self) {
-                tell_place(t, &t->peers[i], &what, &of[i]);
-            }
-        }
-        if (s->peers[t->self].loads) {
-            place_own(t, &what, &of[t->self]);
-        }
-        if (all_done(t)) {
-            placed(t);
-        }
+        place_all(t, &what, of, alone);
     }
     for (uint32_t i = 0; of != NULL && i < t->peer_count; i++) {
         psd_start_list_fini(&of[i]);
@@ -456,22 +520,28 @@ static void place(struct psd_task *t)
 
 /* ---- it is loaded ---- */
 
+/* The reason may pass by itself: no memory, or a disk that is busy. */
+static bool passes(ps_status code)
+{
+    return code == PS_RESOURCE_EXHAUSTED || code == PS_UNAVAILABLE;
+}
+
 /* p has answered. */
 static void load_over(struct psd_task *t, const struct psd_peer *p)
 {
     struct psd_starts *s = t->starts;
-    s->peers[p->index].done = true;
+    s->peers[p->index].duty = PSD_DUTY_DONE;
     if (!all_done(t)) {
         return;
     }
-    if (s->failed == PS_OK) {
+    if (s->why.code == PS_OK) {
         place(t);
-    } else if (s->by_ask && s->failed != PS_UNAVAILABLE) {
+    } else if (psd_starts_is_asked(s) && s->why.code != PS_UNAVAILABLE) {
         ask_failed(t, &s->why);
-    } else if (s->failed == PS_DATA_LOSS) {
-        idle(t); /* the next older one */
+    } else if (!passes(s->why.code)) {
+        end(t, PSD_STARTS_DUE); /* the next older one */
     } else {
-        again_later(t);
+        psd_starts_again_later(t);
         t->delayed = s->why.text;
     }
 }
@@ -482,21 +552,15 @@ static void load_failed(struct psd_task *t, const struct psd_peer *p, const stru
     struct psd_starts *s = t->starts;
     struct psd_checkpoint *c = psd_saves_known(t, s->number);
     char name[PSI_TASK_NAME_MAX];
-    bool passes = err->code == PS_RESOURCE_EXHAUSTED || err->code == PS_UNAVAILABLE;
-    psd_log(t, passes ? PSI_LOG_WARN : PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", s->number),
+    psd_log(t, passes(err->code) ? PSI_LOG_WARN : PSI_LOG_ERROR, "checkpoint_unusable", PSI_KV("checkpoint", s->number),
             PSI_KV("peer", psi_task_name_format(name, sizeof(name), p->job, p->task)), PSI_KV("st", ps_status_name(err->code)),
             PSI_KV("msg", err->text));
-    if (s->failed == PS_OK || (!passes && s->failed != PS_DATA_LOSS)) {
+    if (s->why.code == PS_OK || (passes(s->why.code) && !passes(err->code))) {
         s->why = *err;
     }
-    if (!passes) {
-        s->failed = PS_DATA_LOSS;
-    } else if (s->failed == PS_OK) {
-        s->failed = err->code;
-    }
-    if (!passes && s->in_case && !p->waits) {
+    if (!passes(err->code) && s->reason == PSD_LOAD_TOGETHER && !p->waits) {
         s->spared = s->number;
-    } else if (!passes && !s->by_ask) { /* an asked one leaves all as it was */
+    } else if (!passes(err->code) && !psd_starts_is_asked(s)) { /* an asked one leaves all as it was */
         spoilt(c, err);
     }
     load_over(t, p);
@@ -564,13 +628,10 @@ void psd_starts_answered(struct psd_task *t, struct psd_peer *p, struct psd_ask 
 void psd_starts_list_end(struct psd_task *t, struct psd_peer *p)
 {
     struct psd_starts *s = t->starts;
-    s->look = true;
+    psd_starts_look(t);
     p->waits = s->peers[p->index].will_wait;
-    if (s->phase == PSD_STARTS_PLACING && s->peers[p->index].loads) {
-        s->peers[p->index].done = true;
-        if (all_done(t)) {
-            placed(t);
-        }
+    if (s->phase == PSD_STARTS_PLACING && psd_starts_takes_part(&s->peers[p->index])) {
+        placed_by(t, p);
     }
 }
 
@@ -581,8 +642,8 @@ void psd_starts_lost(struct psd_task *t, const struct psd_peer *p)
     if (p->own_job) {
         psd_saves_look_again(t);
     }
-    if (p->own_job && t->starts->phase != PSD_STARTS_IDLE) {
-        idle(t); /* looked at again when it has listed */
+    if (p->own_job && psd_starts_is_on(t->starts) && t->starts->phase != PSD_STARTS_NAMING) {
+        end(t, is_unnamed(t) ? PSD_STARTS_NAMING : PSD_STARTS_DUE); /* decided again when it has listed */
     }
 }
 
@@ -602,35 +663,36 @@ void psd_starts_encode_load(const struct psd_task *t, const struct psd_peer *p, 
     }
 }
 
-static void load(struct psd_task *t, const struct psd_checkpoint *c)
+/* spreads: the values are dealt over all tasks. */
+static void load(struct psd_task *t, const struct psd_checkpoint *c, bool spreads)
 {
     struct psd_starts *s = t->starts;
     ps_v1_StartItem what = ps_v1_StartItem_init_zero, *parts = NULL;
     struct psi_err err;
     size_t count = 0;
     bool memory = true;
-    s->adopts = psd_starts_adopts(t, c);
-    s->has_others = psd_starts_has_others(t, c);
-    s->strays = psd_starts_moved_most(t) >= c->what.number;
-    s->begun_ms = s->phase == PSD_STARTS_IDLE ? t->now_ms : s->begun_ms; /* not of an older one, when the first is bad */
-    s->phase = PSD_STARTS_LOADING;
-    t->starting = true;
-    s->failed = PS_OK;
+    s->moved = psd_starts_moved_most(t);
+    s->from = spreads ? PSD_STARTS_FROM_ALL : psd_starts_has_others(t, c) ? PSD_STARTS_FROM_OTHERS : PSD_STARTS_FROM_OWN;
+    s->begun_ms = t->now_ms;
+    move(t, PSD_STARTS_LOADING);
+    s->why.code = PS_OK; /* its text may be why the one before was spared */
     s->number = what.number = c->what.number;
     s->start = what.start = psd_random(t);
-    what.asked = s->by_ask;
-    psd_log(t, PSI_LOG_INFO, s->spreads ? "checkpoint_spreads" : "checkpoint_loads", PSI_KV("checkpoint", s->number),
+    what.asked = psd_starts_is_asked(s);
+    psd_log(t, PSI_LOG_INFO, spreads ? "checkpoint_spreads" : "checkpoint_loads", PSI_KV("checkpoint", s->number),
             PSI_KV("step", c->what.step == 0 ? 0 : c->what.step - 1));
     for (uint32_t i = 0; i < t->peer_count; i++) {
         struct psd_peer *p = &t->peers[i];
-        s->peers[i].loads = s->peers[i].loads || (s->adopts && p->own_job);
+        if (psd_starts_is_adopting(s) && p->own_job) {
+            s->peers[i].duty = PSD_DUTY_OPEN;
+        }
         p->share = 0;
-        if (!s->peers[i].loads || p->self) {
+        if (!psd_starts_takes_part(&s->peers[i]) || p->self) {
             continue;
         }
         memory = memory && psd_starts_parts_for(t, c, p, &what, &parts, &count);
         if (what.state_bytes == 0 && count == 0 && !t->saves->peers[i].has_disk) {
-            s->peers[i].loads = false; /* it has nothing, and nothing lives */
+            s->peers[i].duty = PSD_DUTY_NONE; /* it has nothing, and nothing lives */
         } else if (memory) {
             const struct loading loading = {.what = &what, .parts = parts, .count = count};
             (void)psd_order(t, p, &(struct psd_order){.op = PS_OP_TASK_LOAD, .number = s->start, .what = &loading});
@@ -638,11 +700,12 @@ static void load(struct psd_task *t, const struct psd_checkpoint *c)
         psi_free(parts);
         parts = NULL;
     }
-    memory = memory && (!s->peers[t->self].loads || psd_starts_parts_for(t, c, &t->peers[t->self], &what, &parts, &count));
+    const bool loads = psd_starts_takes_part(&s->peers[t->self]);
+    memory = memory && (!loads || psd_starts_parts_for(t, c, &t->peers[t->self], &what, &parts, &count));
     if (!memory) {
         psi_free(parts);
-        again_later(t);
-    } else if (s->peers[t->self].loads && psd_start_load_here(t, &what, parts, count, own_loaded, s->start, &err) != PS_OK) {
+        psd_starts_again_later(t);
+    } else if (loads && psd_start_load_here(t, &what, parts, count, own_loaded, s->start, &err) != PS_OK) {
         load_failed(t, &t->peers[t->self], &err);
     }
 }
@@ -658,14 +721,14 @@ static bool may_begin(const struct psd_task *t)
            (t->saves == NULL || t->saves->phase == PSD_SAVES_IDLE || t->saves->phase == PSD_SAVES_TELLING);
 }
 
-static bool anything_lives(const struct psd_task *t)
+/* Who loads for that reason. */
+static void set_duties(struct psd_task *t, enum psd_load_reason reason)
 {
+    t->starts->reason = reason;
     for (uint32_t i = 0; i < t->peer_count; i++) {
-        if (t->peers[i].own_job && !t->peers[i].waits && t->starts->peers[i].held_count > 0) {
-            return true;
-        }
+        bool loads = t->peers[i].own_job && (psd_plan_is_of_all(reason) || t->peers[i].waits);
+        t->starts->peers[i].duty = loads ? PSD_DUTY_OPEN : PSD_DUTY_NONE;
     }
-    return false;
 }
 
 /* Somebody asks for one, whatever lives. */
@@ -673,34 +736,30 @@ static void decide_asked(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
     struct psi_err err;
-    s->total = !anything_lives(t);
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        s->peers[i].loads = t->peers[i].own_job;
-    }
-    struct psd_checkpoint *c = psd_saves_known(t, s->asked);
-    ps_status st = psd_starts_ask_check(t, s->asked, &err);
+    const uint64_t number = s->asked.number;
+    set_duties(t, PSD_LOAD_ASKED);
+    struct psd_checkpoint *c = psd_saves_known(t, number);
+    ps_status st = psd_starts_ask_check(t, number, &err);
     if (st == PS_OK) {
         c->bad[0] = '\0'; /* its files may have been put back */
     }
     if (st == PS_OK && !psd_starts_is_usable(t, c)) {
         st = psi_fail(&err, PS_FAILED_PRECONDITION, "checkpoint %llu has no part of a task that waits, or of the directory's",
-                      (unsigned long long)s->asked);
+                      (unsigned long long)number);
     }
     if (st == PS_OK && psd_starts_is_of_some(s) && psd_starts_has_others(t, c)) {
         st = psi_fail(
             &err, PS_FAILED_PRECONDITION,
             "parts of checkpoint %llu were written by tasks that are no more: all of it can be restored, no container alone",
-            (unsigned long long)s->asked);
+            (unsigned long long)number);
     }
     if (st != PS_OK) {
         psd_starts_ask_over(t, &err);
-        idle(t);
+        end(t, PSD_STARTS_DUE);
         return;
     }
     t->refused = NULL;
-    s->by_ask = true;
-    s->spreads = s->asked_spread;
-    load(t, c);
+    load(t, c, s->asked.spread);
 }
 
 /* What the rules of a start say now. */
@@ -714,8 +773,7 @@ static struct psd_plan look_at_facts(const struct psd_task *t)
         .torn_stays = s->torn_stays,
         .together = psd_starts_any_recovers_cut(t) || s->by_rounds.count > 0,
         .spared = s->spared != 0,
-        .refused = t->refused != NULL,
-        .refused_all = s->refused_all,
+        .refused = t->refused != NULL ? s->refused_as : PSD_LOAD_NONE,
         .refused_same = s->refused_by == t->config.restore,
     });
 }
@@ -725,38 +783,39 @@ static void decide(struct psd_task *t)
     struct psd_starts *s = t->starts;
     const char *why = NULL, *refused = t->refused;
     const struct psd_plan plan = look_at_facts(t);
+    ps_status st = PS_OK;
     if (!plan.begins) {
+        move(t, PSD_STARTS_IDLE);
         return;
     }
     if (t->refused != NULL) {
         psd_saves_look_again(t);
     }
-    s->total = plan.total;
-    s->in_case = plan.in_case;
-    for (uint32_t i = 0; i < t->peer_count; i++) {
-        s->peers[i].loads = t->peers[i].own_job && (plan.all || t->peers[i].waits);
-    }
+    set_duties(t, plan.reason);
     const struct psd_checkpoint *c = psd_starts_choose(t, s->why_refused, sizeof(s->why_refused), &why);
-    if (why == NULL && s->total && !psd_starts_note_anew(t, c == NULL ? psd_saves_highest(t) : 0)) {
+    bool total = plan.reason == PSD_LOAD_START;
+    if (why == NULL && total && !psd_starts_note_anew(t, c == NULL ? psd_saves_highest(t) : 0, &st)) {
         t->refused = refused;
-        idle(t);
-        s->look = false; /* until it is there, or a tick later */
+        if (st == PS_OK) {
+            end(t, PSD_STARTS_NOTING);
+        } else {
+            psd_starts_again_later(t);
+        }
         return;
     }
     t->refused = why;
     s->refused_by = t->config.restore;
-    s->refused_all = plan.all;
+    s->refused_as = plan.reason;
     if (c != NULL) {
-        s->spreads = s->total && t->config.spread && psd_starts_is_of_others(t, c);
-        load(t, c);
+        load(t, c, total && t->config.spread && psd_starts_is_of_others(t, c));
         return;
     }
     s->torn_stays = plan.mends;
     psd_log(t, why != NULL ? PSI_LOG_ERROR : PSI_LOG_WARN, why != NULL ? "start_refused" : "start_empty",
             PSI_KV("msg", why != NULL                             ? why
                           : t->config.restore == PSD_RESTORE_NONE ? "as restore = none has it"
-                          : s->total                              ? "no checkpoint is whole on all tasks: they begin empty"
-                                     : "no checkpoint is whole on those who came back: they begin empty"));
+                          : total                                 ? "no checkpoint is whole on all tasks: they begin empty"
+                                  : "no checkpoint is whole on those who came back: they begin empty"));
     place_nothing(t, true, why);
 }
 
@@ -771,40 +830,49 @@ void psd_starts_turn(struct psd_task *t)
     struct psd_starts *s = t->starts;
     struct psi_err err;
     bool over = false;
-    if (s == NULL) {
+    if (s == NULL || (s->phase != PSD_STARTS_DUE && s->phase != PSD_STARTS_CHOOSING)) {
         return;
     }
-    s->looks_on = false;
-    if (!s->look || s->phase != PSD_STARTS_IDLE || s->unnamed || t->draining || !may_begin(t)) {
-        s->looks = false; /* from the first name again, when it may begin */
+    if (t->draining || !may_begin(t)) {
+        if (s->phase == PSD_STARTS_CHOOSING) {
+            move(t, PSD_STARTS_DUE); /* from the first name again, when it may begin */
+        }
         return;
     }
-    s->look = false;
-    if (s->asked != 0 && psi_list_empty(&s->asking)) { /* nobody waits for it any more */
-        s->asked = 0;
+    if (s->phase == PSD_STARTS_DUE && s->asked.number != 0 && psi_list_empty(&s->asking)) { /* nobody waits for it any more */
+        s->asked.number = 0;
         psd_start_list_fini(&s->asked_of);
         place_nothing(t, false, NULL);
-    } else if (psd_starts_look_at_names(t, &over, &err) == PS_OK && !over) {
-        s->look = s->looks_on = true;
-    } else if (over && psd_starts_list_own(t, &err) == PS_OK) {
-        (s->asked != 0 && !comes_first(t) ? decide_asked : decide)(t);
+        return;
+    }
+    if (s->phase == PSD_STARTS_DUE) {
+        move(t, PSD_STARTS_CHOOSING);
+        psd_starts_look_begin(t);
+    }
+    ps_status st = psd_starts_look_at_names(t, &over, &err);
+    st = st == PS_OK && over ? psd_starts_list_own(t, &err) : st;
+    if (st != PS_OK) {
+        psd_starts_again_later(t);
+    } else if (over) {
+        (s->asked.number != 0 && !comes_first(t) ? decide_asked : decide)(t);
     }
 }
 
 void psd_starts_tick(struct psd_task *t)
 {
     struct psd_starts *s = t->starts;
-    if (s != NULL && s->unnamed && psd_starts_name_rest(t)) {
-        t->starting = s->phase != PSD_STARTS_IDLE;
-        if (s->phase == PSD_STARTS_PLACING) {
-            s->peers[t->self].done = true;
-            if (all_done(t)) {
-                placed(t);
-            }
+    if (s == NULL) {
+        return;
+    }
+    if (is_unnamed(t) && psd_starts_name_rest(t)) {
+        if (s->phase == PSD_STARTS_NAMING) {
+            move(t, PSD_STARTS_DUE);
+        } else {
+            placed_by(t, &t->peers[t->self]);
         }
     }
-    if (s != NULL && (s->asked != 0 || somebody_waits(t))) {
-        s->look = true;
+    if (s->asked.number != 0 || somebody_waits(t)) {
+        psd_starts_look(t);
     }
 }
 
@@ -818,7 +886,7 @@ ps_status psd_starts_begin(struct psd_task *t, struct psi_err *err)
     t->starts = psi_calloc(1, sizeof(*t->starts));
     if (t->starts != NULL) {
         psi_list_init(&t->starts->asking);
-        t->starts->look = true; /* as soon as it may */
+        t->starts->phase = PSD_STARTS_DUE; /* as soon as it may */
         t->starts->peers = psi_calloc(t->peer_count, sizeof(*t->starts->peers));
     }
     return t->starts != NULL && t->starts->peers != NULL ? PS_OK
@@ -846,9 +914,16 @@ void psd_starts_fini(struct psd_task *t)
 void psd_starts_check_invariants(const struct psd_task *t)
 {
     const struct psd_starts *s = t->starts;
-    for (uint32_t i = 0; s != NULL && i < t->peer_count; i++) {
-        PSI_ASSERT(t->starting == (s->phase != PSD_STARTS_IDLE || s->unnamed));
-        PSI_ASSERT(s->phase != PSD_STARTS_IDLE || (!s->peers[i].loads && s->peers[i].loaded.count == 0));
-        PSI_ASSERT(!s->peers[i].loads || t->peers[i].own_job);
+    if (s == NULL) {
+        return;
+    }
+    bool on = s->phase == PSD_STARTS_LOADING || s->phase == PSD_STARTS_PLACING;
+    PSI_ASSERT(t->starting == psd_starts_is_on(s));
+    PSI_ASSERT(on || (s->reason == PSD_LOAD_NONE && s->from == PSD_STARTS_FROM_OWN && s->number == 0 && s->moved == 0));
+    PSI_ASSERT((s->reason == PSD_LOAD_NONE) == (s->number == 0));
+    PSI_ASSERT(s->phase != PSD_STARTS_LOADING || s->number != 0);
+    for (uint32_t i = 0; i < t->peer_count; i++) {
+        PSI_ASSERT(on || (!psd_starts_takes_part(&s->peers[i]) && s->peers[i].loaded.count == 0));
+        PSI_ASSERT(!psd_starts_takes_part(&s->peers[i]) || t->peers[i].own_job);
     }
 }

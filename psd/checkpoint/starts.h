@@ -17,6 +17,7 @@
 #ifndef PSD_DIRECTORY_STARTS_H
 #define PSD_DIRECTORY_STARTS_H
 
+#include "plan.h"
 #include "start.h"
 
 #include "psd/base/orders.h"
@@ -24,11 +25,28 @@
 
 struct psd_checkpoint;
 
+/* What the directory does about a load. starts.c has the table of ways from one phase to another. */
 enum psd_starts_phase {
-    PSD_STARTS_IDLE,
-    PSD_STARTS_LOADING, /* those who load read and verify */
-    PSD_STARTS_PLACING  /* what they have loaded is to live: until they have listed again */
+    PSD_STARTS_IDLE,     /* nothing is to be decided, as far as is known */
+    PSD_STARTS_DUE,      /* something may have to be loaded: that is decided as soon as nothing is in the way */
+    PSD_STARTS_CHOOSING, /* the names that the directory knows are gone through in slices; what is loaded is decided at their end
+                          */
+    PSD_STARTS_NOTING,   /* nothing lives: our disk notes of which checkpoints nothing will; then it is decided again */
+    PSD_STARTS_LOADING,  /* those who load read and verify */
+    PSD_STARTS_PLACING,  /* what they have loaded is to live: until they have listed again */
+    PSD_STARTS_NAMING,   /* a task was lost meanwhile, and there was no memory to name what was placed here */
+    PSD_STARTS_PHASES
 };
+
+/* Whose parts the tasks load. */
+enum psd_starts_from {
+    PSD_STARTS_FROM_OWN,    /* each task loads the part that it has written */
+    PSD_STARTS_FROM_OTHERS, /* a part is loaded by another task than its writer, or goes back to its writer */
+    PSD_STARTS_FROM_ALL     /* the values are dealt over all tasks */
+};
+
+/* What a task has to do in a phase. */
+enum psd_starts_duty { PSD_DUTY_NONE, PSD_DUTY_OPEN, PSD_DUTY_DONE };
 
 /* A container as a task lists it. */
 struct psd_starts_held {
@@ -75,46 +93,37 @@ struct psd_starts_peer {
     struct psi_map held_places;   /* container -> 1 + its index in `held` */
     struct psd_start_list loaded; /* containers of what it has loaded */
     bool will_wait;               /* what it lists now says so: psd_peer.waits when that is over */
-    bool loads, done;             /* it has to do with the phase; has done it */
+    enum psd_starts_duty duty;    /* LOADING, PLACING */
 };
 
 struct psd_starts {
     /* volatile: */
     enum psd_starts_phase phase;
-    uint64_t number, start; /* of the checkpoint that is loaded; tells this start from others */
-    uint64_t begun_ms;      /* LOADING, PLACING: when this start, or restore, began */
-    bool total;             /* nothing lived */
-    bool adopts;            /* all load, because of has_others or strays */
-    bool has_others;        /* psd_starts_has_others(): it goes back everywhere */
-    ps_status failed;       /* LOADING: somebody cannot: DATA_LOSS for good, another one for now */
-    bool look;              /* at the end of this event */
-    bool looks;             /* the names are gone through in slices, from names_cursor on; a decision follows */
-    bool looks_on;          /* the next psd_task_work() goes on with the names */
-    bool unlisted;          /* there was no memory to note what was made since the look began */
-    uint64_t names_cursor;
-    int refused_by;         /* `restore` when the waiting tasks were refused: another value makes the directory look again */
-    bool refused_all;       /* the waiting tasks were refused because other tasks would load, by `recover` */
-    char why_refused[512];  /* psd_task.refused */
-    bool noting, unnoted;   /* psd_starts_anew() as it is to be is on its way to our disk; is not there, as far as is known */
-    uint64_t behind;        /* up to this number it was said that our disk is behind another task's */
-    bool unnamed;           /* what is placed here has variables that no memory was there to name: none begins before that */
-    bool torn_stays;        /* no checkpoint is there that would mend it */
-    bool in_case;           /* LOADING: who lives does, too, as something may have to go back everywhere */
-    uint64_t spared;        /* this one cannot be read by somebody who lives: only those who wait load it, which may be enough */
-    uint64_t again_ms;      /* before then nothing is tried again */
-    struct psi_list asking; /* struct psd_need of CHECKPOINT_RESTORE */
-    uint64_t asked;         /* number of the checkpoint that somebody asks to restore; 0: nobody asks */
-    bool asked_spread;      /* what is restored is to be dealt over all tasks */
+    uint64_t names_cursor;           /* CHOOSING: names before this one were gone through */
+    struct psd_start_list by_rounds; /* containers whose values rounds may have made: they are of one round everywhere */
+    uint64_t again_ms;               /* before then nothing is tried again */
+    /* LOADING, PLACING. PLACING without a checkpoint: who waits begins empty, or what was loaded is let go */
+    enum psd_load_reason reason;
+    enum psd_starts_from from;
+    uint64_t number; /* of the checkpoint; 0: none */
+    uint64_t start;  /* tells this load from others */
+    uint64_t begun_ms;
+    uint64_t moved;     /* psd_starts_moved_most() when the load began: psd_starts_strays() */
+    struct psi_err why; /* why a task cannot load: DATA_LOSS for good, another code for now. PS_OK: all can so far */
+    /* what was found out about loads before */
+    enum psd_load_reason
+        refused_as;        /* reason of the load that was refused to the tasks that wait; counts while psd_task.refused is set */
+    int refused_by;        /* `restore` at that time: another value makes the directory look again */
+    char why_refused[512]; /* psd_task.refused */
+    bool torn_stays;       /* a container holds values of two loads, and no checkpoint on disk could replace both */
+    uint64_t spared; /* a task that lives cannot read this one: only those who wait load it, which may be enough; 0: none is so */
+    uint64_t behind; /* up to this number it was said that our disk is behind another task's */
+    /* CHECKPOINT_RESTORE */
+    struct psi_list asking;         /* struct psd_need */
+    ps_v1_SavedNameItem asked;      /* what clients ask for; number 0: nobody asks */
     struct psd_start_list asked_of; /* the containers that are to be restored; empty: all that the checkpoint has */
     /* the checkpoint `kept` stays until kept_until_ms, because it is to be restored after a save; 0: none */
     uint64_t kept, kept_until_ms;
-    bool by_ask;  /* this start was begun by CHECKPOINT_RESTORE */
-    bool spreads; /* the values that are loaded are dealt over all tasks */
-    /* LOADING, PLACING: something that lives does not lie where the parts of the checkpoint lie, or is of another history: the
-     * containers of which that is so go back everywhere */
-    bool strays;
-    struct psi_err why;              /* LOADING: why a task cannot load */
-    struct psd_start_list by_rounds; /* containers whose values rounds may have made: they are of one round everywhere */
     struct psd_starts_peer *peers;
 };
 
@@ -136,11 +145,30 @@ static inline uint64_t psd_starts_named(const struct psd_task *t)
 {
     return t->config.restore < 0 ? (uint64_t) - (int64_t)t->config.restore : 0;
 }
+/** Tasks load a checkpoint, or place it: nothing is made, reset or saved meanwhile. */
+static inline bool psd_starts_is_on(const struct psd_starts *s)
+{
+    return s->phase >= PSD_STARTS_LOADING;
+}
+/** The checkpoint has values that live elsewhere, or that are of another history, since: those go back everywhere. */
+static inline bool psd_starts_strays(const struct psd_starts *s)
+{
+    return s->number != 0 && s->moved >= s->number;
+}
+static inline bool psd_starts_is_asked(const struct psd_starts *s)
+{
+    return s->reason == PSD_LOAD_ASKED;
+}
+/** The task has to do with the phase. */
+static inline bool psd_starts_takes_part(const struct psd_starts_peer *of)
+{
+    return of->duty != PSD_DUTY_NONE;
+}
 /** This one is restored because somebody has asked for that, or somebody waits for it to be. */
 static inline bool psd_starts_restores(const struct psd_task *t, uint64_t number)
 {
     const struct psd_starts *s = t->starts;
-    return number != 0 && s->asked == number && (s->by_ask || !psi_list_empty(&s->asking));
+    return number != 0 && s->asked.number == number && (psd_starts_is_asked(s) || !psi_list_empty(&s->asking));
 }
 /** This checkpoint is restored, or tasks load it, or it is kept to be restored next. */
 static inline bool psd_starts_reads(const struct psd_task *t, uint64_t number)
@@ -154,7 +182,13 @@ static inline bool psd_starts_is_of_some(const struct psd_starts *s)
 {
     return s->asked_of.count > 0;
 }
-/** The end of an event: a start begins when it can. */
+/** Something may have to be loaded: that is decided at the end of an event. */
+void psd_starts_look(struct psd_task *t);
+/** NOTING: what psd_starts_note_anew() has asked for is on our disk, or has failed. */
+void psd_starts_noted(struct psd_task *t, bool failed);
+/** What was found out cannot be kept, for want of memory: what is chosen or loaded now is given up, and decided again later. */
+void psd_starts_again_later(struct psd_task *t);
+/** The end of an event: a load begins when it can. */
 void psd_starts_turn(struct psd_task *t);
 void psd_starts_tick(struct psd_task *t);
 
@@ -170,9 +204,10 @@ ps_status psd_starts_list_item(struct psd_task *t, const struct psd_peer *p, con
                                struct psi_err *err) PSI_MUST;
 /** What everybody holds now, and what rounds have made. RESOURCE_EXHAUSTED. */
 ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err) PSI_MUST;
-/** Go on with a look at what others have made since they listed, and at what rounds have made: at psd_task_config.list_slice_rows
- * names. *out_over: it is over, and until the start that is decided is over psd_starts_made() and psd_starts_by_rounds() keep it
- * true. */
+/** What others have made since they listed, and what rounds have made, is noted from the first name on. */
+void psd_starts_look_begin(struct psd_task *t);
+/** Go on with that: at psd_task_config.list_slice_rows names. *out_over: it is over, and until the load that is decided is over
+ * psd_starts_made() and psd_starts_by_rounds() keep it true. */
 ps_status psd_starts_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err) PSI_MUST;
 bool psd_starts_has_work(const struct psd_task *t);
 /** The task at p has something in this container. */
@@ -202,7 +237,7 @@ bool psd_starts_part_of(const struct psd_checkpoint *c, const struct psd_peer *p
 void psd_starts_offer(struct psd_starts_peer *of, uint64_t number, uint32_t writer);
 /** Who loads it; NULL: nobody has it. */
 const struct psd_peer *psd_starts_loader(const struct psd_task *t, const struct psd_starts_part *part);
-/** Some part that is to be loaded, as psd_starts_peer.loads says, is so by another task than its writer, or by its writer while
+/** Some part that is to be loaded, as psd_starts_peer.duty says, is so by another task than its writer, or by its writer while
  * another one has what is in it. */
 bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint *c);
 /** psd_starts_has_others() holds, and everything goes back everywhere; or something of the checkpoint lives elsewhere since, or
@@ -222,7 +257,9 @@ void psd_starts_mark_trained(const struct psd_checkpoint *c, const struct psd_st
 /** What to do about that, for people; older: that could be loaded instead (0: none). Returns buf. */
 const char *psd_starts_missing_text(const struct psd_task *t, const struct psd_checkpoint *c, uint64_t older, char *buf,
                                     size_t n);
-/** What p loads: its own part into what, and others' where psd_starts.adopts; psd_starts.spreads: all into *out, for psi_free().
+/** All tasks load: psd_starts_adopts() of the checkpoint that is loaded. */
+bool psd_starts_is_adopting(const struct psd_starts *s);
+/** What p loads: its own part into what, and others' where psd_starts_is_adopting(); FROM_ALL: all into *out, for psi_free().
  * False: no memory, *out too.
  */
 bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, const struct psd_peer *p, ps_v1_StartItem *what,
@@ -231,9 +268,9 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
 /* ---- starts_names.c ---- */
 /** What p has in these containers is forgotten here, until p says it again. */
 void psd_starts_forget_names(struct psd_task *t, const struct psd_peer *p, const struct psd_start_list *of);
-/** Name what was placed there here. Without memory for that: psd_starts.unnamed. */
-void psd_starts_name_own(struct psd_task *t, const char *container);
-/** Name what could not be; true: all of it. */
+/** Name what was placed here of that container. False: there was no memory for all names. */
+bool psd_starts_name_own(struct psd_task *t, const char *container);
+/** Name what could not be; true: all of it is named. */
 bool psd_starts_name_rest(struct psd_task *t);
 
 /* ---- starts_moved.c ---- */
@@ -257,11 +294,12 @@ static inline uint64_t psd_starts_anew(const struct psd_task *t)
     return bar == NULL ? 0 : bar->number;
 }
 /** Nothing lives, and what will is of no checkpoint up to this number: our disk says so first, for the next directory has its
- * manifests from there, too. False: not yet, or it fails (bars_not_written), and all is looked at again then. */
-bool psd_starts_note_anew(struct psd_task *t, uint64_t number);
+ * manifests from there, too. True: it does. Otherwise *out_st: PS_OK, and psd_starts_noted() is called when it does, or when it
+ * fails (bars_not_written); or RESOURCE_EXHAUSTED. */
+bool psd_starts_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st);
 /** All who load it have their part, or were not there then and have lost nothing since; parts of those who are gone are there. */
 bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint *c);
-/** What those who load (psd_starts_peer.loads) are to load; NULL: nothing. *out_why, which may be in buf: they do not begin, and
+/** What those who load (psd_starts_peer.duty) are to load; NULL: nothing. *out_why, which may be in buf: they do not begin, and
  * why; NULL: those who wait begin, empty where there is nothing. */
 const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, size_t n, const char **out_why);
 

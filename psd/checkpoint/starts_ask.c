@@ -22,7 +22,7 @@ enum { RETRY_MS = 1000, KEPT_MS = 600000 };
 /* No client asks for a restore any more. */
 static void asked_over(struct psd_starts *s)
 {
-    s->asked = 0;
+    s->asked.number = 0;
     psd_start_list_fini(&s->asked_of);
 }
 
@@ -71,13 +71,13 @@ static void describe(const struct psd_task *t, const struct psd_wait *w, struct 
         psd_saves_describe(t, w, out);
     }
     PSI_IGNORE(snprintf(out->what, sizeof(out->what), "checkpoint %llu is restored: %s", (unsigned long long)w->result,
-                        placed      ? "it is saved so"
-                        : s->by_ask ? stage(s)
-                                    : "not under way")); /* fits */
+                        placed                   ? "it is saved so"
+                        : psd_starts_is_asked(s) ? stage(s)
+                                                 : "not under way")); /* fits */
     if (placed) {
         return;
     }
-    if (s->by_ask) {
+    if (psd_starts_is_asked(s)) {
         psd_starts_count(t, &loads, &done, &share);
         PSI_IGNORE(snprintf(out->release, sizeof(out->release), "%u of %u tasks have done so, %u %%", done, loads,
                             share / 10000)); /* fits */
@@ -99,7 +99,7 @@ static void expire(struct psd_task *t, struct psd_wait *w)
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "checkpoint %llu is restored, and not saved so yet, which goes on; waits for: %s", number,
                             text.release)); /* answered by the caller */
-    } else if (s->by_ask) {
+    } else if (psd_starts_is_asked(s)) {
         psd_starts_count(t, &loads, &done, &share);
         PSI_IGNORE(psi_fail(&w->err, PS_DEADLINE_EXCEEDED,
                             "checkpoint %llu is being restored, which goes on: %s, by %u of %u tasks so far, %u %%", number,
@@ -181,10 +181,9 @@ static ps_status check(const struct psd_task *t, const ps_v1_SavedNameItem *item
                       "tasks do not begin, so that no container can go back alone: restore all of checkpoint %llu. %s",
                       (unsigned long long)number, t->refused);
     }
-    bool another =
-        st == PS_OK && s->asked != 0 && (s->asked != number || s->asked_spread != item->spread || !is_same(of, &s->asked_of));
-    return another ? psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu is being restored", (unsigned long long)t->starts->asked)
-                   : st;
+    bool another = st == PS_OK && s->asked.number != 0 &&
+                   (s->asked.number != number || s->asked.spread != item->spread || !is_same(of, &s->asked_of));
+    return another ? psi_fail(err, PS_UNAVAILABLE, "checkpoint %llu is being restored", (unsigned long long)s->asked.number) : st;
 }
 
 /* Read the checkpoint, and the containers behind it in the request. No container: all of the checkpoint. */
@@ -238,14 +237,13 @@ void psd_rpc_checkpoint_restore(struct psd_task *t, struct psd_conn *c, const st
     w->result = item.number;
     w->has_result = true;
     psd_wait_hang(w, need, &t->starts->asking);
-    t->starts->asked = item.number;
-    t->starts->asked_spread = item.spread;
+    t->starts->asked = item;
     psd_start_list_fini(&t->starts->asked_of);
     t->starts->asked_of = of;
     psd_log(t, PSI_LOG_INFO, "restore_asked", PSI_KV("peer", c->text), PSI_KV("checkpoint", item.number),
             PSI_KV("spread", item.spread), PSI_KV("containers", of.count));
     psd_starts_keep(t, 0);
-    t->starts->look = true;
+    psd_starts_look(t);
     psd_wait_open(t, w);
 }
 

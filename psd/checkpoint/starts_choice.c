@@ -12,8 +12,6 @@
 
 #include <stdio.h>
 
-enum { NOTE_RETRY_MS = 1000 };
-
 static const char NOT_WHOLE[] = "the newest checkpoint is not whole on all tasks (restore = latest)";
 static const char NONE[] =
     "there is no checkpoint, and restore names one: is its disk mounted? With restore = auto all begin empty";
@@ -24,8 +22,8 @@ bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint 
     bool gone = false, adopts = psd_starts_adopts(t, c);
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool loads = t->starts->peers[i].loads || (adopts && p->own_job);
-        bool is_new = !p->self && (t->starts->total || t->saves->peers[i].has_disk);
+        bool loads = psd_starts_takes_part(&t->starts->peers[i]) || (adopts && p->own_job);
+        bool is_new = !p->self && (t->starts->reason == PSD_LOAD_START || t->saves->peers[i].has_disk);
         if (loads && !psd_starts_part_of(c, p, &part) && !is_new) {
             return false;
         }
@@ -35,35 +33,26 @@ bool psd_starts_is_usable(const struct psd_task *t, const struct psd_checkpoint 
 
 static void anew_noted(struct psd_task *t, void *ctx, uint64_t id, const struct psi_err *err)
 {
-    struct psd_starts *s = t->starts;
     (void)ctx;
     (void)id;
-    s->noting = false;
-    s->unnoted = err != NULL;
-    s->look = true;
-    s->again_ms = err != NULL ? t->now_ms + NOTE_RETRY_MS : s->again_ms;
+    psd_starts_noted(t, err != NULL);
 }
 
-bool psd_starts_note_anew(struct psd_task *t, uint64_t number)
+bool psd_starts_note_anew(struct psd_task *t, uint64_t number, ps_status *out_st)
 {
-    struct psd_starts *s = t->starts;
     struct psi_err err;
-    ps_status st = PS_OK;
-    if (s->noting) {
-        return false;
-    }
+    *out_st = PS_OK;
     if (!psd_save_is_able(t) || psi_list_empty(&t->save->shards)) {
         return true; /* it has no manifests */
     }
     if (psd_starts_anew(t) != number) {
-        s->unnoted = true;
-        st = psd_bars_set(t, "", number, false, &err);
+        *out_st = psd_bars_set(t, "", number, false, &err);
     }
-    s->unnoted = s->unnoted && psd_bars_pending(t);
-    st = st == PS_OK && s->unnoted ? psd_bars_wait(t, anew_noted, NULL, 0, &err) : st;
-    s->noting = st == PS_OK && s->unnoted;
-    s->again_ms = st != PS_OK ? t->now_ms + NOTE_RETRY_MS : s->again_ms;
-    return st == PS_OK && !s->unnoted;
+    if (*out_st == PS_OK && !psd_bars_pending(t)) {
+        return true;
+    }
+    *out_st = *out_st == PS_OK ? psd_bars_wait(t, anew_noted, NULL, 0, &err) : *out_st;
+    return false;
 }
 
 /* What `restore` has may be loaded, the newest one if that leaves a choice; NULL: there is none. *out_other: a newer one that is
@@ -80,14 +69,16 @@ static const struct psd_checkpoint *newest(const struct psd_task *t, const struc
     }
     PSI_LIST_FOREACH(it, &t->saves->known) { /* by number */
         const struct psd_checkpoint *c = PSI_CONTAINER_OF(it, struct psd_checkpoint, link);
-        bool is_older = !t->starts->total && c->what.number <= psd_starts_anew(t); /* than what lives */
+        bool is_older = t->starts->reason != PSD_LOAD_START && c->what.number <= psd_starts_anew(t); /* than what lives */
         if (psd_starts_named(t) != 0 ? psd_starts_named(t) != c->what.number : is_older) {
             continue;
         }
         struct psd_starts_part part;
         bool usable = psd_starts_is_usable(t, c), gone = false;
         bool other = c->bad[0] == '\0' && psd_starts_missing(t, c, &part, &gone);
-        best = usable ? c : (other && t->starts->total) || t->config.restore == PSD_RESTORE_LATEST ? NULL : best;
+        best = usable                                                                                      ? c
+               : (other && t->starts->reason == PSD_LOAD_START) || t->config.restore == PSD_RESTORE_LATEST ? NULL
+                                                                                                           : best;
         *out_older = usable ? c->what.number : *out_older;
         *out_other = other ? c : usable ? NULL : *out_other;
     }
@@ -231,7 +222,7 @@ const struct psd_checkpoint *psd_starts_choose(struct psd_task *t, char *buf, si
     const struct psd_checkpoint *c = newest(t, &other, &older);
     if (other != NULL) {
         PSI_IGNORE(psd_starts_missing_text(t, other, older, buf, n)); /* it is buf */
-        if (any && !t->starts->total) {
+        if (any && t->starts->reason != PSD_LOAD_START) {
             psd_log(t, PSI_LOG_WARN, "checkpoint_passed_over", PSI_KV("checkpoint", other->what.number), PSI_KV("msg", buf));
             return c;
         }

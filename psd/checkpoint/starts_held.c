@@ -106,7 +106,7 @@ ps_status psd_starts_list_own(struct psd_task *t, struct psi_err *err)
     struct psd_starts_peer *of = &t->starts->peers[t->self];
     uint64_t cursor = 0;
     void *value = NULL;
-    ps_status st = t->starts->unlisted ? psi_fail(err, PS_RESOURCE_EXHAUSTED, "a list of containers: no memory") : PS_OK;
+    ps_status st = PS_OK;
     held_begin(t, of);
     while (st == PS_OK && psi_map_next(&t->store.containers, &cursor, NULL, NULL, &value)) {
         const struct psd_container *c = value;
@@ -132,35 +132,33 @@ static ps_status list_made(struct psd_task *t, const struct psd_name *n, struct 
     return st == PS_OK && n->by_rounds ? psd_start_list_put(t, &t->starts->by_rounds, n->container, 0, err) : st;
 }
 
+void psd_starts_look_begin(struct psd_task *t)
+{
+    psd_start_list_fini(&t->starts->by_rounds);
+    t->starts->names_cursor = 0;
+}
+
 ps_status psd_starts_look_at_names(struct psd_task *t, bool *out_over, struct psi_err *err)
 {
-    struct psd_starts *s = t->starts;
     void *value = NULL;
     ps_status st = PS_OK;
-    if (!s->looks) {
-        psd_start_list_fini(&s->by_rounds);
-        s->names_cursor = 0;
-        s->looks = true;
-        s->unlisted = false;
-    }
     *out_over = false;
     for (uint32_t left = t->config.list_slice_rows; st == PS_OK && left > 0 && !*out_over; left--) {
-        *out_over = !psi_map_next(&t->names.names, &s->names_cursor, NULL, NULL, &value);
+        *out_over = !psi_map_next(&t->names.names, &t->starts->names_cursor, NULL, NULL, &value);
         st = *out_over ? PS_OK : list_made(t, value, err);
     }
-    s->looks = st == PS_OK && !*out_over;
     return st;
 }
 
 bool psd_starts_has_work(const struct psd_task *t)
 {
-    return t->starts != NULL && t->starts->looks_on;
+    return t->starts != NULL && t->starts->phase == PSD_STARTS_CHOOSING;
 }
 
-/* What is made is noted at once. */
+/* What is made is noted at once, because the look at the names has begun, or is over. */
 static bool follows(const struct psd_task *t)
 {
-    return t->starts != NULL && (t->starts->looks || t->starts->phase != PSD_STARTS_IDLE);
+    return t->starts != NULL && (t->starts->phase == PSD_STARTS_CHOOSING || psd_starts_is_on(t->starts));
 }
 
 void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *container)
@@ -169,15 +167,17 @@ void psd_starts_made(struct psd_task *t, const struct psd_peer *p, const char *c
     struct psd_starts_peer *of = follows(t) && !p->self ? &t->starts->peers[p->index] : NULL;
     if (of != NULL && psd_starts_find_held(of, container) == NULL) {
         const struct psd_starts_held as = {.moved = of->moved};
-        t->starts->unlisted = held_add(t, of, container, &as, &err) != PS_OK || t->starts->unlisted;
+        if (held_add(t, of, container, &as, &err) != PS_OK) {
+            psd_starts_again_later(t);
+        }
     }
 }
 
 void psd_starts_by_rounds(struct psd_task *t, const char *container)
 {
     struct psi_err err;
-    if (follows(t)) {
-        t->starts->unlisted = psd_start_list_put(t, &t->starts->by_rounds, container, 0, &err) != PS_OK || t->starts->unlisted;
+    if (follows(t) && psd_start_list_put(t, &t->starts->by_rounds, container, 0, &err) != PS_OK) {
+        psd_starts_again_later(t);
     }
 }
 

@@ -49,8 +49,8 @@ static uint64_t newest(const struct psd_task *t)
 bool psd_starts_moves(const struct psd_task *t)
 {
     const struct psd_starts *s = t->starts;
-    bool all = s->by_ask || s->total || s->strays;
-    return s->spreads || (all && s->number < newest(t) && psd_starts_have_disks(t));
+    bool all = s->reason == PSD_LOAD_ASKED || s->reason == PSD_LOAD_START || psd_starts_strays(s);
+    return s->from == PSD_STARTS_FROM_ALL || (all && s->number < newest(t) && psd_starts_have_disks(t));
 }
 
 bool psd_starts_is_strayed(const struct psd_task *t)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of what a start places: those of a task that places something are forgotten, and come again with its list. Our own are in
- * nobody's list, and are named as they are placed. Failure: no memory for one: it is tried again each tick, and the start is not
- * over before, so that nobody makes the variable a second time.
+ * Names of what a load places. The directory forgets the names of a task that places something; the task's next list has them
+ * again. What the directory's own task places is in nobody's list: it is named as it is placed. Failure: no memory for a name.
+ * The directory tries again each tick, and the load is not over before, so that nobody makes the variable a second time.
  */
 #include "starts.h"
 
@@ -41,11 +41,12 @@ static ps_status name(struct psd_task *t, const struct psd_variable *v, struct p
     return st;
 }
 
-void psd_starts_name_own(struct psd_task *t, const char *container)
+bool psd_starts_name_own(struct psd_task *t, const char *container)
 {
     const struct psd_container *c = psd_container_find(&t->store, container);
     uint64_t cursor = 0;
     void *value = NULL;
+    bool all = true;
     while (c != NULL && psi_map_next(&c->variables, &cursor, NULL, NULL, &value)) {
         const struct psd_variable *v = value;
         const struct psd_name *n = psd_directory_find(&t->names, container, v->name);
@@ -54,24 +55,25 @@ void psd_starts_name_own(struct psd_task *t, const char *container)
             psd_log_batch(t, PSI_LOG_ERROR, "name_elsewhere", t->name, v->name, PSI_KV("msg", "it is elsewhere"));
             psd_drop_here(t, v);
         } else if (name(t, v, &err) != PS_OK) {
-            t->starts->unnamed = true;
+            all = false;
         }
     }
+    return all;
 }
 
 bool psd_starts_name_rest(struct psd_task *t)
 {
     uint64_t outer = 0;
     void *value = NULL;
-    t->starts->unnamed = false;
-    while (!t->starts->unnamed && psi_map_next(&t->store.containers, &outer, NULL, NULL, &value)) {
+    bool all = true;
+    while (all && psi_map_next(&t->store.containers, &outer, NULL, NULL, &value)) {
         const struct psd_container *c = value;
         uint64_t inner = 0;
-        while (!c->of_session && !t->starts->unnamed && psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
+        while (!c->of_session && all && psi_map_next(&c->variables, &inner, NULL, NULL, &value)) {
             const struct psd_variable *v = value;
             struct psi_err err;
-            t->starts->unnamed = psd_directory_find(&t->names, c->name, v->name) == NULL && name(t, v, &err) != PS_OK;
+            all = psd_directory_find(&t->names, c->name, v->name) != NULL || name(t, v, &err) == PS_OK;
         }
     }
-    return !t->starts->unnamed;
+    return all;
 }

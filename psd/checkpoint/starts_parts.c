@@ -154,11 +154,16 @@ bool psd_starts_has_others(const struct psd_task *t, const struct psd_checkpoint
         const struct psd_starts_peer *of = writer == NULL ? NULL : &t->starts->peers[writer->index];
         /* A part that another task has placed goes back to its writer. */
         bool moves = loader != NULL && (loader != writer || (of != NULL && of->elsewhere == c->what.number));
-        if (of == NULL || (of->loads && moves)) {
+        if (of == NULL || (psd_starts_takes_part(of) && moves)) {
             return true;
         }
     }
     return false;
+}
+
+bool psd_starts_is_adopting(const struct psd_starts *s)
+{
+    return s->from == PSD_STARTS_FROM_OTHERS || psd_starts_strays(s);
 }
 
 bool psd_starts_adopts(const struct psd_task *t, const struct psd_checkpoint *c)
@@ -173,8 +178,9 @@ void psd_starts_note_elsewhere(struct psd_task *t)
     struct psd_starts_part part;
     for (uint32_t i = 0; i < t->peer_count; i++) {
         const struct psd_peer *p = &t->peers[i];
-        bool other = s->adopts && p->own_job && psd_starts_part_of(c, p, &part) && psd_starts_loader(t, &part) != p;
-        s->peers[i].elsewhere = other ? s->number : s->peers[i].loads ? 0 : s->peers[i].elsewhere;
+        bool other = p->own_job && psd_starts_part_of(c, p, &part) && psd_starts_loader(t, &part) != p;
+        bool loads = psd_starts_takes_part(&s->peers[i]);
+        s->peers[i].elsewhere = other && psd_starts_is_adopting(s) ? s->number : loads ? 0 : s->peers[i].elsewhere;
     }
 }
 
@@ -187,7 +193,7 @@ bool psd_starts_missing(const struct psd_task *t, const struct psd_checkpoint *c
     psd_starts_parts_begin(c, &parts);
     while (!*out_gone && psd_starts_parts_next(&parts, &part)) {
         const struct psd_peer *writer = writer_of(t, &part);
-        bool needed = adopts || writer == NULL || t->starts->peers[writer->index].loads;
+        bool needed = adopts || writer == NULL || psd_starts_takes_part(&t->starts->peers[writer->index]);
         if (needed && psd_starts_loader(t, &part) == NULL && (!missing || writer == NULL)) {
             missing = true;
             *out = part;
@@ -244,7 +250,7 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     struct psd_starts_parts parts;
     struct psd_starts_part part;
     size_t capacity = 0;
-    bool spreads = t->starts->spreads;
+    bool spreads = t->starts->from == PSD_STARTS_FROM_ALL;
     *out = NULL;
     *out_count = 0;
     what->state_bytes = what->state_sum = 0;
@@ -253,7 +259,7 @@ bool psd_starts_parts_for(struct psd_task *t, const struct psd_checkpoint *c, co
     while (psd_starts_parts_next(&parts, &part)) {
         const struct psd_peer *loader = psd_starts_loader(t, &part);
         bool own = !spreads && part.task == p->task && strcmp(part.job, p->job) == 0; /* dealt: in its turn among all */
-        if (loader == NULL || (!spreads && (loader != p || (!own && !t->starts->adopts)))) {
+        if (loader == NULL || (!spreads && (loader != p || (!own && !psd_starts_is_adopting(t->starts))))) {
             continue;
         }
         ps_v1_StartItem item = ps_v1_StartItem_init_zero,

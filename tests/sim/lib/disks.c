@@ -95,7 +95,7 @@ void sim_disks_tick(struct sim_task *t)
         t->core->config.restore = t->core->refused != NULL ? PSD_RESTORE_NONE : as_told;
     }
     if (p != NULL && t->core->saves != NULL && !(t->sim->k.fewer && t->sim->ending) && below(p, t->sim->k.save_in) == 0) {
-        t->core->saves->wanted = true;
+        psd_saves_wants(t->core->saves, PSD_SAVES_IF_NEW);
     }
 }
 

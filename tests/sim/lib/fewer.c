@@ -172,7 +172,7 @@ static void await_saved(struct sim *s)
 {
     const struct psd_task *directory = s->task[0].core;
     uint64_t bound = s->now + SAVE_MS;
-    while (directory->starts->phase != PSD_STARTS_IDLE || !psd_saves_drained(directory)) {
+    while (directory->starting || !psd_saves_drained(directory)) {
         if (s->now >= bound) {
             sim_fail(s, "NOT SAVED: what %u tasks have loaded is still not theirs", s->task_count);
         }

@@ -307,18 +307,17 @@ TEST(test_containers_of_a_start_of_many_tasks)
     assert_in_range(compared, CONTAINERS, TASKS * CONTAINERS * LOOKS_MOST);
     s->phase = PSD_STARTS_LOADING;
     t->starting = true;
-    s->strays = true;
-    s->number = 7;
+    s->reason = PSD_LOAD_MENDS;
+    s->number = s->moved = 7;
     s->start = 8;
     for (uint32_t i = 0; i < TASKS; i++) {
-        s->peers[i].loads = true;
-        s->peers[i].done = i < TASKS - 1;
+        s->peers[i].duty = i < TASKS - 1 ? PSD_DUTY_DONE : PSD_DUTY_OPEN;
     }
     compared = 0;
     struct psd_ask ask = {.op = PS_OP_TASK_LOAD, .number = 8};
     psd_starts_answered(t, &t->peers[TASKS - 1], &ask, &(const struct psd_request){.body_bytes = 0}, NULL);
     assert_in_range(compared, TASKS * CONTAINERS, TASKS * CONTAINERS * LOOKS_MOST);
-    assert_int_equal(s->phase, PSD_STARTS_IDLE); /* the directory does not know that checkpoint any more */
+    assert_int_equal(s->phase, PSD_STARTS_DUE); /* the directory does not know that checkpoint any more */
 }
 
 /* What is looked at in slices: the names that the directory knows. */
@@ -335,15 +334,15 @@ static struct psd_task *with_names(struct sv *sv)
 }
 
 /* Turns until the names are looked at: each looks at ROWS of them. `slices` have been looked at. */
-static void look_on(struct sv *sv, uint32_t slices, const bool *left, const uint64_t *cursor)
+static void look_on(struct sv *sv, uint32_t slices, bool (*is_left)(const struct psd_task *t), const uint64_t *cursor)
 {
     for (; slices <= NAMES / ROWS; slices++) {
-        assert_true(*left && psd_task_has_work(sv->t[0]->core));
+        assert_true(is_left(sv->t[0]->core) && psd_task_has_work(sv->t[0]->core));
         assert_int_equal(*cursor, slices * ROWS);
         psd_task_work(sv->t[0]->core);
         shell_settle(sv->t[0]);
     }
-    assert_false(*left);
+    assert_false(is_left(sv->t[0]->core));
 }
 
 /* Before a checkpoint begins: has an owner lost a name? */
@@ -361,7 +360,7 @@ TEST(test_names_before_a_checkpoint)
         s->names_cursor = 0;
         sv->t[0]->work_held = true;
         sv_ask(sv);
-        look_on(sv, 2, &s->names_left, &s->names_cursor);
+        look_on(sv, 2, psd_saves_have_work, &s->names_cursor);
         assert_true(s->names_checked == (lost == 0) && (s->phase == PSD_SAVES_IDLE) == (lost == 1));
         if (lost == 1) {
             assert_reply(fc_take(&sv->c, NULL), PS_FAILED_PRECONDITION, name_of(NAMES - 1));
@@ -380,7 +379,7 @@ TEST(test_names_before_a_start)
     struct psd_task *t = with_names(sv);
     struct psd_starts *s = t->starts;
     sv->t[0]->work_held = true;
-    s->look = true;
+    psd_starts_look(t);
     psd_task_work(t); /* an event */
     assert_int_equal(s->names_cursor, ROWS);
     assert_null(psd_starts_find_held(&s->peers[1], "other"));
@@ -388,17 +387,17 @@ TEST(test_names_before_a_start)
     psd_starts_by_rounds(t, "rounds");
     assert_non_null(psd_starts_find_held(&s->peers[1], "other"));
     assert_non_null(psd_start_list_find(&s->by_rounds, "rounds"));
-    look_on(sv, 1, &s->looks_on, &s->names_cursor);
-    assert_false(s->look);
+    look_on(sv, 1, psd_starts_has_work, &s->names_cursor);
+    assert_int_equal(s->phase, PSD_STARTS_IDLE);
     psd_starts_made(t, &t->peers[1], "later"); /* it is decided, and nothing starts: the next look finds it */
     assert_null(psd_starts_find_held(&s->peers[1], "later"));
     /* a task that lists begins it anew */
-    s->look = true;
+    psd_starts_look(t);
     psd_task_work(t); /* an event */
-    assert_true(s->looks && s->names_cursor == ROWS);
+    assert_true(s->phase == PSD_STARTS_CHOOSING && s->names_cursor == ROWS);
     t->peers[1].listed = false;
     psd_task_work(t);
-    assert_false(s->looks || s->looks_on);
+    assert_int_equal(s->phase, PSD_STARTS_DUE);
     t->peers[1].listed = true;
     psd_task_work(t);
     assert_int_equal(s->names_cursor, ROWS);

@@ -9,53 +9,54 @@ static const struct {
     struct psd_plan_facts facts;
     struct psd_plan plan;
 } starts[] = {
-    {"nobody waits, all is well", {.lives = true}, {0}},
-    {"nobody waits, nothing is there", {0}, {.total = true, .all = true}},
-    {"nothing lives: all load", {.waits = true}, {.due = true, .begins = true, .total = true, .all = true}},
-    {"others live, partial: those who came back load", {.waits = true, .lives = true}, {.due = true, .begins = true}},
+    {"nobody waits, all is well", {.lives = true}, {.reason = PSD_LOAD_RETURN}},
+    {"nobody waits, nothing is there", {0}, {.reason = PSD_LOAD_START}},
+    {"nothing lives: all load", {.waits = true}, {.due = true, .begins = true, .reason = PSD_LOAD_START}},
+    {"others live, partial: those who came back load", {.waits = true, .lives = true}, {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
     {"others live, cut or rounds: all load, in case",
      {.waits = true, .lives = true, .together = true},
-     {.due = true, .begins = true, .all = true, .in_case = true}},
+     {.due = true, .begins = true, .reason = PSD_LOAD_TOGETHER}},
     {"the same, and a living task cannot read its part: those who came back load alone",
      {.waits = true, .lives = true, .together = true, .spared = true},
-     {.due = true, .begins = true}},
-    {"cut or rounds, and nobody lacks anything", {.lives = true, .together = true}, {.all = true, .in_case = true}},
+     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
+    {"cut or rounds, and nobody lacks anything", {.lives = true, .together = true}, {.reason = PSD_LOAD_TOGETHER}},
     {"torn: all go back, though nobody waits",
      {.lives = true, .torn = true},
-     {.due = true, .begins = true, .mends = true, .all = true}},
+     {.due = true, .begins = true, .mends = true, .reason = PSD_LOAD_MENDS}},
     {"torn, with a part that a living task cannot read: all the same",
      {.waits = true, .lives = true, .torn = true, .together = true, .spared = true},
-     {.due = true, .begins = true, .mends = true, .all = true}},
-    {"torn, and nothing could mend it", {.lives = true, .torn = true, .torn_stays = true}, {0}},
+     {.due = true, .begins = true, .mends = true, .reason = PSD_LOAD_MENDS}},
+    {"torn, and nothing could mend it", {.lives = true, .torn = true, .torn_stays = true}, {.reason = PSD_LOAD_RETURN}},
     {"torn, nothing could mend it, and a task came back",
      {.waits = true, .lives = true, .torn = true, .torn_stays = true},
-     {.due = true, .begins = true}},
+     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
     {"refused, and nothing is otherwise",
-     {.waits = true, .refused = true, .refused_same = true, .refused_all = true},
-     {.due = true, .total = true, .all = true}},
+     {.waits = true, .refused = PSD_LOAD_START, .refused_same = true},
+     {.due = true, .reason = PSD_LOAD_START}},
     {"refused, and `restore` is another one since",
-     {.waits = true, .refused = true, .refused_all = true},
-     {.due = true, .begins = true, .total = true, .all = true}},
+     {.waits = true, .refused = PSD_LOAD_START},
+     {.due = true, .begins = true, .reason = PSD_LOAD_START}},
     {"refused as all were to load, and `recover` has only those who came back load now",
-     {.waits = true, .lives = true, .refused = true, .refused_same = true, .refused_all = true},
-     {.due = true, .begins = true}},
+     {.waits = true, .lives = true, .refused = PSD_LOAD_START, .refused_same = true},
+     {.due = true, .begins = true, .reason = PSD_LOAD_RETURN}},
     {"refused as those who came back were to load, and all load now",
-     {.waits = true, .lives = true, .together = true, .refused = true, .refused_same = true},
-     {.due = true, .begins = true, .all = true, .in_case = true}},
+     {.waits = true, .lives = true, .together = true, .refused = PSD_LOAD_RETURN, .refused_same = true},
+     {.due = true, .begins = true, .reason = PSD_LOAD_TOGETHER}},
 };
 
 TEST(test_starts)
 {
     for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++) {
         const struct psd_plan p = psd_plan_start(&starts[i].facts), *want = &starts[i].plan;
-        bool same = p.due == want->due && p.begins == want->begins && p.total == want->total && p.mends == want->mends &&
-                    p.all == want->all && p.in_case == want->in_case;
+        bool same =
+            p.due == want->due && p.begins == want->begins && p.mends == want->mends && p.reason == want->reason;
         if (!same) {
-            fail_msg("%s: due %d, begins %d, total %d, mends %d, all %d, in case %d", starts[i].when, p.due, p.begins, p.total,
-                     p.mends, p.all, p.in_case);
+            fail_msg("%s: due %d, begins %d, mends %d, reason %d", starts[i].when, p.due, p.begins, p.mends, (int)p.reason);
         }
     }
 }
+
+enum { FACTS = 128, REASONS = PSD_LOAD_ASKED + 1 };
 
 /* Facts by the bits of n. */
 static struct psd_plan_facts facts_of(unsigned n)
@@ -66,25 +67,25 @@ static struct psd_plan_facts facts_of(unsigned n)
                                    .torn_stays = n >> 3 & 1,
                                    .together = n >> 4 & 1,
                                    .spared = n >> 5 & 1,
-                                   .refused = n >> 6 & 1,
-                                   .refused_all = n >> 7 & 1,
-                                   .refused_same = n >> 8 & 1};
+                                   .refused_same = n >> 6 & 1,
+                                   .refused = (enum psd_load_reason)(n / FACTS)};
 }
 
 TEST(test_every_combination)
 {
-    for (unsigned n = 0; n < 512; n++) {
+    for (unsigned n = 0; n < FACTS * REASONS; n++) {
         const struct psd_plan_facts f = facts_of(n);
         const struct psd_plan p = psd_plan_start(&f);
+        const bool all = psd_plan_is_of_all(p.reason), refused = f.refused != PSD_LOAD_NONE;
+        assert_true(p.reason > PSD_LOAD_NONE && p.reason < PSD_LOAD_ASKED); /* a client's wish is no fact of the tasks */
         assert_true(!p.begins || p.due);
-        assert_true(!p.total || p.all);                    /* what all have lost all load */
-        assert_true(!p.mends || (p.all && p.due));         /* what is torn is torn everywhere */
-        assert_true(!p.in_case || (p.all && f.lives));     /* in case: only where something lives that need not go back */
-        assert_true(!(p.in_case && (p.total || p.mends))); /* otherwise they load for a reason of its own */
-        assert_true(!p.due || p.begins || f.refused);      /* what is due begins, unless it was refused */
-        assert_true(!f.waits || p.due);                    /* nobody waits unseen */
-        assert_true(!(f.refused && f.refused_same && p.begins) || f.refused_all != p.all); /* no refusal is said twice */
-        assert_true(!(f.spared && f.lives && !p.mends) || !p.all); /* who cannot read its part is not asked for it again */
+        assert_true((p.reason == PSD_LOAD_START) == !f.lives);           /* what all have lost all load */
+        assert_true(!p.mends || (all && p.due));                         /* what is torn is torn everywhere */
+        assert_true(p.reason != PSD_LOAD_TOGETHER || (f.lives && !p.mends)); /* otherwise they load for a reason of its own */
+        assert_true(!p.due || p.begins || refused);                      /* what is due begins, unless it was refused */
+        assert_true(!f.waits || p.due);                                  /* nobody waits unseen */
+        assert_true(!(refused && f.refused_same && p.begins) || psd_plan_is_of_all(f.refused) != all); /* none is said twice */
+        assert_true(!(f.spared && f.lives && !p.mends) || !all); /* who cannot read its part is not asked for it again */
     }
 }
 

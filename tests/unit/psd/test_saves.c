@@ -287,7 +287,7 @@ TEST(test_not_connected)
     assert_int_equal(sv_number(&r), 1);
     assert_false(status_says(sv, "refused"));
     sv_kill(sv, 1);
-    sv->t[0]->core->saves->wanted = true; /* as one by time is */
+    sv->t[0]->core->saves->want = PSD_SAVES_IF_NEW; /* as one by time is */
     shell_pass(&sv->net, 5000);
     assert_true(status_says(sv, "; 0 s ago refused: UNAVAILABLE: no checkpoint: not connected to the directory: /job:ps/task:1"));
 }

@@ -171,7 +171,7 @@ TEST(test_who_waits_comes_first)
     ask_some(s, &(ps_v1_SavedNameItem){.number = 1}, a, 1);
     sv_run(s->sv);
     assert_int_equal(s->sv->t[0]->core->starts->phase, PSD_STARTS_LOADING);
-    assert_false(s->sv->t[0]->core->starts->by_ask);
+    assert_int_not_equal(s->sv->t[0]->core->starts->reason, PSD_LOAD_ASKED);
     s->sv->disks[1].held = false;
     sv_run(s->sv);
     assert_reply(fc_take(&s->sv->c, NULL), PS_OK, "");
@@ -220,7 +220,7 @@ TEST(test_lost_while_it_reads)
     s->sv->disks[1].held = true;
     ask_some(s, &(ps_v1_SavedNameItem){.number = 1}, a, 1);
     sv_run(s->sv);
-    assert_true(s->sv->t[0]->core->starts->by_ask);
+    assert_int_equal(s->sv->t[0]->core->starts->reason, PSD_LOAD_ASKED);
     sv_kill(s->sv, 1);
     s->sv->disks[1].held = false;
     boot(s, false, true);
