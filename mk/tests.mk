@@ -45,7 +45,7 @@ $(SHIMS): $(B)/%.so: $(B)/obj/%.o $(B)/obj/link
 $(KERNELS): | $(PLUGIN) $(TEST_PLUGINS)
 
 # what tests/system/test_bench.py, which sanitizers leave out, and test_cuda_plugin.py run
-BENCH_LOADS := $(if $(filter asan tsan,$(VARIANT)),,$(B)/tests/bench/load $(B)/tests/bench/queues $(B)/tests/bench/rounds $(B)/tests/bench/runs $(B)/tests/bench/tls $(B)/tests/bench/tls_bare $(B)/tests/bench/train $(B)/tests/bench/bare) $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
+BENCH_LOADS := $(if $(filter asan tsan,$(VARIANT)),,$(B)/tests/bench/load $(B)/tests/bench/queues $(B)/tests/bench/rounds $(B)/tests/bench/runs $(B)/tests/bench/steps $(B)/tests/bench/tls $(B)/tests/bench/tls_bare $(B)/tests/bench/train $(B)/tests/bench/bare) $(B)/tests/bench/gpu/gpu_emulated $(PLUGIN)
 TRANSPORT ?= plain
 RUN_TESTS = @scripts/test-runner --build $(B) --jobs $(JOBS) $(if $(T),--only '$(T)',$(LEFT_OUT)) --transport $(TRANSPORT)
 .PHONY: check programs check-unit check-models check-kernels check-parity check-golden check-sim check-system check-fuzz

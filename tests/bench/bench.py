@@ -104,7 +104,7 @@ def chosen(args):
     """The steps of this run."""
     steps = list((training if args.train else rows).all_steps(rows.Scale(args.smoke, args.quick)))
     if args.quick:
-        steps = [s for s in steps if any(n in rows.GOAL_NAMES for n in s.rows) and s.family != "nullstep"]
+        steps = [s for s in steps if s.family == "calls" or (any(n in rows.GOAL_NAMES for n in s.rows) and s.family != "nullstep")]
     if args.only:
         steps = [s for s in steps if any(fnmatch.fnmatch(n, args.only) or args.only in n for n in s.rows)]
         if not steps:
@@ -116,7 +116,7 @@ def options():
     parser = argparse.ArgumentParser(prog="bench.py", description=__doc__.splitlines()[0])
     parser.add_argument("--only", metavar="PATTERN", help="only steps with a row whose name has PATTERN in it or matches it (*, ?)")
     parser.add_argument("--rounds", type=int, default=5, metavar="N", help="interleaved rounds (default 5)")
-    parser.add_argument("--quick", action="store_true", help="only steps that a goal is about, without TensorFlow")
+    parser.add_argument("--quick", action="store_true", help="only steps that a goal is about, and the calls of training, without TensorFlow")
     parser.add_argument("--smoke", action="store_true", help="tiny sizes, no redis, no TensorFlow: a test of this program, not of psd")
     parser.add_argument("--no-redis", action="store_true", help="leave redis' rows out")
     parser.add_argument("--no-tensorflow", action="store_true", help="leave TensorFlow's rows out")

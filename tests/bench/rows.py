@@ -367,6 +367,31 @@ def round_steps(scale):
     yield Step("round", "round.wake", 0.8, {"round.wake.p50_us": "us", "round.wake.p99_us": "us"}, run_wake)
 
 
+# ---- calls of training
+
+def call_steps(scale):
+    """What the calls of training cost the program: a ps_push(), and how soon its first byte leaves; a step of one parameter and of 1,000,
+    and the wake-ups in it."""
+    seconds = scale.seconds(0.6)
+
+    def run_push(servers):
+        got = checked(servers.steps(servers.psd(cpu=None), "push", seconds))
+        return {"api.push.ns": got["push_ns"], "api.push.first_byte_us": got["first_byte_us"]}
+
+    def step(label, count):
+        name = "step." + label
+
+        def run(servers):
+            got = checked(servers.steps(servers.psd(cpu=None), "many", scale.count(count), seconds))
+            return {name + ".us": got["step_us"], name + ".p99_us": got["p99_us"], name + ".wakeups": got["wakeups"]}
+
+        return Step("calls", name, seconds + 0.4, {name + ".us": "us", name + ".p99_us": "us", name + ".wakeups": "wake-ups"}, run)
+
+    yield Step("calls", "api.push", seconds + 0.2, {"api.push.ns": "ns", "api.push.first_byte_us": "us"}, run_push)
+    yield step("1param", 1)
+    yield step("1000params", 1000)
+
+
 def plan_step(scale):
     """Rows on a worker task: 4 KiB there and back by one row, and by three of one run, beside a push-pull of 4 KiB; a product of two
     variables of the worker into a third beside the same product in the process; a step of two layers, whose weights are on the ps, beside the
@@ -453,5 +478,6 @@ def all_steps(scale):
     yield fairness_step(scale)
     yield from queue_steps(scale)
     yield from round_steps(scale)
+    yield from call_steps(scale)
     yield plan_step(scale)
     yield from tls_steps(scale)

@@ -184,6 +184,10 @@ class Servers:
         """One run of tests/bench/rounds.c."""
         return self.run([program("rounds"), *map(str, words)], PSD_TARGET=target)
 
+    def steps(self, target, *words):
+        """Not pinned: as users run it."""
+        return self.run([program("steps"), *map(str, words)], PSD_TARGET=target)
+
     def run(self, args, cpu=None, fifo=False, **env):
         child = self.popen(args, cpu=cpu, fifo=fifo, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment(**env))
         try:
