@@ -15,6 +15,7 @@
 #include "hooks.h"
 #include "scope.h"
 #include "trace.h"
+#include "worker/core/training.h"
 #include "worker/io.h"
 
 #include <pthread.h>
@@ -35,42 +36,32 @@ struct psi_api_task {
     char address[PS_ADDRESS_BYTES_MAX + 1];
 };
 
-/* State of a parameter's second buffer. */
-enum psi_param_next {
-    PSI_NEXT_NONE,
-    PSI_NEXT_COMES, /* values are on their way into it: of a ps_push_pull(), or of a read with `prefetch` */
-    PSI_NEXT_THERE  /* it has the values for the next ps_pull() */
-};
-
 struct ps_param {
-    ps_session *session;   /* gone when only holders are left */
-    atomic_uint holds;     /* the session, and each ps_param_hold(); 0: ps_session.spare */
-    ps_variable *variable; /* NULL: not got yet, or a dummy, made after a failure */
-    struct psi_list link;  /* in session->params */
+    ps_session *session;             /* gone when only holders are left */
+    atomic_uint holds;               /* the session, and each ps_param_hold(); 0: ps_session.spare */
+    ps_variable *variable;           /* NULL: not got yet, or a dummy, made after a failure */
+    struct psi_training_param train; /* under the lock: what the machine knows of it */
     ps_shape shape;
     char name[PS_NAME_BYTES_MAX + 1];
     struct psk_block value, grad; /* 64-byte aligned on the host */
     size_t bytes;                 /* size of each */
     ps_request push, pull;
     struct psk_call fetch; /* brings a gradient from the device to the host, for a push */
-    bool pushing, pulling; /* under the lock: the request is in flight, or its gradient is on the way to the host */
-    bool fetching;         /* under the lock: its gradient is on the way to the host, and the push has not begun */
-    bool trained, pushed;  /* trained: it has an optimizer; pushed, under the lock: in rounds, pushed since the last step */
-    bool exact, next_exact;
-    unsigned pull_interrupts;       /* under the lock: number of interrupts at the beginning of the call that pulls the value */
-    uint64_t version;               /* under the lock: version of the last pull */
-    enum psi_param_next next_state; /* under the lock, as next_version */
-    uint64_t next_version;
     struct psk_block next; /* the second buffer, which ps_pull() exchanges with value; empty: not needed yet */
     /* the second gradient buffer, which an interrupted ps_param_grad() exchanges with grad; empty: not needed yet */
     struct psk_block apart;
-    bool push_has_apart; /* under the lock: the push in flight uses apart, and grad is the program's */
     /* of the thread that pushes: gradient.c */
     float *sum;        /* [bytes] of ps_accumulate(); NULL: not needed yet */
     bool summed;       /* the next push sends the sum */
     float limit;       /* the next push has this scale, by ps_clip_norm(); 0: 1 */
     float pushed_with; /* scale of the push in flight */
+    bool brings;       /* the push in flight brings values to the second buffer */
 };
+
+static inline ps_param *psi_api_param(struct psi_training_param *p)
+{
+    return PSI_CONTAINER_OF(p, ps_param, train);
+}
 
 /* Fields that every push and pull reads come first, for the cache. */
 struct ps_variable {
@@ -104,19 +95,21 @@ struct ps_session {
     atomic_bool ends;   /* the session is being left or closed, which is the reason for the interrupt */
     atomic_uint poking; /* number of threads and signal handlers that may be waking io; io is closed when it is 0 */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signalled when pushing, pulling or pushes change, and when the session closes. Monotonic clock */
+    pthread_cond_t
+        changed; /* signalled when the machine of training has had an event, and when the session closes. Monotonic clock */
     /* under the lock: */
     struct psi_err error;     /* the first error, sticky; PS_OK: none */
     unsigned interrupts_seen; /* value of `interrupts` that the loop has seen: it has ended the requests of older calls */
     bool closing;
-    bool left;          /* ps_session_leave() was called: a call that is refused because of that is a failure */
-    bool driving;       /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
-    bool stopping;      /* the cluster has asked this session to stop, or --help was given */
-    bool job_done;      /* ps_session_job_done() was called */
-    uint32_t in_flight; /* calls and requests that were handed to the loop and have not ended */
-    uint32_t users;     /* public calls between psi_api_begin() and psi_api_end() */
-    uint32_t inside;    /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
-    struct psi_list variables, params, queues;
+    bool left;                 /* ps_session_leave() was called: a call that is refused because of that is a failure */
+    bool driving;              /* PS_PROGRESS_CALLER: a thread is in psi_io_turn(), or there is no io to drive */
+    bool stopping;             /* the cluster has asked this session to stop, or --help was given */
+    bool job_done;             /* ps_session_job_done() was called */
+    uint32_t in_flight;        /* calls and requests that were handed to the loop and have not ended */
+    uint32_t users;            /* public calls between psi_api_begin() and psi_api_end() */
+    uint32_t inside;           /* calls whose threads have not left psi_api_call_wait(), and batches of gets */
+    struct psi_training train; /* parameters, and the calls that train them */
+    struct psi_list variables, queues;
     struct psi_list plans; /* ps_plan.link */
     uint32_t plan_count;   /* number of plans made so far */
     /* for worker/plan: started runs that wait for a thread, oldest first; number of threads that take them */
@@ -131,8 +124,6 @@ struct ps_session {
     struct psi_list aside;
     bool settling; /* a thread is getting those that were put aside */
     struct psi_scopes scopes;
-    uint32_t pushes;            /* pushes of parameters in flight */
-    uint32_t fetching;          /* of these, pushes whose gradients are on the way from the device */
     bool cluster_known;         /* tasks and job_task_count do not change any more */
     struct psi_api_task *tasks; /* tasks of server jobs, then tasks of other jobs that serve; room for tasks_all */
     _Atomic uint32_t task_count;
@@ -151,13 +142,7 @@ struct ps_session {
     /* ps_sync_finish() has succeeded: after a recovery the session asks for the same rounds, and does not join */
     bool finished;
     uint64_t training; /* training of which it is a member, or was before a recovery; 0: none */
-    bool member;       /* ps_session_ready() has joined rounds or bounded staleness */
-    bool alone;        /* a thread is in psi_api_alone_begin() .. psi_api_alone_end() */
-    bool stepped;      /* a step of the member has ended, so all workers have joined */
-    bool waited;       /* bounded staleness: the step has waited for the others, and is not counted yet */
     int64_t dropped;   /* dropped steps in rounds */
-    /* step.c: additions of interrupted ps_step_done() calls; free records */
-    struct psi_list steps_left, steps_spare;
     struct psi_hooks hooks;
     struct psi_trace *_Atomic trace; /* changes under the lock of span.c; NULL: no trace */
     /* how the last trace of a step ended; UNAVAILABLE: it has not ended, NOT_FOUND: there was none */
@@ -468,6 +453,7 @@ struct psi_api_get {
     uint64_t checkpoint; /* number of the checkpoint that it came from in this recovery; 0: none */
     ps_variable *v;      /* its public record, which the get owns until the session has it */
     ps_variable **out;   /* gets v on success */
+    bool *out_open;      /* set on success, under the lock; NULL: not wanted */
 };
 /** Make a get: name, place and public record of a variable in the session's scopes; the definition is checked. given: of a
  * header of any version. *out_variable is kept until it is got. */
@@ -564,26 +550,15 @@ struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step);
 ps_status psi_api_sync_join(ps_session *s, int64_t timeout_ms, struct psi_err *err) PSI_MUST;
 /** True for a member of rounds: its pushes are contributions. */
 bool psi_api_in_rounds(ps_session *s);
-/** Note that p is pushed in this step. FAILED_PRECONDITION: for the second time, in rounds. */
-ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err) PSI_MUST;
-/** p was not pushed after all, and may be pushed in this step. */
-void psi_api_sync_not_pushed(ps_param *p);
-/** Begin work that one thread at a time does: making the session ready, or a member's step. Waits for other threads. *out_alone:
- * psi_api_alone_end() must follow. CANCELLED: interrupted. */
-ps_status psi_api_alone_begin(ps_session *s, bool ready, bool *out_alone, struct psi_err *err) PSI_MUST;
-void psi_api_alone_end(ps_session *s);
-/** A member's step is complete: wait until it may go on. *out_step: in rounds the global step. Blocks. Does nothing if the
- * session is no member, or if this wait was over before ps_step_done() was interrupted. */
-ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err) PSI_MUST;
-void psi_api_sync_counted(ps_session *s);
+/** A member's step is complete: wait until it may go on, longer for its first one. *out_step: in rounds the global step. Blocks.
+ */
+ps_status psi_api_sync_meet(ps_session *s, bool first, int64_t *out_step, struct psi_err *err) PSI_MUST;
 /** The session has finished: a member leaves. Blocks. */
 ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err) PSI_MUST;
 /** The session closes: a member leaves as finished, unless the session has failed. Blocks for a second at most. */
 void psi_api_sync_leave(ps_session *s);
 
 /* ---- step.c ---- */
-/** Forget the additions of interrupted steps, which belong to a model that is gone. Nothing is in flight. */
-void psi_api_steps_forget(ps_session *s);
 void psi_api_steps_free(ps_session *s);
 
 /* ---- job.c ---- */
@@ -607,7 +582,9 @@ void psi_api_set_global_step(ps_session *s, int64_t step);
 ps_status psi_api_ready(ps_session *s, int64_t timeout_ms, struct psi_found *out_found, struct psi_err *err) PSI_MUST;
 /** True if the goal is reached, or the cluster has asked the session to stop. */
 bool psi_api_is_over(ps_session *s);
-/** For a recovery: no values are on their way, and none has been read. Nothing is in flight. */
+/** For a recovery: no values are on their way, none has been read, and no addition to the global step counts. Nothing is in
+ * flight.
+ */
 void psi_api_params_forget(ps_session *s);
 
 /* ---- keys.c: containers of sessions. Any thread but the loop thread. Errors: FAILED_PRECONDITION (the session is closed),

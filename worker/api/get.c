@@ -238,11 +238,14 @@ static void get_end(ps_session *s, struct psi_api_get *get, bool kept, struct ps
     if (err->code == PS_OK) {
         (void)pthread_mutex_lock(&s->lock);
         psi_list_push_back(get->queue ? &s->queues : &s->variables, &get->v->link);
+        *get->out = get->v;
+        if (get->out_open != NULL) {
+            *get->out_open = true;
+        }
         (void)pthread_mutex_unlock(&s->lock);
         if (get->scoped.first) {
             psi_api_log_placement(s, get->v, get->spec.type);
         }
-        *get->out = get->v;
         get->got = true;
         return;
     }

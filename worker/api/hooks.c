@@ -487,9 +487,10 @@ static ps_nan_action guards_of(struct psi_hooks *hooks, const char *name)
 /* A parameter that was pushed in this step of a round; NULL: none. The caller holds the lock. */
 static const ps_param *pushed_in_round(ps_session *s)
 {
-    for (struct psi_list *it = s->params.next; s->member && s->sync.mode == PS_SYNC_ROUNDS && it != &s->params; it = it->next) {
-        const ps_param *p = PSI_CONTAINER_OF(it, ps_param, link);
-        if (p->pushed) {
+    struct psi_list *const params = &s->train.params;
+    for (struct psi_list *it = params->next; s->train.mode == PS_SYNC_ROUNDS && it != params; it = it->next) {
+        ps_param *p = psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link));
+        if (psi_training_is_pushed(&s->train, &p->train)) {
             return p;
         }
     }

@@ -6,7 +6,7 @@
  * steps are refused. Failure modes: the directory cannot be reached: the call may be repeated; the session is no trainer's: the
  * directory refuses.
  */
-#include "api.h"
+#include "training.h"
 
 #include <string.h>
 
@@ -23,11 +23,8 @@ ps_status psi_api_trains(ps_session *s, struct psi_err *err)
 
 static ps_status say_done(ps_session *s, struct psi_err *err)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    while (s->pushes > 0 && psi_api_interrupted(s, NULL) == PS_OK) {
-        psi_api_wait(s, &s->changed);
-    }
-    (void)pthread_mutex_unlock(&s->lock);
+    struct psi_call quiet = {.kind = PSI_CALL_QUIET};
+    PSI_IGNORE(psi_api_train(s, &quiet, NULL, NULL, NULL)); /* an interrupt is looked at below */
     ps_status st = psi_api_sticky(s, err);
     st = st == PS_OK ? psi_api_interrupted(s, err) : st;
     st = st == PS_OK ? psi_api_sync_finish(s, err) : st;

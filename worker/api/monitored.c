@@ -77,8 +77,7 @@ static bool take_down(struct recovery *r)
     (void)pthread_mutex_lock(&s->lock);
     s->monitor->draining = true;
     s->monitor->dropped = s->dropped;
-    s->member = false;
-    s->stepped = false;
+    psi_training_left(&s->train);
     /* otherwise the chief keeps its lease for the recovered session */
     const bool leaves = !s->monitor->leads || s->job[0] == '\0';
     (void)pthread_mutex_unlock(&s->lock);
@@ -97,7 +96,6 @@ static bool take_down(struct recovery *r)
         s->plans_forget(s);
     }
     psi_api_params_forget(s);
-    psi_api_steps_forget(s);
     (void)pthread_mutex_lock(&s->lock);
     s->monitor->draining = false;
     if (!s->monitor->final) {

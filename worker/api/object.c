@@ -20,7 +20,7 @@ static void spare_init(ps_session *s)
     s->spare.value = (struct psk_block){.host = spare_buffers[0], .host_bytes = sizeof(spare_buffers[0]), .on_host = true};
     s->spare.grad = (struct psk_block){.host = spare_buffers[1], .host_bytes = sizeof(spare_buffers[1]), .on_host = true};
     s->spare.bytes = sizeof(float);
-    psi_list_init(&s->spare.link);
+    psi_list_init(&s->spare.train.link);
     (void)snprintf(s->spare.name, sizeof(s->spare.name), "none");
 }
 
@@ -38,13 +38,11 @@ void psi_api_session_init(ps_session *s)
     (void)pthread_cond_init(&s->changed, &monotonic);
     (void)pthread_condattr_destroy(&monotonic);
     psi_list_init(&s->variables);
-    psi_list_init(&s->params);
+    psi_training_init(&s->train);
     psi_list_init(&s->queues);
     psi_list_init(&s->plans);
     psi_list_init(&s->plan_runs);
     psi_list_init(&s->aside);
-    psi_list_init(&s->steps_left);
-    psi_list_init(&s->steps_spare);
     psi_api_hooks_init(&s->hooks);
     psi_scopes_init(&s->scopes);
     (void)psi_fail(&s->traced, PS_NOT_FOUND, "no step was traced");

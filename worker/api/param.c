@@ -10,6 +10,7 @@
  * dummies whose buffers can be read and written. Every wait ends because the core's deadlines end the requests.
  */
 #include "monitored.h"
+#include "training.h"
 
 #include "common/mem.h"
 #include "common/shape.h"
@@ -62,24 +63,22 @@ void psi_api_params_forget(ps_session *s)
 {
     struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    PSI_LIST_FOREACH(it, &s->params) {
-        ps_param *p = PSI_CONTAINER_OF(it, ps_param, link);
-        while (p->pushing || p->pulling) { /* another thread is about to see its refusal (refused()) */
+    PSI_LIST_FOREACH(it, &s->train.params) {
+        struct psi_training_param *p = PSI_CONTAINER_OF(it, struct psi_training_param, link);
+        while (p->gradient != PSI_GRADIENT_FREE || p->read != PSI_READING_NONE) { /* another thread is about to see its refusal */
             psi_api_wait(s, &s->changed);
         }
-        p->pushed = false;
-        p->exact = false;
-        p->next_state = PSI_NEXT_NONE;
-        forget(p);
+        forget(psi_api_param(p));
     }
+    psi_training_forget(&s->train);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
 void psi_api_params_free(ps_session *s)
 {
     struct psi_list *it;
-    while ((it = psi_list_pop_front(&s->params)) != NULL) {
-        param_free(PSI_CONTAINER_OF(it, ps_param, link));
+    while ((it = psi_list_pop_front(&s->train.params)) != NULL) {
+        param_free(psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link)));
     }
 }
 
@@ -102,7 +101,8 @@ static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shap
         PSI_IGNORE(psi_fail(err, PS_RESOURCE_EXHAUSTED, "parameter '%s': out of memory", name)); /* NULL tells the caller */
         return NULL;
     }
-    psi_list_init(&p->link);
+    psi_list_init(&p->train.link);
+    p->train.name = p->name;
     p->session = s;
     p->holds = 1;
     p->shape = *shape;
@@ -119,7 +119,8 @@ static ps_param *param_new(ps_session *s, const char *name, const ps_shape *shap
 static void param_keep(ps_session *s, ps_param *p)
 {
     (void)pthread_mutex_lock(&s->lock);
-    psi_list_push_back(&s->params, &p->link);
+    p->train.open = p->variable != NULL; /* otherwise get.c sets it when the get has ended */
+    psi_training_add(&s->train, &p->train);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -166,7 +167,8 @@ static ps_status param_make(ps_session *s, const ps_variable_spec *spec, ps_para
         return st;
     }
     (void)snprintf(p->name, sizeof(p->name), "%s", get->scoped.name);
-    p->trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
+    get->out_open = &p->train.open;
+    p->train.trained = spec->optimizer != NULL && spec->optimizer->kind != PS_OPT_NONE;
     if (!get->scoped.must_exist) {
         psi_api_put_aside(s, get);
     } else {
@@ -218,18 +220,14 @@ ps_param *ps_param_get(ps_session *s, const char *name, ps_shape shape, const ps
     return p;
 }
 
-/* Wait until p's last push or pull is answered, or the call is interrupted. */
-static ps_status wait_for(ps_param *p, const bool *flag)
+/* Wait until p's last push is answered, or the call is interrupted. */
+static ps_status wait_for_push(ps_param *p)
 {
-    ps_session *s = p->session;
+    struct psi_call call = {.kind = PSI_CALL_GRADIENT, .param = &p->train};
     struct psi_err err = {0};
-    (void)pthread_mutex_lock(&s->lock);
-    while (*flag && psi_api_interrupted(s, NULL) == PS_OK) {
-        psi_api_wait(s, &s->changed);
-    }
-    const ps_status st = *flag ? psi_api_interrupted(s, &err) : PS_OK;
-    (void)pthread_mutex_unlock(&s->lock);
-    return psi_api_result(&err, st);
+    return psi_api_train(p->session, &call, NULL, NULL, NULL) == PSI_END_FINE
+               ? PS_OK
+               : psi_api_result(&err, psi_api_interrupted(p->session, &err));
 }
 
 /* Make a failure of the device the session's error. */
@@ -265,14 +263,14 @@ static void grad_exchange(ps_param *p)
     ps_session *s = p->session;
     const bool apart = has_apart(p);
     (void)pthread_mutex_lock(&s->lock);
-    while (p->fetching || (p->pushing && !p->push_has_apart && !apart)) {
+    while (p->train.gradient == PSI_GRADIENT_FETCHING ||
+           (p->train.gradient == PSI_GRADIENT_PUSHING && !p->train.apart && !apart)) {
         psi_api_wait(s, &s->changed);
     }
-    if (p->pushing && !p->push_has_apart) {
+    if (psi_training_exchanges(&p->train)) {
         const struct psk_block grad = p->grad;
         p->grad = p->apart;
         p->apart = grad;
-        p->push_has_apart = true;
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -283,7 +281,7 @@ static void *grad_in_callback(ps_param *p, struct psi_err *err)
     ps_session *s = p->session;
     PSI_IGNORE(psi_api_refused(s, err, "ps_param_grad")); /* ps_last_error() has it */
     (void)pthread_mutex_lock(&s->lock);
-    const bool used = p->pushing && !p->push_has_apart;
+    const bool used = p->train.gradient != PSI_GRADIENT_FREE && !p->train.apart;
     (void)pthread_mutex_unlock(&s->lock);
     return !used ? p->grad.host : has_apart(p) ? p->apart.host : p->value.host;
 }
@@ -300,7 +298,7 @@ static void *param_grad(ps_param *p)
     if (psi_api_check(s, true, &err) != PS_OK) {
         return grad_in_callback(p, &err);
     }
-    if ((psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s)) || wait_for(p, &p->pushing) != PS_OK) {
+    if ((psi_api_sticky(s, NULL) != PS_OK && !psi_monitor_is_lost(s)) || wait_for_push(p) != PS_OK) {
         grad_exchange(p);
     }
     const ps_status failed = psi_monitor_is_lost(s) ? PS_OK : psi_api_sticky(s, NULL);
@@ -340,7 +338,7 @@ static struct psk_block *grad_block(ps_param *p)
         return NULL;
     }
     const struct psk_place *place = psi_api_compute_place(p->session);
-    if ((place == NULL || psk_place_has_host_memory(place)) && wait_for(p, &p->pushing) != PS_OK) {
+    if ((place == NULL || psk_place_has_host_memory(place)) && wait_for_push(p) != PS_OK) {
         return NULL;
     }
     return psi_api_sticky(p->session, NULL) == PS_OK ? &p->grad : NULL;
@@ -374,7 +372,7 @@ ps_session *ps_param_session(ps_param *p)
 
 uint64_t ps_param_version(const ps_param *p, bool *out_exact)
 {
-    return p != NULL ? psi_api_version(p->session, &p->version, &p->exact, out_exact) : 0;
+    return p != NULL ? psi_api_version(p->session, &p->train.version, &p->train.exact, out_exact) : 0;
 }
 
 ps_param *ps_param_hold(ps_param *p)
@@ -403,15 +401,6 @@ static void stick_result(ps_session *s, const ps_result *result, const char *wha
     PSI_IGNORE(psi_api_refused(s, &err, what)); /* the waiting call looks at the session's error */
 }
 
-/* The request that fills the second buffer has ended: ps_pull() can take the values, or there are none. The caller holds the
- * lock. */
-static void next_came(ps_param *p, const ps_result *result)
-{
-    p->next_state = result->status == PS_OK ? PSI_NEXT_THERE : PSI_NEXT_NONE;
-    p->next_version = result->version;
-    p->next_exact = result->exact;
-}
-
 static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
 {
     ps_param *p = ctx;
@@ -421,15 +410,8 @@ static void on_pulled(void *ctx, ps_request *req, const ps_result *result)
         stick_result(s, result, "ps_pull");
     }
     (void)pthread_mutex_lock(&s->lock);
-    if (s->prefetch && p->next_state == PSI_NEXT_COMES) {
-        next_came(p, result);
-    } else if (result->status == PS_OK) {
-        p->version = result->version;
-        p->exact = result->exact;
-    }
-    p->pulling = false;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_training_read(&s->train, &p->train, result->status == PS_OK, result->version, result->exact);
+    (void)pthread_mutex_unlock(&s->lock); /* the end of the request wakes who waits (request.c) */
 }
 
 static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
@@ -441,182 +423,75 @@ static void on_pushed(void *ctx, ps_request *req, const ps_result *result)
         stick_result(s, result, "ps_push");
     }
     (void)pthread_mutex_lock(&s->lock);
-    if (!s->prefetch && p->next_state == PSI_NEXT_COMES) {
-        next_came(p, result);
-    }
-    p->pushing = false;
-    p->push_has_apart = false;
-    s->pushes--;
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
+    psi_training_pushed(&s->train, &p->train, result->status == PS_OK, result->version, result->exact);
+    (void)pthread_mutex_unlock(&s->lock); /* the end of the request wakes who waits (request.c) */
 }
 
-/* Reserve p for an operation by setting *flag. Waits while another thread has it, unless the call is interrupted. */
-static ps_status take(ps_param *p, bool *flag, uint32_t *count)
+/* The start of a request was refused; the reason is the thread's last error. Nothing is in flight. */
+static ps_status refused(ps_session *s, ps_status st, const char *what)
 {
-    ps_session *s = p->session;
-    struct psi_err err = {0};
-    (void)pthread_mutex_lock(&s->lock);
-    while (*flag && psi_api_interrupted(s, NULL) == PS_OK) {
-        psi_api_wait(s, &s->changed);
-    }
-    const ps_status st = psi_api_interrupted(s, &err);
-    if (st == PS_OK) {
-        *flag = true;
-        if (count != NULL) {
-            (*count)++;
-        }
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    return psi_api_result(&err, st);
-}
-
-/* The start was refused: undo take(). Nothing is in flight. */
-static ps_status refused(ps_param *p, bool *flag, uint32_t *count, ps_status st, const char *what)
-{
-    ps_session *s = p->session;
     struct psi_err err = {.code = st, .applied = PS_NOTHING_APPLIED, .reason = ps_last_reason()};
     (void)snprintf(err.text, sizeof(err.text), "%s", ps_last_error());
-    (void)pthread_mutex_lock(&s->lock);
-    *flag = false;
-    p->next_state = PSI_NEXT_NONE; /* the session has failed */
-    if (count != NULL) {
-        (*count)--;
-    }
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
     return psi_api_refused(s, &err, what);
 }
 
-static enum psi_param_next next_get(ps_param *p)
-{
-    (void)pthread_mutex_lock(&p->session->lock);
-    enum psi_param_next state = p->next_state;
-    (void)pthread_mutex_unlock(&p->session->lock);
-    return state;
-}
-
-/* Prepare the second buffer for values (it is made when first needed), or drop those in it. */
-static ps_status next_set(ps_param *p, enum psi_param_next state)
+/* Start to read p into its value buffer. */
+static ps_status read_here(ps_session *s, ps_param *p, unsigned interrupts)
 {
     void *memory = NULL;
     struct psi_err err = {0};
-    if (state == PSI_NEXT_COMES &&
-        psk_block_write(&p->next, psi_api_compute_place(p->session), p->bytes, &memory, &err) != PS_OK) {
+    /* waits until the device has read the last values */
+    const ps_status st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err);
+    const struct psi_request what = {
+        .kind = PSI_REQ_PULL, .dst = memory, .bytes = p->bytes, .scale = 1, .waited = true, .interrupts = interrupts};
+    (void)s;
+    return st == PS_OK ? psi_api_start(p->variable, &what, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
+}
+
+/* The second buffer, made when it is first needed, can be written. */
+static ps_status next_ready(ps_param *p)
+{
+    void *memory = NULL;
+    struct psi_err err = {0};
+    if (psk_block_write(&p->next, psi_api_compute_place(p->session), p->bytes, &memory, &err) != PS_OK) {
         psi_err_prefix(&err, "parameter '%s': its second buffer", p->name);
         return psi_api_last_error_set(&err);
     }
-    (void)pthread_mutex_lock(&p->session->lock);
-    p->next_state = state;
-    (void)pthread_mutex_unlock(&p->session->lock);
     return PS_OK;
 }
 
-/* Read p into its value buffer, unless values are there or on their way. */
-static ps_status pull_begin(ps_param *p)
-{
-    if (p->variable == NULL || next_get(p) != PSI_NEXT_NONE) {
-        return PS_OK;
-    }
-    void *memory = NULL;
-    struct psi_err err = {0};
-    ps_session *s = p->session;
-    /* a gradient that comes from the device is pushed first, so that these values contain it */
-    ps_status st = wait_for(p, &p->fetching);
-    st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
-    if (st != PS_OK) {
-        return st;
-    }
-    struct psi_request what = {
-        .kind = PSI_REQ_PULL, .bytes = p->bytes, .scale = 1, .waited = true, .interrupts = psi_api_interrupts(s)};
-    (void)pthread_mutex_lock(&s->lock);
-    p->pull_interrupts = what.interrupts;
-    (void)pthread_mutex_unlock(&s->lock);
-    st = psk_block_write(&p->value, NULL, p->bytes, &memory, &err); /* waits until the device has read the last values */
-    what.dst = memory;
-    st = st == PS_OK ? psi_api_start(p->variable, &what, 0, &p->pull, on_pulled, p) : psi_api_last_error_set(&err);
-    return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
-}
-
-/* True if values of p are on their way and this call must wait for them. An interrupted call waits only for values that the
- * interrupt ends, because these are written to the program's memory until then. The caller holds the lock. */
-static bool waits_for_values(const ps_param *p)
-{
-    const bool own = p->pulling && p->next_state != PSI_NEXT_COMES && p->pull_interrupts == psi_api_interrupts(p->session);
-    return (p->pulling || p->next_state == PSI_NEXT_COMES) && (own || psi_api_interrupted(p->session, NULL) == PS_OK);
-}
-
-/* Wait until the values of p are there; those in the second buffer become the values. */
-static void pull_end(ps_param *p)
-{
-    ps_session *s = p->session;
-    (void)pthread_mutex_lock(&s->lock);
-    while (waits_for_values(p)) {
-        psi_api_wait(s, &s->changed);
-    }
-    if (psi_api_interrupted(s, NULL) != PS_OK) { /* the next call takes the second buffer */
-        (void)pthread_mutex_unlock(&s->lock);
-        return;
-    }
-    if (p->next_state == PSI_NEXT_THERE) {
-        const struct psk_block value = p->value;
-        p->value = p->next;
-        p->next = value;
-        p->version = p->next_version;
-        p->exact = p->next_exact;
-        p->next_state = PSI_NEXT_NONE;
-    }
-    if (p->variable != NULL) { /* a prefetched value does not count until the program has it */
-        p->variable->of_param = true;
-        p->variable->from = 1 + p->version;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
 /* With `prefetch`: begin to read the values for the next ps_pull(). */
-static ps_status prefetch_begin(ps_param *p)
+static ps_status read_ahead(ps_param *p)
 {
-    if (!p->session->prefetch || p->variable == NULL) {
-        return PS_OK;
-    }
-    /* a gradient that comes from the device is pushed first, so that these values contain it */
-    ps_status st = wait_for(p, &p->fetching);
-    st = st == PS_OK ? take(p, &p->pulling, NULL) : st;
-    if (st != PS_OK) {
-        return st;
-    }
-    st = next_set(p, PSI_NEXT_COMES);
-    st = st == PS_OK ? ps_pull_start(p->variable, p->next.host, p->bytes, 0, &p->pull, on_pulled, p) : st;
-    return st == PS_OK ? PS_OK : refused(p, &p->pulling, NULL, st, "ps_pull");
+    const ps_status st = next_ready(p);
+    return st == PS_OK ? ps_pull_start(p->variable, p->next.host, p->bytes, 0, &p->pull, on_pulled, p) : st;
 }
 
-/* The parameter after p in order of creation; p NULL: the first. */
-static ps_param *param_next(ps_session *s, ps_param *p)
+static bool pull_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    struct psi_list *it = p == NULL ? s->params.next : p->link.next;
-    bool end = it == &s->params;
-    (void)pthread_mutex_unlock(&s->lock);
-    return end ? NULL : PSI_CONTAINER_OF(it, ps_param, link);
+    ps_status *st = ctx;
+    ps_param *p = psi_api_param(call->at);
+    *st = what == PSI_DO_READ ? read_here(s, p, call->interrupts) : read_ahead(p);
+    *st = *st == PS_OK ? PS_OK : refused(s, *st, "ps_pull");
+    return *st == PS_OK;
+}
+
+/* only: NULL for all parameters. */
+static ps_status pull(ps_session *s, ps_param *only, bool only_waits)
+{
+    struct psi_call call = {.kind = PSI_CALL_PULL, .param = only != NULL ? &only->train : NULL, .only_waits = only_waits};
+    ps_status st = PS_OK;
+    const enum psi_call_end end = psi_api_train(s, &call, pull_does, &st, NULL);
+    return end == PSI_END_REFUSED ? st : psi_api_trained(s, end);
 }
 
 static ps_status pull_all(ps_session *s)
 {
-    ps_status st = enter_settled(s);
-    for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
-        st = pull_begin(p);
-    }
-    if (s == NULL || !s->opened || !psi_api_here(s) || psi_io_on_loop(s->io)) { /* this thread cannot wait */
+    const ps_status st = enter_settled(s);
+    if (st != PS_OK && (s == NULL || !s->opened || !psi_api_here(s) || psi_io_on_loop(s->io))) { /* this thread cannot wait */
         return st;
     }
-    for (ps_param *p = NULL; (p = param_next(s, p)) != NULL;) {
-        pull_end(p);
-    }
-    st = psi_api_go_on(s);
-    for (ps_param *p = NULL; st == PS_OK && (p = param_next(s, p)) != NULL;) {
-        st = prefetch_begin(p);
-    }
-    return st;
+    return pull(s, NULL, st != PS_OK); /* values that another thread reads are not written after the return */
 }
 
 ps_status ps_pull(ps_session *s)
@@ -634,26 +509,13 @@ ps_status ps_pull(ps_session *s)
     return st;
 }
 
-static ps_status pull_param(ps_param *p)
-{
-    ps_status st = enter_settled(ps_param_session(p));
-    if (st == PS_OK) {
-        st = pull_begin(p);
-    }
-    if (st != PS_OK) {
-        return st;
-    }
-    pull_end(p);
-    st = psi_api_go_on(p->session);
-    return st == PS_OK ? prefetch_begin(p) : st;
-}
-
 ps_status ps_pull_param(ps_param *p)
 {
     ps_session *s = ps_param_session(p);
     struct psi_api_visit visit;
     psi_api_begin(s, &visit);
-    const ps_status st = psi_api_last(s, pull_param(p));
+    ps_status st = enter_settled(s);
+    st = psi_api_last(s, st == PS_OK ? pull(s, p, false) : st);
     psi_api_end(s);
     return st;
 }
@@ -661,50 +523,58 @@ ps_status ps_pull_param(ps_param *p)
 /* The gradient is on the host: start the push, as a push-pull if its values are wanted. */
 static ps_status push_begin(ps_param *p)
 {
-    ps_session *s = p->session;
-    const bool bring = !s->prefetch && next_get(p) == PSI_NEXT_COMES;
-    const ps_status st = bring ? ps_push_pull_start(p->variable, p->grad.host, p->bytes, p->next.host, p->bytes, p->pushed_with,
-                                                    0, &p->push, on_pushed, p)
-                               : ps_push_start(p->variable, p->grad.host, p->bytes, p->pushed_with, 0, &p->push, on_pushed, p);
-    return st == PS_OK ? PS_OK : refused(p, &p->pushing, &s->pushes, st, "ps_push");
+    return p->brings ? ps_push_pull_start(p->variable, p->grad.host, p->bytes, p->next.host, p->bytes, p->pushed_with, 0,
+                                          &p->push, on_pushed, p)
+                     : ps_push_start(p->variable, p->grad.host, p->bytes, p->pushed_with, 0, &p->push, on_pushed, p);
 }
 
-static void fetching_set(ps_param *p, bool fetching)
-{
-    ps_session *s = p->session;
-    (void)pthread_mutex_lock(&s->lock);
-    p->fetching = fetching;
-    if (fetching) {
-        s->fetching++;
-    } else {
-        s->fetching--;
-    }
-    (void)pthread_cond_broadcast(&s->changed);
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-/* Called on a thread of the device: the gradient is on the host, or *error says why it will not be. */
+/* Called on a thread of the device: the gradient is on the host, or *error says why it will not be. An error sticks, and the
+ * waiting call sees it. */
 static void on_fetched(void *ctx, const struct psi_err *error)
 {
     ps_param *p = ctx;
     ps_session *s = p->session;
-    if (error == NULL) {
-        PSI_IGNORE(push_begin(p)); /* an error sticks, and the waiting call sees it */
-    } else {
-        /* an error sticks, and the waiting call sees it */
-        PSI_IGNORE(refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(error), "ps_push"));
+    (void)pthread_mutex_lock(&s->lock);
+    const uint64_t number = p->train.push_number;
+    (void)pthread_mutex_unlock(&s->lock);
+    const ps_status st = error == NULL ? push_begin(p) : psi_api_last_error_set(error);
+    if (st != PS_OK) {
+        PSI_IGNORE(refused(s, st, "ps_push"));
     }
-    fetching_set(p, false);
+    (void)pthread_mutex_lock(&s->lock);
+    if (st != PS_OK) {
+        psi_training_refused(&s->train, &p->train);
+    }
+    psi_training_handed(&s->train, &p->train, number);
+    psi_api_train_changed(s, true);
+    (void)pthread_mutex_unlock(&s->lock);
+}
+
+/* Fetch the gradient from the device, then push it. */
+static ps_status fetch(ps_session *s, ps_param *p)
+{
+    struct psi_err err = {0};
+    (void)pthread_mutex_lock(&s->lock);
+    const uint64_t number = psi_training_fetches(&s->train, &p->train);
+    (void)pthread_mutex_unlock(&s->lock);
+    const ps_status st = psk_block_fetch(&p->grad, p->bytes, &p->fetch, on_fetched, p, &err);
+    if (st != PS_OK) {
+        (void)pthread_mutex_lock(&s->lock);
+        psi_training_handed(&s->train, &p->train, number);
+        (void)pthread_mutex_unlock(&s->lock);
+    }
+    return st == PS_OK ? PS_OK : psi_api_last_error_set(&err);
 }
 
 /* Make the sum of ps_accumulate(), if there is one, p's gradient, and take the scale for the push that begins. */
-static ps_status gather(ps_param *p, struct psi_err *err)
+static ps_status gather(ps_param *p)
 {
     void *memory = NULL;
-    const ps_status st = p->summed ? psk_block_write(&p->grad, NULL, p->bytes, &memory, err) : PS_OK;
+    struct psi_err err = {0};
+    const ps_status st = p->summed ? psk_block_write(&p->grad, NULL, p->bytes, &memory, &err) : PS_OK;
     if (st != PS_OK) {
-        psi_err_prefix(err, "parameter '%s'", p->name);
-        return st;
+        psi_err_prefix(&err, "parameter '%s'", p->name);
+        return psi_api_last_error_set(&err);
     }
     if (p->summed) {
         memcpy(memory, p->sum, p->bytes);
@@ -714,8 +584,26 @@ static ps_status gather(ps_param *p, struct psi_err *err)
     return PS_OK;
 }
 
-/* bring: the values after the push go to the second buffer. */
-static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
+struct pushing {
+    const char *what; /* the public call */
+    ps_status st;
+};
+
+static bool push_does(ps_session *s, struct psi_call *call, enum psi_do what, void *ctx)
+{
+    struct pushing *push = ctx;
+    ps_param *p = psi_api_param(call->param);
+    (void)what; /* PSI_DO_PUSH */
+    p->brings = call->brings;
+    ps_status st = gather(p);
+    st = st == PS_OK && p->brings ? next_ready(p) : st;
+    st = st != PS_OK ? st : p->grad.on_device ? fetch(s, p) : push_begin(p);
+    push->st = st == PS_OK ? PS_OK : refused(s, st, push->what);
+    return st == PS_OK;
+}
+
+/* brings: the values after the push go to the second buffer. */
+static ps_status push(ps_session *s, ps_param *p, bool brings, const char *what)
 {
     struct psi_err err = {0};
     ps_status st = enter_settled(s);
@@ -733,34 +621,13 @@ static ps_status push(ps_session *s, ps_param *p, bool bring, const char *what)
         forget(p);
         return PS_OK;
     }
-    if (psi_api_trains(s, &err) != PS_OK || psi_api_sync_pushed(p, &err) != PS_OK) {
+    if (psi_api_trains(s, &err) != PS_OK) {
         return psi_api_refused(s, &err, what);
     }
-    bring = bring && !psi_api_in_rounds(s); /* in rounds the new values exist only when the round has ended */
-    st = take(p, &p->pushing, &s->pushes);
-    if (st != PS_OK) {
-        psi_api_sync_not_pushed(p);
-        return st;
-    }
-    if (gather(p, &err) != PS_OK) {
-        return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), what);
-    }
-    if (!s->prefetch) { /* with prefetch, values for the next ps_pull() are there, or on their way */
-        st = next_set(p, bring ? PSI_NEXT_COMES : PSI_NEXT_NONE); /* values that are there lack this gradient */
-    }
-    if (st != PS_OK) {
-        return refused(p, &p->pushing, &s->pushes, st, what);
-    }
-    if (!p->grad.on_device) {
-        return push_begin(p);
-    }
-    fetching_set(p, true);
-    st = psk_block_fetch(&p->grad, p->bytes, &p->fetch, on_fetched, p, &err);
-    if (st != PS_OK) {
-        fetching_set(p, false);
-        return refused(p, &p->pushing, &s->pushes, psi_api_last_error_set(&err), what);
-    }
-    return PS_OK;
+    struct psi_call call = {.kind = PSI_CALL_PUSH, .param = &p->train, .brings = brings};
+    struct pushing push = {.what = what};
+    const enum psi_call_end end = psi_api_train(s, &call, push_does, &push, &err);
+    return end != PSI_END_REFUSED ? psi_api_trained(s, end) : push.st != PS_OK ? push.st : psi_api_refused(s, &err, what);
 }
 
 ps_status ps_push(ps_session *s, ps_param *p)
@@ -785,11 +652,14 @@ ps_status ps_push_pull(ps_session *s, ps_param *p)
 static ps_status ready_at_last(ps_session *s, struct psi_found *out_found)
 {
     struct psi_err err = {0};
-    bool alone = false;
-    ps_status st = psi_api_alone_begin(s, true, &alone, &err);
+    struct psi_call turn = {.kind = PSI_CALL_READY};
+    ps_status st = psi_api_train(s, &turn, NULL, NULL, NULL) == PSI_END_FINE ? PS_OK : psi_api_interrupted(s, &err);
     st = st == PS_OK ? psi_api_ready(s, psi_api_ready_timeout_ms(s), out_found, &err) : st;
-    if (alone) {
-        psi_api_alone_end(s);
+    if (turn.turn) {
+        (void)pthread_mutex_lock(&s->lock);
+        psi_training_turn_over(&s->train);
+        psi_api_train_changed(s, true);
+        (void)pthread_mutex_unlock(&s->lock);
     }
     if (st == PS_OK) {
         return PS_OK;

@@ -349,6 +349,7 @@ ps_status psi_api_open(const ps_session_options *options, struct psi_monitor *mo
     s->allow_soft_placement = o.allow_soft_placement;
     s->log_device_placement = o.log_device_placement;
     s->prefetch = o.prefetch;
+    s->train.prefetch = o.prefetch;
     s->placement_log = o.placement_log != NULL ? o.placement_log : o.log;
     s->placement_log_ctx = o.placement_log != NULL ? o.placement_log_ctx : o.log_ctx;
     if (o.container != NULL) {
@@ -425,10 +426,10 @@ bool psi_api_hurry(ps_session *s, int64_t ms)
     }
     psi_io_submit(s->io, &work.work);
     (void)pthread_mutex_lock(&s->lock);
-    while (!work.over || ((s->in_flight > 0 || s->fetching > 0) && psi_api_interrupted(s, NULL) == PS_OK)) {
+    while (!work.over || ((s->in_flight > 0 || s->train.fetching > 0) && psi_api_interrupted(s, NULL) == PS_OK)) {
         psi_api_wait(s, &s->changed);
     }
-    const bool none = s->in_flight == 0 && s->fetching == 0;
+    const bool none = s->in_flight == 0 && s->train.fetching == 0;
     (void)pthread_mutex_unlock(&s->lock);
     return none;
 }
@@ -473,7 +474,7 @@ void ps_session_leave(ps_session *s)
     (void)pthread_mutex_lock(&s->lock);
     s->closing = true;
     s->left = true;
-    s->member = false; /* a member that leaves has not finished */
+    psi_training_left(&s->train); /* a member that leaves has not finished */
     (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
     end_calls(s);
@@ -521,7 +522,7 @@ int ps_session_close(ps_session *s)
     end_calls(s); /* also calls of a hook, whose thread the last hooks would wait for */
     psi_api_hooks_end(s);
     (void)pthread_mutex_lock(&s->lock);
-    while (s->fetching > 0) { /* pushes that have not begun, and would be refused */
+    while (s->train.fetching > 0) { /* pushes that have not begun, and would be refused */
         psi_api_wait(s, &s->changed);
     }
     s->closing = true;

@@ -11,7 +11,6 @@
 
 #include "common/abi.h"
 
-#include <stdio.h>
 #include <string.h>
 
 void ps_sync_options_init(ps_sync_options *options)
@@ -62,7 +61,7 @@ static ps_status set_options(ps_session *s, const ps_sync_options *options, stru
         return PS_OK; /* an evaluator is no member: it gets the options of the others, and does not train */
     }
     (void)pthread_mutex_lock(&s->lock);
-    bool late = s->member;
+    const bool late = s->train.member != PSI_MEMBER_NONE;
     s->sync = late ? s->sync : o;
     s->finished = late && s->finished;
     (void)pthread_mutex_unlock(&s->lock);
@@ -110,7 +109,7 @@ struct psi_sync psi_api_sync_of(ps_session *s, struct psi_var *step)
 static ps_sync_mode member_of(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const ps_sync_mode mode = s->member ? s->sync.mode : PS_SYNC_NONE;
+    const ps_sync_mode mode = s->train.mode;
     (void)pthread_mutex_unlock(&s->lock);
     return mode;
 }
@@ -119,9 +118,7 @@ static void finish_join(struct psi_api_call *call)
 {
     ps_session *s = call->session;
     (void)pthread_mutex_lock(&s->lock);
-    s->member = true;
-    s->waited = false;
-    s->stepped = false;
+    psi_training_joined(&s->train, s->sync.mode);
     s->training = psi_client_member(call->client)->training;
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -141,91 +138,12 @@ bool psi_api_in_rounds(ps_session *s)
     return member_of(s) == PS_SYNC_ROUNDS;
 }
 
-ps_status psi_api_sync_pushed(ps_param *p, struct psi_err *err)
-{
-    ps_session *s = p->session;
-    (void)pthread_mutex_lock(&s->lock);
-    const bool rounds = s->member && s->sync.mode == PS_SYNC_ROUNDS;
-    const bool twice = rounds && p->pushed;
-    p->pushed = rounds;
-    (void)pthread_mutex_unlock(&s->lock);
-    return twice ? psi_fail(err, PS_FAILED_PRECONDITION,
-                            "parameter '%s' was pushed before in this step: a round takes one gradient of each worker, "
-                            "ps_step_done() completes it",
-                            p->name)
-                 : PS_OK;
-}
-
-void psi_api_sync_not_pushed(ps_param *p)
-{
-    (void)pthread_mutex_lock(&p->session->lock);
-    p->pushed = false;
-    (void)pthread_mutex_unlock(&p->session->lock);
-}
-
-enum { NAMES_BYTES = 300 };
-
-/* Write the trained parameters that were not pushed in this step: "'w', 'b' and 3 more"; "": none. */
-static void missing(ps_session *s, char names[NAMES_BYTES])
-{
-    struct psi_list *it = NULL;
-    size_t at = 0;
-    uint32_t more = 0;
-    names[0] = '\0';
-    (void)pthread_mutex_lock(&s->lock);
-    PSI_LIST_FOREACH(it, &s->params) {
-        const ps_param *p = PSI_CONTAINER_OF(it, ps_param, link);
-        if (!p->trained || p->pushed) {
-            continue;
-        }
-        bool fits = more == 0 && at + strlen(p->name) + sizeof(", '' and 4294967295 more") < NAMES_BYTES;
-        if (fits) {
-            at += (size_t)snprintf(names + at, NAMES_BYTES - at, "%s'%s'", at > 0 ? ", " : "", p->name);
-        }
-        more += fits ? 0 : 1;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-    if (more > 0) {
-        (void)snprintf(names + at, NAMES_BYTES - at, "%s%u%s", at > 0 ? " and " : "", more, at > 0 ? " more" : " parameters");
-    }
-}
-
 static void finish_step(struct psi_api_call *call)
 {
     ps_session *s = call->session;
-    struct psi_list *it = NULL;
     (void)pthread_mutex_lock(&s->lock);
-    s->stepped = true;
-    s->waited = s->sync.mode == PS_SYNC_STALENESS;
+    psi_training_stepped(&s->train);
     s->dropped = psi_monitor_dropped(s) + (int64_t)psi_client_member(call->client)->dropped;
-    PSI_LIST_FOREACH(it, &s->params) {
-        PSI_CONTAINER_OF(it, ps_param, link)->pushed = false;
-    }
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
-ps_status psi_api_alone_begin(ps_session *s, bool ready, bool *out_alone, struct psi_err *err)
-{
-    *out_alone = false;
-    if (psi_monitor_in_restore(s)) { /* the restore function's thread is alone already */
-        return PS_OK;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    while (s->alone && (ready || s->member) && psi_api_interrupted(s, NULL) == PS_OK) {
-        psi_api_wait(s, &s->changed);
-    }
-    const ps_status st = psi_api_interrupted(s, err);
-    *out_alone = st == PS_OK && (ready || s->member);
-    s->alone = s->alone || *out_alone;
-    (void)pthread_mutex_unlock(&s->lock);
-    return st;
-}
-
-void psi_api_alone_end(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    s->alone = false;
-    (void)pthread_cond_broadcast(&s->changed);
     (void)pthread_mutex_unlock(&s->lock);
 }
 
@@ -238,27 +156,9 @@ static ps_applied step_applied(ps_sync_mode mode, const struct psi_err *err)
     return mode == PS_SYNC_STALENESS ? PS_MAYBE_PARTLY_APPLIED : in_doubt ? PS_OUTCOME_UNKNOWN : err->applied;
 }
 
-ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *err)
+ps_status psi_api_sync_meet(ps_session *s, bool first, int64_t *out_step, struct psi_err *err)
 {
     const ps_sync_mode mode = member_of(s);
-    char names[NAMES_BYTES];
-    if (mode == PS_SYNC_NONE) {
-        return PS_OK;
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    const bool waited = s->waited;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (waited) {
-        return PS_OK;
-    }
-    missing(s, names);
-    if (mode == PS_SYNC_ROUNDS && names[0] != '\0') {
-        return psi_fail(err, PS_FAILED_PRECONDITION,
-                        "not pushed since the last step: %s; in rounds every parameter takes part in each", names);
-    }
-    (void)pthread_mutex_lock(&s->lock);
-    const bool first = !s->stepped;
-    (void)pthread_mutex_unlock(&s->lock);
     struct psi_stepped stepped = {0};
     struct psi_api_call call = {.session = s, .finish = finish_step, .req = {.kind = PSI_REQ_STEP, .dst = &stepped}};
     const int64_t ready_ms = psi_api_ready_timeout_ms(s);
@@ -274,13 +174,6 @@ ps_status psi_api_sync_step(ps_session *s, int64_t *out_step, struct psi_err *er
     return st;
 }
 
-void psi_api_sync_counted(ps_session *s)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    s->waited = false;
-    (void)pthread_mutex_unlock(&s->lock);
-}
-
 ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err)
 {
     if (member_of(s) == PS_SYNC_NONE) {
@@ -289,7 +182,9 @@ ps_status psi_api_sync_finish(ps_session *s, struct psi_err *err)
     struct psi_api_call call = {.session = s, .req = {.kind = PSI_REQ_LEAVE, .bytes = 1}};
     ps_status st = psi_api_call_run(&call, err);
     (void)pthread_mutex_lock(&s->lock);
-    s->member = s->member && st != PS_OK;
+    if (st == PS_OK) {
+        psi_training_left(&s->train);
+    }
     s->finished = st == PS_OK;
     (void)pthread_mutex_unlock(&s->lock);
     return st;
@@ -306,8 +201,8 @@ ps_status ps_sync_finish(ps_session *s)
 void psi_api_sync_leave(ps_session *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    const bool finished = s->member && s->error.code == PS_OK;
-    s->member = false;
+    const bool finished = s->train.member != PSI_MEMBER_NONE && s->error.code == PS_OK;
+    psi_training_left(&s->train);
     (void)pthread_mutex_unlock(&s->lock);
     if (finished) {
         struct psi_api_call call = {

@@ -21,9 +21,10 @@ static bool find_trained(ps_session *s, struct trained *t)
 {
     bool found = false;
     (void)pthread_mutex_lock(&s->lock);
-    for (struct psi_list *it = s->params.next; !found && it != &s->params; it = it->next) {
-        const ps_param *p = PSI_CONTAINER_OF(it, ps_param, link);
-        found = p->trained && p->variable != NULL;
+    struct psi_list *const params = &s->train.params;
+    for (struct psi_list *it = params->next; !found && it != params; it = it->next) {
+        const ps_param *p = psi_api_param(PSI_CONTAINER_OF(it, struct psi_training_param, link));
+        found = p->train.trained && p->variable != NULL;
         if (found) {
             (void)snprintf(t->container, sizeof(t->container), "%s", p->variable->container);
             (void)snprintf(t->name, sizeof(t->name), "%s", p->variable->name);

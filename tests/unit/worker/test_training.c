@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* worker/core/training.c: what calls are told to do, one after the other, and beside each other. */
+#include "test.h"
+
+#include "worker/core/training.h"
+
+static const struct psi_now GOES = {0}, CUT = {.interrupted = true}, FAILED = {.failed = true};
+static struct psi_training t;
+static struct psi_training_param w, b;
+
+static void begin(bool prefetch)
+{
+    psi_training_init(&t);
+    t.prefetch = prefetch;
+    w = (struct psi_training_param){.name = "w", .open = true, .trained = true};
+    b = (struct psi_training_param){.name = "b", .open = true, .trained = true};
+    psi_training_add(&t, &w);
+    psi_training_add(&t, &b);
+}
+
+static enum psi_do next(struct psi_call *call, const struct psi_now *now)
+{
+    struct psi_err err = {0};
+    const enum psi_do what = psi_training_next(&t, call, now, &err);
+    psi_training_check_invariants(&t);
+    return what;
+}
+
+static void did(struct psi_call *call)
+{
+    psi_training_did(&t, call, true);
+}
+
+static void push(struct psi_training_param *p, bool brings)
+{
+    struct psi_call call = {.kind = PSI_CALL_PUSH, .param = p, .brings = brings};
+    assert_int_equal(next(&call, &GOES), PSI_DO_PUSH);
+    assert_int_equal(call.brings, brings);
+    did(&call);
+    assert_int_equal(next(&call, &GOES), PSI_DO_OVER);
+    assert_int_equal(call.end, PSI_END_FINE);
+}
+
+static void acknowledged(struct psi_training_param *p)
+{
+    psi_training_pushed(&t, p, true, 7, true);
+}
+
+TEST(a_pull_reads_all_and_waits_for_each)
+{
+    begin(false);
+    struct psi_call pull = {.kind = PSI_CALL_PULL};
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    assert_ptr_equal(pull.at, &w);
+    did(&pull);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    assert_ptr_equal(pull.at, &b);
+    did(&pull);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_WAIT);
+    psi_training_read(&t, &b, true, 3, true);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_WAIT);
+    psi_training_read(&t, &w, true, 4, true);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_false(pull.exchange);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_OVER);
+    assert_int_equal(w.version, 4);
+}
+
+TEST(a_push_pull_brings_the_next_values)
+{
+    begin(false);
+    push(&w, true);
+    push(&b, false);
+    struct psi_call pull = {.kind = PSI_CALL_PULL, .param = &w};
+    assert_int_equal(next(&pull, &GOES), PSI_DO_WAIT); /* they are on their way */
+    acknowledged(&w);
+    acknowledged(&b);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_true(pull.exchange);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_OVER);
+    assert_int_equal(w.version, 7);
+    push(&w, true);
+    acknowledged(&w);
+    assert_int_equal(w.value, PSI_VALUE_THERE);
+    push(&w, false); /* what is there lacks this gradient */
+    assert_int_equal(w.value, PSI_VALUE_STALE);
+    acknowledged(&w);
+}
+
+TEST(prefetch_reads_ahead)
+{
+    begin(true);
+    struct psi_call pull = {.kind = PSI_CALL_PULL, .param = &w}, again = pull;
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    did(&pull);
+    psi_training_read(&t, &w, true, 1, true);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_TAKE);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_AHEAD);
+    did(&pull);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_OVER);
+    push(&w, false); /* values stay on their way beside a push */
+    assert_int_equal(w.value, PSI_VALUE_COMING);
+    psi_training_read(&t, &w, true, 2, true);
+    acknowledged(&w);
+    assert_int_equal(next(&again, &GOES), PSI_DO_TAKE);
+    assert_true(again.exchange);
+    assert_int_equal(next(&again, &GOES), PSI_DO_AHEAD);
+    psi_training_did(&t, &again, false); /* no memory */
+    assert_int_equal(next(&again, &GOES), PSI_DO_OVER);
+    assert_int_equal(again.end, PSI_END_REFUSED);
+    assert_int_equal(w.value, PSI_VALUE_STALE);
+}
+
+TEST(a_gradient_from_a_device_is_pushed_before_a_read)
+{
+    begin(false);
+    struct psi_call call = {.kind = PSI_CALL_PUSH, .param = &w}, pull = {.kind = PSI_CALL_PULL, .param = &w};
+    assert_int_equal(next(&call, &GOES), PSI_DO_PUSH);
+    const uint64_t first = psi_training_fetches(&t, &w);
+    did(&call);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_WAIT);
+    psi_training_handed(&t, &w, first);
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    did(&pull);
+    psi_training_read(&t, &w, true, 1, true);
+    acknowledged(&w);
+    /* the next push is answered, and one after it has begun, when the device's thread comes back from starting it */
+    struct psi_call second = {.kind = PSI_CALL_PUSH, .param = &w}, third = second;
+    assert_int_equal(next(&second, &GOES), PSI_DO_PUSH);
+    const uint64_t late = psi_training_fetches(&t, &w);
+    did(&second);
+    acknowledged(&w);
+    assert_int_equal(next(&third, &GOES), PSI_DO_PUSH);
+    PSI_IGNORE(psi_training_fetches(&t, &w)); /* its number is not needed */
+    psi_training_handed(&t, &w, late);
+    assert_int_equal(w.gradient, PSI_GRADIENT_FETCHING);
+    assert_int_equal(t.fetching, 1);
+}
+
+static struct psi_call joined_step(void)
+{
+    begin(false);
+    psi_training_joined(&t, PS_SYNC_ROUNDS);
+    push(&w, false);
+    push(&b, false);
+    acknowledged(&w);
+    acknowledged(&b);
+    return (struct psi_call){.kind = PSI_CALL_STEP};
+}
+
+/* Without turns both would say STEP, and the second one would end the session. */
+TEST(two_threads_end_a_step)
+{
+    struct psi_call one = joined_step(), two = one;
+    assert_int_equal(next(&one, &GOES), PSI_DO_CHECK);
+    did(&one);
+    assert_int_equal(next(&two, &GOES), PSI_DO_WAIT);
+    assert_int_equal(next(&one, &GOES), PSI_DO_STEP);
+    assert_true(one.first);
+    assert_int_equal(next(&two, &GOES), PSI_DO_WAIT);
+    psi_training_stepped(&t);
+    did(&one);
+    assert_int_equal(next(&one, &GOES), PSI_DO_OVER);
+    assert_true(one.counted);
+    struct psi_err err = {0};
+    assert_int_equal(next(&two, &GOES), PSI_DO_CHECK);
+    did(&two);
+    assert_int_equal(psi_training_next(&t, &two, &GOES, &err), PSI_DO_OVER);
+    assert_int_equal(two.end, PSI_END_REFUSED);
+    assert_string_equal(err.text, "not pushed since the last step: 'w', 'b'; in rounds every parameter takes part in each");
+    assert_int_equal(t.state, PSI_TRAINING_RUNNING);
+}
+
+TEST(a_round_takes_one_gradient)
+{
+    struct psi_err err = {0};
+    joined_step();
+    struct psi_call again = {.kind = PSI_CALL_PUSH, .param = &w};
+    assert_int_equal(psi_training_next(&t, &again, &GOES, &err), PSI_DO_OVER);
+    assert_int_equal(again.end, PSI_END_REFUSED);
+    assert_non_null(strstr(err.text, "parameter 'w' was pushed before in this step"));
+    psi_training_stepped(&t);
+    push(&w, false);
+}
+
+static struct psi_training_add addition;
+
+/* A step whose addition is on its way. */
+static struct psi_call counting(ps_sync_mode mode)
+{
+    begin(false);
+    if (mode != PS_SYNC_NONE) {
+        psi_training_joined(&t, mode);
+    }
+    addition = (struct psi_training_add){.one = 1};
+    psi_list_init(&addition.link);
+    struct psi_call step = {.kind = PSI_CALL_STEP};
+    assert_int_equal(next(&step, &GOES), PSI_DO_CHECK);
+    did(&step);
+    if (mode != PS_SYNC_NONE) {
+        assert_int_equal(next(&step, &GOES), PSI_DO_STEP);
+        psi_training_stepped(&t);
+        did(&step);
+    }
+    assert_int_equal(next(&step, &GOES), PSI_DO_ADD);
+    assert_null(step.add);
+    step.add = &addition;
+    did(&step);
+    assert_int_equal(next(&step, &GOES), PSI_DO_WAIT);
+    return step;
+}
+
+TEST(an_interrupted_step_counts_once)
+{
+    for (int mode = PS_SYNC_NONE; mode <= PS_SYNC_STALENESS; mode++) {
+        if (mode == PS_SYNC_ROUNDS) {
+            continue; /* the round counts it */
+        }
+        struct psi_call step = counting((ps_sync_mode)mode), again = {.kind = PSI_CALL_STEP};
+        assert_int_equal(next(&step, &CUT), PSI_DO_OVER);
+        assert_true(step.left && !step.counted);
+        assert_int_equal(next(&again, &GOES), PSI_DO_CHECK);
+        did(&again);
+        assert_int_equal(next(&again, &GOES), PSI_DO_WAIT); /* no second STEP, no second addition */
+        addition.over = true;
+        addition.value = 5;
+        assert_int_equal(next(&again, &GOES), PSI_DO_OVER);
+        assert_true(again.counted);
+        assert_int_equal(again.value, 5);
+        assert_ptr_equal(t.adds_spare.next, &addition.link);
+    }
+}
+
+TEST(an_addition_that_is_over_when_it_is_taken_up)
+{
+    struct psi_call step = counting(PS_SYNC_NONE), again = {.kind = PSI_CALL_STEP};
+    assert_int_equal(next(&step, &CUT), PSI_DO_OVER);
+    addition.over = true;
+    assert_int_equal(next(&again, &GOES), PSI_DO_CHECK);
+    did(&again);
+    assert_int_equal(next(&again, &GOES), PSI_DO_OVER); /* no event will come, so it must not wait for one */
+    assert_true(again.counted);
+}
+
+/* As when the session is closed beside a call: in each stage the call stops, and leaves nothing behind but what is in flight. */
+TEST(a_close_beside_a_call)
+{
+    begin(false);
+    struct psi_call pull = {.kind = PSI_CALL_PULL, .interrupts = 4};
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    did(&pull);
+    assert_int_equal(next(&pull, &CUT), PSI_DO_WAIT); /* w is being written to the program's memory */
+    psi_training_read(&t, &w, false, 0, false);
+    assert_int_equal(next(&pull, &CUT), PSI_DO_OVER);
+    assert_int_equal(pull.end, PSI_END_INTERRUPTED);
+    assert_int_equal(b.read, PSI_READING_NONE);
+
+    struct psi_call other = {.kind = PSI_CALL_PULL, .param = &w, .interrupts = 3};
+    w.read = PSI_READING_HERE; /* of a call that began after the interrupt, and goes on */
+    w.interrupts = 4;
+    assert_int_equal(next(&other, &CUT), PSI_DO_OVER);
+    w.read = PSI_READING_NONE;
+
+    push(&w, false);
+    struct psi_call second = {.kind = PSI_CALL_PUSH, .param = &w};
+    assert_int_equal(next(&second, &GOES), PSI_DO_WAIT);
+    assert_int_equal(next(&second, &CUT), PSI_DO_OVER);
+    acknowledged(&w);
+    assert_int_equal(t.pushes, 0);
+
+    struct psi_call one = joined_step(), two = one;
+    assert_int_equal(next(&one, &GOES), PSI_DO_CHECK);
+    did(&one);
+    assert_int_equal(next(&two, &GOES), PSI_DO_WAIT);
+    assert_int_equal(next(&two, &CUT), PSI_DO_OVER);
+    assert_int_equal(t.state, PSI_TRAINING_STEPPING); /* the first one's */
+    assert_int_equal(next(&one, &FAILED), PSI_DO_OVER);
+    assert_int_equal(one.end, PSI_END_FAILED);
+    assert_int_equal(t.state, PSI_TRAINING_RUNNING);
+    psi_training_left(&t);
+    psi_training_forget(&t);
+    psi_training_check_invariants(&t);
+}
+
+/* A pull of a session that has failed begins nothing, and returns when nobody writes to the values. */
+TEST(a_pull_after_a_failure_only_waits)
+{
+    begin(false);
+    struct psi_call pull = {.kind = PSI_CALL_PULL, .param = &w}, late = {.kind = PSI_CALL_PULL, .only_waits = true};
+    assert_int_equal(next(&pull, &GOES), PSI_DO_READ);
+    did(&pull);
+    assert_int_equal(next(&late, &FAILED), PSI_DO_WAIT);
+    psi_training_read(&t, &w, false, 0, false);
+    while (next(&late, &FAILED) == PSI_DO_TAKE) {
+    }
+    assert_int_equal(late.end, PSI_END_FAILED);
+}
+
+TEST(a_refused_push_leaves_nothing)
+{
+    begin(false);
+    struct psi_call call = {.kind = PSI_CALL_PUSH, .param = &w, .brings = true};
+    assert_int_equal(next(&call, &GOES), PSI_DO_PUSH);
+    psi_training_did(&t, &call, false);
+    assert_int_equal(next(&call, &GOES), PSI_DO_OVER);
+    assert_int_equal(call.end, PSI_END_REFUSED);
+    assert_int_equal(w.value, PSI_VALUE_STALE);
+    assert_int_equal(t.pushes, 0);
+}
